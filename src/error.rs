@@ -1,0 +1,125 @@
+//! The one error type of the crate.
+
+use std::path::PathBuf;
+
+/// What every fallible call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call failed. A message names the argument, what was needed and what was given.
+///
+/// After any error an index holds what it held before the call and still answers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No adapter fits: none is installed, or none has the asked-for name.
+    #[error("device: needed {needed}, found {found}")]
+    NoAdapter {
+        /// What was asked for.
+        needed: String,
+        /// The adapters that are there.
+        found: String,
+    },
+    /// The adapter lacks a limit or a feature that the call needs.
+    #[error("{what}: needs {needed}, the adapter has {available}")]
+    Unsupported {
+        /// The kernel or operation.
+        what: String,
+        /// What it needs.
+        needed: String,
+        /// What the adapter has.
+        available: String,
+    },
+    /// An argument is out of its range, or does not fit the others.
+    #[error("{argument}: needed {needed}, given {given}")]
+    Argument {
+        /// The argument's name.
+        argument: &'static str,
+        /// What was needed.
+        needed: String,
+        /// What was given.
+        given: String,
+    },
+    /// A row holds a NaN or an infinity.
+    #[error("{argument}: needed finite values, row {row} holds a NaN or an infinity")]
+    NotFinite {
+        /// `rows` or `queries`.
+        argument: &'static str,
+        /// The first such row of the argument.
+        row: u64,
+    },
+    /// A row's norm is too small or too large for distances to keep their promised precision.
+    #[error("{argument}: needed norms that are 0 or within 2^-50 .. 2^50, row {row} has another")]
+    NormOutOfRange {
+        /// `rows` or `queries`.
+        argument: &'static str,
+        /// The first such row of the argument.
+        row: u64,
+    },
+    /// An id occurs twice, or is in the index already.
+    #[error("ids: needed ids that are not in the index yet, each once, given {id} again")]
+    DuplicateId {
+        /// The repeated id.
+        id: u64,
+    },
+    /// An id is 2^63 or above.
+    #[error("ids: needed ids below 2^63, given {id}")]
+    IdTooLarge {
+        /// The id.
+        id: u64,
+    },
+    /// The scratch memory that the caller allowed is too small for the call.
+    #[error("budget: {purpose} needs {needed} bytes of scratch memory, the budget is {budget} bytes")]
+    Budget {
+        /// What the memory is for.
+        purpose: String,
+        /// Bytes needed at least.
+        needed: u64,
+        /// Bytes allowed.
+        budget: u64,
+    },
+    /// The device has no memory left.
+    #[error("device memory: {purpose} needs {bytes} bytes, the device has not that much left")]
+    OutOfMemory {
+        /// What the memory is for.
+        purpose: String,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// The device is gone: driver reset, unplugged, or destroyed by its owner.
+    #[error("device: lost ({reason})")]
+    DeviceLost {
+        /// What the driver says.
+        reason: String,
+    },
+    /// The device refused a command. This is a fault of this crate: please report it.
+    #[error("device: refused a command ({message})")]
+    Device {
+        /// What wgpu says.
+        message: String,
+    },
+    /// A file is not what it was read as.
+    #[error("{}: needed {needed}, found {found}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was expected in it.
+        needed: String,
+        /// What is in it.
+        found: String,
+    },
+    /// A file could not be opened, read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// An [`Error::Argument`].
+    pub(crate) fn argument(argument: &'static str, needed: impl Into<String>, given: impl ToString) -> Self {
+        Self::Argument { argument, needed: needed.into(), given: given.to_string() }
+    }
+}

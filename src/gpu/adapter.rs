@@ -1,0 +1,216 @@
+//! Which adapters there are, what they can do, and which one is taken.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// What kind of hardware an adapter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum AdapterKind {
+    /// A card with memory of its own.
+    Discrete,
+    /// A GPU that shares the processor's memory.
+    Integrated,
+    /// A GPU of a virtual machine.
+    Virtual,
+    /// The driver does not say.
+    Unknown,
+    /// A driver that runs on the processor: for tests.
+    Software,
+}
+
+impl fmt::Display for AdapterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Discrete => "discrete",
+            Self::Integrated => "integrated",
+            Self::Virtual => "virtual",
+            Self::Unknown => "unknown",
+            Self::Software => "software",
+        })
+    }
+}
+
+/// A matrix size that the adapter multiplies cooperatively, as `m x n x k`, with its element types.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CooperativeSize {
+    /// Rows of the left matrix, columns of the right one, and the dimension they share.
+    pub size: [u32; 3],
+    /// Element type of the operands.
+    pub operands: String,
+    /// Element type of the accumulator.
+    pub accumulator: String,
+}
+
+/// What an adapter can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Bytes of one buffer at most.
+    pub max_buffer_bytes: u64,
+    /// Bytes of a buffer that a kernel sees at most. A row store spans several buffers beyond it.
+    pub max_binding_bytes: u64,
+    /// Storage buffers that one kernel can have.
+    pub max_storage_buffers: u32,
+    /// Invocations of a workgroup.
+    pub max_workgroup_size: u32,
+    /// Bytes of workgroup memory.
+    pub max_workgroup_bytes: u32,
+    /// Workgroups in one dimension of a dispatch.
+    pub max_workgroups: u32,
+    /// Smallest and largest subgroup, where the adapter has subgroup operations.
+    pub subgroup_sizes: Option<(u32, u32)>,
+    /// Arithmetic on 16-bit floating point in kernels. Storing f16 rows does not need it.
+    pub f16: bool,
+    /// Cooperative matrix sizes; empty where there are none.
+    pub cooperative_sizes: Vec<CooperativeSize>,
+    /// Whether stages can be timed on the device.
+    pub timestamps: bool,
+}
+
+/// An adapter: one GPU (or software driver) seen through one graphics interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Adapter {
+    /// Name by the driver.
+    pub name: String,
+    /// `vulkan`, `metal`, `dx12` or `gl`.
+    pub backend: String,
+    /// Driver and its version.
+    pub driver: String,
+    /// Kind of hardware.
+    pub kind: AdapterKind,
+    /// What it can do.
+    pub capabilities: Capabilities,
+}
+
+impl fmt::Display for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {}, {})", self.name, self.kind, self.backend, self.driver)
+    }
+}
+
+/// The features that kernels make use of, where the adapter has them.
+pub(crate) fn wanted_features() -> wgpu::Features {
+    wgpu::Features::SUBGROUP | wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY
+}
+
+pub(crate) fn describe(
+    info: &wgpu::AdapterInfo,
+    features: wgpu::Features,
+    limits: &wgpu::Limits,
+    cooperative: Vec<wgpu::CooperativeMatrixProperties>,
+) -> Adapter {
+    let cooperative_sizes = cooperative
+        .into_iter()
+        .map(|one| CooperativeSize {
+            size: [one.m_size, one.n_size, one.k_size],
+            operands: format!("{:?}", one.ab_type).to_lowercase(),
+            accumulator: format!("{:?}", one.cr_type).to_lowercase(),
+        })
+        .collect();
+    Adapter {
+        name: info.name.clone(),
+        backend: info.backend.to_str().to_owned(),
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+        kind: match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => AdapterKind::Discrete,
+            wgpu::DeviceType::IntegratedGpu => AdapterKind::Integrated,
+            wgpu::DeviceType::VirtualGpu => AdapterKind::Virtual,
+            wgpu::DeviceType::Cpu => AdapterKind::Software,
+            wgpu::DeviceType::Other => AdapterKind::Unknown,
+        },
+        capabilities: Capabilities {
+            max_buffer_bytes: limits.max_buffer_size,
+            // Element indices are u32, and Metal computes wrong addresses in the last 4 bytes below 4 GiB
+            // (gfx-rs/wgpu issue 10305).
+            max_binding_bytes: limits.max_storage_buffer_binding_size.min((1 << 32) - 8),
+            max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
+            max_workgroup_size: limits
+                .max_compute_invocations_per_workgroup
+                .min(limits.max_compute_workgroup_size_x),
+            max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
+            max_workgroups: limits.max_compute_workgroups_per_dimension,
+            subgroup_sizes: features
+                .contains(wgpu::Features::SUBGROUP)
+                .then_some((info.subgroup_min_size, info.subgroup_max_size)),
+            f16: features.contains(wgpu::Features::SHADER_F16),
+            cooperative_sizes,
+            timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
+        },
+    }
+}
+
+/// Every adapter that can compute, best first. `WGPU_BACKEND` narrows the choice of interfaces.
+pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    if !cfg!(debug_assertions) {
+        // The checks of indirect dispatches cost a dispatch each; nothing here is dispatched indirectly.
+        descriptor.flags = wgpu::InstanceFlags::empty();
+    }
+    let instance = wgpu::Instance::new(descriptor.with_env());
+    let mut found: Vec<(wgpu::Adapter, wgpu::AdapterInfo)> = instance
+        .enumerate_adapters(wgpu::Backends::all())
+        .await
+        .into_iter()
+        .filter(|adapter| {
+            adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
+        })
+        .map(|adapter| {
+            let info = adapter.get_info();
+            (adapter, info)
+        })
+        .collect();
+    // The same hardware shows up once more through OpenGL, with fewer features and smaller limits.
+    let modern: Vec<(u32, String)> = found
+        .iter()
+        .filter(|(_, info)| info.backend != wgpu::Backend::Gl)
+        .map(|(_, info)| (info.vendor, info.name.clone()))
+        .collect();
+    found.retain(|(_, info)| {
+        info.backend != wgpu::Backend::Gl
+            || !modern.iter().any(|(vendor, name)| {
+                *vendor == info.vendor || info.name.contains(name.as_str()) || name.contains(&info.name)
+            })
+    });
+    let mut described: Vec<_> = found
+        .into_iter()
+        .map(|(adapter, info)| {
+            let description = describe(
+                &info,
+                adapter.features(),
+                &adapter.limits(),
+                adapter.cooperative_matrix_properties(),
+            );
+            (adapter, description)
+        })
+        .collect();
+    described.sort_by_key(|(_, description)| description.kind);
+    described
+}
+
+/// The best adapter, or the best one whose name contains `name` in any case.
+pub(crate) async fn choose(name: Option<&str>) -> Result<(wgpu::Adapter, Adapter)> {
+    let adapters = enumerate().await;
+    let found = if adapters.is_empty() {
+        "no adapter: is a Vulkan, Metal or DX12 driver installed?".to_owned()
+    } else {
+        let names: Vec<String> = adapters.iter().map(|(_, adapter)| adapter.to_string()).collect();
+        names.join("; ")
+    };
+    let wanted = name.map(str::to_lowercase);
+    adapters
+        .into_iter()
+        .find(|(_, adapter)| {
+            wanted.as_deref().is_none_or(|wanted| adapter.name.to_lowercase().contains(wanted))
+        })
+        .ok_or_else(|| Error::NoAdapter {
+            needed: match name {
+                Some(name) => format!("an adapter whose name contains \"{name}\""),
+                None => "an adapter that can compute".to_owned(),
+            },
+            found,
+        })
+}

@@ -1,0 +1,256 @@
+//! Recording: dispatches with their parameters, into an encoder of ours or of the caller.
+
+use bytemuck::Pod;
+
+use super::Gpu;
+use super::kernel::Pipeline;
+use super::memory::{BufferSlice, lock};
+use super::profile::Profile;
+use crate::error::{Error, Result};
+
+/// Bytes of a params arena.
+const ARENA_BYTES: u64 = 64 << 10;
+
+/// How many workgroups run a kernel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Grid {
+    /// So many, numbered through: kernels find their number with `workgroup_number`.
+    Linear(u64),
+    /// Columns and rows of workgroups.
+    Tiles(u32, u32),
+}
+
+enum Target<'a> {
+    Own(Box<wgpu::CommandEncoder>),
+    Caller(&'a mut wgpu::CommandEncoder),
+}
+
+/// Commands being recorded.
+pub(crate) struct Commands<'a> {
+    gpu: &'a Gpu,
+    target: Target<'a>,
+    pass: Option<wgpu::ComputePass<'static>>,
+    arena: Option<(wgpu::Buffer, Vec<u8>)>,
+    full: Vec<wgpu::Buffer>,
+    profile: Option<&'a mut Profile>,
+    stage: &'static str,
+}
+
+impl<'a> Commands<'a> {
+    /// Records into an encoder of its own; stages are timed when there is a profile.
+    pub(crate) fn new(gpu: &'a Gpu, profile: Option<&'a mut Profile>) -> Self {
+        let label = Some("nearfield");
+        let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label });
+        Self::with_target(gpu, Target::Own(Box::new(encoder)), profile)
+    }
+
+    /// Records into the caller's encoder. The caller submits it before it records with another device.
+    pub(crate) fn within(gpu: &'a Gpu, encoder: &'a mut wgpu::CommandEncoder) -> Self {
+        Self::with_target(gpu, Target::Caller(encoder), None)
+    }
+
+    fn with_target(gpu: &'a Gpu, target: Target<'a>, profile: Option<&'a mut Profile>) -> Self {
+        Self { gpu, target, pass: None, arena: None, full: vec![], profile, stage: "start" }
+    }
+
+    pub(crate) fn gpu(&self) -> &'a Gpu {
+        self.gpu
+    }
+
+    /// Names what follows, in profiles and in graphics debuggers.
+    pub(crate) fn stage(&mut self, name: &'static str) {
+        if self.profile.is_some() && self.stage != name {
+            self.pass = None;
+        }
+        self.stage = name;
+    }
+
+    fn encoder(&mut self) -> &mut wgpu::CommandEncoder {
+        self.pass = None;
+        match &mut self.target {
+            Target::Own(encoder) => encoder,
+            Target::Caller(encoder) => encoder,
+        }
+    }
+
+    pub(crate) fn copy(&mut self, from: (&wgpu::Buffer, u64), to: (&wgpu::Buffer, u64), bytes: u64) {
+        if bytes > 0 {
+            self.encoder().copy_buffer_to_buffer(from.0, from.1, to.0, to.1, bytes);
+        }
+    }
+
+    pub(crate) fn clear(&mut self, buffer: &wgpu::Buffer, offset: u64, bytes: u64) {
+        if bytes > 0 {
+            self.encoder().clear_buffer(buffer, offset, Some(bytes));
+        }
+    }
+
+    /// Runs a kernel. The buffers are in the order of the kernel's declaration. An empty grid runs nothing.
+    pub(crate) fn dispatch<P: Pod>(
+        &mut self,
+        pipeline: &Pipeline,
+        params: &P,
+        buffers: &[BufferSlice<'_>],
+        grid: Grid,
+    ) -> Result<()> {
+        let kernel = pipeline.kernel;
+        debug_assert_eq!(buffers.len(), kernel.buffers.len(), "{}: one slice a buffer", kernel.name);
+        debug_assert_eq!(size_of::<P>(), kernel.params_bytes, "{}: its own params", kernel.name);
+        let Some([columns, rows]) = self.shape(kernel.name, grid)? else { return Ok(()) };
+        let limit = self.gpu.adapter.capabilities.max_binding_bytes;
+        for ((name, _), slice) in kernel.buffers.iter().zip(buffers) {
+            if slice.bytes > limit {
+                return Err(Error::Unsupported {
+                    what: format!("kernel {}: buffer {name}", kernel.name),
+                    needed: format!("{} bytes in one binding", slice.bytes),
+                    available: limit.to_string(),
+                });
+            }
+        }
+        let (arena, offset) = self.place(bytemuck::bytes_of(params))?;
+        let uniform = wgpu::BindGroupEntry {
+            binding: 0,
+            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer: &arena,
+                offset: 0,
+                size: std::num::NonZero::new(kernel.params_bytes as u64),
+            }),
+        };
+        let storage = buffers.iter().zip(1..).map(|(slice, binding)| wgpu::BindGroupEntry {
+            binding,
+            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer: slice.buffer,
+                offset: slice.offset,
+                size: std::num::NonZero::new(slice.bytes),
+            }),
+        });
+        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
+        let group = self.gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: Some(kernel.name),
+            layout: &pipeline.layout,
+            entries: &entries,
+        });
+        let pass = self.pass();
+        pass.set_pipeline(&pipeline.pipeline);
+        pass.set_bind_group(0, &group, &[offset]);
+        pass.dispatch_workgroups(columns, rows, 1);
+        Ok(())
+    }
+
+    /// Columns and rows of workgroups, none for an empty grid.
+    fn shape(&self, kernel: &'static str, grid: Grid) -> Result<Option<[u32; 2]>> {
+        let limit = u64::from(self.gpu.adapter.capabilities.max_workgroups);
+        let [columns, rows] = match grid {
+            Grid::Linear(count) if count <= limit => [count, 1],
+            // A column count that is no larger than needed leaves fewer idle workgroups in the last row.
+            Grid::Linear(count) => [count.div_ceil(count.div_ceil(limit)), count.div_ceil(limit)],
+            Grid::Tiles(columns, rows) => [columns.into(), rows.into()],
+        };
+        if columns == 0 || rows == 0 {
+            return Ok(None);
+        }
+        if columns > limit || rows > limit {
+            return Err(Error::Unsupported {
+                what: format!("kernel {kernel}"),
+                needed: format!("{columns} x {rows} workgroups"),
+                available: format!("{limit} x {limit}"),
+            });
+        }
+        Ok(Some([columns as u32, rows as u32]))
+    }
+
+    fn pass(&mut self) -> &mut wgpu::ComputePass<'static> {
+        let stage = self.stage;
+        let encoder = match &mut self.target {
+            Target::Own(encoder) => &mut **encoder,
+            Target::Caller(encoder) => encoder,
+        };
+        let profile = &mut self.profile;
+        self.pass.get_or_insert_with(|| {
+            let timestamp_writes = profile.as_mut().and_then(|profile| profile.next(stage));
+            let descriptor = wgpu::ComputePassDescriptor { label: Some(stage), timestamp_writes };
+            encoder.begin_compute_pass(&descriptor).forget_lifetime()
+        })
+    }
+
+    /// Puts parameters into the arena.
+    fn place(&mut self, params: &[u8]) -> Result<(wgpu::Buffer, u32)> {
+        let align = self.gpu.device.limits().min_uniform_buffer_offset_alignment as usize;
+        let mut bytes_used = self.arena.as_ref().map_or(0, |(_, bytes)| bytes.len().next_multiple_of(align));
+        if bytes_used + params.len() > ARENA_BYTES as usize {
+            self.write_arena();
+            bytes_used = 0;
+        }
+        let (arena, bytes) = match &mut self.arena {
+            Some(arena) => arena,
+            empty => {
+                let kept = lock(&self.gpu.arenas).pop();
+                let arena = match kept {
+                    Some(arena) => arena,
+                    None => {
+                        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+                        self.gpu.create_buffer("params", ARENA_BYTES, usage)?
+                    }
+                };
+                empty.insert((arena, Vec::new()))
+            }
+        };
+        bytes.resize(bytes_used, 0);
+        bytes.extend_from_slice(params);
+        Ok((arena.clone(), bytes_used as u32))
+    }
+
+    /// Sends the arena's contents ahead of the commands that use it.
+    fn write_arena(&mut self) {
+        if let Some((arena, bytes)) = self.arena.take() {
+            self.gpu.queue.write_buffer(&arena, 0, &bytes);
+            self.full.push(arena);
+        }
+    }
+
+    /// Ends the recording. What was recorded into the caller's encoder is the caller's to submit.
+    pub(crate) fn finish(mut self) -> Option<Recorded> {
+        self.pass = None;
+        self.write_arena();
+        match self.target {
+            Target::Own(encoder) => Some(Recorded { encoder: *encoder, arenas: self.full }),
+            // When the caller submits is not known here: these arenas are not used again.
+            Target::Caller(_) => None,
+        }
+    }
+
+    /// Sends the commands to the device without waiting for them.
+    pub(crate) fn submit(self) {
+        let gpu = self.gpu;
+        if let Some(recorded) = self.finish() {
+            gpu.queue.submit([recorded.encoder.finish()]);
+            gpu.keep_arenas(recorded.arenas);
+        }
+    }
+
+    /// Sends the commands and resolves to the contents of buffer ranges after them.
+    pub(crate) async fn read(self, ranges: &[(&wgpu::Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
+        let gpu = self.gpu;
+        let recorded = self.finish();
+        let (encoder, arenas) = match recorded {
+            Some(recorded) => (recorded.encoder, recorded.arenas),
+            None => (gpu.device.create_command_encoder(&Default::default()), vec![]),
+        };
+        let reading = gpu.submit_and_read(encoder, ranges)?;
+        gpu.keep_arenas(arenas);
+        reading.wait(gpu).await
+    }
+}
+
+/// Commands that are ready to be submitted, and the params they use.
+pub(crate) struct Recorded {
+    encoder: wgpu::CommandEncoder,
+    arenas: Vec<wgpu::Buffer>,
+}
+
+impl Gpu {
+    /// Takes arenas back after the submission that uses them: later writes to them are ordered behind it.
+    fn keep_arenas(&self, arenas: Vec<wgpu::Buffer>) {
+        lock(&self.arenas).extend(arenas);
+    }
+}

@@ -1,0 +1,253 @@
+//! Kernel declarations, and how a declaration becomes a pipeline.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Gpu;
+use super::unroll::unroll;
+use crate::error::{Error, Result};
+use crate::matrix::ElementKind;
+
+/// Declares a kernel's parameters once: the Rust struct, and its WGSL text as `Params::WGSL`.
+///
+/// Fields are `u32` or `f32`, so the layouts agree without padding; a test compares the sizes.
+macro_rules! params {
+    ($(#[$meta:meta])* pub struct Params { $($(#[$field_meta:meta])* $field:ident: $kind:ident,)* }) => {
+        $(#[$meta])*
+        #[repr(C)]
+        #[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
+        pub struct Params { $($(#[$field_meta])* pub $field: $kind,)* }
+
+        impl Params {
+            /// The same struct in WGSL, bound as `params`.
+            pub const WGSL: &str = concat!(
+                "struct Params {", $(stringify!($field), ": ", stringify!($kind), ", ",)* "}\n",
+                "@group(0) @binding(0) var<uniform> params: Params;\n",
+            );
+        }
+    };
+}
+pub(crate) use params;
+
+/// What a kernel does with a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Reads and writes it.
+    Write,
+}
+
+/// A kernel as it is declared beside its WGSL file. Binding 0 is `params`, the buffers follow in order.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Entry point, and name of the WGSL file.
+    pub name: &'static str,
+    /// WGSL text: the snippets of `wgsl/lib` that it uses, and its own file.
+    pub source: &'static [&'static str],
+    /// `Params::WGSL`.
+    pub params: &'static str,
+    /// Bytes of `Params`.
+    pub params_bytes: usize,
+    /// Names and use of the storage buffers, from binding 1 on.
+    pub buffers: &'static [(&'static str, Access)],
+    /// Override constants, and the values that they take.
+    pub overrides: &'static [(&'static str, &'static [u32])],
+    /// Whether rows are loaded, so that there is a form for each element type (`Row`, `widen`).
+    pub loads_rows: bool,
+    /// Whether lanes are summed, so that there is a form with subgroups and one without (`Lanes`, `lanes_sum`).
+    pub sums_lanes: bool,
+    /// Invocations a workgroup.
+    pub workgroup_size: u32,
+    /// Bytes of workgroup memory of the largest form.
+    pub workgroup_bytes: u32,
+}
+
+/// Which form of a kernel is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Variant {
+    /// Element type of the rows, for kernels that load rows.
+    pub elements: ElementKind,
+    /// Subgroup operations, for kernels that sum lanes.
+    pub subgroups: bool,
+    /// Values of all override constants, in the declaration's order.
+    pub constants: Vec<u32>,
+}
+
+impl Kernel {
+    /// Every form: element types, with and without subgroups, and each value of each override constant.
+    pub fn variants(&self) -> Vec<Variant> {
+        let elements: &[ElementKind] =
+            if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
+        let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };
+        let mut constants = vec![vec![]];
+        for (_, values) in self.overrides {
+            constants = constants
+                .iter()
+                .flat_map(|start: &Vec<u32>| {
+                    values.iter().map(move |value| start.iter().copied().chain([*value]).collect())
+                })
+                .collect();
+        }
+        let mut variants = vec![];
+        for &elements in elements {
+            for &subgroups in subgroups {
+                variants.extend(constants.iter().map(|constants| Variant {
+                    elements,
+                    subgroups,
+                    constants: constants.clone(),
+                }));
+            }
+        }
+        variants
+    }
+
+    /// The WGSL text of a form, unrolled.
+    ///
+    /// # Errors
+    /// When a loop marked `// unroll` cannot be unrolled: a fault of the kernel's file.
+    pub fn wgsl(&self, variant: &Variant) -> Result<String> {
+        let mut text = String::from(self.params);
+        if self.loads_rows {
+            text.push_str(match variant.elements {
+                ElementKind::F32 => include_str!("../../wgsl/lib/rows_f32.wgsl"),
+                ElementKind::F16 => include_str!("../../wgsl/lib/rows_f16.wgsl"),
+            });
+        }
+        if self.sums_lanes {
+            text.push_str(if variant.subgroups {
+                include_str!("../../wgsl/lib/lanes_subgroup.wgsl")
+            } else {
+                include_str!("../../wgsl/lib/lanes_workgroup.wgsl")
+            });
+        }
+        for part in self.source {
+            text.push_str(part);
+        }
+        unroll(&text).map_err(|fault| Error::Device { message: format!("kernel {}: {fault}", self.name) })
+    }
+
+    /// Names and values of the override constants of a form.
+    pub fn constants(&self, variant: &Variant) -> Vec<(&'static str, f64)> {
+        let names = self.overrides.iter().map(|(name, _)| *name);
+        names.zip(variant.constants.iter().map(|&value| f64::from(value))).collect()
+    }
+}
+
+/// A compiled form of a kernel.
+#[derive(Debug)]
+pub struct Pipeline {
+    pub(super) kernel: &'static Kernel,
+    pub(super) pipeline: wgpu::ComputePipeline,
+    pub(super) layout: wgpu::BindGroupLayout,
+}
+
+impl Gpu {
+    /// The form of `kernel` with these values of its override constants, compiled once a device.
+    pub(crate) fn pipeline(
+        &self,
+        kernel: &'static Kernel,
+        elements: ElementKind,
+        constants: &[u32],
+    ) -> Result<Arc<Pipeline>> {
+        debug_assert_eq!(constants.len(), kernel.overrides.len(), "{}: one value an override", kernel.name);
+        let variant = Variant {
+            elements: if kernel.loads_rows { elements } else { ElementKind::default() },
+            subgroups: kernel.sums_lanes && self.subgroups,
+            constants: constants.to_vec(),
+        };
+        let key = (kernel.name, variant);
+        if let Some(pipeline) = self.pipelines().get(&key) {
+            return Ok(pipeline.clone());
+        }
+        // Compiled outside the lock: two threads may both compile a form, which costs time once and is right.
+        let pipeline = Arc::new(self.compile(kernel, &key.1)?);
+        self.pipelines().insert(key, pipeline.clone());
+        Ok(pipeline)
+    }
+
+    /// wgpu does not check workgroup size and memory of kernels with override constants
+    /// (gfx-rs/wgpu issue 8946), so this does.
+    fn check_limits(&self, kernel: &Kernel) -> Result<()> {
+        let have = &self.adapter.capabilities;
+        let check = |what: &str, needed: u32, available: u32| {
+            if needed <= available {
+                return Ok(());
+            }
+            Err(Error::Unsupported {
+                what: format!("kernel {}", kernel.name),
+                needed: format!("{needed} {what}"),
+                available: available.to_string(),
+            })
+        };
+        check("invocations a workgroup", kernel.workgroup_size, have.max_workgroup_size)?;
+        check("bytes of workgroup memory", kernel.workgroup_bytes, have.max_workgroup_bytes)?;
+        check("storage buffers", kernel.buffers.len() as u32, have.max_storage_buffers)
+    }
+
+    fn compile(&self, kernel: &'static Kernel, variant: &Variant) -> Result<Pipeline> {
+        self.check_limits(kernel)?;
+        let source = kernel.wgsl(variant)?;
+        let label = Some(kernel.name);
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let descriptor =
+            wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(Cow::Owned(source)) };
+        let checks = wgpu::ShaderRuntimeChecks {
+            // Loop bounding costs up to 40% on an H200 and 2.6 times on lavapipe.
+            force_loop_bounding: false,
+            ..wgpu::ShaderRuntimeChecks::checked()
+        };
+        #[expect(
+            unsafe_code,
+            reason = "the only check left out is the bounding of loops: each loop of each kernel ends, and \
+                      bounds checks stay on"
+        )]
+        // SAFETY: the module's loops end for all inputs, which is all that the call asks for here.
+        let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
+        let uniform = wgpu::BindGroupLayoutEntry {
+            binding: 0,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty: wgpu::BufferBindingType::Uniform,
+                has_dynamic_offset: true,
+                min_binding_size: None,
+            },
+            count: None,
+        };
+        let storage =
+            kernel.buffers.iter().zip(1..).map(|((_, access), binding)| wgpu::BindGroupLayoutEntry {
+                binding,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer {
+                    ty: wgpu::BufferBindingType::Storage { read_only: *access == Access::Read },
+                    has_dynamic_offset: false,
+                    min_binding_size: None,
+                },
+                count: None,
+            });
+        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
+        let layout = self
+            .device
+            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+        let pipeline_layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
+        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label,
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some(kernel.name),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                constants: &kernel.constants(variant),
+                zero_initialize_workgroup_memory: false,
+            },
+            cache: None,
+        });
+        match pollster::block_on(scope.pop()) {
+            None => Ok(Pipeline { kernel, pipeline, layout }),
+            Some(fault) => Err(Error::Device { message: format!("kernel {}: {fault}", kernel.name) }),
+        }
+    }
+}

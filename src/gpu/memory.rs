@@ -1,0 +1,249 @@
+//! Buffers, and the pool of scratch buffers under a byte budget.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use super::Gpu;
+use crate::error::{Error, Result};
+
+/// A part of a device buffer, as a kernel sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct BufferSlice<'a> {
+    pub(crate) buffer: &'a wgpu::Buffer,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+impl<'a> BufferSlice<'a> {
+    /// A whole buffer.
+    pub fn all(buffer: &'a wgpu::Buffer) -> Self {
+        Self { buffer, offset: 0, bytes: buffer.size() }
+    }
+
+    /// `bytes` bytes from `offset` on, which must be a multiple of the device's storage offset alignment.
+    pub fn range(buffer: &'a wgpu::Buffer, offset: u64, bytes: u64) -> Self {
+        Self { buffer, offset, bytes }
+    }
+}
+
+impl<'a> From<&'a wgpu::Buffer> for BufferSlice<'a> {
+    fn from(buffer: &'a wgpu::Buffer) -> Self {
+        Self::all(buffer)
+    }
+}
+
+impl Gpu {
+    /// A new buffer. Its contents are zero.
+    pub(crate) fn create_buffer(
+        &self,
+        purpose: &str,
+        bytes: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<wgpu::Buffer> {
+        // A binding needs at least one element, and copies whole words.
+        let size = bytes.next_multiple_of(4).max(16);
+        let limit = self.adapter.capabilities.max_buffer_bytes;
+        if size > limit {
+            return Err(Error::Unsupported {
+                what: purpose.to_owned(),
+                needed: format!("a buffer of {size} bytes"),
+                available: limit.to_string(),
+            });
+        }
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(purpose),
+            size,
+            usage,
+            mapped_at_creation: false,
+        });
+        match pollster::block_on(memory.pop()) {
+            None => Ok(buffer),
+            Some(_) => Err(Error::OutOfMemory { purpose: purpose.to_owned(), bytes: size }),
+        }
+    }
+
+    /// A new buffer for kernels, and for copies in both directions.
+    pub(crate) fn create_storage(&self, purpose: &str, bytes: u64) -> Result<wgpu::Buffer> {
+        let copies = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        self.create_buffer(purpose, bytes, wgpu::BufferUsages::STORAGE | copies)
+    }
+
+    /// Takes all the scratch buffers of a call at once, in the order of `requests`, waiting in line for other
+    /// calls to give theirs back. Contents are arbitrary.
+    pub(crate) async fn reserve(self: &Arc<Self>, requests: &[Request]) -> Result<Scratch> {
+        let classes: Vec<u64> = requests.iter().map(|request| size_class(request.bytes)).collect();
+        let needed: u64 = classes.iter().sum();
+        let budget = self.options.budget_bytes;
+        if needed > budget {
+            let largest = requests.iter().max_by_key(|request| request.bytes);
+            let purpose = largest.map_or("scratch", |request| request.purpose).to_owned();
+            return Err(Error::Budget { purpose, needed, budget });
+        }
+        Turn { gpu: self, needed, ticket: None }.await;
+        // From here on the bytes are booked; dropping `scratch` gives them back.
+        let mut scratch = Scratch { gpu: self.clone(), buffers: Vec::new(), booked: needed };
+        for (request, class) in requests.iter().zip(classes) {
+            let kept = self.pool().take(class, budget);
+            let buffer = match kept {
+                Some(buffer) => buffer,
+                None => self.create_storage(request.purpose, class)?,
+            };
+            scratch.buffers.push(buffer);
+        }
+        Ok(scratch)
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One scratch buffer of a reservation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) purpose: &'static str,
+    pub(crate) bytes: u64,
+}
+
+/// Scratch buffers are shared between sizes that differ by an eighth at most.
+pub(crate) fn size_class(bytes: u64) -> u64 {
+    let bytes = bytes.max(256);
+    let step = (bytes.next_power_of_two() / 16).max(256);
+    bytes.next_multiple_of(step)
+}
+
+/// The scratch buffers of one call. They go back to the pool when this is dropped; work that was submitted
+/// with them is still right, because the device runs submissions in order.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    gpu: Arc<Gpu>,
+    buffers: Vec<wgpu::Buffer>,
+    booked: u64,
+}
+
+impl std::ops::Index<usize> for Scratch {
+    type Output = wgpu::Buffer;
+
+    fn index(&self, index: usize) -> &wgpu::Buffer {
+        &self.buffers[index]
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mut pool = self.gpu.pool();
+        pool.booked -= self.booked;
+        pool.kept.extend(self.buffers.drain(..));
+        pool.wake_first();
+    }
+}
+
+/// Free scratch buffers, oldest first, and who waits for some.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    kept: VecDeque<wgpu::Buffer>,
+    booked: u64,
+    waiting: VecDeque<(u64, Waker)>,
+    next_ticket: u64,
+}
+
+impl Pool {
+    /// A kept buffer of this size, after the oldest ones were dropped as far as the budget demands it.
+    fn take(&mut self, bytes: u64, budget: u64) -> Option<wgpu::Buffer> {
+        if let Some(index) = self.kept.iter().position(|buffer| buffer.size() == bytes) {
+            return self.kept.remove(index);
+        }
+        while self.booked + self.kept.iter().map(wgpu::Buffer::size).sum::<u64>() > budget {
+            self.kept.pop_front()?;
+        }
+        None
+    }
+
+    fn wake_first(&self) {
+        if let Some((_, waker)) = self.waiting.front() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// Resolves when it is this call's turn and its bytes fit: first come, first served.
+struct Turn<'a> {
+    gpu: &'a Gpu,
+    needed: u64,
+    ticket: Option<u64>,
+}
+
+impl Future for Turn<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut guard = self.gpu.pool();
+        let pool = &mut *guard;
+        let first = match self.ticket {
+            Some(ticket) => pool.waiting.front().is_some_and(|(front, _)| *front == ticket),
+            None => pool.waiting.is_empty(),
+        };
+        if first && pool.booked + self.needed <= self.gpu.options.budget_bytes {
+            pool.booked += self.needed;
+            if self.ticket.is_some() {
+                pool.waiting.pop_front();
+            }
+            pool.wake_first();
+            drop(guard);
+            self.ticket = None;
+            return Poll::Ready(());
+        }
+        let waker = context.waker().clone();
+        let ticket = match self.ticket {
+            Some(ticket) => {
+                if let Some(entry) = pool.waiting.iter_mut().find(|(other, _)| *other == ticket) {
+                    entry.1 = waker;
+                }
+                ticket
+            }
+            None => {
+                let ticket = pool.next_ticket;
+                pool.next_ticket += 1;
+                pool.waiting.push_back((ticket, waker));
+                ticket
+            }
+        };
+        drop(guard);
+        self.ticket = Some(ticket);
+        Poll::Pending
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let mut pool = self.gpu.pool();
+            pool.waiting.retain(|(other, _)| *other != ticket);
+            pool.wake_first();
+        }
+    }
+}
+
+/// A mutex whose poisoning does not matter: what it guards is whole between statements.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_class;
+
+    #[test]
+    fn a_size_class_wastes_an_eighth_at_most() {
+        for bytes in [1, 256, 257, 4095, 4096, 4097, 1_000_000, (1 << 28) + 1] {
+            let class = size_class(bytes);
+            assert!(class >= bytes && class % 256 == 0, "{bytes} -> {class}");
+            assert!(class <= bytes.max(2048) + bytes.max(2048) / 8, "{bytes} -> {class}");
+            assert_eq!(size_class(class), class);
+        }
+    }
+}

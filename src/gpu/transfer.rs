@@ -1,0 +1,253 @@
+//! Moving data: uploads through a ring of staging buffers, and readback.
+
+use std::sync::{Arc, Mutex};
+
+use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
+use futures_intrusive::sync::SharedSemaphore;
+
+use super::Gpu;
+use super::memory::lock;
+use crate::error::{Error, Result};
+use crate::matrix::{Element, ElementKind, MatrixView};
+
+/// Bytes of a staging buffer.
+const PIECE_BYTES: u64 = 8 << 20;
+/// Staging buffers a device, made when they are first needed: while one is filled the others are copied.
+const PIECES: usize = 4;
+/// Below this, one call of `write_buffer` is quicker than a turn through the ring.
+const SMALL_BYTES: u64 = 256 << 10;
+
+/// The staging buffers of a device.
+#[derive(Debug)]
+pub(super) struct Staging {
+    /// Mapped and free.
+    ready: Arc<Mutex<Vec<wgpu::Buffer>>>,
+    /// One permit a staging buffer, given back when the device is done with it.
+    permits: SharedSemaphore,
+}
+
+impl Staging {
+    pub(super) fn new() -> Self {
+        Self { ready: Arc::default(), permits: SharedSemaphore::new(true, PIECES) }
+    }
+}
+
+/// Where rows go: elements of this type, `stride` of them a row, the gap filled with zeros.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowLayout {
+    pub(crate) elements: ElementKind,
+    pub(crate) stride: usize,
+}
+
+impl RowLayout {
+    /// Rows padded to whole vectors of four elements, so that kernels load vectors.
+    pub(crate) fn padded(elements: ElementKind, dim: usize) -> Self {
+        Self { elements, stride: dim.next_multiple_of(4) }
+    }
+
+    /// Bytes a row.
+    pub(crate) fn row_bytes(self) -> u64 {
+        (self.stride * self.elements.size()) as u64
+    }
+}
+
+impl Gpu {
+    /// Copies rows into `buffer` from byte `offset` on. Resolves when the last piece is on its way;
+    /// what is submitted afterwards sees the rows.
+    ///
+    /// `rows` must have the layout's element type, or the layout f32.
+    pub(crate) async fn upload_rows<T: Element>(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        layout: RowLayout,
+        rows: MatrixView<'_, T>,
+        mut progress: impl FnMut(usize),
+    ) -> Result<()> {
+        let row_bytes = layout.row_bytes();
+        if rows.rows() as u64 * row_bytes <= SMALL_BYTES {
+            if rows.rows() > 0 {
+                let mut bytes = vec![0; rows.rows() * row_bytes as usize];
+                for (row, target) in bytes.chunks_exact_mut(row_bytes as usize).enumerate() {
+                    encode_row(rows.row(row), layout, |bytes| target[..bytes.len()].copy_from_slice(bytes));
+                }
+                self.queue.write_buffer(buffer, offset, &bytes);
+            }
+            progress(rows.rows());
+            return Ok(());
+        }
+        let rows_a_piece = (PIECE_BYTES / row_bytes).max(1) as usize;
+        let piece_bytes = (rows_a_piece as u64 * row_bytes).max(PIECE_BYTES);
+        let dense = T::KIND == layout.elements && rows.dim() == layout.stride;
+        let mut start = 0;
+        while start < rows.rows() {
+            let end = rows.rows().min(start + rows_a_piece);
+            let piece = rows.slice(start..end);
+            let bytes = piece.rows() as u64 * row_bytes;
+            self.stage(buffer, offset + start as u64 * row_bytes, bytes, piece_bytes, |view| {
+                if dense {
+                    view.copy_from_slice(bytemuck::cast_slice(piece.values()));
+                    return;
+                }
+                for row in 0..piece.rows() {
+                    let at = row * row_bytes as usize;
+                    encode_row(piece.row(row), layout, |encoded| {
+                        view.slice(at..at + encoded.len()).copy_from_slice(encoded);
+                        view.slice(at + encoded.len()..at + row_bytes as usize).fill(0);
+                    });
+                }
+            })
+            .await?;
+            start = end;
+            progress(start);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes into `buffer` from byte `offset` on; both multiples of 4.
+    pub(crate) async fn upload_bytes(&self, buffer: &wgpu::Buffer, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if bytes.len() as u64 <= SMALL_BYTES {
+            self.queue.write_buffer(buffer, offset, bytes);
+            return Ok(());
+        }
+        let mut at = offset;
+        for piece in bytes.chunks(PIECE_BYTES as usize) {
+            self.stage(buffer, at, piece.len() as u64, PIECE_BYTES, |view| view.copy_from_slice(piece))
+                .await?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Fills a staging buffer and sends it off.
+    async fn stage(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        bytes: u64,
+        piece_bytes: u64,
+        fill: impl FnOnce(&mut wgpu::WriteOnly<'_, [u8]>),
+    ) -> Result<()> {
+        let waiting = self.waiter.expect_callback();
+        let mut permit = self.staging.permits.acquire(1).await;
+        drop(waiting);
+        let free = {
+            let mut ready = lock(&self.staging.ready);
+            let fits = ready.iter().position(|one| one.size() >= bytes);
+            match fits {
+                Some(index) => Some(ready.swap_remove(index)),
+                None => {
+                    ready.pop();
+                    None
+                }
+            }
+        };
+        let staging = match free {
+            Some(staging) => staging,
+            None => self.create_staging(piece_bytes)?,
+        };
+        {
+            let mut view = staging.get_mapped_range_mut(0..bytes).map_err(|fault| self.fault(&fault))?;
+            fill(&mut view.slice(..));
+        }
+        staging.unmap();
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor {
+            label: Some("upload"),
+        });
+        encoder.copy_buffer_to_buffer(&staging, 0, buffer, offset, bytes);
+        self.queue.submit([encoder.finish()]);
+        let (ready, permits) = (self.staging.ready.clone(), self.staging.permits.clone());
+        permit.disarm();
+        let again = staging.clone();
+        staging.map_async(wgpu::MapMode::Write, .., move |mapped| {
+            if mapped.is_ok() {
+                lock(&ready).push(again);
+            }
+            permits.release(1);
+        });
+        Ok(())
+    }
+
+    fn create_staging(&self, bytes: u64) -> Result<wgpu::Buffer> {
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("staging"),
+            size: bytes,
+            usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
+            mapped_at_creation: true,
+        });
+        match pollster::block_on(memory.pop()) {
+            None => Ok(buffer),
+            Some(_) => Err(Error::OutOfMemory { purpose: "staging".into(), bytes }),
+        }
+    }
+
+    /// Submits `encoder` with a copy of the given ranges behind it.
+    pub(crate) fn submit_and_read(
+        &self,
+        mut encoder: wgpu::CommandEncoder,
+        ranges: &[(&wgpu::Buffer, u64, u64)],
+    ) -> Result<Reading> {
+        let lengths: Vec<u64> = ranges.iter().map(|(_, _, bytes)| *bytes).collect();
+        let total: u64 = lengths.iter().map(|bytes| bytes.next_multiple_of(8)).sum();
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let readback = self.create_buffer("readback", total, usage)?;
+        let mut at = 0;
+        for (buffer, offset, bytes) in ranges {
+            if *bytes > 0 {
+                encoder.copy_buffer_to_buffer(buffer, *offset, &readback, at, bytes.next_multiple_of(4));
+            }
+            at += bytes.next_multiple_of(8);
+        }
+        self.queue.submit([encoder.finish()]);
+        let (sender, receiver) = oneshot_channel();
+        readback.map_async(wgpu::MapMode::Read, .., move |mapped| {
+            // The receiver is gone when the call was given up: then nobody wants to know.
+            let _ = sender.send(mapped);
+        });
+        Ok(Reading { readback, lengths, receiver })
+    }
+}
+
+/// Bytes that are on their way from the device.
+pub(crate) struct Reading {
+    readback: wgpu::Buffer,
+    lengths: Vec<u64>,
+    receiver: OneshotReceiver<std::result::Result<(), wgpu::BufferAsyncError>>,
+}
+
+impl Reading {
+    /// The contents of each range, in the order they were asked for.
+    pub(crate) async fn wait(self, gpu: &Gpu) -> Result<Vec<Vec<u8>>> {
+        let waiting = gpu.waiter.expect_callback();
+        let mapped = self.receiver.receive().await;
+        drop(waiting);
+        match mapped {
+            Some(Ok(())) => {}
+            Some(Err(fault)) => return Err(gpu.fault(&fault)),
+            None => return Err(gpu.fault(&"the device dropped a readback")),
+        }
+        gpu.check_faults()?;
+        let view = self.readback.get_mapped_range(..).map_err(|fault| gpu.fault(&fault))?;
+        let mut at = 0;
+        let parts = self.lengths.iter().map(|bytes| {
+            let part = view[at..at + *bytes as usize].to_vec();
+            at += bytes.next_multiple_of(8) as usize;
+            part
+        });
+        Ok(parts.collect())
+    }
+}
+
+/// Hands the bytes of a row, in the layout's element type and without padding, to `write`.
+fn encode_row<T: Element>(row: &[T], layout: RowLayout, write: impl FnOnce(&[u8])) {
+    if T::KIND == layout.elements {
+        write(bytemuck::cast_slice(row));
+    } else {
+        let widened: Vec<f32> = row.iter().map(|&value| value.widen()).collect();
+        write(bytemuck::cast_slice(&widened));
+    }
+}

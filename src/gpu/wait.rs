@@ -1,0 +1,150 @@
+//! Waiting for the device: blocking calls poll it themselves, and one thread a device does so for futures.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+thread_local! {
+    /// Whether this thread is inside [`Waiter::block_on`] and so polls the device itself.
+    static POLLS_ITSELF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How the work of one device is waited for.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    device: wgpu::Device,
+    /// Callbacks that the device still owes.
+    owed: AtomicUsize,
+    /// Of these, the ones that no blocking call polls for.
+    background: Arc<Background>,
+}
+
+#[derive(Debug, Default)]
+struct Background {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: usize,
+    started: bool,
+    closed: bool,
+}
+
+impl Waiter {
+    pub(super) fn new(device: wgpu::Device) -> Self {
+        Self { device, owed: AtomicUsize::new(0), background: Arc::default() }
+    }
+
+    /// Runs a future of this crate to its end on this thread.
+    pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        struct Parked {
+            thread: Thread,
+            woken: AtomicBool,
+        }
+        impl Wake for Parked {
+            fn wake(self: Arc<Self>) {
+                self.woken.store(true, Ordering::Release);
+                self.thread.unpark();
+            }
+        }
+        /// Restores the flag also when the future panics.
+        struct Restore(bool);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                POLLS_ITSELF.set(self.0);
+            }
+        }
+        let _restore = Restore(POLLS_ITSELF.replace(true));
+        let parked =
+            Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
+        let waker = Waker::from(parked.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+                return value;
+            }
+            while !parked.woken.swap(false, Ordering::AcqRel) {
+                if self.owed.load(Ordering::Acquire) > 0 {
+                    // A failed poll shows as an error of the mapping that is waited for.
+                    let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
+                    if parked.woken.load(Ordering::Acquire) {
+                        continue;
+                    }
+                    // Somebody else's callback: their thread has to run before anything here can change.
+                    std::thread::park_timeout(Duration::from_micros(200));
+                } else {
+                    std::thread::park_timeout(Duration::from_millis(10));
+                }
+            }
+        }
+    }
+
+    /// Notes that a future is about to wait for a callback of the device, until the guard is dropped.
+    pub(super) fn expect_callback(self: &Arc<Self>) -> Expecting {
+        self.owed.fetch_add(1, Ordering::AcqRel);
+        let in_background = !POLLS_ITSELF.get();
+        if in_background {
+            let mut state = self.background.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.waiting += 1;
+            if !state.started {
+                state.started = true;
+                let (device, background) = (self.device.clone(), self.background.clone());
+                let thread = std::thread::Builder::new().name("nearfield-poll".into());
+                // Without a thread, the futures are resolved by whoever polls the device next.
+                let _ = thread.spawn(move || background.run(&device));
+            }
+            self.background.changed.notify_one();
+        }
+        Expecting { waiter: self.clone(), in_background }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.background.state.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.background.changed.notify_all();
+    }
+}
+
+impl Background {
+    fn run(&self, device: &wgpu::Device) {
+        loop {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            while state.waiting == 0 && !state.closed {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.closed {
+                return;
+            }
+            drop(state);
+            let _ = device.poll(wgpu::PollType::wait_indefinitely());
+            // The futures that were woken have yet to run and to leave the count.
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// While this lives, the device is polled.
+#[derive(Debug)]
+pub(super) struct Expecting {
+    waiter: Arc<Waiter>,
+    in_background: bool,
+}
+
+impl Drop for Expecting {
+    fn drop(&mut self) {
+        self.waiter.owed.fetch_sub(1, Ordering::AcqRel);
+        if self.in_background {
+            let background = &self.waiter.background;
+            background.state.lock().unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Files of ids, distances and plain values: the results of a search, and what belongs to them.
+
+use std::path::Path;
+
+use super::location::Location;
+use super::mismatch;
+use super::npz::Archive;
+use super::number::Number;
+use super::open::{Format, Wanted, array, open};
+use super::table::Table;
+use crate::error::Result;
+
+const IDS: Wanted = Wanted {
+    formats: &[
+        ("npy", Format::Npy),
+        ("npz", Format::Npz),
+        ("ivecs", Format::RowHeaders(Number::I32)),
+        ("ibin", Format::Header(Number::I32)),
+    ],
+    numbers: &[Number::I32, Number::I64, Number::U32, Number::U64],
+    dimensions: 2,
+    member: Some("ids"),
+};
+
+const DISTANCES: Wanted = Wanted {
+    formats: &[("npz", Format::Npz)],
+    numbers: &[Number::F32],
+    dimensions: 2,
+    member: Some("distances"),
+};
+
+const VALUES: Wanted = Wanted {
+    formats: &[("npy", Format::Npy), ("npz", Format::Npz)],
+    numbers: &[Number::F32],
+    dimensions: 1,
+    member: None,
+};
+
+/// Ids of neighbours, `[rows, width]`: one row a query, nearest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ids {
+    /// The ids, row after row. Negative ones are as the file has them.
+    pub values: Vec<i64>,
+    /// How many rows there are.
+    pub rows: usize,
+    /// Ids a row.
+    pub width: usize,
+}
+
+/// Reads ids from `.npy`, `.npz` (the member `ids` when the path names none), `.ivecs` or `.ibin`.
+///
+/// # Errors
+/// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read);
+/// [`Error::File`](crate::Error::File) also for an id of 2^63 or above.
+pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
+    let table = open(path.as_ref(), &IDS)?;
+    let (rows, width) = (table.rows(), table.dim());
+    let values = table.read(0..rows, |bytes, values| {
+        match table.number() {
+            Number::I32 => {
+                values.extend(bytes.as_chunks().0.iter().map(|id| i64::from(i32::from_le_bytes(*id))))
+            }
+            Number::U32 => {
+                values.extend(bytes.as_chunks().0.iter().map(|id| i64::from(u32::from_le_bytes(*id))))
+            }
+            Number::I64 => values.extend(bytes.as_chunks().0.iter().map(|id| i64::from_le_bytes(*id))),
+            Number::U64 => {
+                for id in bytes.as_chunks().0.iter().map(|id| u64::from_le_bytes(*id)) {
+                    let id = i64::try_from(id).map_err(|_| {
+                        mismatch(
+                            table.path(),
+                            "ids below 2^63",
+                            format!("{id} in row {}", values.len() / width),
+                        )
+                    })?;
+                    values.push(id);
+                }
+            }
+            Number::F32 | Number::F16 | Number::U8 | Number::I8 => return Err(table.unaccepted(IDS.numbers)),
+        }
+        Ok(())
+    })?;
+    Ok(Ids { values, rows, width })
+}
+
+/// Reads the member `distances` of an npz, `[rows, width]` f32: the distances, row after row, and the width.
+///
+/// `None` when the archive has no such member and for all other endings, whose formats have no place for
+/// distances. A member that `path` names, `FILE.npz:MEMBER`, plays no part.
+///
+/// # Errors
+/// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read).
+pub fn read_distances(path: impl AsRef<Path>) -> Result<Option<(Vec<f32>, usize)>> {
+    let location = Location::new(path.as_ref());
+    if location.ending != "npz" {
+        return Ok(None);
+    }
+    let archive = Archive::open(&location.file)?;
+    if !archive.contains("distances") {
+        return Ok(None);
+    }
+    let (path, source, header) = archive.member("distances")?;
+    let table = array(&path, source, &header, &DISTANCES)?;
+    Ok(Some((f32s(&table)?, table.dim())))
+}
+
+/// Reads the 1-D f32 array in `.npy`, or in an `.npz`: the member that the path names, or its only such member.
+///
+/// # Errors
+/// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read).
+pub fn read_values(path: impl AsRef<Path>) -> Result<Vec<f32>> {
+    f32s(&open(path.as_ref(), &VALUES)?)
+}
+
+fn f32s(table: &Table) -> Result<Vec<f32>> {
+    table.read(0..table.rows(), |bytes, values| {
+        values.extend(bytes.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value)));
+        Ok(())
+    })
+}

@@ -1,0 +1,106 @@
+//! Opens a table of any format by its ending.
+
+use std::path::Path;
+
+use super::location::Location;
+use super::npy::Header;
+use super::npz::Archive;
+use super::number::{Number, list};
+use super::positioned::PositionedFile;
+use super::raw::{open_with_header, open_with_row_headers};
+use super::source::Source;
+use super::table::{Layout, Table};
+use super::{failed, mismatch};
+use crate::error::Result;
+
+/// How a file is laid out.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Format {
+    /// A numpy array.
+    Npy,
+    /// An archive of numpy arrays.
+    Npz,
+    /// The fbin family.
+    Header(Number),
+    /// The fvecs family.
+    RowHeaders(Number),
+}
+
+/// What a reader takes.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// The endings it knows and what they mean.
+    pub(super) formats: &'static [(&'static str, Format)],
+    /// The element types that a numpy array may have.
+    pub(super) numbers: &'static [Number],
+    /// How many dimensions a numpy array has to have, 1 or 2.
+    pub(super) dimensions: usize,
+    /// The member of an archive to read when the path names none. Without it, the only one that fits.
+    pub(super) member: Option<&'static str>,
+}
+
+impl Wanted {
+    fn describe(&self) -> String {
+        format!("{}-D of dtype {}", self.dimensions, list(self.numbers))
+    }
+
+    fn number(&self, header: &Header) -> Option<Number> {
+        self.numbers.iter().copied().find(|number| number.dtype() == header.dtype)
+    }
+}
+
+/// Opens `path`, which may name a member of an archive.
+pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Table> {
+    let location = Location::new(path);
+    let format = wanted.formats.iter().find(|(ending, _)| *ending == location.ending);
+    let Some((_, format)) = format else {
+        let endings: Vec<_> = wanted.formats.iter().map(|(ending, _)| format!(".{ending}")).collect();
+        let found = if location.ending.is_empty() { "none".into() } else { format!(".{}", location.ending) };
+        return Err(mismatch(path, format!("a name that ends in {}", endings.join(", ")), found));
+    };
+    let file = &location.file;
+    let source = || PositionedFile::open(file).map(Source::file).map_err(failed(file));
+    match format {
+        Format::Header(number) => open_with_header(file, source()?, *number),
+        Format::RowHeaders(number) => open_with_row_headers(file, source()?, *number),
+        Format::Npy => {
+            let source = source()?;
+            let header = Header::read(file, &source)?;
+            array(file, source, &header, wanted)
+        }
+        Format::Npz => {
+            let archive = Archive::open(file)?;
+            let (path, source, header) = match location.member.as_deref().or(wanted.member) {
+                Some(name) => archive.member(name)?,
+                None => {
+                    let fits = |header: &Header| {
+                        wanted.number(header).is_some() && header.shape.len() == wanted.dimensions
+                    };
+                    archive.only(fits, &wanted.describe())?
+                }
+            };
+            array(&path, source, &header, wanted)
+        }
+    }
+}
+
+/// The table of a numpy array. A 1-D array becomes one of dim 1.
+pub(super) fn array(path: &Path, source: Source, header: &Header, wanted: &Wanted) -> Result<Table> {
+    let Some(number) = wanted.number(header) else {
+        let order = if header.dtype.starts_with('>') { " (big endian)" } else { "" };
+        let needed = format!("dtype {}", list(wanted.numbers));
+        return Err(mismatch(path, needed, format!("dtype {}{order}", header.dtype)));
+    };
+    let (rows, dim) = match (wanted.dimensions, header.shape.as_slice()) {
+        (1, &[rows]) => (rows, 1),
+        (2, &[rows, dim]) => (rows, dim),
+        (dimensions, shape) => {
+            let found = format!("{} (shape {shape:?})", shape.len());
+            return Err(mismatch(path, format!("an array of {dimensions} dimensions"), found));
+        }
+    };
+    if header.fortran && wanted.dimensions > 1 {
+        return Err(mismatch(path, "C order (fortran_order False)", "Fortran order"));
+    }
+    Table::new(path, source, Layout { number, rows, dim, start: header.length, row_header: 0 })
+}

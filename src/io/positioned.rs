@@ -1,0 +1,83 @@
+//! Reads at a position of a file, which leave every other reader of the file alone.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(unix)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
+}
+
+/// An open file with a position and the length it had when it was opened. Clones share the file only.
+#[derive(Debug, Clone)]
+pub(super) struct PositionedFile {
+    file: Arc<File>,
+    position: u64,
+    length: u64,
+}
+
+impl PositionedFile {
+    /// Opens `path`, which has to be a regular file.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
+        }
+        Ok(Self { file: Arc::new(file), position: 0, length: metadata.len() })
+    }
+
+    /// Bytes in the file.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    pub(super) fn fill(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
+        while !buffer.is_empty() {
+            match read_at(&self.file, buffer, offset) {
+                Ok(0) => {
+                    let message = format!("the file ends at byte {offset}, it had {} bytes", self.length);
+                    return Err(Error::new(ErrorKind::UnexpectedEof, message));
+                }
+                Ok(count) => {
+                    offset += count as u64;
+                    buffer = &mut buffer[count..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for PositionedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let count = read_at(&self.file, buffer, self.position)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for PositionedFile {
+    /// Moves within the file. A position past the end is refused: offsets in a damaged archive lead there.
+    fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        let position = match to {
+            SeekFrom::Start(offset) => Some(offset),
+            SeekFrom::End(offset) => self.length.checked_add_signed(offset),
+            SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
+        };
+        let inside = position.filter(|&position| position <= self.length);
+        self.position =
+            inside.ok_or_else(|| Error::new(ErrorKind::InvalidInput, "a position outside of the file"))?;
+        Ok(self.position)
+    }
+}

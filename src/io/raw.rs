@@ -1,0 +1,44 @@
+//! The formats without a description of their own: the fvecs family and the fbin family.
+
+use std::path::Path;
+
+use super::number::Number;
+use super::source::Source;
+use super::table::{Layout, Table};
+use super::{failed, mismatch};
+use crate::error::Result;
+
+/// Opens a file of the fbin family: u32 rows, u32 dim, then the numbers.
+pub(super) fn open_with_header(path: &Path, source: Source, number: Number) -> Result<Table> {
+    if source.length() < 8 {
+        let found = format!("{} bytes", source.length());
+        return Err(mismatch(path, "a header of 8 bytes (u32 rows, u32 dim)", found));
+    }
+    let rows = u64::from(read_u32(path, &source, 0)?);
+    let dim = u64::from(read_u32(path, &source, 4)?);
+    Table::new(path, source, Layout { number, rows, dim, start: 8, row_header: 0 })
+}
+
+/// Opens a file of the fvecs family, whose rows each start with their dim as u32.
+///
+/// The first row gives the dim. The others are held against it when they are read.
+pub(super) fn open_with_row_headers(path: &Path, source: Source, number: Number) -> Result<Table> {
+    if source.length() < 4 {
+        let found = format!("{} bytes", source.length());
+        return Err(mismatch(path, "rows that each start with their dim (u32)", found));
+    }
+    let dim = u64::from(read_u32(path, &source, 0)?);
+    let row = 4 + dim * number.size() as u64;
+    if dim > 0 && !source.length().is_multiple_of(row) {
+        let needed = format!("a multiple of {row} bytes (rows of dim {dim}, as the first row says)");
+        return Err(mismatch(path, needed, format!("{} bytes", source.length())));
+    }
+    let rows = source.length() / row;
+    Table::new(path, source, Layout { number, rows, dim, start: 0, row_header: 4 })
+}
+
+fn read_u32(path: &Path, source: &Source, offset: u64) -> Result<u32> {
+    let mut bytes = [0; 4];
+    source.fill(offset, &mut bytes).map_err(failed(path))?;
+    Ok(u32::from_le_bytes(bytes))
+}

@@ -1,0 +1,147 @@
+//! Rows of numbers in a file, of any format.
+
+use std::io::{Error as IoError, ErrorKind};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::number::{Number, list};
+use super::source::Source;
+use super::{failed, mismatch};
+use crate::error::{Error, Result};
+
+/// Bytes read at a time: a multiple of every number's size that stays in the cache until it is converted.
+const STEP: usize = 256 << 10;
+
+/// Where the numbers of a table lie in its source.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// The type of the numbers.
+    pub(super) number: Number,
+    /// How many rows there are.
+    pub(super) rows: u64,
+    /// Numbers a row.
+    pub(super) dim: u64,
+    /// Bytes before the first row.
+    pub(super) start: u64,
+    /// Bytes before the numbers of each row: none, or 4 that hold the dim.
+    pub(super) row_header: usize,
+}
+
+/// A table whose layout fits its source: every row lies within it.
+#[derive(Debug)]
+pub(super) struct Table {
+    path: PathBuf,
+    source: Source,
+    number: Number,
+    rows: usize,
+    dim: usize,
+    start: u64,
+    row_header: usize,
+    /// Bytes a row, its header included.
+    row: usize,
+}
+
+impl Table {
+    /// Holds `layout` against the length of `source`, which it has to fill exactly.
+    pub(super) fn new(path: &Path, source: Source, layout: Layout) -> Result<Self> {
+        let Layout { number, rows, dim, start, row_header } = layout;
+        if dim == 0 {
+            return Err(mismatch(path, "rows of dim 1 or more", format!("{rows} rows of dim 0")));
+        }
+        let shape = format!("[{rows}, {dim}] numbers of {} bytes", number.size());
+        let row = dim.checked_mul(number.size() as u64).and_then(|row| row.checked_add(row_header as u64));
+        let length = row.and_then(|row| row.checked_mul(rows)).and_then(|data| data.checked_add(start));
+        let (Some(row), Some(length)) = (row, length) else {
+            return Err(mismatch(path, "a file below 2^64 bytes", shape));
+        };
+        if length != source.length() {
+            let found = format!("{} bytes", source.length());
+            return Err(mismatch(path, format!("{length} bytes ({shape} and headers)"), found));
+        }
+        match (usize::try_from(rows), usize::try_from(dim), usize::try_from(row)) {
+            (Ok(rows), Ok(dim), Ok(row)) if rows.checked_mul(dim).is_some() => {
+                Ok(Self { path: path.to_path_buf(), source, number, rows, dim, start, row_header, row })
+            }
+            _ => Err(mismatch(path, "rows that this machine can address", shape)),
+        }
+    }
+
+    /// The path that names the table.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The type of the numbers.
+    pub(super) fn number(&self) -> Number {
+        self.number
+    }
+
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Numbers a row.
+    pub(super) fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Reads the rows of `range`, which has to lie within the table, into one allocation of their final size.
+    ///
+    /// `convert` appends the numbers in some bytes; it is given whole numbers.
+    pub(super) fn read<T>(
+        &self,
+        range: Range<usize>,
+        mut convert: impl FnMut(&[u8], &mut Vec<T>) -> Result<()>,
+    ) -> Result<Vec<T>> {
+        let mut values = self.reserve(range.len() * self.dim)?;
+        // Rows with headers are read whole, to have the headers at known places.
+        let step = if self.row_header == 0 { STEP } else { (STEP / self.row).max(1) * self.row };
+        let mut offset = self.start + range.start as u64 * self.row as u64;
+        let end = self.start + range.end as u64 * self.row as u64;
+        let step = usize::try_from(end - offset).unwrap_or(step).min(step);
+        let mut buffer = self.reserve(step)?;
+        buffer.resize(step, 0);
+        let mut row = range.start;
+        while offset < end {
+            let count = usize::try_from(end - offset).unwrap_or(step).min(step);
+            let bytes = &mut buffer[..count];
+            self.source.fill(offset, bytes).map_err(failed(&self.path))?;
+            offset += count as u64;
+            if self.row_header == 0 {
+                convert(bytes, &mut values)?;
+                continue;
+            }
+            for bytes in bytes.chunks_exact(self.row) {
+                let (header, numbers) = bytes.split_at(self.row_header);
+                self.check_row_header(row, header)?;
+                convert(numbers, &mut values)?;
+                row += 1;
+            }
+        }
+        Ok(values)
+    }
+
+    fn check_row_header(&self, row: usize, header: &[u8]) -> Result<()> {
+        let dim = header.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        if dim.is_some_and(|dim| dim as usize == self.dim) {
+            return Ok(());
+        }
+        let found = format!("row {row} of dim {}", dim.unwrap_or_default());
+        Err(mismatch(&self.path, format!("rows of dim {}, as the first", self.dim), found))
+    }
+
+    /// The error for a number type that the reader does not take; `accepted` are those that it does.
+    pub(super) fn unaccepted(&self, accepted: &[Number]) -> Error {
+        mismatch(&self.path, format!("dtype {}", list(accepted)), format!("dtype {}", self.number.dtype()))
+    }
+
+    fn reserve<T>(&self, count: usize) -> Result<Vec<T>> {
+        let mut values = Vec::new();
+        values.try_reserve_exact(count).map_err(|_| {
+            let message = format!("no memory for {count} numbers of {} bytes", size_of::<T>());
+            failed(&self.path)(IoError::new(ErrorKind::OutOfMemory, message))
+        })?;
+        Ok(values)
+    }
+}

@@ -1,0 +1,162 @@
+//! Files of vectors.
+
+use std::iter::FusedIterator;
+use std::ops::Range;
+use std::path::Path;
+
+use half::f16;
+
+use super::number::Number;
+use super::open::{Format, Wanted, open};
+use super::table::Table;
+use crate::error::{Error, Result};
+use crate::matrix::{ElementKind, Matrix};
+
+const VECTORS: Wanted = Wanted {
+    formats: &[
+        ("npy", Format::Npy),
+        ("npz", Format::Npz),
+        ("fvecs", Format::RowHeaders(Number::F32)),
+        ("bvecs", Format::RowHeaders(Number::U8)),
+        ("fbin", Format::Header(Number::F32)),
+        ("f16bin", Format::Header(Number::F16)),
+        ("u8bin", Format::Header(Number::U8)),
+        ("i8bin", Format::Header(Number::I8)),
+    ],
+    numbers: &[Number::F32, Number::F16],
+    dimensions: 2,
+    member: None,
+};
+
+/// An open file of vectors, `[rows, dim]`.
+///
+/// Reading takes `&self`, leaves no position behind and holds no memory, so one file serves many threads. A
+/// deflated npz member is the exception: it decodes from its start, one reader at a time, and remembers how
+/// far it came. Ranges that go forward cost one pass over the member in all; one that goes back starts a new
+/// pass.
+#[derive(Debug)]
+pub struct VectorFile {
+    table: Table,
+}
+
+impl VectorFile {
+    /// Opens a file by its ending: `.npy`, `.npz`, `.fvecs`, `.bvecs`, `.fbin`, `.f16bin`, `.u8bin` or `.i8bin`.
+    ///
+    /// `FILE.npz:MEMBER` names a member; `FILE.npz` stands for its only 2-D float member.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be opened or read. [`Error::File`] when the ending is another, the
+    /// content is not what the ending says, its length is not what its header says, the element type, byte
+    /// order or axis order is not among the [accepted](super), or an archive has no such member.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Self { table: open(path.as_ref(), &VECTORS)? })
+    }
+
+    /// How many vectors there are.
+    pub fn rows(&self) -> usize {
+        self.table.rows()
+    }
+
+    /// Elements a vector, at least 1.
+    pub fn dim(&self) -> usize {
+        self.table.dim()
+    }
+
+    /// The element type of what is read: f16 for f16 files, f32 for all others.
+    pub fn kind(&self) -> ElementKind {
+        match self.table.number() {
+            Number::F16 => ElementKind::F16,
+            _ => ElementKind::F32,
+        }
+    }
+
+    /// The path that names the vectors; `FILE.npz:MEMBER` for an archive, also where no member was given.
+    pub fn path(&self) -> &Path {
+        self.table.path()
+    }
+
+    /// Reads the vectors `range`: a `[range.len(), dim]` matrix in one allocation, filled in small pieces.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the range is not within the rows. [`Error::Io`] when the file cannot be read
+    /// or memory runs out. [`Error::File`] when an fvecs or bvecs row has another dim than the first.
+    pub fn read(&self, range: Range<usize>) -> Result<Matrix> {
+        if range.start > range.end || range.end > self.rows() {
+            let (needed, given) = (format!("a range within 0..{}", self.rows()), format!("{range:?}"));
+            return Err(Error::Argument { argument: "range", needed, given });
+        }
+        let dim = self.dim();
+        let f32s = |convert: fn(&[u8], &mut Vec<f32>)| {
+            let convert = |bytes: &[u8], values: &mut Vec<f32>| {
+                convert(bytes, values);
+                Ok(())
+            };
+            Ok(Matrix::F32(self.table.read(range.clone(), convert)?, dim))
+        };
+        match self.table.number() {
+            Number::F32 => f32s(|bytes, values| {
+                values.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+            }),
+            Number::U8 => f32s(|bytes, values| values.extend(bytes.iter().map(|byte| f32::from(*byte)))),
+            Number::I8 => {
+                f32s(|bytes, values| values.extend(bytes.iter().map(|byte| f32::from(byte.cast_signed()))))
+            }
+            Number::F16 => {
+                let convert = |bytes: &[u8], values: &mut Vec<f16>| {
+                    values.extend(bytes.as_chunks().0.iter().map(|bytes| f16::from_le_bytes(*bytes)));
+                    Ok(())
+                };
+                Ok(Matrix::F16(self.table.read(range, convert)?, dim))
+            }
+            Number::I32 | Number::U32 | Number::I64 | Number::U64 => {
+                Err(self.table.unaccepted(VECTORS.numbers))
+            }
+        }
+    }
+
+    /// Reads all vectors: [`read`](Self::read) of `0..rows`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_all(&self) -> Result<Matrix> {
+        self.read(0..self.rows())
+    }
+
+    /// Reads the vectors from first to last, `bytes` bytes of matrix at a time and one row at least.
+    ///
+    /// Each item is the row that the piece starts with, and the piece. An error is the last item.
+    pub fn pieces(&self, bytes: usize) -> Pieces<'_> {
+        let row = self.dim().saturating_mul(self.kind().size());
+        Pieces { file: self, rows_each: (bytes / row).max(1), next: 0 }
+    }
+}
+
+/// The iterator that [`VectorFile::pieces`] returns.
+#[derive(Debug, Clone)]
+pub struct Pieces<'a> {
+    file: &'a VectorFile,
+    rows_each: usize,
+    next: usize,
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Result<(usize, Matrix)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (first, rows) = (self.next, self.file.rows());
+        if first >= rows {
+            return None;
+        }
+        let end = first.saturating_add(self.rows_each).min(rows);
+        let piece = self.file.read(first..end);
+        self.next = if piece.is_ok() { end } else { rows };
+        Some(piece.map(|piece| (first, piece)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let pieces = (self.file.rows() - self.next).div_ceil(self.rows_each);
+        (pieces.min(1), Some(pieces))
+    }
+}
+
+impl FusedIterator for Pieces<'_> {}

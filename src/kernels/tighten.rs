@@ -1,0 +1,81 @@
+//! Lowers each query's threshold to the k-th smallest upper bound seen, and thins its list.
+
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `tighten`.
+    pub struct Params {
+        /// Queries.
+        queries: u32,
+        /// Neighbours wanted.
+        k: u32,
+        /// Entries of a list.
+        capacity: u32,
+        /// Entries of all lists.
+        plane: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "tighten",
+    source: &[
+        include_str!("../../wgsl/lib/keys.wgsl"),
+        include_str!("../../wgsl/lib/grid.wgsl"),
+        include_str!("../../wgsl/lib/radix.wgsl"),
+        include_str!("../../wgsl/tighten.wgsl"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("thresholds", Access::Write),
+        ("counts", Access::Write),
+        ("lists", Access::Write),
+        ("overflowed", Access::Write),
+    ],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    workgroup_size: 256,
+    workgroup_bytes: 2 * 256 * 4 + 16 + 3 * 4,
+};
+
+/// The lists of a search.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tighten<'a> {
+    pub(crate) thresholds: &'a wgpu::Buffer,
+    pub(crate) counts: &'a wgpu::Buffer,
+    pub(crate) lists: &'a wgpu::Buffer,
+    pub(crate) overflowed: &'a wgpu::Buffer,
+    pub(crate) queries: u32,
+    pub(crate) k: u32,
+    pub(crate) capacity: u32,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, tighten: &Tighten<'_>) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let params = Params {
+        queries: tighten.queries,
+        k: tighten.k,
+        capacity: tighten.capacity,
+        plane: tighten.queries * tighten.capacity,
+    };
+    let buffers = [
+        tighten.thresholds.into(),
+        tighten.counts.into(),
+        tighten.lists.into(),
+        tighten.overflowed.into(),
+    ];
+    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(tighten.queries.into()))
+}
+
+/// The threshold and the slots that stay, from `(slot, lower key, upper key)`.
+pub fn reference(threshold: u32, list: &[(u32, u32, u32)], k: usize) -> (u32, Vec<u32>) {
+    let mut uppers: Vec<u32> = list.iter().map(|entry| entry.2).collect();
+    uppers.sort_unstable();
+    let threshold = uppers.get(k - 1).map_or(threshold, |&upper| threshold.min(upper));
+    (threshold, list.iter().filter(|entry| entry.1 <= threshold).map(|entry| entry.0).collect())
+}

@@ -1,0 +1,162 @@
+//! Rows of numbers on the host: a borrowed view and an owned matrix.
+
+use half::f16;
+
+use crate::error::{Error, Result};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for half::f16 {}
+}
+
+/// The types a vector's elements can have on the host: `f32` and [`half::f16`].
+pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
+    /// The same as a value.
+    const KIND: ElementKind;
+
+    /// The element widened to f32, exactly.
+    fn widen(self) -> f32;
+}
+
+impl Element for f32 {
+    const KIND: ElementKind = ElementKind::F32;
+
+    fn widen(self) -> f32 {
+        self
+    }
+}
+
+impl Element for f16 {
+    const KIND: ElementKind = ElementKind::F16;
+
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+/// How one element of a row lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ElementKind {
+    /// 32-bit IEEE floating point.
+    #[default]
+    F32,
+    /// 16-bit IEEE floating point. Arithmetic is done in f32, to which every value widens exactly.
+    F16,
+}
+
+impl ElementKind {
+    /// Bytes an element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+        }
+    }
+}
+
+/// Borrowed vectors, `[rows, dim]` in C order without gaps.
+#[derive(Debug, Clone, Copy)]
+pub struct MatrixView<'a, T> {
+    values: &'a [T],
+    dim: usize,
+}
+
+impl<'a, T: Element> MatrixView<'a, T> {
+    /// Views `values` as rows of `dim` elements each.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `dim` is 0 or does not divide the length of `values`.
+    ///
+    /// ```
+    /// let rows = nearfield::MatrixView::new(&[1.0f32, 2.0, 3.0, 4.0], 2)?;
+    /// assert_eq!((rows.rows(), rows.dim()), (2, 2));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn new(values: &'a [T], dim: usize) -> Result<Self> {
+        if dim == 0 {
+            return Err(Error::argument("dim", "at least 1", dim));
+        }
+        if !values.len().is_multiple_of(dim) {
+            return Err(Error::argument(
+                "values",
+                format!("a multiple of dim = {dim} elements"),
+                format!("{} elements", values.len()),
+            ));
+        }
+        Ok(Self { values, dim })
+    }
+
+    /// How many vectors there are.
+    pub fn rows(&self) -> usize {
+        self.values.len() / self.dim
+    }
+
+    /// Elements a vector.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// All elements, row after row.
+    pub fn values(&self) -> &'a [T] {
+        self.values
+    }
+
+    /// One vector.
+    ///
+    /// # Panics
+    /// When `row` is not below [`rows`](Self::rows).
+    pub fn row(&self, row: usize) -> &'a [T] {
+        &self.values[row * self.dim..][..self.dim]
+    }
+
+    /// The vectors `start..end`.
+    ///
+    /// # Panics
+    /// When the range is not within the rows.
+    pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
+        Self { values: &self.values[range.start * self.dim..range.end * self.dim], dim: self.dim }
+    }
+}
+
+/// Owned vectors, `[rows, dim]` in C order, of either element type: what the readers of `nearfield::io` return.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Matrix {
+    /// f32 elements and the dim.
+    F32(Vec<f32>, usize),
+    /// f16 elements and the dim.
+    F16(Vec<f16>, usize),
+}
+
+impl Matrix {
+    /// How many vectors there are.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::F32(values, dim) => values.len() / dim,
+            Self::F16(values, dim) => values.len() / dim,
+        }
+    }
+
+    /// Elements a vector.
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::F32(_, dim) | Self::F16(_, dim) => *dim,
+        }
+    }
+
+    /// The element type.
+    pub fn kind(&self) -> ElementKind {
+        match self {
+            Self::F32(..) => ElementKind::F32,
+            Self::F16(..) => ElementKind::F16,
+        }
+    }
+
+    /// The same vectors in f32, exactly.
+    pub fn into_f32(self) -> Vec<f32> {
+        match self {
+            Self::F32(values, _) => values,
+            Self::F16(values, _) => values.into_iter().map(f16::to_f32).collect(),
+        }
+    }
+}

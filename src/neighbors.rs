@@ -1,0 +1,57 @@
+//! The answer of a search.
+
+/// A row that was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Neighbor {
+    /// The row's id.
+    pub id: u64,
+    /// Its distance from the query, by the index's metric. Smaller is nearer.
+    pub distance: f32,
+}
+
+/// The nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id.
+///
+/// A query has fewer than k neighbours when there are fewer rows; nothing is padded.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Neighbors {
+    hits: Vec<Neighbor>,
+    /// Where each query's hits start in `hits`, and the end of the last.
+    offsets: Vec<usize>,
+}
+
+impl Neighbors {
+    pub(crate) fn with_capacity(queries: usize, k: usize) -> Self {
+        let mut offsets = Vec::with_capacity(queries + 1);
+        offsets.push(0);
+        Self { hits: Vec::with_capacity(queries.saturating_mul(k)), offsets }
+    }
+
+    pub(crate) fn push_row(&mut self, hits: impl IntoIterator<Item = Neighbor>) {
+        self.hits.extend(hits);
+        self.offsets.push(self.hits.len());
+    }
+
+    pub(crate) fn append(&mut self, other: Self) {
+        let base = self.hits.len();
+        self.hits.extend(other.hits);
+        self.offsets.extend(other.offsets.iter().skip(1).map(|offset| base + offset));
+    }
+
+    /// How many queries were answered.
+    pub fn queries(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// The neighbours of one query, nearest first.
+    ///
+    /// # Panics
+    /// When `query` is not below [`queries`](Self::queries).
+    pub fn row(&self, query: usize) -> &[Neighbor] {
+        &self.hits[self.offsets[query]..self.offsets[query + 1]]
+    }
+
+    /// The neighbours of every query in turn.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[Neighbor]> {
+        self.offsets.windows(2).map(|ends| &self.hits[ends[0]..ends[1]])
+    }
+}

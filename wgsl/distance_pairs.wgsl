@@ -1,0 +1,85 @@
+// The distance of every query to every row, one invocation a pair: any dim, any stride, four elements at a time and a
+// loop over the remainder. Cosine in one pass with three sums, for vectors that nobody normalised.
+@group(0) @binding(1) var<storage, read> queries: array<f32>; // [queries, query_stride]
+@group(0) @binding(2) var<storage, read> rows: array<f32>; // [rows, row_stride]
+@group(0) @binding(3) var<storage, read_write> distances: array<f32>; // [queries, distance_stride]
+
+override METRIC: u32 = 0u; // 0: squared L2, 1: L2, 2: cosine, 3: cosine of unit vectors, 4: inner product
+override ACCUMULATORS: u32 = 1u; // independent sums, up to 4
+override DIM: u32 = 0u; // 0: params.dim
+
+struct Sums { dot: vec4<f32>, query: vec4<f32>, row: vec4<f32>, }
+
+fn query_vector(place: u32) -> vec4<f32> {
+  return vec4(queries[place], queries[place + 1u], queries[place + 2u], queries[place + 3u]);
+}
+
+fn row_vector(place: u32) -> vec4<f32> {
+  return vec4(rows[place], rows[place + 1u], rows[place + 2u], rows[place + 3u]);
+}
+
+fn add(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
+  var result = sums;
+  if (METRIC <= 1u) {
+    let difference = q - x;
+    result.dot = fma(difference, difference, sums.dot);
+  } else {
+    result.dot = fma(q, x, sums.dot);
+  }
+  if (METRIC == 2u) {
+    result.query = fma(q, q, sums.query);
+    result.row = fma(x, x, sums.row);
+  }
+  return result;
+}
+
+fn across(four: vec4<f32>) -> f32 { return (four.x + four.y) + (four.z + four.w); }
+
+@compute @workgroup_size(64)
+fn distance_pairs(
+  @builtin(global_invocation_id) id: vec3<u32>,
+) {
+  let row = id.x;
+  let query = params.first_query + id.y;
+  if (row >= params.rows || query >= params.queries) { return; }
+  var dim = params.dim;
+  if (DIM > 0u) { dim = DIM; }
+  let query_start = query * params.query_stride;
+  let row_start = row * params.row_stride;
+  var sums: array<Sums, 4>;
+  let whole = dim & ~3u;
+  let stride = 4u * ACCUMULATORS;
+  var i = 0u;
+  for (; i + stride <= whole; i += stride) {
+    // unroll
+    for (var a = 0u; a < 4u; a++) {
+      if (a < ACCUMULATORS) {
+        sums[a] = add(sums[a], query_vector(query_start + i + 4u * a), row_vector(row_start + i + 4u * a));
+      }
+    }
+  }
+  for (; i < whole; i += 4u) {
+    sums[0] = add(sums[0], query_vector(query_start + i), row_vector(row_start + i));
+  }
+  for (; i < dim; i++) {
+    sums[0] = add(sums[0], vec4(queries[query_start + i], 0.0, 0.0, 0.0), vec4(rows[row_start + i], 0.0, 0.0, 0.0));
+  }
+  let dot = across((sums[0].dot + sums[1].dot) + (sums[2].dot + sums[3].dot));
+  var distance = dot;
+  var similarity = dot;
+  if (METRIC == 1u) { distance = sqrt(dot); }
+  if (METRIC == 2u || METRIC == 3u) {
+    if (METRIC == 2u) {
+      let query_squared = across((sums[0].query + sums[1].query) + (sums[2].query + sums[3].query));
+      let row_squared = across((sums[0].row + sums[1].row) + (sums[2].row + sums[3].row));
+      similarity = 0.0;
+      if (query_squared > 0.0 && row_squared > 0.0) {
+        similarity = dot / (sqrt(query_squared) * sqrt(row_squared));
+      }
+    }
+    similarity = clamp(similarity, -1.0, 1.0);
+    distance = 1.0 - similarity;
+  }
+  if (METRIC == 4u) { distance = -dot; }
+  distances[query * params.distance_stride + row] = select(distance, similarity, params.as_similarity != 0u);
+}

@@ -1,0 +1,63 @@
+// Scores of few queries against many rows: a group of lanes takes four rows at a time, lanes over the dimension,
+// so that rows are read once, in whole cache lines. The dot product, or with DIRECT = 1 the sum of (q - x)^2.
+// Only nominates: the order of summation depends on the adapter.
+@group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
+@group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows, dim]
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [queries, columns]
+
+override DIRECT: u32 = 0u;
+override QUERIES: u32 = 1u; // queries at a time, up to 4
+
+@compute @workgroup_size(256)
+fn distance_scan(
+  lanes: Lanes,
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+) {
+  let size = lanes_size(lanes);
+  let per_workgroup = 256u / size * 4u;
+  let first_query = workgroup.y * QUERIES;
+  let vectors = params.vectors;
+  // The bound does not depend on the invocation, because lanes_sum may hold barriers.
+  for (var start = workgroup.x * per_workgroup; start < params.part_columns; start += workgroups.x * per_workgroup) {
+    let column = start + group_of(lanes) * 4u;
+    let block = params.block_first + (column >> 7u) * params.block_step;
+    let row = (block << 7u) + (column & 127u);
+    var sums: array<array<vec4<f32>, 4>, 4>;
+    for (var i = lane_of(lanes); i < vectors; i += size) {
+      var four: array<vec4<f32>, 4>;
+      // unroll
+      for (var r = 0u; r < 4u; r++) {
+        four[r] = widen(rows[(row + r) * vectors + i]);
+      }
+      // unroll
+      for (var q = 0u; q < 4u; q++) {
+        if (q < QUERIES) {
+          let query = queries[(first_query + q) * vectors + i];
+          // unroll
+          for (var r = 0u; r < 4u; r++) {
+            if (DIRECT == 1u) {
+              let difference = query - four[r];
+              sums[q][r] = fma(difference, difference, sums[q][r]);
+            } else {
+              sums[q][r] = fma(query, four[r], sums[q][r]);
+            }
+          }
+        }
+      }
+    }
+    // unroll
+    for (var q = 0u; q < 4u; q++) {
+      if (q < QUERIES) {
+        let ones = vec4(1.0);
+        let total = lanes_sum(
+          vec4(dot(sums[q][0], ones), dot(sums[q][1], ones), dot(sums[q][2], ones), dot(sums[q][3], ones)),
+          lanes,
+        );
+        if (lane_of(lanes) == 0u && column < params.part_columns) {
+          scores[((first_query + q) * params.columns + params.column_first + column) >> 2u] = total;
+        }
+      }
+    }
+  }
+}

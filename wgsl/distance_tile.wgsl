@@ -1,0 +1,102 @@
+// Dot products of many queries against many rows: a workgroup computes a tile of 128 x 128, an invocation 8 x 16 of
+// it in registers. Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices
+// are on their way. Every loop over registers is unrolled, or they would be memory. Only nominates.
+const TILE = 128u;
+const DEPTH = 8u; // dimensions a slice
+const THREADS = 128u;
+const ACROSS = 8u; // invocations along rows
+const DOWN = 16u; // invocations along queries
+const PITCH = TILE / 4u + 1u; // one vector more, against bank conflicts
+const SLICE = DEPTH / 4u; // vectors of a row in a slice
+const LOADS = TILE * SLICE / THREADS; // vectors an invocation loads of each operand
+const LOAD_STEP = TILE / LOADS;
+
+@group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries padded to 128, dim]
+@group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows, dim]
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [queries padded to 128, columns]
+
+var<workgroup> query_slice: array<vec4<f32>, DEPTH * PITCH>;
+var<workgroup> row_slice: array<vec4<f32>, DEPTH * PITCH>;
+
+@compute @workgroup_size(THREADS)
+fn distance_tile(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let across = index % ACROSS;
+  let down = index / ACROSS;
+  let vectors = params.vectors;
+  let load_row = index / SLICE;
+  let load_vector = index % SLICE;
+  let first_query = workgroup.x * TILE + load_row;
+  let first_row = (params.block_first + workgroup.y * params.block_step) * TILE + load_row;
+  var sums: array<array<vec4<f32>, 4>, 8>;
+  var next_query: array<vec4<f32>, LOADS>;
+  var next_row: array<vec4<f32>, LOADS>;
+  // unroll
+  for (var i = 0u; i < LOADS; i++) {
+    // A row may end within the first slice.
+    if (load_vector < vectors) {
+      next_query[i] = queries[(first_query + i * LOAD_STEP) * vectors + load_vector];
+      next_row[i] = widen(rows[(first_row + i * LOAD_STEP) * vectors + load_vector]);
+    }
+  }
+  for (var start = 0u; start < vectors; start += SLICE) {
+    // unroll
+    for (var i = 0u; i < LOADS; i++) {
+      let column = load_row + i * LOAD_STEP;
+      let place = load_vector * 4u * PITCH + column / 4u;
+      let part = column % 4u;
+      // unroll
+      for (var j = 0u; j < 4u; j++) {
+        query_slice[place + j * PITCH][part] = next_query[i][j];
+        row_slice[place + j * PITCH][part] = next_row[i][j];
+      }
+    }
+    workgroupBarrier();
+    let ahead = start + SLICE + load_vector;
+    // unroll
+    for (var i = 0u; i < LOADS; i++) {
+      if (ahead < vectors) {
+        next_query[i] = queries[(first_query + i * LOAD_STEP) * vectors + ahead];
+        next_row[i] = widen(rows[(first_row + i * LOAD_STEP) * vectors + ahead]);
+      } else {
+        next_query[i] = vec4(0.0);
+        next_row[i] = vec4(0.0);
+      }
+    }
+    // unroll
+    for (var d = 0u; d < DEPTH; d++) {
+      var four: array<vec4<f32>, 4>;
+      // unroll
+      for (var j = 0u; j < 4u; j++) {
+        four[j] = row_slice[d * PITCH + j * ACROSS + across];
+      }
+      // unroll
+      for (var i = 0u; i < 2u; i++) {
+        let query = query_slice[d * PITCH + i * DOWN + down];
+        // unroll
+        for (var e = 0u; e < 4u; e++) {
+          // unroll
+          for (var j = 0u; j < 4u; j++) {
+            sums[i * 4u + e][j] = fma(vec4(query[e]), four[j], sums[i * 4u + e][j]);
+          }
+        }
+      }
+    }
+    workgroupBarrier();
+  }
+  let pitch = params.columns / 4u;
+  let first_column = (params.column_first + workgroup.y * TILE) / 4u;
+  // unroll
+  for (var i = 0u; i < 2u; i++) {
+    // unroll
+    for (var e = 0u; e < 4u; e++) {
+      // unroll
+      for (var j = 0u; j < 4u; j++) {
+        let query = workgroup.x * TILE + (i * DOWN + down) * 4u + e;
+        scores[query * pitch + first_column + j * ACROSS + across] = sums[i * 4u + e][j];
+      }
+    }
+  }
+}

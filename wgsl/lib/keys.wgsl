@@ -1,0 +1,18 @@
+// Order-preserving keys: for numbers a < b exactly when key_of(a) < key_of(b) as u32.
+// Kernels keep keys, not floats, because WGSL lets an implementation assume that no NaN and no infinity occurs.
+
+/// The key of nothing: behind every number, and never part of a result.
+const ABSENT = 0xffffffffu;
+
+fn key_of(value: f32) -> u32 {
+  let bits = bitcast<u32>(value);
+  let magnitude = bits & 0x7fffffffu;
+  // -0 becomes +0, by bits: a compiler may drop an addition of 0. A NaN is nothing.
+  if (magnitude == 0u) { return 0x80000000u; }
+  if (magnitude > 0x7f800000u) { return ABSENT; }
+  return select(bits | 0x80000000u, ~bits, bits != magnitude);
+}
+
+fn value_of(key: u32) -> f32 {
+  return bitcast<f32>(select(~key, key & 0x7fffffffu, (key & 0x80000000u) != 0u));
+}

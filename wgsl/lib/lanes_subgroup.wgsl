@@ -1,0 +1,11 @@
+// Groups of lanes that sum together, as subgroups of whatever size the adapter gives. 256 invocations a workgroup.
+struct Lanes {
+  @builtin(local_invocation_index) index: u32,
+  @builtin(subgroup_invocation_id) lane: u32,
+  @builtin(subgroup_size) size: u32,
+  @builtin(subgroup_id) group: u32,
+}
+fn lane_of(lanes: Lanes) -> u32 { return lanes.lane; }
+fn lanes_size(lanes: Lanes) -> u32 { return lanes.size; }
+fn group_of(lanes: Lanes) -> u32 { return lanes.group; }
+fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> { return subgroupAdd(value); }

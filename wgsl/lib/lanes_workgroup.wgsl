@@ -1,0 +1,18 @@
+// Groups of lanes that sum together through workgroup memory, for adapters without subgroups. 256 invocations a
+// workgroup; every one of them has to reach lanes_sum.
+const LANES = 32u;
+struct Lanes { @builtin(local_invocation_index) index: u32, }
+var<workgroup> lane_sums: array<vec4<f32>, 256>;
+fn lane_of(lanes: Lanes) -> u32 { return lanes.index % LANES; }
+fn lanes_size(lanes: Lanes) -> u32 { return LANES; }
+fn group_of(lanes: Lanes) -> u32 { return lanes.index / LANES; }
+fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> {
+  workgroupBarrier();
+  lane_sums[lanes.index] = value;
+  workgroupBarrier();
+  for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+    if (lane_of(lanes) < half) { lane_sums[lanes.index] += lane_sums[lanes.index + half]; }
+    workgroupBarrier();
+  }
+  return lane_sums[group_of(lanes) * LANES];
+}

@@ -1,0 +1,19 @@
+// Sums over sixteen invocations in a fixed order, through workgroup memory; 128 invocations a workgroup.
+// The order is the same on every adapter and never depends on a subgroup: this is what makes reported distances
+// repeatable bit for bit. Each invocation of the workgroup has to reach sixteen_sum.
+const WIDTH = 16u;
+var<workgroup> sixteen: array<vec4<f32>, 128>;
+
+fn sixteen_sum(index: u32, value: vec4<f32>) -> vec4<f32> {
+  workgroupBarrier();
+  sixteen[index] = value;
+  workgroupBarrier();
+  for (var half = WIDTH / 2u; half > 0u; half >>= 1u) {
+    if (index % WIDTH < half) { sixteen[index] += sixteen[index + half]; }
+    workgroupBarrier();
+  }
+  return sixteen[index - index % WIDTH];
+}
+
+/// The four elements of a vector, summed in a fixed order.
+fn across(four: vec4<f32>) -> f32 { return (four.x + four.y) + (four.z + four.w); }

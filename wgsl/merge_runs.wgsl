@@ -1,0 +1,39 @@
+// Merges neighbouring sorted runs of each row: an element's place is its own rank plus its rank in the other run,
+// which a binary search finds. One invocation an element.
+@group(0) @binding(1) var<storage, read> keys: array<u32>; // [rows, length]
+@group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // [rows, length]
+@group(0) @binding(3) var<storage, read_write> merged_keys: array<u32>; // [rows, length]
+@group(0) @binding(4) var<storage, read_write> merged_ids: array<vec2<u32>>; // [rows, length]
+
+@compute @workgroup_size(256)
+fn merge_runs(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let i = workgroup.x * 256u + index;
+  if (i >= params.length) { return; }
+  let first = workgroup.y * params.pitch;
+  let run = params.run;
+  let pair_start = i & ~(2u * run - 1u);
+  let middle = min(pair_start + run, params.length);
+  let end = min(pair_start + 2u * run, params.length);
+  let is_left = i < middle;
+  let other_start = select(pair_start, middle, is_left);
+  let key = keys[first + i];
+  let id = ids[first + i];
+  var low = other_start;
+  var high = select(middle, end, is_left);
+  while (low < high) {
+    let at = (low + high) >> 1u;
+    let other_key = keys[first + at];
+    let other_id = ids[first + at];
+    // Equal elements keep their order, left before right.
+    var other_first = is_before(other_key, other_id, key, id);
+    if (!is_left) { other_first = !is_before(key, id, other_key, other_id); }
+    if (other_first) { low = at + 1u; } else { high = at; }
+  }
+  let own_rank = i - select(middle, pair_start, is_left);
+  let place = first + pair_start + own_rank + (low - other_start);
+  merged_keys[place] = key;
+  merged_ids[place] = id;
+}

@@ -1,0 +1,103 @@
+// The distances that a search reports. Sixteen invocations take a candidate; each sums every sixteenth vector of four
+// elements with explicit fma, and a fixed tree sums the sixteen. Nothing about the order depends on the batch, the
+// other candidates or the adapter's subgroups.
+//
+// Candidates are a CSR list (query q has offsets[q] .. offsets[q + 1]), lists of a fixed pitch with CSR numbering
+// (list_pitch > 0), or all slots of a range (dense_count > 0, a row of workgroups a query). With entries > 0 a
+// candidate is an index into `slots`, otherwise it is the slot itself.
+@group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
+@group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows of the segment, dim]
+@group(0) @binding(3) var<storage, read> ids: array<vec2<u32>>; // [rows of the segment]: u64, low word first
+@group(0) @binding(4) var<storage, read> slots: array<u32>; // [entries]
+@group(0) @binding(5) var<storage, read> candidates: array<u32>;
+@group(0) @binding(6) var<storage, read> offsets: array<u32>; // [queries + 1]
+@group(0) @binding(7) var<storage, read_write> keys: array<u32>; // distances, as keys
+@group(0) @binding(8) var<storage, read_write> found_ids: array<vec2<u32>>;
+
+override METRIC: u32 = 0u; // 0: squared L2, 1: cosine, 2: inner product
+
+const AT_ONCE = 8u; // candidates a workgroup takes at a time
+
+/// The query whose candidates include number `candidate`.
+fn query_of(candidate: u32) -> u32 {
+  var low = 0u;
+  var high = params.queries;
+  while (low < high) {
+    let middle = (low + high) >> 1u;
+    if (offsets[middle + 1u] <= candidate) { low = middle + 1u; } else { high = middle; }
+  }
+  return low;
+}
+
+@compute @workgroup_size(128)
+fn rescore(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let vectors = params.vectors;
+  let dense = params.dense_count > 0u;
+  var total = params.dense_count;
+  if (!dense) { total = offsets[params.queries]; }
+  for (var start = workgroup.x * AT_ONCE; start < total; start += workgroups.x * AT_ONCE) {
+    let candidate = start + index / WIDTH;
+    var query = workgroup.y;
+    var slot = params.dense_first + candidate;
+    var place = query * params.found_pitch + params.found_first + candidate;
+    var known = candidate < total;
+    if (!dense) {
+      place = candidate;
+      query = query_of(candidate);
+      var entry = candidate;
+      if (params.list_pitch > 0u) { entry = query * params.list_pitch + candidate - offsets[query]; }
+      known = known && query < params.queries && entry < arrayLength(&candidates);
+      slot = candidates[entry];
+      if (params.entries > 0u) {
+        known = known && slot < params.entries;
+        slot = slots[slot];
+      }
+    }
+    let row = slot - params.first_slot;
+    let here = known && slot >= params.first_slot && row < params.rows;
+
+    var dots = vec4(0.0);
+    var query_squares = vec4(0.0);
+    var row_squares = vec4(0.0);
+    if (here) {
+      for (var i = index % WIDTH; i < vectors; i += WIDTH) {
+        let q = queries[query * vectors + i];
+        let x = widen(rows[row * vectors + i]);
+        if (METRIC == 0u) {
+          let difference = q - x;
+          dots = fma(difference, difference, dots);
+        } else {
+          dots = fma(q, x, dots);
+        }
+        if (METRIC == 1u) {
+          query_squares = fma(q, q, query_squares);
+          row_squares = fma(x, x, row_squares);
+        }
+      }
+    }
+    let sums = sixteen_sum(index, vec4(across(dots), across(query_squares), across(row_squares), 0.0));
+    if (index % WIDTH == 0u && candidate < total) {
+      if (here) {
+        var distance = sums.x;
+        if (METRIC == 1u) {
+          var similarity = 0.0;
+          if (sums.y > 0.0 && sums.z > 0.0) {
+            similarity = clamp(sums.x / (sqrt(sums.y) * sqrt(sums.z)), -1.0, 1.0);
+          }
+          distance = 1.0 - similarity;
+        }
+        if (METRIC == 2u) { distance = -sums.x; }
+        keys[place] = key_of(distance);
+        found_ids[place] = ids[row];
+      } else if (params.mark_absent != 0u) {
+        // No row here: another segment's turn may still find it.
+        keys[place] = ABSENT;
+        found_ids[place] = vec2(0xffffffffu);
+      }
+    }
+  }
+}
