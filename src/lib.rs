@@ -1,14 +1,43 @@
-//! x
-pub mod error;
+//! Exact nearest-neighbour search on any GPU: Metal, Vulkan and DX12 through [wgpu], no CUDA.
+//!
+//! ```no_run
+//! use nearfield::{Device, Flat, MatrixView, Metric};
+//!
+//! let rows: Vec<f32> = (0..1000 * 384).map(|i| (i as f32 * 0.37).sin()).collect();
+//! let device = Device::best()?; // NEARFIELD_ADAPTER overrides
+//! let mut index = Flat::builder(&device, Metric::Cosine, 384).build()?;
+//! index.add(MatrixView::new(&rows, 384)?)?;
+//! let found = index.search(MatrixView::new(&rows[..384], 384)?, 10)?;
+//! for hit in found.row(0) {
+//!     println!("{} {}", hit.id, hit.distance);
+//! }
+//! # Ok::<(), nearfield::Error>(())
+//! ```
+//!
+//! What is promised: a search returns the k rows of smallest distance under the total order (distance, id), with the
+//! precision that [`Metric`] states, bit for bit the same whatever batch, thread or budget it ran in.
+//!
+//! [wgpu]: https://docs.rs/wgpu
+
+mod engine;
+mod error;
+mod flat;
 mod gpu;
+#[cfg(feature = "io")]
+pub mod io;
 pub mod kernels;
 mod matrix;
 mod metric;
 mod neighbors;
-#[cfg(feature = "io")]
-pub mod io;
-pub use error::*;
-pub use matrix::*;
-pub use metric::*;
-pub use neighbors::*;
-pub use gpu::*;
+mod store;
+
+pub use engine::{
+    Device, DeviceMatrix, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Statistics,
+};
+pub use error::{Error, Result};
+pub use flat::{Flat, FlatBuilder, SearchOptions};
+pub use gpu::{Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, StageTime};
+pub use kernels::distance_pairs::Output;
+pub use matrix::{Element, ElementKind, Matrix, MatrixView};
+pub use metric::Metric;
+pub use neighbors::{Neighbor, Neighbors};

@@ -19,10 +19,11 @@ fn collect(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  // Blocks of this round: every round_step-th, without those of the rounds before.
-  let block = (workgroup.x * 8u + index / 32u) * params.round_step;
+  // Blocks of this round: every round_step-th of the whole chunk, without those of the rounds before.
+  let block = params.round_start + (workgroup.x * 8u + index / 32u) * params.round_step;
   if (block >= params.blocks) { return; }
-  if (params.round_skip != 0u && (block & (params.round_skip - 1u)) == 0u) { return; }
+  let number = (params.column_first >> 7u) + block;
+  if (params.round_skip != 0u && (number & (params.round_skip - 1u)) == 0u) { return; }
   let column = params.column_first + block * 128u + index % 32u * 4u;
   let row = (params.block_first + block * params.block_step) * 128u + index % 32u * 4u;
 

@@ -1,7 +1,7 @@
 // Squared and inverse norms of rows, and whether a row may enter: finite, and of a norm that is 0 or in range.
 // Sixteen invocations a row.
 @group(0) @binding(1) var<storage, read> rows: array<Row>; // [rows, dim]
-@group(0) @binding(2) var<storage, read_write> norms: array<vec2<f32>>; // [rows]: squared, inverse (0 for a zero row)
+@group(0) @binding(2) var<storage, read_write> row_norms: array<vec2<f32>>; // [rows]: squared, inverse (0 for a zero row)
 @group(0) @binding(3) var<storage, read_write> refused: array<atomic<u32>>; // [2]: first row not finite, out of range
 
 const NOT_FINITE = 1u;
@@ -45,6 +45,6 @@ fn norms(
     }
     var inverse = 0.0;
     if (squared > 0.0) { inverse = 1.0 / sqrt(squared); }
-    norms[row] = vec2(squared, inverse);
+    row_norms[row] = vec2(squared, inverse);
   }
 }

@@ -4,7 +4,8 @@
 //
 // Candidates are a CSR list (query q has offsets[q] .. offsets[q + 1]), lists of a fixed pitch with CSR numbering
 // (list_pitch > 0), or all slots of a range (dense_count > 0, a row of workgroups a query). With entries > 0 a
-// candidate is an index into `slots`, otherwise it is the slot itself.
+// candidate is an index into `slots`, otherwise it is the slot itself; of a range, `slots` then has a bit a slot, and
+// slots whose bit is 0 are passed over.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows of the segment, dim]
 @group(0) @binding(3) var<storage, read> ids: array<vec2<u32>>; // [rows of the segment]: u64, low word first
@@ -45,7 +46,9 @@ fn rescore(
     var slot = params.dense_first + candidate;
     var place = query * params.found_pitch + params.found_first + candidate;
     var known = candidate < total;
-    if (!dense) {
+    if (dense) {
+      if (params.entries > 0u) { known = known && ((slots[slot >> 5u] >> (slot & 31u)) & 1u) == 1u; }
+    } else {
       place = candidate;
       query = query_of(candidate);
       var entry = candidate;

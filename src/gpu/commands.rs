@@ -228,6 +228,16 @@ impl<'a> Commands<'a> {
         }
     }
 
+    /// Sends what was recorded so far, and goes on recording into a new encoder.
+    pub(crate) fn submit_and_go_on(mut self) -> Self {
+        let (gpu, stage) = (self.gpu, self.stage);
+        let profile = self.profile.take();
+        self.submit();
+        let mut next = Self::new(gpu, profile);
+        next.stage = stage;
+        next
+    }
+
     /// Sends the commands and resolves to the contents of buffer ranges after them.
     pub(crate) async fn read(self, ranges: &[(&wgpu::Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
         let gpu = self.gpu;

@@ -136,7 +136,7 @@ impl Kernel {
 
 /// A compiled form of a kernel.
 #[derive(Debug)]
-pub struct Pipeline {
+pub(crate) struct Pipeline {
     pub(super) kernel: &'static Kernel,
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) layout: wgpu::BindGroupLayout,

@@ -66,6 +66,19 @@ impl Gpu {
         }
     }
 
+    /// An error when kernels cannot see so many bytes at once.
+    pub(crate) fn check_binding(&self, what: &str, bytes: u64) -> Result<()> {
+        let limit = self.adapter.capabilities.max_binding_bytes;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(Error::Unsupported {
+            what: what.to_owned(),
+            needed: format!("{bytes} bytes in one binding"),
+            available: limit.to_string(),
+        })
+    }
+
     /// A new buffer for kernels, and for copies in both directions.
     pub(crate) fn create_storage(&self, purpose: &str, bytes: u64) -> Result<wgpu::Buffer> {
         let copies = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;

@@ -10,13 +10,13 @@
 //! ```
 //!
 //! and [`unroll`] replaces each by its body in braces, once a turn, with the variable's value in its place:
-//! `{ acc[0u] = rows[base + 0u]; }` and so on. The marker is a comment alone on the line before the loop, so the
-//! source as written stays valid WGSL of the same meaning. The loop reads `for (var i = A; i < B; i++) {`; also
-//! `var i: u32`, `i <= B` and `i += S`. `A`, `B` and `S` are integers under `+ - * / % << >>`, parentheses,
-//! module-scope `const`s and the variables of marked loops around it; at most 64 turns. All else stays byte for
-//! byte. What is marked but cannot be unrolled is an error: silence would cost the kernel most of its speed.
+//! `{ acc[0u] = rows[base + 0u]; }` and so on. The marker is a comment alone on the line before the loop, so
+//! the source as written stays valid WGSL of the same meaning. The loop reads `for (var i = A; i < B; i++) {`;
+//! also `var i: u32`, `i <= B`, `i += S`. `A`, `B` and `S` are integers under `+ - * / % << >>`, parentheses,
+//! module-scope `const`s and the variables of marked loops around it; at most 64 turns. All else stays as it
+//! is. What is marked but cannot be unrolled is an error: silence would cost the kernel most of its speed.
 //!
-//! The values being constants now, WGSL checks them as such: `a[i - 1u]` at turn 0 no longer compiles.
+//! The values being constants now, an index past its array no longer compiles, not even behind an `if`.
 
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ pub(crate) fn unroll(source: &str) -> Result<String, UnrollError> {
     Ok(unroller.out)
 }
 
-/// A name, a number's digits or one character of punctuation: `text`. `tail` is the source from it on, and `space`
+/// A name, a number's digits or one character of punctuation: `text`. `tail` is the source from it on, `space`
 /// the whitespace and comments before it; at a marked `for`, only those before the marker, and `marked` the
 /// indentation of the `for`. `depth` counts the brackets around it.
 #[derive(Debug, Clone, Copy)]
@@ -192,17 +192,17 @@ impl Value {
     }
 }
 
-/// A scope: the keyword of its `block` if that matters, `turn` for a turn of an unrolled loop; and the names declared
-/// in it so far, the variable of an unrolled loop with its value.
+/// A scope: the keyword of its `block` if that matters, `turn` for a turn of an unrolled loop; and the names
+/// declared in it so far, the variable of an unrolled loop with its value.
 #[derive(Debug)]
 struct Scope<'a> {
     block: &'a str,
     names: Vec<(&'a str, Option<Value>)>,
 }
 
-/// Copies `tokens` to `out`, unrolling the marked loops among them. `consts` are the module's constants, or why
-/// they are no integers; `scopes` those around the current token, none at module scope; `declared` the place of the
-/// name that the next `;` brings into scope; `opens` the keyword whose block the next `{` opens.
+/// Copies `tokens` to `out`, unrolling the marked loops. `consts` are the module's integers or why not;
+/// `scopes` those around the current token, none at module scope; `declared` the place of the name
+/// that the next `;` brings into scope; `opens` the keyword whose block the next `{` opens.
 #[derive(Debug, Default)]
 struct Unroller<'a> {
     source: &'a str,
@@ -389,7 +389,7 @@ impl<'a> Unroller<'a> {
         Ok(close + 1)
     }
 
-    /// Reads the header of the `for` at `start`: its variable, the value of each turn, and where its `{` stands.
+    /// Reads the header of the `for` at `start`: its variable, its value each turn, the place of its `{`.
     fn turns(&mut self, start: usize) -> Result<(&'a str, Vec<Value>, usize), UnrollError> {
         let mut at = start + 1;
         self.expect(&mut at, &["(", "var"])?;
@@ -427,7 +427,7 @@ impl<'a> Unroller<'a> {
         Ok((name, turns, at - 1))
     }
 
-    /// Evaluates the expression at `at`, of operators that bind at `level` or tighter, and moves `at` past it.
+    /// Evaluates the expression at `at`, of operators that bind at `level` or tighter; moves `at` on.
     fn expression(&self, at: &mut usize, level: usize) -> Result<Value, UnrollError> {
         let mut left = self.operand(at)?;
         loop {
@@ -563,9 +563,10 @@ mod tests {
 
     #[test]
     fn a_register_tile_is_valid_before_and_after() {
-        let source = "const LOADS = TILE * 8u / 4u / 128u; const TILE = 128u; const PITCH = TILE / 4u + 1u; override D: u32;
-@group(0) @binding(0) var<storage, read> rows: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read_write> scores: array<vec4<f32>>; var<workgroup> tile: array<vec4<f32>, 8u * PITCH>;
+        let source = "const LOADS = TILE * 8u / 4u / 128u; const TILE = 128u; const PITCH = 33u;
+override D: u32; @group(0) @binding(0) var<storage, read> rows: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read_write> scores: array<vec4<f32>>;
+var<workgroup> tile: array<vec4<f32>, 8u * PITCH>;
 @compute @workgroup_size(128) fn main(@builtin(local_invocation_index) lid: u32) {
   var acc: array<array<vec4<f32>, 4>, 4>; var next: array<vec4<f32>, LOADS>;
   for (var k0 = 0u; k0 < D; k0 += 2u) {
@@ -575,8 +576,7 @@ mod tests {
       // unroll
       for (var j = 0u; j < 4u; j++) { tile[lid + j * PITCH][lid % 4u] = next[i][j]; }
     } workgroupBarrier();
-    for (var k = 0u; k < 8u; k++) {
-      let a = tile[k * PITCH + lid / 8u];
+    for (var k = 0u; k < 8u; k++) { let a = tile[k * PITCH + lid / 8u];
       // unroll
       for (var x = 0u; x < 4u; x++) {
         // unroll

@@ -24,7 +24,9 @@ params! {
         rows: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
-        /// Looks at every `round_step`-th block of the part, a power of two.
+        /// The part's first block of this round.
+        round_start: u32,
+        /// Looks at every `round_step`-th block of the chunk, a power of two.
         round_step: u32,
         /// But not at every `round_skip`-th one, which earlier rounds looked at; 0 for none. A power of two.
         round_skip: u32,
@@ -96,7 +98,8 @@ pub(crate) struct Collect<'a> {
     pub(crate) round: Round,
 }
 
-/// Which blocks of a part a round looks at: every `step`-th, but not every `skip`-th. Powers of two, or `skip` 0.
+/// Which blocks of a chunk a round looks at, by their column: every `step`-th, but not every `skip`-th. Powers of two, or
+/// `skip` 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Round {
     /// Distance of the blocks.
@@ -140,6 +143,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
     let gpu = commands.gpu();
     let constants = [collect.form as u32, collect.allowed.is_some().into()];
     let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let number = collect.part.column_first / BLOCK_ROWS;
+    let start = number.next_multiple_of(collect.round.step) - number;
     let params = Params {
         queries: collect.queries,
         columns: collect.columns,
@@ -149,6 +154,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
         block_step: collect.part.block_step,
         rows: collect.rows,
         first_slot: collect.first_slot,
+        round_start: start,
         round_step: collect.round.step,
         round_skip: collect.round.skip,
         capacity: collect.capacity,
@@ -158,7 +164,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
     };
     const BLOCKS: u32 = 1024 / BLOCK_ROWS;
     const QUERIES: u32 = 32;
-    let workgroups = collect.part.blocks.div_ceil(collect.round.step).div_ceil(BLOCKS);
+    let workgroups = collect.part.blocks.saturating_sub(start).div_ceil(collect.round.step).div_ceil(BLOCKS);
     let grid = Grid::Tiles(workgroups, collect.queries.div_ceil(QUERIES));
     let buffers = [
         collect.scores.into(),

@@ -3,7 +3,7 @@
 //!
 //! A new kernel is `wgsl/x.wgsl`, `src/kernels/x.rs` and one word in the list below.
 
-use crate::gpu::Kernel;
+pub use crate::gpu::{Access, Kernel, Variant};
 
 macro_rules! kernels {
     ($($name:ident)*) => {

@@ -28,7 +28,7 @@ pub static KERNEL: Kernel = Kernel {
     ],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
-    buffers: &[("rows", Access::Read), ("norms", Access::Write), ("refused", Access::Write)],
+    buffers: &[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)],
     overrides: &[],
     loads_rows: true,
     sums_lanes: false,

@@ -17,7 +17,7 @@ params! {
         first_slot: u32,
         /// Rows of the segment.
         rows: u32,
-        /// Length of `slots`; 0 when candidates are slots themselves.
+        /// Length of `slots`; 0 when candidates are slots themselves, or when every slot of a range is allowed.
         entries: u32,
         /// Distance between the lists of two queries; 0 when candidates lie one behind the other.
         list_pitch: u32,
@@ -87,6 +87,8 @@ pub enum Candidates<'a> {
         found_pitch: u32,
         /// Where a query's results start.
         found_first: u32,
+        /// A bit a slot, `u32` words: slots whose bit is 0 are absent.
+        allowed: Option<BufferSlice<'a>>,
     },
 }
 
@@ -151,13 +153,14 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             let grid = Grid::Tiles(total.div_ceil(8).min(4096), 1);
             (slots.map_or(unused, |(slots, _)| slots), candidates, offsets, grid)
         }
-        Candidates::Dense { first, count, found_pitch, found_first } => {
+        Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
             params.dense_first = first;
             params.dense_count = count;
             params.found_pitch = found_pitch;
             params.found_first = found_first;
+            params.entries = allowed.map_or(0, |words| (words.bytes / 4) as u32);
             let columns = count.div_ceil(8).min(limit);
-            (unused, unused, unused, Grid::Tiles(columns, rescore.count))
+            (allowed.unwrap_or(unused), unused, unused, Grid::Tiles(columns, rescore.count))
         }
     };
     let buffers = [

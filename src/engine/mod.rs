@@ -1,0 +1,64 @@
+//! The seam between indexes and what computes for them: an enum over engines. Indexes call these few operations and
+//! nothing else, so that another engine is another arm.
+
+mod device;
+mod operations;
+mod plan;
+mod record;
+mod rows;
+mod search;
+
+pub use device::{Device, DeviceMatrix};
+pub use operations::DistanceMatrix;
+pub use plan::{Nominator, Plan, Route};
+pub use record::Recorder;
+pub(crate) use search::{Found, SearchRequest};
+pub use search::{Queries, Statistics};
+
+use crate::error::Result;
+use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::metric::Metric;
+
+/// The rows of an index, where its engine keeps them.
+#[derive(Debug)]
+pub(crate) enum EngineRows {
+    Gpu(rows::GpuRows),
+}
+
+impl EngineRows {
+    pub(crate) fn new(device: &Device, elements: ElementKind, dim: usize) -> Result<Self> {
+        match &device.engine {
+            device::Engine::Gpu(gpu) => Ok(Self::Gpu(rows::GpuRows::new(gpu.clone(), elements, dim)?)),
+        }
+    }
+
+    /// Appends rows in the next slots; all of them or, after an error, none.
+    pub(crate) async fn add<T: Element>(
+        &mut self,
+        rows: MatrixView<'_, T>,
+        ids: &[u64],
+        progress: impl FnMut(usize),
+    ) -> Result<()> {
+        match self {
+            Self::Gpu(gpu_rows) => gpu_rows.add(rows, ids, progress).await,
+        }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Gpu(rows) => rows.len(),
+        }
+    }
+
+    pub(crate) async fn search(&self, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
+        match self {
+            Self::Gpu(rows) => search::search(rows, queries, request).await,
+        }
+    }
+
+    pub(crate) fn plan(&self, metric: Metric, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+        match self {
+            Self::Gpu(rows) => Plan::new(rows, metric, queries as u64, k as u64, budget),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! How a search will run: which kernel nominates, in what batches and chunks, under the budget.
+
+use std::fmt;
+
+use super::rows::{GpuRows, Segment};
+use crate::error::{Error, Result};
+use crate::gpu::AdapterKind;
+use crate::kernels::collect::{Form, Round};
+use crate::kernels::distance_scan::QUERIES_AT_ONCE;
+use crate::kernels::distance_tile::TILE_QUERIES;
+use crate::kernels::select_k::SORTED_MAX;
+use crate::kernels::{BLOCK_ROWS, Part};
+use crate::metric::Metric;
+
+/// A kernel whose scores say which rows may be among the nearest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Nominator {
+    /// `distance_scan`: every row is read once for up to four queries.
+    Scan,
+    /// `distance_tile`: tiles of 128 queries by 128 rows.
+    Tile,
+}
+
+/// Which kernel nominates for how many queries: the first line whose count is not exceeded.
+///
+/// A tile costs the same for 1 as for 128 queries, and a scan as much for every four: measured on an H200 at dim 768 they
+/// meet between 16 and 32 queries (`docs/performance.md`).
+const NOMINATORS: [(u64, Nominator); 2] = [(16, Nominator::Scan), (u64::MAX, Nominator::Tile)];
+
+/// Indexes of up to this many rows are searched by the reporting kernel alone.
+const SMALL_ROWS: u64 = 4096;
+
+/// Queries of a batch at most: enough that reading the rows costs little beside the arithmetic.
+const BATCH: u64 = 1024;
+
+/// How rows are found that may be among the nearest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Route {
+    /// A kernel scores all rows; the ones it cannot exclude are rescored.
+    Nominate {
+        /// The kernel.
+        kernel: Nominator,
+        /// Rows that can survive, a query. A query with more is searched exhaustively.
+        capacity: u32,
+        /// Blocks of 128 rows that are scored at a time.
+        chunk_blocks: u32,
+        /// How many such chunks.
+        chunks: u32,
+    },
+    /// The reporting kernel computes the distance of every row.
+    Exhaustive {
+        /// Rows at a time.
+        chunk_rows: u32,
+    },
+}
+
+/// How a search will run. `Display` prints it in a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Queries in all.
+    pub queries: u64,
+    /// Neighbours wanted, no more than there are rows.
+    pub k: u32,
+    /// Queries that are searched together.
+    pub batch: u32,
+    /// How.
+    pub route: Route,
+    /// Scratch bytes of a batch.
+    pub scratch_bytes: u64,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let batches = self.queries.div_ceil(self.batch.into());
+        write!(f, "{batches} batches of up to {} queries, k = {}: ", self.batch, self.k)?;
+        match self.route {
+            Route::Nominate { kernel, capacity, chunk_blocks, chunks } => {
+                let kernel = kernel.stage();
+                let rows = u64::from(chunk_blocks) * u64::from(BLOCK_ROWS);
+                write!(f, "{kernel} nominates in {chunks} chunks of up to {rows} rows, ")?;
+                write!(f, "lists of {capacity} rows a query, then rescore and select_k")?;
+            }
+            Route::Exhaustive { chunk_rows } => {
+                write!(f, "rescore of every row in chunks of {chunk_rows}, then select_k")?;
+            }
+        }
+        write!(f, "; {} bytes of scratch", self.scratch_bytes)
+    }
+}
+
+impl Plan {
+    pub(super) fn new(rows: &GpuRows, metric: Metric, queries: u64, k: u64, budget: u64) -> Result<Self> {
+        if k == 0 {
+            return Err(Error::argument("k", "at least 1", k));
+        }
+        let _ = metric;
+        let k = k.min(rows.len()).max(1);
+        // Every row may well be needed: nothing is won by nominating.
+        if rows.len() <= SMALL_ROWS || k * 16 > rows.len() {
+            return Self::exhaustive(rows, queries, k, budget);
+        }
+        match Self::nominating(rows, queries, k, budget) {
+            Some(plan) => Ok(plan),
+            None => Self::exhaustive(rows, queries, k, budget),
+        }
+    }
+
+    fn nominating(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Option<Self> {
+        let kernel = NOMINATORS.iter().find(|(most, _)| queries <= *most).map(|(_, kernel)| *kernel)?;
+        // A first sample of `capacity` rows gives a threshold that lets about k rows in `capacity` pass, so the rows
+        // that are looked at next may be some capacity / (4 k) times as many.
+        let capacity = (8 * k).next_power_of_two().max(1024);
+        let usable = usable(budget);
+        let binding = rows.gpu.adapter.capabilities.max_binding_bytes;
+        let all_blocks: u64 = rows.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
+        let software = rows.gpu.adapter.kind == AdapterKind::Software;
+        let mut batches = queries.div_ceil(if software { 256 } else { BATCH }).max(1);
+        loop {
+            let batch = kernel.padded(queries.div_ceil(batches));
+            let lists = batch * query_bytes(rows, k, capacity);
+            let block_bytes = batch * u64::from(BLOCK_ROWS) * 4;
+            let fits = usable.saturating_sub(lists).min(binding) / block_bytes;
+            let blocks = fits.min(all_blocks).min(chunk_limit(rows, batch));
+            let longest_buffer = batch * capacity * 12;
+            if longest_buffer <= binding && (blocks >= 64 || blocks == all_blocks || (batch <= 4 && blocks > 0)) {
+                // Chunks of equal size.
+                let chunks = all_blocks.div_ceil(blocks);
+                let chunk_blocks = all_blocks.div_ceil(chunks);
+                return Some(Self {
+                    queries,
+                    k: k as u32,
+                    batch: batch.min(queries.max(1)) as u32,
+                    route: Route::Nominate {
+                        kernel,
+                        capacity: capacity as u32,
+                        chunk_blocks: chunk_blocks as u32,
+                        chunks: chunks as u32,
+                    },
+                    scratch_bytes: lists + chunk_blocks * block_bytes,
+                });
+            }
+            if batches >= queries || batch <= 4 {
+                return None;
+            }
+            batches *= 2;
+        }
+    }
+
+    pub(super) fn exhaustive(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Result<Self> {
+        let binding = rows.gpu.adapter.capabilities.max_binding_bytes;
+        let usable = usable(budget);
+        // Two places for keys and ids, and a third for sorting many results.
+        let places = if k > u64::from(SORTED_MAX) { 3 } else { 2 };
+        let longest = rows.segments.iter().map(|segment| u64::from(segment.len)).max().unwrap_or(1).max(1);
+        let query_bytes = rows.layout.stride as u64 * 4 + 16;
+        let fitting = |chunk: u64| {
+            let bytes = places * 12 * (k + chunk) + query_bytes;
+            (usable / bytes).min(binding / (8 * (k + chunk)))
+        };
+        let least = longest.min(128);
+        let mut chunk = longest.min((2 * k).max(SMALL_ROWS));
+        while chunk > least && fitting(chunk) == 0 {
+            chunk = (chunk / 2).max(least);
+        }
+        let batch = fitting(chunk).min(queries).min(BATCH).min(rows.gpu.adapter.capabilities.max_workgroups.into());
+        if batch == 0 && queries > 0 {
+            return Err(Error::Budget {
+                purpose: format!("a search for the {k} nearest of {} rows", rows.len()),
+                needed: (places * 12 * (k + least) + query_bytes) * 8 / 7,
+                budget,
+            });
+        }
+        // The fewer chunks the better, as far as memory and the length of a submission go.
+        let batch = batch.max(1);
+        while chunk < longest && chunk < 1 << 20 && fitting((2 * chunk).min(longest)) >= batch {
+            chunk = (2 * chunk).min(longest);
+        }
+        Ok(Self {
+            queries,
+            k: k as u32,
+            batch: batch as u32,
+            route: Route::Exhaustive { chunk_rows: chunk as u32 },
+            scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes),
+        })
+    }
+}
+
+impl Nominator {
+    /// Queries that buffers have room for.
+    pub(super) fn padded(self, queries: u64) -> u64 {
+        queries.next_multiple_of(match self {
+            Self::Scan => QUERIES_AT_ONCE.into(),
+            Self::Tile => TILE_QUERIES.into(),
+        })
+    }
+
+    pub(super) fn stage(self) -> &'static str {
+        match self {
+            Self::Scan => "distance_scan",
+            Self::Tile => "distance_tile",
+        }
+    }
+
+    pub(super) fn form(self, metric: Metric) -> Form {
+        match metric {
+            Metric::L2Squared | Metric::L2 => match self {
+                Self::Scan => Form::Direct,
+                Self::Tile => Form::L2,
+            },
+            Metric::Cosine => Form::Cosine,
+            Metric::InnerProduct => Form::InnerProduct,
+        }
+    }
+}
+
+/// What is left of a budget when every buffer is rounded up to its size class.
+fn usable(budget: u64) -> u64 {
+    (budget / 8 * 7).saturating_sub(16 << 10)
+}
+
+/// Scratch bytes of a query beside its scores.
+fn query_bytes(rows: &GpuRows, k: u64, capacity: u64) -> u64 {
+    let results = if k > u64::from(SORTED_MAX) { 24 * k } else { 12 * k };
+    rows.layout.stride as u64 * 4 + 8 + 16 + 4 + 24 * capacity + results
+}
+
+/// Blocks whose scores one submission computes: about 100 ms on a weak adapter of the kind, because systems kill what
+/// runs for seconds, and no more than a grid has workgroups.
+fn chunk_limit(rows: &GpuRows, batch: u64) -> u64 {
+    let flops: u64 = match rows.gpu.adapter.kind {
+        AdapterKind::Software => 20_000_000_000,
+        AdapterKind::Discrete => 400_000_000_000,
+        _ => 40_000_000_000,
+    };
+    let block_flops = 2 * batch * u64::from(BLOCK_ROWS) * rows.layout.stride as u64;
+    (flops / block_flops).clamp(8, rows.gpu.adapter.capabilities.max_workgroups.into())
+}
+
+/// Chunk number `chunk` of `chunks`: every `chunks`-th block of all segments, so that no order of insertion makes the
+/// rows of one chunk unlike those of another.
+pub(super) fn chunk_parts(segments: &[Segment], chunk: u32, chunks: u32) -> Vec<Part> {
+    let mut parts = vec![];
+    let mut first_block = 0u64;
+    let mut column_first = 0;
+    for (index, segment) in segments.iter().enumerate() {
+        let block_first = ((u64::from(chunk) + u64::from(chunks) - first_block % u64::from(chunks))
+            % u64::from(chunks)) as u32;
+        let blocks = segment.blocks().saturating_sub(block_first).div_ceil(chunks);
+        if blocks > 0 {
+            parts.push(Part { segment: index, block_first, block_step: chunks, blocks, column_first });
+            column_first += blocks * BLOCK_ROWS;
+        }
+        first_block += u64::from(segment.blocks());
+    }
+    parts
+}
+
+/// The rounds in which a chunk of `blocks` blocks is looked at, after `seen` rows were: each as large as the threshold so
+/// far allows, so that lists do not overflow.
+pub(super) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32) -> Vec<Round> {
+    let growth = (u64::from(capacity) / (4 * u64::from(k))).max(2);
+    let growth_step = (growth + 1).next_power_of_two() / 2;
+    let mut allowed = if seen == 0 { u64::from(capacity) } else { seen * growth };
+    let rows = u64::from(blocks) * u64::from(BLOCK_ROWS);
+    let mut step = 1;
+    while rows.div_ceil(step) > allowed && step < u64::from(blocks) {
+        step *= 2;
+    }
+    let mut rounds = vec![Round { step: step as u32, skip: 0 }];
+    while step > 1 {
+        // After this round 1 / step of the chunk has been seen.
+        allowed = (seen + rows / step) * growth;
+        let mut next = step;
+        while next > 1 && rows / (next / 2) <= allowed {
+            next /= 2;
+        }
+        let next = if next == step { (step / growth_step.max(2)).max(1) } else { next };
+        rounds.push(Round { step: next as u32, skip: step as u32 });
+        step = next;
+    }
+    rounds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_look_at_every_block_once() {
+        for blocks in [1, 2, 7, 8, 9, 100, 391, 5000, 65535] {
+            for (seen, k, capacity) in [(0, 1, 1024), (0, 10, 1024), (0, 128, 1024), (4096, 10, 1024), (1 << 30, 10, 1024)] {
+                let rounds = rounds(blocks, seen, k, capacity);
+                for block in 0..blocks {
+                    let looks = rounds.iter().filter(|round| {
+                        block % round.step == 0 && (round.skip == 0 || block % round.skip != 0)
+                    });
+                    assert_eq!(looks.count(), 1, "block {block} of {blocks}, {rounds:?}");
+                }
+                if seen == 0 {
+                    let first = u64::from(blocks.div_ceil(rounds[0].step)) * u64::from(BLOCK_ROWS);
+                    assert!(first <= u64::from(capacity), "{blocks} {rounds:?}: without a threshold all rows are kept");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The buffer-level door: the crate's kernels, recorded on the caller's buffers into the caller's encoder.
+
+use super::device::Device;
+use crate::error::Result;
+use crate::gpu::{BufferSlice, Commands, Grid};
+use crate::kernels::{distance_pairs, norms, prefix_sum, rescore, select_k};
+use crate::matrix::ElementKind;
+
+/// Records kernels into an encoder of the caller, who submits it. Made by [`Device::record`].
+///
+/// Buffers need the usage `STORAGE`. Nothing is read back and nothing is checked but shapes: what a kernel finds in the
+/// buffers is the caller's.
+pub struct Recorder<'a> {
+    commands: Commands<'a>,
+}
+
+impl std::fmt::Debug for Recorder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// Starts recording into `encoder`, which must belong to this device's wgpu device.
+    ///
+    /// Recording ends when [`Recorder::finish`] is called; the encoder is then submitted to this device's queue.
+    pub fn record<'a>(&'a self, encoder: &'a mut wgpu::CommandEncoder) -> Recorder<'a> {
+        Recorder { commands: Commands::within(self.gpu(), encoder) }
+    }
+
+    /// The wgpu device, for making buffers and encoders.
+    pub fn wgpu_device(&self) -> &wgpu::Device {
+        &self.gpu().device
+    }
+
+    /// The wgpu queue that recorded encoders are submitted to.
+    pub fn wgpu_queue(&self) -> &wgpu::Queue {
+        &self.gpu().queue
+    }
+}
+
+impl Recorder<'_> {
+    /// Distances of all pairs.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) when vectors or results do not lie within their buffers.
+    pub fn distances(&mut self, pairs: &distance_pairs::Pairs<'_>) -> Result<()> {
+        distance_pairs::encode(&mut self.commands, pairs)
+    }
+
+    /// Distances of CSR candidates through slots, or of a range of slots, on one segment of rows.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn rescore(&mut self, rescoring: &rescore::Rescore<'_>) -> Result<()> {
+        rescore::encode(&mut self.commands, rescoring)
+    }
+
+    /// The k smallest of each row or CSR segment by (key, id).
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) for k = 0, or a large k without a spare place.
+    pub fn select(&mut self, select: &select_k::Select<'_>) -> Result<()> {
+        select_k::encode(&mut self.commands, select)
+    }
+
+    /// CSR offsets, `[count + 1]`, from u32 counts, each cut to `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn prefix_sum(
+        &mut self,
+        counts: BufferSlice<'_>,
+        count: u32,
+        limit: u32,
+        offsets: BufferSlice<'_>,
+    ) -> Result<()> {
+        prefix_sum::encode(&mut self.commands, counts, count, limit, offsets)
+    }
+
+    /// Squared and inverse norms, `[rows, 2]`, of rows of `vectors` vectors of four elements. `refused` (two u32, both
+    /// `u32::MAX` before) gets the first row that is not finite and the first whose norm is out of range.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn norms(
+        &mut self,
+        rows: BufferSlice<'_>,
+        elements: ElementKind,
+        vectors: u32,
+        count: u32,
+        norm_buffer: BufferSlice<'_>,
+        refused: BufferSlice<'_>,
+    ) -> Result<()> {
+        norms::encode(
+            &mut self.commands,
+            &norms::Norms {
+                rows,
+                elements,
+                vectors,
+                range: [0, count],
+                first_number: 0,
+                norms: norm_buffer,
+                refused,
+            },
+        )
+    }
+
+    /// A kernel of the caller's choice from [`kernels::ALL`](crate::kernels::ALL), with its raw parameters: for tests and
+    /// experiments. `workgroups` are columns and rows.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when the kernel does not fit the adapter.
+    pub fn dispatch<P: bytemuck::Pod>(
+        &mut self,
+        kernel: &'static crate::kernels::Kernel,
+        elements: ElementKind,
+        constants: &[u32],
+        params: &P,
+        buffers: &[BufferSlice<'_>],
+        workgroups: [u32; 2],
+    ) -> Result<()> {
+        let pipeline = self.commands.gpu().pipeline(kernel, elements, constants)?;
+        self.commands.dispatch(&pipeline, params, buffers, Grid::Tiles(workgroups[0], workgroups[1]))
+    }
+
+    /// Ends the recording.
+    pub fn finish(self) {
+        let _ = self.commands.finish();
+    }
+}

@@ -1,0 +1,297 @@
+//! `Flat`: exact search over all rows.
+
+use crate::engine::{Device, EngineRows, Found, Plan, Queries, SearchRequest, Statistics};
+use crate::error::{Error, Result};
+use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::metric::Metric;
+use crate::neighbors::Neighbors;
+use crate::store::RowStore;
+
+/// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
+///
+/// Searches take `&self` and run from many threads at once; the same query has the same answer bit for bit, whatever
+/// batch, thread or budget it is searched in.
+///
+/// ```no_run
+/// use nearfield::{Device, Flat, MatrixView, Metric};
+/// let device = Device::best()?;
+/// let mut index = Flat::builder(&device, Metric::L2Squared, 2).build()?;
+/// index.add(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
+/// let found = index.search(MatrixView::new(&[3.0f32, 3.0], 2)?, 1)?;
+/// assert_eq!((found.row(0)[0].id, found.row(0)[0].distance), (1, 1.0));
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Flat {
+    device: Device,
+    metric: Metric,
+    dim: usize,
+    elements: ElementKind,
+    budget: u64,
+    store: RowStore,
+}
+
+/// Options of a new [`Flat`]. Made by [`Flat::builder`].
+#[derive(Debug, Clone)]
+pub struct FlatBuilder {
+    device: Device,
+    metric: Metric,
+    dim: usize,
+    elements: ElementKind,
+    budget: Option<u64>,
+}
+
+impl FlatBuilder {
+    /// How rows are stored. f32 (the default) takes f32 and f16 rows, f16 takes f16 rows and half the memory.
+    #[must_use]
+    pub fn elements(mut self, elements: ElementKind) -> Self {
+        self.elements = elements;
+        self
+    }
+
+    /// Bytes of scratch memory on the device that one search may use. Default: the device's whole budget.
+    #[must_use]
+    pub fn budget(mut self, bytes: u64) -> Self {
+        self.budget = Some(bytes);
+        self
+    }
+
+    /// The empty index.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when dim is 0; [`Error::Budget`] when the budget exceeds the device's;
+    /// [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter.
+    pub fn build(self) -> Result<Flat> {
+        if self.dim == 0 {
+            return Err(Error::argument("dim", "at least 1", 0));
+        }
+        let whole = self.device.options().budget_bytes;
+        let budget = self.budget.unwrap_or(whole);
+        if budget > whole {
+            let purpose = "an index (the device was opened with a smaller budget)".to_owned();
+            return Err(Error::Budget { purpose, needed: budget, budget: whole });
+        }
+        let rows = EngineRows::new(&self.device, self.elements, self.dim)?;
+        Ok(Flat {
+            device: self.device,
+            metric: self.metric,
+            dim: self.dim,
+            elements: self.elements,
+            budget,
+            store: RowStore::new(rows),
+        })
+    }
+}
+
+/// How a search is done. `SearchOptions::new(k)` is what [`Flat::search`] uses.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct SearchOptions<'a> {
+    /// Neighbours wanted a query.
+    pub k: usize,
+    /// Called after each batch with the number of queries answered so far.
+    pub progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
+    /// Times the stages on the device, where the adapter has timestamps. A little slower.
+    pub profile: bool,
+}
+
+impl<'a> SearchOptions<'a> {
+    /// The k nearest, without progress or profile.
+    pub fn new(k: usize) -> Self {
+        Self { k, progress: None, profile: false }
+    }
+
+    /// Calls `progress` after each batch with the number of queries answered so far.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a (dyn Fn(usize) + Send + Sync)) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Times the stages on the device, into [`Statistics::stages`].
+    #[must_use]
+    pub fn profile(mut self, profile: bool) -> Self {
+        self.profile = profile;
+        self
+    }
+}
+
+impl std::fmt::Debug for SearchOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SearchOptions")
+            .field("k", &self.k)
+            .field("progress", &self.progress.is_some())
+            .field("profile", &self.profile)
+            .finish()
+    }
+}
+
+impl Flat {
+    /// Starts a new index of vectors with `dim` elements.
+    pub fn builder(device: &Device, metric: Metric, dim: usize) -> FlatBuilder {
+        FlatBuilder { device: device.clone(), metric, dim, elements: ElementKind::F32, budget: None }
+    }
+
+    /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for another dim, or f32 rows in an index that stores f16; [`Error::NotFinite`] and
+    /// [`Error::NormOutOfRange`] with the row's number; [`Error::DuplicateId`] when an insertion number was given to
+    /// another row as its id; [`Error::OutOfMemory`]. The index is then as it was.
+    pub fn add<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
+        self.device.clone().block_on(self.add_rows(rows, None, |_| ()))
+    }
+
+    /// [`Flat::add`] without blocking. An index whose future was dropped is as it was.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn add_async<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
+        self.add_rows(rows, None, |_| ()).await
+    }
+
+    /// Adds rows under the ids of the caller: one a row, each below 2^63 and not yet in the index.
+    ///
+    /// # Errors
+    /// As [`Flat::add`]; [`Error::DuplicateId`], [`Error::IdTooLarge`], and [`Error::Argument`] when there is not one id
+    /// a row.
+    pub fn add_with_ids<T: Element>(&mut self, rows: MatrixView<'_, T>, ids: &[u64]) -> Result<()> {
+        self.device.clone().block_on(self.add_rows(rows, Some(ids), |_| ()))
+    }
+
+    /// [`Flat::add_with_ids`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn add_with_ids_async<T: Element>(
+        &mut self,
+        rows: MatrixView<'_, T>,
+        ids: &[u64],
+    ) -> Result<()> {
+        self.add_rows(rows, Some(ids), |_| ()).await
+    }
+
+    /// [`Flat::add`], calling `progress` with the number of rows sent so far.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_with_progress<T: Element>(
+        &mut self,
+        rows: MatrixView<'_, T>,
+        progress: impl FnMut(usize),
+    ) -> Result<()> {
+        self.device.clone().block_on(self.add_rows(rows, None, progress))
+    }
+
+    async fn add_rows<T: Element>(
+        &mut self,
+        rows: MatrixView<'_, T>,
+        ids: Option<&[u64]>,
+        progress: impl FnMut(usize),
+    ) -> Result<()> {
+        if rows.dim() != self.dim {
+            return Err(Error::argument("rows", format!("dim {}, as the index has", self.dim), rows.dim()));
+        }
+        if self.elements == ElementKind::F16 && T::KIND == ElementKind::F32 {
+            return Err(Error::argument("rows", "f16 rows, because the index stores f16", "f32 rows"));
+        }
+        self.store.add(rows, ids, progress).await
+    }
+
+    /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id. Fewer than k rows
+    /// give shorter answers.
+    ///
+    /// Queries are a [`MatrixView`] of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for k = 0 or another dim; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's
+    /// number; [`Error::Budget`] when not even one query fits the budget; [`Error::OutOfMemory`];
+    /// [`Error::DeviceLost`].
+    pub fn search<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
+        Ok(self.search_with(queries, &SearchOptions::new(k))?.0)
+    }
+
+    /// [`Flat::search`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn search_async<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
+        Ok(self.search_with_async(queries, &SearchOptions::new(k)).await?.0)
+    }
+
+    /// [`Flat::search`] with options; tells also how the answer came about.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn search_with<'a>(
+        &self,
+        queries: impl Into<Queries<'a>>,
+        options: &SearchOptions<'_>,
+    ) -> Result<(Neighbors, Statistics)> {
+        self.device.block_on(self.search_with_async(queries, options))
+    }
+
+    /// [`Flat::search_with`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn search_with_async<'a>(
+        &self,
+        queries: impl Into<Queries<'a>>,
+        options: &SearchOptions<'_>,
+    ) -> Result<(Neighbors, Statistics)> {
+        let queries = queries.into();
+        if queries.dim() != self.dim {
+            let needed = format!("dim {}, as the index has", self.dim);
+            return Err(Error::argument("queries", needed, queries.dim()));
+        }
+        let request = SearchRequest {
+            metric: self.metric,
+            k: options.k,
+            budget: self.budget,
+            allowed: None,
+            profile: options.profile,
+            progress: options.progress,
+        };
+        let Found { neighbors, statistics } = self.store.rows.search(&queries, &request).await?;
+        Ok((neighbors, statistics))
+    }
+
+    /// How a search for the k nearest of so many queries would run.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for k = 0; [`Error::Budget`] when not even one query fits the budget.
+    pub fn plan(&self, queries: usize, k: usize) -> Result<Plan> {
+        self.store.rows.plan(self.metric, queries, k, self.budget)
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.store.len() as usize
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a row has this id.
+    pub fn contains(&self, id: u64) -> bool {
+        self.store.contains(id)
+    }
+
+    /// The metric.
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// Elements a row.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}

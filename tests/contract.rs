@@ -1,0 +1,178 @@
+//! Every form of every kernel, without an adapter: it parses, validates, matches its declaration, and is written to
+//! SPIR-V, MSL and HLSL. With `NEARFIELD_SPIRV_DIR` set the SPIR-V is left there for `spirv-val`.
+
+use std::collections::BTreeMap;
+
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+use nearfield::kernels;
+use nearfield::kernels::{Access, Kernel, Variant};
+
+fn parse(kernel: &Kernel, variant: &Variant) -> naga::Module {
+    let source = kernel.wgsl(variant).expect("the kernel unrolls");
+    naga::front::wgsl::parse_str(&source)
+        .unwrap_or_else(|fault| panic!("{}: {}", kernel.name, fault.emit_to_string(&source)))
+}
+
+fn capabilities(variant: &Variant) -> Capabilities {
+    // Unpacking f16 is part of WebGPU proper, only its downlevel forms lack it.
+    let plain = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    if variant.subgroups { plain | Capabilities::SUBGROUP } else { plain }
+}
+
+fn validate(kernel: &Kernel, variant: &Variant, module: &naga::Module) -> naga::valid::ModuleInfo {
+    let mut validator = Validator::new(ValidationFlags::all(), capabilities(variant));
+    validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
+    validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
+    validator
+        .validate(module)
+        .unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name))
+}
+
+/// The module with its override constants replaced by the variant's values, as wgpu does it.
+fn specialised(
+    kernel: &Kernel,
+    variant: &Variant,
+) -> (naga::Module, naga::valid::ModuleInfo) {
+    let module = parse(kernel, variant);
+    let info = validate(kernel, variant, &module);
+    let constants = kernel.constants(variant).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let entry = Some((naga::ShaderStage::Compute, kernel.name));
+    let (module, info) = naga::back::pipeline_constants::process_overrides(&module, &info, entry, &constants)
+        .unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name));
+    (module.into_owned(), info.into_owned())
+}
+
+fn each_form(mut check: impl FnMut(&Kernel, &Variant)) {
+    for kernel in kernels::ALL {
+        for variant in kernel.variants() {
+            check(kernel, &variant);
+        }
+    }
+}
+
+#[test]
+fn every_kernel_matches_its_declaration() {
+    each_form(|kernel, variant| {
+        let (module, info) = specialised(kernel, variant);
+        let name = kernel.name;
+        assert_eq!(module.entry_points.len(), 1, "{name}");
+        let entry = &module.entry_points[0];
+        assert_eq!(entry.name, name);
+        assert_eq!(entry.workgroup_size, [kernel.workgroup_size, 1, 1], "{name}");
+
+        let mut layouter = naga::proc::Layouter::default();
+        layouter.update(module.to_ctx()).expect("types have layouts");
+        let uses = info.get_entry_point(0);
+        let mut workgroup_bytes = 0;
+        let mut bound = BTreeMap::new();
+        for (handle, variable) in module.global_variables.iter() {
+            let used = uses[handle];
+            match variable.space {
+                naga::AddressSpace::WorkGroup if !used.is_empty() => {
+                    workgroup_bytes += layouter[variable.ty].size.next_multiple_of(16);
+                }
+                naga::AddressSpace::Uniform => {
+                    assert_eq!(layouter[variable.ty].size as usize, kernel.params_bytes, "{name}: params");
+                }
+                naga::AddressSpace::Storage { access } => {
+                    let binding = variable.binding.expect("buffers are bound").binding;
+                    let written = access.contains(naga::StorageAccess::STORE);
+                    let access = if written { Access::Write } else { Access::Read };
+                    bound.insert(binding, (variable.name.clone().expect("buffers have names"), access));
+                }
+                _ => {}
+            }
+        }
+        let padded = kernel.workgroup_bytes.next_multiple_of(16) + 64;
+        assert!(workgroup_bytes <= padded, "{name}: {workgroup_bytes} bytes, declared {padded}");
+        // Buffers that a form does not use are not in its module; the others are as declared.
+        for (binding, (found, access)) in bound {
+            let (declared, declared_access) = kernel.buffers[binding as usize - 1];
+            assert_eq!((found.as_str(), access), (declared, declared_access), "{name}: binding {binding}");
+        }
+    });
+}
+
+#[test]
+fn every_buffer_is_used_by_some_form() {
+    for kernel in kernels::ALL {
+        let module = parse(kernel, &kernel.variants()[0]);
+        let names: Vec<_> = module
+            .global_variables
+            .iter()
+            .filter(|(_, variable)| matches!(variable.space, naga::AddressSpace::Storage { .. }))
+            .filter_map(|(_, variable)| variable.name.clone())
+            .collect();
+        let declared: Vec<_> = kernel.buffers.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(names, declared, "{}", kernel.name);
+        assert!(kernel.buffers.len() <= 8, "{}: WebGPU promises 8 storage buffers", kernel.name);
+        assert!(kernel.workgroup_bytes <= 16 << 10, "{}: WebGPU promises 16 KiB", kernel.name);
+        assert!(kernel.workgroup_size <= 256, "{}: WebGPU promises 256 invocations", kernel.name);
+    }
+}
+
+#[test]
+fn every_form_is_written_for_every_interface() {
+    let directory = std::env::var_os("NEARFIELD_SPIRV_DIR").map(std::path::PathBuf::from);
+    let mut forms = 0;
+    each_form(|kernel, variant| {
+        let (module, info) = specialised(kernel, variant);
+        let name = kernel.name;
+
+        let options = naga::back::spv::Options { lang_version: (1, 3), ..Default::default() };
+        let words = naga::back::spv::write_vec(&module, &info, &options, None)
+            .unwrap_or_else(|fault| panic!("{name} {variant:?}: SPIR-V: {fault}"));
+        assert!(words.len() > 100, "{name}");
+        if let Some(directory) = &directory {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            std::fs::write(directory.join(format!("{name}-{forms}.spv")), bytes).expect("the folder is writable");
+        }
+
+        let options = naga::back::msl::Options {
+            lang_version: (2, 4),
+            fake_missing_bindings: true,
+            ..Default::default()
+        };
+        let (msl, _) = naga::back::msl::write_string(&module, &info, &options, &Default::default())
+            .unwrap_or_else(|fault| panic!("{name} {variant:?}: MSL: {fault}"));
+        assert!(msl.contains("kernel void"), "{name}");
+
+        let options = naga::back::hlsl::Options {
+            shader_model: naga::back::hlsl::ShaderModel::V6_0,
+            fake_missing_bindings: true,
+            ..Default::default()
+        };
+        let pipeline = naga::back::hlsl::PipelineOptions::default();
+        let mut hlsl = String::new();
+        naga::back::hlsl::Writer::new(&mut hlsl, &options, &pipeline)
+            .write(&module, &info, None)
+            .unwrap_or_else(|fault| panic!("{name} {variant:?}: HLSL: {fault}"));
+        assert!(hlsl.contains("[numthreads("), "{name}");
+        forms += 1;
+    });
+    println!("{forms} forms of {} kernels", kernels::ALL.len());
+}
+
+#[test]
+fn register_arrays_are_indexed_by_constants_alone() {
+    // One index that is not a constant puts the whole array into memory: 219 against 35 TFLOP/s.
+    for kernel in [&kernels::distance_tile::KERNEL, &kernels::distance_scan::KERNEL] {
+        for variant in kernel.variants() {
+            let (module, _) = specialised(kernel, &variant);
+            let function = &module.entry_points[0].function;
+            for (_, expression) in function.expressions.iter() {
+                let naga::Expression::Access { base, .. } = *expression else { continue };
+                let mut root = base;
+                loop {
+                    match function.expressions[root] {
+                        naga::Expression::Access { base, .. } | naga::Expression::AccessIndex { base, .. } => root = base,
+                        naga::Expression::LocalVariable(local) => {
+                            panic!("{}: {:?}", kernel.name, function.local_variables[local].name)
+                        }
+                        _ => break,
+                    }
+                }
+            }
+        }
+    }
+}
