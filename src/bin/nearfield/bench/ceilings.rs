@@ -1,0 +1,126 @@
+//! What the adapter can do at best, measured in the run that is compared with it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use nearfield::kernels::multiply_add;
+use nearfield::{BufferSlice, Device, ElementKind};
+
+use super::Times;
+
+/// Ceilings of a device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ceilings {
+    /// Bytes a second of a copy on the device, read and written bytes counted.
+    pub(super) copy_bytes: f64,
+    /// f32 operations a second, a multiply-add counted as two.
+    pub(super) flops: f64,
+    /// From submitting an empty kernel to having four bytes of its result.
+    pub(super) latency: Duration,
+}
+
+impl Ceilings {
+    pub(super) fn measure(device: &Device) -> anyhow::Result<Self> {
+        Ok(Self {
+            copy_bytes: copy_bytes(device)?,
+            flops: flops(device)?,
+            latency: latency(device)?,
+        })
+    }
+}
+
+fn wait(device: &Device) -> anyhow::Result<()> {
+    device.wgpu_device().poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
+    Ok(())
+}
+
+fn buffer(device: &Device, label: &str, size: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
+    device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+        label: Some(label),
+        size,
+        usage,
+        mapped_at_creation: false,
+    })
+}
+
+fn encoder(device: &Device) -> wgpu::CommandEncoder {
+    device.wgpu_device().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("ceiling") })
+}
+
+/// Submits commands and waits for them, as often as it takes to tell, and returns the time of one submission.
+fn time(device: &Device, record: impl Fn(&mut wgpu::CommandEncoder) -> anyhow::Result<()>) -> anyhow::Result<Duration> {
+    let run = || {
+        let mut commands = encoder(device);
+        record(&mut commands)?;
+        let started = Instant::now();
+        device.wgpu_queue().submit([commands.finish()]);
+        wait(device)?;
+        Ok(started.elapsed())
+    };
+    run()?;
+    Ok(Times::of(5, run)?.median)
+}
+
+fn copy_bytes(device: &Device) -> anyhow::Result<f64> {
+    // Larger than any cache, as far as the adapter allows; small on a software adapter, where there is none to hide.
+    let software = device.adapter().kind == nearfield::AdapterKind::Software;
+    let wanted: u64 = if software { 64 << 20 } else { 1 << 30 };
+    let bytes = wanted.min(device.capabilities().max_buffer_bytes) / 4 * 4;
+    let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    let (from, to) = (buffer(device, "from", bytes, usage), buffer(device, "to", bytes, usage));
+    let copies = if software { 2 } else { 8 };
+    let one = time(device, |commands| {
+        for _ in 0..copies {
+            commands.copy_buffer_to_buffer(&from, 0, &to, 0, bytes);
+        }
+        Ok(())
+    })?;
+    Ok((2 * bytes * copies) as f64 / one.as_secs_f64())
+}
+
+fn flops(device: &Device) -> anyhow::Result<f64> {
+    let software = device.adapter().kind == nearfield::AdapterKind::Software;
+    let (workgroups, turns) = if software { (64, 100) } else { (8192, 1000) };
+    let invocations = u64::from(workgroups) * 256;
+    let sums = buffer(device, "sums", invocations * 16, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
+    let params = multiply_add::Params { turns, factor: 0.5 };
+    let one = time(device, |commands| {
+        let mut recorder = device.record(commands);
+        recorder.dispatch(
+            &multiply_add::KERNEL,
+            ElementKind::F32,
+            &[],
+            &params,
+            &[BufferSlice::all(&sums)],
+            [workgroups, 1],
+        )?;
+        recorder.finish();
+        Ok(())
+    })?;
+    Ok((invocations * u64::from(turns) * multiply_add::FLOPS_A_TURN) as f64 / one.as_secs_f64())
+}
+
+fn latency(device: &Device) -> anyhow::Result<Duration> {
+    let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
+    let sums = buffer(device, "sums", 256 * 16, storage);
+    let readback = buffer(device, "readback", 16, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
+    let run = || {
+        let started = Instant::now();
+        let mut commands = encoder(device);
+        let mut recorder = device.record(&mut commands);
+        let params = multiply_add::Params { turns: 0, factor: 0.5 };
+        let slices = [BufferSlice::all(&sums)];
+        recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, [1, 1])?;
+        recorder.finish();
+        commands.copy_buffer_to_buffer(&sums, 0, &readback, 0, 16);
+        device.wgpu_queue().submit([commands.finish()]);
+        readback.map_async(wgpu::MapMode::Read, .., |_| ());
+        wait(device)?;
+        drop(readback.get_mapped_range(..).context("reading back")?);
+        let elapsed = started.elapsed();
+        readback.unmap();
+        Ok(elapsed)
+    };
+    run()?;
+    Ok(Times::of(50, run)?.median)
+}

@@ -1,0 +1,306 @@
+//! `nearfield bench exact`: exact search, from host queries to host results.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use clap::Args as ClapArgs;
+use nearfield::{
+    Device, DeviceOptions, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, SearchOptions,
+};
+use serde_json::json;
+
+use super::ceilings::Ceilings;
+use super::data::Source;
+use super::{Times, milliseconds, rounded};
+
+/// Arguments of `nearfield bench exact`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Numbers of queries, a case each
+    #[arg(long, value_delimiter = ',', default_value = "1,1024", value_name = "Q,…")]
+    queries: Vec<usize>,
+    /// Neighbours wanted
+    #[arg(short, long, default_value_t = 10)]
+    k: usize,
+    /// Metrics, a case each: l2sq, l2, cosine, ip
+    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
+    metric: Vec<Metric>,
+    /// Timed runs of a case
+    #[arg(long, default_value_t = 10)]
+    runs: usize,
+    /// Queries a case whose answers are checked against f64 on the host
+    #[arg(long, default_value_t = 4)]
+    verify: usize,
+    /// `best`, or a part of an adapter's name
+    #[arg(long, default_value = "best", value_name = "NAME")]
+    device: String,
+    /// Scratch memory on the device, in MiB
+    #[arg(long, default_value_t = 256, value_name = "MIB")]
+    budget: u64,
+    /// Print JSON lines instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  nearfield bench exact --rows 1000000 --dim 768 --queries 1,1024 --metric cosine,l2sq
+  nearfield bench exact --rows-file base.npy --queries-file query.npy -k 100 --json
+
+Every case checks its answers before it is timed; a wrong one ends the run with exit code 1.
+
+JSON lines, one object each; times in milliseconds, rates per second:
+  {\"record\":\"device\", adapter, backend, driver, kind, version, copy_bytes_per_s, flops_per_s, latency_ms}
+  {\"record\":\"upload\", rows, dim, ms, bytes_per_s}
+  {\"record\":\"case\", suite, rows, dim, queries, k, metric, plan, runs, ms, ms_least, ms_most, queries_per_s,
+   verified, searched_again, rescored, stages: {NAME: {ms, passes}},
+   scan_bytes_per_s and scan_share_of_copy, or tile_flops_per_s and tile_share_of_flops}";
+
+/// Runs the suite.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut options = DeviceOptions::default();
+    options.budget_bytes = args.budget << 20;
+    let name = (args.device != "best").then_some(args.device.as_str());
+    let device = Device::open(name, options)?;
+    let most = args.queries.iter().copied().max().context("--queries: needed at least one number")?;
+    ensure!(args.queries.iter().all(|&count| count > 0), "--queries: needed numbers of at least 1");
+    let rows = args.source.rows()?;
+    let queries = args.source.queries(most)?;
+    let (row_view, query_view) = (rows.view()?, queries.view()?);
+    ensure!(
+        query_view.rows() >= most,
+        "--queries: needed at most {}, as the file has, given {most}",
+        query_view.rows()
+    );
+
+    let ceilings = Ceilings::measure(&device)?;
+    report_device(args, &device, &ceilings);
+    let mut uploaded = false;
+    for &metric in &args.metric {
+        let mut index = Flat::builder(&device, metric, row_view.dim()).build()?;
+        let started = Instant::now();
+        index.add(row_view)?;
+        // The first upload also pays for compiling kernels and for fresh staging memory.
+        if !uploaded && args.metric.len() == 1 {
+            drop(index);
+            index = Flat::builder(&device, metric, row_view.dim()).build()?;
+            let started = Instant::now();
+            index.add(row_view)?;
+            report_upload(args, row_view, started.elapsed());
+        } else if uploaded {
+            report_upload(args, row_view, started.elapsed());
+        }
+        uploaded = true;
+        for &count in &args.queries {
+            case(args, &index, row_view, query_view.slice(0..count), &ceilings)?;
+        }
+    }
+    Ok(())
+}
+
+fn case(
+    args: &Args,
+    index: &Flat,
+    rows: MatrixView<'_, f32>,
+    queries: MatrixView<'_, f32>,
+    ceilings: &Ceilings,
+) -> anyhow::Result<()> {
+    // The first search compiles kernels and fills the pool; its answer is the one that is checked.
+    let (answer, statistics) = index.search_with(queries, &SearchOptions::new(args.k))?;
+    let verified = args.verify.min(queries.rows());
+    verify(index.metric(), rows, queries, &answer, args.k, verified)?;
+    let again = index.search(queries, args.k)?;
+    ensure!(answer == again, "two searches for the same queries differ");
+
+    let wall = Times::of(args.runs, || {
+        let started = Instant::now();
+        let found = index.search(queries, args.k)?;
+        let elapsed = started.elapsed();
+        ensure!(found == answer, "a timed search differs from the first one");
+        Ok(elapsed)
+    })?;
+    let mut stages: BTreeMap<&'static str, Vec<(Duration, u32)>> = BTreeMap::new();
+    for _ in 0..args.runs.min(5) {
+        let (_, statistics) = index.search_with(queries, &SearchOptions::new(args.k).profile(true))?;
+        for stage in statistics.stages {
+            stages.entry(stage.stage).or_default().push((stage.time, stage.passes));
+        }
+    }
+    let stages: BTreeMap<&'static str, (Duration, u32)> = stages
+        .into_iter()
+        .map(|(stage, mut times)| {
+            times.sort_unstable();
+            (stage, times[times.len() / 2])
+        })
+        .collect();
+    let plan = index.plan(queries.rows(), args.k)?;
+    let case = Case { index, queries: queries.rows(), k: args.k, plan, wall, stages, verified };
+    case.report(args, ceilings, statistics.searched_again, statistics.rescored);
+    Ok(())
+}
+
+struct Case<'a> {
+    index: &'a Flat,
+    queries: usize,
+    k: usize,
+    plan: Plan,
+    wall: Times,
+    stages: BTreeMap<&'static str, (Duration, u32)>,
+    verified: usize,
+}
+
+impl Case<'_> {
+    /// Bytes a second of the scan and operations a second of the tile, with their shares of the ceilings.
+    fn rates(&self, ceilings: &Ceilings) -> Vec<(&'static str, f64)> {
+        let Route::Nominate { kernel, .. } = self.plan.route else { return vec![] };
+        let stride = self.index.dim().next_multiple_of(4) as f64;
+        let rows = self.index.len() as f64;
+        match kernel {
+            Nominator::Scan => self.stages.get("distance_scan").map(|(time, _)| {
+                // Four queries share one pass over the rows.
+                let passes = self.queries.div_ceil(4) as f64;
+                let rate = rows * stride * 4.0 * passes / time.as_secs_f64();
+                vec![("scan_bytes_per_s", rate), ("scan_share_of_copy", rate / ceilings.copy_bytes)]
+            }),
+            Nominator::Tile => self.stages.get("distance_tile").map(|(time, _)| {
+                let rate = 2.0 * rows * stride * self.queries as f64 / time.as_secs_f64();
+                vec![("tile_flops_per_s", rate), ("tile_share_of_flops", rate / ceilings.flops)]
+            }),
+            _ => None,
+        }
+        .unwrap_or_default()
+    }
+
+    fn report(&self, args: &Args, ceilings: &Ceilings, searched_again: u64, rescored: u64) {
+        let queries_per_second = self.queries as f64 / self.wall.median.as_secs_f64();
+        if args.json {
+            let stages: serde_json::Map<String, serde_json::Value> = self
+                .stages
+                .iter()
+                .map(|(stage, (time, passes))| {
+                    ((*stage).to_owned(), json!({"ms": milliseconds(*time), "passes": passes}))
+                })
+                .collect();
+            let mut line = json!({
+                "record": "case", "suite": "exact", "rows": self.index.len(), "dim": self.index.dim(),
+                "queries": self.queries, "k": self.k, "metric": self.index.metric().name(),
+                "plan": self.plan.to_string(), "runs": args.runs, "ms": milliseconds(self.wall.median),
+                "ms_least": milliseconds(self.wall.least), "ms_most": milliseconds(self.wall.most),
+                "queries_per_s": rounded(queries_per_second), "verified": self.verified,
+                "searched_again": searched_again, "rescored": rescored, "stages": stages,
+            });
+            for (name, rate) in self.rates(ceilings) {
+                line[name] = json!(rounded(rate));
+            }
+            println!("{line}");
+            return;
+        }
+        println!(
+            "\n{} x {}, {} queries, k = {}, {}: {:.3} ms ({:.3} .. {:.3}), {:.0} queries/s",
+            self.index.len(),
+            self.index.dim(),
+            self.queries,
+            self.k,
+            self.index.metric(),
+            milliseconds(self.wall.median),
+            milliseconds(self.wall.least),
+            milliseconds(self.wall.most),
+            queries_per_second,
+        );
+        println!("  {}", self.plan);
+        println!(
+            "  {} answers verified, {rescored} rows rescored, {searched_again} queries searched again",
+            self.verified
+        );
+        for (stage, (time, passes)) in &self.stages {
+            println!("  {stage:<14} {:>10.3} ms in {passes} passes", milliseconds(*time));
+        }
+        for (name, rate) in self.rates(ceilings) {
+            let unit = if rate > 1e9 { format!("{:.2}e12", rate / 1e12) } else { format!("{:.1} %", 100.0 * rate) };
+            println!("  {name:<22} {unit}");
+        }
+    }
+}
+
+fn report_device(args: &Args, device: &Device, ceilings: &Ceilings) {
+    let adapter = device.adapter();
+    if args.json {
+        let line = json!({
+            "record": "device", "adapter": adapter.name, "backend": adapter.backend,
+            "driver": adapter.driver, "kind": adapter.kind.to_string(), "version": env!("CARGO_PKG_VERSION"),
+            "copy_bytes_per_s": rounded(ceilings.copy_bytes), "flops_per_s": rounded(ceilings.flops),
+            "latency_ms": milliseconds(ceilings.latency),
+        });
+        println!("{line}");
+        return;
+    }
+    println!("{adapter}");
+    println!(
+        "ceilings: device copy {:.2} TB/s (read and written), multiply-add {:.2} TFLOP/s, launch and readback {:.3} ms",
+        ceilings.copy_bytes / 1e12,
+        ceilings.flops / 1e12,
+        milliseconds(ceilings.latency),
+    );
+}
+
+fn report_upload(args: &Args, rows: MatrixView<'_, f32>, time: Duration) {
+    let rate = (rows.values().len() * 4) as f64 / time.as_secs_f64();
+    if args.json {
+        let line = json!({
+            "record": "upload", "rows": rows.rows(), "dim": rows.dim(), "ms": milliseconds(time),
+            "bytes_per_s": rounded(rate),
+        });
+        println!("{line}");
+        return;
+    }
+    println!("upload: {:.1} ms, {:.2} GB/s", milliseconds(time), rate / 1e9);
+}
+
+/// Checks the first `count` answers against f64: as many neighbours as there should be, each with its distance, and no
+/// row left out that is nearer than the last one for certain.
+fn verify(
+    metric: Metric,
+    rows: MatrixView<'_, f32>,
+    queries: MatrixView<'_, f32>,
+    answer: &Neighbors,
+    k: usize,
+    count: usize,
+) -> anyhow::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    for query in 0..count {
+        let vector = queries.row(query);
+        let mut exact = vec![0.0f64; rows.rows()];
+        let piece = rows.rows().div_ceil(threads).max(1);
+        std::thread::scope(|scope| {
+            for (number, piece_of) in exact.chunks_mut(piece).enumerate() {
+                scope.spawn(move || {
+                    for (place, distance) in piece_of.iter_mut().enumerate() {
+                        *distance = metric.exact(vector, rows.row(number * piece + place));
+                    }
+                });
+            }
+        });
+        let hits = answer.row(query);
+        ensure!(hits.len() == k.min(rows.rows()), "query {query}: {} neighbours", hits.len());
+        let mut last = f64::NEG_INFINITY;
+        let mut slack = 0.0f64;
+        for hit in hits {
+            let id = hit.id as usize;
+            let bound = metric.error_bound(vector, rows.row(id));
+            let off = (f64::from(hit.distance) - exact[id]).abs();
+            if off > bound {
+                bail!("query {query}: row {id} reported at {}, is at {}", hit.distance, exact[id]);
+            }
+            slack = slack.max(bound);
+            last = last.max(exact[id]);
+            exact[id] = f64::INFINITY;
+        }
+        let nearest_left = exact.iter().copied().fold(f64::INFINITY, f64::min);
+        ensure!(nearest_left >= last - 2.0 * slack, "query {query}: a row at {nearest_left} was left out");
+    }
+    Ok(())
+}

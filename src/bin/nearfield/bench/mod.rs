@@ -1,0 +1,61 @@
+//! `nearfield bench`: the one benchmark runner. A suite verifies its answers before it times them, and measures the
+//! ceilings it is compared with in the same run.
+
+mod ceilings;
+mod data;
+mod exact;
+
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+/// Arguments of `nearfield bench`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    suite: Suite,
+}
+
+#[derive(Debug, Subcommand)]
+enum Suite {
+    /// Exact search: wall clock, stages on the device, upload, and the ceilings of this adapter
+    Exact(exact::Args),
+}
+
+/// Runs a suite.
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    match args.suite {
+        Suite::Exact(args) => exact::run(&args),
+    }
+}
+
+/// Median and spread of some times.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    median: Duration,
+    least: Duration,
+    most: Duration,
+}
+
+impl Times {
+    /// Runs something `runs` times and keeps what it says it took.
+    fn of(runs: usize, mut run: impl FnMut() -> anyhow::Result<Duration>) -> anyhow::Result<Self> {
+        let mut times = (0..runs.max(1)).map(|_| run()).collect::<anyhow::Result<Vec<_>>>()?;
+        times.sort_unstable();
+        Ok(Self { median: times[times.len() / 2], least: times[0], most: times[times.len() - 1] })
+    }
+}
+
+/// Milliseconds, with three decimals.
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// A number rounded to four significant digits, for output.
+fn rounded(number: f64) -> f64 {
+    if number == 0.0 || !number.is_finite() {
+        return number;
+    }
+    let scale = 10f64.powi(3 - number.abs().log10().floor() as i32);
+    (number * scale).round() / scale
+}
