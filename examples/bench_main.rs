@@ -3,5 +3,10 @@
 mod bench;
 use clap::Parser;
 #[derive(Parser)]
-struct Cli { #[command(flatten)] args: bench::Args }
-fn main() -> anyhow::Result<()> { bench::run(Cli::parse().args) }
+struct Cli {
+    #[command(flatten)]
+    args: bench::Args,
+}
+fn main() -> anyhow::Result<()> {
+    bench::run(Cli::parse().args)
+}

@@ -262,7 +262,7 @@ impl Flat {
     /// # Errors
     /// [`Error::Argument`] for k = 0; [`Error::Budget`] when not even one query fits the budget.
     pub fn plan(&self, queries: usize, k: usize) -> Result<Plan> {
-        self.store.rows.plan(self.metric, queries, k, self.budget)
+        self.store.rows.plan(queries, k, self.budget)
     }
 
     /// How many rows there are.

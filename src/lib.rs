@@ -41,3 +41,5 @@ pub use kernels::distance_pairs::Output;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};
+/// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
+pub use wgpu;

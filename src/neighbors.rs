@@ -31,12 +31,6 @@ impl Neighbors {
         self.offsets.push(self.hits.len());
     }
 
-    pub(crate) fn append(&mut self, other: Self) {
-        let base = self.hits.len();
-        self.hits.extend(other.hits);
-        self.offsets.extend(other.offsets.iter().skip(1).map(|offset| base + offset));
-    }
-
     /// How many queries were answered.
     pub fn queries(&self) -> usize {
         self.offsets.len().saturating_sub(1)

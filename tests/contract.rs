@@ -23,19 +23,15 @@ fn validate(kernel: &Kernel, variant: &Variant, module: &naga::Module) -> naga::
     let mut validator = Validator::new(ValidationFlags::all(), capabilities(variant));
     validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
     validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
-    validator
-        .validate(module)
-        .unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name))
+    validator.validate(module).unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name))
 }
 
 /// The module with its override constants replaced by the variant's values, as wgpu does it.
-fn specialised(
-    kernel: &Kernel,
-    variant: &Variant,
-) -> (naga::Module, naga::valid::ModuleInfo) {
+fn specialised(kernel: &Kernel, variant: &Variant) -> (naga::Module, naga::valid::ModuleInfo) {
     let module = parse(kernel, variant);
     let info = validate(kernel, variant, &module);
-    let constants = kernel.constants(variant).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let constants =
+        kernel.constants(variant).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let entry = Some((naga::ShaderStage::Compute, kernel.name));
     let (module, info) = naga::back::pipeline_constants::process_overrides(&module, &info, entry, &constants)
         .unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name));
@@ -125,7 +121,8 @@ fn every_form_is_written_for_every_interface() {
         assert!(words.len() > 100, "{name}");
         if let Some(directory) = &directory {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            std::fs::write(directory.join(format!("{name}-{forms}.spv")), bytes).expect("the folder is writable");
+            std::fs::write(directory.join(format!("{name}-{forms}.spv")), bytes)
+                .expect("the folder is writable");
         }
 
         let options = naga::back::msl::Options {
@@ -165,7 +162,8 @@ fn register_arrays_are_indexed_by_constants_alone() {
                 let mut root = base;
                 loop {
                     match function.expressions[root] {
-                        naga::Expression::Access { base, .. } | naga::Expression::AccessIndex { base, .. } => root = base,
+                        naga::Expression::Access { base, .. }
+                        | naga::Expression::AccessIndex { base, .. } => root = base,
                         naga::Expression::LocalVariable(local) => {
                             panic!("{}: {:?}", kernel.name, function.local_variables[local].name)
                         }

@@ -15,8 +15,10 @@ const LOAD_STEP = TILE / LOADS;
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows, dim]
 @group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [queries padded to 128, columns]
 
-var<workgroup> query_slice: array<vec4<f32>, DEPTH * PITCH>;
-var<workgroup> row_slice: array<vec4<f32>, DEPTH * PITCH>;
+// An array a dimension: indices within one do not depend on the dimension, so their bounds are checked once and not in
+// the innermost loop.
+var<workgroup> query_slice: array<array<vec4<f32>, PITCH>, DEPTH>;
+var<workgroup> row_slice: array<array<vec4<f32>, PITCH>, DEPTH>;
 
 @compute @workgroup_size(THREADS)
 fn distance_tile(
@@ -45,12 +47,10 @@ fn distance_tile(
     // unroll
     for (var i = 0u; i < LOADS; i++) {
       let column = load_row + i * LOAD_STEP;
-      let place = load_vector * 4u * PITCH + column / 4u;
-      let part = column % 4u;
       // unroll
       for (var j = 0u; j < 4u; j++) {
-        query_slice[place + j * PITCH][part] = next_query[i][j];
-        row_slice[place + j * PITCH][part] = next_row[i][j];
+        query_slice[load_vector * 4u + j][column / 4u][column % 4u] = next_query[i][j];
+        row_slice[load_vector * 4u + j][column / 4u][column % 4u] = next_row[i][j];
       }
     }
     workgroupBarrier();
@@ -70,11 +70,11 @@ fn distance_tile(
       var four: array<vec4<f32>, 4>;
       // unroll
       for (var j = 0u; j < 4u; j++) {
-        four[j] = row_slice[d * PITCH + j * ACROSS + across];
+        four[j] = row_slice[d][j * ACROSS + across];
       }
       // unroll
       for (var i = 0u; i < 2u; i++) {
-        let query = query_slice[d * PITCH + i * DOWN + down];
+        let query = query_slice[d][i * DOWN + down];
         // unroll
         for (var e = 0u; e < 4u; e++) {
           // unroll

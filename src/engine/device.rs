@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, BufferSlice, Commands, DeviceOptions, Gpu, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, MatrixView};
@@ -147,13 +147,20 @@ impl Device {
         )?;
         let parts = commands.read(&[(&refused, 0, 8)]).await?;
         norms::check("rows", &parts[0], 0)?;
-        Ok(DeviceMatrix { buffer, rows: rows.rows(), dim: rows.dim(), stride: layout.stride })
+        Ok(DeviceMatrix {
+            gpu: gpu.clone(),
+            buffer,
+            rows: rows.rows(),
+            dim: rows.dim(),
+            stride: layout.stride,
+        })
     }
 }
 
 /// Vectors on a device, `[rows, dim]`, f32, checked to be finite.
 #[derive(Debug, Clone)]
 pub struct DeviceMatrix {
+    gpu: Arc<Gpu>,
     pub(crate) buffer: wgpu::Buffer,
     rows: usize,
     dim: usize,
@@ -161,6 +168,15 @@ pub struct DeviceMatrix {
 }
 
 impl DeviceMatrix {
+    /// An error when the matrix lives on another device.
+    pub(crate) fn check_device(&self, argument: &'static str, gpu: &Arc<Gpu>) -> Result<()> {
+        if Arc::ptr_eq(&self.gpu, gpu) {
+            return Ok(());
+        }
+        let needed = format!("a matrix on the same device ({})", gpu.adapter);
+        Err(Error::argument(argument, needed, format!("one on another ({})", self.gpu.adapter)))
+    }
+
     /// How many vectors there are.
     pub fn rows(&self) -> usize {
         self.rows

@@ -17,7 +17,6 @@ pub use search::{Queries, Statistics};
 
 use crate::error::Result;
 use crate::matrix::{Element, ElementKind, MatrixView};
-use crate::metric::Metric;
 
 /// The rows of an index, where its engine keeps them.
 #[derive(Debug)]
@@ -56,9 +55,9 @@ impl EngineRows {
         }
     }
 
-    pub(crate) fn plan(&self, metric: Metric, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+    pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
-            Self::Gpu(rows) => Plan::new(rows, metric, queries as u64, k as u64, budget),
+            Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, budget),
         }
     }
 }

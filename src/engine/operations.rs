@@ -59,9 +59,15 @@ impl Device {
         output: Output,
     ) -> Result<DistanceMatrix> {
         if queries.dim() != rows.dim() {
-            return Err(Error::argument("queries", format!("dim {}, as the rows have", rows.dim()), queries.dim()));
+            return Err(Error::argument(
+                "queries",
+                format!("dim {}, as the rows have", rows.dim()),
+                queries.dim(),
+            ));
         }
         let gpu = self.gpu();
+        queries.check_device("queries", gpu)?;
+        rows.check_device("rows", gpu)?;
         let bytes = queries.rows() as u64 * rows.rows() as u64 * 4;
         gpu.check_binding("distances", bytes)?;
         let buffer = gpu.create_storage("distances", bytes)?;
@@ -91,11 +97,16 @@ impl Device {
     /// # Errors
     /// [`Error::DeviceLost`], [`Error::OutOfMemory`].
     pub fn read(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
-        let gpu = self.gpu();
+        self.block_on(self.read_async(distances))
+    }
+
+    /// [`Device::read`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read_async(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
         let bytes = u64::from(distances.queries) * u64::from(distances.rows) * 4;
-        let reading = Commands::new(gpu, None);
-        let ranges = [(&distances.buffer, 0, bytes)];
-        let parts = self.block_on(reading.read(&ranges))?;
+        let parts = Commands::new(self.gpu(), None).read(&[(&distances.buffer, 0, bytes)]).await?;
         Ok(bytemuck::pod_collect_to_vec(&parts[0]))
     }
 
@@ -136,7 +147,11 @@ impl Device {
         let at_once = (budget / 8 * 7 / row_bytes).min(binding / (length * 4).max(k * 8));
         if at_once == 0 {
             let needed = row_bytes * 8 / 7;
-            return Err(Error::Budget { purpose: format!("selecting {k} of {length} values"), needed, budget });
+            return Err(Error::Budget {
+                purpose: format!("selecting {k} of {length} values"),
+                needed,
+                budget,
+            });
         }
         let mut smallest = Neighbors::with_capacity(matrix.rows(), k as usize);
         let mut start = 0;
@@ -176,7 +191,11 @@ impl Device {
             };
             select_k::encode(&mut commands, &select)?;
             let parts = commands
-                .read(&[(&scratch[1], 0, rows * k * 4), (&scratch[2], 0, rows * k * 8), (&scratch[3], 0, rows * 4)])
+                .read(&[
+                    (&scratch[1], 0, rows * k * 4),
+                    (&scratch[2], 0, rows * k * 8),
+                    (&scratch[3], 0, rows * 4),
+                ])
                 .await?;
             let keys: Vec<u32> = bytemuck::pod_collect_to_vec(&parts[0]);
             let ids: Vec<[u32; 2]> = bytemuck::pod_collect_to_vec(&parts[1]);

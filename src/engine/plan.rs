@@ -92,12 +92,12 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    pub(super) fn new(rows: &GpuRows, metric: Metric, queries: u64, k: u64, budget: u64) -> Result<Self> {
+    pub(super) fn new(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Result<Self> {
         if k == 0 {
             return Err(Error::argument("k", "at least 1", k));
         }
-        let _ = metric;
         let k = k.min(rows.len()).max(1);
+        let queries = queries.max(1);
         // Every row may well be needed: nothing is won by nominating.
         if rows.len() <= SMALL_ROWS || k * 16 > rows.len() {
             return Self::exhaustive(rows, queries, k, budget);
@@ -125,7 +125,9 @@ impl Plan {
             let fits = usable.saturating_sub(lists).min(binding) / block_bytes;
             let blocks = fits.min(all_blocks).min(chunk_limit(rows, batch));
             let longest_buffer = batch * capacity * 12;
-            if longest_buffer <= binding && (blocks >= 64 || blocks == all_blocks || (batch <= 4 && blocks > 0)) {
+            if longest_buffer <= binding
+                && (blocks >= 64 || blocks == all_blocks || (batch <= 4 && blocks > 0))
+            {
                 // Chunks of equal size.
                 let chunks = all_blocks.div_ceil(blocks);
                 let chunk_blocks = all_blocks.div_ceil(chunks);
@@ -165,7 +167,8 @@ impl Plan {
         while chunk > least && fitting(chunk) == 0 {
             chunk = (chunk / 2).max(least);
         }
-        let batch = fitting(chunk).min(queries).min(BATCH).min(rows.gpu.adapter.capabilities.max_workgroups.into());
+        let batch =
+            fitting(chunk).min(queries).min(BATCH).min(rows.gpu.adapter.capabilities.max_workgroups.into());
         if batch == 0 && queries > 0 {
             return Err(Error::Budget {
                 purpose: format!("a search for the {k} nearest of {} rows", rows.len()),
@@ -175,9 +178,12 @@ impl Plan {
         }
         // The fewer chunks the better, as far as memory and the length of a submission go.
         let batch = batch.max(1);
-        while chunk < longest && chunk < 1 << 20 && fitting((2 * chunk).min(longest)) >= batch {
-            chunk = (2 * chunk).min(longest);
+        // This kernel reads a row for every query, and runs at about a tenth of a tile's speed.
+        let most = (submission_flops(rows) / 10 / (2 * batch * rows.layout.stride as u64)).max(least);
+        while 2 * chunk <= longest.min(most) && fitting(2 * chunk) >= batch {
+            chunk *= 2;
         }
+        let chunk = chunk.min(most);
         Ok(Self {
             queries,
             k: k as u32,
@@ -227,16 +233,20 @@ fn query_bytes(rows: &GpuRows, k: u64, capacity: u64) -> u64 {
     rows.layout.stride as u64 * 4 + 8 + 16 + 4 + 24 * capacity + results
 }
 
-/// Blocks whose scores one submission computes: about 100 ms on a weak adapter of the kind, because systems kill what
-/// runs for seconds, and no more than a grid has workgroups.
-fn chunk_limit(rows: &GpuRows, batch: u64) -> u64 {
-    let flops: u64 = match rows.gpu.adapter.kind {
+/// Operations of a submission at most: about 100 ms on a weak adapter of the kind, because systems kill what runs for
+/// seconds. Nobody kills a software adapter.
+fn submission_flops(rows: &GpuRows) -> u64 {
+    match rows.gpu.adapter.kind {
         AdapterKind::Software => 20_000_000_000,
         AdapterKind::Discrete => 400_000_000_000,
         _ => 40_000_000_000,
-    };
+    }
+}
+
+/// Blocks whose scores one submission computes, no more than a grid has workgroups.
+fn chunk_limit(rows: &GpuRows, batch: u64) -> u64 {
     let block_flops = 2 * batch * u64::from(BLOCK_ROWS) * rows.layout.stride as u64;
-    (flops / block_flops).clamp(8, rows.gpu.adapter.capabilities.max_workgroups.into())
+    (submission_flops(rows) / block_flops).clamp(8, rows.gpu.adapter.capabilities.max_workgroups.into())
 }
 
 /// Chunk number `chunk` of `chunks`: every `chunks`-th block of all segments, so that no order of insertion makes the
@@ -291,7 +301,9 @@ mod tests {
     #[test]
     fn rounds_look_at_every_block_once() {
         for blocks in [1, 2, 7, 8, 9, 100, 391, 5000, 65535] {
-            for (seen, k, capacity) in [(0, 1, 1024), (0, 10, 1024), (0, 128, 1024), (4096, 10, 1024), (1 << 30, 10, 1024)] {
+            for (seen, k, capacity) in
+                [(0, 1, 1024), (0, 10, 1024), (0, 128, 1024), (4096, 10, 1024), (1 << 30, 10, 1024)]
+            {
                 let rounds = rounds(blocks, seen, k, capacity);
                 for block in 0..blocks {
                     let looks = rounds.iter().filter(|round| {
@@ -301,7 +313,10 @@ mod tests {
                 }
                 if seen == 0 {
                     let first = u64::from(blocks.div_ceil(rounds[0].step)) * u64::from(BLOCK_ROWS);
-                    assert!(first <= u64::from(capacity), "{blocks} {rounds:?}: without a threshold all rows are kept");
+                    assert!(
+                        first <= u64::from(capacity),
+                        "{blocks} {rounds:?}: without a threshold all rows are kept"
+                    );
                 }
             }
         }

@@ -103,8 +103,10 @@ impl GpuRows {
             // Copies of a grown segment have to be on their way before rows are written behind them.
             std::mem::replace(&mut commands, Commands::new(&gpu, None)).submit();
             let before = done;
-            gpu.upload_rows(&segment.rows, offset, self.layout, piece, |uploaded| progress(before + uploaded))
-                .await?;
+            gpu.upload_rows(&segment.rows, offset, self.layout, piece, |uploaded| {
+                progress(before + uploaded)
+            })
+            .await?;
             gpu.upload_bytes(&segment.ids, at * 8, bytemuck::cast_slice(&ids[done..done + count])).await?;
             norms::encode(
                 &mut commands,
@@ -128,12 +130,7 @@ impl GpuRows {
     }
 
     /// A segment with room for at least one more row: the last one, grown if it may, or a new one.
-    fn room(
-        &self,
-        segments: &mut Vec<Segment>,
-        wanted: usize,
-        commands: &mut Commands<'_>,
-    ) -> Result<usize> {
+    fn room(&self, segments: &mut Vec<Segment>, wanted: usize, commands: &mut Commands<'_>) -> Result<usize> {
         if let Some(last) = segments.last_mut() {
             if last.len < last.capacity {
                 return Ok(segments.len() - 1);

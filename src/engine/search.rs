@@ -1,5 +1,7 @@
 //! The one pipeline: nominate, rescore, select.
 
+use std::sync::Arc;
+
 use super::device::DeviceMatrix;
 use super::plan::{Nominator, Plan, Route, chunk_parts, rounds};
 use super::rows::GpuRows;
@@ -60,6 +62,13 @@ impl Queries<'_> {
             Self::F32(view) => view.dim(),
             Self::F16(view) => view.dim(),
             Self::Device(matrix) => matrix.dim(),
+        }
+    }
+
+    fn check_device(&self, gpu: &Arc<Gpu>) -> Result<()> {
+        match self {
+            Self::Device(matrix) => matrix.check_device("queries", gpu),
+            _ => Ok(()),
         }
     }
 
@@ -163,7 +172,8 @@ pub(super) async fn search(
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
     let count = queries.rows();
-    let plan = Plan::new(rows, request.metric, count as u64, request.k as u64, request.budget)?;
+    queries.check_device(&rows.gpu)?;
+    let plan = Plan::new(rows, count as u64, request.k as u64, request.budget)?;
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
     let mut neighbors = Neighbors::with_capacity(count, plan.k as usize);
     let mut statistics = Statistics::default();
@@ -182,8 +192,7 @@ pub(super) async fn search(
             }
             Route::Nominate { kernel, capacity, chunks, .. } => {
                 let screen = Screen { kernel, capacity, chunks, k: plan.k };
-                let mut found =
-                    nominate(rows, queries, &numbers, request, &screen, profile.as_mut()).await?;
+                let mut found = nominate(rows, queries, &numbers, request, &screen, profile.as_mut()).await?;
                 statistics.rescored += found.rescored;
                 let again = std::mem::take(&mut found.overflowed);
                 statistics.searched_again += again.len() as u64;
@@ -580,8 +589,17 @@ fn encode_scores(
         Nominator::Scan => {
             let direct = form == collect::Form::Direct;
             let rows = &segment.rows;
-            let scan =
-                distance_scan::Scan { queries, count, rows, elements, vectors, scores, columns, part, direct };
+            let scan = distance_scan::Scan {
+                queries,
+                count,
+                rows,
+                elements,
+                vectors,
+                scores,
+                columns,
+                part,
+                direct,
+            };
             distance_scan::encode(commands, &scan)
         }
         Nominator::Tile => {

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
-pub(crate) use kernel::params;
 pub(crate) use kernel::Pipeline;
+pub(crate) use kernel::params;
 pub use kernel::{Access, Kernel, Variant};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Scratch};
@@ -80,6 +80,8 @@ impl Gpu {
                 label: Some("nearfield"),
                 required_features: wgpu_adapter.features() & adapter::wanted_features(),
                 required_limits: wgpu_adapter.limits(),
+                // Large buffers are allocated on their own either way; small blocks keep an idle device small.
+                memory_hints: wgpu::MemoryHints::MemoryUsage,
                 ..Default::default()
             })
             .await
@@ -102,8 +104,7 @@ impl Gpu {
 
     /// Uses a device of the caller, with the features and limits it was made with. Its error handlers stay.
     pub(crate) fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
-        let adapter =
-            adapter::describe(&device.adapter_info(), device.features(), &device.limits(), vec![]);
+        let adapter = adapter::describe(&device.adapter_info(), device.features(), &device.limits(), vec![]);
         Self::new(device, queue, adapter, options)
     }
 
@@ -136,10 +137,7 @@ impl Gpu {
     /// Bytes of one segment of rows at most.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let capabilities = &self.adapter.capabilities;
-        self.options
-            .max_segment_bytes
-            .min(capabilities.max_binding_bytes)
-            .min(capabilities.max_buffer_bytes)
+        self.options.max_segment_bytes.min(capabilities.max_binding_bytes).min(capabilities.max_buffer_bytes)
     }
 
     fn pipelines(&self) -> MutexGuard<'_, HashMap<(&'static str, Variant), Arc<Pipeline>>> {

@@ -62,8 +62,7 @@ impl Waiter {
             }
         }
         let _restore = Restore(POLLS_ITSELF.replace(true));
-        let parked =
-            Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
+        let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
         let waker = Waker::from(parked.clone());
         let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);

@@ -130,8 +130,9 @@ impl Margin {
             Form::Direct | Form::InnerProduct => 2.0 * dim,
             // The dot product counts twice, each norm once: all of it is within (|q| + |x|)^2.
             Form::L2 => 2.0 * dim,
-            // Dot product, two inverse norms of half the error each, and the reported distance.
-            Form::Cosine => 3.0 * dim,
+            // Dot product, two inverse norms of half the error each, and the reported distance; products of elements of
+            // the smallest norms underflow, by 2^-126 each against |q||x| of 2^-100.
+            Form::Cosine => 3.5 * dim,
         };
         let floor = if form == Form::Cosine { 0.0 } else { 4.0 * dim * 2f32.powi(-126) };
         Self { relative: (terms + 64.0) * unit, floor }

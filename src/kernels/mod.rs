@@ -15,7 +15,7 @@ macro_rules! kernels {
 }
 
 kernels! {
-    collect distance_pairs distance_scan distance_tile merge_runs multiply_add norms prefix_sum rescore select_k sort_runs tighten
+    collect copy distance_pairs distance_scan distance_tile merge_runs multiply_add norms prefix_sum rescore select_k sort_runs tighten
 }
 
 /// Rows that are screened together: the width of a tile, and the unit in which segments are sized and sampled.

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use nearfield::kernels::multiply_add;
-use nearfield::{BufferSlice, Device, ElementKind};
+use nearfield::kernels::{copy, multiply_add};
+use nearfield::{AdapterKind, BufferSlice, Device, ElementKind};
 
-use super::Times;
+use super::{Times, WARM_UP};
 
 /// Ceilings of a device.
 #[derive(Debug, Clone, Copy)]
@@ -21,11 +21,7 @@ pub(super) struct Ceilings {
 
 impl Ceilings {
     pub(super) fn measure(device: &Device) -> anyhow::Result<Self> {
-        Ok(Self {
-            copy_bytes: copy_bytes(device)?,
-            flops: flops(device)?,
-            latency: latency(device)?,
-        })
+        Ok(Self { copy_bytes: copy_bytes(device)?, flops: flops(device)?, latency: latency(device)? })
     }
 }
 
@@ -48,7 +44,10 @@ fn encoder(device: &Device) -> wgpu::CommandEncoder {
 }
 
 /// Submits commands and waits for them, as often as it takes to tell, and returns the time of one submission.
-fn time(device: &Device, record: impl Fn(&mut wgpu::CommandEncoder) -> anyhow::Result<()>) -> anyhow::Result<Duration> {
+fn time(
+    device: &Device,
+    record: impl Fn(&mut wgpu::CommandEncoder) -> anyhow::Result<()>,
+) -> anyhow::Result<Duration> {
     let run = || {
         let mut commands = encoder(device);
         record(&mut commands)?;
@@ -57,32 +56,46 @@ fn time(device: &Device, record: impl Fn(&mut wgpu::CommandEncoder) -> anyhow::R
         wait(device)?;
         Ok(started.elapsed())
     };
-    run()?;
+    // The first runs also bring the clocks up.
+    let started = Instant::now();
+    while started.elapsed() < WARM_UP {
+        run()?;
+    }
     Ok(Times::of(5, run)?.median)
 }
 
+/// A kernel copies, because copy commands are a fifth as fast on some cards (docs/performance.md).
 fn copy_bytes(device: &Device) -> anyhow::Result<f64> {
     // Larger than any cache, as far as the adapter allows; small on a software adapter, where there is none to hide.
-    let software = device.adapter().kind == nearfield::AdapterKind::Software;
-    let wanted: u64 = if software { 64 << 20 } else { 1 << 30 };
-    let bytes = wanted.min(device.capabilities().max_buffer_bytes) / 4 * 4;
-    let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-    let (from, to) = (buffer(device, "from", bytes, usage), buffer(device, "to", bytes, usage));
-    let copies = if software { 2 } else { 8 };
+    let wanted: u64 = if is_software(device) { 64 << 20 } else { 1 << 30 };
+    let bytes = wanted.min(device.capabilities().max_binding_bytes) / 16 * 16;
+    let from = buffer(device, "from", bytes, wgpu::BufferUsages::STORAGE);
+    let to = buffer(device, "to", bytes, wgpu::BufferUsages::STORAGE);
+    let copies = if is_software(device) { 2 } else { 16 };
+    let params = copy::Params { vectors: (bytes / 16) as u32 };
+    let workgroups = params.vectors.div_ceil(256 * copy::VECTORS_AN_INVOCATION);
+    let grid = [workgroups.min(1 << 15), workgroups.div_ceil(1 << 15)];
     let one = time(device, |commands| {
+        let mut recorder = device.record(commands);
+        let slices = [BufferSlice::all(&from), BufferSlice::all(&to)];
         for _ in 0..copies {
-            commands.copy_buffer_to_buffer(&from, 0, &to, 0, bytes);
+            recorder.dispatch(&copy::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?;
         }
+        recorder.finish();
         Ok(())
     })?;
     Ok((2 * bytes * copies) as f64 / one.as_secs_f64())
 }
 
+fn is_software(device: &Device) -> bool {
+    device.adapter().kind == AdapterKind::Software
+}
+
 fn flops(device: &Device) -> anyhow::Result<f64> {
-    let software = device.adapter().kind == nearfield::AdapterKind::Software;
-    let (workgroups, turns) = if software { (64, 100) } else { (8192, 1000) };
+    let (workgroups, turns) = if is_software(device) { (64, 100) } else { (8192, 1000) };
     let invocations = u64::from(workgroups) * 256;
-    let sums = buffer(device, "sums", invocations * 16, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
+    let sums =
+        buffer(device, "sums", invocations * 16, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
     let params = multiply_add::Params { turns, factor: 0.5 };
     let one = time(device, |commands| {
         let mut recorder = device.record(commands);
@@ -103,7 +116,8 @@ fn flops(device: &Device) -> anyhow::Result<f64> {
 fn latency(device: &Device) -> anyhow::Result<Duration> {
     let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
     let sums = buffer(device, "sums", 256 * 16, storage);
-    let readback = buffer(device, "readback", 16, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
+    let readback =
+        buffer(device, "readback", 16, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
     let run = || {
         let started = Instant::now();
         let mut commands = encoder(device);

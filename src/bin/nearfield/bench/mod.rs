@@ -29,6 +29,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
+/// How long something runs before it is timed: long enough for a card to raise its clocks.
+const WARM_UP: Duration = Duration::from_millis(300);
+
 /// Median and spread of some times.
 #[derive(Debug, Clone, Copy)]
 struct Times {
@@ -53,9 +56,5 @@ fn milliseconds(time: Duration) -> f64 {
 
 /// A number rounded to four significant digits, for output.
 fn rounded(number: f64) -> f64 {
-    if number == 0.0 || !number.is_finite() {
-        return number;
-    }
-    let scale = 10f64.powi(3 - number.abs().log10().floor() as i32);
-    (number * scale).round() / scale
+    format!("{number:.3e}").parse().unwrap_or(number)
 }

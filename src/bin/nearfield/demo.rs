@@ -1,0 +1,145 @@
+//! `nearfield demo`: real data in the program itself, so that the first command needs nothing else.
+
+use std::io::{Cursor, Write, stdout};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use half::f16;
+use nearfield::{ElementKind, Flat, MatrixView, Metric, Neighbors};
+use npyz::npz::NpzArchive;
+use npyz::{Deserialize, NpyFile};
+
+use crate::device::Choice;
+use crate::output;
+
+static ROWS: &[u8] = include_bytes!("../../../examples/data/base.f16.npy");
+static ROW_NAMES: &str = include_str!("../../../examples/data/names.txt");
+static QUERIES: &[u8] = include_bytes!("../../../examples/data/query.f16.npy");
+static QUERY_NAMES: &str = include_str!("../../../examples/data/query-names.txt");
+static TRUTH: &[u8] = include_bytes!("../../../examples/data/groundtruth-normalised-cosine.npz");
+
+/// Queries whose neighbours anyone can judge: an archiver, an aligner of gene sequences, a debugger.
+const SHOWN: [&str; 3] = ["7zip", "mafft", "lldb-13"];
+const SHOWN_NEIGHBORS: usize = 5;
+const K: usize = 10;
+const RUNS: usize = 5;
+/// Neighbours closer to each other than this may change places: the truth is rounded to f32, and so are results.
+const TIE: f32 = 1e-6;
+
+const LONG: &str = "\
+Search real data that comes with the program, and check the answers.
+
+The data are the descriptions of 4000 Debian packages, as vectors of 384 f16 numbers (all-MiniLM-L6-v2), and 200 more to
+search for. The exit code is 0 only when all 10 nearest of every query are the true ones.";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield demo
+  nearfield demo --device llvmpipe";
+
+/// Arguments of `nearfield demo`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    device: Choice,
+}
+
+/// Vectors with their names.
+struct Named {
+    values: Vec<f16>,
+    dim: usize,
+    names: Vec<&'static str>,
+}
+
+impl Named {
+    fn new(npy: &'static [u8], names: &'static str) -> Result<Self> {
+        let (values, dim) = array(NpyFile::new(npy)?)?;
+        let names: Vec<_> = names.lines().collect();
+        ensure!(names.len() * dim == values.len(), "needed a name for each vector, found {}", names.len());
+        Ok(Self { values, dim, names })
+    }
+
+    fn view(&self) -> Result<MatrixView<'_, f16>> {
+        Ok(MatrixView::new(&self.values, self.dim)?)
+    }
+}
+
+/// The values of a 2-D array, and how many a row has.
+fn array<T: Deserialize>(file: NpyFile<impl std::io::Read>) -> Result<(Vec<T>, usize)> {
+    let width = match file.shape() {
+        &[_, width] => usize::try_from(width)?,
+        shape => anyhow::bail!("needed an array of two dimensions, found {shape:?}"),
+    };
+    Ok((file.into_vec()?, width))
+}
+
+/// Searches the data, shows some answers and checks all of them.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let device = args.device.open(None)?;
+    let mut out = stdout().lock();
+    writeln!(out, "device  {}", device.adapter())?;
+    writeln!(out, "        {}", args.device.reason())?;
+
+    let rows = Named::new(ROWS, ROW_NAMES).context("the rows in the program")?;
+    let queries = Named::new(QUERIES, QUERY_NAMES).context("the queries in the program")?;
+    let mut index = Flat::builder(&device, Metric::Cosine, rows.dim).elements(ElementKind::F16).build()?;
+    index.add(rows.view()?)?;
+    let (count, dim) = (rows.names.len(), rows.dim);
+    writeln!(out, "data    descriptions of {count} Debian packages, as vectors of {dim} f16 numbers")?;
+
+    // Compiles the kernels too, so it is not timed.
+    let found = index.search(queries.view()?, K)?;
+    for name in SHOWN {
+        let query = queries.names.iter().position(|one| *one == name).context("the names in the program")?;
+        writeln!(out, "\nnearest to {name}, by cosine distance")?;
+        for hit in found.row(query).iter().take(SHOWN_NEIGHBORS) {
+            let name = rows.names.get(hit.id as usize).copied().unwrap_or("(no such row)");
+            writeln!(out, "  {:.4}  {name}", hit.distance)?;
+        }
+    }
+
+    let right = right_answers(&found).context("the truth in the program")?;
+    let all = queries.names.len() * K;
+    let asked = queries.names.len();
+    let recall = right as f64 / all as f64;
+    writeln!(out, "\nrecall@{K}  {recall:.4}: {right} of the {all} true neighbours of {asked} queries")?;
+    let mut times = Vec::with_capacity(RUNS);
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        index.search(queries.view()?, K)?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    let median: Duration = times[RUNS / 2];
+    let speed = asked as f64 / median.as_secs_f64().max(1e-9);
+    let time = output::time(median);
+    writeln!(
+        out,
+        "speed      {speed:.0} queries a second: all {asked} at once in {time}, median of {RUNS} runs"
+    )?;
+    out.flush()?;
+    ensure!(
+        right == all,
+        "recall@{K}: needed all {all} true neighbours, found {right}: this device computes wrongly"
+    );
+    Ok(())
+}
+
+/// How many of the K nearest of all queries are true ones, or as near as the last true one.
+fn right_answers(found: &Neighbors) -> Result<usize> {
+    let mut archive = NpzArchive::new(Cursor::new(TRUTH))?;
+    let (ids, width) = array::<i32>(archive.by_name("ids")?.context("needed a member ids")?)?;
+    let (distances, _) = array::<f32>(archive.by_name("distances")?.context("needed a member distances")?)?;
+    ensure!(
+        ids.len() == found.queries() * width && distances.len() == ids.len() && width >= K,
+        "needed one shape"
+    );
+    let rows = found.iter().zip(ids.chunks_exact(width).zip(distances.chunks_exact(width)));
+    let right = rows.map(|(hits, (ids, distances))| {
+        let limit = distances[K - 1] + TIE;
+        let true_one = |id: u64| ids[..K].iter().any(|&one| u64::try_from(one) == Ok(id));
+        hits.iter().take(K).filter(|hit| true_one(hit.id) || hit.distance <= limit).count()
+    });
+    Ok(right.sum())
+}

@@ -1,0 +1,69 @@
+//! The device that a subcommand runs on, and why this one.
+
+use anyhow::{Result, anyhow};
+use nearfield::{Adapter, Device, DeviceOptions, Error};
+use serde_json::{Value, json};
+
+/// The name that asks for the best device.
+const BEST: &str = "best";
+
+/// The argument that names a device.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Choice {
+    /// The device: `best`, or a part of an adapter's name
+    #[arg(long, value_name = "NAME", default_value = BEST)]
+    device: String,
+}
+
+impl Choice {
+    /// Opens the device, with a scratch budget if one is given.
+    pub(crate) fn open(&self, budget: Option<u64>) -> Result<Device> {
+        let mut options = DeviceOptions::default();
+        if let Some(budget) = budget {
+            options.budget_bytes = budget;
+        }
+        let (name, argument) = match (self.device == BEST, asked()) {
+            (false, _) => (Some(self.device.as_str()), "--device"),
+            (true, Some(_)) => (None, "NEARFIELD_ADAPTER"),
+            (true, None) => (None, "device"),
+        };
+        Device::open(name, options).map_err(|error| match error {
+            Error::NoAdapter { needed, found } => anyhow!("{argument}: needed {needed}, found {found}"),
+            other => other.into(),
+        })
+    }
+
+    /// Why the device that [`open`](Self::open) takes is the one.
+    pub(crate) fn reason(&self) -> String {
+        match (self.device == BEST, Device::adapters().len()) {
+            (false, _) => format!("because --device asks for \"{}\"", self.device),
+            (true, adapters) => best_reason(adapters),
+        }
+    }
+}
+
+/// Why [`Device::best`] takes the adapter that it takes, out of so many.
+pub(crate) fn best_reason(adapters: usize) -> String {
+    match asked() {
+        Some(name) => format!("because NEARFIELD_ADAPTER asks for \"{name}\""),
+        None if adapters == 1 => "because it is the only adapter".to_owned(),
+        None => {
+            format!("the first of {adapters} adapters: discrete, then integrated, virtual, unknown, software")
+        }
+    }
+}
+
+/// What NEARFIELD_ADAPTER asks for.
+fn asked() -> Option<String> {
+    std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty())
+}
+
+/// An adapter's name, backend, driver and kind.
+pub(crate) fn to_json(adapter: &Adapter) -> Value {
+    json!({
+        "name": adapter.name,
+        "backend": adapter.backend,
+        "driver": adapter.driver,
+        "kind": adapter.kind.to_string(),
+    })
+}

@@ -1,0 +1,116 @@
+//! Vector files into an index, and results into files.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use nearfield::io::{VectorFile, write_npy};
+use nearfield::{ElementKind, Error, Flat, Matrix, MatrixView, Neighbors};
+
+use crate::progress::Bar;
+
+/// Bytes of rows in memory at a time: a file may be larger than the memory.
+const PIECE_BYTES: usize = 64 << 20;
+
+/// How long it took to fill an index.
+#[derive(Debug, Default)]
+pub(crate) struct Filled {
+    /// Reading the file.
+    pub(crate) load: Duration,
+    /// Sending rows to the device, which checks them.
+    pub(crate) upload: Duration,
+}
+
+/// Adds all rows of a file to an empty index, piece after piece.
+pub(crate) fn fill(index: &mut Flat, file: &VectorFile) -> Result<Filled> {
+    let bar = Bar::new("upload", file.rows());
+    let mut filled = Filled::default();
+    let mut pieces = file.pieces(PIECE_BYTES);
+    loop {
+        let start = Instant::now();
+        let Some(piece) = pieces.next() else {
+            return Ok(filled);
+        };
+        let (first, rows) = piece.context("--rows")?;
+        filled.load += start.elapsed();
+        let start = Instant::now();
+        let added = match &rows {
+            Matrix::F32(values, dim) => {
+                index.add_with_progress(MatrixView::new(values, *dim)?, |done| bar.set(first + done))
+            }
+            Matrix::F16(values, dim) => {
+                index.add_with_progress(MatrixView::new(values, *dim)?, |done| bar.set(first + done))
+            }
+        };
+        added
+            .map_err(|error| in_file(error, first as u64))
+            .with_context(|| format!("--rows {}", file.path().display()))?;
+        filled.upload += start.elapsed();
+    }
+}
+
+/// The error of a piece with the row's number in the file.
+fn in_file(error: Error, first: u64) -> Error {
+    match error {
+        Error::NotFinite { argument, row } => Error::NotFinite { argument, row: first + row },
+        Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: first + row },
+        other => other,
+    }
+}
+
+/// One vector in f32.
+pub(crate) fn vector(vectors: &Matrix, number: usize) -> Vec<f32> {
+    let range = number * vectors.dim()..(number + 1) * vectors.dim();
+    match vectors {
+        Matrix::F32(values, _) => values[range].to_vec(),
+        Matrix::F16(values, _) => values[range].iter().map(|value| value.to_f32()).collect(),
+    }
+}
+
+/// The name that numpy has for an element type.
+pub(crate) fn kind_name(kind: ElementKind) -> &'static str {
+    match kind {
+        ElementKind::F32 => "f32",
+        ElementKind::F16 => "f16",
+    }
+}
+
+/// Reads the path of a file to write: clap calls this, so that a search is not lost for a misspelt directory.
+pub(crate) fn output_path(text: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(text);
+    let ending = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"));
+    ensure!(ending, "needed a name that ends in .npy");
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    ensure!(directory.is_dir(), "needed a directory that is there, {} is not", directory.display());
+    Ok(path)
+}
+
+/// Writes ids, `[queries, k]` i64, short rows filled up with -1.
+pub(crate) fn write_ids(path: &Path, found: &Neighbors, k: usize) -> Result<()> {
+    let ids = padded(found, k, -1, |hit| i64::try_from(hit.id).unwrap_or(-1)).context("--ids")?;
+    write_npy(path, [found.queries(), k], &ids).context("--ids")
+}
+
+/// Writes distances, `[queries, k]` f32, short rows filled up with NaN.
+pub(crate) fn write_distances(path: &Path, found: &Neighbors, k: usize) -> Result<()> {
+    let distances = padded(found, k, f32::NAN, |hit| hit.distance).context("--distances")?;
+    write_npy(path, [found.queries(), k], &distances).context("--distances")
+}
+
+fn padded<T: Copy>(
+    found: &Neighbors,
+    k: usize,
+    padding: T,
+    value: impl Fn(&nearfield::Neighbor) -> T,
+) -> Result<Vec<T>> {
+    let count = found.queries().checked_mul(k);
+    let mut values = Vec::new();
+    count.and_then(|count| values.try_reserve_exact(count).ok()).ok_or_else(|| {
+        anyhow!("needed memory for {} x {k} results, there is not that much", found.queries())
+    })?;
+    for (query, hits) in found.iter().enumerate() {
+        values.extend(hits.iter().take(k).map(&value));
+        values.resize((query + 1) * k, padding);
+    }
+    Ok(values)
+}

@@ -1,0 +1,145 @@
+//! `nearfield info`: which adapters there are, and which one is taken.
+
+use std::io::{Write, stdout};
+
+use anyhow::{Result, bail};
+use nearfield::{Adapter, Capabilities, Device};
+use serde_json::{Value, json};
+
+use crate::{device, output};
+
+const LONG: &str = "\
+List the adapters, what they can do, and which one is taken.
+
+--json prints one document:
+  adapters            list, best first, of
+    name, backend, driver, kind   texts; kind is discrete, integrated, virtual, unknown or software
+    best                          whether this one is taken where no --device is given
+    max_buffer_bytes              bytes of one buffer at most
+    max_binding_bytes             bytes of a buffer that a kernel sees at most
+    max_storage_buffers           storage buffers a kernel
+    max_workgroup_size            invocations of a workgroup
+    max_workgroup_bytes           bytes of workgroup memory
+    max_workgroups                workgroups in one dimension of a dispatch
+    subgroup_sizes                [smallest, largest], or null without subgroup operations
+    f16                           arithmetic on f16 in kernels
+    cooperative_sizes             list of {size: [m, n, k], operands, accumulator}
+    timestamps                    whether stages can be timed on the device
+  best                name of the adapter that is taken, or null
+  reason              why that one, or why none";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield info
+  NEARFIELD_ADAPTER=llvmpipe nearfield info
+  nearfield info --json | jq '.adapters[].name'";
+
+/// Arguments of `nearfield info`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the adapters. Fails when no device can be opened.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let adapters = Device::adapters();
+    let best = Device::best();
+    let reason = match &best {
+        Ok(_) => device::best_reason(adapters.len()),
+        Err(error) => error.to_string(),
+    };
+    // Two cards of one kind are described alike: the first is the one.
+    let place = best.as_ref().ok().and_then(|best| adapters.iter().position(|one| one == best.adapter()));
+    let mut out = stdout().lock();
+    if args.json {
+        let list: Vec<Value> =
+            adapters.iter().enumerate().map(|(number, one)| to_json(one, Some(number) == place)).collect();
+        let name = best.as_ref().ok().map(|best| &best.adapter().name);
+        let document = json!({ "adapters": list, "best": name, "reason": reason });
+        writeln!(out, "{document:#}")?;
+    } else {
+        for (number, adapter) in adapters.iter().enumerate() {
+            describe(&mut out, adapter, Some(number) == place)?;
+        }
+        if let Ok(best) = &best {
+            writeln!(out, "best: {}, {reason}", best.adapter().name)?;
+        }
+    }
+    out.flush()?;
+    match best {
+        Ok(_) => Ok(()),
+        Err(_) if adapters.is_empty() => bail!(
+            "device: needed an adapter that can compute, found none: is a Vulkan, Metal or DX12 driver installed?"
+        ),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn describe(out: &mut impl Write, adapter: &Adapter, best: bool) -> Result<()> {
+    let Capabilities { subgroup_sizes, f16, cooperative_sizes, timestamps, .. } = &adapter.capabilities;
+    let limits = &adapter.capabilities;
+    let yes = |yes: bool| if yes { "yes" } else { "no" };
+    writeln!(out, "{}{}", adapter.name, if best { "  <- best" } else { "" })?;
+    let mut line = |name: &str, value: String| writeln!(out, "  {name:<12} {value}");
+    line("backend", adapter.backend.clone())?;
+    line("driver", adapter.driver.clone())?;
+    line("kind", adapter.kind.to_string())?;
+    let (buffer, binding) = (output::bytes(limits.max_buffer_bytes), output::bytes(limits.max_binding_bytes));
+    line(
+        "buffers",
+        format!("up to {buffer}, bound up to {binding}, {} a kernel", limits.max_storage_buffers),
+    )?;
+    let (size, memory) = (limits.max_workgroup_size, output::bytes(limits.max_workgroup_bytes.into()));
+    let groups = limits.max_workgroups;
+    line("workgroups", format!("up to {size} invocations and {memory}, {groups} in a dimension"))?;
+    line(
+        "subgroups",
+        match subgroup_sizes {
+            Some((least, most)) if least == most => format!("of {least}"),
+            Some((least, most)) => format!("of {least} to {most}"),
+            None => "no".to_owned(),
+        },
+    )?;
+    line("f16", format!("{} (arithmetic; f16 rows are stored everywhere)", yes(*f16)))?;
+    line("timestamps", yes(*timestamps).to_owned())?;
+    let sizes: Vec<String> = cooperative_sizes
+        .iter()
+        .map(|one| {
+            let [m, n, k] = one.size;
+            format!("{m}x{n}x{k} {} into {}", one.operands, one.accumulator)
+        })
+        .collect();
+    line("cooperative", if sizes.is_empty() { "no".to_owned() } else { sizes.join(", ") })?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn to_json(adapter: &Adapter, best: bool) -> Value {
+    let limits = &adapter.capabilities;
+    let sizes: Vec<Value> = limits
+        .cooperative_sizes
+        .iter()
+        .map(|one| json!({ "size": one.size, "operands": one.operands, "accumulator": one.accumulator }))
+        .collect();
+    let mut document = device::to_json(adapter);
+    let more = json!({
+        "best": best,
+        "max_buffer_bytes": limits.max_buffer_bytes,
+        "max_binding_bytes": limits.max_binding_bytes,
+        "max_storage_buffers": limits.max_storage_buffers,
+        "max_workgroup_size": limits.max_workgroup_size,
+        "max_workgroup_bytes": limits.max_workgroup_bytes,
+        "max_workgroups": limits.max_workgroups,
+        "subgroup_sizes": limits.subgroup_sizes,
+        "f16": limits.f16,
+        "cooperative_sizes": sizes,
+        "timestamps": limits.timestamps,
+    });
+    if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
+        document.extend(more);
+    }
+    document
+}

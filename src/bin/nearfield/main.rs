@@ -1,0 +1,70 @@
+//! `nearfield`: exact nearest-neighbour search on any GPU, from the command line.
+
+mod bench;
+mod demo;
+mod device;
+mod files;
+mod info;
+mod output;
+mod progress;
+mod recall;
+mod search;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield demo                                    search real data that comes with the program
+  nearfield info                                    which adapters there are, which one is taken
+  nearfield search --rows base.npy --queries q.npy  search your own files
+
+Environment:
+  NEARFIELD_ADAPTER  a part of the name of the adapter to take where --device names none
+  WGPU_BACKEND       vulkan, metal, dx12 or gl: the only interface to look for adapters in
+
+The exit code is 0 after success, 2 when the arguments cannot be read, and 1 after any other \
+failure. A failure is told in one line on stderr.";
+
+/// Exact nearest-neighbour search on any GPU: Metal, Vulkan and DX12 through wgpu, no CUDA
+#[derive(Debug, Parser)]
+#[command(name = "nearfield", version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the adapters, what they can do, and which one is taken
+    Info(info::Args),
+    /// Search the rows of one file for the nearest to each query of another
+    Search(search::Args),
+    /// Search real data that comes with the program, and check the answers
+    Demo(demo::Args),
+    /// Verify, then time
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return output::refuse(&error),
+    };
+    let done = match cli.command {
+        Command::Info(args) => info::run(&args),
+        Command::Search(args) => search::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has read enough: `nearfield info | head -1` is no failure.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&output::one_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}

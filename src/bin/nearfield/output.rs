@@ -1,0 +1,75 @@
+//! Errors in one line, and numbers for people.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+
+/// Prints an error. There is nobody to tell when stderr is closed.
+pub(crate) fn complain(line: &str) {
+    writeln!(io::stderr(), "error: {line}").ok();
+}
+
+/// An error and its causes in one line. Causes that a message repeats already are left out.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.ends_with(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    joined(text.lines())
+}
+
+/// Answers arguments that clap did not take: help and version in full, everything else in one line.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader that leaves early is no failure.
+            error.print().ok();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            error.print().ok();
+            ExitCode::from(2)
+        }
+        _ => {
+            // What follows the first empty line is usage and advice, which `--help` has too.
+            let text = error.to_string();
+            let line = joined(text.lines().take_while(|line| !line.trim().is_empty()));
+            complain(line.strip_prefix("error: ").unwrap_or(&line));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether an error says that the reader of our output is gone.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let mut errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    errors.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Bytes with a binary unit: exactly where one divides them, else with a decimal.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.iter().find(|(size, _)| count >= *size) {
+        Some((size, unit)) if count.is_multiple_of(*size) => format!("{} {unit}", count / size),
+        Some((size, unit)) => format!("{:.1} {unit}", count as f64 / *size as f64),
+        None => format!("{count} B"),
+    }
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn time(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
+}
+
+fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}

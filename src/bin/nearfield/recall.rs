@@ -1,0 +1,168 @@
+//! How much of the truth a search found.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use nearfield::io::{Ids, VectorFile, read_distances, read_ids};
+use nearfield::{Matrix, Metric, Neighbors};
+
+use crate::files;
+
+/// A hit may be this much farther than the k-th true neighbour, as in ann-benchmarks.
+const TOLERANCE: f64 = 1e-3;
+/// Queries whose true distances are recomputed, to see whether a file's are of the metric of the search.
+const SAMPLE: usize = 8;
+
+/// The true neighbours of each query.
+#[derive(Debug)]
+pub(crate) struct Truth {
+    ids: Ids,
+    /// As many as ids; in the file's own convention.
+    distances: Option<Vec<f32>>,
+}
+
+/// Where the k-th true distances come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The truth's distances.
+    File,
+    /// The truth's inner products, which are larger where rows are nearer.
+    FileNegated,
+    /// The truth's ids and the rows: it holds no distances, or those of another metric.
+    Recomputed,
+}
+
+impl Origin {
+    /// What the JSON output calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::FileNegated => "file, negated",
+            Self::Recomputed => "recomputed",
+        }
+    }
+}
+
+/// Recall of a search.
+#[derive(Debug)]
+pub(crate) struct Recall {
+    /// Neighbours a query that were compared: k, or fewer where the truth has fewer.
+    pub(crate) at: usize,
+    /// Part of the true ids that was found. None when the truth is empty.
+    pub(crate) by_id: Option<f64>,
+    /// Part of the results that are no farther than the k-th true neighbour.
+    pub(crate) by_distance: Option<f64>,
+    pub(crate) origin: Origin,
+}
+
+impl Truth {
+    /// Reads a truth for so many queries, whose ids number the rows of the file.
+    pub(crate) fn open(path: &Path, queries: usize, rows: usize) -> Result<Self> {
+        let ids = read_ids(path).context("--truth")?;
+        ensure!(ids.rows == queries, "--truth: needed {queries} rows, one a query, given {}", ids.rows);
+        if let Some(place) = ids.values.iter().position(|&id| id >= rows as i64) {
+            let (id, query) = (ids.values[place], place / ids.width);
+            anyhow::bail!(
+                "--truth: needed ids below {rows}, the number of rows, given {id} for query {query}"
+            );
+        }
+        let distances = match read_distances(path).context("--truth")? {
+            Some((distances, width)) => {
+                let same = width == ids.width && distances.len() == ids.values.len();
+                ensure!(same, "--truth: needed a distance for each id, given {} a query", width);
+                Some(distances)
+            }
+            None => None,
+        };
+        Ok(Self { ids, distances })
+    }
+
+    /// Neighbours a query that the truth has.
+    pub(crate) fn width(&self) -> usize {
+        self.ids.width
+    }
+
+    /// Holds what was found against the first k true neighbours.
+    pub(crate) fn score(
+        &self,
+        found: &Neighbors,
+        k: usize,
+        metric: Metric,
+        rows: &VectorFile,
+        queries: &Matrix,
+    ) -> Result<Recall> {
+        let at = k.min(self.ids.width);
+        let (limits, origin) = self.limits(at, metric, rows, queries)?;
+        let (mut wanted, mut by_id, mut by_distance) = (0, 0, 0);
+        for (query, (hits, limit)) in found.iter().zip(&limits).enumerate() {
+            let truth = self.row(query, at);
+            let hits = &hits[..hits.len().min(truth.len())];
+            wanted += truth.len();
+            by_id += hits.iter().filter(|hit| truth.iter().any(|&id| id as u64 == hit.id)).count();
+            by_distance += hits.iter().filter(|hit| f64::from(hit.distance) <= limit + TOLERANCE).count();
+        }
+        let part = |count: usize| (wanted > 0).then(|| count as f64 / wanted as f64);
+        Ok(Recall { at, by_id: part(by_id), by_distance: part(by_distance), origin })
+    }
+
+    /// The first `at` true ids of a query, up to the padding of a short row.
+    fn row(&self, query: usize, at: usize) -> &[i64] {
+        let row = &self.ids.values[query * self.ids.width..][..at];
+        &row[..row.iter().position(|&id| id < 0).unwrap_or(at)]
+    }
+
+    /// The distance of the last of the first `at` true neighbours of each query.
+    fn limits(
+        &self,
+        at: usize,
+        metric: Metric,
+        rows: &VectorFile,
+        queries: &Matrix,
+    ) -> Result<(Vec<f64>, Origin)> {
+        // A query without true neighbours has no results that count, whatever its limit.
+        let last = |query: usize| self.row(query, at).len().checked_sub(1);
+        if let Some(distances) = &self.distances {
+            let stored = |query: usize| {
+                last(query).map_or(0.0, |place| f64::from(distances[query * self.ids.width + place]))
+            };
+            let sample: Vec<usize> =
+                (0..self.ids.rows).filter(|&query| last(query).is_some()).take(SAMPLE).collect();
+            let exact = self.exact(&sample, at, metric, rows, queries)?;
+            let agree = |sign: f64| {
+                let mut pairs = sample.iter().zip(&exact);
+                pairs.all(|(&query, exact)| {
+                    (sign * stored(query) - exact).abs() <= TOLERANCE * exact.abs().max(1.0)
+                })
+            };
+            let signs = [(1.0, Origin::File), (-1.0, Origin::FileNegated)];
+            let signs = &signs[..if metric == Metric::InnerProduct { 2 } else { 1 }];
+            if let Some((sign, origin)) = signs.iter().find(|(sign, _)| agree(*sign)) {
+                return Ok(((0..self.ids.rows).map(|query| sign * stored(query)).collect(), *origin));
+            }
+        }
+        let all: Vec<usize> = (0..self.ids.rows).collect();
+        Ok((self.exact(&all, at, metric, rows, queries)?, Origin::Recomputed))
+    }
+
+    /// [`limits`](Self::limits) of some queries, from the vectors.
+    fn exact(
+        &self,
+        numbers: &[usize],
+        at: usize,
+        metric: Metric,
+        rows: &VectorFile,
+        queries: &Matrix,
+    ) -> Result<Vec<f64>> {
+        let wanted = numbers.iter().enumerate();
+        let wanted = wanted.filter_map(|(place, &query)| Some((*self.row(query, at).last()?, place, query)));
+        let mut wanted: Vec<(i64, usize, usize)> = wanted.collect();
+        // Rows in order: a compressed member is read through once.
+        wanted.sort_unstable();
+        let mut exact = vec![0.0; numbers.len()];
+        for (id, place, query) in wanted {
+            let row = rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32();
+            exact[place] = metric.exact(&files::vector(queries, query), &row);
+        }
+        Ok(exact)
+    }
+}

@@ -1,0 +1,247 @@
+//! `nearfield search`: the rows of a file that are nearest to the queries of another.
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use nearfield::io::VectorFile;
+use nearfield::{Error, Flat, Matrix, MatrixView, Metric, Neighbors, SearchOptions, Statistics};
+use serde_json::json;
+
+use crate::device::{self, Choice};
+use crate::files::{self, Filled};
+use crate::output;
+use crate::progress::Bar;
+use crate::recall::{Recall, Truth};
+
+const LONG: &str = "\
+Search the rows of one file for the nearest to each query of another.
+
+Files are .npy, .npz (FILE.npz:MEMBER names a member), .fvecs, .bvecs, .fbin, .f16bin, .u8bin and .i8bin. \
+Rows are sent to the device piece by piece, so a file may be larger than the memory; rows of f16 stay f16. \
+A row's id is its number in the file. The search time includes compiling the kernels for the device.
+
+--json prints one object, in one line:
+  rows, queries, dim  counts
+  elements            f32 or f16, how rows are stored
+  metric, k           as asked for
+  device              {name, backend, driver, kind}
+  plan                how the search ran, as text
+  load_seconds        reading the rows
+  upload_seconds      sending them to the device
+  search_seconds      searching all queries
+  queries_per_second  queries / search_seconds
+  rescored            nominated rows whose distance was computed as reported, over all queries
+  searched_again      queries with too many nominated rows, which were searched exhaustively
+  ids, distances      the files written, or null
+and with --truth:
+  recall_at           neighbours compared: k, or the truth's columns where these are fewer
+  recall_by_id        part of the true ids that was found, or null for an empty truth
+  recall_by_distance  part of the results no farther than the last true one + 1e-3, or null
+  truth_distances     the last true distance is that of the \"file\"; \"file, negated\" for inner
+                      products that are larger where nearer; or \"recomputed\" from the true
+                      ids, where the file has none or those of another metric";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield search --rows base.npy --queries query.npy --k 100 --metric cosine --ids ids.npy
+  nearfield search --rows sift.fvecs --queries sift_query.fvecs --truth sift_groundtruth.ivecs
+  nearfield search --rows base.npz:train --queries base.npz:test --device llvmpipe --budget 1GiB --json";
+
+/// Arguments of `nearfield search`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// File of the rows to search
+    #[arg(long, value_name = "FILE")]
+    rows: PathBuf,
+    /// File of the queries
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Neighbours wanted a query
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = count)]
+    k: usize,
+    /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = metric)]
+    metric: Metric,
+    #[command(flatten)]
+    device: Choice,
+    /// Scratch memory on the device, like 256MiB (the default) or 1GiB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    budget: Option<u64>,
+    /// Write ids, i64 [queries, k], to this npy; where there are fewer than k rows, -1
+    #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
+    ids: Option<PathBuf>,
+    /// Write distances, f32 [queries, k], to this npy; where there are fewer than k rows, NaN
+    #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
+    distances: Option<PathBuf>,
+    /// True ids (.npy, .npz with a member ids, .ivecs, .ibin): print recall@k
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn count(text: &str) -> Result<usize> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(anyhow!("needed a whole number, at least 1")),
+        Ok(count) => Ok(count),
+    }
+}
+
+fn metric(text: &str) -> Result<Metric> {
+    Metric::from_str(text).map_err(|error| match error {
+        // clap says which argument it was, and what was given.
+        Error::Argument { needed, .. } => anyhow!("needed {needed}"),
+        other => other.into(),
+    })
+}
+
+/// Bytes with or without a unit.
+fn bytes(text: &str) -> Result<u64> {
+    let (number, unit) =
+        text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+    let size = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1),
+        "kib" => Some(1 << 10),
+        "mib" => Some(1 << 20),
+        "gib" => Some(1u64 << 30),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "gb" => Some(1_000_000_000),
+        _ => None,
+    };
+    let bytes = number.parse::<u64>().ok().zip(size).and_then(|(number, size)| number.checked_mul(size));
+    bytes.context("needed a whole number with B, KiB, MiB, GiB, kB, MB or GB behind it, like 256MiB")
+}
+
+/// What a search came to.
+struct Outcome {
+    found: Neighbors,
+    statistics: Statistics,
+    filled: Filled,
+    search: Duration,
+    recall: Option<Recall>,
+}
+
+/// Searches, writes the results and prints how it went.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    // What can be refused is refused before anything is sent.
+    let rows = VectorFile::open(&args.rows).context("--rows")?;
+    let query_file = VectorFile::open(&args.queries).context("--queries")?;
+    let dim = rows.dim();
+    ensure!(
+        query_file.dim() == dim,
+        "--queries: needed dim {dim}, as --rows has, given dim {}",
+        query_file.dim()
+    );
+    let truth =
+        args.truth.as_ref().map(|path| Truth::open(path, query_file.rows(), rows.rows())).transpose()?;
+    let queries = query_file.read_all().context("--queries")?;
+    let device = args.device.open(args.budget)?;
+
+    let mut index = Flat::builder(&device, args.metric, dim).elements(rows.kind()).build()?;
+    let filled = files::fill(&mut index, &rows)?;
+    let (found, statistics, search) = search(&index, &queries, args.k)
+        .with_context(|| format!("--queries {}", query_file.path().display()))?;
+    if let Some(path) = &args.ids {
+        files::write_ids(path, &found, args.k)?;
+    }
+    if let Some(path) = &args.distances {
+        files::write_distances(path, &found, args.k)?;
+    }
+    let recall =
+        truth.as_ref().map(|truth| truth.score(&found, args.k, args.metric, &rows, &queries)).transpose()?;
+    let outcome = Outcome { found, statistics, filled, search, recall };
+    if args.json {
+        print_json(args, &index, &rows, &outcome)
+    } else {
+        print_text(args, &index, [&rows, &query_file], &outcome, truth.as_ref().map(Truth::width))
+    }
+}
+
+fn search(index: &Flat, queries: &Matrix, k: usize) -> Result<(Neighbors, Statistics, Duration)> {
+    let bar = Bar::new("search", queries.rows());
+    let progress = |done: usize| bar.set(done);
+    let options = SearchOptions::new(k).progress(&progress);
+    let start = Instant::now();
+    let (found, statistics) = match queries {
+        Matrix::F32(values, dim) => index.search_with(MatrixView::new(values, *dim)?, &options)?,
+        Matrix::F16(values, dim) => index.search_with(MatrixView::new(values, *dim)?, &options)?,
+    };
+    Ok((found, statistics, start.elapsed()))
+}
+
+impl Outcome {
+    fn queries_per_second(&self) -> f64 {
+        self.found.queries() as f64 / self.search.as_secs_f64().max(1e-9)
+    }
+}
+
+fn print_text(
+    args: &Args,
+    index: &Flat,
+    files: [&VectorFile; 2],
+    outcome: &Outcome,
+    truth_width: Option<usize>,
+) -> Result<()> {
+    let mut out = stdout().lock();
+    for (name, file) in ["rows", "queries"].into_iter().zip(files) {
+        let kind = files::kind_name(file.kind());
+        writeln!(out, "{name:<10} {} x {} {kind}, {}", file.rows(), file.dim(), file.path().display())?;
+    }
+    writeln!(out, "device     {}", index.device().adapter())?;
+    writeln!(out, "metric     {}", args.metric)?;
+    writeln!(out, "plan       {}", index.plan(outcome.found.queries(), args.k)?)?;
+    writeln!(out, "load       {}", output::time(outcome.filled.load))?;
+    writeln!(out, "upload     {}", output::time(outcome.filled.upload))?;
+    let search = output::time(outcome.search);
+    writeln!(out, "search     {search}, {:.0} queries a second", outcome.queries_per_second())?;
+    writeln!(out, "again      {} queries were searched again", outcome.statistics.searched_again)?;
+    for path in [&args.ids, &args.distances].into_iter().flatten() {
+        writeln!(out, "wrote      {}", path.display())?;
+    }
+    if let (Some(recall), Some(width)) = (&outcome.recall, truth_width) {
+        let part = |part: Option<f64>| part.map_or("nothing to find".to_owned(), |part| format!("{part:.6}"));
+        let (by_id, by_distance) = (part(recall.by_id), part(recall.by_distance));
+        let origin = recall.origin.name();
+        writeln!(out, "recall@{:<3} {by_id} by id, {by_distance} by distance ({origin})", recall.at)?;
+        if recall.at < args.k {
+            writeln!(out, "           the truth has {width} columns, fewer than k = {}", args.k)?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn print_json(args: &Args, index: &Flat, rows: &VectorFile, outcome: &Outcome) -> Result<()> {
+    let mut record = json!({
+        "rows": index.len(),
+        "queries": outcome.found.queries(),
+        "dim": index.dim(),
+        "elements": files::kind_name(rows.kind()),
+        "metric": args.metric.name(),
+        "k": args.k,
+        "device": device::to_json(index.device().adapter()),
+        "plan": index.plan(outcome.found.queries(), args.k)?.to_string(),
+        "load_seconds": outcome.filled.load.as_secs_f64(),
+        "upload_seconds": outcome.filled.upload.as_secs_f64(),
+        "search_seconds": outcome.search.as_secs_f64(),
+        "queries_per_second": outcome.queries_per_second(),
+        "rescored": outcome.statistics.rescored,
+        "searched_again": outcome.statistics.searched_again,
+        "ids": args.ids,
+        "distances": args.distances,
+    });
+    if let Some(recall) = &outcome.recall {
+        record["recall_at"] = json!(recall.at);
+        record["recall_by_id"] = json!(recall.by_id);
+        record["recall_by_distance"] = json!(recall.by_distance);
+        record["truth_distances"] = json!(recall.origin.name());
+    }
+    let mut out = stdout().lock();
+    writeln!(out, "{record}")?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,33 @@
+//! The ceiling that memory traffic is measured against: a copy on the device.
+
+use crate::gpu::{Access, Kernel, params};
+
+params! {
+    /// Parameters of `copy`.
+    pub struct Params {
+        /// Vectors of 16 bytes to copy.
+        vectors: u32,
+    }
+}
+
+/// Vectors that an invocation copies.
+pub const VECTORS_AN_INVOCATION: u32 = 4;
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "copy",
+    source: &[include_str!("../../wgsl/lib/grid.wgsl"), include_str!("../../wgsl/copy.wgsl")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("original", Access::Read), ("duplicate", Access::Write)],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    workgroup_size: 256,
+    workgroup_bytes: 0,
+};
+
+/// The copy.
+pub fn reference(original: &[f32]) -> Vec<f32> {
+    original.to_vec()
+}

@@ -1,0 +1,226 @@
+//! The truth in f64, and the judge of an answer.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
+
+/// Exact distances of every query to every row, for all metrics at once.
+pub(crate) struct Truth {
+    dim: usize,
+    rows: usize,
+    queries: usize,
+    /// `[queries, rows]`: inner product and squared L2 distance.
+    pairs: Vec<[f64; 2]>,
+    query_norms: Vec<f64>,
+    row_norms: Vec<f64>,
+    /// Right answers that were asked for before: of (metric, k, query), as long as ids stay the same.
+    answers: Mutex<HashMap<(Metric, usize, usize), Vec<(f32, u64)>>>,
+}
+
+impl Truth {
+    pub(crate) fn new(queries: MatrixView<'_, f32>, rows: MatrixView<'_, f32>) -> Self {
+        assert_eq!(queries.dim(), rows.dim());
+        let norms = |vectors: MatrixView<'_, f32>| -> Vec<f64> {
+            (0..vectors.rows()).map(|row| pair(vectors.row(row), vectors.row(row))[0].sqrt()).collect()
+        };
+        let mut pairs = Vec::with_capacity(queries.rows() * rows.rows());
+        for query in 0..queries.rows() {
+            for row in 0..rows.rows() {
+                pairs.push(pair(queries.row(query), rows.row(row)));
+            }
+        }
+        Self {
+            dim: rows.dim(),
+            rows: rows.rows(),
+            queries: queries.rows(),
+            pairs,
+            query_norms: norms(queries),
+            row_norms: norms(rows),
+            answers: Mutex::default(),
+        }
+    }
+
+    /// As `Metric::exact`.
+    pub(crate) fn distance(&self, metric: Metric, query: usize, row: usize) -> f64 {
+        let [dot, squared] = self.pairs[query * self.rows + row];
+        match metric {
+            Metric::L2Squared => squared,
+            Metric::L2 => squared.sqrt(),
+            Metric::InnerProduct => -dot,
+            Metric::Cosine => {
+                let norms = self.query_norms[query] * self.row_norms[row];
+                if norms == 0.0 { 1.0 } else { 1.0 - (dot / norms).clamp(-1.0, 1.0) }
+            }
+        }
+    }
+
+    /// As `Metric::error_bound`.
+    pub(crate) fn bound(&self, metric: Metric, query: usize, row: usize) -> f64 {
+        let (dim, unit) = (self.dim as f64, 2f64.powi(-23));
+        let least = dim * 2f64.powi(-126);
+        let squared = self.pairs[query * self.rows + row][1];
+        let square_bound = (dim + 4.0) * unit * squared + least;
+        match metric {
+            Metric::L2Squared => square_bound,
+            Metric::L2 => {
+                let ends = [(squared - square_bound).max(0.0).sqrt(), (squared + square_bound).sqrt()];
+                ends[1] - ends[0] + unit * squared.sqrt()
+            }
+            Metric::InnerProduct => {
+                (dim + 4.0) * unit * self.query_norms[query] * self.row_norms[row] + least
+            }
+            Metric::Cosine => (dim + 16.0) * unit,
+        }
+    }
+
+    /// What is wrong with an answer by the promises of `Metric`; `ids` are those of the rows.
+    ///
+    /// Answers may be those of the first queries alone.
+    pub(crate) fn judge(
+        &self,
+        metric: Metric,
+        ids: &[u64],
+        k: usize,
+        found: &Neighbors,
+    ) -> Result<(), String> {
+        self.judge_rows(metric, ids, k, found.iter())
+    }
+
+    pub(crate) fn judge_rows<'a>(
+        &self,
+        metric: Metric,
+        ids: &[u64],
+        k: usize,
+        found: impl ExactSizeIterator<Item = &'a [Neighbor]>,
+    ) -> Result<(), String> {
+        assert_eq!(ids.len(), self.rows, "one id a row");
+        self.check_count(found.len())?;
+        let rows: HashMap<u64, usize> = ids.iter().copied().zip(0..).collect();
+        for (query, hits) in found.enumerate() {
+            let fault = |text: String| Err(format!("{metric}, query {query}: {text}"));
+            if hits.len() != k.min(self.rows) {
+                return fault(format!("{} neighbours, wanted {k} of {} rows", hits.len(), self.rows));
+            }
+            let mut is_found = vec![false; self.rows];
+            for hit in hits {
+                let Some(&row) = rows.get(&hit.id) else { return fault(format!("unknown id {}", hit.id)) };
+                if std::mem::replace(&mut is_found[row], true) {
+                    return fault(format!("id {} twice", hit.id));
+                }
+                let (exact, bound) = (self.distance(metric, query, row), self.bound(metric, query, row));
+                let off = (f64::from(hit.distance) - exact).abs();
+                // A NaN is off, too.
+                if !(off <= bound) {
+                    return fault(format!("{hit:?}, but it is {exact:e} away, within {bound:e}"));
+                }
+            }
+            for pair in hits.windows(2) {
+                let ordered = match pair[0].distance.total_cmp(&pair[1].distance) {
+                    // The roots of different squares may be equal.
+                    std::cmp::Ordering::Equal => metric == Metric::L2 || pair[0].id < pair[1].id,
+                    order => order.is_lt(),
+                };
+                if !ordered {
+                    return fault(format!("{:?} before {:?}", pair[0], pair[1]));
+                }
+            }
+            let Some(last) = hits.last() else { continue };
+            for row in (0..self.rows).filter(|&row| !is_found[row]) {
+                let (exact, bound) = (self.distance(metric, query, row), self.bound(metric, query, row));
+                if exact + bound < f64::from(last.distance) {
+                    return fault(format!("id {} is {exact:e} away, but only {last:?} was found", ids[row]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The one right answer on whole numbers, `(distance, id)`, for every metric but cosine. `ids` are the same always.
+    pub(crate) fn exact(&self, metric: Metric, ids: &[u64], k: usize, query: usize) -> Vec<(f32, u64)> {
+        assert_ne!(metric, Metric::Cosine, "quotients and roots of norms are not whole");
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = answers.get(&(metric, k, query)) {
+            return answer.clone();
+        }
+        let order = if metric == Metric::L2 { Metric::L2Squared } else { metric };
+        let mut all: Vec<(i64, u64)> =
+            (0..self.rows).map(|row| (self.distance(order, query, row) as i64, ids[row])).collect();
+        let wanted = k.min(self.rows);
+        if wanted == 0 {
+            return vec![];
+        }
+        all.select_nth_unstable(wanted - 1);
+        all.truncate(wanted);
+        all.sort_unstable();
+        let root = |distance: i64| {
+            if metric == Metric::L2 { (distance as f32).sqrt() } else { distance as f32 }
+        };
+        let answer: Vec<(f32, u64)> = all.into_iter().map(|(distance, id)| (root(distance), id)).collect();
+        answers.insert((metric, k, query), answer.clone());
+        answer
+    }
+
+    /// As `judge`, for whole numbers: bit for bit where that is promised.
+    pub(crate) fn judge_exact(
+        &self,
+        metric: Metric,
+        ids: &[u64],
+        k: usize,
+        found: &Neighbors,
+    ) -> Result<(), String> {
+        self.judge_exact_rows(metric, ids, k, found.iter())
+    }
+
+    pub(crate) fn judge_exact_rows<'a>(
+        &self,
+        metric: Metric,
+        ids: &[u64],
+        k: usize,
+        found: impl ExactSizeIterator<Item = &'a [Neighbor]>,
+    ) -> Result<(), String> {
+        if metric == Metric::Cosine {
+            return self.judge_rows(metric, ids, k, found);
+        }
+        self.check_count(found.len())?;
+        for (query, hits) in found.enumerate() {
+            let want = self.exact(metric, ids, k, query);
+            if hits.len() != want.len() {
+                return Err(format!(
+                    "{metric}, query {query}: {} neighbours, not {}",
+                    hits.len(),
+                    want.len()
+                ));
+            }
+            for (place, (hit, want)) in hits.iter().zip(&want).enumerate() {
+                // A distance of -0 is reported as 0.
+                if hit.id != want.1 || hit.distance.to_bits() != (want.0 + 0.0).to_bits() {
+                    return Err(format!("{metric}, query {query}, place {place}: {hit:?}, not {want:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Truth {
+    fn check_count(&self, answers: usize) -> Result<(), String> {
+        if answers == 0 || answers > self.queries {
+            return Err(format!("{answers} answers for {} queries", self.queries));
+        }
+        Ok(())
+    }
+}
+
+/// Inner product and squared L2 distance. Written for builds without optimisation.
+fn pair(a: &[f32], b: &[f32]) -> [f64; 2] {
+    let (mut dot, mut squared) = (0.0, 0.0);
+    let mut i = 0;
+    while i < a.len() {
+        let (x, y) = (a[i] as f64, b[i] as f64);
+        dot += x * y;
+        squared += (x - y) * (x - y);
+        i += 1;
+    }
+    [dot, squared]
+}
