@@ -2,8 +2,11 @@
 //! nothing else, so that another engine is another arm.
 
 mod device;
+mod exhaustive;
+mod nominate;
 mod operations;
 mod plan;
+mod queries;
 mod record;
 mod rows;
 mod search;
@@ -11,9 +14,10 @@ mod search;
 pub use device::{Device, DeviceMatrix};
 pub use operations::DistanceMatrix;
 pub use plan::{Nominator, Plan, Route};
+pub use queries::Queries;
 pub use record::Recorder;
+pub use search::Statistics;
 pub(crate) use search::{Found, SearchRequest};
-pub use search::{Queries, Statistics};
 
 use crate::error::Result;
 use crate::matrix::{Element, ElementKind, MatrixView};

@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Grid};
+use crate::gpu::{BufferSlice, Commands, Gpu, Grid};
 use crate::kernels::{distance_pairs, norms, prefix_sum, rescore, select_k};
 use crate::matrix::ElementKind;
 
@@ -11,7 +11,9 @@ use crate::matrix::ElementKind;
 /// Buffers need the usage `STORAGE`. Nothing is read back and nothing is checked but shapes: what a kernel finds in the
 /// buffers is the caller's.
 pub struct Recorder<'a> {
-    commands: Commands<'a>,
+    /// There until the recording ends.
+    commands: Option<Commands<'a>>,
+    gpu: &'a Gpu,
 }
 
 impl std::fmt::Debug for Recorder<'_> {
@@ -23,9 +25,10 @@ impl std::fmt::Debug for Recorder<'_> {
 impl Device {
     /// Starts recording into `encoder`, which must belong to this device's wgpu device.
     ///
-    /// Recording ends when [`Recorder::finish`] is called; the encoder is then submitted to this device's queue.
+    /// Recording ends when the recorder is dropped, or with [`Recorder::finish`]; then the caller submits the encoder to this
+    /// device's queue.
     pub fn record<'a>(&'a self, encoder: &'a mut wgpu::CommandEncoder) -> Recorder<'a> {
-        Recorder { commands: Commands::within(self.gpu(), encoder) }
+        Recorder { commands: Some(Commands::within(self.gpu(), encoder)), gpu: self.gpu() }
     }
 
     /// The wgpu device, for making buffers and encoders.
@@ -39,13 +42,18 @@ impl Device {
     }
 }
 
-impl Recorder<'_> {
+impl<'a> Recorder<'a> {
+    fn commands(&mut self) -> Result<&mut Commands<'a>> {
+        let gpu = self.gpu;
+        self.commands.as_mut().ok_or_else(|| gpu.fault(&"the recording has ended"))
+    }
+
     /// Distances of all pairs.
     ///
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) when vectors or results do not lie within their buffers.
     pub fn distances(&mut self, pairs: &distance_pairs::Pairs<'_>) -> Result<()> {
-        distance_pairs::encode(&mut self.commands, pairs)
+        distance_pairs::encode(self.commands()?, pairs)
     }
 
     /// Distances of CSR candidates through slots, or of a range of slots, on one segment of rows.
@@ -53,7 +61,7 @@ impl Recorder<'_> {
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
     pub fn rescore(&mut self, rescoring: &rescore::Rescore<'_>) -> Result<()> {
-        rescore::encode(&mut self.commands, rescoring)
+        rescore::encode(self.commands()?, rescoring)
     }
 
     /// The k smallest of each row or CSR segment by (key, id).
@@ -61,7 +69,7 @@ impl Recorder<'_> {
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) for k = 0, or a large k without a spare place.
     pub fn select(&mut self, select: &select_k::Select<'_>) -> Result<()> {
-        select_k::encode(&mut self.commands, select)
+        select_k::encode(self.commands()?, select)
     }
 
     /// CSR offsets, `[count + 1]`, from u32 counts, each cut to `limit`.
@@ -75,7 +83,7 @@ impl Recorder<'_> {
         limit: u32,
         offsets: BufferSlice<'_>,
     ) -> Result<()> {
-        prefix_sum::encode(&mut self.commands, counts, count, limit, offsets)
+        prefix_sum::encode(self.commands()?, counts, count, limit, offsets)
     }
 
     /// Squared and inverse norms, `[rows, 2]`, of rows of `vectors` vectors of four elements. `refused` (two u32, both
@@ -93,7 +101,7 @@ impl Recorder<'_> {
         refused: BufferSlice<'_>,
     ) -> Result<()> {
         norms::encode(
-            &mut self.commands,
+            self.commands()?,
             &norms::Norms {
                 rows,
                 elements,
@@ -120,12 +128,19 @@ impl Recorder<'_> {
         buffers: &[BufferSlice<'_>],
         workgroups: [u32; 2],
     ) -> Result<()> {
-        let pipeline = self.commands.gpu().pipeline(kernel, elements, constants)?;
-        self.commands.dispatch(&pipeline, params, buffers, Grid::Tiles(workgroups[0], workgroups[1]))
+        let pipeline = self.gpu.pipeline(kernel, elements, constants)?;
+        self.commands()?.dispatch(&pipeline, params, buffers, Grid::Tiles(workgroups[0], workgroups[1]))
     }
 
     /// Ends the recording.
-    pub fn finish(self) {
-        let _ = self.commands.finish();
+    pub fn finish(self) {}
+}
+
+impl Drop for Recorder<'_> {
+    /// Parameters are sent when a recording ends, so that must not be left to the caller.
+    fn drop(&mut self) {
+        if let Some(commands) = self.commands.take() {
+            let _ = commands.finish();
+        }
     }
 }

@@ -143,6 +143,23 @@ pub(crate) fn describe(
     }
 }
 
+/// The adapters of some interfaces that can run kernels.
+async fn computing(
+    mut descriptor: wgpu::InstanceDescriptor,
+    backends: wgpu::Backends,
+) -> Vec<(wgpu::Adapter, wgpu::AdapterInfo)> {
+    descriptor.backends = backends;
+    let adapters = wgpu::Instance::new(descriptor).enumerate_adapters(backends).await;
+    let computes = |adapter: &wgpu::Adapter| {
+        adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
+    };
+    let with_info = |adapter: wgpu::Adapter| {
+        let info = adapter.get_info();
+        (adapter, info)
+    };
+    adapters.into_iter().filter(computes).map(with_info).collect()
+}
+
 /// Every adapter that can compute, best first. `WGPU_BACKEND` narrows the choice of interfaces.
 pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
@@ -150,31 +167,16 @@ pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
         // The checks of indirect dispatches cost a dispatch each; nothing here is dispatched indirectly.
         descriptor.flags = wgpu::InstanceFlags::empty();
     }
-    let instance = wgpu::Instance::new(descriptor.with_env());
-    let mut found: Vec<(wgpu::Adapter, wgpu::AdapterInfo)> = instance
-        .enumerate_adapters(wgpu::Backends::all())
-        .await
-        .into_iter()
-        .filter(|adapter| {
-            adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
-        })
-        .map(|adapter| {
-            let info = adapter.get_info();
-            (adapter, info)
-        })
-        .collect();
-    // The same hardware shows up once more through OpenGL, with fewer features and smaller limits.
-    let modern: Vec<(u32, String)> = found
-        .iter()
-        .filter(|(_, info)| info.backend != wgpu::Backend::Gl)
-        .map(|(_, info)| (info.vendor, info.name.clone()))
-        .collect();
-    found.retain(|(_, info)| {
-        info.backend != wgpu::Backend::Gl
-            || !modern.iter().any(|(vendor, name)| {
-                *vendor == info.vendor || info.name.contains(name.as_str()) || name.contains(&info.name)
-            })
-    });
+    let descriptor = descriptor.with_env();
+    let (flags, backends) = (descriptor.flags, descriptor.backends);
+    // OpenGL shows the hardware of the other interfaces once more, with fewer features and smaller limits: it is asked
+    // only where there is nothing else, or where WGPU_BACKEND names nothing else.
+    let mut found = computing(descriptor, backends - wgpu::Backends::GL).await;
+    if found.is_empty() && backends.contains(wgpu::Backends::GL) {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle().with_env();
+        descriptor.flags = flags;
+        found = computing(descriptor, wgpu::Backends::GL).await;
+    }
     let mut described: Vec<_> = found
         .into_iter()
         .map(|(adapter, info)| {

@@ -145,7 +145,7 @@ impl Gpu {
     }
 
     /// The error that stands for a failed command.
-    fn fault(&self, message: &dyn fmt::Display) -> Error {
+    pub(crate) fn fault(&self, message: &dyn fmt::Display) -> Error {
         match self.check_faults() {
             Err(error) => error,
             Ok(()) => Error::Device { message: message.to_string() },

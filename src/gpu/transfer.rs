@@ -31,6 +31,9 @@ struct Target<'a> {
     bytes: u64,
 }
 
+/// Writes a range of units into a part of a staging buffer.
+type Fill<'a> = dyn Fn(Range<u64>, &mut wgpu::WriteOnly<'_, [u8]>) + Sync + 'a;
+
 /// The staging buffers of a device.
 #[derive(Debug)]
 pub(super) struct Staging {
@@ -147,7 +150,7 @@ impl Gpu {
         target: Target<'_>,
         piece_bytes: u64,
         unit_bytes: u64,
-        fill: &(dyn Fn(Range<u64>, &mut wgpu::WriteOnly<'_, [u8]>) + Sync),
+        fill: &Fill<'_>,
     ) -> Result<()> {
         let Target { buffer, offset, bytes } = target;
         let waiting = self.waiter.expect_callback();
@@ -192,7 +195,7 @@ impl Gpu {
         staging: &wgpu::Buffer,
         bytes: u64,
         unit_bytes: u64,
-        fill: &(dyn Fn(Range<u64>, &mut wgpu::WriteOnly<'_, [u8]>) + Sync),
+        fill: &Fill<'_>,
     ) -> Result<()> {
         let units = bytes / unit_bytes;
         let threads = match bytes {

@@ -23,14 +23,14 @@ const SHOWN: [&str; 3] = ["7zip", "mafft", "lldb-13"];
 const SHOWN_NEIGHBORS: usize = 5;
 const K: usize = 10;
 const RUNS: usize = 5;
-/// Neighbours closer to each other than this may change places: the truth is rounded to f32, and so are results.
+/// Neighbours closer to each other than this may change places: truth and results are rounded to f32.
 const TIE: f32 = 1e-6;
 
 const LONG: &str = "\
 Search real data that comes with the program, and check the answers.
 
-The data are the descriptions of 4000 Debian packages, as vectors of 384 f16 numbers (all-MiniLM-L6-v2), and 200 more to
-search for. The exit code is 0 only when all 10 nearest of every query are the true ones.";
+The data are the descriptions of 4000 Debian packages, as vectors of 384 f16 numbers (all-MiniLM-L6-v2), and \
+200 more to search for. The exit code is 0 only when all 10 nearest of every query are the true ones.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +39,7 @@ Examples:
 
 /// Arguments of `nearfield demo`.
 #[derive(Debug, clap::Args)]
-#[command(long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Search real data that comes with the program, and check the answers", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     device: Choice,
@@ -112,11 +112,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     times.sort_unstable();
     let median: Duration = times[RUNS / 2];
-    let speed = asked as f64 / median.as_secs_f64().max(1e-9);
+    let speed = output::rate(asked as f64 / median.as_secs_f64().max(1e-9));
     let time = output::time(median);
     writeln!(
         out,
-        "speed      {speed:.0} queries a second: all {asked} at once in {time}, median of {RUNS} runs"
+        "speed      {speed} queries a second: all {asked} at once in {time}, median of {RUNS} runs"
     )?;
     out.flush()?;
     ensure!(

@@ -42,20 +42,21 @@ pub(crate) fn fill(index: &mut Flat, file: &VectorFile) -> Result<Filled> {
                 index.add_with_progress(MatrixView::new(values, *dim)?, |done| bar.set(first + done))
             }
         };
-        added
-            .map_err(|error| in_file(error, first as u64))
-            .with_context(|| format!("--rows {}", file.path().display()))?;
+        added.map_err(|error| blame(error, "--rows", file, first as u64))?;
         filled.upload += start.elapsed();
     }
 }
 
-/// The error of a piece with the row's number in the file.
-fn in_file(error: Error, first: u64) -> Error {
-    match error {
+/// An error about vectors of a file, of which those from row `first` on were given.
+pub(crate) fn blame(error: Error, argument: &str, file: &VectorFile, first: u64) -> anyhow::Error {
+    let path = file.path().display();
+    let error = match error {
         Error::NotFinite { argument, row } => Error::NotFinite { argument, row: first + row },
         Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: first + row },
-        other => other,
-    }
+        // The others are not about what is in the file.
+        other => return other.into(),
+    };
+    anyhow::Error::from(error).context(format!("{argument} {path}"))
 }
 
 /// One vector in f32.

@@ -35,13 +35,11 @@ struct Cli {
     command: Command,
 }
 
+// What a subcommand is for stands beside its arguments: a comment here would take the place of its long help.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the adapters, what they can do, and which one is taken
     Info(info::Args),
-    /// Search the rows of one file for the nearest to each query of another
     Search(search::Args),
-    /// Search real data that comes with the program, and check the answers
     Demo(demo::Args),
     /// Verify, then time
     Bench(bench::Args),

@@ -70,6 +70,12 @@ pub(crate) fn time(time: Duration) -> String {
     if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
 }
 
+/// So many a second, to about three digits.
+pub(crate) fn rate(a_second: f64) -> String {
+    let digits = if a_second < 10.0 { 2 } else { usize::from(a_second < 100.0) };
+    format!("{a_second:.digits$}")
+}
+
 fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }

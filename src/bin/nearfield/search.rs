@@ -48,11 +48,11 @@ const EXAMPLES: &str = "\
 Examples:
   nearfield search --rows base.npy --queries query.npy --k 100 --metric cosine --ids ids.npy
   nearfield search --rows sift.fvecs --queries sift_query.fvecs --truth sift_groundtruth.ivecs
-  nearfield search --rows base.npz:train --queries base.npz:test --device llvmpipe --budget 1GiB --json";
+  nearfield search --rows base.npz:train --queries base.npz:test --device radeon --json";
 
 /// Arguments of `nearfield search`.
 #[derive(Debug, clap::Args)]
-#[command(long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Search the rows of one file for the nearest to each query of another", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// File of the rows to search
     #[arg(long, value_name = "FILE")]
@@ -145,8 +145,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     let mut index = Flat::builder(&device, args.metric, dim).elements(rows.kind()).build()?;
     let filled = files::fill(&mut index, &rows)?;
-    let (found, statistics, search) = search(&index, &queries, args.k)
-        .with_context(|| format!("--queries {}", query_file.path().display()))?;
+    let (found, statistics, search) =
+        search(&index, &queries, args.k).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
     if let Some(path) = &args.ids {
         files::write_ids(path, &found, args.k)?;
     }
@@ -163,7 +163,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-fn search(index: &Flat, queries: &Matrix, k: usize) -> Result<(Neighbors, Statistics, Duration)> {
+fn search(index: &Flat, queries: &Matrix, k: usize) -> nearfield::Result<(Neighbors, Statistics, Duration)> {
     let bar = Bar::new("search", queries.rows());
     let progress = |done: usize| bar.set(done);
     let options = SearchOptions::new(k).progress(&progress);
@@ -199,7 +199,7 @@ fn print_text(
     writeln!(out, "load       {}", output::time(outcome.filled.load))?;
     writeln!(out, "upload     {}", output::time(outcome.filled.upload))?;
     let search = output::time(outcome.search);
-    writeln!(out, "search     {search}, {:.0} queries a second", outcome.queries_per_second())?;
+    writeln!(out, "search     {search}, {} queries a second", output::rate(outcome.queries_per_second()))?;
     writeln!(out, "again      {} queries were searched again", outcome.statistics.searched_again)?;
     for path in [&args.ids, &args.distances].into_iter().flatten() {
         writeln!(out, "wrote      {}", path.display())?;

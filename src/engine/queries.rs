@@ -1,0 +1,135 @@
+//! The queries of a call, wherever they are.
+
+use std::sync::Arc;
+
+use super::device::DeviceMatrix;
+use crate::error::{Error, Result};
+use crate::gpu::{Commands, Gpu, RowLayout};
+use crate::kernels::norms;
+use crate::matrix::{Element, ElementKind, MatrixView};
+
+/// Query vectors: a view of the host's memory, f32 or f16, or a matrix on the index's device.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Queries<'a> {
+    /// f32 on the host.
+    F32(MatrixView<'a, f32>),
+    /// f16 on the host.
+    F16(MatrixView<'a, half::f16>),
+    /// On the device.
+    Device(&'a DeviceMatrix),
+}
+
+impl<'a> From<MatrixView<'a, f32>> for Queries<'a> {
+    fn from(queries: MatrixView<'a, f32>) -> Self {
+        Self::F32(queries)
+    }
+}
+
+impl<'a> From<MatrixView<'a, half::f16>> for Queries<'a> {
+    fn from(queries: MatrixView<'a, half::f16>) -> Self {
+        Self::F16(queries)
+    }
+}
+
+impl<'a> From<&'a DeviceMatrix> for Queries<'a> {
+    fn from(queries: &'a DeviceMatrix) -> Self {
+        Self::Device(queries)
+    }
+}
+
+/// Which queries of a call.
+#[derive(Debug, Clone)]
+pub(super) enum Numbers {
+    Range(std::ops::Range<usize>),
+    List(Vec<usize>),
+}
+
+impl Numbers {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Range(range) => range.len(),
+            Self::List(list) => list.len(),
+        }
+    }
+
+    /// Runs of neighbouring queries, as (place in the batch, numbers of the call).
+    fn runs(&self) -> Vec<(usize, std::ops::Range<usize>)> {
+        match self {
+            Self::Range(range) => vec![(0, range.clone())],
+            Self::List(list) => list.iter().map(|&number| number..number + 1).enumerate().collect(),
+        }
+    }
+
+    /// The error for queries that the device refused, with their numbers in the call.
+    pub(super) fn check(&self, refused: &[u8]) -> Result<()> {
+        let number = |place: u64| match self {
+            Self::Range(range) => range.start as u64 + place,
+            Self::List(list) => list.get(place as usize).map_or(place, |&number| number as u64),
+        };
+        norms::check("queries", refused, 0).map_err(|error| match error {
+            Error::NotFinite { argument, row } => Error::NotFinite { argument, row: number(row) },
+            Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: number(row) },
+            other => other,
+        })
+    }
+}
+
+impl Queries<'_> {
+    /// How many there are.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::F32(view) => view.rows(),
+            Self::F16(view) => view.rows(),
+            Self::Device(matrix) => matrix.rows(),
+        }
+    }
+
+    /// Elements a query.
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::F32(view) => view.dim(),
+            Self::F16(view) => view.dim(),
+            Self::Device(matrix) => matrix.dim(),
+        }
+    }
+
+    pub(super) fn check_device(&self, gpu: &Arc<Gpu>) -> Result<()> {
+        match self {
+            Self::Device(matrix) => matrix.check_device("queries", gpu),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies queries to the start of a buffer, as f32.
+    pub(super) async fn copy_to(&self, gpu: &Gpu, numbers: &Numbers, buffer: &wgpu::Buffer) -> Result<()> {
+        match self {
+            Self::F32(view) => upload(gpu, *view, numbers, buffer).await,
+            Self::F16(view) => upload(gpu, *view, numbers, buffer).await,
+            Self::Device(matrix) => {
+                let row_bytes = RowLayout::padded(ElementKind::F32, self.dim()).row_bytes();
+                let mut commands = Commands::new(gpu, None);
+                for (place, run) in numbers.runs() {
+                    let from = (&matrix.buffer, run.start as u64 * row_bytes);
+                    commands.copy(from, (buffer, place as u64 * row_bytes), run.len() as u64 * row_bytes);
+                }
+                commands.submit();
+                Ok(())
+            }
+        }
+    }
+}
+
+async fn upload<T: Element>(
+    gpu: &Gpu,
+    view: MatrixView<'_, T>,
+    numbers: &Numbers,
+    buffer: &wgpu::Buffer,
+) -> Result<()> {
+    let layout = RowLayout::padded(ElementKind::F32, view.dim());
+    for (place, run) in numbers.runs() {
+        let offset = place as u64 * layout.row_bytes();
+        gpu.upload_rows(buffer, offset, layout, view.slice(run), |_| ()).await?;
+    }
+    Ok(())
+}
