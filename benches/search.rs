@@ -1,6 +1,8 @@
 //! `cargo bench`: an operation each, small enough for a software adapter. Answers are checked before they are timed; under
 //! `cargo test --benches` each runs once. Real figures come from `nearfield bench`.
 
+#![expect(missing_docs, reason = "criterion's macro makes public functions")]
+
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nearfield::{Device, Flat, MatrixView, Metric};
 

@@ -108,12 +108,12 @@ pub enum Error {
         found: String,
     },
     /// A file could not be opened, read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
-        source: std::io::Error,
+        /// The system's answer. The message has it already, so it is no `source`.
+        cause: std::io::Error,
     },
 }
 

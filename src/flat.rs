@@ -39,6 +39,7 @@ pub struct FlatBuilder {
     dim: usize,
     elements: ElementKind,
     budget: Option<u64>,
+    capacity: usize,
 }
 
 impl FlatBuilder {
@@ -53,6 +54,14 @@ impl FlatBuilder {
     #[must_use]
     pub fn budget(mut self, bytes: u64) -> Self {
         self.budget = Some(bytes);
+        self
+    }
+
+    /// How many rows are expected: memory for them is taken at once, with the first ones, and not grown step by step.
+    /// More rows can be added all the same. Default: 0.
+    #[must_use]
+    pub fn capacity(mut self, rows: usize) -> Self {
+        self.capacity = rows;
         self
     }
 
@@ -71,7 +80,7 @@ impl FlatBuilder {
             let purpose = "an index (the device was opened with a smaller budget)".to_owned();
             return Err(Error::Budget { purpose, needed: budget, budget: whole });
         }
-        let rows = EngineRows::new(&self.device, self.elements, self.dim)?;
+        let rows = EngineRows::new(&self.device, self.elements, self.dim, self.capacity as u64)?;
         Ok(Flat {
             device: self.device,
             metric: self.metric,
@@ -129,7 +138,14 @@ impl std::fmt::Debug for SearchOptions<'_> {
 impl Flat {
     /// Starts a new index of vectors with `dim` elements.
     pub fn builder(device: &Device, metric: Metric, dim: usize) -> FlatBuilder {
-        FlatBuilder { device: device.clone(), metric, dim, elements: ElementKind::F32, budget: None }
+        FlatBuilder {
+            device: device.clone(),
+            metric,
+            dim,
+            elements: ElementKind::F32,
+            budget: None,
+            capacity: 0,
+        }
     }
 
     /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0.

@@ -302,7 +302,6 @@ fn any_k_is_answered() {
 }
 
 #[test]
-#[ignore = "fault: Plan::nominating divides by the 0 queries of a batch (src/engine/plan.rs) once there are over 4,096 rows"]
 fn no_queries_are_answered_by_nothing() {
     let Some(device) = gpu() else { return };
     for rows in [0, 10, 5000] {

@@ -29,9 +29,11 @@ pub(crate) enum EngineRows {
 }
 
 impl EngineRows {
-    pub(crate) fn new(device: &Device, elements: ElementKind, dim: usize) -> Result<Self> {
+    pub(crate) fn new(device: &Device, elements: ElementKind, dim: usize, expected: u64) -> Result<Self> {
         match &device.engine {
-            device::Engine::Gpu(gpu) => Ok(Self::Gpu(rows::GpuRows::new(gpu.clone(), elements, dim)?)),
+            device::Engine::Gpu(gpu) => {
+                Ok(Self::Gpu(rows::GpuRows::new(gpu.clone(), elements, dim, expected)?))
+            }
         }
     }
 

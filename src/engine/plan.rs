@@ -75,12 +75,17 @@ pub struct Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let batches = self.queries.div_ceil(self.batch.into());
-        write!(f, "{batches} batches of up to {} queries, k = {}: ", self.batch, self.k)?;
+        let plural =
+            |count: u64, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
+        let batches = plural(batches, "batch", "batches");
+        let queries = plural(self.batch.into(), "query", "queries");
+        write!(f, "{batches} of up to {queries}, k = {}: ", self.k)?;
         match self.route {
             Route::Nominate { kernel, capacity, chunk_blocks, chunks } => {
                 let kernel = kernel.stage();
                 let rows = u64::from(chunk_blocks) * u64::from(BLOCK_ROWS);
-                write!(f, "{kernel} nominates in {chunks} chunks of up to {rows} rows, ")?;
+                let chunks = plural(chunks.into(), "chunk", "chunks");
+                write!(f, "{kernel} nominates in {chunks} of up to {rows} rows, ")?;
                 write!(f, "lists of {capacity} rows a query, then rescore and select_k")?;
             }
             Route::Exhaustive { chunk_rows } => {

@@ -16,6 +16,8 @@ pub(crate) struct GpuRows {
     pub(super) segments: Vec<Segment>,
     /// Rows of a full segment.
     segment_rows: u32,
+    /// Rows that the caller expects in all, so that segments need not grow.
+    expected: u64,
 }
 
 /// Rows in one buffer each of rows, norms and ids, no larger than a binding.
@@ -42,7 +44,7 @@ impl Segment {
 }
 
 impl GpuRows {
-    pub(super) fn new(gpu: Arc<Gpu>, elements: ElementKind, dim: usize) -> Result<Self> {
+    pub(super) fn new(gpu: Arc<Gpu>, elements: ElementKind, dim: usize, expected: u64) -> Result<Self> {
         let layout = RowLayout::padded(elements, dim);
         let block_bytes = u64::from(BLOCK_ROWS) * layout.row_bytes();
         // Slots and element numbers are u32.
@@ -54,7 +56,7 @@ impl GpuRows {
                 available: gpu.segment_bytes().to_string(),
             });
         }
-        Ok(Self { gpu, layout, dim, segments: vec![], segment_rows: blocks as u32 * BLOCK_ROWS })
+        Ok(Self { gpu, layout, dim, segments: vec![], segment_rows: blocks as u32 * BLOCK_ROWS, expected })
     }
 
     pub(super) fn vectors(&self) -> u32 {
@@ -137,7 +139,8 @@ impl GpuRows {
             }
             if last.capacity < self.segment_rows {
                 let grown = u64::from(last.capacity) * 3 / 2;
-                let wanted = grown.max(u64::from(last.capacity) + wanted as u64);
+                let expected = self.expected.saturating_sub(last.first_slot.into());
+                let wanted = grown.max(u64::from(last.capacity) + wanted as u64).max(expected);
                 let larger = self.create(last.first_slot, wanted)?;
                 let rows = u64::from(last.len);
                 commands.copy((&last.rows, 0), (&larger.rows, 0), rows * self.layout.row_bytes());
@@ -148,7 +151,8 @@ impl GpuRows {
             }
         }
         let first_slot = segments.last().map_or(0, |last| last.first_slot + last.len);
-        segments.push(self.create(first_slot, wanted as u64)?);
+        let expected = self.expected.saturating_sub(first_slot.into());
+        segments.push(self.create(first_slot, expected.max(wanted as u64))?);
         Ok(segments.len() - 1)
     }
 

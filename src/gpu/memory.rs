@@ -254,7 +254,7 @@ mod tests {
     fn a_size_class_wastes_an_eighth_at_most() {
         for bytes in [1, 256, 257, 4095, 4096, 4097, 1_000_000, (1 << 28) + 1] {
             let class = size_class(bytes);
-            assert!(class >= bytes && class % 256 == 0, "{bytes} -> {class}");
+            assert!(class >= bytes && class.is_multiple_of(256), "{bytes} -> {class}");
             assert!(class <= bytes.max(2048) + bytes.max(2048) / 8, "{bytes} -> {class}");
             assert_eq!(size_class(class), class);
         }

@@ -54,5 +54,5 @@ fn mismatch(path: &Path, needed: impl Into<String>, found: impl Into<String>) ->
 /// Turns the system's answer about `path` into an [`Error::Io`].
 fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
-    move |source| Error::Io { path, source }
+    move |cause| Error::Io { path, cause }
 }

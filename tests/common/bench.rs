@@ -24,6 +24,11 @@ impl Output {
     pub(crate) fn slice(&self) -> BufferSlice<'_> {
         BufferSlice::all(&self.buffer)
     }
+
+    /// Without them.
+    pub(crate) fn exact_slice(&self) -> BufferSlice<'_> {
+        BufferSlice::range(&self.buffer, 0, self.words as u64 * 4)
+    }
 }
 
 impl<'d> Bench<'d> {

@@ -76,7 +76,7 @@ fn array<T: Deserialize>(file: NpyFile<impl std::io::Read>) -> Result<(Vec<T>, u
 
 /// Searches the data, shows some answers and checks all of them.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let device = args.device.open(None)?;
+    let device = args.device.open()?;
     let mut out = stdout().lock();
     writeln!(out, "device  {}", device.adapter())?;
     writeln!(out, "        {}", args.device.reason())?;

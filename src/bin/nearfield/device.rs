@@ -1,6 +1,6 @@
 //! The device that a subcommand runs on, and why this one.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use nearfield::{Adapter, Device, DeviceOptions, Error};
 use serde_json::{Value, json};
 
@@ -13,13 +13,34 @@ pub(crate) struct Choice {
     /// The device: `best`, or a part of an adapter's name
     #[arg(long, value_name = "NAME", default_value = BEST)]
     device: String,
+    /// Scratch memory on the device, like 256MiB (the default) or 1GiB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    budget: Option<u64>,
+}
+
+/// Bytes with or without a unit.
+fn bytes(text: &str) -> Result<u64> {
+    let (number, unit) =
+        text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+    let size = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1),
+        "kib" => Some(1 << 10),
+        "mib" => Some(1 << 20),
+        "gib" => Some(1u64 << 30),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "gb" => Some(1_000_000_000),
+        _ => None,
+    };
+    let bytes = number.parse::<u64>().ok().zip(size).and_then(|(number, size)| number.checked_mul(size));
+    bytes.context("needed a whole number with B, KiB, MiB, GiB, kB, MB or GB behind it, like 256MiB")
 }
 
 impl Choice {
-    /// Opens the device, with a scratch budget if one is given.
-    pub(crate) fn open(&self, budget: Option<u64>) -> Result<Device> {
+    /// Opens the device.
+    pub(crate) fn open(&self) -> Result<Device> {
         let mut options = DeviceOptions::default();
-        if let Some(budget) = budget {
+        if let Some(budget) = self.budget {
             options.budget_bytes = budget;
         }
         let (name, argument) = match (self.device == BEST, asked()) {

@@ -68,9 +68,6 @@ pub(crate) struct Args {
     metric: Metric,
     #[command(flatten)]
     device: Choice,
-    /// Scratch memory on the device, like 256MiB (the default) or 1GiB
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    budget: Option<u64>,
     /// Write ids, i64 [queries, k], to this npy; where there are fewer than k rows, -1
     #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
     ids: Option<PathBuf>,
@@ -100,24 +97,6 @@ fn metric(text: &str) -> Result<Metric> {
     })
 }
 
-/// Bytes with or without a unit.
-fn bytes(text: &str) -> Result<u64> {
-    let (number, unit) =
-        text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
-    let size = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => Some(1),
-        "kib" => Some(1 << 10),
-        "mib" => Some(1 << 20),
-        "gib" => Some(1u64 << 30),
-        "kb" => Some(1_000),
-        "mb" => Some(1_000_000),
-        "gb" => Some(1_000_000_000),
-        _ => None,
-    };
-    let bytes = number.parse::<u64>().ok().zip(size).and_then(|(number, size)| number.checked_mul(size));
-    bytes.context("needed a whole number with B, KiB, MiB, GiB, kB, MB or GB behind it, like 256MiB")
-}
-
 /// What a search came to.
 struct Outcome {
     found: Neighbors,
@@ -141,9 +120,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let truth =
         args.truth.as_ref().map(|path| Truth::open(path, query_file.rows(), rows.rows())).transpose()?;
     let queries = query_file.read_all().context("--queries")?;
-    let device = args.device.open(args.budget)?;
+    let device = args.device.open()?;
 
-    let mut index = Flat::builder(&device, args.metric, dim).elements(rows.kind()).build()?;
+    let mut index =
+        Flat::builder(&device, args.metric, dim).elements(rows.kind()).capacity(rows.rows()).build()?;
     let filled = files::fill(&mut index, &rows)?;
     let (found, statistics, search) =
         search(&index, &queries, args.k).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;

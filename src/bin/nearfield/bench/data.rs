@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context, ensure};
 use clap::Args as ClapArgs;
 use nearfield::io::VectorFile;
 
@@ -42,7 +43,7 @@ impl Source {
     pub(super) fn rows(&self) -> anyhow::Result<Vectors> {
         match &self.rows_file {
             Some(file) => read(file),
-            None => Ok(self.make(self.rows, self.seed)),
+            None => self.make(self.rows, self.seed),
         }
     }
 
@@ -54,18 +55,23 @@ impl Source {
                 queries.values.truncate(count * queries.dim);
                 Ok(queries)
             }
-            None => Ok(self.make(count, self.seed.wrapping_add(0x5eed))),
+            None => self.make(count, self.seed.wrapping_add(0x5eed)),
         }
     }
 
     /// Vectors around 256 centres, normal noise as large as the centres, every norm between 0.5 and 2: neighbours
     /// that are nearer than others, and a metric that matters.
-    fn make(&self, count: usize, seed: u64) -> Vectors {
+    fn make(&self, count: usize, seed: u64) -> anyhow::Result<Vectors> {
         let dim = self.dim;
+        ensure!(dim > 0 && count > 0, "--rows, --dim: needed at least 1");
+        let mut values: Vec<f32> = vec![];
+        let length = count.checked_mul(dim).filter(|&length| values.try_reserve_exact(length).is_ok());
+        let length = length
+            .with_context(|| format!("--rows, --dim: {count} x {dim} vectors do not fit the memory"))?;
+        values.resize(length, 0.0);
         let mut centres = vec![0.0; 256 * dim];
         let mut random = Random(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         centres.iter_mut().for_each(|value| *value = random.normal());
-        let mut values = vec![0.0f32; count * dim];
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let piece = count.div_ceil(threads).max(1) * dim;
         std::thread::scope(|scope| {
@@ -85,7 +91,7 @@ impl Source {
                 });
             }
         });
-        Vectors { values, dim }
+        Ok(Vectors { values, dim })
     }
 }
 

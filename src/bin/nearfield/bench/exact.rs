@@ -1,18 +1,18 @@
 //! `nearfield bench exact`: exact search, from host queries to host results.
 
 use std::collections::BTreeMap;
+use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args as ClapArgs;
-use nearfield::{
-    Device, DeviceOptions, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, SearchOptions,
-};
+use nearfield::{Device, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, SearchOptions};
 use serde_json::json;
 
 use super::ceilings::Ceilings;
 use super::data::Source;
 use super::{Times, WARM_UP, milliseconds, rounded};
+use crate::device::Choice;
 
 /// Arguments of `nearfield bench exact`.
 #[derive(Debug, ClapArgs)]
@@ -35,12 +35,8 @@ pub(crate) struct Args {
     /// Queries a case whose answers are checked against f64 on the host
     #[arg(long, default_value_t = 4)]
     verify: usize,
-    /// `best`, or a part of an adapter's name
-    #[arg(long, default_value = "best", value_name = "NAME")]
-    device: String,
-    /// Scratch memory on the device, in MiB
-    #[arg(long, default_value_t = 256, value_name = "MIB")]
-    budget: u64,
+    #[command(flatten)]
+    device: Choice,
     /// Print JSON lines instead of a table
     #[arg(long)]
     json: bool,
@@ -62,12 +58,10 @@ JSON lines, one object each; times in milliseconds, rates per second:
 
 /// Runs the suite.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut options = DeviceOptions::default();
-    options.budget_bytes = args.budget << 20;
-    let name = (args.device != "best").then_some(args.device.as_str());
-    let device = Device::open(name, options)?;
+    let device = args.device.open()?;
     let most = args.queries.iter().copied().max().context("--queries: needed at least one number")?;
     ensure!(args.queries.iter().all(|&count| count > 0), "--queries: needed numbers of at least 1");
+    ensure!(args.k > 0, "--k: needed at least 1, given 0");
     let rows = args.source.rows()?;
     let queries = args.source.queries(most)?;
     let (row_view, query_view) = (rows.view()?, queries.view()?);
@@ -78,28 +72,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     );
 
     let ceilings = Ceilings::measure(&device)?;
-    report_device(args, &device, &ceilings);
-    let mut uploaded = false;
-    for &metric in &args.metric {
-        let mut index = Flat::builder(&device, metric, row_view.dim()).build()?;
-        let started = Instant::now();
-        index.add(row_view)?;
-        // The first upload also pays for compiling kernels and for fresh staging memory.
-        if !uploaded && args.metric.len() == 1 {
-            drop(index);
-            index = Flat::builder(&device, metric, row_view.dim()).build()?;
-            let started = Instant::now();
-            index.add(row_view)?;
-            report_upload(args, row_view, started.elapsed());
-        } else if uploaded {
-            report_upload(args, row_view, started.elapsed());
+    report_device(args, &device, &ceilings)?;
+    for (number, &metric) in args.metric.iter().enumerate() {
+        if number == 0 {
+            // The first upload also pays for compiling a kernel and for fresh staging memory.
+            filled(&device, metric, row_view)?;
         }
-        uploaded = true;
+        let (index, time) = filled(&device, metric, row_view)?;
+        if number == 0 {
+            report_upload(args, row_view, time)?;
+        }
         for &count in &args.queries {
             case(args, &index, row_view, query_view.slice(0..count), &ceilings)?;
         }
     }
     Ok(())
+}
+
+/// An index with all rows, and how long it took to fill.
+fn filled(device: &Device, metric: Metric, rows: MatrixView<'_, f32>) -> anyhow::Result<(Flat, Duration)> {
+    let mut index = Flat::builder(device, metric, rows.dim()).build()?;
+    let started = Instant::now();
+    index.add(rows)?;
+    Ok((index, started.elapsed()))
 }
 
 fn case(
@@ -144,8 +139,7 @@ fn case(
         .collect();
     let plan = index.plan(queries.rows(), args.k)?;
     let case = Case { index, queries: queries.rows(), k: args.k, plan, wall, stages, verified };
-    case.report(args, ceilings, statistics.searched_again, statistics.rescored);
-    Ok(())
+    case.report(args, ceilings, statistics.searched_again, statistics.rescored)
 }
 
 struct Case<'a> {
@@ -180,7 +174,13 @@ impl Case<'_> {
         .unwrap_or_default()
     }
 
-    fn report(&self, args: &Args, ceilings: &Ceilings, searched_again: u64, rescored: u64) {
+    fn report(
+        &self,
+        args: &Args,
+        ceilings: &Ceilings,
+        searched_again: u64,
+        rescored: u64,
+    ) -> anyhow::Result<()> {
         let queries_per_second = self.queries as f64 / self.wall.median.as_secs_f64();
         if args.json {
             let stages: serde_json::Map<String, serde_json::Value> = self
@@ -201,10 +201,11 @@ impl Case<'_> {
             for (name, rate) in self.rates(ceilings) {
                 line[name] = json!(rounded(rate));
             }
-            println!("{line}");
-            return;
+            writeln!(stdout(), "{line}")?;
+            return Ok(());
         }
-        println!(
+        writeln!(
+            stdout(),
             "\n{} x {}, {} queries, k = {}, {}: {:.3} ms ({:.3} .. {:.3}), {:.0} queries/s",
             self.index.len(),
             self.index.dim(),
@@ -215,24 +216,26 @@ impl Case<'_> {
             milliseconds(self.wall.least),
             milliseconds(self.wall.most),
             queries_per_second,
-        );
-        println!("  {}", self.plan);
-        println!(
+        )?;
+        writeln!(stdout(), "  {}", self.plan)?;
+        writeln!(
+            stdout(),
             "  {} answers verified, {rescored} rows rescored, {searched_again} queries searched again",
             self.verified
-        );
+        )?;
         for (stage, (time, passes)) in &self.stages {
-            println!("  {stage:<14} {:>10.3} ms in {passes} passes", milliseconds(*time));
+            writeln!(stdout(), "  {stage:<14} {:>10.3} ms in {passes} passes", milliseconds(*time))?;
         }
         for (name, rate) in self.rates(ceilings) {
             let unit =
                 if rate > 1e9 { format!("{:.2}e12", rate / 1e12) } else { format!("{:.1} %", 100.0 * rate) };
-            println!("  {name:<22} {unit}");
+            writeln!(stdout(), "  {name:<22} {unit}")?;
         }
+        Ok(())
     }
 }
 
-fn report_device(args: &Args, device: &Device, ceilings: &Ceilings) {
+fn report_device(args: &Args, device: &Device, ceilings: &Ceilings) -> anyhow::Result<()> {
     let adapter = device.adapter();
     if args.json {
         let line = json!({
@@ -241,29 +244,32 @@ fn report_device(args: &Args, device: &Device, ceilings: &Ceilings) {
             "copy_bytes_per_s": rounded(ceilings.copy_bytes), "flops_per_s": rounded(ceilings.flops),
             "latency_ms": milliseconds(ceilings.latency),
         });
-        println!("{line}");
-        return;
+        writeln!(stdout(), "{line}")?;
+        return Ok(());
     }
-    println!("{adapter}");
-    println!(
+    writeln!(stdout(), "{adapter}")?;
+    writeln!(
+        stdout(),
         "ceilings: device copy {:.2} TB/s (read and written), multiply-add {:.2} TFLOP/s, launch and readback {:.3} ms",
         ceilings.copy_bytes / 1e12,
         ceilings.flops / 1e12,
         milliseconds(ceilings.latency),
-    );
+    )?;
+    Ok(())
 }
 
-fn report_upload(args: &Args, rows: MatrixView<'_, f32>, time: Duration) {
+fn report_upload(args: &Args, rows: MatrixView<'_, f32>, time: Duration) -> anyhow::Result<()> {
     let rate = (rows.values().len() * 4) as f64 / time.as_secs_f64();
     if args.json {
         let line = json!({
             "record": "upload", "rows": rows.rows(), "dim": rows.dim(), "ms": milliseconds(time),
             "bytes_per_s": rounded(rate),
         });
-        println!("{line}");
-        return;
+        writeln!(stdout(), "{line}")?;
+        return Ok(());
     }
-    println!("upload: {:.1} ms, {:.2} GB/s", milliseconds(time), rate / 1e9);
+    writeln!(stdout(), "upload: {:.1} ms, {:.2} GB/s", milliseconds(time), rate / 1e9)?;
+    Ok(())
 }
 
 /// Checks the first `count` answers against f64: as many neighbours as there should be, each with its distance, and no
