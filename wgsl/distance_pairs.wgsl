@@ -39,7 +39,7 @@ fn across(four: vec4<f32>) -> f32 { return (four.x + four.y) + (four.z + four.w)
 fn distance_pairs(
   @builtin(global_invocation_id) id: vec3<u32>,
 ) {
-  let row = id.x;
+  let row = params.first_row + id.x;
   let query = params.first_query + id.y;
   if (row >= params.rows || query >= params.queries) { return; }
   var dim = params.dim;

@@ -136,7 +136,8 @@ fn select_k(
     workgroupBarrier();
     for (var place = first + index; place < first + length; place += 256u) {
       let key = key_at(place);
-      if (compare_leading(key, first, place, prefix, digits) <= 0) {
+      // Where fewer than k are present, the ones that are not tie with each other and must not take a place.
+      if (key != ABSENT && compare_leading(key, first, place, prefix, digits) <= 0) {
         let target_place = atomicAdd(&taken, 1u);
         let id = id_at(first, place);
         if (target_place < params.k) {
@@ -144,10 +145,8 @@ fn select_k(
             sort_keys[min(target_place, SORT_MAX - 1u)] = key;
             sort_ids[min(target_place, SORT_MAX - 1u)] = id;
           } else {
-            let absent = key == ABSENT;
-            if (!absent) { atomicAdd(&present, 1u); }
             selected_keys[row * params.selected_pitch + target_place] = key;
-            selected_ids[row * params.selected_pitch + target_place] = select(id, vec2(0xffffffffu), absent);
+            selected_ids[row * params.selected_pitch + target_place] = id;
           }
         }
       }
@@ -156,7 +155,10 @@ fn select_k(
       sort(index, padded);
       write_sorted(index, row, params.k);
     } else {
-      for (var i = length + index; i < params.k; i += 256u) {
+      workgroupBarrier();
+      let found = min(atomicLoad(&taken), params.k);
+      if (index == 0u) { atomicStore(&present, found); }
+      for (var i = found + index; i < params.k; i += 256u) {
         selected_keys[row * params.selected_pitch + i] = ABSENT;
         selected_ids[row * params.selected_pitch + i] = vec2(0xffffffffu);
       }

@@ -276,7 +276,9 @@ pub(super) fn chunk_parts(segments: &[Segment], chunk: u32, chunks: u32) -> Vec<
 /// The rounds in which a chunk of `blocks` blocks is looked at, after `seen` rows were: each as large as the threshold so
 /// far allows, so that lists do not overflow.
 pub(super) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32) -> Vec<Round> {
-    let growth = (u64::from(capacity) / (4 * u64::from(k))).max(2);
+    // Rows that were inserted in the order of their distance lie in neighbouring blocks: a round that looks at g times as
+    // many blocks as were seen may then keep all rows of g - 1 blocks, on either side of the query.
+    let growth = (u64::from(capacity) / (4 * u64::from(k)).max(u64::from(2 * BLOCK_ROWS))).max(2);
     let growth_step = (growth + 1).next_power_of_two() / 2;
     let mut allowed = if seen == 0 { u64::from(capacity) } else { seen * growth };
     let rows = u64::from(blocks) * u64::from(BLOCK_ROWS);

@@ -10,6 +10,8 @@ params! {
     pub struct Params {
         /// First query of this dispatch.
         first_query: u32,
+        /// First row of this dispatch.
+        first_row: u32,
         /// Queries.
         queries: u32,
         /// Rows.
@@ -118,6 +120,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
     let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &[metric, accumulators, dim])?;
     let mut params = Params {
         first_query: 0,
+        first_row: 0,
         queries: pairs.query_count,
         rows: pairs.row_count,
         dim: pairs.dim,
@@ -127,11 +130,14 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
         as_similarity: (pairs.output == Output::Similarity).into(),
     };
     let limit = gpu.adapter.capabilities.max_workgroups;
-    while params.first_query < pairs.query_count {
-        let queries = limit.min(pairs.query_count - params.first_query);
-        let grid = Grid::Tiles(pairs.row_count.div_ceil(64), queries);
-        commands.dispatch(&pipeline, &params, &[pairs.queries, pairs.rows, pairs.distances], grid)?;
-        params.first_query += queries;
+    // A dispatch takes so many queries and so many rows at most.
+    for first_query in (0..pairs.query_count).step_by(limit as usize) {
+        for first_row in (0..pairs.row_count).step_by(64 * limit as usize) {
+            (params.first_query, params.first_row) = (first_query, first_row);
+            let rows = (pairs.row_count - first_row).min(limit.saturating_mul(64));
+            let grid = Grid::Tiles(rows.div_ceil(64), limit.min(pairs.query_count - first_query));
+            commands.dispatch(&pipeline, &params, &[pairs.queries, pairs.rows, pairs.distances], grid)?;
+        }
     }
     Ok(())
 }
