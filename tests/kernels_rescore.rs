@@ -214,14 +214,14 @@ fn entries_and_slots_out_of_range_are_absent() {
         let (keys, ids) = case.run(Bench::new(device), metric, 4);
         let present: Vec<usize> = (0..keys.len()).filter(|&place| keys[place] != ABSENT).collect();
         assert_eq!(present, [0, 5, 8], "{metric}");
-        for place in 0..keys.len() {
+        for (place, id) in ids.into_iter().enumerate() {
             let want = match place {
                 0 => id_of(0),
                 5 => id_of(3),
                 8 => id_of(2),
                 _ => NOBODY,
             };
-            assert_eq!(ids[place], want, "{metric}, candidate {place}");
+            assert_eq!(id, want, "{metric}, candidate {place}");
         }
     }
 }

@@ -186,29 +186,29 @@ struct Scored {
     columns: usize,
     scores: Vec<f32>,
     first_slot: u32,
+    margin: Margin,
 }
 
 impl Scored {
-    fn new(form: Form, part: Part, queries: usize, rows: usize) -> Self {
+    fn new(form: Form, part: Part, queries: usize, rows: usize, margin: Margin) -> Self {
         let mut random = Random::new(form as u64 + 1);
         let columns = (part.column_first + part.blocks * BLOCK_ROWS) as usize;
         let mut norms = |count: usize| (0..count).map(|_| random.below(90) as f32).collect::<Vec<f32>>();
         let squared = [norms(queries), norms(rows.next_multiple_of(BLOCK))];
         let scores = (0..queries * columns).map(|_| random.below(4000) as f32 / 40.0).collect();
-        Self { form, queries, rows, squared, part, columns, scores, first_slot: 70 }
+        Self { form, queries, rows, squared, part, columns, scores, first_slot: 70, margin }
     }
 
-    fn interval(&self, margin: Margin, query: usize, column: usize, row: usize) -> [f64; 2] {
+    fn interval(&self, query: usize, column: usize, row: usize) -> [f64; 2] {
         let score = self.scores[query * self.columns + column];
         let [q, x] = [self.squared[0][query], self.squared[1][row]];
-        collect::reference(self.form, margin, score.into(), q.into(), x.into())
+        collect::reference(self.form, self.margin, score.into(), q.into(), x.into())
     }
 
     /// One round; counts, and the lists as `(slot, lower, upper)`.
     fn run(
         &self,
         bench: Bench<'_>,
-        margin: Margin,
         thresholds: &[u32],
         allowed: Option<&[u32]>,
         capacity: u32,
@@ -239,8 +239,8 @@ impl Scored {
             round_skip,
             capacity,
             plane,
-            margin: margin.relative,
-            margin_floor: margin.floor,
+            margin: self.margin.relative,
+            margin_floor: self.margin.floor,
         };
         let buffers: [BufferSlice<'_>; 7] = [
             (&scores).into(),
@@ -277,7 +277,7 @@ fn who_survives_is_decided_by_the_interval() {
     let margin = Margin { relative: 0.03, floor: 0.25 };
     for form in [Form::Direct, Form::L2, Form::InnerProduct, Form::Cosine] {
         for part in PARTS {
-            let scored = Scored::new(form, part, 37, 7 * BLOCK - 50);
+            let scored = Scored::new(form, part, 37, 7 * BLOCK - 50, margin);
             let limit = match form {
                 Form::Direct => 30.0,
                 Form::L2 => -40.0,
@@ -288,7 +288,7 @@ fn who_survives_is_decided_by_the_interval() {
                 (0..37).map(|query| key_of(limit * (1.0 + query as f32 * 0.01))).collect();
             let words: Vec<u32> = (0..40u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x1010).collect();
             for allowed in [None, Some(&words[..])] {
-                let (counts, lists) = scored.run(bench, margin, &thresholds, allowed, 900, [1, 0], &[0; 37]);
+                let (counts, lists) = scored.run(bench, &thresholds, allowed, 900, [1, 0], &[0; 37]);
                 for query in 0..37 {
                     let found: BTreeMap<u32, [u32; 3]> =
                         lists[query].iter().map(|entry| (entry[0], *entry)).collect();
@@ -303,7 +303,7 @@ fn who_survives_is_decided_by_the_interval() {
                             assert!(!found.contains_key(&slot), "{form:?}, slot {slot} is not there");
                             continue;
                         }
-                        let interval = scored.interval(margin, query, column, row);
+                        let interval = scored.interval(query, column, row);
                         let scale = interval[0].abs().max(interval[1].abs()).max(1.0) * 1e-5;
                         match found.get(&slot) {
                             Some(entry) => {
@@ -342,12 +342,12 @@ fn rounds_look_at_every_block_once() {
     let bench = Bench::new(device);
     let margin = Margin { relative: 0.0, floor: 0.0 };
     for part in PARTS {
-        let scored = Scored::new(Form::Direct, part, 3, 7 * BLOCK);
+        let scored = Scored::new(Form::Direct, part, 3, 7 * BLOCK, margin);
         let all = vec![key_of(f32::MAX); 3];
-        let (_, whole) = scored.run(bench, margin, &all, None, 1000, [1, 0], &[0; 3]);
+        let (_, whole) = scored.run(bench, &all, None, 1000, [1, 0], &[0; 3]);
         let mut together: Vec<Vec<u32>> = vec![vec![]; 3];
         for round in [[8, 0], [2, 8], [1, 2]] {
-            let (_, lists) = scored.run(bench, margin, &all, None, 1000, round, &[0; 3]);
+            let (_, lists) = scored.run(bench, &all, None, 1000, round, &[0; 3]);
             for (query, list) in lists.iter().enumerate() {
                 together[query].extend(list.iter().map(|entry| entry[0]));
             }
@@ -365,12 +365,12 @@ fn rounds_look_at_every_block_once() {
 fn a_list_that_overflows_is_counted_on_and_flagged() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
-    let scored = Scored::new(Form::Direct, PARTS[0], 5, 7 * BLOCK);
     let margin = Margin { relative: 0.0, floor: 0.0 };
+    let scored = Scored::new(Form::Direct, PARTS[0], 5, 7 * BLOCK, margin);
     let mut thresholds = vec![key_of(f32::MAX); 5];
     thresholds[3] = key_of(-1.0);
     // The last query's list has 5 entries already.
-    let (counts, lists) = scored.run(bench, margin, &thresholds, None, 64, [1, 0], &[0, 0, 0, 0, 5]);
+    let (counts, lists) = scored.run(bench, &thresholds, None, 64, [1, 0], &[0, 0, 0, 0, 5]);
     assert_eq!(counts, [896, 896, 896, 0, 901]);
     assert!(
         lists[..3].iter().flatten().all(|entry| (70..70 + 896).contains(&entry[0])),

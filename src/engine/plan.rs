@@ -28,8 +28,8 @@ pub enum Nominator {
 /// meet between 16 and 32 queries (`docs/performance.md`).
 const NOMINATORS: [(u64, Nominator); 2] = [(16, Nominator::Scan), (u64::MAX, Nominator::Tile)];
 
-/// Indexes of up to this many rows are searched by the reporting kernel alone.
-const SMALL_ROWS: u64 = 4096;
+/// So few distances are computed by the reporting kernel alone, without the dozen dispatches that nominating takes.
+const SMALL_PAIRS: u64 = 4096;
 
 /// Queries of a batch at most: enough that reading the rows costs little beside the arithmetic.
 const BATCH: u64 = 1024;
@@ -103,8 +103,8 @@ impl Plan {
         }
         let k = k.min(rows.len()).max(1);
         let queries = queries.max(1);
-        // Every row may well be needed: nothing is won by nominating.
-        if rows.len() <= SMALL_ROWS || k * 16 > rows.len() {
+        // Where every row may well be needed, nothing is won by nominating either.
+        if rows.len() * queries <= SMALL_PAIRS || k * 16 > rows.len() {
             return Self::exhaustive(rows, queries, k, budget);
         }
         match Self::nominating(rows, queries, k, budget) {
@@ -168,7 +168,7 @@ impl Plan {
             (usable / bytes).min(binding / (8 * (k + chunk)))
         };
         let least = longest.min(128);
-        let mut chunk = longest.min((2 * k).max(SMALL_ROWS));
+        let mut chunk = longest.min((2 * k).max(4096));
         while chunk > least && fitting(chunk) == 0 {
             chunk = (chunk / 2).max(least);
         }

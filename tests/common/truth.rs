@@ -5,6 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
 
+/// What is right for a query: distances and ids, nearest first.
+type Answer = Vec<(f32, u64)>;
+
 /// Exact distances of every query to every row, for all metrics at once.
 pub(crate) struct Truth {
     dim: usize,
@@ -15,7 +18,7 @@ pub(crate) struct Truth {
     query_norms: Vec<f64>,
     row_norms: Vec<f64>,
     /// Right answers that were asked for before: of (metric, k, query), as long as ids stay the same.
-    answers: Mutex<HashMap<(Metric, usize, usize), Vec<(f32, u64)>>>,
+    answers: Mutex<HashMap<(Metric, usize, usize), Answer>>,
 }
 
 impl Truth {
@@ -110,8 +113,7 @@ impl Truth {
                 }
                 let (exact, bound) = (self.distance(metric, query, row), self.bound(metric, query, row));
                 let off = (f64::from(hit.distance) - exact).abs();
-                // A NaN is off, too.
-                if !(off <= bound) {
+                if off.is_nan() || off > bound {
                     return fault(format!("{hit:?}, but it is {exact:e} away, within {bound:e}"));
                 }
             }
@@ -137,7 +139,7 @@ impl Truth {
     }
 
     /// The one right answer on whole numbers, `(distance, id)`, for every metric but cosine. `ids` are the same always.
-    pub(crate) fn exact(&self, metric: Metric, ids: &[u64], k: usize, query: usize) -> Vec<(f32, u64)> {
+    pub(crate) fn exact(&self, metric: Metric, ids: &[u64], k: usize, query: usize) -> Answer {
         assert_ne!(metric, Metric::Cosine, "quotients and roots of norms are not whole");
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = answers.get(&(metric, k, query)) {
@@ -156,7 +158,7 @@ impl Truth {
         let root = |distance: i64| {
             if metric == Metric::L2 { (distance as f32).sqrt() } else { distance as f32 }
         };
-        let answer: Vec<(f32, u64)> = all.into_iter().map(|(distance, id)| (root(distance), id)).collect();
+        let answer: Answer = all.into_iter().map(|(distance, id)| (root(distance), id)).collect();
         answers.insert((metric, k, query), answer.clone());
         answer
     }
