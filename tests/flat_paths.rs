@@ -124,7 +124,6 @@ fn a_small_budget_takes_several_chunks_and_batches() {
 }
 
 #[test]
-#[ignore = "fault: when fewer than k rows were seen, select_k drops some of them for ABSENT ones, which all tie (wgsl/select_k.wgsl)"]
 fn segments_of_fewer_rows_than_k_change_nothing() {
     let Some(small) = confined(128 * 16, 64 << 20) else { return };
     let rows: Vec<f32> = (0..4000).map(|row| ((row * 7919) % 4001) as f32).collect();
@@ -138,7 +137,6 @@ fn segments_of_fewer_rows_than_k_change_nothing() {
 }
 
 #[test]
-#[ignore = "the same fault, through a budget that leaves chunks of fewer than k rows"]
 fn chunks_of_fewer_rows_than_k_change_nothing() {
     let Some(device) = gpu() else { return };
     let rows: Vec<f32> = (0..4000).map(|row| ((row * 7919) % 4001) as f32).collect();

@@ -166,7 +166,6 @@ fn more_queries_than_a_dispatch_has_rows_of_workgroups() {
 }
 
 #[test]
-#[ignore = "limitation: distance_pairs refuses more than 65,535 x 64 rows as Unsupported instead of taking them in turns"]
 fn more_rows_than_a_dispatch_has_columns_of_workgroups() {
     let Some(device) = gpu() else { return };
     let count = 65_536 * 64;

@@ -117,7 +117,6 @@ fn f16_rows_of_the_small_set_are_answered_right() {
 }
 
 #[test]
-#[ignore = "minutes on a software adapter"]
 fn the_large_set_is_answered_right_by_every_metric() {
     let Some(device) = gpu() else { return };
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data");

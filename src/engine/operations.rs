@@ -1,6 +1,7 @@
 //! Operations on matrices of the device: all distances of two sets, and the smallest elements of rows.
 
 use super::device::{Device, DeviceMatrix};
+use super::plan::{budget_for, usable};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request};
 use crate::kernels::distance_pairs::{self, Output};
@@ -144,9 +145,11 @@ impl Device {
         let row_bytes = length * 4 + k * 12 * if many { 2 } else { 1 } + 4;
         let budget = self.options().budget_bytes;
         let binding = self.capabilities().max_binding_bytes;
-        let at_once = (budget / 8 * 7 / row_bytes).min(binding / (length * 4).max(k * 8));
+        let at_once = (usable(budget) / row_bytes)
+            .min(binding / (length * 4).max(k * 8))
+            .min(self.capabilities().max_workgroups.into());
         if at_once == 0 {
-            let needed = row_bytes * 8 / 7;
+            let needed = budget_for(row_bytes);
             return Err(Error::Budget {
                 purpose: format!("selecting {k} of {length} values"),
                 needed,

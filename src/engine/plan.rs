@@ -177,7 +177,7 @@ impl Plan {
         if batch == 0 && queries > 0 {
             return Err(Error::Budget {
                 purpose: format!("a search for the {k} nearest of {} rows", rows.len()),
-                needed: (places * 12 * (k + least) + query_bytes) * 8 / 7,
+                needed: budget_for(places * 12 * (k + least) + query_bytes),
                 budget,
             });
         }
@@ -227,9 +227,17 @@ impl Nominator {
     }
 }
 
+/// Bytes that a plan leaves to the rounding of small buffers.
+const SMALL_BUFFERS: u64 = 16 << 10;
+
 /// What is left of a budget when every buffer is rounded up to its size class.
-fn usable(budget: u64) -> u64 {
-    (budget / 8 * 7).saturating_sub(16 << 10)
+pub(super) fn usable(budget: u64) -> u64 {
+    (budget / 8 * 7).saturating_sub(SMALL_BUFFERS)
+}
+
+/// The smallest budget of which so many bytes are usable.
+pub(super) fn budget_for(bytes: u64) -> u64 {
+    (bytes + SMALL_BUFFERS).div_ceil(7) * 8
 }
 
 /// Scratch bytes of a query beside its scores.

@@ -146,6 +146,8 @@ impl Gpu {
 
     /// The error that stands for a failed command.
     pub(crate) fn fault(&self, message: &dyn fmt::Display) -> Error {
+        // A device that is gone says so when it is polled.
+        let _ = self.device.poll(wgpu::PollType::Poll);
         match self.check_faults() {
             Err(error) => error,
             Ok(()) => Error::Device { message: message.to_string() },
@@ -154,6 +156,10 @@ impl Gpu {
 
     /// Reports what went wrong on the device since the last call of this.
     pub(crate) fn check_faults(&self) -> Result<()> {
+        if lock(&self.faults).uncaptured.is_some() {
+            // Whatever is done on a lost device is also invalid; that it is lost shows when it is polled.
+            let _ = self.device.poll(wgpu::PollType::Poll);
+        }
         let mut faults = lock(&self.faults);
         if let Some(reason) = &faults.lost {
             return Err(Error::DeviceLost { reason: reason.clone() });
