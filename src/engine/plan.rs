@@ -297,7 +297,7 @@ pub(super) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32) -> Vec<Round
     let mut rounds = vec![Round { step: step as u32, skip: 0 }];
     while step > 1 {
         // After this round 1 / step of the chunk has been seen.
-        allowed = (seen + rows / step) * growth;
+        allowed = (seen + rows.div_ceil(step)) * growth;
         let mut next = step;
         while next > 1 && rows / (next / 2) <= allowed {
             next /= 2;

@@ -80,8 +80,9 @@ impl Gpu {
                 label: Some("nearfield"),
                 required_features: wgpu_adapter.features() & adapter::wanted_features(),
                 required_limits: wgpu_adapter.limits(),
-                // Large buffers are allocated on their own either way; small blocks keep an idle device small.
-                memory_hints: wgpu::MemoryHints::MemoryUsage,
+                // Not `MemoryUsage`: with its small blocks of host memory every search allocates one, for half a
+                // millisecond. An idle device is no larger for it (tests/memory.rs).
+                memory_hints: wgpu::MemoryHints::Performance,
                 ..Default::default()
             })
             .await
