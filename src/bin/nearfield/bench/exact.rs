@@ -227,9 +227,10 @@ impl Case<'_> {
             writeln!(stdout(), "  {stage:<14} {:>10.3} ms in {passes} passes", milliseconds(*time))?;
         }
         for (name, rate) in self.rates(ceilings) {
-            let unit =
-                if rate > 1e9 { format!("{:.2}e12", rate / 1e12) } else { format!("{:.1} %", 100.0 * rate) };
-            writeln!(stdout(), "  {name:<22} {unit}")?;
+            match name.contains("_share_") {
+                true => writeln!(stdout(), "  {name:<22} {:.1} %", 100.0 * rate)?,
+                false => writeln!(stdout(), "  {name:<22} {rate:.3e}")?,
+            }
         }
         Ok(())
     }
