@@ -53,6 +53,13 @@ impl Numbers {
         }
     }
 
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = usize> + '_> {
+        match self {
+            Self::Range(range) => Box::new(range.clone()),
+            Self::List(list) => Box::new(list.iter().copied()),
+        }
+    }
+
     /// Runs of neighbouring queries, as (place in the batch, numbers of the call).
     fn runs(&self) -> Vec<(usize, std::ops::Range<usize>)> {
         match self {

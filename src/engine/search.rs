@@ -1,8 +1,10 @@
 //! The one pipeline: rows are nominated, or all taken; rescored; selected.
 
+use std::collections::VecDeque;
+
 use super::exhaustive::exhaustive;
-use super::nominate::{Screen, nominate};
-use super::plan::{Plan, Route};
+use super::nominate::Screen;
+use super::plan::Plan;
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use crate::error::Result;
@@ -23,6 +25,17 @@ pub(crate) struct SearchRequest<'a> {
     /// Called with the number of queries that are answered.
     pub(crate) progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
 }
+
+impl SearchRequest<'_> {
+    fn report(&self, answered: usize) {
+        if let Some(progress) = self.progress {
+            progress(answered);
+        }
+    }
+}
+
+/// Batches that are sent before the first of them is read. They share their scratch buffers.
+const BATCHES_IN_FLIGHT: usize = 2;
 
 /// What a search did.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -52,47 +65,63 @@ pub(super) async fn search(
     queries.check_device(&rows.gpu)?;
     let plan = Plan::new(rows, count as u64, request.k as u64, request.budget)?;
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
-    let mut neighbors = Neighbors::with_capacity(count, plan.k as usize);
     let mut statistics = Statistics::default();
+    // A row a query, in order; those that nomination leaves without an answer are filled in afterwards.
+    let mut answers: Vec<Vec<Neighbor>> = Vec::with_capacity(count);
     if rows.len() == 0 {
-        (0..count).for_each(|_| neighbors.push_row([]));
-        return Ok(Found { neighbors, statistics });
+        answers.resize(count, vec![]);
+        return Ok(Found { neighbors: collected(answers), statistics });
     }
-    let mut start = 0;
-    while start < count {
-        let end = count.min(start + plan.batch as usize);
-        let numbers = Numbers::Range(start..end);
-        match plan.route {
-            Route::Exhaustive { .. } => {
-                let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
-                found.into_iter().for_each(|row| neighbors.push_row(row));
+    let mut again = vec![];
+    if let Some(screen) = Screen::reserve(rows, request, &plan).await? {
+        // The device works on one batch while the host prepares the next and reads the last.
+        let mut pending = VecDeque::new();
+        let mut next = 0;
+        while answers.len() < count {
+            while next < count && pending.len() < BATCHES_IN_FLIGHT {
+                let numbers = Numbers::Range(next..count.min(next + plan.batch as usize));
+                next += numbers.len();
+                pending.push_back(screen.submit(queries, numbers, profile.as_mut()).await?);
             }
-            Route::Nominate { kernel, capacity, chunks, .. } => {
-                let screen = Screen { kernel, capacity, chunks, k: plan.k };
-                let mut found = nominate(rows, queries, &numbers, request, &screen, profile.as_mut()).await?;
-                statistics.rescored += found.rescored;
-                let again = std::mem::take(&mut found.overflowed);
-                statistics.searched_again += again.len() as u64;
-                let slow = Plan::exhaustive(rows, again.len() as u64, plan.k.into(), request.budget)?;
-                for list in again.chunks(slow.batch as usize) {
-                    let numbers = Numbers::List(list.iter().map(|place| start + place).collect());
-                    let rows = exhaustive(rows, queries, &numbers, request, &slow, profile.as_mut()).await?;
-                    for (place, row) in list.iter().zip(rows) {
-                        found.rows[*place] = row;
-                    }
-                }
-                found.rows.into_iter().for_each(|row| neighbors.push_row(row));
-            }
+            let Some(batch) = pending.pop_front() else { break };
+            let found = screen.finish(batch).await?;
+            statistics.rescored += found.rescored;
+            again.extend(found.overflowed);
+            answers.extend(found.rows);
+            request.report(answers.len() - again.len());
         }
-        start = end;
-        if let Some(progress) = request.progress {
-            progress(end);
+    } else {
+        while answers.len() < count {
+            let numbers = Numbers::Range(answers.len()..count.min(answers.len() + plan.batch as usize));
+            answers.extend(exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?);
+            request.report(answers.len());
+        }
+    }
+    // By now the scratch of the first pass is given back, so that this never waits while it holds some.
+    statistics.searched_again = again.len() as u64;
+    let mut left = again.len();
+    if left > 0 {
+        let plan = Plan::exhaustive(rows, left as u64, plan.k.into(), request.budget)?;
+        for list in again.chunks(plan.batch as usize) {
+            let numbers = Numbers::List(list.to_vec());
+            let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
+            for (&number, row) in list.iter().zip(found) {
+                answers[number] = row;
+            }
+            left -= list.len();
+            request.report(count - left);
         }
     }
     if let Some(profile) = profile {
         statistics.stages = profile.times(&rows.gpu).await?;
     }
-    Ok(Found { neighbors, statistics })
+    Ok(Found { neighbors: collected(answers), statistics })
+}
+
+fn collected(answers: Vec<Vec<Neighbor>>) -> Neighbors {
+    let mut neighbors = Neighbors::with_capacity(answers.len(), answers.first().map_or(0, Vec::len));
+    answers.into_iter().for_each(|row| neighbors.push_row(row));
+    neighbors
 }
 
 /// Rows of results from the device's bytes: keys and ids `[queries, pitch]`, and how many of the first k are there.

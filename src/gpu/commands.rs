@@ -6,6 +6,7 @@ use super::Gpu;
 use super::kernel::Pipeline;
 use super::memory::{BufferSlice, lock};
 use super::profile::Profile;
+use super::transfer::Reading;
 use crate::error::{Error, Result};
 
 /// Bytes of a params arena.
@@ -241,6 +242,12 @@ impl<'a> Commands<'a> {
     /// Sends the commands and resolves to the contents of buffer ranges after them.
     pub(crate) async fn read(self, ranges: &[(&wgpu::Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
         let gpu = self.gpu;
+        self.submit_with_readback(ranges)?.wait(gpu).await
+    }
+
+    /// Sends the commands, with a copy of buffer ranges behind them.
+    pub(crate) fn submit_with_readback(self, ranges: &[(&wgpu::Buffer, u64, u64)]) -> Result<Reading> {
+        let gpu = self.gpu;
         let recorded = self.finish();
         let (encoder, arenas) = match recorded {
             Some(recorded) => (recorded.encoder, recorded.arenas),
@@ -248,7 +255,7 @@ impl<'a> Commands<'a> {
         };
         let reading = gpu.submit_and_read(encoder, ranges)?;
         gpu.keep_arenas(arenas);
-        reading.wait(gpu).await
+        Ok(reading)
     }
 }
 

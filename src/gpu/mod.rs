@@ -24,7 +24,7 @@ pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Scratch};
 pub(crate) use profile::Profile;
 pub use profile::StageTime;
-pub(crate) use transfer::RowLayout;
+pub(crate) use transfer::{Reading, RowLayout};
 
 use crate::error::{Error, Result};
 use memory::lock;

@@ -153,7 +153,7 @@ impl Gpu {
         fill: &Fill<'_>,
     ) -> Result<()> {
         let Target { buffer, offset, bytes } = target;
-        let waiting = self.waiter.expect_callback();
+        let waiting = self.waiter.expect_callback(None);
         let mut permit = self.staging.permits.acquire(1).await;
         drop(waiting);
         let free = {
@@ -256,13 +256,13 @@ impl Gpu {
             }
             at += bytes.next_multiple_of(8);
         }
-        self.queue.submit([encoder.finish()]);
+        let submission = self.queue.submit([encoder.finish()]);
         let (sender, receiver) = oneshot_channel();
         readback.map_async(wgpu::MapMode::Read, .., move |mapped| {
             // The receiver is gone when the call was given up: then nobody wants to know.
             let _ = sender.send(mapped);
         });
-        Ok(Reading { readback, lengths, receiver })
+        Ok(Reading { readback, lengths, submission, receiver })
     }
 }
 
@@ -270,13 +270,14 @@ impl Gpu {
 pub(crate) struct Reading {
     readback: wgpu::Buffer,
     lengths: Vec<u64>,
+    submission: wgpu::SubmissionIndex,
     receiver: OneshotReceiver<std::result::Result<(), wgpu::BufferAsyncError>>,
 }
 
 impl Reading {
     /// The contents of each range, in the order they were asked for.
     pub(crate) async fn wait(self, gpu: &Gpu) -> Result<Vec<Vec<u8>>> {
-        let waiting = gpu.waiter.expect_callback();
+        let waiting = gpu.waiter.expect_callback(Some(self.submission));
         let mapped = self.receiver.receive().await;
         drop(waiting);
         match mapped {

@@ -1,6 +1,6 @@
 //! Waiting for the device: blocking calls poll it themselves, and one thread a device does so for futures.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +12,8 @@ use std::time::Duration;
 thread_local! {
     /// Whether this thread is inside [`Waiter::block_on`] and so polls the device itself.
     static POLLS_ITSELF: Cell<bool> = const { Cell::new(false) };
+    /// The submission that this thread's future waits for; without one, the latest.
+    static AWAITED: RefCell<Option<wgpu::SubmissionIndex>> = const { RefCell::new(None) };
 }
 
 /// How the work of one device is waited for.
@@ -73,7 +75,8 @@ impl Waiter {
             while !parked.woken.swap(false, Ordering::AcqRel) {
                 if self.owed.load(Ordering::Acquire) > 0 {
                     // A failed poll shows as an error of the mapping that is waited for.
-                    let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
+                    let submission_index = AWAITED.with_borrow(Clone::clone);
+                    let _ = self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });
                     if parked.woken.load(Ordering::Acquire) {
                         continue;
                     }
@@ -86,11 +89,14 @@ impl Waiter {
         }
     }
 
-    /// Notes that a future is about to wait for a callback of the device, until the guard is dropped.
-    pub(super) fn expect_callback(self: &Arc<Self>) -> Expecting {
+    /// Notes that a future is about to wait for a callback of the device, until the guard is dropped. With a submission,
+    /// what was submitted after it is not waited for.
+    pub(super) fn expect_callback(self: &Arc<Self>, submission: Option<wgpu::SubmissionIndex>) -> Expecting {
         self.owed.fetch_add(1, Ordering::AcqRel);
         let in_background = !POLLS_ITSELF.get();
-        if in_background {
+        if !in_background {
+            AWAITED.set(submission);
+        } else {
             let mut state = self.background.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.waiting += 1;
             if !state.started {
@@ -141,7 +147,9 @@ pub(super) struct Expecting {
 impl Drop for Expecting {
     fn drop(&mut self) {
         self.waiter.owed.fetch_sub(1, Ordering::AcqRel);
-        if self.in_background {
+        if !self.in_background {
+            AWAITED.set(None);
+        } else {
             let background = &self.waiter.background;
             background.state.lock().unwrap_or_else(PoisonError::into_inner).waiting -= 1;
         }
