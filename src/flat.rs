@@ -31,6 +31,9 @@ pub struct Flat {
     store: RowStore,
 }
 
+/// The margins of rounding are proved up to this (docs/architecture.md).
+const MAX_DIM: usize = 1 << 20;
+
 /// Options of a new [`Flat`]. Made by [`Flat::builder`].
 #[derive(Debug, Clone)]
 pub struct FlatBuilder {
@@ -57,8 +60,8 @@ impl FlatBuilder {
         self
     }
 
-    /// How many rows are expected: memory for them is taken at once, with the first ones, and not grown step by step.
-    /// More rows can be added all the same. Default: 0.
+    /// How many rows are expected: a segment is then made as large as they need, up to a full one, and not grown step by
+    /// step. More rows can be added all the same. Default: 0.
     #[must_use]
     pub fn capacity(mut self, rows: usize) -> Self {
         self.capacity = rows;
@@ -68,11 +71,11 @@ impl FlatBuilder {
     /// The empty index.
     ///
     /// # Errors
-    /// [`Error::Argument`] when dim is 0; [`Error::Budget`] when the budget exceeds the device's;
+    /// [`Error::Argument`] when dim is 0 or above 2^20; [`Error::Budget`] when the budget exceeds the device's;
     /// [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter.
     pub fn build(self) -> Result<Flat> {
-        if self.dim == 0 {
-            return Err(Error::argument("dim", "at least 1", 0));
+        if self.dim == 0 || self.dim > MAX_DIM {
+            return Err(Error::argument("dim", format!("1 to {MAX_DIM}"), self.dim));
         }
         let whole = self.device.options().budget_bytes;
         let budget = self.budget.unwrap_or(whole);

@@ -235,6 +235,18 @@ fn refuses_bad_arguments() -> Result<()> {
         fail(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), &parts)?;
     }
     fail(&["search", "--rows", &three], &["required", "--queries"])?;
+    // An output that is an input, another output, or no file.
+    let out = text(directory.path().join("out.npy"))?;
+    let folder = text(directory.path().join("folder.npy"))?;
+    fs::create_dir(&folder)?;
+    for (more, parts) in [
+        (vec!["--ids", three.as_str()], ["--ids", "--rows", "three.npy"]),
+        (vec!["--ids", &out, "--distances", &out], ["--distances", "--ids", "out.npy"]),
+        (vec!["--ids", &folder], ["--ids", "needed a file", "folder.npy"]),
+    ] {
+        fail(&[&search[..], &more[..]].concat(), &parts)?;
+    }
+    ensure!(VectorFile::open(&three)?.rows() == 3, "the rows are still there");
     fail(&["search", "--rows", "missing.npy", "--queries", &three], &["--rows", "missing.npy"])?;
     fail(&["search", "--rows", &three, "--queries", "missing.npy"], &["--queries", "missing.npy"])?;
     let other = data("query.f16.npy");

@@ -33,8 +33,6 @@ fn add(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   return result;
 }
 
-fn across(four: vec4<f32>) -> f32 { return (four.x + four.y) + (four.z + four.w); }
-
 @compute @workgroup_size(64)
 fn distance_pairs(
   @builtin(global_invocation_id) id: vec3<u32>,

@@ -8,11 +8,15 @@
 @compute @workgroup_size(256)
 fn merge_runs(
   @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let i = workgroup.x * 256u + index;
-  if (i >= params.length) { return; }
   let first = workgroup.y * params.pitch;
+  for (var i = workgroup.x * 256u + index; i < params.length; i += workgroups.x * 256u) { merge(first, i); }
+}
+
+/// Puts element `i` of the row that starts at `first` into its place.
+fn merge(first: u32, i: u32) {
   let run = params.run;
   let pair_start = i & ~(2u * run - 1u);
   let middle = min(pair_start + run, params.length);

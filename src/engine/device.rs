@@ -65,7 +65,11 @@ impl Device {
     /// Uses a wgpu device of the caller, with the features and limits it was made with.
     ///
     /// Ask for `adapter.limits()` and for the features `SUBGROUP`, `SHADER_F16` and `TIMESTAMP_QUERY` where the
-    /// adapter has them: what the device was not made with is not used. The device's error handlers stay the caller's.
+    /// adapter has them: what the device was not made with is not used.
+    ///
+    /// The device's error handlers stay the caller's. wgpu's own one panics when a device is lost while it is in use: set
+    /// another with `on_uncaptured_error` if that is not wanted. Calls then fail with
+    /// [`Error::Device`](crate::Error::Device) or [`Error::DeviceLost`](crate::Error::DeviceLost).
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
         Self { engine: Engine::Gpu(Arc::new(Gpu::from_wgpu(device, queue, options))) }
     }
@@ -146,7 +150,7 @@ impl Device {
             },
         )?;
         let parts = commands.read(&[(&refused, 0, 8)]).await?;
-        norms::check("rows", &parts[0], 0)?;
+        norms::check("rows", &parts[0])?;
         Ok(DeviceMatrix {
             gpu: gpu.clone(),
             buffer,

@@ -2,13 +2,14 @@
 
 use super::device::{Device, DeviceMatrix};
 use super::plan::{budget_for, usable};
+use super::search::decode;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request};
 use crate::kernels::distance_pairs::{self, Output};
-use crate::kernels::{select_k, value_of};
+use crate::kernels::select_k;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
-use crate::neighbors::{Neighbor, Neighbors};
+use crate::neighbors::Neighbors;
 
 /// Distances on the device, `[queries, rows]`, f32.
 #[derive(Debug, Clone)]
@@ -200,16 +201,10 @@ impl Device {
                     (&scratch[3], 0, rows * 4),
                 ])
                 .await?;
-            let keys: Vec<u32> = bytemuck::pod_collect_to_vec(&parts[0]);
-            let ids: Vec<[u32; 2]> = bytemuck::pod_collect_to_vec(&parts[1]);
-            let counts: Vec<u32> = bytemuck::pod_collect_to_vec(&parts[2]);
-            for (row, &count) in counts.iter().enumerate() {
-                let range = row * k as usize..row * k as usize + count as usize;
-                let hits = keys[range.clone()].iter().zip(&ids[range]);
-                smallest.push_row(
-                    hits.map(|(&key, &[column, _])| Neighbor { id: column.into(), distance: value_of(key) }),
-                );
-            }
+            // Keys stand for the values themselves.
+            let (k, as_they_are) = (k as usize, Metric::L2Squared);
+            let found = decode(as_they_are, k, k, &parts[0], &parts[1], &parts[2]);
+            found.into_iter().for_each(|row| smallest.push_row(row));
             start = end;
         }
         Ok(smallest)

@@ -26,7 +26,10 @@ pub enum Nominator {
 ///
 /// A tile costs the same for 1 as for 128 queries, and a scan as much for every four: measured on an H200 at dim 768 they
 /// meet between 16 and 32 queries (`docs/performance.md`).
-const NOMINATORS: [(u64, Nominator); 2] = [(16, Nominator::Scan), (u64::MAX, Nominator::Tile)];
+const NOMINATORS: [(u64, Nominator); 2] = [(SCANNED, Nominator::Scan), (u64::MAX, Nominator::Tile)];
+
+/// Queries that are scanned together at most.
+const SCANNED: u64 = 16;
 
 /// So few distances are computed by the reporting kernel alone, without the dozen dispatches that nominating takes.
 const SMALL_PAIRS: u64 = 4096;
@@ -113,33 +116,43 @@ impl Plan {
         }
     }
 
+    /// The chosen kernel, or where the budget is too small for its batches the one that takes few queries at a time.
     fn nominating(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Option<Self> {
         let kernel = NOMINATORS.iter().find(|(most, _)| queries <= *most).map(|(_, kernel)| *kernel)?;
+        Self::nominating_by(kernel, rows, queries, k, budget)
+            .or_else(|| Self::nominating_by(Nominator::Scan, rows, queries, k, budget))
+    }
+
+    fn nominating_by(kernel: Nominator, rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Option<Self> {
         // A first sample of `capacity` rows gives a threshold that lets about k rows in `capacity` pass, so the rows
         // that are looked at next may be some capacity / (4 k) times as many.
         let capacity = (8 * k).next_power_of_two().max(1024);
         let usable = usable(budget);
         let binding = rows.gpu.adapter.capabilities.max_binding_bytes;
         let all_blocks: u64 = rows.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
-        let software = rows.gpu.adapter.kind == AdapterKind::Software;
-        let mut batches = queries.div_ceil(if software { 256 } else { BATCH }).max(1);
+        let most = match (kernel, rows.gpu.adapter.kind) {
+            (Nominator::Scan, _) => SCANNED,
+            (_, AdapterKind::Software) => BATCH / 4,
+            _ => BATCH,
+        };
+        let smallest = kernel.padded(1);
+        let mut batches = queries.div_ceil(most);
         loop {
+            // Batches of equal size.
             let batch = kernel.padded(queries.div_ceil(batches));
             let lists = batch * query_bytes(rows, k, capacity);
             let block_bytes = batch * u64::from(BLOCK_ROWS) * 4;
             let fits = usable.saturating_sub(lists).min(binding) / block_bytes;
             let blocks = fits.min(all_blocks).min(chunk_limit(rows, batch));
-            let longest_buffer = batch * capacity * 12;
-            if longest_buffer <= binding
-                && (blocks >= 64 || blocks == all_blocks || (batch <= 4 && blocks > 0))
-            {
+            let enough = if batch == smallest { 8 } else { 64 };
+            if batch * capacity * 12 <= binding && blocks >= all_blocks.min(enough) {
                 // Chunks of equal size.
                 let chunks = all_blocks.div_ceil(blocks);
                 let chunk_blocks = all_blocks.div_ceil(chunks);
                 return Some(Self {
                     queries,
                     k: k as u32,
-                    batch: batch.min(queries.max(1)) as u32,
+                    batch: batch.min(queries) as u32,
                     route: Route::Nominate {
                         kernel,
                         capacity: capacity as u32,
@@ -149,7 +162,7 @@ impl Plan {
                     scratch_bytes: lists + chunk_blocks * block_bytes,
                 });
             }
-            if batches >= queries || batch <= 4 {
+            if batch == smallest {
                 return None;
             }
             batches *= 2;
@@ -184,7 +197,9 @@ impl Plan {
         // The fewer chunks the better, as far as memory and the length of a submission go.
         let batch = batch.max(1);
         // This kernel reads a row for every query, and runs at about a tenth of a tile's speed.
-        let most = (submission_flops(rows) / 10 / (2 * batch * rows.layout.stride as u64)).max(least);
+        // One workgroup selects from a query's chunk: a million elements take it 20 ms on a fast card.
+        let most =
+            (submission_flops(rows) / 10 / (2 * batch * rows.layout.stride as u64)).clamp(least, 1 << 20);
         while 2 * chunk <= longest.min(most) && fitting(2 * chunk) >= batch {
             chunk *= 2;
         }

@@ -74,7 +74,7 @@ impl Numbers {
             Self::Range(range) => range.start as u64 + place,
             Self::List(list) => list.get(place as usize).map_or(place, |&number| number as u64),
         };
-        norms::check("queries", refused, 0).map_err(|error| match error {
+        norms::check("queries", refused).map_err(|error| match error {
             Error::NotFinite { argument, row } => Error::NotFinite { argument, row: number(row) },
             Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: number(row) },
             other => other,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{BLOCK_ROWS, norms};
+use crate::kernels::{self, BLOCK_ROWS, norms};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 /// Rows of an index on a GPU. Slots number them through, segment after segment.
@@ -45,6 +45,10 @@ impl Segment {
 
 impl GpuRows {
     pub(super) fn new(gpu: Arc<Gpu>, elements: ElementKind, dim: usize, expected: u64) -> Result<Self> {
+        // Rather here than at the first search, after all rows were sent.
+        for kernel in kernels::ALL {
+            gpu.check_limits(kernel)?;
+        }
         let layout = RowLayout::padded(elements, dim);
         let block_bytes = u64::from(BLOCK_ROWS) * layout.row_bytes();
         // Slots and element numbers are u32.
@@ -126,7 +130,7 @@ impl GpuRows {
             done += count;
         }
         let parts = commands.read(&[(&refused, 0, 8)]).await?;
-        norms::check("rows", &parts[0], 0)?;
+        norms::check("rows", &parts[0])?;
         self.segments = segments;
         Ok(())
     }
@@ -157,7 +161,7 @@ impl GpuRows {
     }
 
     fn create(&self, first_slot: u32, rows: u64) -> Result<Segment> {
-        let capacity = rows.next_multiple_of(BLOCK_ROWS.into()).min(self.segment_rows.into());
+        let capacity = rows.min(self.segment_rows.into()).next_multiple_of(BLOCK_ROWS.into());
         Ok(Segment {
             rows: self.gpu.create_storage("rows", capacity * self.layout.row_bytes())?,
             norms: self.gpu.create_storage("norms", capacity * 8)?,

@@ -168,7 +168,7 @@ impl Gpu {
 
     /// wgpu does not check workgroup size and memory of kernels with override constants
     /// (gfx-rs/wgpu issue 8946), so this does.
-    fn check_limits(&self, kernel: &Kernel) -> Result<()> {
+    pub(crate) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
         let have = &self.adapter.capabilities;
         let check = |what: &str, needed: u32, available: u32| {
             if needed <= available {

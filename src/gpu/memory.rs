@@ -88,7 +88,8 @@ impl Gpu {
     /// Takes all the scratch buffers of a call at once, in the order of `requests`, waiting in line for other
     /// calls to give theirs back. Contents are arbitrary.
     pub(crate) async fn reserve(self: &Arc<Self>, requests: &[Request]) -> Result<Scratch> {
-        let classes: Vec<u64> = requests.iter().map(|request| size_class(request.bytes)).collect();
+        let limit = self.adapter.capabilities.max_binding_bytes;
+        let classes: Vec<u64> = requests.iter().map(|request| size_class(request.bytes, limit)).collect();
         let needed: u64 = classes.iter().sum();
         let budget = self.options.budget_bytes;
         if needed > budget {
@@ -122,11 +123,13 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
 }
 
-/// Scratch buffers are shared between sizes that differ by an eighth at most.
-pub(crate) fn size_class(bytes: u64) -> u64 {
+/// Scratch buffers are shared between sizes that differ by an eighth at most. A size that fits a binding of `limit` bytes
+/// has a class that does.
+fn size_class(bytes: u64, limit: u64) -> u64 {
     let bytes = bytes.max(256);
     let step = (bytes.next_power_of_two() / 16).max(256);
-    bytes.next_multiple_of(step)
+    let class = bytes.next_multiple_of(step);
+    if class > limit && bytes <= limit { limit / 4 * 4 } else { class }
 }
 
 /// The scratch buffers of one call. They go back to the pool when this is dropped; work that was submitted
@@ -253,10 +256,21 @@ mod tests {
     #[test]
     fn a_size_class_wastes_an_eighth_at_most() {
         for bytes in [1, 256, 257, 4095, 4096, 4097, 1_000_000, (1 << 28) + 1] {
-            let class = size_class(bytes);
+            let class = size_class(bytes, u64::MAX);
             assert!(class >= bytes && class.is_multiple_of(256), "{bytes} -> {class}");
             assert!(class <= bytes.max(2048) + bytes.max(2048) / 8, "{bytes} -> {class}");
-            assert_eq!(size_class(class), class);
+            assert_eq!(size_class(class, u64::MAX), class);
+        }
+    }
+
+    #[test]
+    fn what_fits_a_binding_has_a_class_that_fits() {
+        for limit in [100_000_000, (1 << 31) - 4, (1 << 32) - 8] {
+            for bytes in [limit / 16 * 15 + 4, limit - 4, limit] {
+                let class = size_class(bytes / 4 * 4, limit);
+                assert!(class >= bytes / 4 * 4 && class <= limit, "{bytes} of {limit} -> {class}");
+            }
+            assert!(size_class(limit + 4, limit) > limit, "too large stays too large");
         }
     }
 }

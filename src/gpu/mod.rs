@@ -81,7 +81,7 @@ impl Gpu {
                 required_features: wgpu_adapter.features() & adapter::wanted_features(),
                 required_limits: wgpu_adapter.limits(),
                 // Not `MemoryUsage`: with its small blocks of host memory every search allocates one, for half a
-                // millisecond. An idle device is no larger for it (tests/memory.rs).
+                // millisecond. An idle device is no larger for it (tests/idle.rs).
                 memory_hints: wgpu::MemoryHints::Performance,
                 ..Default::default()
             })

@@ -16,6 +16,9 @@ thread_local! {
     static AWAITED: RefCell<Option<wgpu::SubmissionIndex>> = const { RefCell::new(None) };
 }
 
+/// Between two looks at a device that has nothing to do.
+const IDLE_PAUSE: Duration = Duration::from_millis(2);
+
 /// How the work of one device is waited for.
 #[derive(Debug)]
 pub(super) struct Waiter {
@@ -130,9 +133,13 @@ impl Background {
                 return;
             }
             drop(state);
-            let _ = device.poll(wgpu::PollType::wait_indefinitely());
-            // The futures that were woken have yet to run and to leave the count.
-            std::thread::yield_now();
+            let polled = device.poll(wgpu::PollType::wait_indefinitely());
+            if !matches!(polled, Ok(status) if !status.is_queue_empty()) {
+                // Nothing is in flight: the futures that were woken have yet to run. One that nobody polls must not keep
+                // this thread busy.
+                let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                drop(self.changed.wait_timeout(state, IDLE_PAUSE).unwrap_or_else(PoisonError::into_inner));
+            }
         }
     }
 }

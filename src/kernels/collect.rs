@@ -120,9 +120,8 @@ pub struct Margin {
 impl Margin {
     /// The bound for f32 scores in any order of summation, rounding to nearest or not.
     ///
-    /// With `u = 2^-23` a sum of `dim` products is off by at most `(dim + 8) u` of the sum of magnitudes, which
-    /// Cauchy and Schwarz bound by `|q||x|`; norms are off by as much, relatively. The promised error of the reported
-    /// distance comes on top ([`Metric`](crate::Metric)), and 32 u cover the roundings of `collect` itself.
+    /// The derivation, with a table of what each form's terms pay for, is in `docs/architecture.md`, "Margins of rounding".
+    /// It holds for dims up to 2^20.
     pub fn of_rounding(form: Form, dim: usize) -> Self {
         let unit = 2f32.powi(-23);
         let dim = dim as f32;

@@ -32,7 +32,7 @@ params! {
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
     name: "distance_pairs",
-    source: &[include_str!("../../wgsl/distance_pairs.wgsl")],
+    source: &[include_str!("../../wgsl/lib/across.wgsl"), include_str!("../../wgsl/distance_pairs.wgsl")],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)],

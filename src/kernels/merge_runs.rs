@@ -46,8 +46,10 @@ pub(crate) fn encode(
     pitch: u32,
     run: u32,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
-    let grid = Grid::Tiles(length.div_ceil(256), rows);
+    let gpu = commands.gpu();
+    let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &[])?;
+    // The kernel strides over longer rows.
+    let grid = Grid::Tiles(length.div_ceil(256).min(gpu.adapter.capabilities.max_workgroups), rows);
     let buffers = [from.keys, from.ids, to.keys, to.ids];
     commands.dispatch(&pipeline, &Params { length, pitch, run }, &buffers, grid)
 }

@@ -23,6 +23,7 @@ pub static KERNEL: Kernel = Kernel {
     name: "norms",
     source: &[
         include_str!("../../wgsl/lib/grid.wgsl"),
+        include_str!("../../wgsl/lib/across.wgsl"),
         include_str!("../../wgsl/lib/sixteen.wgsl"),
         include_str!("../../wgsl/norms.wgsl"),
     ],
@@ -58,13 +59,13 @@ pub(crate) fn encode(commands: &mut Commands<'_>, norms: &Norms<'_>) -> Result<(
 }
 
 /// What the contents of `refused` mean.
-pub(crate) fn check(argument: &'static str, refused: &[u8], first_row: u64) -> Result<()> {
+pub(crate) fn check(argument: &'static str, refused: &[u8]) -> Result<()> {
     let [not_finite, out_of_range] = bytemuck::pod_read_unaligned::<[u32; 2]>(&refused[..8]);
     if not_finite != u32::MAX {
-        return Err(Error::NotFinite { argument, row: first_row + u64::from(not_finite) });
+        return Err(Error::NotFinite { argument, row: not_finite.into() });
     }
     if out_of_range != u32::MAX {
-        return Err(Error::NormOutOfRange { argument, row: first_row + u64::from(out_of_range) });
+        return Err(Error::NormOutOfRange { argument, row: out_of_range.into() });
     }
     Ok(())
 }

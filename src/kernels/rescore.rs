@@ -39,6 +39,7 @@ pub static KERNEL: Kernel = Kernel {
     name: "rescore",
     source: &[
         include_str!("../../wgsl/lib/keys.wgsl"),
+        include_str!("../../wgsl/lib/across.wgsl"),
         include_str!("../../wgsl/lib/sixteen.wgsl"),
         include_str!("../../wgsl/rescore.wgsl"),
     ],

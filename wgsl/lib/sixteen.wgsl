@@ -14,6 +14,3 @@ fn sixteen_sum(index: u32, value: vec4<f32>) -> vec4<f32> {
   }
   return sixteen[index - index % WIDTH];
 }
-
-/// The four elements of a vector, summed in a fixed order.
-fn across(four: vec4<f32>) -> f32 { return (four.x + four.y) + (four.z + four.w); }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nearfield::io::{VectorFile, write_npy};
 use nearfield::{ElementKind, Error, Flat, Matrix, MatrixView, Neighbors};
 
@@ -83,7 +83,33 @@ pub(crate) fn output_path(text: &str) -> Result<PathBuf> {
     ensure!(ending, "needed a name that ends in .npy");
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(directory.is_dir(), "needed a directory that is there, {} is not", directory.display());
+    let is_file = !text.ends_with(std::path::is_separator) && (path.is_file() || !path.exists());
+    ensure!(is_file, "needed a file, {} is none", path.display());
     Ok(path)
+}
+
+/// Refuses an output that would overwrite an input or another output.
+pub(crate) fn refuse_overwriting(
+    inputs: &[(&str, Option<&Path>)],
+    outputs: &[(&str, Option<&Path>)],
+) -> Result<()> {
+    // An output need not be there yet, but its directory is.
+    let whole = |path: &Path| {
+        path.canonicalize().ok().or_else(|| {
+            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            Some(directory.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
+        })
+    };
+    let mut seen: Vec<(&str, PathBuf)> =
+        inputs.iter().filter_map(|(name, path)| Some((*name, whole((*path)?)?))).collect();
+    for (name, path) in outputs {
+        let Some(path) = path.and_then(whole) else { continue };
+        if let Some((other, _)) = seen.iter().find(|(_, used)| *used == path) {
+            bail!("{name}: needed a file of its own, {} is that of {other}", path.display());
+        }
+        seen.push((name, path));
+    }
+    Ok(())
 }
 
 /// Writes ids, `[queries, k]` i64, short rows filled up with -1.

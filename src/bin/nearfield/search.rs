@@ -109,6 +109,14 @@ struct Outcome {
 /// Searches, writes the results and prints how it went.
 pub(crate) fn run(args: &Args) -> Result<()> {
     // What can be refused is refused before anything is sent.
+    files::refuse_overwriting(
+        &[
+            ("--rows", Some(&args.rows)),
+            ("--queries", Some(&args.queries)),
+            ("--truth", args.truth.as_deref()),
+        ],
+        &[("--ids", args.ids.as_deref()), ("--distances", args.distances.as_deref())],
+    )?;
     let rows = VectorFile::open(&args.rows).context("--rows")?;
     let query_file = VectorFile::open(&args.queries).context("--queries")?;
     let dim = rows.dim();

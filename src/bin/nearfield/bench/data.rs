@@ -43,7 +43,7 @@ impl Source {
     pub(super) fn rows(&self) -> anyhow::Result<Vectors> {
         match &self.rows_file {
             Some(file) => read(file),
-            None => self.make(self.rows, self.seed),
+            None => self.make("--rows", self.rows, self.seed),
         }
     }
 
@@ -55,19 +55,20 @@ impl Source {
                 queries.values.truncate(count * queries.dim);
                 Ok(queries)
             }
-            None => self.make(count, self.seed.wrapping_add(0x5eed)),
+            None => self.make("--queries", count, self.seed.wrapping_add(0x5eed)),
         }
     }
 
     /// Vectors around 256 centres, normal noise as large as the centres, every norm between 0.5 and 2: neighbours
     /// that are nearer than others, and a metric that matters.
-    fn make(&self, count: usize, seed: u64) -> anyhow::Result<Vectors> {
+    fn make(&self, argument: &str, count: usize, seed: u64) -> anyhow::Result<Vectors> {
         let dim = self.dim;
-        ensure!(dim > 0 && count > 0, "--rows, --dim: needed at least 1");
+        ensure!(dim > 0, "--dim: needed at least 1, given 0");
+        ensure!(count > 0, "{argument}: needed at least 1, given 0");
         let mut values: Vec<f32> = vec![];
         let length = count.checked_mul(dim).filter(|&length| values.try_reserve_exact(length).is_ok());
         let length = length
-            .with_context(|| format!("--rows, --dim: {count} x {dim} vectors do not fit the memory"))?;
+            .with_context(|| format!("{argument}: {count} vectors of dim {dim} do not fit the memory"))?;
         values.resize(length, 0.0);
         let mut centres = vec![0.0; 256 * dim];
         let mut random = Random(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));

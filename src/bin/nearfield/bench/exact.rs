@@ -32,8 +32,8 @@ pub(crate) struct Args {
     /// Timed runs of a case
     #[arg(long, default_value_t = 10)]
     runs: usize,
-    /// Queries a case whose answers are checked against f64 on the host
-    #[arg(long, default_value_t = 4)]
+    /// Queries a case whose answers are checked against f64 on the host, at least 1
+    #[arg(long, default_value_t = 4, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     verify: usize,
     #[command(flatten)]
     device: Choice,
@@ -71,6 +71,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         query_view.rows()
     );
 
+    ensure!(
+        query_view.dim() == row_view.dim(),
+        "--queries-file: needed dim {}, as the rows have, given {}",
+        row_view.dim(),
+        query_view.dim()
+    );
     let ceilings = Ceilings::measure(&device)?;
     report_device(args, &device, &ceilings)?;
     for (number, &metric) in args.metric.iter().enumerate() {

@@ -1,7 +1,16 @@
-//! What an idle device costs. In a test binary of its own, because it looks at the memory of the whole process.
+//! What an idle device costs. In a test binary of its own, because it looks at the memory and the time of the whole
+//! process.
 #![cfg(target_os = "linux")]
 
-use nearfield::{Device, Flat, Metric, wgpu};
+use std::future::Future;
+use std::sync::Mutex;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use nearfield::{Device, Flat, MatrixView, Metric, wgpu};
+
+/// One test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Bytes of this process that lie in memory.
 fn resident() -> u64 {
@@ -13,6 +22,7 @@ fn resident() -> u64 {
 
 #[test]
 fn an_idle_device_with_an_empty_index_stays_under_64_mib() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Ok(device) = Device::best() else {
         assert!(std::env::var_os("NEARFIELD_REQUIRE_GPU").is_none(), "no adapter");
         println!("skipped: no adapter");
@@ -45,4 +55,32 @@ fn an_idle_device_with_an_empty_index_stays_under_64_mib() {
     assert!(index.is_empty());
     assert!(with_index < with_plain + (64 << 20), "{with_plain} bytes before, {with_index} after");
     drop(plain);
+}
+
+/// Clock ticks (a hundredth of a second each) that this process has computed.
+fn ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");
+    let after_name = &stat[stat.rfind(')').expect("the name is in brackets")..];
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    // User and system time are fields 14 and 15, counted from the process number.
+    fields[12].parse::<u64>().expect("a number") + fields[13].parse::<u64>().expect("a number")
+}
+
+#[test]
+fn a_future_that_nobody_polls_keeps_no_thread_busy() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Ok(device) = Device::best() else { return };
+    let rows: Vec<f32> = (0..4000).map(|row| row as f32).collect();
+    let mut index = Flat::builder(&device, Metric::L2, 1).build().expect("an index");
+    index.add(MatrixView::new(&rows, 1).expect("rows")).expect("good rows");
+    let queries = MatrixView::new(&rows[..1], 1).expect("a query");
+    index.search(queries, 1).expect("an answer");
+    let mut waiting = Box::pin(index.search_async(queries, 1));
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    std::thread::sleep(Duration::from_millis(300));
+    let before = ticks();
+    std::thread::sleep(Duration::from_millis(1000));
+    let spent = ticks() - before;
+    assert!(spent < 30, "{spent} hundredths of a second, of 100");
+    drop(waiting);
 }

@@ -1,0 +1,89 @@
+//! Limits of adapters and arguments at their edges: sizes that are no size classes, budgets that fit little, numbers that
+//! would overflow.
+
+mod common;
+
+use common::truth::Truth;
+use common::{Random, confined, gpu, view};
+use nearfield::{Device, DeviceOptions, Error, Flat, MatrixView, Metric, Nominator, Route, wgpu};
+
+fn index(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
+    let mut index = Flat::builder(device, Metric::L2Squared, rows.dim()).build().expect("an index");
+    index.add(rows).expect("good rows");
+    index
+}
+
+/// A device of the same adapter that sees so many bytes of a buffer at once.
+fn with_bindings_of(bytes: u64) -> Option<Device> {
+    let wanted = gpu()?.adapter();
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle().with_env());
+    let adapter = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
+        .into_iter()
+        .find(|adapter| {
+            adapter.get_info().name == wanted.name && adapter.get_info().backend.to_str() == wanted.backend
+        })
+        .expect("the adapter is there");
+    let limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..adapter.limits() };
+    let descriptor = wgpu::DeviceDescriptor { required_limits: limits, ..Default::default() };
+    let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
+    Some(Device::from_wgpu(device, queue, DeviceOptions::default()))
+}
+
+#[test]
+fn scores_up_to_a_binding_that_is_no_size_class_are_searched() {
+    let Some(device) = with_bindings_of(1_000_000) else { return };
+    let mut random = Random::new(0x11);
+    let (rows, queries) = (random.integers(70_000 * 4, 20), random.integers(5 * 4, 20));
+    let (rows, queries) = (view(&rows, 4), view(&queries, 4));
+    let index = index(&device, rows);
+    let plan = index.plan(4, 10).expect("a plan");
+    assert!(
+        matches!(plan.route, Route::Nominate { chunk_blocks, chunks: 2.., .. } if chunk_blocks > 250),
+        "{plan}: the scores of a chunk nearly fill a binding"
+    );
+    let truth = Truth::new(queries, rows);
+    let ids: Vec<u64> = (0..70_000).collect();
+    let found = index.search(queries, 10).expect("an answer");
+    truth.judge_exact(Metric::L2Squared, &ids, 10, &found).expect("the truth");
+    // A row of values that nearly fills a binding, too.
+    let values = random.integers(249_000, 1000);
+    let smallest = device.top_k(view(&values, 249_000), 3).expect("an answer");
+    assert_eq!(smallest.row(0).len(), 3);
+}
+
+#[test]
+fn a_budget_too_small_for_tiles_scans() {
+    let Some(small) = confined(u64::MAX, 3 << 20) else { return };
+    let Some(whole) = gpu() else { return };
+    let mut random = Random::new(0x22);
+    let (rows, queries) = (random.floats(30_000 * 8), random.floats(40 * 8));
+    let (rows, queries) = (view(&rows, 8), view(&queries, 8));
+    let index_of_small = index(&small, rows);
+    let plan = index_of_small.plan(40, 10).expect("a plan");
+    assert!(matches!(plan.route, Route::Nominate { kernel: Nominator::Scan, .. }), "{plan}");
+    let found = index_of_small.search(queries, 10).expect("an answer");
+    assert_eq!(found, index(whole, rows).search(queries, 10).expect("an answer"));
+}
+
+#[test]
+fn any_expected_number_of_rows_is_taken() {
+    let Some(device) = confined(1 << 16, 1 << 24) else { return };
+    let rows: Vec<f32> = (0..5000 * 4).map(|i| (i as f32).sin()).collect();
+    let want = index(&device, view(&rows, 4)).search(view(&rows[..4], 4), 3).expect("an answer");
+    for capacity in [1, 5000, 1_000_000, usize::MAX] {
+        let mut index =
+            Flat::builder(&device, Metric::L2Squared, 4).capacity(capacity).build().expect("an index");
+        index.add(view(&rows, 4)).expect("good rows");
+        assert_eq!(index.search(view(&rows[..4], 4), 3).expect("an answer"), want, "{capacity}");
+    }
+}
+
+#[test]
+fn a_dim_beyond_all_bounds_is_refused() {
+    let Some(device) = gpu() else { return };
+    for dim in [0, (1 << 20) + 1, 1 << 60, usize::MAX] {
+        let error = Flat::builder(device, Metric::L2, dim).build().expect_err("no such vectors");
+        assert!(matches!(error, Error::Argument { argument: "dim", .. }), "{error}");
+        assert!(error.to_string().contains("1048576"), "{error}");
+    }
+}
