@@ -5,7 +5,9 @@ mod common;
 
 use common::truth::Truth;
 use common::{Random, confined, gpu, view};
-use nearfield::{Device, DeviceOptions, Error, Flat, MatrixView, Metric, Nominator, Route, wgpu};
+use nearfield::{
+    Device, DeviceOptions, Error, Flat, MatrixView, Metric, Nominator, Route, SearchOptions, wgpu,
+};
 
 fn index(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
     let mut index = Flat::builder(device, Metric::L2Squared, rows.dim()).build().expect("an index");
@@ -85,5 +87,25 @@ fn a_dim_beyond_all_bounds_is_refused() {
         let error = Flat::builder(device, Metric::L2, dim).build().expect_err("no such vectors");
         assert!(matches!(error, Error::Argument { argument: "dim", .. }), "{error}");
         assert!(error.to_string().contains("1048576"), "{error}");
+    }
+}
+
+#[test]
+fn rows_of_many_segments_are_each_looked_at_once() {
+    // Seven blocks a segment: no segment starts where a round does.
+    let Some(device) = confined(7 * 128 * 16, 1 << 26) else { return };
+    let mut random = Random::new(0x33);
+    let (rows, queries) = (random.floats(20_000 * 4), random.floats(20 * 4));
+    let (rows, queries) = (view(&rows, 4), view(&queries, 4));
+    let index = index(&device, rows);
+    let truth = Truth::new(queries, rows);
+    let ids: Vec<u64> = (0..20_000).collect();
+    for count in [3, 20] {
+        let (found, statistics) =
+            index.search_with(queries.slice(0..count), &SearchOptions::new(10)).expect("an answer");
+        truth.judge(Metric::L2Squared, &ids, 10, &found).expect("the truth");
+        // A block that is looked at twice fills the lists, or puts its rows on them twice.
+        assert_eq!(statistics.searched_again, 0, "{count} queries");
+        assert!(statistics.rescored < 100 * count as u64, "{} rows for {count} queries", statistics.rescored);
     }
 }
