@@ -29,17 +29,21 @@ pub mod kernels;
 mod matrix;
 mod metric;
 mod neighbors;
+mod reduce;
 mod store;
 
 pub use engine::{
-    Device, DeviceMatrix, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Statistics,
+    Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Stages,
+    Statistics, ValueRows, Values,
 };
 pub use error::{Error, Result};
 pub use flat::{Flat, FlatBuilder, SearchOptions};
 pub use gpu::{Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, StageTime};
 pub use kernels::distance_pairs::Output;
+pub use kernels::reduce::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};
+pub use reduce::{Norm, Reduce};
 /// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
 pub use wgpu;

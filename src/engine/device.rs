@@ -161,6 +161,20 @@ impl Device {
     }
 }
 
+/// An error when what lives on the device `there` is used with another one.
+pub(super) fn check_same(
+    argument: &'static str,
+    what: &str,
+    there: &Arc<Gpu>,
+    here: &Arc<Gpu>,
+) -> Result<()> {
+    if Arc::ptr_eq(there, here) {
+        return Ok(());
+    }
+    let needed = format!("{what} on the same device ({})", here.adapter);
+    Err(Error::argument(argument, needed, format!("one on another ({})", there.adapter)))
+}
+
 /// Vectors on a device, `[rows, dim]`, f32, checked to be finite.
 #[derive(Debug, Clone)]
 pub struct DeviceMatrix {
@@ -174,11 +188,7 @@ pub struct DeviceMatrix {
 impl DeviceMatrix {
     /// An error when the matrix lives on another device.
     pub(crate) fn check_device(&self, argument: &'static str, gpu: &Arc<Gpu>) -> Result<()> {
-        if Arc::ptr_eq(&self.gpu, gpu) {
-            return Ok(());
-        }
-        let needed = format!("a matrix on the same device ({})", gpu.adapter);
-        Err(Error::argument(argument, needed, format!("one on another ({})", self.gpu.adapter)))
+        check_same(argument, "a matrix", &self.gpu, gpu)
     }
 
     /// How many vectors there are.

@@ -8,16 +8,20 @@ mod operations;
 mod plan;
 mod queries;
 mod record;
+pub(crate) mod reductions;
 mod rows;
 mod search;
+mod values;
 
 pub use device::{Device, DeviceMatrix};
 pub use operations::DistanceMatrix;
 pub use plan::{Nominator, Plan, Route};
 pub use queries::Queries;
 pub use record::Recorder;
+pub use reductions::Stages;
 pub use search::Statistics;
 pub(crate) use search::{Found, SearchRequest};
+pub use values::{DeviceVector, ValueRows, Values};
 
 use crate::error::Result;
 use crate::matrix::{Element, ElementKind, MatrixView};

@@ -1,10 +1,12 @@
 //! Operations on matrices of the device: all distances of two sets, and the smallest elements of rows.
 
-use super::device::{Device, DeviceMatrix};
+use std::sync::Arc;
+
+use super::device::{Device, DeviceMatrix, check_same};
 use super::plan::{budget_for, usable};
 use super::search::decode;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Request};
+use crate::gpu::{BufferSlice, Commands, Gpu, Request};
 use crate::kernels::distance_pairs::{self, Output};
 use crate::kernels::select_k;
 use crate::matrix::MatrixView;
@@ -14,12 +16,18 @@ use crate::neighbors::Neighbors;
 /// Distances on the device, `[queries, rows]`, f32.
 #[derive(Debug, Clone)]
 pub struct DistanceMatrix {
+    gpu: Arc<Gpu>,
     buffer: wgpu::Buffer,
     queries: u32,
     rows: u32,
 }
 
 impl DistanceMatrix {
+    /// An error when the matrix lives on another device.
+    pub(super) fn check_device(&self, argument: &'static str, gpu: &Arc<Gpu>) -> Result<()> {
+        check_same(argument, "a matrix", &self.gpu, gpu)
+    }
+
     /// How many queries.
     pub fn queries(&self) -> usize {
         self.queries as usize
@@ -91,7 +99,8 @@ impl Device {
         distance_pairs::encode(&mut commands, &pairs)?;
         commands.submit();
         gpu.check_faults()?;
-        Ok(DistanceMatrix { buffer, queries: queries.rows() as u32, rows: rows.rows() as u32 })
+        let gpu = gpu.clone();
+        Ok(DistanceMatrix { gpu, buffer, queries: queries.rows() as u32, rows: rows.rows() as u32 })
     }
 
     /// Fetches distances from the device, `[queries, rows]`.

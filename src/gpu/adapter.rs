@@ -64,6 +64,8 @@ pub struct Capabilities {
     pub subgroup_sizes: Option<(u32, u32)>,
     /// Arithmetic on 16-bit floating point in kernels. Storing f16 rows does not need it.
     pub f16: bool,
+    /// Atomic addition of f32 in storage buffers.
+    pub float_atomics: bool,
     /// Cooperative matrix sizes; empty where there are none.
     pub cooperative_sizes: Vec<CooperativeSize>,
     /// Whether stages can be timed on the device.
@@ -94,7 +96,10 @@ impl fmt::Display for Adapter {
 
 /// The features that kernels make use of, where the adapter has them.
 pub(crate) fn wanted_features() -> wgpu::Features {
-    wgpu::Features::SUBGROUP | wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY
+    wgpu::Features::SUBGROUP
+        | wgpu::Features::SHADER_F16
+        | wgpu::Features::SHADER_FLOAT32_ATOMIC
+        | wgpu::Features::TIMESTAMP_QUERY
 }
 
 pub(crate) fn describe(
@@ -137,6 +142,7 @@ pub(crate) fn describe(
                 .contains(wgpu::Features::SUBGROUP)
                 .then_some((info.subgroup_min_size, info.subgroup_max_size)),
             f16: features.contains(wgpu::Features::SHADER_F16),
+            float_atomics: features.contains(wgpu::Features::SHADER_FLOAT32_ATOMIC),
             cooperative_sizes,
             timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         },

@@ -57,10 +57,25 @@ pub struct Kernel {
     pub loads_rows: bool,
     /// Whether lanes are summed, so that there is a form with subgroups and one without (`Lanes`, `lanes_sum`).
     pub sums_lanes: bool,
-    /// Invocations a workgroup.
+    /// What the adapter must have beyond plain WebGPU.
+    pub requires: &'static [Requirement],
+    /// Invocations a workgroup, unless [`WORKGROUP`] is one of the override constants.
     pub workgroup_size: u32,
     /// Bytes of workgroup memory of the largest form.
     pub workgroup_bytes: u32,
+}
+
+/// The override constant that sets the invocations a workgroup, in kernels that have it.
+pub const WORKGROUP: &str = "WORKGROUP";
+
+/// What only some adapters have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Requirement {
+    /// Subgroup operations, in a kernel that has no form without.
+    Subgroups,
+    /// Atomic addition of f32 in storage buffers.
+    FloatAtomics,
 }
 
 /// Which form of a kernel is wanted.
@@ -127,6 +142,12 @@ impl Kernel {
         unroll(&text).map_err(|fault| Error::Device { message: format!("kernel {}: {fault}", self.name) })
     }
 
+    /// Invocations a workgroup of a form.
+    pub fn invocations(&self, variant: &Variant) -> u32 {
+        let mut sizes = self.overrides.iter().zip(&variant.constants);
+        sizes.find(|((name, _), _)| *name == WORKGROUP).map_or(self.workgroup_size, |(_, &size)| size)
+    }
+
     /// Names and values of the override constants of a form.
     pub fn constants(&self, variant: &Variant) -> Vec<(&'static str, f64)> {
         let names = self.overrides.iter().map(|(name, _)| *name);
@@ -170,6 +191,19 @@ impl Gpu {
     /// (gfx-rs/wgpu issue 8946), so this does.
     pub(crate) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
         let have = &self.adapter.capabilities;
+        for requirement in kernel.requires {
+            let (there, needed) = match requirement {
+                Requirement::Subgroups => (self.subgroups, "subgroup operations"),
+                Requirement::FloatAtomics => (have.float_atomics, "atomic addition of f32"),
+            };
+            if !there {
+                return Err(Error::Unsupported {
+                    what: format!("kernel {}", kernel.name),
+                    needed: needed.into(),
+                    available: "none in use".into(),
+                });
+            }
+        }
         let check = |what: &str, needed: u32, available: u32| {
             if needed <= available {
                 return Ok(());

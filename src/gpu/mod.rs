@@ -19,7 +19,7 @@ pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
 pub(crate) use kernel::Pipeline;
 pub(crate) use kernel::params;
-pub use kernel::{Access, Kernel, Variant};
+pub use kernel::{Access, Kernel, Requirement, Variant, WORKGROUP};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Scratch};
 pub(crate) use profile::Profile;
@@ -139,6 +139,11 @@ impl Gpu {
     pub(crate) fn segment_bytes(&self) -> u64 {
         let capabilities = &self.adapter.capabilities;
         self.options.max_segment_bytes.min(capabilities.max_binding_bytes).min(capabilities.max_buffer_bytes)
+    }
+
+    /// Smallest and largest group of lanes of kernels that sum lanes, as subgroups; none without subgroups.
+    pub(crate) fn subgroup_sizes(&self) -> Option<(u32, u32)> {
+        self.adapter.capabilities.subgroup_sizes.filter(|_| self.subgroups)
     }
 
     fn pipelines(&self) -> MutexGuard<'_, HashMap<(&'static str, Variant), Arc<Pipeline>>> {

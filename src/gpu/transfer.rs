@@ -144,6 +144,18 @@ impl Gpu {
         Ok(())
     }
 
+    /// Copies bytes into the start of `buffer`, with zeros up to a multiple of 4.
+    pub(crate) async fn upload_elements(&self, buffer: &wgpu::Buffer, bytes: &[u8]) -> Result<()> {
+        let (whole, rest) = bytes.split_at(bytes.len() / 4 * 4);
+        self.upload_bytes(buffer, 0, whole).await?;
+        if !rest.is_empty() {
+            let mut last = [0; 4];
+            last[..rest.len()].copy_from_slice(rest);
+            self.queue.write_buffer(buffer, whole.len() as u64, &last);
+        }
+        Ok(())
+    }
+
     /// Fills a staging buffer and sends it off. `fill` writes a range of units of `unit_bytes` bytes each.
     async fn stage(
         &self,

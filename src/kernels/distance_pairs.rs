@@ -43,6 +43,7 @@ pub static KERNEL: Kernel = Kernel {
     ],
     loads_rows: false,
     sums_lanes: false,
+    requires: &[],
     workgroup_size: 64,
     workgroup_bytes: 0,
 };

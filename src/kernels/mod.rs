@@ -3,7 +3,7 @@
 //!
 //! A new kernel is `wgsl/x.wgsl`, `src/kernels/x.rs` and one word in the list below.
 
-pub use crate::gpu::{Access, Kernel, Variant};
+pub use crate::gpu::{Access, Kernel, Requirement, Variant, WORKGROUP};
 
 macro_rules! kernels {
     ($($name:ident)*) => {
@@ -15,7 +15,7 @@ macro_rules! kernels {
 }
 
 kernels! {
-    collect copy distance_pairs distance_scan distance_tile merge_runs multiply_add norms prefix_sum rescore select_k sort_runs tighten
+    collect copy distance_pairs distance_scan distance_tile locate merge_runs multiply_add norms prefix_sum reduce reduce_partials reduce_rows rescore select_k sort_runs tighten
 }
 
 /// Rows that are screened together: the width of a tile, and the unit in which segments are sized and sampled.

@@ -25,6 +25,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[],
     loads_rows: false,
     sums_lanes: false,
+    requires: &[],
     workgroup_size: 256,
     workgroup_bytes: 0,
 };

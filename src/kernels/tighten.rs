@@ -38,6 +38,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[],
     loads_rows: false,
     sums_lanes: false,
+    requires: &[],
     workgroup_size: 256,
     workgroup_bytes: 2 * 256 * 4 + 16 + 3 * 4,
 };

@@ -9,3 +9,4 @@ fn lane_of(lanes: Lanes) -> u32 { return lanes.lane; }
 fn lanes_size(lanes: Lanes) -> u32 { return lanes.size; }
 fn group_of(lanes: Lanes) -> u32 { return lanes.group; }
 fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> { return subgroupAdd(value); }
+fn lanes_min(key: u32, lanes: Lanes) -> u32 { return subgroupMin(key); }

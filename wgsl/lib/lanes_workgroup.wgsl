@@ -1,5 +1,5 @@
 // Groups of lanes that sum together through workgroup memory, for adapters without subgroups. 256 invocations a
-// workgroup; every one of them has to reach lanes_sum.
+// workgroup at most; every one of them has to reach lanes_sum and lanes_min.
 const LANES = 32u;
 struct Lanes { @builtin(local_invocation_index) index: u32, }
 var<workgroup> lane_sums: array<vec4<f32>, 256>;
@@ -15,4 +15,15 @@ fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> {
     workgroupBarrier();
   }
   return lane_sums[group_of(lanes) * LANES];
+}
+var<workgroup> lane_keys: array<u32, 256>;
+fn lanes_min(key: u32, lanes: Lanes) -> u32 {
+  workgroupBarrier();
+  lane_keys[lanes.index] = key;
+  workgroupBarrier();
+  for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+    if (lane_of(lanes) < half) { lane_keys[lanes.index] = min(lane_keys[lanes.index], lane_keys[lanes.index + half]); }
+    workgroupBarrier();
+  }
+  return lane_keys[group_of(lanes) * LANES];
 }

@@ -1,0 +1,58 @@
+//! Short rows to one record each, in one pass.
+
+use super::reduce::{self, Operation, Params, Reduce, Summation};
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel};
+use crate::matrix::{Element, MatrixView};
+
+/// Elements of a row up to which a group of lanes takes it; longer rows are cut into blocks.
+pub const LONGEST: u64 = 4096;
+
+/// The declaration. Its parameters are those of `reduce`.
+pub static KERNEL: Kernel = Kernel {
+    name: "reduce_rows",
+    source: &[
+        include_str!("../../wgsl/lib/grid.wgsl"),
+        include_str!("../../wgsl/lib/across.wgsl"),
+        include_str!("../../wgsl/lib/extremes.wgsl"),
+        include_str!("../../wgsl/lib/records.wgsl"),
+        include_str!("../../wgsl/lib/span.wgsl"),
+        include_str!("../../wgsl/lib/first.wgsl"),
+        include_str!("../../wgsl/reduce_rows.wgsl"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)],
+    overrides: &[
+        ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ("COMPENSATED", &[0, 1]),
+        ("COARSENING", &[4]),
+    ],
+    loads_rows: true,
+    sums_lanes: true,
+    requires: &[],
+    workgroup_size: 256,
+    workgroup_bytes: 256 * (16 + 4 + 8),
+};
+
+/// Records the kernel: one record a row, `(key, place)` for places. `reduce.partials` gets them; its `pitch`, `shape` and
+/// `first_block` do not matter.
+pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
+    let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
+    let gpu = commands.gpu();
+    let pipeline = gpu.pipeline(&KERNEL, reduce.elements, &[reduce.operation.number(), compensated, 4])?;
+    // As many rows a workgroup as with the largest groups of lanes; with smaller ones some workgroups find nothing to do.
+    let lanes = gpu.subgroup_sizes().filter(|_| compensated == 0).map_or(32, |(_, most)| most.min(256));
+    let grid = Grid::Linear(u64::from(reduce.rows).div_ceil(u64::from(256 / lanes)));
+    let others = reduce.others.unwrap_or(reduce.values);
+    commands.dispatch(&pipeline, &reduce.params(), &[reduce.values, others, reduce.partials], grid)
+}
+
+/// Every row by `reduce::reference`.
+pub fn reference<T: Element>(
+    operation: Operation,
+    values: MatrixView<'_, T>,
+    others: MatrixView<'_, T>,
+) -> Vec<Option<(f64, Option<usize>)>> {
+    (0..values.rows()).map(|row| reduce::reference(operation, values.row(row), others.row(row))).collect()
+}

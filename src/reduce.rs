@@ -1,0 +1,422 @@
+//! Reductions: one number of many, of a whole vector or of every row.
+
+use crate::engine::reductions::{self, Found, Job};
+use crate::engine::{Device, Stages, ValueRows, Values};
+use crate::error::{Error, Result};
+use crate::kernels::reduce::{Operation, Summation};
+
+/// Which norm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Norm {
+    /// The sum of magnitudes.
+    L1,
+    /// The root of the sum of squares. It neither overflows nor underflows on the way: only a norm that is itself outside
+    /// f32 is infinite or 0.
+    L2,
+    /// The largest magnitude.
+    Max,
+}
+
+/// Reductions on a device, made by [`Device::reduce`]: sums, products, norms and extremes of vectors of any length, and of
+/// every row of a matrix.
+///
+/// Operands are numbers on the host (`&[f32]`, `&[f16]`), brought to the device piece by piece within the scratch budget, or
+/// there already ([`DeviceVector`](crate::DeviceVector), [`DeviceMatrix`](crate::DeviceMatrix),
+/// [`DistanceMatrix`](crate::DistanceMatrix)). f16 is widened and accumulated in f32.
+///
+/// - **Deterministic**: on one adapter the same numbers give the same bits, wherever they are and however often. What is
+///   added to what depends on the length alone. (A row of a matrix on the device may be added up in another order than the
+///   same row on the host.)
+/// - **Precision** of sums of `n` terms: within `min(n, 300 + n / 2^23) 2^-23` of the sum of their magnitudes, usually far
+///   better. [`Summation::Compensated`] adds as if in twice the precision and rounds once: within `2^-23` of the result itself
+///   plus `2^-34` of the sum of magnitudes where terms are products, `2^-40` where they are not. Its cost is in
+///   docs/reductions.md.
+/// - **NaN and infinity**: sums, products and norms follow IEEE 754: a NaN among the terms, or infinities of both signs, give
+///   NaN; one infinity gives that infinity. `min`, `max`, `argmin` and `argmax` never find a NaN, as
+///   [`Device::top_k`] never selects one; infinities are numbers like others, and -0 equals +0 (and is reported as +0).
+///   Numbers below 2^-126 may count as 0 in sums.
+/// - **Ties** of `argmin` and `argmax` go to the smaller index.
+/// - **Nothing**: sums, dot products and norms of no numbers are 0. The mean of none, and extremes where there is no number
+///   (none at all, or only NaN), are errors.
+///
+/// ```no_run
+/// use nearfield::{Device, MatrixView, Norm, Summation};
+/// let device = Device::best()?;
+/// let (a, b) = ([1.0f32, 2.0, 3.0], [4.0f32, 5.0, 6.0]);
+/// assert_eq!(device.reduce().dot(&a, &b)?, 32.0);
+/// assert_eq!(device.reduce().norm(&[3.0, -4.0], Norm::L2)?, 5.0);
+/// let on_device = device.upload_vector(&a)?; // for several calls
+/// assert_eq!(device.reduce().argmax(&on_device)?, 2);
+/// assert_eq!(device.reduce().summation(Summation::Compensated).sum(&on_device)?, 6.0);
+/// assert_eq!(device.reduce().min_rows(MatrixView::new(&[2.0f32, 1.0, 8.0, 9.0], 2)?)?, [1.0, 8.0]);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Reduce<'d> {
+    device: &'d Device,
+    summation: Summation,
+    stages: Option<&'d Stages>,
+}
+
+impl Device {
+    /// Reductions on this device.
+    pub fn reduce(&self) -> Reduce<'_> {
+        Reduce { device: self, summation: Summation::Plain, stages: None }
+    }
+}
+
+/// One reduction in four forms: of a vector or of every row, blocking or not.
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident $name_async:ident $rows:ident $rows_async:ident: $what:expr;)*) => {
+        impl Reduce<'_> {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// [`Error::Argument`] where there is no result (see [`Reduce`]), or for values of another device;
+            /// [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
+            pub fn $name<'v>(&self, values: impl Into<Values<'v>>) -> Result<f32> {
+                self.device.block_on(self.$name_async(values))
+            }
+
+            #[doc = concat!("[`Reduce::", stringify!($name), "`] without blocking.")]
+            ///
+            /// # Errors
+            /// As there.
+            pub async fn $name_async<'v>(&self, values: impl Into<Values<'v>>) -> Result<f32> {
+                self.measure($what, values.into()).await
+            }
+
+            #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
+            ///
+            /// # Errors
+            /// As there; where a row has no result the error names it.
+            pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<f32>> {
+                self.device.block_on(self.$rows_async(values))
+            }
+
+            #[doc = concat!("[`Reduce::", stringify!($rows), "`] without blocking.")]
+            ///
+            /// # Errors
+            /// As there.
+            pub async fn $rows_async<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<f32>> {
+                self.measure_rows($what, values.into()).await
+            }
+        )*}
+    };
+}
+
+reductions! {
+    /// The sum.
+    sum sum_async sum_rows sum_rows_async: Measure::Of(Operation::Sum);
+    /// The sum of squares.
+    sum_squares sum_squares_async sum_squares_rows sum_squares_rows_async: Measure::Of(Operation::SumSquares);
+    /// The sum divided by the count. It overflows only where the mean itself would.
+    mean mean_async mean_rows mean_rows_async: Measure::Mean;
+    /// The smallest number.
+    min min_async min_rows min_rows_async: Measure::Of(Operation::Min);
+    /// The largest number.
+    max max_async max_rows max_rows_async: Measure::Of(Operation::Max);
+}
+
+/// One place in four forms.
+macro_rules! places {
+    ($($(#[$doc:meta])* $name:ident $name_async:ident $rows:ident $rows_async:ident: $operation:expr;)*) => {
+        impl Reduce<'_> {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// [`Error::Argument`] where there is no number, or for values of another device; [`Error::Budget`],
+            /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
+            pub fn $name<'v>(&self, values: impl Into<Values<'v>>) -> Result<u64> {
+                self.device.block_on(self.$name_async(values))
+            }
+
+            #[doc = concat!("[`Reduce::", stringify!($name), "`] without blocking.")]
+            ///
+            /// # Errors
+            /// As there.
+            pub async fn $name_async<'v>(&self, values: impl Into<Values<'v>>) -> Result<u64> {
+                let found = self.whole($operation, 1.0, values.into(), None).await?;
+                Ok($operation.value(found.record).map(|_| found.place).ok_or_else(no_number)?)
+            }
+
+            #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
+            ///
+            /// # Errors
+            /// As there; where a row has no number the error names it.
+            pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
+                self.device.block_on(self.$rows_async(values))
+            }
+
+            #[doc = concat!("[`Reduce::", stringify!($rows), "`] without blocking.")]
+            ///
+            /// # Errors
+            /// As there.
+            pub async fn $rows_async<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
+                let found = self.rows($operation, 1.0, values.into(), None).await?;
+                let places = found.iter().enumerate().map(|(row, found)| {
+                    $operation.value(found.record).map(|_| found.place).ok_or_else(|| no_number_in(row))
+                });
+                places.collect()
+            }
+        )*}
+    };
+}
+
+places! {
+    /// The index of the smallest number, the first of equal ones.
+    argmin argmin_async argmin_rows argmin_rows_async: Operation::ArgMin;
+    /// The index of the largest number, the first of equal ones.
+    argmax argmax_async argmax_rows argmax_rows_async: Operation::ArgMax;
+}
+
+impl<'d> Reduce<'d> {
+    /// Sets how sums, products, means, L1 and L2 norms are added up.
+    #[must_use]
+    pub fn summation(mut self, summation: Summation) -> Self {
+        self.summation = summation;
+        self
+    }
+
+    /// Notes how long each call takes on the device, where the adapter has timestamps.
+    #[must_use]
+    pub fn stages(mut self, stages: &'d Stages) -> Self {
+        self.stages = Some(stages);
+        self
+    }
+
+    /// The sum of products of two vectors of one length and one element type.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for operands that do not fit each other, or of another device; [`Error::Budget`],
+    /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
+    pub fn dot<'v>(&self, values: impl Into<Values<'v>>, others: impl Into<Values<'v>>) -> Result<f32> {
+        self.device.block_on(self.dot_async(values, others))
+    }
+
+    /// [`Reduce::dot`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn dot_async<'v>(
+        &self,
+        values: impl Into<Values<'v>>,
+        others: impl Into<Values<'v>>,
+    ) -> Result<f32> {
+        let found = self.whole(Operation::Dot, 1.0, values.into(), Some(others.into())).await?;
+        Ok(Operation::Dot.value(found.record).ok_or_else(no_number)?)
+    }
+
+    /// The dot products of the rows of one matrix with the rows of the same number of another, `[rows]`. Both are on the
+    /// host, or both on the device.
+    ///
+    /// # Errors
+    /// As [`Reduce::dot`].
+    pub fn dot_rows<'v>(
+        &self,
+        values: impl Into<ValueRows<'v>>,
+        others: impl Into<ValueRows<'v>>,
+    ) -> Result<Vec<f32>> {
+        self.device.block_on(self.dot_rows_async(values, others))
+    }
+
+    /// [`Reduce::dot_rows`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn dot_rows_async<'v>(
+        &self,
+        values: impl Into<ValueRows<'v>>,
+        others: impl Into<ValueRows<'v>>,
+    ) -> Result<Vec<f32>> {
+        let found = self.rows(Operation::Dot, 1.0, values.into(), Some(others.into())).await?;
+        numbers(Operation::Dot, &found)
+    }
+
+    /// A norm.
+    ///
+    /// # Errors
+    /// As [`Reduce::sum`].
+    pub fn norm<'v>(&self, values: impl Into<Values<'v>>, norm: Norm) -> Result<f32> {
+        self.device.block_on(self.norm_async(values, norm))
+    }
+
+    /// [`Reduce::norm`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn norm_async<'v>(&self, values: impl Into<Values<'v>>, norm: Norm) -> Result<f32> {
+        self.measure(norm.measure(), values.into()).await
+    }
+
+    /// [`Reduce::norm`] of every row, `[rows]`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn norm_rows<'v>(&self, values: impl Into<ValueRows<'v>>, norm: Norm) -> Result<Vec<f32>> {
+        self.device.block_on(self.norm_rows_async(values, norm))
+    }
+
+    /// [`Reduce::norm_rows`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn norm_rows_async<'v>(
+        &self,
+        values: impl Into<ValueRows<'v>>,
+        norm: Norm,
+    ) -> Result<Vec<f32>> {
+        self.measure_rows(norm.measure(), values.into()).await
+    }
+
+    fn job(&self, operation: Operation, scale: f32) -> Job<'d> {
+        Job { operation, summation: self.summation, scale, stages: self.stages }
+    }
+
+    async fn whole(
+        &self,
+        operation: Operation,
+        scale: f32,
+        values: Values<'_>,
+        others: Option<Values<'_>>,
+    ) -> Result<Found> {
+        reductions::whole(self.device.gpu(), &self.job(operation, scale), values, others).await
+    }
+
+    async fn rows(
+        &self,
+        operation: Operation,
+        scale: f32,
+        values: ValueRows<'_>,
+        others: Option<ValueRows<'_>>,
+    ) -> Result<Vec<Found>> {
+        reductions::rows(self.device.gpu(), &self.job(operation, scale), values, others).await
+    }
+
+    async fn measure(&self, measure: Measure, values: Values<'_>) -> Result<f32> {
+        let (operation, count) = (measure.operation(), values.len());
+        if measure == Measure::Mean && count == 0 {
+            return Err(no_number());
+        }
+        let found = self.whole(operation, 1.0, values, None).await?;
+        let first = operation.value(found.record).ok_or_else(no_number)?;
+        if !measure.left_the_range(first) {
+            return Ok(measure.finish(first, 1.0, count));
+        }
+        let largest = self.whole(Operation::MaxAbs, 1.0, values, None).await?;
+        let scale = scale_for(Operation::MaxAbs.value(largest.record).unwrap_or(0.0));
+        let again = self.whole(operation, scale, values, None).await?;
+        Ok(measure.finish(operation.value(again.record).unwrap_or(first), scale, count))
+    }
+
+    async fn measure_rows(&self, measure: Measure, values: ValueRows<'_>) -> Result<Vec<f32>> {
+        let (operation, count) = (measure.operation(), values.length() as u64);
+        if measure == Measure::Mean && count == 0 && values.rows() > 0 {
+            return Err(no_number_in(0));
+        }
+        let found = self.rows(operation, 1.0, values, None).await?;
+        let first = numbers(operation, &found)?;
+        let done = |value: f32, scale: f32| measure.finish(value, scale, count);
+        if !first.iter().any(|&value| measure.left_the_range(value)) {
+            return Ok(first.into_iter().map(|value| done(value, 1.0)).collect());
+        }
+        let largest = numbers(Operation::MaxAbs, &self.rows(Operation::MaxAbs, 1.0, values, None).await?)?;
+        let scale_of = |row: usize| match measure.left_the_range(first[row]) {
+            true => scale_for(largest[row]),
+            false => 1.0,
+        };
+        // A pass for each scale that some row needs. Scales are coarse, so there are few.
+        let mut scales: Vec<u32> = (0..first.len()).map(|row| scale_of(row).to_bits()).collect();
+        scales.sort_unstable();
+        scales.dedup();
+        let mut results: Vec<f32> = first.iter().map(|&value| done(value, 1.0)).collect();
+        for scale in scales.into_iter().map(f32::from_bits).filter(|&scale| scale != 1.0) {
+            let again = numbers(operation, &self.rows(operation, scale, values, None).await?)?;
+            for (row, result) in results.iter_mut().enumerate() {
+                if scale_of(row) == scale {
+                    *result = done(again[row], scale);
+                }
+            }
+        }
+        Ok(results)
+    }
+}
+
+impl Norm {
+    fn measure(self) -> Measure {
+        match self {
+            Self::L1 => Measure::Of(Operation::SumAbs),
+            Self::L2 => Measure::Root,
+            Self::Max => Measure::Of(Operation::MaxAbs),
+        }
+    }
+}
+
+/// A number that is made of a reduction's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    /// The result itself.
+    Of(Operation),
+    /// The sum divided by the count.
+    Mean,
+    /// The root of the sum of squares.
+    Root,
+}
+
+impl Measure {
+    fn operation(self) -> Operation {
+        match self {
+            Self::Of(operation) => operation,
+            Self::Mean => Operation::Sum,
+            Self::Root => Operation::SumSquares,
+        }
+    }
+
+    /// Whether f32 was too narrow on the way to this sum, so that it has to be done again with smaller or larger numbers.
+    fn left_the_range(self, sum: f32) -> bool {
+        match self {
+            Self::Of(_) => false,
+            Self::Mean => sum.is_infinite(),
+            // Below, squares that matter may have vanished.
+            Self::Root => sum.is_infinite() || sum < 2f32.powi(-60),
+        }
+    }
+
+    /// The measure from the sum of values that were multiplied with `scale`.
+    fn finish(self, sum: f32, scale: f32, count: u64) -> f32 {
+        let (sum, scale) = (f64::from(sum), f64::from(scale));
+        match self {
+            Self::Of(_) => sum as f32,
+            Self::Mean => (sum / scale / count as f64) as f32,
+            Self::Root => (sum.sqrt() / scale) as f32,
+        }
+    }
+}
+
+/// One of a few powers of two, with which values of at most `largest` neither overflow when they are squared and added, nor
+/// lose a square that matters among 2^35 of them.
+fn scale_for(largest: f32) -> f32 {
+    let power = |exponent: i32| 2f32.powi(exponent);
+    match largest {
+        _ if largest == 0.0 || !largest.is_finite() => 1.0,
+        _ if largest < power(-60) => power(100),
+        _ if largest < power(-20) => power(60),
+        _ if largest >= power(90) => power(-100),
+        _ if largest >= power(40) => power(-60),
+        _ => 1.0,
+    }
+}
+
+/// What records say, an error where one found no number.
+fn numbers(operation: Operation, found: &[Found]) -> Result<Vec<f32>> {
+    let values = found.iter().enumerate();
+    values.map(|(row, found)| operation.value(found.record).ok_or_else(|| no_number_in(row))).collect()
+}
+
+fn no_number() -> Error {
+    Error::argument("values", "at least one number", "none")
+}
+
+fn no_number_in(row: usize) -> Error {
+    Error::argument("values", "at least one number in every row", format!("none in row {row}"))
+}

@@ -1,0 +1,33 @@
+// What is left of a part of the values: the bits of a sum and of the error beside it, or the smallest key and a number that
+// breaks ties, smaller first. `combine` makes one record of two.
+override COMPENSATED: u32 = 0u; // 1: what additions round off is kept beside the sum
+
+// The same number, by way of an integer that only the caller knows to be 0. A compiler that computes with floats as if they
+// were real numbers (Metal's does by default) would find that rounding errors are 0, and leave them out.
+fn opaque(four: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bitcast<vec4<u32>>(four) ^ vec4(params.zero)); }
+
+// What sum = a + b rounded off (Knuth, TAOCP 2, 4.2.2, theorem B).
+fn rounded_off(a: vec4<f32>, b: vec4<f32>, sum: vec4<f32>) -> vec4<f32> {
+  let b_part = opaque(sum - a);
+  let a_part = opaque(sum - b_part);
+  return opaque(a - a_part) + opaque(b - b_part);
+}
+
+// The record of no values.
+fn empty_record() -> vec2<u32> {
+  if (OPERATION >= 4u) { return vec2(NOTHING); }
+  return vec2(0u);
+}
+
+fn combine(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  if (OPERATION >= 4u) {
+    if (b.x < a.x || (b.x == a.x && b.y < a.y)) { return b; }
+    return a;
+  }
+  let x = bitcast<vec2<f32>>(a);
+  let y = bitcast<vec2<f32>>(b);
+  let sum = opaque(vec4(x.x + y.x));
+  var error = 0.0;
+  if (COMPENSATED == 1u) { error = (x.y + y.y) + rounded_off(vec4(x.x), vec4(y.x), sum).x; }
+  return vec2(bitcast<u32>(sum.x), bitcast<u32>(error));
+}

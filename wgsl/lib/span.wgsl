@@ -1,0 +1,99 @@
+// What one invocation makes of its share of the values: several loads are in flight before the first is used, and each of a
+// vector's four elements has a sum of its own.
+override COARSENING: u32 = 4u; // vectors in flight, up to 8
+
+struct State { sums: vec4<f32>, errors: vec4<f32>, keys: vec4<u32>, }
+
+// What product = a b rounded off, but for 2^-34 of it: by halves of 12 bits, which needs no fused multiply-add (Dekker 1971).
+fn product_rounded_off(a: vec4<f32>, b: vec4<f32>, product: vec4<f32>) -> vec4<f32> {
+  let a_high = bitcast<vec4<f32>>(bitcast<vec4<u32>>(a) & vec4(0xfffff000u));
+  let b_high = bitcast<vec4<f32>>(bitcast<vec4<u32>>(b) & vec4(0xfffff000u));
+  let a_low = opaque(a - a_high);
+  let b_low = opaque(b - b_high);
+  let high = opaque(opaque(a_high * b_high) - product);
+  let middle = opaque(opaque(high + opaque(a_high * b_low)) + opaque(a_low * b_high));
+  return middle + opaque(a_low * b_low);
+}
+
+fn take(state: State, value: vec4<f32>, other: vec4<f32>, inside: vec4<bool>) -> State {
+  var next = state;
+  if (OPERATION >= 4u) {
+    next.keys = min(state.keys, select(vec4(NOTHING), keys_of(value), inside));
+    return next;
+  }
+  // A scale of 1 changes nothing, and a power of two no digit.
+  var a = select(vec4(0.0), value, inside) * params.scale;
+  var b = a;
+  if (OPERATION == 0u) { b = select(vec4(0.0), other, inside); }
+  if (OPERATION == 2u) { a = abs(a); }
+  let multiplies = OPERATION == 0u || OPERATION == 3u;
+  if (COMPENSATED == 0u) {
+    if (multiplies) { next.sums = fma(a, b, state.sums); } else { next.sums = state.sums + a; }
+    return next;
+  }
+  var term = a;
+  if (multiplies) {
+    term = opaque(a * b);
+    next.errors += product_rounded_off(a, b, term);
+  }
+  next.sums = opaque(state.sums + term);
+  next.errors += rounded_off(state.sums, term, next.sums);
+  return next;
+}
+
+fn other_vector(place: u32) -> vec4<f32> {
+  if (OPERATION == 0u) { return widen(others[place]); }
+  return vec4(0.0);
+}
+
+// The elements `begin` to `end` of the buffer, as far as they lie in the vectors `from_vector` to `to_vector`. `width`
+// invocations share them; this is number `lane`.
+fn span(begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width: u32) -> State {
+  var state = State(vec4(0.0), vec4(0.0), vec4(NOTHING));
+  let whole_begin = (begin + 3u) >> 2u;
+  let whole_end = end >> 2u;
+  // The first and the last vector may lie partly outside.
+  var edge = begin >> 2u;
+  if (lane == 1u) { edge = (end + 3u) / 4u - 1u; }
+  let partly = edge < whole_begin || edge >= whole_end;
+  let twice = lane == 1u && edge == begin >> 2u;
+  if (lane < 2u && begin < end && partly && !twice && edge >= from_vector && edge < to_vector) {
+    let element = vec4(edge * 4u) + vec4(0u, 1u, 2u, 3u);
+    let inside = (element >= vec4(begin)) & (element < vec4(end));
+    state = take(state, widen(values[edge]), other_vector(edge), inside);
+  }
+  let last = min(to_vector, whole_end);
+  var i = max(from_vector, whole_begin) + lane;
+  for (; i + (COARSENING - 1u) * width < last; i += COARSENING * width) {
+    var value: array<vec4<f32>, 8>;
+    var other: array<vec4<f32>, 8>;
+    // unroll
+    for (var c = 0u; c < 8u; c++) {
+      if (c < COARSENING) {
+        value[c] = widen(values[i + c * width]);
+        other[c] = other_vector(i + c * width);
+      }
+    }
+    // unroll
+    for (var c = 0u; c < 8u; c++) {
+      if (c < COARSENING) { state = take(state, value[c], other[c], vec4(true)); }
+    }
+  }
+  for (; i < last; i += width) { state = take(state, widen(values[i]), other_vector(i), vec4(true)); }
+  return state;
+}
+
+// One record of an invocation's four.
+fn record_of(state: State) -> vec2<u32> {
+  if (OPERATION >= 4u) {
+    let keys = state.keys;
+    return vec2(canonical(min(min(keys.x, keys.y), min(keys.z, keys.w))), NOTHING);
+  }
+  if (COMPENSATED == 0u) { return vec2(bitcast<u32>(across(state.sums)), 0u); }
+  let sums = bitcast<vec4<u32>>(state.sums);
+  let errors = bitcast<vec4<u32>>(state.errors);
+  return combine(
+    combine(vec2(sums.x, errors.x), vec2(sums.y, errors.y)),
+    combine(vec2(sums.z, errors.z), vec2(sums.w, errors.w)),
+  );
+}

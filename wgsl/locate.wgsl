@@ -1,0 +1,30 @@
+// Where a row's smallest key was: its record names the block, and one workgroup goes through that block again.
+@group(0) @binding(1) var<storage, read> values: array<Row>; // [rows, stride]
+@group(0) @binding(2) var<storage, read> results: array<vec2<u32>>; // [rows]: key, block
+@group(0) @binding(3) var<storage, read_write> places: array<u32>; // [rows]: first element with the key, from the row's start here
+
+var<workgroup> earliest: atomic<u32>;
+
+@compute @workgroup_size(256)
+fn locate(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let row = workgroup_number(workgroup, workgroups);
+  if (row >= params.rows) { return; }
+  if (index == 0u) { atomicStore(&earliest, NOTHING); }
+  workgroupBarrier();
+  let key = results[row].x;
+  // Blocks of other buffers of the same values are found by other dispatches.
+  let block = results[row].y - params.first_block;
+  if (block < params.blocks) {
+    let begin = params.first + row * params.stride;
+    let end = begin + params.length;
+    let from_vector = begin / 4u + block * params.block_vectors;
+    let to_vector = min(from_vector + params.block_vectors, (end + 3u) / 4u);
+    atomicMin(&earliest, first_with(key, begin, end, from_vector, to_vector, index, 256u));
+  }
+  workgroupBarrier();
+  if (index == 0u && block < params.blocks) { places[row] = atomicLoad(&earliest); }
+}
