@@ -26,6 +26,7 @@ mod gpu;
 #[cfg(feature = "io")]
 pub mod io;
 pub mod kernels;
+pub mod ladder;
 mod matrix;
 mod metric;
 mod neighbors;

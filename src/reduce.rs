@@ -137,7 +137,7 @@ macro_rules! places {
             /// As there.
             pub async fn $name_async<'v>(&self, values: impl Into<Values<'v>>) -> Result<u64> {
                 let found = self.whole($operation, 1.0, values.into(), None).await?;
-                Ok($operation.value(found.record).map(|_| found.place).ok_or_else(no_number)?)
+                $operation.value(found.record).map(|_| found.place).ok_or_else(no_number)
             }
 
             #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
@@ -204,7 +204,7 @@ impl<'d> Reduce<'d> {
         others: impl Into<Values<'v>>,
     ) -> Result<f32> {
         let found = self.whole(Operation::Dot, 1.0, values.into(), Some(others.into())).await?;
-        Ok(Operation::Dot.value(found.record).ok_or_else(no_number)?)
+        Operation::Dot.value(found.record).ok_or_else(no_number)
     }
 
     /// The dot products of the rows of one matrix with the rows of the same number of another, `[rows]`. Both are on the

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use nearfield::kernels;
 use nearfield::kernels::{Access, Kernel, Variant};
+use nearfield::{kernels, ladder};
 
 fn parse(kernel: &Kernel, variant: &Variant) -> naga::Module {
     let source = kernel.wgsl(variant).expect("the kernel unrolls");
@@ -16,7 +16,9 @@ fn parse(kernel: &Kernel, variant: &Variant) -> naga::Module {
 fn capabilities(variant: &Variant) -> Capabilities {
     // Unpacking f16 is part of WebGPU proper, only its downlevel forms lack it.
     let plain = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
-    if variant.subgroups { plain | Capabilities::SUBGROUP } else { plain }
+    let subgroups = if variant.subgroups { Capabilities::SUBGROUP } else { plain };
+    let atomics = if variant.float_atomics { Capabilities::SHADER_FLOAT32_ATOMIC } else { plain };
+    plain | subgroups | atomics
 }
 
 fn validate(kernel: &Kernel, variant: &Variant, module: &naga::Module) -> naga::valid::ModuleInfo {
@@ -38,8 +40,13 @@ fn specialised(kernel: &Kernel, variant: &Variant) -> (naga::Module, naga::valid
     (module.into_owned(), info.into_owned())
 }
 
+/// Those of the library and those of the ladder.
+fn every_kernel() -> impl Iterator<Item = &'static Kernel> {
+    kernels::ALL.iter().chain(ladder::KERNELS).copied()
+}
+
 fn each_form(mut check: impl FnMut(&Kernel, &Variant)) {
-    for kernel in kernels::ALL {
+    for kernel in every_kernel() {
         for variant in kernel.variants() {
             check(kernel, &variant);
         }
@@ -54,7 +61,7 @@ fn every_kernel_matches_its_declaration() {
         assert_eq!(module.entry_points.len(), 1, "{name}");
         let entry = &module.entry_points[0];
         assert_eq!(entry.name, name);
-        assert_eq!(entry.workgroup_size, [kernel.workgroup_size, 1, 1], "{name}");
+        assert_eq!(entry.workgroup_size, [kernel.invocations(variant), 1, 1], "{name}");
 
         let mut layouter = naga::proc::Layouter::default();
         layouter.update(module.to_ctx()).expect("types have layouts");
@@ -91,14 +98,18 @@ fn every_kernel_matches_its_declaration() {
 
 #[test]
 fn every_buffer_is_used_by_some_form() {
-    for kernel in kernels::ALL {
+    for kernel in every_kernel() {
         let module = parse(kernel, &kernel.variants()[0]);
-        let names: Vec<_> = module
+        let mut bound: Vec<_> = module
             .global_variables
             .iter()
             .filter(|(_, variable)| matches!(variable.space, naga::AddressSpace::Storage { .. }))
-            .filter_map(|(_, variable)| variable.name.clone())
+            .map(|(_, variable)| {
+                (variable.binding.as_ref().map(|place| place.binding), variable.name.clone())
+            })
             .collect();
+        bound.sort_unstable();
+        let names: Vec<_> = bound.into_iter().filter_map(|(_, name)| name).collect();
         let declared: Vec<_> = kernel.buffers.iter().map(|(name, _)| (*name).to_owned()).collect();
         assert_eq!(names, declared, "{}", kernel.name);
         assert!(kernel.buffers.len() <= 8, "{}: WebGPU promises 8 storage buffers", kernel.name);
@@ -126,7 +137,8 @@ fn every_form_is_written_for_every_interface() {
         }
 
         let options = naga::back::msl::Options {
-            lang_version: (2, 4),
+            // Atomic addition of f32 is Metal 3.0.
+            lang_version: if variant.float_atomics { (3, 0) } else { (2, 4) },
             fake_missing_bindings: true,
             ..Default::default()
         };
@@ -134,6 +146,11 @@ fn every_form_is_written_for_every_interface() {
             .unwrap_or_else(|fault| panic!("{name} {variant:?}: MSL: {fault}"));
         assert!(msl.contains("kernel void"), "{name}");
 
+        forms += 1;
+        if variant.float_atomics {
+            // No shader model has atomic addition of f32, and wgpu does not offer it under DX12.
+            return;
+        }
         let options = naga::back::hlsl::Options {
             shader_model: naga::back::hlsl::ShaderModel::V6_0,
             fake_missing_bindings: true,
@@ -145,9 +162,8 @@ fn every_form_is_written_for_every_interface() {
             .write(&module, &info, None)
             .unwrap_or_else(|fault| panic!("{name} {variant:?}: HLSL: {fault}"));
         assert!(hlsl.contains("[numthreads("), "{name}");
-        forms += 1;
     });
-    println!("{forms} forms of {} kernels", kernels::ALL.len());
+    println!("{forms} forms of {} kernels", every_kernel().count());
 }
 
 #[test]

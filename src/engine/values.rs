@@ -228,6 +228,11 @@ impl DeviceVector {
         self.len
     }
 
+    /// The buffers, for kernels that the caller records, and how many numbers each holds.
+    pub fn buffers(&self) -> impl Iterator<Item = (&wgpu::Buffer, u64)> {
+        self.parts.iter().map(|part| (&part.buffer, part.len))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -239,7 +244,7 @@ impl DeviceVector {
     }
 
     /// An error when the vector lives on another device.
-    pub(super) fn check_device(&self, argument: &'static str, gpu: &Arc<Gpu>) -> Result<()> {
+    pub(crate) fn check_device(&self, argument: &'static str, gpu: &Arc<Gpu>) -> Result<()> {
         check_same(argument, "a vector", &self.gpu, gpu)
     }
 
@@ -253,17 +258,6 @@ impl DeviceVector {
         let slice =
             BufferSlice::range(&part.buffer, (at - part.first) * size, count.next_multiple_of(4) * size);
         (slice, count)
-    }
-
-    /// All runs of at most a binding.
-    pub(crate) fn runs(&self) -> Vec<(BufferSlice<'_>, u64)> {
-        let (mut runs, mut at) = (vec![], 0);
-        while at < self.len {
-            let (slice, count) = self.run(at, self.len - at, Self::BUFFER_UNIT);
-            runs.push((slice, count));
-            at += count;
-        }
-        runs
     }
 }
 

@@ -57,8 +57,9 @@ pub struct Kernel {
     pub loads_rows: bool,
     /// Whether lanes are summed, so that there is a form with subgroups and one without (`Lanes`, `lanes_sum`).
     pub sums_lanes: bool,
-    /// What the adapter must have beyond plain WebGPU.
-    pub requires: &'static [Requirement],
+    /// Whether f32 are added atomically, so that there is a form with native atomics and one that exchanges bits
+    /// (`Total`, `add_to_total`).
+    pub adds_floats: bool,
     /// Invocations a workgroup, unless [`WORKGROUP`] is one of the override constants.
     pub workgroup_size: u32,
     /// Bytes of workgroup memory of the largest form.
@@ -68,16 +69,6 @@ pub struct Kernel {
 /// The override constant that sets the invocations a workgroup, in kernels that have it.
 pub const WORKGROUP: &str = "WORKGROUP";
 
-/// What only some adapters have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Requirement {
-    /// Subgroup operations, in a kernel that has no form without.
-    Subgroups,
-    /// Atomic addition of f32 in storage buffers.
-    FloatAtomics,
-}
-
 /// Which form of a kernel is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Variant {
@@ -85,6 +76,8 @@ pub struct Variant {
     pub elements: ElementKind,
     /// Subgroup operations, for kernels that sum lanes.
     pub subgroups: bool,
+    /// Native atomic addition of f32, for kernels that add them.
+    pub float_atomics: bool,
     /// Values of all override constants, in the declaration's order.
     pub constants: Vec<u32>,
 }
@@ -94,7 +87,7 @@ impl Kernel {
     pub fn variants(&self) -> Vec<Variant> {
         let elements: &[ElementKind] =
             if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
-        let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };
+        let either = |has_forms: bool| if has_forms { &[false, true][..] } else { &[false][..] };
         let mut constants = vec![vec![]];
         for (_, values) in self.overrides {
             constants = constants
@@ -106,12 +99,15 @@ impl Kernel {
         }
         let mut variants = vec![];
         for &elements in elements {
-            for &subgroups in subgroups {
-                variants.extend(constants.iter().map(|constants| Variant {
-                    elements,
-                    subgroups,
-                    constants: constants.clone(),
-                }));
+            for &subgroups in either(self.sums_lanes) {
+                for &float_atomics in either(self.adds_floats) {
+                    variants.extend(constants.iter().map(|constants| Variant {
+                        elements,
+                        subgroups,
+                        float_atomics,
+                        constants: constants.clone(),
+                    }));
+                }
             }
         }
         variants
@@ -134,6 +130,13 @@ impl Kernel {
                 include_str!("../../wgsl/lib/lanes_subgroup.wgsl")
             } else {
                 include_str!("../../wgsl/lib/lanes_workgroup.wgsl")
+            });
+        }
+        if self.adds_floats {
+            text.push_str(if variant.float_atomics {
+                include_str!("../../wgsl/lib/total_native.wgsl")
+            } else {
+                include_str!("../../wgsl/lib/total_exchange.wgsl")
             });
         }
         for part in self.source {
@@ -175,8 +178,14 @@ impl Gpu {
         let variant = Variant {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.subgroups,
+            float_atomics: kernel.adds_floats && self.adapter.capabilities.float_atomics,
             constants: constants.to_vec(),
         };
+        self.pipeline_of(kernel, variant)
+    }
+
+    /// This form of `kernel`, which the adapter must be able to run.
+    pub(crate) fn pipeline_of(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
         let key = (kernel.name, variant);
         if let Some(pipeline) = self.pipelines().get(&key) {
             return Ok(pipeline.clone());
@@ -191,19 +200,6 @@ impl Gpu {
     /// (gfx-rs/wgpu issue 8946), so this does.
     pub(crate) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
         let have = &self.adapter.capabilities;
-        for requirement in kernel.requires {
-            let (there, needed) = match requirement {
-                Requirement::Subgroups => (self.subgroups, "subgroup operations"),
-                Requirement::FloatAtomics => (have.float_atomics, "atomic addition of f32"),
-            };
-            if !there {
-                return Err(Error::Unsupported {
-                    what: format!("kernel {}", kernel.name),
-                    needed: needed.into(),
-                    available: "none in use".into(),
-                });
-            }
-        }
         let check = |what: &str, needed: u32, available: u32| {
             if needed <= available {
                 return Ok(());

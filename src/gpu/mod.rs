@@ -19,7 +19,7 @@ pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
 pub(crate) use kernel::Pipeline;
 pub(crate) use kernel::params;
-pub use kernel::{Access, Kernel, Requirement, Variant, WORKGROUP};
+pub use kernel::{Access, Kernel, Variant, WORKGROUP};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Scratch};
 pub(crate) use profile::Profile;

@@ -72,7 +72,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[("FORM", &[0, 1, 2, 3]), ("HAS_BITSET", &[0, 1])],
     loads_rows: false,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 256,
     workgroup_bytes: 0,
 };

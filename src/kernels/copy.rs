@@ -23,7 +23,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[],
     loads_rows: false,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 256,
     workgroup_bytes: 0,
 };

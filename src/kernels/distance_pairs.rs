@@ -43,7 +43,7 @@ pub static KERNEL: Kernel = Kernel {
     ],
     loads_rows: false,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 64,
     workgroup_bytes: 0,
 };

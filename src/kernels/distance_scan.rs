@@ -36,7 +36,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, 4])],
     loads_rows: true,
     sums_lanes: true,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 256,
     workgroup_bytes: 256 * 16,
 };

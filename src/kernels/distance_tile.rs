@@ -36,7 +36,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[],
     loads_rows: true,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 128,
     workgroup_bytes: 2 * 8 * 33 * 16,
 };

@@ -20,7 +20,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[("OPERATION", &[5, 6])],
     loads_rows: true,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 256,
     workgroup_bytes: 4,
 };

@@ -3,7 +3,7 @@
 //!
 //! A new kernel is `wgsl/x.wgsl`, `src/kernels/x.rs` and one word in the list below.
 
-pub use crate::gpu::{Access, Kernel, Requirement, Variant, WORKGROUP};
+pub use crate::gpu::{Access, Kernel, Variant, WORKGROUP};
 
 macro_rules! kernels {
     ($($name:ident)*) => {

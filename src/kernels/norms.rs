@@ -33,7 +33,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[],
     loads_rows: true,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 128,
     workgroup_bytes: 128 * 16 + 8 * 4,
 };

@@ -32,7 +32,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])],
     loads_rows: false,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 256,
     workgroup_bytes: 256 * 8,
 };

@@ -30,7 +30,7 @@ pub static KERNEL: Kernel = Kernel {
     ],
     loads_rows: true,
     sums_lanes: true,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 256,
     workgroup_bytes: 256 * (16 + 4 + 8),
 };

@@ -58,7 +58,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[("METRIC", &[0, 1, 2])],
     loads_rows: true,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 128,
     workgroup_bytes: 128 * 16,
 };

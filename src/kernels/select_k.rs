@@ -50,7 +50,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1])],
     loads_rows: false,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 256,
     workgroup_bytes: 2 * 256 * 4 + 16 + 1024 * 12 + 8,
 };

@@ -38,7 +38,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[],
     loads_rows: false,
     sums_lanes: false,
-    requires: &[],
+    adds_floats: false,
     workgroup_size: 256,
     workgroup_bytes: 2 * 256 * 4 + 16 + 3 * 4,
 };

@@ -1,12 +1,14 @@
 //! What the adapter can do at best, measured in the run that is compared with it.
 
+use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use nearfield::kernels::{copy, multiply_add};
 use nearfield::{AdapterKind, BufferSlice, Device, ElementKind};
+use serde_json::json;
 
-use super::{Times, WARM_UP};
+use super::{Times, WARM_UP, milliseconds, rounded};
 
 /// Ceilings of a device.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +24,33 @@ pub(super) struct Ceilings {
 impl Ceilings {
     pub(super) fn measure(device: &Device) -> anyhow::Result<Self> {
         Ok(Self { copy_bytes: copy_bytes(device)?, flops: flops(device)?, latency: latency(device)? })
+    }
+}
+
+impl Ceilings {
+    /// Prints the adapter and what it can do, as a JSON line or for people.
+    pub(super) fn report(&self, device: &Device, json: bool) -> anyhow::Result<()> {
+        let adapter = device.adapter();
+        if json {
+            let line = json!({
+                "record": "device", "date": time::OffsetDateTime::now_utc().date().to_string(),
+                "adapter": adapter.name, "backend": adapter.backend, "driver": adapter.driver,
+                "kind": adapter.kind.to_string(), "version": env!("CARGO_PKG_VERSION"),
+                "copy_bytes_per_s": rounded(self.copy_bytes), "flops_per_s": rounded(self.flops),
+                "latency_ms": milliseconds(self.latency),
+            });
+            writeln!(stdout(), "{line}")?;
+            return Ok(());
+        }
+        writeln!(stdout(), "{adapter}")?;
+        writeln!(
+            stdout(),
+            "ceilings: device copy {:.2} TB/s (read and written), multiply-add {:.2} TFLOP/s, launch and readback {:.3} ms",
+            self.copy_bytes / 1e12,
+            self.flops / 1e12,
+            milliseconds(self.latency),
+        )?;
+        Ok(())
     }
 }
 
@@ -44,7 +73,7 @@ fn encoder(device: &Device) -> wgpu::CommandEncoder {
 }
 
 /// Submits commands and waits for them, as often as it takes to tell, and returns the time of one submission.
-fn time(
+pub(super) fn time_of(
     device: &Device,
     record: impl Fn(&mut wgpu::CommandEncoder) -> anyhow::Result<()>,
 ) -> anyhow::Result<Duration> {
@@ -75,7 +104,7 @@ fn copy_bytes(device: &Device) -> anyhow::Result<f64> {
     let params = copy::Params { vectors: (bytes / 16) as u32 };
     let workgroups = params.vectors.div_ceil(256 * copy::VECTORS_AN_INVOCATION);
     let grid = [workgroups.min(1 << 15), workgroups.div_ceil(1 << 15)];
-    let one = time(device, |commands| {
+    let one = time_of(device, |commands| {
         let mut recorder = device.record(commands);
         let slices = [BufferSlice::all(&from), BufferSlice::all(&to)];
         for _ in 0..copies {
@@ -87,7 +116,7 @@ fn copy_bytes(device: &Device) -> anyhow::Result<f64> {
     Ok((2 * bytes * copies) as f64 / one.as_secs_f64())
 }
 
-fn is_software(device: &Device) -> bool {
+pub(super) fn is_software(device: &Device) -> bool {
     device.adapter().kind == AdapterKind::Software
 }
 
@@ -97,7 +126,7 @@ fn flops(device: &Device) -> anyhow::Result<f64> {
     let sums =
         buffer(device, "sums", invocations * 16, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
     let params = multiply_add::Params { turns, factor: 0.5 };
-    let one = time(device, |commands| {
+    let one = time_of(device, |commands| {
         let mut recorder = device.record(commands);
         recorder.dispatch(
             &multiply_add::KERNEL,

@@ -96,6 +96,31 @@ impl Source {
     }
 }
 
+/// So many numbers, near enough normally distributed.
+pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result<Vec<f32>> {
+    let mut values: Vec<f32> = vec![];
+    let there = values.try_reserve_exact(count);
+    there.with_context(|| format!("{argument}: {count} numbers do not fit the memory"))?;
+    values.resize(count, 0.0);
+    // Pieces of a fixed size, so that the numbers do not depend on the machine.
+    let pieces: Vec<_> = values.chunks_mut(1 << 16).enumerate().collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = pieces.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let mut pieces = pieces.into_iter().peekable();
+        while pieces.peek().is_some() {
+            let some: Vec<_> = pieces.by_ref().take(share).collect();
+            scope.spawn(move || {
+                for (number, piece) in some {
+                    let mut random = Random(seed ^ (number as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
+                    piece.iter_mut().for_each(|value| *value = random.normal());
+                }
+            });
+        }
+    });
+    Ok(values)
+}
+
 fn read(file: &PathBuf) -> anyhow::Result<Vectors> {
     let file = VectorFile::open(file)?;
     let dim = file.dim();

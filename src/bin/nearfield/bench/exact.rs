@@ -50,7 +50,7 @@ Examples:
 Every case checks its answers before it is timed; a wrong one ends the run with exit code 1.
 
 JSON lines, one object each; times in milliseconds, rates per second:
-  {\"record\":\"device\", adapter, backend, driver, kind, version, copy_bytes_per_s, flops_per_s, latency_ms}
+  {\"record\":\"device\", date, adapter, backend, driver, kind, version, copy_bytes_per_s, flops_per_s, latency_ms}
   {\"record\":\"upload\", rows, dim, ms, bytes_per_s}
   {\"record\":\"case\", suite, rows, dim, queries, k, metric, plan, runs, ms, ms_least, ms_most, queries_per_s,
    verified, searched_again, rescored, stages: {NAME: {ms, passes}},
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         query_view.dim()
     );
     let ceilings = Ceilings::measure(&device)?;
-    report_device(args, &device, &ceilings)?;
+    ceilings.report(&device, args.json)?;
     for (number, &metric) in args.metric.iter().enumerate() {
         if number == 0 {
             // The first upload also pays for compiling a kernel and for fresh staging memory.
@@ -240,29 +240,6 @@ impl Case<'_> {
         }
         Ok(())
     }
-}
-
-fn report_device(args: &Args, device: &Device, ceilings: &Ceilings) -> anyhow::Result<()> {
-    let adapter = device.adapter();
-    if args.json {
-        let line = json!({
-            "record": "device", "adapter": adapter.name, "backend": adapter.backend,
-            "driver": adapter.driver, "kind": adapter.kind.to_string(), "version": env!("CARGO_PKG_VERSION"),
-            "copy_bytes_per_s": rounded(ceilings.copy_bytes), "flops_per_s": rounded(ceilings.flops),
-            "latency_ms": milliseconds(ceilings.latency),
-        });
-        writeln!(stdout(), "{line}")?;
-        return Ok(());
-    }
-    writeln!(stdout(), "{adapter}")?;
-    writeln!(
-        stdout(),
-        "ceilings: device copy {:.2} TB/s (read and written), multiply-add {:.2} TFLOP/s, launch and readback {:.3} ms",
-        ceilings.copy_bytes / 1e12,
-        ceilings.flops / 1e12,
-        milliseconds(ceilings.latency),
-    )?;
-    Ok(())
 }
 
 fn report_upload(args: &Args, rows: MatrixView<'_, f32>, time: Duration) -> anyhow::Result<()> {

@@ -4,6 +4,7 @@
 mod ceilings;
 mod data;
 mod exact;
+mod reduce;
 
 use std::time::Duration;
 
@@ -20,12 +21,15 @@ pub(crate) struct Args {
 enum Suite {
     /// Exact search: wall clock, stages on the device, upload, and the ceilings of this adapter
     Exact(exact::Args),
+    /// Reductions, or the ladder of the dot product: time on the device and in all, bytes a second, error
+    Reduce(reduce::Args),
 }
 
 /// Runs a suite.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.suite {
         Suite::Exact(args) => exact::run(&args),
+        Suite::Reduce(args) => reduce::run(&args),
     }
 }
 

@@ -1,0 +1,549 @@
+//! `nearfield bench reduce`: reductions of numbers on the device, and the ladder of the dot product.
+
+use std::io::{Write, stdout};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args as ClapArgs, ValueEnum};
+use half::f16;
+use nearfield::kernels::reduce::{self, Operation, Shape};
+use nearfield::ladder::RUNGS;
+use nearfield::{Device, DeviceMatrix, DeviceVector, ElementKind, Error, MatrixView, Norm, Stages, Summation};
+use serde_json::{Value, json};
+
+use super::ceilings::{Ceilings, is_software, time_of};
+use super::{Times, WARM_UP, data, milliseconds, rounded};
+use crate::device::Choice;
+
+/// Arguments of `nearfield bench reduce`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Args {
+    /// Numbers an operand, a case each; 268,435,456, or 4,194,304 on a software adapter
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    length: Vec<usize>,
+    /// Times every rung of the ladder of the dot product instead
+    #[arg(long, conflicts_with_all = ["operation", "summation", "elements", "row_length", "sweep"])]
+    ladder: bool,
+    /// What to compute, a case each
+    #[arg(long, value_delimiter = ',', default_value = "dot,sum,min,argmin", value_name = "NAME,…")]
+    operation: Vec<Name>,
+    /// How to add, a case each
+    #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
+    summation: Vec<How>,
+    /// Element types, a case each
+    #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
+    elements: Vec<Elements>,
+    /// Reduces rows of so many numbers each (f32) instead of the whole
+    #[arg(long, value_name = "N")]
+    row_length: Option<usize>,
+    /// Times the first pass alone in every layout of the work instead
+    #[arg(long, conflicts_with_all = ["summation", "elements", "row_length"])]
+    sweep: bool,
+    /// Timed runs of a case
+    #[arg(long, default_value_t = 20)]
+    runs: usize,
+    #[command(flatten)]
+    device: Choice,
+    /// Print JSON lines instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  nearfield bench reduce
+  nearfield bench reduce --ladder --length 1048576,268435456 --json
+  nearfield bench reduce --operation dot,sum --summation plain,compensated --elements f32,f16
+  nearfield bench reduce --operation sum,argmin --row-length 384
+
+The numbers are on the device; times are from the call to the result on the host, and on the device by its timestamps.
+Every case checks its result against f64 before it is timed; a wrong one ends the run with exit code 1.
+
+JSON lines, one object each; times in milliseconds, rates per second, errors relative to the sum of magnitudes:
+  {\"record\":\"device\", date, adapter, backend, driver, kind, version, copy_bytes_per_s, flops_per_s, latency_ms}
+  {\"record\":\"case\", suite, case, elements, summation, length, row_length, FIGURES}
+  {\"record\":\"rung\", suite, rung, name, length, FIGURES}
+  {\"record\":\"rung\", suite, rung, name, length, not_run}
+  {\"record\":\"sweep\", suite, case, length, workgroup, coarsening, turns, ms, bytes_per_s, share_of_copy}
+where FIGURES are runs, ms, ms_least, ms_most, device_ms, bytes_per_s, share_of_copy, error, verified; without timestamps
+device_ms is null, and the rates are those of ms";
+
+/// The operations by their names on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
+    Dot,
+    Sum,
+    SumSquares,
+    Mean,
+    L1,
+    L2,
+    MaxNorm,
+    Min,
+    Max,
+    Argmin,
+    Argmax,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum How {
+    Plain,
+    Compensated,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Elements {
+    F32,
+    F16,
+}
+
+impl Name {
+    fn operation(self) -> Operation {
+        match self {
+            Self::Dot => Operation::Dot,
+            Self::Sum | Self::Mean => Operation::Sum,
+            Self::SumSquares | Self::L2 => Operation::SumSquares,
+            Self::L1 => Operation::SumAbs,
+            Self::MaxNorm => Operation::MaxAbs,
+            Self::Min => Operation::Min,
+            Self::Max => Operation::Max,
+            Self::Argmin => Operation::ArgMin,
+            Self::Argmax => Operation::ArgMax,
+        }
+    }
+
+    fn operands(self) -> usize {
+        if self == Self::Dot { 2 } else { 1 }
+    }
+
+    fn text(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// Runs the suite.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let device = args.device.open()?;
+    let usual = if is_software(&device) { 1 << 22 } else { 1 << 28 };
+    let lengths = if args.length.is_empty() { vec![usual] } else { args.length.clone() };
+    let most = lengths.iter().copied().max().context("--length: needed at least one number")?;
+    ensure!(lengths.iter().all(|&length| length > 0), "--length: needed at least 1, given 0");
+    ensure!(args.row_length != Some(0), "--row-length: needed at least 1, given 0");
+    let a = data::numbers("--length", most, 1)?;
+    let b = data::numbers("--length", most, 2)?;
+    let ceilings = Ceilings::measure(&device)?;
+    ceilings.report(&device, args.json)?;
+    let bench = Bench { args, device: &device, ceilings, a: &a, b: &b };
+    for length in lengths {
+        if args.ladder {
+            bench.ladder(length)?;
+        } else if args.sweep {
+            bench.sweep(length)?;
+        } else if let Some(row_length) = args.row_length {
+            bench.rows(length, row_length)?;
+        } else {
+            bench.cases(length)?;
+        }
+    }
+    Ok(())
+}
+
+struct Bench<'a> {
+    args: &'a Args,
+    device: &'a Device,
+    ceilings: Ceilings,
+    a: &'a [f32],
+    b: &'a [f32],
+}
+
+/// A result in f64, the sum of magnitudes that its error is relative to, and whether it may have one.
+#[derive(Debug, Clone, Copy)]
+struct Truth {
+    value: f64,
+    magnitudes: f64,
+    is_exact: bool,
+}
+
+/// What one case took.
+#[derive(Debug)]
+struct Figures {
+    wall: Times,
+    on_device: Option<Duration>,
+    runs: usize,
+    error: f64,
+}
+
+impl Bench<'_> {
+    fn ladder(&self, length: usize) -> anyhow::Result<()> {
+        let (a, b) = (&self.a[..length], &self.b[..length]);
+        let truth = truth(Name::Dot, a, b)?;
+        let (a, b) = (self.device.upload_vector(a)?, self.device.upload_vector(b)?);
+        for rung in RUNGS {
+            let line = json!({
+                "record": "rung", "suite": "reduce", "rung": rung.letter, "name": rung.name, "length": length,
+            });
+            let title = format!("{:<9} {:<27}", rung.letter, rung.name);
+            match rung.dot(self.device, &a, &b, None) {
+                Err(Error::Unsupported { needed, .. }) => {
+                    self.not_run(line, &title, &needed)?;
+                    continue;
+                }
+                first => {
+                    first?;
+                }
+            }
+            let figures = self.figures(truth, length, |stages| Ok(rung.dot(self.device, &a, &b, stages)?.into()))?;
+            self.report(line, &title, length, 8, &figures)?;
+        }
+        Ok(())
+    }
+
+    fn cases(&self, length: usize) -> anyhow::Result<()> {
+        for &elements in &self.args.elements {
+            match elements {
+                Elements::F32 => self.cases_of(elements, &self.a[..length], &self.b[..length])?,
+                Elements::F16 => {
+                    let narrow = |values: &[f32]| values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
+                    self.cases_of(elements, &narrow(&self.a[..length]), &narrow(&self.b[..length]))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cases_of<T: nearfield::Element>(&self, elements: Elements, a: &[T], b: &[T]) -> anyhow::Result<()> {
+        let (left, right) = (self.device.upload_vector(a)?, self.device.upload_vector(b)?);
+        for &name in &self.args.operation {
+            let truth = truth(name, a, b)?;
+            for &how in &self.args.summation {
+                let figures = self.figures(truth, a.len(), |stages| {
+                    whole(self.device, name, how, &left, &right, stages)
+                })?;
+                let line = json!({
+                    "record": "case", "suite": "reduce", "case": name.text(),
+                    "elements": format!("{elements:?}").to_lowercase(),
+                    "summation": format!("{how:?}").to_lowercase(), "length": a.len(),
+                });
+                let title = format!("{:<12} {elements:?} {how:?}", name.text());
+                self.report(line, &title, a.len(), size_of::<T>() * name.operands(), &figures)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&self, length: usize, row_length: usize) -> anyhow::Result<()> {
+        let rows = length / row_length;
+        ensure!(rows > 0, "--row-length: needed at most {length}, the length, given {row_length}");
+        let part = rows * row_length;
+        let view = |values| MatrixView::new(values, row_length);
+        let (a, b) = (view(&self.a[..part])?, view(&self.b[..part])?);
+        let (left, right) = (self.device.upload(a)?, self.device.upload(b)?);
+        for &name in &self.args.operation {
+            for &how in &self.args.summation {
+                let first = of_rows(self.device, name, how, &left, &right, None)?;
+                ensure!(first.len() == rows, "{}: {} results for {rows} rows", name.text(), first.len());
+                let mut error = 0.0f64;
+                for row in (0..rows).step_by(rows.div_ceil(1000)) {
+                    error = error.max(checked(truth(name, a.row(row), b.row(row))?, row_length, first[row])?);
+                }
+                let mut figures = self.timed(|stages| {
+                    let again = of_rows(self.device, name, how, &left, &right, stages)?;
+                    ensure!(again == first, "{}: two runs differ", name.text());
+                    Ok(())
+                })?;
+                figures.error = error;
+                let line = json!({
+                    "record": "case", "suite": "reduce", "case": format!("{} of rows", name.text()), "elements": "f32",
+                    "summation": format!("{how:?}").to_lowercase(), "length": part, "row_length": row_length,
+                });
+                let title = format!("{:<12} {how:?}, rows of {row_length}", name.text());
+                self.report(line, &title, part, 4 * name.operands(), &figures)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the first result, warms up, and times.
+    fn figures(
+        &self,
+        truth: Truth,
+        length: usize,
+        run: impl Fn(Option<&Stages>) -> anyhow::Result<f64>,
+    ) -> anyhow::Result<Figures> {
+        let error = checked(truth, length, run(None)?)?;
+        let figures = self.timed(|stages| {
+            // Atomic additions give other bits every time, so that each result is held against the truth.
+            checked(truth, length, run(stages)?).map(|_| ())
+        })?;
+        Ok(Figures { error, ..figures })
+    }
+
+    fn timed(&self, run: impl Fn(Option<&Stages>) -> anyhow::Result<()>) -> anyhow::Result<Figures> {
+        let started = Instant::now();
+        while started.elapsed() < WARM_UP {
+            run(None)?;
+        }
+        let one = Times::of(1, || elapsed(|| run(None)))?.median;
+        // The lowest rungs take seconds: fewer runs of those.
+        let runs = (5.0 / one.as_secs_f64()).clamp(3.0, self.args.runs.max(3) as f64) as usize;
+        let wall = Times::of(runs, || elapsed(|| run(None)))?;
+        let mut times = vec![];
+        for _ in 0..runs {
+            let stages = Stages::new();
+            run(Some(&stages))?;
+            times.extend(stages.take().into_iter().map(|stage| stage.time).reduce(|a, b| a + b));
+        }
+        times.sort_unstable();
+        Ok(Figures { wall, on_device: times.get(times.len() / 2).copied(), runs, error: 0.0 })
+    }
+
+    fn report(
+        &self,
+        mut line: Value,
+        title: &str,
+        length: usize,
+        element_bytes: usize,
+        figures: &Figures,
+    ) -> anyhow::Result<()> {
+        let wall = figures.wall;
+        let time = figures.on_device.unwrap_or(wall.median);
+        let rate = (length * element_bytes) as f64 / time.as_secs_f64();
+        let share = rate / self.ceilings.copy_bytes;
+        if !self.args.json {
+            writeln!(
+                stdout(),
+                "{title:<37} {length:>11}: {:>9.3} ms, on the device {:>9.3} ms, {:>8.2} GB/s, {:>5.1} % of a copy, error {:.1e}",
+                milliseconds(wall.median),
+                milliseconds(time),
+                rate / 1e9,
+                100.0 * share,
+                figures.error,
+            )?;
+            return Ok(());
+        }
+        for (key, value) in [
+            ("runs", json!(figures.runs)),
+            ("ms", json!(milliseconds(wall.median))),
+            ("ms_least", json!(milliseconds(wall.least))),
+            ("ms_most", json!(milliseconds(wall.most))),
+            ("device_ms", json!(figures.on_device.map(milliseconds))),
+            ("bytes_per_s", json!(rounded(rate))),
+            ("share_of_copy", json!(rounded(share))),
+            ("error", json!(rounded(figures.error))),
+            ("verified", json!(true)),
+        ] {
+            line[key] = value;
+        }
+        writeln!(stdout(), "{line}")?;
+        Ok(())
+    }
+
+    fn not_run(&self, mut line: Value, title: &str, needed: &str) -> anyhow::Result<()> {
+        if self.args.json {
+            line["not_run"] = json!(format!("needs {needed}"));
+            writeln!(stdout(), "{line}")?;
+        } else {
+            writeln!(stdout(), "{title} not run: needs {needed}")?;
+        }
+        Ok(())
+    }
+
+    /// The first pass in every layout: what `Shape::of` was chosen by.
+    fn sweep(&self, length: usize) -> anyhow::Result<()> {
+        let left = self.device.upload_vector(&self.a[..length])?;
+        let right = self.device.upload_vector(&self.b[..length])?;
+        let one_run = |vector: &DeviceVector| {
+            let (buffer, count) = vector.buffers().next().context("--length: needed at least 1")?;
+            ensure!(count as usize == length, "--sweep: needed a length that one binding holds, given {length}");
+            anyhow::Ok(buffer.clone())
+        };
+        let (left, right) = (one_run(&left)?, one_run(&right)?);
+        for &name in &self.args.operation {
+            let operation = match name.operation() {
+                Operation::ArgMin => Operation::Min,
+                Operation::ArgMax => Operation::Max,
+                other => other,
+            };
+            for workgroup in [64, 256] {
+                for coarsening in [1, 4, 8] {
+                    for turns in [4, 8, 16, 32, 64, 128] {
+                        let shape = Shape { workgroup, coarsening, turns };
+                        let blocks = (length as u64).div_ceil(shape.block());
+                        let partials = self.device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+                            label: Some("partial results"),
+                            size: blocks * 8,
+                            usage: wgpu::BufferUsages::STORAGE,
+                            mapped_at_creation: false,
+                        });
+                        let params = reduce::Params {
+                            length: length as u32,
+                            stride: length as u32,
+                            rows: 1,
+                            blocks: blocks as u32,
+                            block_vectors: (shape.block() / 4) as u32,
+                            pitch: blocks as u32,
+                            scale: 1.0,
+                            ..Default::default()
+                        };
+                        let constants = [operation as u32, 0, coarsening, workgroup];
+                        let grid = [blocks.min(1 << 15) as u32, blocks.div_ceil(1 << 15) as u32];
+                        let repeats = 8;
+                        let time = time_of(self.device, |encoder| {
+                            let mut recorder = self.device.record(encoder);
+                            for _ in 0..repeats {
+                                let slices = [(&left).into(), (&right).into(), (&partials).into()];
+                                let kind = ElementKind::F32;
+                                recorder.dispatch(&reduce::KERNEL, kind, &constants, &params, &slices, grid)?;
+                            }
+                            recorder.finish();
+                            Ok(())
+                        })? / repeats;
+                        let rate = (length * 4 * name.operands()) as f64 / time.as_secs_f64();
+                        if self.args.json {
+                            let line = json!({
+                                "record": "sweep", "suite": "reduce", "case": name.text(), "length": length,
+                                "workgroup": workgroup, "coarsening": coarsening, "turns": turns,
+                                "ms": milliseconds(time), "bytes_per_s": rounded(rate),
+                                "share_of_copy": rounded(rate / self.ceilings.copy_bytes),
+                            });
+                            writeln!(stdout(), "{line}")?;
+                        } else {
+                            writeln!(
+                                stdout(),
+                                "{:<7} workgroup {workgroup:>3}, coarsening {coarsening}, turns {turns:>3}: {:>8.2} GB/s",
+                                name.text(),
+                                rate / 1e9,
+                            )?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn elapsed(run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    run()?;
+    Ok(started.elapsed())
+}
+
+fn whole(
+    device: &Device,
+    name: Name,
+    how: How,
+    a: &DeviceVector,
+    b: &DeviceVector,
+    stages: Option<&Stages>,
+) -> anyhow::Result<f64> {
+    let reduce = prepared(device, how, stages);
+    Ok(match name {
+        Name::Dot => reduce.dot(a, b)?.into(),
+        Name::Sum => reduce.sum(a)?.into(),
+        Name::SumSquares => reduce.sum_squares(a)?.into(),
+        Name::Mean => reduce.mean(a)?.into(),
+        Name::L1 => reduce.norm(a, Norm::L1)?.into(),
+        Name::L2 => reduce.norm(a, Norm::L2)?.into(),
+        Name::MaxNorm => reduce.norm(a, Norm::Max)?.into(),
+        Name::Min => reduce.min(a)?.into(),
+        Name::Max => reduce.max(a)?.into(),
+        Name::Argmin => reduce.argmin(a)? as f64,
+        Name::Argmax => reduce.argmax(a)? as f64,
+    })
+}
+
+fn of_rows(
+    device: &Device,
+    name: Name,
+    how: How,
+    a: &DeviceMatrix,
+    b: &DeviceMatrix,
+    stages: Option<&Stages>,
+) -> anyhow::Result<Vec<f64>> {
+    let reduce = prepared(device, how, stages);
+    let widened = |values: Vec<f32>| values.into_iter().map(f64::from).collect();
+    let places = |places: Vec<u64>| places.into_iter().map(|place| place as f64).collect();
+    Ok(match name {
+        Name::Dot => widened(reduce.dot_rows(a, b)?),
+        Name::Sum => widened(reduce.sum_rows(a)?),
+        Name::SumSquares => widened(reduce.sum_squares_rows(a)?),
+        Name::Mean => widened(reduce.mean_rows(a)?),
+        Name::L1 => widened(reduce.norm_rows(a, Norm::L1)?),
+        Name::L2 => widened(reduce.norm_rows(a, Norm::L2)?),
+        Name::MaxNorm => widened(reduce.norm_rows(a, Norm::Max)?),
+        Name::Min => widened(reduce.min_rows(a)?),
+        Name::Max => widened(reduce.max_rows(a)?),
+        Name::Argmin => places(reduce.argmin_rows(a)?),
+        Name::Argmax => places(reduce.argmax_rows(a)?),
+    })
+}
+
+fn prepared<'d>(device: &'d Device, how: How, stages: Option<&'d Stages>) -> nearfield::Reduce<'d> {
+    let reduce = device.reduce().summation(match how {
+        How::Plain => Summation::Plain,
+        How::Compensated => Summation::Compensated,
+    });
+    stages.map_or(reduce, |stages| reduce.stages(stages))
+}
+
+/// The result in f64, by all threads.
+fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyhow::Result<Truth> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = a.len().div_ceil(threads).max(1);
+    let operation = name.operation();
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let pieces = a.chunks(share).zip(b.chunks(share)).enumerate();
+        let workers: Vec<_> = pieces
+            .map(|(number, (a, b))| {
+                scope.spawn(move || {
+                    let magnitudes: f64 = match operation {
+                        Operation::Dot => {
+                            a.iter().zip(b).map(|(a, b)| f64::from(a.widen() * b.widen()).abs()).sum()
+                        }
+                        _ => a.iter().map(|value| f64::from(value.widen()).abs()).sum(),
+                    };
+                    let found = reduce::reference(operation, a, b);
+                    (found.map(|(value, place)| (value, place.map(|place| place + number * share))), magnitudes)
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
+    });
+    let mut best: Option<(f64, Option<usize>)> = None;
+    let mut magnitudes = 0.0;
+    for part in parts {
+        let Ok((Some((value, place)), some)) = part else { bail!("{}: no truth", name.text()) };
+        magnitudes += some;
+        best = Some(match best {
+            None => (value, place),
+            Some((least, first)) => match operation {
+                Operation::Min | Operation::ArgMin if value >= least => (least, first),
+                Operation::Max | Operation::ArgMax | Operation::MaxAbs if value <= least => (least, first),
+                _ if operation.is_sum() => (least + value, None),
+                _ => (value, place),
+            },
+        });
+    }
+    let (value, place) = best.context("--length: needed at least 1")?;
+    let value = match name {
+        Name::Mean => value / a.len() as f64,
+        Name::L2 => value.sqrt(),
+        _ => place.map_or(value, |place| place as f64),
+    };
+    let magnitudes = match name {
+        Name::Mean => magnitudes / a.len() as f64,
+        Name::SumSquares | Name::L1 | Name::L2 => value,
+        _ => magnitudes,
+    };
+    Ok(Truth { value, magnitudes, is_exact: !operation.is_sum() })
+}
+
+/// The error of a result relative to the sum of magnitudes; an error when it is larger than any order of summation allows.
+fn checked(truth: Truth, length: usize, result: f64) -> anyhow::Result<f64> {
+    let off = (result - truth.value).abs();
+    // n 2^-24 of the magnitudes holds for every sum, in whatever order.
+    let bound = if truth.is_exact { 0.0 } else { length as f64 * 2f64.powi(-24) * truth.magnitudes };
+    ensure!(off <= bound, "the result is {result}, but the truth {}", truth.value);
+    Ok(if truth.magnitudes > 0.0 { off / truth.magnitudes } else { off })
+}

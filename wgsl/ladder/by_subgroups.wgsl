@@ -1,0 +1,31 @@
+// Rung i: sixteen products an invocation, then one instruction adds a subgroup's lanes, and one barrier is left for the
+// subgroups of the workgroup.
+@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
+@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
+@group(0) @binding(3) var<storage, read_write> total: array<Total>; // [1]
+
+const COARSENING = 16u;
+
+// A subgroup has at least four lanes.
+var<workgroup> sums: array<f32, 64>;
+
+@compute @workgroup_size(256)
+fn by_subgroups(
+  lanes: Lanes,
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+) {
+  let first = workgroup_number(workgroup, workgroups) * 256u * COARSENING + lanes.index;
+  var sum = 0.0;
+  for (var i = 0u; i < COARSENING; i++) {
+    let place = first + i * 256u;
+    if (place < params.length) { sum += a[place] * b[place]; }
+  }
+  sum = lanes_sum(vec4(sum, 0.0, 0.0, 0.0), lanes).x;
+  if (lane_of(lanes) == 0u) { sums[group_of(lanes)] = sum; }
+  workgroupBarrier();
+  if (lanes.index == 0u) {
+    for (var group = 1u; group < 256u / lanes_size(lanes); group++) { sum += sums[group]; }
+    add_to_total(sum);
+  }
+}

@@ -1,0 +1,25 @@
+// Rung e: the tree of rung d in workgroup memory. Still every second, fourth, eighth ... invocation adds, so subgroups run on
+// with few of their lanes, and the strides fall into the same banks of the memory.
+@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
+@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
+@group(0) @binding(3) var<storage, read_write> partials: array<f32>; // [workgroups]
+
+var<workgroup> sums: array<f32, 256>;
+
+@compute @workgroup_size(256)
+fn tree_interleaved(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let number = workgroup_number(workgroup, workgroups);
+  let place = number * 256u + index;
+  sums[index] = 0.0;
+  if (place < params.length) { sums[index] = a[place] * b[place]; }
+  workgroupBarrier();
+  for (var stride = 1u; stride < 256u; stride *= 2u) {
+    if (index % (2u * stride) == 0u) { sums[index] += sums[index + stride]; }
+    workgroupBarrier();
+  }
+  if (index == 0u && place < params.length) { partials[number] = sums[0]; }
+}

@@ -1,0 +1,11 @@
+// One sum that all workgroups add to: its bits are replaced by those of the new sum, if nobody was faster. In which order they
+// do is chance. Some invocation succeeds every time, so the loop ends.
+alias Total = atomic<u32>;
+fn add_to_total(value: f32) {
+  var old = atomicLoad(&total[0]);
+  loop {
+    let exchange = atomicCompareExchangeWeak(&total[0], old, bitcast<u32>(bitcast<f32>(old) + value));
+    if (exchange.exchanged) { break; }
+    old = exchange.old_value;
+  }
+}
