@@ -1,7 +1,7 @@
 //! Reductions: one number of many, of a whole vector or of every row.
 
 use crate::engine::reductions::{self, Found, Job};
-use crate::engine::{Device, Stages, ValueRows, Values};
+use crate::engine::{Device, Stages, ValueRows, Values, row_reductions};
 use crate::error::{Error, Result};
 use crate::kernels::reduce::{Operation, Summation};
 
@@ -154,8 +154,8 @@ macro_rules! places {
             /// As there.
             pub async fn $rows_async<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
                 let found = self.rows($operation, 1.0, values.into(), None).await?;
-                let places = found.iter().enumerate().map(|(row, found)| {
-                    $operation.value(found.record).map(|_| found.place).ok_or_else(|| no_number_in(row))
+                let places = found.iter().enumerate().map(|(row, &record)| {
+                    $operation.value(record).map(|_| record[1].into()).ok_or_else(|| no_number_in(row))
                 });
                 places.collect()
             }
@@ -289,8 +289,8 @@ impl<'d> Reduce<'d> {
         scale: f32,
         values: ValueRows<'_>,
         others: Option<ValueRows<'_>>,
-    ) -> Result<Vec<Found>> {
-        reductions::rows(self.device.gpu(), &self.job(operation, scale), values, others).await
+    ) -> Result<Vec<[u32; 2]>> {
+        row_reductions::rows(self.device.gpu(), &self.job(operation, scale), values, others).await
     }
 
     async fn measure(&self, measure: Measure, values: Values<'_>) -> Result<f32> {
@@ -408,9 +408,9 @@ fn scale_for(largest: f32) -> f32 {
 }
 
 /// What records say, an error where one found no number.
-fn numbers(operation: Operation, found: &[Found]) -> Result<Vec<f32>> {
-    let values = found.iter().enumerate();
-    values.map(|(row, found)| operation.value(found.record).ok_or_else(|| no_number_in(row))).collect()
+fn numbers(operation: Operation, records: &[[u32; 2]]) -> Result<Vec<f32>> {
+    let values = records.iter().enumerate();
+    values.map(|(row, &record)| operation.value(record).ok_or_else(|| no_number_in(row))).collect()
 }
 
 fn no_number() -> Error {

@@ -9,6 +9,7 @@ mod plan;
 mod queries;
 mod record;
 pub(crate) mod reductions;
+pub(crate) mod row_reductions;
 mod rows;
 mod search;
 mod values;

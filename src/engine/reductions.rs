@@ -5,15 +5,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::plan::usable;
-use super::values::{ValueRows, Values};
+use super::values::Values;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, Scratch, StageTime};
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch, StageTime};
 use crate::kernels::reduce::{self, Operation, Reduce, Shape, Summation};
-use crate::kernels::{locate, reduce_partials, reduce_rows};
-use crate::matrix::MatrixView;
+use crate::kernels::{locate, reduce_partials};
 
 /// Bytes of host numbers that are on the device at a time, an operand.
-const STAGED_BYTES: u64 = 64 << 20;
+pub(super) const STAGED_BYTES: u64 = 64 << 20;
 
 /// How long calls took on the device, stage by stage. Calls add to it.
 #[derive(Debug, Default)]
@@ -54,12 +53,12 @@ pub(crate) struct Found {
 
 impl Job<'_> {
     /// What stands for no values.
-    fn nothing(&self) -> Found {
+    pub(super) fn nothing(&self) -> Found {
         let record = if self.operation.is_sum() { [0; 2] } else { [u32::MAX; 2] };
         Found { record, place: 0 }
     }
 
-    async fn timed(&self, profile: Option<Profile>, gpu: &Arc<Gpu>) -> Result<()> {
+    pub(super) async fn timed(&self, profile: Option<Profile>, gpu: &Arc<Gpu>) -> Result<()> {
         if let (Some(stages), Some(profile)) = (self.stages, profile) {
             stages.add(profile.times(gpu).await?);
         }
@@ -252,197 +251,4 @@ async fn reserve(gpu: &Arc<Gpu>, feeds: &[Values<'_>], length: u64, shape: Shape
     let hosts = feeds.iter().filter(|values| values.host_bytes().is_some());
     requests.extend(hosts.map(|_| request("numbers to reduce", staged)));
     gpu.reserve(&requests).await
-}
-
-/// Reduces every row to a record.
-pub(crate) async fn rows(
-    gpu: &Arc<Gpu>,
-    job: &Job<'_>,
-    values: ValueRows<'_>,
-    others: Option<ValueRows<'_>>,
-) -> Result<Vec<Found>> {
-    for (argument, operand) in [("values", Some(&values)), ("others", others.as_ref())] {
-        match operand {
-            Some(ValueRows::Device(matrix)) => matrix.check_device(argument, gpu)?,
-            Some(ValueRows::Distances(matrix)) => matrix.check_device(argument, gpu)?,
-            _ => {}
-        }
-    }
-    if let Some(others) = &others {
-        let shape = |rows: &ValueRows<'_>| format!("[{}, {}] {:?}", rows.rows(), rows.length(), rows.kind());
-        if shape(others) != shape(&values) {
-            return Err(Error::argument(
-                "others",
-                format!("{}, as the values have", shape(&values)),
-                shape(others),
-            ));
-        }
-    }
-    let (count, length) = (values.rows(), values.length() as u64);
-    if length == 0 {
-        return Ok(vec![job.nothing(); count]);
-    }
-    let operands: Vec<ValueRows<'_>> = std::iter::once(values).chain(others).collect();
-    let layout = RowLayout::padded(values.kind(), length as usize);
-    let blocks = blocks_a_row(length);
-    let binding = gpu.adapter.capabilities.max_binding_bytes;
-    let hosts = operands.iter().filter(|rows| rows.on_device().is_none()).count() as u64;
-    // Staging of rows on the host, records, partial records and places.
-    let row_bytes = hosts * layout.row_bytes() + 8 + 4 + blocks * 8;
-    let staged_rows = if hosts > 0 { STAGED_BYTES.min(binding) / layout.row_bytes() } else { u64::MAX };
-    let at_once = (usable(gpu.options.budget_bytes) / row_bytes)
-        .min(staged_rows)
-        .min(binding / (blocks * 8))
-        .min(u64::from(u32::MAX) / 256);
-    if at_once == 0 {
-        return one_by_one(gpu, job, &operands, row_bytes).await;
-    }
-    let mut found = Vec::with_capacity(count);
-    let mut start = 0;
-    while start < count {
-        let end = count.min(start + at_once as usize);
-        found.extend(some_rows(gpu, job, &operands, layout, start..end).await?);
-        start = end;
-    }
-    Ok(found)
-}
-
-/// Rows too long to be staged whole, each like a vector of its own.
-async fn one_by_one(
-    gpu: &Arc<Gpu>,
-    job: &Job<'_>,
-    operands: &[ValueRows<'_>],
-    row_bytes: u64,
-) -> Result<Vec<Found>> {
-    let mut found = vec![];
-    for row in 0..operands[0].rows() {
-        let mut parts = operands.iter().map(|rows| rows.host_row(row));
-        let (Some(Some(values)), others) = (parts.next(), parts.next()) else {
-            let budget = gpu.options.budget_bytes;
-            return Err(Error::Budget { purpose: "a row's results".into(), needed: row_bytes, budget });
-        };
-        match others {
-            Some(None) => {
-                let needed = "both operands on the host or both on the device, for rows this long";
-                return Err(Error::argument("others", needed, "one on each"));
-            }
-            others => found.push(whole(gpu, job, values, others.flatten()).await?),
-        }
-    }
-    Ok(found)
-}
-
-/// Blocks of a row at most, 1 where a group of lanes takes it.
-fn blocks_a_row(length: u64) -> u64 {
-    if length <= reduce_rows::LONGEST { 1 } else { (length + 3).div_ceil(Shape::of(length).block()) }
-}
-
-async fn some_rows(
-    gpu: &Arc<Gpu>,
-    job: &Job<'_>,
-    operands: &[ValueRows<'_>],
-    layout: RowLayout,
-    range: std::ops::Range<usize>,
-) -> Result<Vec<Found>> {
-    let (count, length) = (range.len() as u64, operands[0].length() as u64);
-    let blocks = blocks_a_row(length);
-    let request = |purpose, bytes| Request { purpose, bytes };
-    let mut requests = vec![
-        request("results", count * 8),
-        request("partial results", if blocks > 1 { count * blocks * 8 } else { 0 }),
-        request("places", count * 4),
-    ];
-    let hosts = operands.iter().filter(|rows| rows.on_device().is_none());
-    requests.extend(hosts.map(|_| request("rows to reduce", count * layout.row_bytes())));
-    let scratch = gpu.reserve(&requests).await?;
-    let mut slices = vec![];
-    let mut next = 3;
-    for rows in operands {
-        slices.push(match rows.on_device() {
-            Some((buffer, stride)) => (BufferSlice::all(buffer), range.start * stride, stride),
-            None => {
-                let buffer = &scratch[next];
-                next += 1;
-                match rows {
-                    ValueRows::F32(view) => upload(gpu, buffer, layout, view.slice(range.clone())).await?,
-                    ValueRows::F16(view) => upload(gpu, buffer, layout, view.slice(range.clone())).await?,
-                    _ => {}
-                }
-                (BufferSlice::range(buffer, 0, count * layout.row_bytes()), 0, layout.stride)
-            }
-        });
-    }
-    let (values, first, stride) = slices[0];
-    // Both operands of a product are read at the same places.
-    if slices.iter().any(|&(_, other_first, other_stride)| (other_first, other_stride) != (first, stride)) {
-        let needed = "rows on the same side as the values, host or device";
-        return Err(Error::argument("others", needed, "rows with another distance between them"));
-    }
-    let mut profile = job.stages.and_then(|_| Profile::new(gpu));
-    let mut commands = Commands::new(gpu, profile.as_mut());
-    commands.stage("reduce");
-    let mut reduce = Reduce {
-        operation: job.operation,
-        summation: job.summation,
-        elements: operands[0].kind(),
-        values,
-        others: slices.get(1).map(|&(slice, ..)| slice),
-        first: first as u32,
-        stride: stride as u32,
-        length: length as u32,
-        rows: count as u32,
-        shape: Shape::of(length),
-        first_block: 0,
-        scale: job.scale,
-        partials: BufferSlice::range(&scratch[1], 0, (count * blocks * 8).min(scratch[1].size())),
-        pitch: 1,
-    };
-    reduce.pitch = reduce.blocks();
-    let (results, places) =
-        (BufferSlice::range(&scratch[0], 0, count * 8), BufferSlice::range(&scratch[2], 0, count * 4));
-    encode_rows(&mut commands, &reduce, results, places)?;
-    let located = job.operation.is_place() && length > reduce_rows::LONGEST;
-    let place_bytes = if located { count * 4 } else { 0 };
-    let parts = commands.read(&[(&scratch[0], 0, count * 8), (&scratch[2], 0, place_bytes)]).await?;
-    job.timed(profile, gpu).await?;
-    let records: Vec<[u32; 2]> = bytemuck::pod_collect_to_vec(&parts[0]);
-    let places: Vec<u32> = bytemuck::pod_collect_to_vec(&parts[1]);
-    let found = records.into_iter().enumerate().map(|(row, record)| {
-        let place = if located { places[row] } else { record[1] };
-        Found { record, place: place.into() }
-    });
-    Ok(found.collect())
-}
-
-async fn upload<T: crate::matrix::Element>(
-    gpu: &Gpu,
-    buffer: &wgpu::Buffer,
-    layout: RowLayout,
-    rows: MatrixView<'_, T>,
-) -> Result<()> {
-    gpu.upload_rows(buffer, 0, layout, rows, |_| ()).await
-}
-
-/// Records what makes one record of every row, and of a long row's places.
-fn encode_rows(
-    commands: &mut Commands<'_>,
-    reduce: &Reduce<'_>,
-    results: BufferSlice<'_>,
-    places: BufferSlice<'_>,
-) -> Result<()> {
-    let direct = Reduce { partials: results, pitch: 1, ..*reduce };
-    if u64::from(reduce.length) <= reduce_rows::LONGEST {
-        return reduce_rows::encode(commands, &direct);
-    }
-    if reduce.pitch == 1 {
-        reduce::encode(commands, &direct)?;
-    } else {
-        reduce::encode(commands, reduce)?;
-        let what = (reduce.operation, reduce.summation);
-        reduce_partials::encode(commands, what, [reduce.rows, reduce.pitch], reduce.partials, results)?;
-    }
-    if reduce.operation.is_place() {
-        locate::encode(commands, reduce, results, places)?;
-    }
-    Ok(())
 }

@@ -6,7 +6,7 @@ use super::Gpu;
 use super::kernel::Pipeline;
 use super::memory::{BufferSlice, lock};
 use super::profile::Profile;
-use super::transfer::Reading;
+use super::readback::{self, Reading};
 use crate::error::{Error, Result};
 
 /// Bytes of a params arena.
@@ -240,13 +240,17 @@ impl<'a> Commands<'a> {
     }
 
     /// Sends the commands and resolves to the contents of buffer ranges after them.
-    pub(crate) async fn read(self, ranges: &[(&wgpu::Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
+    pub(crate) async fn read(self, ranges: &[readback::Range<'_>]) -> Result<Vec<Vec<u8>>> {
         let gpu = self.gpu;
+        if readback::is_large(ranges) {
+            self.submit();
+            return gpu.read_in_pieces(ranges).await;
+        }
         self.submit_with_readback(ranges)?.wait(gpu).await
     }
 
     /// Sends the commands, with a copy of buffer ranges behind them.
-    pub(crate) fn submit_with_readback(self, ranges: &[(&wgpu::Buffer, u64, u64)]) -> Result<Reading> {
+    pub(crate) fn submit_with_readback(self, ranges: &[readback::Range<'_>]) -> Result<Reading> {
         let gpu = self.gpu;
         let recorded = self.finish();
         let (encoder, arenas) = match recorded {

@@ -6,6 +6,7 @@ mod commands;
 mod kernel;
 mod memory;
 mod profile;
+mod readback;
 mod transfer;
 mod unroll;
 mod wait;
@@ -24,7 +25,8 @@ pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Scratch};
 pub(crate) use profile::Profile;
 pub use profile::StageTime;
-pub(crate) use transfer::{Reading, RowLayout};
+pub(crate) use readback::Reading;
+pub(crate) use transfer::RowLayout;
 
 use crate::error::{Error, Result};
 use memory::lock;
@@ -60,6 +62,7 @@ pub(crate) struct Gpu {
     pool: Mutex<memory::Pool>,
     arenas: Mutex<Vec<wgpu::Buffer>>,
     staging: transfer::Staging,
+    readbacks: readback::Readbacks,
     waiter: Arc<wait::Waiter>,
     faults: Arc<Mutex<Faults>>,
 }
@@ -112,7 +115,7 @@ impl Gpu {
     fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, options: DeviceOptions) -> Self {
         Self {
             subgroups: options.subgroups && adapter.capabilities.subgroup_sizes.is_some(),
-            waiter: Arc::new(wait::Waiter::new(device.clone())),
+            waiter: Arc::new(wait::Waiter::new(device.clone(), adapter.kind)),
             device,
             queue,
             adapter,
@@ -121,6 +124,7 @@ impl Gpu {
             pool: Mutex::default(),
             arenas: Mutex::default(),
             staging: transfer::Staging::new(),
+            readbacks: readback::Readbacks::default(),
             faults: Arc::default(),
         }
     }

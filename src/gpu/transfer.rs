@@ -1,9 +1,8 @@
-//! Moving data: uploads through a ring of staging buffers, and readback.
+//! Uploads, through a ring of staging buffers.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
 use futures_intrusive::sync::SharedSemaphore;
 
 use super::Gpu;
@@ -249,63 +248,6 @@ impl Gpu {
             None => Ok(buffer),
             Some(_) => Err(Error::OutOfMemory { purpose: "staging".into(), bytes }),
         }
-    }
-
-    /// Submits `encoder` with a copy of the given ranges behind it.
-    pub(crate) fn submit_and_read(
-        &self,
-        mut encoder: wgpu::CommandEncoder,
-        ranges: &[(&wgpu::Buffer, u64, u64)],
-    ) -> Result<Reading> {
-        let lengths: Vec<u64> = ranges.iter().map(|(_, _, bytes)| *bytes).collect();
-        let total: u64 = lengths.iter().map(|bytes| bytes.next_multiple_of(8)).sum();
-        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let readback = self.create_buffer("readback", total, usage)?;
-        let mut at = 0;
-        for (buffer, offset, bytes) in ranges {
-            if *bytes > 0 {
-                encoder.copy_buffer_to_buffer(buffer, *offset, &readback, at, bytes.next_multiple_of(4));
-            }
-            at += bytes.next_multiple_of(8);
-        }
-        let submission = self.queue.submit([encoder.finish()]);
-        let (sender, receiver) = oneshot_channel();
-        readback.map_async(wgpu::MapMode::Read, .., move |mapped| {
-            // The receiver is gone when the call was given up: then nobody wants to know.
-            let _ = sender.send(mapped);
-        });
-        Ok(Reading { readback, lengths, submission, receiver })
-    }
-}
-
-/// Bytes that are on their way from the device.
-pub(crate) struct Reading {
-    readback: wgpu::Buffer,
-    lengths: Vec<u64>,
-    submission: wgpu::SubmissionIndex,
-    receiver: OneshotReceiver<std::result::Result<(), wgpu::BufferAsyncError>>,
-}
-
-impl Reading {
-    /// The contents of each range, in the order they were asked for.
-    pub(crate) async fn wait(self, gpu: &Gpu) -> Result<Vec<Vec<u8>>> {
-        let waiting = gpu.waiter.expect_callback(Some(self.submission));
-        let mapped = self.receiver.receive().await;
-        drop(waiting);
-        match mapped {
-            Some(Ok(())) => {}
-            Some(Err(fault)) => return Err(gpu.fault(&fault)),
-            None => return Err(gpu.fault(&"the device dropped a readback")),
-        }
-        gpu.check_faults()?;
-        let view = self.readback.get_mapped_range(..).map_err(|fault| gpu.fault(&fault))?;
-        let mut at = 0;
-        let parts = self.lengths.iter().map(|bytes| {
-            let part = view[at..at + *bytes as usize].to_vec();
-            at += bytes.next_multiple_of(8) as usize;
-            part
-        });
-        Ok(parts.collect())
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use super::AdapterKind;
 
 thread_local! {
     /// Whether this thread is inside [`Waiter::block_on`] and so polls the device itself.
@@ -19,10 +21,16 @@ thread_local! {
 /// Between two looks at a device that has nothing to do.
 const IDLE_PAUSE: Duration = Duration::from_millis(2);
 
+/// How long a blocking call looks again and again before it lets the driver put it to sleep: waking up takes about as long, and
+/// many calls are done by then.
+const SPIN: Duration = Duration::from_micros(100);
+
 /// How the work of one device is waited for.
 #[derive(Debug)]
 pub(super) struct Waiter {
     device: wgpu::Device,
+    /// On a software adapter this processor has to do the work that is waited for.
+    spin: Duration,
     /// Callbacks that the device still owes.
     owed: AtomicUsize,
     /// Of these, the ones that no blocking call polls for.
@@ -43,8 +51,9 @@ struct State {
 }
 
 impl Waiter {
-    pub(super) fn new(device: wgpu::Device) -> Self {
-        Self { device, owed: AtomicUsize::new(0), background: Arc::default() }
+    pub(super) fn new(device: wgpu::Device, kind: AdapterKind) -> Self {
+        let spin = if kind == AdapterKind::Software { Duration::ZERO } else { SPIN };
+        Self { device, spin, owed: AtomicUsize::new(0), background: Arc::default() }
     }
 
     /// Runs a future of this crate to its end on this thread.
@@ -77,6 +86,14 @@ impl Waiter {
             }
             while !parked.woken.swap(false, Ordering::AcqRel) {
                 if self.owed.load(Ordering::Acquire) > 0 {
+                    let started = Instant::now();
+                    while started.elapsed() < self.spin && !parked.woken.load(Ordering::Acquire) {
+                        let _ = self.device.poll(wgpu::PollType::Poll);
+                        std::thread::yield_now();
+                    }
+                    if parked.woken.load(Ordering::Acquire) {
+                        continue;
+                    }
                     // A failed poll shows as an error of the mapping that is waited for.
                     let submission_index = AWAITED.with_borrow(Clone::clone);
                     let _ = self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });

@@ -45,9 +45,9 @@ impl Ceilings {
         writeln!(stdout(), "{adapter}")?;
         writeln!(
             stdout(),
-            "ceilings: device copy {:.2} TB/s (read and written), multiply-add {:.2} TFLOP/s, launch and readback {:.3} ms",
-            self.copy_bytes / 1e12,
-            self.flops / 1e12,
+            "ceilings: device copy {:.1} GB/s (read and written), multiply-add {:.1} GFLOP/s, launch and readback {:.3} ms",
+            self.copy_bytes / 1e9,
+            self.flops / 1e9,
             milliseconds(self.latency),
         )?;
         Ok(())

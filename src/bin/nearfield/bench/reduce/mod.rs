@@ -1,19 +1,23 @@
 //! `nearfield bench reduce`: reductions of numbers on the device, and the ladder of the dot product.
 
+mod sweep;
+mod truth;
+
 use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
 use half::f16;
-use nearfield::kernels::reduce::{self, Operation, Shape};
+use nearfield::kernels::reduce::Operation;
 use nearfield::ladder::RUNGS;
-use nearfield::{Device, DeviceMatrix, DeviceVector, ElementKind, Error, MatrixView, Norm, Stages, Summation};
+use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
-use super::ceilings::{Ceilings, is_software, time_of};
+use super::ceilings::{Ceilings, is_software};
 use super::{Times, WARM_UP, data, milliseconds, rounded};
 use crate::device::Choice;
+use truth::{Truth, checked, truth};
 
 /// Arguments of `nearfield bench reduce`.
 #[derive(Debug, ClapArgs)]
@@ -156,14 +160,6 @@ struct Bench<'a> {
     b: &'a [f32],
 }
 
-/// A result in f64, the sum of magnitudes that its error is relative to, and whether it may have one.
-#[derive(Debug, Clone, Copy)]
-struct Truth {
-    value: f64,
-    magnitudes: f64,
-    is_exact: bool,
-}
-
 /// What one case took.
 #[derive(Debug)]
 struct Figures {
@@ -192,7 +188,8 @@ impl Bench<'_> {
                     first?;
                 }
             }
-            let figures = self.figures(truth, length, |stages| Ok(rung.dot(self.device, &a, &b, stages)?.into()))?;
+            let figures =
+                self.figures(truth, length, |stages| Ok(rung.dot(self.device, &a, &b, stages)?.into()))?;
             self.report(line, &title, length, 8, &figures)?;
         }
         Ok(())
@@ -203,7 +200,8 @@ impl Bench<'_> {
             match elements {
                 Elements::F32 => self.cases_of(elements, &self.a[..length], &self.b[..length])?,
                 Elements::F16 => {
-                    let narrow = |values: &[f32]| values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
+                    let narrow =
+                        |values: &[f32]| values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
                     self.cases_of(elements, &narrow(&self.a[..length]), &narrow(&self.b[..length]))?;
                 }
             }
@@ -216,9 +214,8 @@ impl Bench<'_> {
         for &name in &self.args.operation {
             let truth = truth(name, a, b)?;
             for &how in &self.args.summation {
-                let figures = self.figures(truth, a.len(), |stages| {
-                    whole(self.device, name, how, &left, &right, stages)
-                })?;
+                let figures = self
+                    .figures(truth, a.len(), |stages| whole(self.device, name, how, &left, &right, stages))?;
                 let line = json!({
                     "record": "case", "suite": "reduce", "case": name.text(),
                     "elements": format!("{elements:?}").to_lowercase(),
@@ -347,80 +344,6 @@ impl Bench<'_> {
         }
         Ok(())
     }
-
-    /// The first pass in every layout: what `Shape::of` was chosen by.
-    fn sweep(&self, length: usize) -> anyhow::Result<()> {
-        let left = self.device.upload_vector(&self.a[..length])?;
-        let right = self.device.upload_vector(&self.b[..length])?;
-        let one_run = |vector: &DeviceVector| {
-            let (buffer, count) = vector.buffers().next().context("--length: needed at least 1")?;
-            ensure!(count as usize == length, "--sweep: needed a length that one binding holds, given {length}");
-            anyhow::Ok(buffer.clone())
-        };
-        let (left, right) = (one_run(&left)?, one_run(&right)?);
-        for &name in &self.args.operation {
-            let operation = match name.operation() {
-                Operation::ArgMin => Operation::Min,
-                Operation::ArgMax => Operation::Max,
-                other => other,
-            };
-            for workgroup in [64, 256] {
-                for coarsening in [1, 4, 8] {
-                    for turns in [4, 8, 16, 32, 64, 128] {
-                        let shape = Shape { workgroup, coarsening, turns };
-                        let blocks = (length as u64).div_ceil(shape.block());
-                        let partials = self.device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
-                            label: Some("partial results"),
-                            size: blocks * 8,
-                            usage: wgpu::BufferUsages::STORAGE,
-                            mapped_at_creation: false,
-                        });
-                        let params = reduce::Params {
-                            length: length as u32,
-                            stride: length as u32,
-                            rows: 1,
-                            blocks: blocks as u32,
-                            block_vectors: (shape.block() / 4) as u32,
-                            pitch: blocks as u32,
-                            scale: 1.0,
-                            ..Default::default()
-                        };
-                        let constants = [operation as u32, 0, coarsening, workgroup];
-                        let grid = [blocks.min(1 << 15) as u32, blocks.div_ceil(1 << 15) as u32];
-                        let repeats = 8;
-                        let time = time_of(self.device, |encoder| {
-                            let mut recorder = self.device.record(encoder);
-                            for _ in 0..repeats {
-                                let slices = [(&left).into(), (&right).into(), (&partials).into()];
-                                let kind = ElementKind::F32;
-                                recorder.dispatch(&reduce::KERNEL, kind, &constants, &params, &slices, grid)?;
-                            }
-                            recorder.finish();
-                            Ok(())
-                        })? / repeats;
-                        let rate = (length * 4 * name.operands()) as f64 / time.as_secs_f64();
-                        if self.args.json {
-                            let line = json!({
-                                "record": "sweep", "suite": "reduce", "case": name.text(), "length": length,
-                                "workgroup": workgroup, "coarsening": coarsening, "turns": turns,
-                                "ms": milliseconds(time), "bytes_per_s": rounded(rate),
-                                "share_of_copy": rounded(rate / self.ceilings.copy_bytes),
-                            });
-                            writeln!(stdout(), "{line}")?;
-                        } else {
-                            writeln!(
-                                stdout(),
-                                "{:<7} workgroup {workgroup:>3}, coarsening {coarsening}, turns {turns:>3}: {:>8.2} GB/s",
-                                name.text(),
-                                rate / 1e9,
-                            )?;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 fn elapsed(run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
@@ -485,65 +408,4 @@ fn prepared<'d>(device: &'d Device, how: How, stages: Option<&'d Stages>) -> nea
         How::Compensated => Summation::Compensated,
     });
     stages.map_or(reduce, |stages| reduce.stages(stages))
-}
-
-/// The result in f64, by all threads.
-fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyhow::Result<Truth> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = a.len().div_ceil(threads).max(1);
-    let operation = name.operation();
-    let parts: Vec<_> = std::thread::scope(|scope| {
-        let pieces = a.chunks(share).zip(b.chunks(share)).enumerate();
-        let workers: Vec<_> = pieces
-            .map(|(number, (a, b))| {
-                scope.spawn(move || {
-                    let magnitudes: f64 = match operation {
-                        Operation::Dot => {
-                            a.iter().zip(b).map(|(a, b)| f64::from(a.widen() * b.widen()).abs()).sum()
-                        }
-                        _ => a.iter().map(|value| f64::from(value.widen()).abs()).sum(),
-                    };
-                    let found = reduce::reference(operation, a, b);
-                    (found.map(|(value, place)| (value, place.map(|place| place + number * share))), magnitudes)
-                })
-            })
-            .collect();
-        workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
-    });
-    let mut best: Option<(f64, Option<usize>)> = None;
-    let mut magnitudes = 0.0;
-    for part in parts {
-        let Ok((Some((value, place)), some)) = part else { bail!("{}: no truth", name.text()) };
-        magnitudes += some;
-        best = Some(match best {
-            None => (value, place),
-            Some((least, first)) => match operation {
-                Operation::Min | Operation::ArgMin if value >= least => (least, first),
-                Operation::Max | Operation::ArgMax | Operation::MaxAbs if value <= least => (least, first),
-                _ if operation.is_sum() => (least + value, None),
-                _ => (value, place),
-            },
-        });
-    }
-    let (value, place) = best.context("--length: needed at least 1")?;
-    let value = match name {
-        Name::Mean => value / a.len() as f64,
-        Name::L2 => value.sqrt(),
-        _ => place.map_or(value, |place| place as f64),
-    };
-    let magnitudes = match name {
-        Name::Mean => magnitudes / a.len() as f64,
-        Name::SumSquares | Name::L1 | Name::L2 => value,
-        _ => magnitudes,
-    };
-    Ok(Truth { value, magnitudes, is_exact: !operation.is_sum() })
-}
-
-/// The error of a result relative to the sum of magnitudes; an error when it is larger than any order of summation allows.
-fn checked(truth: Truth, length: usize, result: f64) -> anyhow::Result<f64> {
-    let off = (result - truth.value).abs();
-    // n 2^-24 of the magnitudes holds for every sum, in whatever order.
-    let bound = if truth.is_exact { 0.0 } else { length as f64 * 2f64.powi(-24) * truth.magnitudes };
-    ensure!(off <= bound, "the result is {result}, but the truth {}", truth.value);
-    Ok(if truth.magnitudes > 0.0 { off / truth.magnitudes } else { off })
 }

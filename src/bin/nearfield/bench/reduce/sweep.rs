@@ -1,0 +1,99 @@
+//! The first pass of a reduction in every layout of the work: what `Shape::of` was chosen by.
+
+use std::io::{Write, stdout};
+
+use anyhow::{Context, ensure};
+use nearfield::kernels::reduce::{self, Operation, Shape};
+use nearfield::{DeviceVector, ElementKind, wgpu};
+use serde_json::json;
+
+use super::super::ceilings::{is_software, time_of};
+use super::super::{milliseconds, rounded};
+use super::Bench;
+
+impl Bench<'_> {
+    /// Times every layout of each operation.
+    pub(super) fn sweep(&self, length: usize) -> anyhow::Result<()> {
+        let left = self.device.upload_vector(&self.a[..length])?;
+        let right = self.device.upload_vector(&self.b[..length])?;
+        let one_run = |vector: &DeviceVector| {
+            let (buffer, count) = vector.buffers().next().context("--length: needed at least 1")?;
+            ensure!(
+                count as usize == length,
+                "--sweep: needed a length that one binding holds, given {length}"
+            );
+            anyhow::Ok(buffer.clone())
+        };
+        let (left, right) = (one_run(&left)?, one_run(&right)?);
+        // Enough of them that launch and readback do not count.
+        let repeats = if is_software(self.device) { 2 } else { 64 };
+        for &name in &self.args.operation {
+            let operation = match name.operation() {
+                Operation::ArgMin => Operation::Min,
+                Operation::ArgMax => Operation::Max,
+                other => other,
+            };
+            for workgroup in [64, 256] {
+                for coarsening in [1, 4, 8] {
+                    for turns in [4, 8, 16, 32, 64, 128] {
+                        let shape = Shape { workgroup, coarsening, turns };
+                        let blocks = (length as u64).div_ceil(shape.block());
+                        let partials = self.device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+                            label: Some("partial results"),
+                            size: blocks * 8,
+                            usage: wgpu::BufferUsages::STORAGE,
+                            mapped_at_creation: false,
+                        });
+                        let params = reduce::Params {
+                            length: length as u32,
+                            stride: length as u32,
+                            rows: 1,
+                            blocks: blocks as u32,
+                            block_vectors: (shape.block() / 4) as u32,
+                            pitch: blocks as u32,
+                            scale: 1.0,
+                            ..Default::default()
+                        };
+                        let constants = [operation as u32, 0, coarsening, workgroup];
+                        let grid = [blocks.min(1 << 15) as u32, blocks.div_ceil(1 << 15) as u32];
+                        let time = time_of(self.device, |encoder| {
+                            let mut recorder = self.device.record(encoder);
+                            for _ in 0..repeats {
+                                let slices = [(&left).into(), (&right).into(), (&partials).into()];
+                                let kind = ElementKind::F32;
+                                recorder.dispatch(
+                                    &reduce::KERNEL,
+                                    kind,
+                                    &constants,
+                                    &params,
+                                    &slices,
+                                    grid,
+                                )?;
+                            }
+                            recorder.finish();
+                            Ok(())
+                        })? / repeats;
+                        let rate = (length * 4 * name.operands()) as f64 / time.as_secs_f64();
+                        if self.args.json {
+                            let line = json!({
+                                "record": "sweep", "suite": "reduce", "case": name.text(), "length": length,
+                                "workgroup": workgroup, "coarsening": coarsening, "turns": turns,
+                                "ms": milliseconds(time), "bytes_per_s": rounded(rate),
+                                "share_of_copy": rounded(rate / self.ceilings.copy_bytes),
+                            });
+                            writeln!(stdout(), "{line}")?;
+                        } else {
+                            writeln!(
+                                stdout(),
+                                "{:<7} workgroup {workgroup:>3}, coarsening {coarsening}, turns {turns:>3}: {:>8.2} GB/s",
+                                name.text(),
+                                rate / 1e9,
+                            )?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

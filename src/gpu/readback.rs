@@ -1,0 +1,155 @@
+//! Readback: bytes from the device, through buffers that are kept. A fresh one costs its pages: 1.6 ms a MiB were seen.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
+
+use super::Gpu;
+use super::memory::lock;
+use crate::error::Result;
+
+/// Bytes of free readback buffers that a device keeps.
+const KEPT_BYTES: u64 = 32 << 20;
+/// What is larger is read in pieces of this size.
+const PIECE_BYTES: u64 = 8 << 20;
+/// Pieces on their way at a time.
+const PIECES: usize = 3;
+
+/// A part of a buffer: from which byte on, and how many bytes.
+pub(crate) type Range<'a> = (&'a wgpu::Buffer, u64, u64);
+
+/// Free readback buffers of a device, unmapped, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Readbacks(Mutex<Vec<wgpu::Buffer>>);
+
+impl Readbacks {
+    /// A kept buffer that is large enough, and not so large that others would miss it.
+    fn take(&self, bytes: u64) -> Option<wgpu::Buffer> {
+        let mut kept = lock(&self.0);
+        let fits = |one: &wgpu::Buffer| one.size() >= bytes && one.size() / 4 <= bytes.max(PIECE_BYTES / 64);
+        let place = kept.iter().rposition(fits)?;
+        Some(kept.remove(place))
+    }
+
+    fn keep(&self, buffer: wgpu::Buffer) {
+        let mut kept = lock(&self.0);
+        kept.push(buffer);
+        while kept.iter().map(wgpu::Buffer::size).sum::<u64>() > KEPT_BYTES {
+            kept.remove(0);
+        }
+    }
+}
+
+impl Gpu {
+    /// Submits `encoder` with a copy of the given ranges behind it.
+    pub(crate) fn submit_and_read(
+        &self,
+        mut encoder: wgpu::CommandEncoder,
+        ranges: &[Range<'_>],
+    ) -> Result<Reading> {
+        let lengths: Vec<u64> = ranges.iter().map(|(_, _, bytes)| *bytes).collect();
+        let total: u64 = lengths.iter().map(|bytes| bytes.next_multiple_of(8)).sum();
+        let readback = match self.readbacks.take(total) {
+            Some(kept) => kept,
+            None => {
+                let class = total.next_power_of_two().max(4096);
+                let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+                self.create_buffer("readback", if class <= PIECE_BYTES { class } else { total }, usage)?
+            }
+        };
+        let mut at = 0;
+        for (buffer, offset, bytes) in ranges {
+            if *bytes > 0 {
+                encoder.copy_buffer_to_buffer(buffer, *offset, &readback, at, bytes.next_multiple_of(4));
+            }
+            at += bytes.next_multiple_of(8);
+        }
+        let submission = self.queue.submit([encoder.finish()]);
+        let (sender, receiver) = oneshot_channel();
+        readback.map_async(wgpu::MapMode::Read, 0..total.max(8), move |mapped| {
+            // The receiver is gone when the call was given up: then nobody wants to know.
+            let _ = sender.send(mapped);
+        });
+        Ok(Reading { readback, lengths, submission, receiver })
+    }
+
+    /// Reads ranges of any size, piece after piece. They must not be written meanwhile.
+    pub(super) async fn read_in_pieces(&self, ranges: &[Range<'_>]) -> Result<Vec<Vec<u8>>> {
+        let mut parts: Vec<Vec<u8>> = ranges.iter().map(|_| vec![]).collect();
+        let mut on_their_way: VecDeque<(usize, Reading)> = VecDeque::new();
+        for (part, (buffer, offset, bytes)) in ranges.iter().enumerate() {
+            parts[part].reserve_exact(*bytes as usize);
+            for start in (0..*bytes).step_by(PIECE_BYTES as usize) {
+                if on_their_way.len() == PIECES {
+                    self.arrive(&mut on_their_way, &mut parts).await?;
+                }
+                let encoder = self.device.create_command_encoder(&Default::default());
+                let piece = (*buffer, offset + start, PIECE_BYTES.min(bytes - start));
+                on_their_way.push_back((part, self.submit_and_read(encoder, &[piece])?));
+            }
+        }
+        while !on_their_way.is_empty() {
+            self.arrive(&mut on_their_way, &mut parts).await?;
+        }
+        Ok(parts)
+    }
+
+    /// Takes the piece that was sent first.
+    async fn arrive(
+        &self,
+        on_their_way: &mut VecDeque<(usize, Reading)>,
+        parts: &mut [Vec<u8>],
+    ) -> Result<()> {
+        if let Some((part, reading)) = on_their_way.pop_front() {
+            reading.take(self, |_, bytes| parts[part].extend_from_slice(bytes)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether so many bytes are better read in pieces.
+pub(super) fn is_large(ranges: &[Range<'_>]) -> bool {
+    ranges.iter().map(|(_, _, bytes)| bytes).sum::<u64>() > PIECE_BYTES
+}
+
+/// Bytes that are on their way from the device.
+pub(crate) struct Reading {
+    readback: wgpu::Buffer,
+    lengths: Vec<u64>,
+    submission: wgpu::SubmissionIndex,
+    receiver: OneshotReceiver<std::result::Result<(), wgpu::BufferAsyncError>>,
+}
+
+impl Reading {
+    /// The contents of each range, in the order they were asked for.
+    pub(crate) async fn wait(self, gpu: &Gpu) -> Result<Vec<Vec<u8>>> {
+        let mut parts = vec![];
+        self.take(gpu, |_, bytes| parts.push(bytes.to_vec())).await?;
+        Ok(parts)
+    }
+
+    /// Shows the contents of each range with its number.
+    async fn take(self, gpu: &Gpu, mut show: impl FnMut(usize, &[u8])) -> Result<()> {
+        let waiting = gpu.waiter.expect_callback(Some(self.submission));
+        let mapped = self.receiver.receive().await;
+        drop(waiting);
+        match mapped {
+            Some(Ok(())) => {}
+            Some(Err(fault)) => return Err(gpu.fault(&fault)),
+            None => return Err(gpu.fault(&"the device dropped a readback")),
+        }
+        gpu.check_faults()?;
+        let total: u64 = self.lengths.iter().map(|bytes| bytes.next_multiple_of(8)).sum();
+        let view = self.readback.get_mapped_range(0..total.max(8)).map_err(|fault| gpu.fault(&fault))?;
+        let mut at = 0;
+        for (number, bytes) in self.lengths.iter().enumerate() {
+            show(number, &view[at..at + *bytes as usize]);
+            at += bytes.next_multiple_of(8) as usize;
+        }
+        drop(view);
+        self.readback.unmap();
+        gpu.readbacks.keep(self.readback);
+        Ok(())
+    }
+}
