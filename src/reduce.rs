@@ -153,9 +153,10 @@ macro_rules! places {
             /// # Errors
             /// As there.
             pub async fn $rows_async<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
-                let found = self.rows($operation, 1.0, values.into(), None).await?;
-                let places = found.iter().enumerate().map(|(row, &record)| {
-                    $operation.value(record).map(|_| record[1].into()).ok_or_else(|| no_number_in(row))
+                let places = self.rows($operation, 1.0, values.into(), None).await?;
+                let places = places.into_iter().enumerate().map(|(row, place)| match place {
+                    u32::MAX => Err(no_number_in(row)),
+                    place => Ok(place.into()),
                 });
                 places.collect()
             }
@@ -230,7 +231,7 @@ impl<'d> Reduce<'d> {
         others: impl Into<ValueRows<'v>>,
     ) -> Result<Vec<f32>> {
         let found = self.rows(Operation::Dot, 1.0, values.into(), Some(others.into())).await?;
-        numbers(Operation::Dot, &found)
+        numbers(Operation::Dot, found)
     }
 
     /// A norm.
@@ -289,7 +290,7 @@ impl<'d> Reduce<'d> {
         scale: f32,
         values: ValueRows<'_>,
         others: Option<ValueRows<'_>>,
-    ) -> Result<Vec<[u32; 2]>> {
+    ) -> Result<Vec<u32>> {
         row_reductions::rows(self.device.gpu(), &self.job(operation, scale), values, others).await
     }
 
@@ -314,28 +315,23 @@ impl<'d> Reduce<'d> {
         if measure == Measure::Mean && count == 0 && values.rows() > 0 {
             return Err(no_number_in(0));
         }
-        let found = self.rows(operation, 1.0, values, None).await?;
-        let first = numbers(operation, &found)?;
-        let done = |value: f32, scale: f32| measure.finish(value, scale, count);
-        if !first.iter().any(|&value| measure.left_the_range(value)) {
-            return Ok(first.into_iter().map(|value| done(value, 1.0)).collect());
+        let mut results = numbers(operation, self.rows(operation, 1.0, values, None).await?)?;
+        let again: Vec<usize> =
+            (0..results.len()).filter(|&row| measure.left_the_range(results[row])).collect();
+        results.iter_mut().for_each(|result| *result = measure.finish(*result, 1.0, count));
+        if again.is_empty() {
+            return Ok(results);
         }
-        let largest = numbers(Operation::MaxAbs, &self.rows(Operation::MaxAbs, 1.0, values, None).await?)?;
-        let scale_of = |row: usize| match measure.left_the_range(first[row]) {
-            true => scale_for(largest[row]),
-            false => 1.0,
-        };
         // A pass for each scale that some row needs. Scales are coarse, so there are few.
-        let mut scales: Vec<u32> = (0..first.len()).map(|row| scale_of(row).to_bits()).collect();
-        scales.sort_unstable();
+        let largest = self.rows(Operation::MaxAbs, 1.0, values, None).await?;
+        let largest = numbers(Operation::MaxAbs, largest)?;
+        let mut scales: Vec<f32> = again.iter().map(|&row| scale_for(largest[row])).collect();
+        scales.sort_unstable_by(f32::total_cmp);
         scales.dedup();
-        let mut results: Vec<f32> = first.iter().map(|&value| done(value, 1.0)).collect();
-        for scale in scales.into_iter().map(f32::from_bits).filter(|&scale| scale != 1.0) {
-            let again = numbers(operation, &self.rows(operation, scale, values, None).await?)?;
-            for (row, result) in results.iter_mut().enumerate() {
-                if scale_of(row) == scale {
-                    *result = done(again[row], scale);
-                }
+        for scale in scales.into_iter().filter(|&scale| scale != 1.0) {
+            let scaled = numbers(operation, self.rows(operation, scale, values, None).await?)?;
+            for &row in again.iter().filter(|&&row| scale_for(largest[row]) == scale) {
+                results[row] = measure.finish(scaled[row], scale, count);
             }
         }
         Ok(results)
@@ -407,10 +403,15 @@ fn scale_for(largest: f32) -> f32 {
     }
 }
 
-/// What records say, an error where one found no number.
-fn numbers(operation: Operation, records: &[[u32; 2]]) -> Result<Vec<f32>> {
-    let values = records.iter().enumerate();
-    values.map(|(row, &record)| operation.value(record).ok_or_else(|| no_number_in(row))).collect()
+/// What the words of rows say, an error where one found no number.
+fn numbers(operation: Operation, words: Vec<u32>) -> Result<Vec<f32>> {
+    let mut values: Vec<f32> = bytemuck::cast_vec(words);
+    if !operation.is_sum() {
+        for (row, value) in values.iter_mut().enumerate() {
+            *value = operation.value([value.to_bits(), 0]).ok_or_else(|| no_number_in(row))?;
+        }
+    }
+    Ok(values)
 }
 
 fn no_number() -> Error {

@@ -1,8 +1,7 @@
-// Short rows to one record each, a group of lanes a row. An argmin goes through its row a second time, which a cache still
-// holds, to find where the smallest key was.
+// Short rows to one word each, a group of lanes a row: the bits of a sum, a key, or a place.
 @group(0) @binding(1) var<storage, read> values: array<Row>; // [rows, stride]
 @group(0) @binding(2) var<storage, read> others: array<Row>; // the same; for dot alone
-@group(0) @binding(3) var<storage, read_write> results: array<vec2<u32>>; // [rows]
+@group(0) @binding(3) var<storage, read_write> results: array<u32>; // [rows]
 
 /// Lanes a row where records are combined in workgroup memory.
 const TREE = 32u;
@@ -23,7 +22,9 @@ fn reduce_rows(
   // A group without a row goes along with nothing, because all have to reach the barriers.
   let begin = params.first + min(row, params.rows - 1u) * params.stride;
   let end = begin + select(0u, params.length, row < params.rows);
-  var record = record_of(span(begin, end, begin / 4u, (end + 3u) / 4u, lane, width));
+  let state = span(begin, end, begin / 4u, (end + 3u) / 4u, lane, width);
+  var record = record_of(state);
+  var word = 0u;
   if (compensated) {
     records[lanes.index] = record;
     workgroupBarrier();
@@ -31,14 +32,20 @@ fn reduce_rows(
       if (lane < half) { records[lanes.index] = combine(records[lanes.index], records[lanes.index + half]); }
       workgroupBarrier();
     }
-    record = records[lanes.index];
+    let both = bitcast<vec2<f32>>(records[lanes.index]);
+    // Beside a sum that left the numbers the error means nothing.
+    let are_numbers = all((bitcast<vec2<u32>>(both) & vec2(0x7f800000u)) != vec2(0x7f800000u));
+    word = bitcast<u32>(select(both.x, both.x + both.y, are_numbers));
   } else if (OPERATION < 4u) {
-    record.x = bitcast<u32>(lanes_sum(vec4(bitcast<f32>(record.x), 0.0, 0.0, 0.0), lanes).x);
+    word = bitcast<u32>(lanes_sum(vec4(bitcast<f32>(record.x), 0.0, 0.0, 0.0), lanes).x);
   } else {
-    record.x = lanes_min(record.x, lanes);
+    word = lanes_min(record.x, lanes);
   }
   if (OPERATION >= 7u) {
-    record.y = lanes_min(first_with(record.x, begin, end, begin / 4u, (end + 3u) / 4u, lane, width), lanes);
+    // The first place of those that have the smallest key; none has one where there is no number.
+    let places = select(vec4(NOTHING), state.vectors * 4u + vec4(0u, 1u, 2u, 3u) - vec4(begin), state.keys == vec4(word));
+    let place = min(min(places.x, places.y), min(places.z, places.w));
+    word = lanes_min(select(NOTHING, place, word <= LARGEST_NUMBER), lanes);
   }
-  if (lane == 0u && row < params.rows) { results[row] = record; }
+  if (lane == 0u && row < params.rows) { results[row] = word; }
 }

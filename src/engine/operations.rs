@@ -44,6 +44,10 @@ impl DistanceMatrix {
     }
 }
 
+fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
+    bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned)
+}
+
 impl Device {
     /// The distance, or the similarity, of every query to every row, in the direct form and by the metric's own
     /// precision. Stays on the device; [`Device::read`] fetches it.
@@ -117,8 +121,10 @@ impl Device {
     /// As there.
     pub async fn read_async(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
         let bytes = u64::from(distances.queries) * u64::from(distances.rows) * 4;
-        let parts = Commands::new(self.gpu(), None).read(&[(&distances.buffer, 0, bytes)]).await?;
-        Ok(bytemuck::pod_collect_to_vec(&parts[0]))
+        let mut values = Vec::with_capacity(distances.queries() * distances.rows());
+        let commands = Commands::new(self.gpu(), None);
+        commands.read_each(&[(&distances.buffer, 0, bytes)], |_, bytes| values.extend(floats(bytes))).await?;
+        Ok(values)
     }
 
     /// The k smallest values of each row of a host matrix with their column numbers as ids, ties by the smaller

@@ -3,8 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytemuck::pod_read_unaligned;
+
 use super::plan::usable;
-use super::reductions::{Found, Job, STAGED_BYTES, whole};
+use super::reductions::{Job, STAGED_BYTES, whole};
 use super::values::ValueRows;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout};
@@ -12,13 +14,13 @@ use crate::kernels::reduce::{self, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials, reduce_rows};
 use crate::matrix::{Element, MatrixView};
 
-/// Reduces every row to a record; for a place, the second word is the place.
+/// Reduces every row to a word: the bits of a sum, a key, or a place, `u32::MAX` where there is no number.
 pub(crate) async fn rows(
     gpu: &Arc<Gpu>,
     job: &Job<'_>,
     values: ValueRows<'_>,
     others: Option<ValueRows<'_>>,
-) -> Result<Vec<[u32; 2]>> {
+) -> Result<Vec<u32>> {
     for (argument, operand) in [("values", Some(&values)), ("others", others.as_ref())] {
         match operand {
             Some(ValueRows::Device(matrix)) => matrix.check_device(argument, gpu)?,
@@ -38,14 +40,14 @@ pub(crate) async fn rows(
     }
     let (count, length) = (values.rows(), values.length() as u64);
     if length == 0 {
-        return Ok(vec![job.nothing().record; count]);
+        return Ok(vec![job.nothing().record[0]; count]);
     }
     let operands: Vec<ValueRows<'_>> = std::iter::once(values).chain(others).collect();
     let layout = RowLayout::padded(values.kind(), length as usize);
     let blocks = blocks_a_row(length);
     let binding = gpu.adapter.capabilities.max_binding_bytes;
     let hosts = operands.iter().filter(|rows| rows.on_device().is_none()).count() as u64;
-    // Staging of rows on the host, records, partial records and places.
+    // Staging of rows on the host, results, partial results and places.
     let row_bytes = hosts * layout.row_bytes() + 8 + 4 + blocks * 8;
     let staged_rows = if hosts > 0 { STAGED_BYTES.min(binding) / layout.row_bytes() } else { u64::MAX };
     let at_once = (usable(gpu.options.budget_bytes) / row_bytes)
@@ -55,14 +57,14 @@ pub(crate) async fn rows(
     if at_once == 0 {
         return one_by_one(gpu, job, &operands, row_bytes).await;
     }
-    let mut found = Vec::with_capacity(count);
+    let mut words = Vec::with_capacity(count);
     let mut start = 0;
     while start < count {
         let end = count.min(start + at_once as usize);
-        found.extend(some_rows(gpu, job, &operands, layout, start..end).await?);
+        some_rows(gpu, job, &operands, layout, start..end, &mut words).await?;
         start = end;
     }
-    Ok(found)
+    Ok(words)
 }
 
 /// Rows too long to be staged whole, each like a vector of its own.
@@ -71,8 +73,8 @@ async fn one_by_one(
     job: &Job<'_>,
     operands: &[ValueRows<'_>],
     row_bytes: u64,
-) -> Result<Vec<[u32; 2]>> {
-    let mut found = vec![];
+) -> Result<Vec<u32>> {
+    let mut words = vec![];
     for row in 0..operands[0].rows() {
         let mut parts = operands.iter().map(|rows| rows.host_row(row));
         let (Some(Some(values)), others) = (parts.next(), parts.next()) else {
@@ -85,19 +87,16 @@ async fn one_by_one(
                 return Err(Error::argument("others", needed, "one on each"));
             }
             others => {
-                let Found { record, place } = whole(gpu, job, values, others.flatten()).await?;
-                found.push(match (job.operation.is_place(), u32::try_from(place)) {
-                    (false, _) => record,
-                    (true, Ok(place)) => [record[0], place],
-                    (true, Err(_)) => {
-                        let needed = "rows of fewer than 2^32 numbers";
-                        return Err(Error::argument("values", needed, values.len()));
-                    }
-                });
+                let found = whole(gpu, job, values, others.flatten()).await?;
+                if found.place >= u64::from(u32::MAX) {
+                    let needed = "rows of fewer than 2^32 - 1 numbers";
+                    return Err(Error::argument("values", needed, values.len()));
+                }
+                words.push(word_of(job, found.record, found.place as u32));
             }
         }
     }
-    Ok(found)
+    Ok(words)
 }
 
 /// Blocks of a row at most, 1 where a group of lanes takes it.
@@ -111,7 +110,8 @@ async fn some_rows(
     operands: &[ValueRows<'_>],
     layout: RowLayout,
     range: Range<usize>,
-) -> Result<Vec<[u32; 2]>> {
+    words: &mut Vec<u32>,
+) -> Result<()> {
     let (count, length) = (range.len() as u64, operands[0].length() as u64);
     let blocks = blocks_a_row(length);
     let request = |purpose, bytes| Request { purpose, bytes };
@@ -169,14 +169,31 @@ async fn some_rows(
     let (results, places) =
         (BufferSlice::range(&scratch[0], 0, count * 8), BufferSlice::range(&scratch[2], 0, count * 4));
     encode_rows(&mut commands, &reduce, results, places)?;
-    let located = job.operation.is_place() && length > reduce_rows::LONGEST;
-    let place_bytes = if located { count * 4 } else { 0 };
-    let parts = commands.read(&[(&scratch[0], 0, count * 8), (&scratch[2], 0, place_bytes)]).await?;
+    let in_words = |bytes: &[u8], words: &mut Vec<u32>| {
+        words.extend(bytes.chunks_exact(4).map(pod_read_unaligned::<u32>))
+    };
+    if length <= reduce_rows::LONGEST {
+        commands.read_each(&[(&scratch[0], 0, count * 4)], |_, bytes| in_words(bytes, words)).await?;
+        return job.timed(profile, gpu).await;
+    }
+    let mut parts = [vec![], vec![]];
+    let ranges = [(&scratch[0], 0, count * 8), (&scratch[2], 0, count * 4)];
+    commands.read_each(&ranges, |number, bytes| in_words(bytes, &mut parts[number])).await?;
     job.timed(profile, gpu).await?;
-    let mut records: Vec<[u32; 2]> = bytemuck::pod_collect_to_vec(&parts[0]);
-    let places: Vec<u32> = bytemuck::pod_collect_to_vec(&parts[1]);
-    records.iter_mut().zip(places).for_each(|(record, place)| record[1] = place);
-    Ok(records)
+    let [records, places] = parts;
+    let rows = records.chunks_exact(2).zip(places);
+    words.extend(rows.map(|(record, place)| word_of(job, [record[0], record[1]], place)));
+    Ok(())
+}
+
+/// The word of a row, as `reduce_rows` writes it.
+fn word_of(job: &Job<'_>, record: [u32; 2], place: u32) -> u32 {
+    match job.operation.value(record) {
+        Some(sum) if job.operation.is_sum() => sum.to_bits(),
+        Some(_) if job.operation.is_place() => place,
+        None if job.operation.is_place() => u32::MAX,
+        _ => record[0],
+    }
 }
 
 async fn upload<T: Element>(

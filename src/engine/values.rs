@@ -293,8 +293,5 @@ impl Device {
     }
 }
 
-/// What the blocks of every shape divide.
-const _: () = {
-    let largest = Shape { workgroup: 256, coarsening: 4, turns: 32 };
-    assert!(largest.block() == DeviceVector::BUFFER_UNIT);
-};
+/// Blocks of every size have to end where buffers do.
+const _: () = assert!(DeviceVector::BUFFER_UNIT.is_multiple_of(Shape::LARGEST.block()));

@@ -241,12 +241,25 @@ impl<'a> Commands<'a> {
 
     /// Sends the commands and resolves to the contents of buffer ranges after them.
     pub(crate) async fn read(self, ranges: &[readback::Range<'_>]) -> Result<Vec<Vec<u8>>> {
+        let mut parts: Vec<Vec<u8>> =
+            ranges.iter().map(|(_, _, bytes)| Vec::with_capacity(*bytes as usize)).collect();
+        self.read_each(ranges, |number, bytes| parts[number].extend_from_slice(bytes)).await?;
+        Ok(parts)
+    }
+
+    /// Sends the commands and shows the contents of buffer ranges after them, each with its number. A large one comes in
+    /// several pieces, of whole words but for the last.
+    pub(crate) async fn read_each(
+        self,
+        ranges: &[readback::Range<'_>],
+        show: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
         let gpu = self.gpu;
         if readback::is_large(ranges) {
             self.submit();
-            return gpu.read_in_pieces(ranges).await;
+            return gpu.read_in_pieces(ranges, show).await;
         }
-        self.submit_with_readback(ranges)?.wait(gpu).await
+        self.submit_with_readback(ranges)?.take(gpu, show).await
     }
 
     /// Sends the commands, with a copy of buffer ranges behind them.

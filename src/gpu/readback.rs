@@ -74,35 +74,28 @@ impl Gpu {
         Ok(Reading { readback, lengths, submission, receiver })
     }
 
-    /// Reads ranges of any size, piece after piece. They must not be written meanwhile.
-    pub(super) async fn read_in_pieces(&self, ranges: &[Range<'_>]) -> Result<Vec<Vec<u8>>> {
-        let mut parts: Vec<Vec<u8>> = ranges.iter().map(|_| vec![]).collect();
+    /// Reads ranges of any size, piece after piece, and shows each with the number of its range. They must not be written
+    /// meanwhile.
+    pub(super) async fn read_in_pieces(
+        &self,
+        ranges: &[Range<'_>],
+        mut show: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
         let mut on_their_way: VecDeque<(usize, Reading)> = VecDeque::new();
-        for (part, (buffer, offset, bytes)) in ranges.iter().enumerate() {
-            parts[part].reserve_exact(*bytes as usize);
+        for (number, (buffer, offset, bytes)) in ranges.iter().enumerate() {
             for start in (0..*bytes).step_by(PIECE_BYTES as usize) {
-                if on_their_way.len() == PIECES {
-                    self.arrive(&mut on_their_way, &mut parts).await?;
+                if on_their_way.len() == PIECES
+                    && let Some((first, reading)) = on_their_way.pop_front()
+                {
+                    reading.take(self, |_, bytes| show(first, bytes)).await?;
                 }
                 let encoder = self.device.create_command_encoder(&Default::default());
                 let piece = (*buffer, offset + start, PIECE_BYTES.min(bytes - start));
-                on_their_way.push_back((part, self.submit_and_read(encoder, &[piece])?));
+                on_their_way.push_back((number, self.submit_and_read(encoder, &[piece])?));
             }
         }
-        while !on_their_way.is_empty() {
-            self.arrive(&mut on_their_way, &mut parts).await?;
-        }
-        Ok(parts)
-    }
-
-    /// Takes the piece that was sent first.
-    async fn arrive(
-        &self,
-        on_their_way: &mut VecDeque<(usize, Reading)>,
-        parts: &mut [Vec<u8>],
-    ) -> Result<()> {
-        if let Some((part, reading)) = on_their_way.pop_front() {
-            reading.take(self, |_, bytes| parts[part].extend_from_slice(bytes)).await?;
+        for (number, reading) in on_their_way {
+            reading.take(self, |_, bytes| show(number, bytes)).await?;
         }
         Ok(())
     }
@@ -130,7 +123,7 @@ impl Reading {
     }
 
     /// Shows the contents of each range with its number.
-    async fn take(self, gpu: &Gpu, mut show: impl FnMut(usize, &[u8])) -> Result<()> {
+    pub(super) async fn take(self, gpu: &Gpu, mut show: impl FnMut(usize, &[u8])) -> Result<()> {
         let waiting = gpu.waiter.expect_callback(Some(self.submission));
         let mapped = self.receiver.receive().await;
         drop(waiting);

@@ -11,7 +11,6 @@ pub static KERNEL: Kernel = Kernel {
     source: &[
         include_str!("../../wgsl/lib/grid.wgsl"),
         include_str!("../../wgsl/lib/extremes.wgsl"),
-        include_str!("../../wgsl/lib/first.wgsl"),
         include_str!("../../wgsl/locate.wgsl"),
     ],
     params: Params::WGSL,

@@ -176,12 +176,16 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// The largest of the library's.
+    const MOST_TURNS: u32 = 16;
+    pub(crate) const LARGEST: Self = Self { workgroup: 256, coarsening: 8, turns: Self::MOST_TURNS };
+
     /// The shape of the library for so many elements a row.
     pub fn of(length: u64) -> Self {
-        let (workgroup, coarsening) = (256, 4);
-        // Enough blocks to occupy a large card before blocks grow.
-        let turns = length.div_ceil(4 * 256 * 1024).next_power_of_two().clamp(4, 32) as u32;
-        Self { workgroup, coarsening, turns }
+        let workgroup = 256;
+        // Enough blocks to occupy a large card before blocks grow. Larger ones leave its last workgroups more to do alone.
+        let turns = length.div_ceil(4 * 256 * 1024).next_power_of_two().clamp(4, Self::MOST_TURNS.into()) as u32;
+        Self { workgroup, coarsening: turns.min(8), turns }
     }
 
     /// Elements a block.

@@ -1,4 +1,4 @@
-//! Short rows to one record each, in one pass.
+//! Short rows to one word each, in one pass.
 
 use super::reduce::{self, Operation, Params, Reduce, Summation};
 use crate::error::Result;
@@ -17,7 +17,6 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/extremes.wgsl"),
         include_str!("../../wgsl/lib/records.wgsl"),
         include_str!("../../wgsl/lib/span.wgsl"),
-        include_str!("../../wgsl/lib/first.wgsl"),
         include_str!("../../wgsl/reduce_rows.wgsl"),
     ],
     params: Params::WGSL,
@@ -35,8 +34,8 @@ pub static KERNEL: Kernel = Kernel {
     workgroup_bytes: 256 * (16 + 4 + 8),
 };
 
-/// Records the kernel: one record a row, `(key, place)` for places. `reduce.partials` gets them; its `pitch`, `shape` and
-/// `first_block` do not matter.
+/// Records the kernel: one word a row, the bits of a sum, a key, or for places the place (`u32::MAX` without a number).
+/// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
     let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
     let gpu = commands.gpu();

@@ -5,6 +5,9 @@ override OPERATION: u32 = 0u; // 0: dot, 1: sum, 2: sum of magnitudes, 3: sum of
 /// The largest key: of nothing, or of one NaN.
 const NOTHING = 0xffffffffu;
 
+/// Keys of min and max above it stand for no number.
+const LARGEST_NUMBER = 0xff000001u;
+
 fn keys_of(four: vec4<f32>) -> vec4<u32> {
   let bits = bitcast<vec4<u32>>(four);
   if (OPERATION == 4u) { return ~(bits & vec4(0x7fffffffu)); }
@@ -15,4 +18,4 @@ fn keys_of(four: vec4<f32>) -> vec4<u32> {
 }
 
 // -0 and +0 are neighbours in either order, and equal: they get one key.
-fn canonical(key: u32) -> u32 { return select(key, 0x7f800000u, key == 0x7f800001u); }
+fn canonical(keys: vec4<u32>) -> vec4<u32> { return select(keys, vec4(0x7f800000u), keys == vec4(0x7f800001u)); }

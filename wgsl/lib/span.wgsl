@@ -2,7 +2,7 @@
 // vector's four elements has a sum of its own.
 override COARSENING: u32 = 4u; // vectors in flight, up to 8
 
-struct State { sums: vec4<f32>, errors: vec4<f32>, keys: vec4<u32>, }
+struct State { sums: vec4<f32>, errors: vec4<f32>, keys: vec4<u32>, vectors: vec4<u32>, }
 
 // What product = a b rounded off, but for 2^-34 of it: by halves of 12 bits, which needs no fused multiply-add (Dekker 1971).
 fn product_rounded_off(a: vec4<f32>, b: vec4<f32>, product: vec4<f32>) -> vec4<f32> {
@@ -15,8 +15,16 @@ fn product_rounded_off(a: vec4<f32>, b: vec4<f32>, product: vec4<f32>) -> vec4<f
   return middle + opaque(a_low * b_low);
 }
 
-fn take(state: State, value: vec4<f32>, other: vec4<f32>, inside: vec4<bool>) -> State {
+// `vector` is the number of the vector, for an argmin of rows; an invocation takes them in rising order.
+fn take(state: State, vector: u32, value: vec4<f32>, other: vec4<f32>, inside: vec4<bool>) -> State {
   var next = state;
+  if (OPERATION >= 7u) {
+    let keys = canonical(select(vec4(NOTHING), keys_of(value), inside));
+    let better = keys < state.keys;
+    next.keys = select(state.keys, keys, better);
+    next.vectors = select(state.vectors, vec4(vector), better);
+    return next;
+  }
   if (OPERATION >= 4u) {
     next.keys = min(state.keys, select(vec4(NOTHING), keys_of(value), inside));
     return next;
@@ -46,21 +54,22 @@ fn other_vector(place: u32) -> vec4<f32> {
   return vec4(0.0);
 }
 
+// Which elements of a vector are among `begin` to `end`.
+fn within(vector: u32, begin: u32, end: u32) -> vec4<bool> {
+  let element = vec4(vector * 4u) + vec4(0u, 1u, 2u, 3u);
+  return (element >= vec4(begin)) & (element < vec4(end));
+}
+
 // The elements `begin` to `end` of the buffer, as far as they lie in the vectors `from_vector` to `to_vector`. `width`
 // invocations share them; this is number `lane`.
 fn span(begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width: u32) -> State {
-  var state = State(vec4(0.0), vec4(0.0), vec4(NOTHING));
+  var state = State(vec4(0.0), vec4(0.0), vec4(NOTHING), vec4(0u));
   let whole_begin = (begin + 3u) >> 2u;
   let whole_end = end >> 2u;
   // The first and the last vector may lie partly outside.
-  var edge = begin >> 2u;
-  if (lane == 1u) { edge = (end + 3u) / 4u - 1u; }
-  let partly = edge < whole_begin || edge >= whole_end;
-  let twice = lane == 1u && edge == begin >> 2u;
-  if (lane < 2u && begin < end && partly && !twice && edge >= from_vector && edge < to_vector) {
-    let element = vec4(edge * 4u) + vec4(0u, 1u, 2u, 3u);
-    let inside = (element >= vec4(begin)) & (element < vec4(end));
-    state = take(state, widen(values[edge]), other_vector(edge), inside);
+  let first_edge = begin >> 2u;
+  if (lane == 0u && begin < end && first_edge < whole_begin && first_edge >= from_vector && first_edge < to_vector) {
+    state = take(state, first_edge, widen(values[first_edge]), other_vector(first_edge), within(first_edge, begin, end));
   }
   let last = min(to_vector, whole_end);
   var i = max(from_vector, whole_begin) + lane;
@@ -76,10 +85,15 @@ fn span(begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width
     }
     // unroll
     for (var c = 0u; c < 8u; c++) {
-      if (c < COARSENING) { state = take(state, value[c], other[c], vec4(true)); }
+      if (c < COARSENING) { state = take(state, i + c * width, value[c], other[c], vec4(true)); }
     }
   }
-  for (; i < last; i += width) { state = take(state, widen(values[i]), other_vector(i), vec4(true)); }
+  for (; i < last; i += width) { state = take(state, i, widen(values[i]), other_vector(i), vec4(true)); }
+  let last_edge = whole_end;
+  let is_edge = last_edge * 4u < end && (last_edge > first_edge || whole_begin == first_edge);
+  if (lane == 0u && begin < end && is_edge && last_edge >= from_vector && last_edge < to_vector) {
+    state = take(state, last_edge, widen(values[last_edge]), other_vector(last_edge), within(last_edge, begin, end));
+  }
   return state;
 }
 
@@ -87,7 +101,7 @@ fn span(begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width
 fn record_of(state: State) -> vec2<u32> {
   if (OPERATION >= 4u) {
     let keys = state.keys;
-    return vec2(canonical(min(min(keys.x, keys.y), min(keys.z, keys.w))), NOTHING);
+    return vec2(canonical(vec4(min(min(keys.x, keys.y), min(keys.z, keys.w)))).x, NOTHING);
   }
   if (COMPENSATED == 0u) { return vec2(bitcast<u32>(across(state.sums)), 0u); }
   let sums = bitcast<vec4<u32>>(state.sums);

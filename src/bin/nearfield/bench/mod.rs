@@ -3,6 +3,7 @@
 
 mod ceilings;
 mod data;
+mod draw;
 mod exact;
 mod reduce;
 
@@ -23,6 +24,8 @@ enum Suite {
     Exact(exact::Args),
     /// Reductions, or the ladder of the dot product: time on the device and in all, bytes a second, error
     Reduce(reduce::Args),
+    /// The ladder of reductions as a chart, and as a table
+    Draw(draw::Args),
 }
 
 /// Runs a suite.
@@ -30,6 +33,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.suite {
         Suite::Exact(args) => exact::run(&args),
         Suite::Reduce(args) => reduce::run(&args),
+        Suite::Draw(args) => draw::run(&args),
     }
 }
 
