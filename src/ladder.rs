@@ -3,6 +3,8 @@
 //!
 //! Nothing else in this crate uses the kernels in `wgsl/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
 
+use bytemuck::pod_read_unaligned;
+
 use crate::engine::{Device, DeviceVector, Stages};
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Profile, params};
@@ -276,9 +278,10 @@ impl Rung {
             commands.dispatch(&pipeline, &params, &slices, Grid::Linear(workgroups))?;
             if matches!(self.way, Way::HostAdds(_)) {
                 let last = if has("partials") { (&partials, workgroups) } else { (&products, count) };
-                let parts = commands.read(&[(last.0, 0, last.1 * 4)]).await?;
-                let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(&parts[0]);
-                sum += numbers.iter().map(|&number| f64::from(number)).sum::<f64>();
+                let numbers = |bytes: &[u8]| -> f64 {
+                    bytes.chunks_exact(4).map(|word| f64::from(pod_read_unaligned::<f32>(word))).sum()
+                };
+                commands.read_each(&[(last.0, 0, last.1 * 4)], |_, bytes| sum += numbers(bytes)).await?;
             } else {
                 commands.submit();
             }
@@ -286,7 +289,7 @@ impl Rung {
         }
         if matches!(self.way, Way::Atomic { .. }) && !a.is_empty() {
             let parts = Commands::new(gpu, None).read(&[(&total, 0, 4)]).await?;
-            sum = f64::from(bytemuck::pod_read_unaligned::<f32>(&parts[0]));
+            sum = f64::from(pod_read_unaligned::<f32>(&parts[0]));
         }
         if let (Some(stages), Some(profile)) = (stages, profile) {
             stages.add(profile.times(gpu).await?);

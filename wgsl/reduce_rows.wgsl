@@ -3,8 +3,9 @@
 @group(0) @binding(2) var<storage, read> others: array<Row>; // the same; for dot alone
 @group(0) @binding(3) var<storage, read_write> results: array<u32>; // [rows]
 
-/// Lanes a row where records are combined in workgroup memory.
-const TREE = 32u;
+// Invocations a row, whose records are combined in workgroup memory; 0: a group of lanes a row. Rows of few vectors would leave
+// most lanes of a group idle, and errors beside sums are not added by lanes.
+override WIDTH: u32 = 0u;
 
 var<workgroup> records: array<vec2<u32>, 256>;
 
@@ -14,38 +15,50 @@ fn reduce_rows(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
-  let compensated = OPERATION < 4u && COMPENSATED == 1u;
-  let width = select(lanes_size(lanes), TREE, compensated);
-  let lane = select(lane_of(lanes), lanes.index % TREE, compensated);
-  let group = select(group_of(lanes), lanes.index / TREE, compensated);
+  var width = WIDTH;
+  var lane = 0u;
+  var group = 0u;
+  if (WIDTH == 0u) {
+    width = lanes_size(lanes);
+    lane = lane_of(lanes);
+    group = group_of(lanes);
+  } else {
+    lane = lanes.index % width;
+    group = lanes.index / width;
+  }
   let row = workgroup_number(workgroup, workgroups) * (256u / width) + group;
   // A group without a row goes along with nothing, because all have to reach the barriers.
   let begin = params.first + min(row, params.rows - 1u) * params.stride;
   let end = begin + select(0u, params.length, row < params.rows);
   let state = span(begin, end, begin / 4u, (end + 3u) / 4u, lane, width);
   var record = record_of(state);
-  var word = 0u;
-  if (compensated) {
+  if (OPERATION >= 7u) {
+    // The first place of this invocation's that has its smallest key.
+    let places = select(vec4(NOTHING), state.vectors * 4u + vec4(0u, 1u, 2u, 3u) - vec4(begin), state.keys == vec4(record.x));
+    record.y = min(min(places.x, places.y), min(places.z, places.w));
+  }
+  if (WIDTH > 0u) {
     records[lanes.index] = record;
     workgroupBarrier();
-    for (var half = TREE / 2u; half > 0u; half >>= 1u) {
+    for (var half = WIDTH / 2u; half > 0u; half >>= 1u) {
       if (lane < half) { records[lanes.index] = combine(records[lanes.index], records[lanes.index + half]); }
       workgroupBarrier();
     }
-    let both = bitcast<vec2<f32>>(records[lanes.index]);
-    // Beside a sum that left the numbers the error means nothing.
-    let are_numbers = all((bitcast<vec2<u32>>(both) & vec2(0x7f800000u)) != vec2(0x7f800000u));
-    word = bitcast<u32>(select(both.x, both.x + both.y, are_numbers));
+    record = records[lanes.index];
   } else if (OPERATION < 4u) {
-    word = bitcast<u32>(lanes_sum(vec4(bitcast<f32>(record.x), 0.0, 0.0, 0.0), lanes).x);
+    record.x = bitcast<u32>(lanes_sum(vec4(bitcast<f32>(record.x), 0.0, 0.0, 0.0), lanes).x);
   } else {
-    word = lanes_min(record.x, lanes);
+    let key = lanes_min(record.x, lanes);
+    if (OPERATION >= 7u) { record.y = lanes_min(select(NOTHING, record.y, record.x == key), lanes); }
+    record.x = key;
   }
-  if (OPERATION >= 7u) {
-    // The first place of those that have the smallest key; none has one where there is no number.
-    let places = select(vec4(NOTHING), state.vectors * 4u + vec4(0u, 1u, 2u, 3u) - vec4(begin), state.keys == vec4(word));
-    let place = min(min(places.x, places.y), min(places.z, places.w));
-    word = lanes_min(select(NOTHING, place, word <= LARGEST_NUMBER), lanes);
+  var word = record.x;
+  if (OPERATION < 4u && COMPENSATED == 1u) {
+    let both = bitcast<vec2<f32>>(record);
+    // Beside a sum that left the numbers the error means nothing.
+    let are_numbers = all((record & vec2(0x7f800000u)) != vec2(0x7f800000u));
+    word = bitcast<u32>(select(both.x, both.x + both.y, are_numbers));
   }
+  if (OPERATION >= 7u) { word = select(NOTHING, record.y, record.x <= LARGEST_NUMBER); }
   if (lane == 0u && row < params.rows) { results[row] = word; }
 }

@@ -25,7 +25,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[
         ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
         ("COMPENSATED", &[0, 1]),
-        ("COARSENING", &[4]),
+        ("WIDTH", &[0, 4, 8, 32]),
     ],
     loads_rows: true,
     sums_lanes: true,
@@ -37,11 +37,21 @@ pub static KERNEL: Kernel = Kernel {
 /// Records the kernel: one word a row, the bits of a sum, a key, or for places the place (`u32::MAX` without a number).
 /// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
-    let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
+    let compensated = reduce.summation == Summation::Compensated && reduce.operation.is_sum();
     let gpu = commands.gpu();
-    let pipeline = gpu.pipeline(&KERNEL, reduce.elements, &[reduce.operation.number(), compensated, 4])?;
+    let width = match (reduce.length.div_ceil(4), compensated) {
+        (0..=8, _) => 4,
+        (9..=32, _) => 8,
+        (_, true) => 32,
+        (_, false) => 0,
+    };
+    let constants = [reduce.operation.number(), compensated.into(), width];
+    let pipeline = gpu.pipeline(&KERNEL, reduce.elements, &constants)?;
     // As many rows a workgroup as with the largest groups of lanes; with smaller ones some workgroups find nothing to do.
-    let lanes = gpu.subgroup_sizes().filter(|_| compensated == 0).map_or(32, |(_, most)| most.min(256));
+    let lanes = match width {
+        0 => gpu.subgroup_sizes().map_or(32, |(_, most)| most.min(256)),
+        width => width,
+    };
     let grid = Grid::Linear(u64::from(reduce.rows).div_ceil(u64::from(256 / lanes)));
     let others = reduce.others.unwrap_or(reduce.values);
     commands.dispatch(&pipeline, &reduce.params(), &[reduce.values, others, reduce.partials], grid)
