@@ -27,10 +27,10 @@ pub enum Norm {
 /// - **Deterministic**: on one adapter the same numbers give the same bits, wherever they are and however often. What is
 ///   added to what depends on the length alone. (A row of a matrix on the device may be added up in another order than the
 ///   same row on the host.)
-/// - **Precision** of sums of `n` terms: within `min(n, 300 + n / 2^23) 2^-23` of the sum of their magnitudes, usually far
+/// - **Precision** of sums of `n` terms: within `min(n, 300 + n / 2^22) 2^-23` of the sum of their magnitudes, usually far
 ///   better. [`Summation::Compensated`] adds as if in twice the precision and rounds once: within `2^-23` of the result itself
-///   plus `2^-34` of the sum of magnitudes where terms are products, `2^-40` where they are not. Its cost is in
-///   docs/reductions.md.
+///   plus `(300 + n / 2^22)^2 2^-46` of the sum of magnitudes, and `2^-32` of it more where terms are products. What that
+///   costs, and why it holds, is in docs/reductions.md.
 /// - **NaN and infinity**: sums, products and norms follow IEEE 754: a NaN among the terms, or infinities of both signs, give
 ///   NaN; one infinity gives that infinity. `min`, `max`, `argmin` and `argmax` never find a NaN, as
 ///   [`Device::top_k`] never selects one; infinities are numbers like others, and -0 equals +0 (and is reported as +0).

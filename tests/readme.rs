@@ -1,15 +1,14 @@
 //! The README shows what runs.
 
 #[test]
-fn the_example_is_the_one_that_ci_runs() {
+fn the_examples_are_those_that_ci_runs() {
     let read = |name: &str| {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
         std::fs::read_to_string(path).expect("it is in the repository").replace("\r\n", "\n")
     };
-    let example = read("examples/search.rs");
-    let code = example.split_once("\n\n").expect("code behind the first comment").1;
-    assert!(
-        read("README.md").contains(&format!("```rust\n{code}```")),
-        "README.md and examples/search.rs differ"
-    );
+    for name in ["examples/search.rs", "examples/reduce.rs"] {
+        let example = read(name);
+        let code = example.split_once("\n\n").expect("code behind the first comment").1;
+        assert!(read("README.md").contains(&format!("```rust\n{code}```")), "README.md and {name} differ");
+    }
 }

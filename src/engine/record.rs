@@ -3,7 +3,8 @@
 use super::device::Device;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu, Grid};
-use crate::kernels::{distance_pairs, norms, prefix_sum, rescore, select_k};
+use crate::kernels::{distance_pairs, locate, norms, prefix_sum, reduce, reduce_partials, reduce_rows};
+use crate::kernels::{rescore, select_k};
 use crate::matrix::ElementKind;
 
 /// Records kernels into an encoder of the caller, who submits it. Made by [`Device::record`].
@@ -70,6 +71,54 @@ impl<'a> Recorder<'a> {
     /// [`Error::Argument`](crate::Error::Argument) for k = 0, or a large k without a spare place.
     pub fn select(&mut self, select: &select_k::Select<'_>) -> Result<()> {
         select_k::encode(self.commands()?, select)
+    }
+
+    /// Blocks of rows, or of a part of one long row, to records of two u32 each: the bits of a sum and of the error beside it,
+    /// or the smallest key and the block that has it. [`Operation::value`](reduce::Operation::value) says what a record means.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) for a product without others, or a layout that no kernel has;
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn reduce(&mut self, reduce: &reduce::Reduce<'_>) -> Result<()> {
+        reduce::encode(self.commands()?, reduce)
+    }
+
+    /// The `pitch` records of each of `rows` rows to one, `[rows]`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn reduce_partials(
+        &mut self,
+        operation: reduce::Operation,
+        summation: reduce::Summation,
+        [rows, pitch]: [u32; 2],
+        partials: BufferSlice<'_>,
+        results: BufferSlice<'_>,
+    ) -> Result<()> {
+        reduce_partials::encode(self.commands()?, (operation, summation), [rows, pitch], partials, results)
+    }
+
+    /// Short rows to one u32 each, `[rows]`, in `reduce.partials`: the bits of a sum, a key, or a place (`u32::MAX` in a row
+    /// without a number).
+    ///
+    /// # Errors
+    /// As [`Recorder::reduce`].
+    pub fn reduce_rows(&mut self, reduce: &reduce::Reduce<'_>) -> Result<()> {
+        reduce_rows::encode(self.commands()?, reduce)
+    }
+
+    /// The places of extremes, `[rows]` u32, after [`Recorder::reduce`] with the same arguments and its records combined in
+    /// `results`.
+    ///
+    /// # Errors
+    /// As [`Recorder::reduce`].
+    pub fn locate(
+        &mut self,
+        reduce: &reduce::Reduce<'_>,
+        results: BufferSlice<'_>,
+        places: BufferSlice<'_>,
+    ) -> Result<()> {
+        locate::encode(self.commands()?, reduce, results, places)
     }
 
     /// CSR offsets, `[count + 1]`, from u32 counts, each cut to `limit`.

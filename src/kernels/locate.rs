@@ -1,7 +1,7 @@
 //! Where the smallest key of a row was.
 
 use super::reduce::{Operation, Params, Reduce};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
 use crate::matrix::Element;
 
@@ -32,6 +32,10 @@ pub(crate) fn encode(
     results: BufferSlice<'_>,
     places: BufferSlice<'_>,
 ) -> Result<()> {
+    reduce.check()?;
+    if !reduce.operation.is_place() {
+        return Err(Error::argument("operation", "argmin or argmax", format!("{:?}", reduce.operation)));
+    }
     let constants = [reduce.operation.extreme().number()];
     let pipeline = commands.gpu().pipeline(&KERNEL, reduce.elements, &constants)?;
     let grid = Grid::Linear(reduce.rows.into());

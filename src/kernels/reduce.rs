@@ -1,6 +1,6 @@
 //! Reductions: blocks of values to records, which `reduce_partials` makes one of.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, params};
 use crate::matrix::{Element, ElementKind};
 
@@ -235,6 +235,19 @@ impl Reduce<'_> {
         (start + self.length).div_ceil(4).max(1).div_ceil((self.shape.block() / 4) as u32)
     }
 
+    /// An error when the caller's layout is none that the kernels have.
+    pub(super) fn check(&self) -> Result<()> {
+        let Shape { workgroup, coarsening, turns } = self.shape;
+        if !matches!(workgroup, 64 | 256) || !matches!(coarsening, 1 | 4 | 8) || turns == 0 {
+            let needed = "a workgroup of 64 or 256, coarsening by 1, 4 or 8, and turns";
+            return Err(Error::argument("shape", needed, format!("{:?}", self.shape)));
+        }
+        if self.operation == Operation::Dot && self.others.is_none() {
+            return Err(Error::argument("others", "the other operand of a product", "none"));
+        }
+        Ok(())
+    }
+
     pub(super) fn params(&self) -> Params {
         Params {
             first: self.first,
@@ -253,6 +266,7 @@ impl Reduce<'_> {
 
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
+    reduce.check()?;
     let Shape { workgroup, coarsening, .. } = reduce.shape;
     let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
     let constants = [reduce.operation.extreme().number(), compensated, coarsening, workgroup];

@@ -37,6 +37,7 @@ pub static KERNEL: Kernel = Kernel {
 /// Records the kernel: one word a row, the bits of a sum, a key, or for places the place (`u32::MAX` without a number).
 /// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
+    reduce.check()?;
     let compensated = reduce.summation == Summation::Compensated && reduce.operation.is_sum();
     let gpu = commands.gpu();
     let width = match (reduce.length.div_ceil(4), compensated) {

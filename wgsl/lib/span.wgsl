@@ -4,7 +4,7 @@ override COARSENING: u32 = 4u; // vectors in flight, up to 8
 
 struct State { sums: vec4<f32>, errors: vec4<f32>, keys: vec4<u32>, vectors: vec4<u32>, }
 
-// What product = a b rounded off, but for 2^-34 of it: by halves of 12 bits, which needs no fused multiply-add (Dekker 1971).
+// What product = a b rounded off, but for 2^-32 of it: by halves of 12 bits, which needs no fused multiply-add (Dekker 1971).
 fn product_rounded_off(a: vec4<f32>, b: vec4<f32>, product: vec4<f32>) -> vec4<f32> {
   let a_high = bitcast<vec4<f32>>(bitcast<vec4<u32>>(a) & vec4(0xfffff000u));
   let b_high = bitcast<vec4<f32>>(bitcast<vec4<u32>>(b) & vec4(0xfffff000u));
