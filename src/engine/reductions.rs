@@ -14,6 +14,9 @@ use crate::kernels::{locate, reduce_partials};
 /// Bytes of host numbers that are on the device at a time, an operand.
 pub(super) const STAGED_BYTES: u64 = 64 << 20;
 
+/// Numbers of a submission: not so many that a system takes a weak GPU for hung.
+const SUBMITTED_NUMBERS: u64 = 1 << 29;
+
 /// How long calls took on the device, stage by stage. Calls add to it.
 #[derive(Debug, Default)]
 pub struct Stages(Mutex<Vec<StageTime>>);
@@ -155,13 +158,16 @@ pub(crate) async fn whole(
     commands.stage("reduce");
     let results = BufferSlice::range(if blocks == 1 { partials } else { result }, 0, 8);
     let mut runs = vec![];
-    let mut at = 0;
+    let (mut at, mut unsent) = (0, 0);
     while at < length {
         let count = feeds.iter().fold(length - at, |count, feed| feed.run(at, count, block));
-        if at > 0 && feeds.iter().any(|feed| feed.staging.is_some()) {
+        let staged = feeds.iter().any(|feed| feed.staging.is_some());
+        if at > 0 && (staged || unsent >= SUBMITTED_NUMBERS) {
             // What reads the staging buffers has to be on its way before they are written again.
             commands = commands.submit_and_go_on();
+            unsent = 0;
         }
+        unsent += count;
         let values = feeds[0].fetch(gpu, at, count, block).await?;
         let others = match feeds.get(1) {
             Some(feed) => Some(feed.fetch(gpu, at, count, block).await?),
