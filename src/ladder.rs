@@ -1,4 +1,4 @@
-//! The ladder of the dot product, for learning and for measuring: the same sum in thirteen ways, each runnable at any length.
+//! The ladder of the dot product, for learning and for measuring: the same sum in fourteen ways, each runnable at any length.
 //! What each rung teaches is in docs/reductions.md, what each costs `nearfield bench reduce --ladder` measures.
 //!
 //! Nothing else in this crate uses the kernels in `wgsl/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
@@ -100,7 +100,7 @@ static BY_SUBGROUPS: Kernel = Kernel {
     buffers: &[A, B, ("total", Access::Write)],
     sums_lanes: true,
     adds_floats: true,
-    workgroup_bytes: WORKGROUP as u32 * (16 + 4) + 64 * 4,
+    workgroup_bytes: WORKGROUP as u32 * (16 + 4 + 4),
     ..PLAIN
 };
 

@@ -25,16 +25,17 @@ pub enum Norm {
 /// [`DistanceMatrix`](crate::DistanceMatrix)). f16 is widened and accumulated in f32.
 ///
 /// - **Deterministic**: on one adapter the same numbers give the same bits, wherever they are and however often. What is
-///   added to what depends on the length alone. (A row of a matrix on the device may be added up in another order than the
-///   same row on the host.)
+///   added to what depends on the length alone. (Rows have an order of their own, and those of a
+///   [`DistanceMatrix`](crate::DistanceMatrix) one that depends on where in it they start. So has a device that was opened
+///   without subgroups.)
 /// - **Precision** of sums of `n` terms: within `min(n, 300 + n / 2^22) 2^-23` of the sum of their magnitudes, usually far
 ///   better. [`Summation::Compensated`] adds as if in twice the precision and rounds once: within `2^-23` of the result itself
-///   plus `(300 + n / 2^22)^2 2^-46` of the sum of magnitudes, and `2^-32` of it more where terms are products. What that
-///   costs, and why it holds, is in docs/reductions.md.
+///   plus `(300 + n / 2^22)^2 2^-46` of the sum of magnitudes, and `2^-32` of it more where terms are products. Besides,
+///   numbers and errors below 2^-126 may count as 0. A sum whose parts leave f32 on the way is infinite or NaN. What
+///   compensation costs, and why the bounds hold, is in docs/reductions.md.
 /// - **NaN and infinity**: sums, products and norms follow IEEE 754: a NaN among the terms, or infinities of both signs, give
 ///   NaN; one infinity gives that infinity. `min`, `max`, `argmin` and `argmax` never find a NaN, as
 ///   [`Device::top_k`] never selects one; infinities are numbers like others, and -0 equals +0 (and is reported as +0).
-///   Numbers below 2^-126 may count as 0 in sums.
 /// - **Ties** of `argmin` and `argmax` go to the smaller index.
 /// - **Nothing**: sums, dot products and norms of no numbers are 0. The mean of none, and extremes where there is no number
 ///   (none at all, or only NaN), are errors.
@@ -209,7 +210,7 @@ impl<'d> Reduce<'d> {
     }
 
     /// The dot products of the rows of one matrix with the rows of the same number of another, `[rows]`. Both are on the
-    /// host, or both on the device.
+    /// host, or both on the device and of one kind.
     ///
     /// # Errors
     /// As [`Reduce::dot`].
@@ -306,6 +307,9 @@ impl<'d> Reduce<'d> {
         }
         let largest = self.whole(Operation::MaxAbs, 1.0, values, None).await?;
         let scale = scale_for(Operation::MaxAbs.value(largest.record).unwrap_or(0.0));
+        if scale == 1.0 {
+            return Ok(measure.finish(first, 1.0, count));
+        }
         let again = self.whole(operation, scale, values, None).await?;
         Ok(measure.finish(operation.value(again.record).unwrap_or(first), scale, count))
     }
@@ -372,7 +376,8 @@ impl Measure {
     fn left_the_range(self, sum: f32) -> bool {
         match self {
             Self::Of(_) => false,
-            Self::Mean => sum.is_infinite(),
+            // Parts of both signs may have overflowed: infinity less infinity.
+            Self::Mean => !sum.is_finite(),
             // Below, squares that matter may have vanished.
             Self::Root => sum.is_infinite() || sum < 2f32.powi(-60),
         }
@@ -394,7 +399,7 @@ impl Measure {
 fn scale_for(largest: f32) -> f32 {
     let power = |exponent: i32| 2f32.powi(exponent);
     match largest {
-        _ if largest == 0.0 || !largest.is_finite() => 1.0,
+        _ if largest == 0.0 || largest.is_nan() => 1.0,
         _ if largest < power(-60) => power(100),
         _ if largest < power(-20) => power(60),
         _ if largest >= power(90) => power(-100),

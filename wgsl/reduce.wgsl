@@ -40,7 +40,7 @@ fn reduce(
     if (lane_of(lanes) == 0u) { records[group_of(lanes)] = record; }
     workgroupBarrier();
     if (lanes.index == 0u) {
-      for (var group = 1u; group < WORKGROUP / lanes_size(lanes); group++) { record = combine(record, records[group]); }
+      for (var group = 1u; group < group_count(lanes, WORKGROUP); group++) { record = combine(record, records[group]); }
     }
   }
   if (lanes.index == 0u) {

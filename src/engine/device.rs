@@ -64,7 +64,7 @@ impl Device {
 
     /// Uses a wgpu device of the caller, with the features and limits it was made with.
     ///
-    /// Ask for `adapter.limits()` and for the features `SUBGROUP`, `SHADER_F16` and `TIMESTAMP_QUERY` where the
+    /// Ask for `adapter.limits()` and for the features `SUBGROUP`, `SHADER_F16`, `SHADER_FLOAT32_ATOMIC` and `TIMESTAMP_QUERY` where the
     /// adapter has them: what the device was not made with is not used.
     ///
     /// The device's error handlers stay the caller's. wgpu's own one panics when a device is lost while it is in use: set

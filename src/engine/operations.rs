@@ -82,7 +82,8 @@ impl Device {
         let gpu = self.gpu();
         queries.check_device("queries", gpu)?;
         rows.check_device("rows", gpu)?;
-        let bytes = queries.rows() as u64 * rows.rows() as u64 * 4;
+        // Reductions read whole vectors of four.
+        let bytes = (queries.rows() as u64 * rows.rows() as u64 * 4).next_multiple_of(16);
         gpu.check_binding("distances", bytes)?;
         let buffer = gpu.create_storage("distances", bytes)?;
         let mut commands = Commands::new(gpu, None);

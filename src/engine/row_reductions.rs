@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytemuck::pod_read_unaligned;
 
-use super::plan::usable;
+use super::plan::{budget_for, usable};
 use super::reductions::{Job, STAGED_BYTES, whole};
 use super::values::ValueRows;
 use crate::error::{Error, Result};
@@ -30,6 +30,15 @@ pub(crate) async fn rows(
     }
     if let Some(others) = &others {
         let shape = |rows: &ValueRows<'_>| format!("[{}, {}] {:?}", rows.rows(), rows.length(), rows.kind());
+        let stride = |rows: &ValueRows<'_>| rows.on_device().map(|(_, stride)| stride);
+        if shape(others) == shape(&values) && stride(others) != stride(&values) {
+            // Both operands of a product are read at the same places.
+            let of = |rows: &ValueRows<'_>| match stride(rows) {
+                Some(stride) => format!("rows on the device, {stride} numbers apart"),
+                None => "rows on the host".to_owned(),
+            };
+            return Err(Error::argument("others", format!("{}, as the values are", of(&values)), of(others)));
+        }
         if shape(others) != shape(&values) {
             return Err(Error::argument(
                 "others",
@@ -48,13 +57,19 @@ pub(crate) async fn rows(
     let binding = gpu.adapter.capabilities.max_binding_bytes;
     let hosts = operands.iter().filter(|rows| rows.on_device().is_none()).count() as u64;
     // Staging of rows on the host, results, partial results and places.
-    let row_bytes = hosts * layout.row_bytes() + 8 + 4 + blocks * 8;
+    let row_bytes =
+        hosts * layout.row_bytes() + if length <= reduce_rows::LONGEST { 4 } else { 8 + 4 + blocks * 8 };
     let staged_rows = if hosts > 0 { STAGED_BYTES.min(binding) / layout.row_bytes() } else { u64::MAX };
     let at_once = (usable(gpu.options.budget_bytes) / row_bytes)
         .min(staged_rows)
         .min(binding / (blocks * 8))
         .min(u64::from(u32::MAX) / 256);
     if at_once == 0 {
+        if length <= reduce_rows::LONGEST {
+            // As a vector it would be added up in another order.
+            let (needed, budget) = (budget_for(row_bytes), gpu.options.budget_bytes);
+            return Err(Error::Budget { purpose: "a row".into(), needed, budget });
+        }
         return one_by_one(gpu, job, &operands, row_bytes).await;
     }
     let mut words = Vec::with_capacity(count);
@@ -81,20 +96,12 @@ async fn one_by_one(
             let budget = gpu.options.budget_bytes;
             return Err(Error::Budget { purpose: "a row's results".into(), needed: row_bytes, budget });
         };
-        match others {
-            Some(None) => {
-                let needed = "both operands on the host or both on the device, for rows this long";
-                return Err(Error::argument("others", needed, "one on each"));
-            }
-            others => {
-                let found = whole(gpu, job, values, others.flatten()).await?;
-                if found.place >= u64::from(u32::MAX) {
-                    let needed = "rows of fewer than 2^32 - 1 numbers";
-                    return Err(Error::argument("values", needed, values.len()));
-                }
-                words.push(word_of(job, found.record, found.place as u32));
-            }
+        let found = whole(gpu, job, values, others.flatten()).await?;
+        if found.place >= u64::from(u32::MAX) {
+            let needed = "rows of fewer than 2^32 - 1 numbers";
+            return Err(Error::argument("values", needed, values.len()));
         }
+        words.push(word_of(job, found.record, found.place as u32));
     }
     Ok(words)
 }
@@ -113,12 +120,12 @@ async fn some_rows(
     words: &mut Vec<u32>,
 ) -> Result<()> {
     let (count, length) = (range.len() as u64, operands[0].length() as u64);
-    let blocks = blocks_a_row(length);
+    let (blocks, is_short) = (blocks_a_row(length), length <= reduce_rows::LONGEST);
     let request = |purpose, bytes| Request { purpose, bytes };
     let mut requests = vec![
-        request("results", count * 8),
+        request("results", count * if is_short { 4 } else { 8 }),
         request("partial results", if blocks > 1 { count * blocks * 8 } else { 0 }),
-        request("places", count * 4),
+        request("places", if is_short { 0 } else { count * 4 }),
     ];
     let hosts = operands.iter().filter(|rows| rows.on_device().is_none());
     requests.extend(hosts.map(|_| request("rows to reduce", count * layout.row_bytes())));
@@ -141,11 +148,6 @@ async fn some_rows(
         });
     }
     let (values, first, stride) = slices[0];
-    // Both operands of a product are read at the same places.
-    if slices.iter().any(|&(_, other_first, other_stride)| (other_first, other_stride) != (first, stride)) {
-        let needed = "rows on the same side as the values, host or device";
-        return Err(Error::argument("others", needed, "rows with another distance between them"));
-    }
     let mut profile = job.stages.and_then(|_| Profile::new(gpu));
     let mut commands = Commands::new(gpu, profile.as_mut());
     commands.stage("reduce");
@@ -162,17 +164,16 @@ async fn some_rows(
         shape: Shape::of(length),
         first_block: 0,
         scale: job.scale,
-        partials: BufferSlice::range(&scratch[1], 0, (count * blocks * 8).min(scratch[1].size())),
+        partials: BufferSlice::all(&scratch[1]),
         pitch: 1,
     };
     reduce.pitch = reduce.blocks();
-    let (results, places) =
-        (BufferSlice::range(&scratch[0], 0, count * 8), BufferSlice::range(&scratch[2], 0, count * 4));
+    let (results, places) = (BufferSlice::all(&scratch[0]), BufferSlice::all(&scratch[2]));
     encode_rows(&mut commands, &reduce, results, places)?;
     let in_words = |bytes: &[u8], words: &mut Vec<u32>| {
         words.extend(bytes.chunks_exact(4).map(pod_read_unaligned::<u32>))
     };
-    if length <= reduce_rows::LONGEST {
+    if is_short {
         commands.read_each(&[(&scratch[0], 0, count * 4)], |_, bytes| in_words(bytes, words)).await?;
         return job.timed(profile, gpu).await;
     }

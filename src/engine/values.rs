@@ -45,6 +45,12 @@ impl<'a> From<&'a [half::f16]> for Values<'a> {
     }
 }
 
+impl<'a, const N: usize> From<&'a [half::f16; N]> for Values<'a> {
+    fn from(values: &'a [half::f16; N]) -> Self {
+        Self::F16(values)
+    }
+}
+
 impl<'a> From<&'a Vec<half::f16>> for Values<'a> {
     fn from(values: &'a Vec<half::f16>) -> Self {
         Self::F16(values)

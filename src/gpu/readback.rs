@@ -33,6 +33,9 @@ impl Readbacks {
     }
 
     fn keep(&self, buffer: wgpu::Buffer) {
+        if buffer.size() > KEPT_BYTES {
+            return;
+        }
         let mut kept = lock(&self.0);
         kept.push(buffer);
         while kept.iter().map(wgpu::Buffer::size).sum::<u64>() > KEPT_BYTES {

@@ -84,13 +84,16 @@ impl Waiter {
             if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
                 return value;
             }
+            // Once for each time that the future waits.
+            let mut spin = self.spin;
             while !parked.woken.swap(false, Ordering::AcqRel) {
                 if self.owed.load(Ordering::Acquire) > 0 {
                     let started = Instant::now();
-                    while started.elapsed() < self.spin && !parked.woken.load(Ordering::Acquire) {
+                    while started.elapsed() < spin && !parked.woken.load(Ordering::Acquire) {
                         let _ = self.device.poll(wgpu::PollType::Poll);
                         std::thread::yield_now();
                     }
+                    spin = Duration::ZERO;
                     if parked.woken.load(Ordering::Acquire) {
                         continue;
                     }

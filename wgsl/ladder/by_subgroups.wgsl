@@ -6,8 +6,8 @@
 
 const COARSENING = 16u;
 
-// A subgroup has at least four lanes.
-var<workgroup> sums: array<f32, 64>;
+// A subgroup has at least four lanes, if it is full.
+var<workgroup> sums: array<f32, 256>;
 
 @compute @workgroup_size(256)
 fn by_subgroups(
@@ -25,7 +25,7 @@ fn by_subgroups(
   if (lane_of(lanes) == 0u) { sums[group_of(lanes)] = sum; }
   workgroupBarrier();
   if (lanes.index == 0u) {
-    for (var group = 1u; group < 256u / lanes_size(lanes); group++) { sum += sums[group]; }
+    for (var group = 1u; group < group_count(lanes, 256u); group++) { sum += sums[group]; }
     add_to_total(sum);
   }
 }

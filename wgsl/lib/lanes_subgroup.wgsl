@@ -4,9 +4,12 @@ struct Lanes {
   @builtin(subgroup_invocation_id) lane: u32,
   @builtin(subgroup_size) size: u32,
   @builtin(subgroup_id) group: u32,
+  @builtin(num_subgroups) groups: u32,
 }
 fn lane_of(lanes: Lanes) -> u32 { return lanes.lane; }
 fn lanes_size(lanes: Lanes) -> u32 { return lanes.size; }
 fn group_of(lanes: Lanes) -> u32 { return lanes.group; }
+// Subgroups need not be full: a driver may have more of them than the workgroup's size says.
+fn group_count(lanes: Lanes, workgroup: u32) -> u32 { return lanes.groups; }
 fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> { return subgroupAdd(value); }
 fn lanes_min(key: u32, lanes: Lanes) -> u32 { return subgroupMin(key); }

@@ -6,6 +6,7 @@ var<workgroup> lane_sums: array<vec4<f32>, 256>;
 fn lane_of(lanes: Lanes) -> u32 { return lanes.index % LANES; }
 fn lanes_size(lanes: Lanes) -> u32 { return LANES; }
 fn group_of(lanes: Lanes) -> u32 { return lanes.index / LANES; }
+fn group_count(lanes: Lanes, workgroup: u32) -> u32 { return workgroup / LANES; }
 fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> {
   workgroupBarrier();
   lane_sums[lanes.index] = value;

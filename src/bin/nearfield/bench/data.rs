@@ -96,7 +96,8 @@ impl Source {
     }
 }
 
-/// So many numbers, near enough normally distributed.
+/// So many numbers, around 1: their sum is about as large as its magnitudes, or an error relative to those would tell
+/// nothing of a result.
 pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result<Vec<f32>> {
     let mut values: Vec<f32> = vec![];
     let there = values.try_reserve_exact(count);
@@ -113,7 +114,7 @@ pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result
             scope.spawn(move || {
                 for (number, piece) in some {
                     let mut random = Random(seed ^ (number as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
-                    piece.iter_mut().for_each(|value| *value = random.normal());
+                    piece.iter_mut().for_each(|value| *value = 1.0 + 0.5 * random.normal());
                 }
             });
         }

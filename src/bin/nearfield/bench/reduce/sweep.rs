@@ -33,6 +33,7 @@ impl Bench<'_> {
                 Operation::ArgMax => Operation::Max,
                 other => other,
             };
+            let case = format!("{operation:?}").to_lowercase();
             for workgroup in [64, 256] {
                 for coarsening in [1, 4, 8] {
                     for turns in [4, 8, 16, 32, 64, 128] {
@@ -76,7 +77,7 @@ impl Bench<'_> {
                         let rate = (length * 4 * name.operands()) as f64 / time.as_secs_f64();
                         if self.args.json {
                             let line = json!({
-                                "record": "sweep", "suite": "reduce", "case": name.text(), "length": length,
+                                "record": "sweep", "suite": "reduce", "case": case, "length": length,
                                 "workgroup": workgroup, "coarsening": coarsening, "turns": turns,
                                 "ms": milliseconds(time), "bytes_per_s": rounded(rate),
                                 "share_of_copy": rounded(rate / self.ceilings.copy_bytes),
@@ -86,7 +87,7 @@ impl Bench<'_> {
                             writeln!(
                                 stdout(),
                                 "{:<7} workgroup {workgroup:>3}, coarsening {coarsening}, turns {turns:>3}: {:>8.2} GB/s",
-                                name.text(),
+                                case,
                                 rate / 1e9,
                             )?;
                         }
