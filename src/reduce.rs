@@ -210,7 +210,7 @@ impl<'d> Reduce<'d> {
     }
 
     /// The dot products of the rows of one matrix with the rows of the same number of another, `[rows]`. Both are on the
-    /// host, or both on the device and of one kind.
+    /// host, both vectors on the device, or both distances there.
     ///
     /// # Errors
     /// As [`Reduce::dot`].

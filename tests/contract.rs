@@ -166,27 +166,43 @@ fn every_form_is_written_for_every_interface() {
     println!("{forms} forms of {} kernels", every_kernel().count());
 }
 
+/// Panics at a local array that is indexed by what is no constant.
+fn check_indices(kernel: &Kernel, function: &naga::Function) {
+    for (_, expression) in function.expressions.iter() {
+        let naga::Expression::Access { base, .. } = *expression else { continue };
+        let mut root = base;
+        loop {
+            match function.expressions[root] {
+                naga::Expression::Access { base, .. } | naga::Expression::AccessIndex { base, .. } => {
+                    root = base
+                }
+                naga::Expression::LocalVariable(local) => {
+                    panic!("{}: {:?}", kernel.name, function.local_variables[local].name)
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
 #[test]
 fn register_arrays_are_indexed_by_constants_alone() {
     // One index that is not a constant puts the whole array into memory: 219 against 35 TFLOP/s.
-    for kernel in [&kernels::distance_tile::KERNEL, &kernels::distance_scan::KERNEL] {
+    let kernels = [
+        &kernels::distance_tile::KERNEL,
+        &kernels::distance_scan::KERNEL,
+        &kernels::reduce::KERNEL,
+        &kernels::reduce_partials::KERNEL,
+        &kernels::reduce_rows::KERNEL,
+        &kernels::locate::KERNEL,
+    ];
+    for kernel in kernels {
         for variant in kernel.variants() {
             let (module, _) = specialised(kernel, &variant);
-            let function = &module.entry_points[0].function;
-            for (_, expression) in function.expressions.iter() {
-                let naga::Expression::Access { base, .. } = *expression else { continue };
-                let mut root = base;
-                loop {
-                    match function.expressions[root] {
-                        naga::Expression::Access { base, .. }
-                        | naga::Expression::AccessIndex { base, .. } => root = base,
-                        naga::Expression::LocalVariable(local) => {
-                            panic!("{}: {:?}", kernel.name, function.local_variables[local].name)
-                        }
-                        _ => break,
-                    }
-                }
-            }
+            let functions = module.functions.iter().map(|(_, function)| function);
+            functions
+                .chain([&module.entry_points[0].function])
+                .for_each(|function| check_indices(kernel, function));
         }
     }
 }

@@ -4,31 +4,13 @@
 mod common;
 
 use common::truth::Truth;
-use common::{Random, confined, gpu, view};
-use nearfield::{
-    Device, DeviceOptions, Error, Flat, MatrixView, Metric, Nominator, Route, SearchOptions, wgpu,
-};
+use common::{Random, confined, gpu, view, with_bindings_of};
+use nearfield::{Device, Error, Flat, MatrixView, Metric, Nominator, Route, SearchOptions};
 
 fn index(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
     let mut index = Flat::builder(device, Metric::L2Squared, rows.dim()).build().expect("an index");
     index.add(rows).expect("good rows");
     index
-}
-
-/// A device of the same adapter that sees so many bytes of a buffer at once.
-fn with_bindings_of(bytes: u64) -> Option<Device> {
-    let wanted = gpu()?.adapter();
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle().with_env());
-    let adapter = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
-        .into_iter()
-        .find(|adapter| {
-            adapter.get_info().name == wanted.name && adapter.get_info().backend.to_str() == wanted.backend
-        })
-        .expect("the adapter is there");
-    let limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..adapter.limits() };
-    let descriptor = wgpu::DeviceDescriptor { required_limits: limits, ..Default::default() };
-    let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
-    Some(Device::from_wgpu(device, queue, DeviceOptions::default()))
 }
 
 #[test]

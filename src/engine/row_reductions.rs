@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytemuck::pod_read_unaligned;
 
-use super::plan::{budget_for, usable};
+use super::plan::usable;
 use super::reductions::{Job, STAGED_BYTES, whole};
 use super::values::ValueRows;
 use crate::error::{Error, Result};
@@ -30,21 +30,13 @@ pub(crate) async fn rows(
     }
     if let Some(others) = &others {
         let shape = |rows: &ValueRows<'_>| format!("[{}, {}] {:?}", rows.rows(), rows.length(), rows.kind());
-        let stride = |rows: &ValueRows<'_>| rows.on_device().map(|(_, stride)| stride);
-        if shape(others) == shape(&values) && stride(others) != stride(&values) {
-            // Both operands of a product are read at the same places.
-            let of = |rows: &ValueRows<'_>| match stride(rows) {
-                Some(stride) => format!("rows on the device, {stride} numbers apart"),
-                None => "rows on the host".to_owned(),
-            };
-            return Err(Error::argument("others", format!("{}, as the values are", of(&values)), of(others)));
-        }
         if shape(others) != shape(&values) {
-            return Err(Error::argument(
-                "others",
-                format!("{}, as the values have", shape(&values)),
-                shape(others),
-            ));
+            let needed = format!("{}, as the values have", shape(&values));
+            return Err(Error::argument("others", needed, shape(others)));
+        }
+        if others.place() != values.place() {
+            let needed = format!("{}, as the values are", values.place());
+            return Err(Error::argument("others", needed, others.place()));
         }
     }
     let (count, length) = (values.rows(), values.length() as u64);
@@ -64,14 +56,12 @@ pub(crate) async fn rows(
         .min(staged_rows)
         .min(binding / (blocks * 8))
         .min(u64::from(u32::MAX) / 256);
-    if at_once == 0 {
-        if length <= reduce_rows::LONGEST {
-            // As a vector it would be added up in another order.
-            let (needed, budget) = (budget_for(row_bytes), gpu.options.budget_bytes);
-            return Err(Error::Budget { purpose: "a row".into(), needed, budget });
-        }
-        return one_by_one(gpu, job, &operands, row_bytes).await;
+    if at_once == 0 && hosts > 0 && length > reduce_rows::LONGEST {
+        return one_by_one(gpu, job, &operands).await;
     }
+    // Where one is too many, reserving its scratch memory says so. Short rows go through one kernel under any budget: as vectors
+    // they would be added up in another order.
+    let at_once = at_once.max(1);
     let mut words = Vec::with_capacity(count);
     let mut start = 0;
     while start < count {
@@ -82,21 +72,13 @@ pub(crate) async fn rows(
     Ok(words)
 }
 
-/// Rows too long to be staged whole, each like a vector of its own.
-async fn one_by_one(
-    gpu: &Arc<Gpu>,
-    job: &Job<'_>,
-    operands: &[ValueRows<'_>],
-    row_bytes: u64,
-) -> Result<Vec<u32>> {
+/// Rows of the host too long to be staged whole, each like a vector of its own.
+async fn one_by_one(gpu: &Arc<Gpu>, job: &Job<'_>, operands: &[ValueRows<'_>]) -> Result<Vec<u32>> {
     let mut words = vec![];
     for row in 0..operands[0].rows() {
-        let mut parts = operands.iter().map(|rows| rows.host_row(row));
-        let (Some(Some(values)), others) = (parts.next(), parts.next()) else {
-            let budget = gpu.options.budget_bytes;
-            return Err(Error::Budget { purpose: "a row's results".into(), needed: row_bytes, budget });
-        };
-        let found = whole(gpu, job, values, others.flatten()).await?;
+        let mut parts = operands.iter().filter_map(|rows| rows.host_row(row));
+        let Some(values) = parts.next() else { return Err(gpu.fault(&"rows of the device are not staged")) };
+        let found = whole(gpu, job, values, parts.next()).await?;
         if found.place >= u64::from(u32::MAX) {
             let needed = "rows of fewer than 2^32 - 1 numbers";
             return Err(Error::argument("values", needed, values.len()));

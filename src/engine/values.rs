@@ -156,6 +156,15 @@ impl ValueRows<'_> {
         }
     }
 
+    /// Where they lie, and how. Operands of a product have to lie alike: a kernel reads them at the same places.
+    pub(super) fn place(&self) -> &'static str {
+        match self {
+            Self::F32(_) | Self::F16(_) => "rows on the host",
+            Self::Device(_) => "vectors on the device",
+            Self::Distances(_) => "distances on the device",
+        }
+    }
+
     /// One row of a matrix on the host.
     pub(crate) fn host_row(&self, row: usize) -> Option<Values<'_>> {
         match self {

@@ -245,13 +245,17 @@ impl Reduce<'_> {
         if self.operation == Operation::Dot && self.others.is_none() {
             return Err(Error::argument("others", "the other operand of a product", "none"));
         }
-        // What lies in a vector that the buffer holds a part of is out of bounds, and reads as something else.
-        let last_row = u64::from(self.first) + u64::from(self.rows.saturating_sub(1)) * u64::from(self.stride);
-        let bytes = (last_row + u64::from(self.length)).next_multiple_of(4) * self.elements.size() as u64;
+        let between = u64::from(self.rows.saturating_sub(1)) * u64::from(self.stride);
+        let end = u64::from(self.first) + between + u64::from(self.length);
+        // Kernels load whole vectors of four, and count elements in u32. A vector that is not whole in the buffer is out of
+        // bounds, and reads as something else on some adapters.
+        let bytes = end.next_multiple_of(4) * self.elements.size() as u64;
         for (argument, slice) in [("values", Some(self.values)), ("others", self.others)] {
-            if let Some(slice) = slice.filter(|slice| slice.bytes < bytes && self.rows > 0 && self.length > 0) {
-                let needed = format!("{bytes} bytes, whole vectors of four");
-                return Err(Error::argument(argument, needed, slice.bytes));
+            if let Some(slice) = slice
+                && (bytes > slice.bytes || end > u64::from(u32::MAX - 3))
+            {
+                let needed = format!("{bytes} bytes for {} rows in whole vectors of four", self.rows);
+                return Err(Error::argument(argument, needed, format!("{} bytes", slice.bytes)));
             }
         }
         Ok(())

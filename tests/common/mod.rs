@@ -2,12 +2,13 @@
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
 pub(crate) mod bench;
+pub(crate) mod reduce;
 pub(crate) mod truth;
 
 use std::sync::OnceLock;
 
 use half::f16;
-use nearfield::{Device, DeviceOptions, Element, Error, MatrixView};
+use nearfield::{Device, DeviceOptions, Element, Error, MatrixView, wgpu};
 
 /// The dims that every kernel has to get right: not of four, one, vectors, the specialised ones, and past a workgroup.
 pub(crate) const DIMS: [usize; 9] = [1, 3, 4, 5, 17, 384, 768, 1536, 2049];
@@ -40,6 +41,22 @@ pub(crate) fn confined(segment_bytes: u64, budget_bytes: u64) -> Option<Device> 
     options.max_segment_bytes = segment_bytes;
     options.budget_bytes = budget_bytes;
     present(opened(Device::open(None, options)))
+}
+
+/// A device of the same adapter that sees so many bytes of a buffer at once; it has no subgroup operations.
+pub(crate) fn with_bindings_of(bytes: u64) -> Option<Device> {
+    let wanted = gpu()?.adapter();
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle().with_env());
+    let adapter = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
+        .into_iter()
+        .find(|adapter| {
+            adapter.get_info().name == wanted.name && adapter.get_info().backend.to_str() == wanted.backend
+        })
+        .expect("the adapter is there");
+    let limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..adapter.limits() };
+    let descriptor = wgpu::DeviceDescriptor { required_limits: limits, ..Default::default() };
+    let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
+    Some(Device::from_wgpu(device, queue, DeviceOptions::default()))
 }
 
 fn opened(device: Result<Device, Error>) -> Option<Device> {
