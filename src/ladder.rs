@@ -7,7 +7,7 @@ use bytemuck::pod_read_unaligned;
 
 use crate::engine::{Device, DeviceVector, Stages};
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Profile, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Profile, Request, params};
 use crate::kernels::Variant;
 use crate::matrix::ElementKind;
 
@@ -21,6 +21,8 @@ params! {
 
 /// Invocations a workgroup.
 const WORKGROUP: u64 = 256;
+/// Products of the rungs that leave them in storage, at a time.
+const PIECE: u64 = 1 << 24;
 const GRID: &str = include_str!("../wgsl/lib/grid.wgsl");
 const A: (&str, Access) = ("a", Access::Read);
 const B: (&str, Access) = ("b", Access::Read);
@@ -181,11 +183,9 @@ pub static RUNGS: &[Rung] = &[
 impl Rung {
     /// The dot product of two f32 vectors by this rung. Rungs with atomic additions do not repeat their bits.
     ///
-    /// Scratch memory of the rungs below the last is outside the device's budget: rungs a and d take as much as a vector.
-    ///
     /// # Errors
     /// [`Error::Argument`] for vectors of different lengths, of f16 or of another device; [`Error::Unsupported`] where the
-    /// adapter lacks what the rung is about; [`Error::OutOfMemory`], [`Error::DeviceLost`].
+    /// adapter lacks what the rung is about; [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
     pub fn dot(
         &self,
         device: &Device,
@@ -248,48 +248,55 @@ impl Rung {
         }
         let pipeline = gpu.pipeline_of(kernel, variant)?;
         let mut profile = stages.and_then(|_| Profile::new(gpu));
-        // All workgroups of a run and of all runs add to it; it starts as zero.
-        let total = gpu.create_storage("total", 4)?;
+        let has = |name| kernel.buffers.iter().any(|(buffer, _)| *buffer == name);
+        let a_workgroup = WORKGROUP * u64::from(coarsening);
+        // Products go through scratch memory piece by piece. Partial sums are few, and stay until all are there.
+        let piece = if has("products") { PIECE } else { u64::MAX };
+        let partial_bytes = if has("partials") { a.len().div_ceil(a_workgroup) * 4 } else { 0 };
+        let request = |purpose, bytes| Request { purpose, bytes };
+        let scratch = gpu
+            .reserve(&[
+                request("products", if has("products") { piece.min(a.len()) * 4 } else { 0 }),
+                request("partial sums", partial_bytes),
+                request("a total", 4),
+            ])
+            .await?;
+        let (products, partials, total) = (&scratch[0], &scratch[1], &scratch[2]);
+        let mut commands = Commands::new(gpu, profile.as_mut());
+        commands.clear(total, 0, 4);
         let mut sum = 0.0f64;
+        let mut add = |_: usize, bytes: &[u8]| {
+            let numbers = bytes.chunks_exact(4).map(pod_read_unaligned::<f32>);
+            sum += numbers.map(f64::from).sum::<f64>();
+        };
         let mut at = 0;
         while at < a.len() {
             let unit = DeviceVector::BUFFER_UNIT;
-            let count = a.run(at, b.run(at, a.len() - at, unit).1, unit).1;
-            let (a_slice, b_slice) = (a.run(at, count, unit).0, b.run(at, count, unit).0);
-            let workgroups = count.div_ceil(WORKGROUP * u64::from(coarsening));
-            let has = |name| kernel.buffers.iter().any(|(buffer, _)| *buffer == name);
-            let products = gpu.create_storage("products", if has("products") { count * 4 } else { 0 })?;
-            let partials =
-                gpu.create_storage("partials", if has("partials") { workgroups * 4 } else { 0 })?;
+            let count = a.run(at, b.run(at, piece.min(a.len() - at), unit).1, unit).1;
+            let workgroups = count.div_ceil(a_workgroup);
             let slices: Vec<BufferSlice<'_>> = kernel
                 .buffers
                 .iter()
                 .map(|(name, _)| match *name {
-                    "a" => a_slice,
-                    "b" => b_slice,
-                    "products" => BufferSlice::all(&products),
-                    "partials" => BufferSlice::all(&partials),
-                    _ => BufferSlice::all(&total),
+                    "a" => a.run(at, count, unit).0,
+                    "b" => b.run(at, count, unit).0,
+                    "products" => BufferSlice::range(products, 0, count * 4),
+                    "partials" => BufferSlice::range(partials, at / a_workgroup * 4, workgroups * 4),
+                    _ => BufferSlice::range(total, 0, 4),
                 })
                 .collect();
-            let mut commands = Commands::new(gpu, profile.as_mut());
             commands.stage("dot");
             let params = Params { length: count as u32 };
             commands.dispatch(&pipeline, &params, &slices, Grid::Linear(workgroups))?;
-            if matches!(self.way, Way::HostAdds(_)) {
-                let last = if has("partials") { (&partials, workgroups) } else { (&products, count) };
-                let numbers = |bytes: &[u8]| -> f64 {
-                    bytes.chunks_exact(4).map(|word| f64::from(pod_read_unaligned::<f32>(word))).sum()
-                };
-                commands.read_each(&[(last.0, 0, last.1 * 4)], |_, bytes| sum += numbers(bytes)).await?;
-            } else {
-                commands.submit();
-            }
             at += count;
+            if has("products") && !has("partials") {
+                commands.read_each(&[(products, 0, count * 4)], &mut add).await?;
+                commands = Commands::new(gpu, profile.as_mut());
+            }
         }
-        if matches!(self.way, Way::Atomic { .. }) && !a.is_empty() {
-            let parts = Commands::new(gpu, None).read(&[(&total, 0, 4)]).await?;
-            sum = f64::from(pod_read_unaligned::<f32>(&parts[0]));
+        let last = if has("total") { (total, 0, 4) } else { (partials, 0, partial_bytes) };
+        if !a.is_empty() && (has("total") || has("partials")) {
+            commands.read_each(&[last], add).await?;
         }
         if let (Some(stages), Some(profile)) = (stages, profile) {
             stages.add(profile.times(gpu).await?);

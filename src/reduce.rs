@@ -11,7 +11,7 @@ pub enum Norm {
     /// The sum of magnitudes.
     L1,
     /// The root of the sum of squares. It neither overflows nor underflows on the way: only a norm that is itself outside
-    /// f32 is infinite or 0.
+    /// f32 is infinite, and only one below 2^-126 may be 0.
     L2,
     /// The largest magnitude.
     Max,
@@ -409,14 +409,13 @@ fn scale_for(largest: f32) -> f32 {
 }
 
 /// What the words of rows say, an error where one found no number.
-fn numbers(operation: Operation, words: Vec<u32>) -> Result<Vec<f32>> {
-    let mut values: Vec<f32> = bytemuck::cast_vec(words);
+fn numbers(operation: Operation, mut words: Vec<u32>) -> Result<Vec<f32>> {
     if !operation.is_sum() {
-        for (row, value) in values.iter_mut().enumerate() {
-            *value = operation.value([value.to_bits(), 0]).ok_or_else(|| no_number_in(row))?;
+        for (row, word) in words.iter_mut().enumerate() {
+            *word = operation.value([*word, 0]).ok_or_else(|| no_number_in(row))?.to_bits();
         }
     }
-    Ok(values)
+    Ok(bytemuck::cast_vec(words))
 }
 
 fn no_number() -> Error {

@@ -151,3 +151,37 @@ fn buffers_that_do_not_hold_the_rows_are_refused() {
     let short = BufferSlice::range(&values, 0, 48);
     assert!(refused(bench, &Reduce { others: Some(short), ..good }).starts_with("others: "));
 }
+
+#[test]
+fn buffers_that_do_not_hold_the_results_are_refused() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let (values, room) = (bench.input(&vec![1.0f32; 5 * 10_000]), bench.input(&[0u32; 2 * 5 * 3]));
+    let good = Reduce {
+        length: 10_000,
+        stride: 10_000,
+        rows: 5,
+        ..one_row(Operation::ArgMin, &values, &values, 10_000, BufferSlice::all(&room))
+    };
+    let short = |words: u64| BufferSlice::range(&room, 0, words * 4);
+    bench.run(|recorder| {
+        let refused = |result: nearfield::Result<()>, start: &str| {
+            let said = result.expect_err("it is refused").to_string();
+            assert!(said.starts_with(start), "{said}");
+        };
+        refused(
+            recorder.reduce(&Reduce { partials: short(2 * 5 * 3 - 1), ..good }),
+            "partials: needed 120 bytes",
+        );
+        refused(recorder.reduce(&Reduce { pitch: 2, ..good }), "pitch: needed at least 3");
+        refused(recorder.reduce_rows(&Reduce { partials: short(4), ..good }), "partials: needed 20 bytes");
+        refused(recorder.locate(&good, short(9), short(5)), "results: needed 40 bytes");
+        refused(recorder.locate(&good, short(10), short(4)), "places: needed 20 bytes");
+        let (operation, summation) = (good.operation, good.summation);
+        let mut combine =
+            |partials, results| recorder.reduce_partials(operation, summation, [5, 3], partials, results);
+        refused(combine(short(29), short(10)), "partials: needed 120 bytes");
+        refused(combine(short(30), short(9)), "results: needed 40 bytes");
+        Ok(())
+    });
+}

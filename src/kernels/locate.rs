@@ -33,6 +33,8 @@ pub(crate) fn encode(
     places: BufferSlice<'_>,
 ) -> Result<()> {
     reduce.check()?;
+    reduce.check_room("results", results, 2)?;
+    reduce.check_room("places", places, 1)?;
     if !reduce.operation.is_place() {
         return Err(Error::argument("operation", "argmin or argmax", format!("{:?}", reduce.operation)));
     }

@@ -261,6 +261,11 @@ impl Reduce<'_> {
         Ok(())
     }
 
+    /// An error when a buffer for results is too small for so many words a row.
+    pub(super) fn check_room(&self, argument: &'static str, slice: BufferSlice<'_>, words: u32) -> Result<()> {
+        check_room(argument, slice, self.rows, words)
+    }
+
     pub(super) fn params(&self) -> Params {
         Params {
             first: self.first,
@@ -277,9 +282,28 @@ impl Reduce<'_> {
     }
 }
 
+/// An error when a buffer is too small for so many words a row: what does not fit would be dropped in silence.
+pub(super) fn check_room(
+    argument: &'static str,
+    slice: BufferSlice<'_>,
+    rows: u32,
+    words: u32,
+) -> Result<()> {
+    let bytes = u64::from(rows) * u64::from(words) * 4;
+    if slice.bytes < bytes {
+        return Err(Error::argument(argument, format!("{bytes} bytes for {rows} rows"), slice.bytes));
+    }
+    Ok(())
+}
+
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
     reduce.check()?;
+    if u64::from(reduce.first_block) + u64::from(reduce.blocks()) > u64::from(reduce.pitch) {
+        let needed = format!("at least {} records a row", reduce.first_block + reduce.blocks());
+        return Err(Error::argument("pitch", needed, reduce.pitch));
+    }
+    reduce.check_room("partials", reduce.partials, reduce.pitch.saturating_mul(2))?;
     let Shape { workgroup, coarsening, .. } = reduce.shape;
     let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
     let constants = [reduce.operation.extreme().number(), compensated, coarsening, workgroup];

@@ -1,6 +1,6 @@
 //! The records of blocks to one record a row.
 
-use super::reduce::{Operation, Summation};
+use super::reduce::{Operation, Summation, check_room};
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
@@ -45,6 +45,8 @@ pub(crate) fn encode(
     partials: BufferSlice<'_>,
     results: BufferSlice<'_>,
 ) -> Result<()> {
+    check_room("partials", partials, rows, pitch.saturating_mul(2))?;
+    check_room("results", results, rows, 2)?;
     let compensated = u32::from(summation == Summation::Compensated && operation.is_sum());
     let constants = [operation.extreme().number(), compensated];
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;

@@ -38,6 +38,7 @@ pub static KERNEL: Kernel = Kernel {
 /// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
     reduce.check()?;
+    reduce.check_room("partials", reduce.partials, 1)?;
     let compensated = reduce.summation == Summation::Compensated && reduce.operation.is_sum();
     let gpu = commands.gpu();
     let width = match (reduce.length.div_ceil(4), compensated) {

@@ -93,6 +93,38 @@ pub(super) fn time_of(
     Ok(Times::of(5, run)?.median)
 }
 
+/// Work that keeps a card's clocks up: while the host takes up results they fall, and what is timed next is slow. It hardly
+/// touches memory, because what it left in a cache to be written would slow the next one down as well.
+#[derive(Debug)]
+pub(super) struct Warmer {
+    sums: Option<wgpu::Buffer>,
+}
+
+impl Warmer {
+    const WORKGROUPS: u32 = 1024;
+
+    /// Does nothing on a software adapter, which has no clocks of its own.
+    pub(super) fn new(device: &Device) -> Self {
+        let bytes = u64::from(Self::WORKGROUPS) * 256 * 16;
+        let sums = || buffer(device, "sums", bytes, wgpu::BufferUsages::STORAGE);
+        Self { sums: (!is_software(device)).then(sums) }
+    }
+
+    /// Submits a millisecond or a few of arithmetic, and does not wait for it.
+    pub(super) fn warm(&self, device: &Device) -> anyhow::Result<()> {
+        let Some(sums) = &self.sums else { return Ok(()) };
+        let mut commands = encoder(device);
+        let mut recorder = device.record(&mut commands);
+        let params = multiply_add::Params { turns: 4000, factor: 0.5 };
+        let slices = [BufferSlice::all(sums)];
+        let grid = [Self::WORKGROUPS, 1];
+        recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?;
+        recorder.finish();
+        device.wgpu_queue().submit([commands.finish()]);
+        Ok(())
+    }
+}
+
 /// A kernel copies, because copy commands are a fifth as fast on some cards (docs/performance.md).
 fn copy_bytes(device: &Device) -> anyhow::Result<f64> {
     // Larger than any cache, as far as the adapter allows; small on a software adapter, where there is none to hide.

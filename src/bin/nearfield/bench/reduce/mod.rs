@@ -14,7 +14,7 @@ use nearfield::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
-use super::ceilings::{Ceilings, is_software};
+use super::ceilings::{Ceilings, Warmer, is_software};
 use super::{Times, WARM_UP, data, milliseconds, rounded};
 use crate::device::Choice;
 use truth::{Truth, checked, truth};
@@ -284,8 +284,9 @@ impl Bench<'_> {
         // The lowest rungs take seconds: fewer runs of those.
         let runs = (5.0 / one.as_secs_f64()).clamp(3.0, self.args.runs.max(3) as f64) as usize;
         let wall = Times::of(runs, || elapsed(|| run(None)))?;
-        let mut times = vec![];
+        let (warmer, mut times) = (Warmer::new(self.device), vec![]);
         for _ in 0..runs {
+            warmer.warm(self.device)?;
             let stages = Stages::new();
             run(Some(&stages))?;
             times.extend(stages.take().into_iter().map(|stage| stage.time).reduce(|a, b| a + b));
