@@ -25,7 +25,7 @@ pub static KERNEL: Kernel = Kernel {
     overrides: &[
         ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
         ("COMPENSATED", &[0, 1]),
-        ("WIDTH", &[0, 4, 8, 32]),
+        ("WIDTH", &[0, 1, 4, 8, 32]),
     ],
     loads_rows: true,
     sums_lanes: true,
@@ -42,8 +42,9 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
     let compensated = reduce.summation == Summation::Compensated && reduce.operation.is_sum();
     let gpu = commands.gpu();
     let width = match (reduce.length.div_ceil(4), compensated) {
-        (0..=8, _) => 4,
-        (9..=32, _) => 8,
+        (0..=4, _) => 1,
+        (5..=16, _) => 4,
+        (17..=32, _) => 8,
         (_, true) => 32,
         (_, false) => 0,
     };
