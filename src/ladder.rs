@@ -3,11 +3,9 @@
 //!
 //! Nothing else in this crate uses the kernels in `wgsl/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
 
-use bytemuck::pod_read_unaligned;
-
 use crate::engine::{Device, DeviceVector, Stages};
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Profile, Request, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Profile, Request, params, words};
 use crate::kernels::Variant;
 use crate::matrix::ElementKind;
 
@@ -266,8 +264,7 @@ impl Rung {
         commands.clear(total, 0, 4);
         let mut sum = 0.0f64;
         let mut add = |_: usize, bytes: &[u8]| {
-            let numbers = bytes.chunks_exact(4).map(pod_read_unaligned::<f32>);
-            sum += numbers.map(f64::from).sum::<f64>();
+            sum += words::<f32>(bytes).map(f64::from).sum::<f64>();
         };
         let mut at = 0;
         while at < a.len() {

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::Random;
 use common::reduce::{Call, Truth, devices, judge, judge_calls, run};
+use common::{Random, gpu};
 use half::f16;
 use nearfield::{Device, ElementKind, Norm, Summation, Values};
 
@@ -178,4 +178,13 @@ fn numbers_below_the_normal_ones_count_in_extremes_and_count_or_not_in_norms() {
         judge(device, &halves, &halves);
         assert_eq!(device.upload_vector(&halves).expect("a vector").kind(), ElementKind::F16);
     }
+}
+
+#[test]
+fn subnormal_f16_of_the_host_are_found_even_where_a_device_takes_them_for_zero() {
+    let Some(device) = gpu() else { return };
+    let smallest = f16::from_bits(1);
+    let values = [f16::ONE, smallest, -smallest, f16::from_f32(2.0)];
+    assert_eq!(device.reduce().argmin(&values).expect("a place"), 2);
+    assert_eq!(device.reduce().argmax(&[-f16::ONE, -smallest, smallest]).expect("a place"), 2);
 }

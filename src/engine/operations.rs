@@ -6,7 +6,7 @@ use super::device::{Device, DeviceMatrix, check_same};
 use super::plan::{budget_for, usable};
 use super::search::decode;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Request};
+use crate::gpu::{BufferSlice, Commands, Gpu, Request, words};
 use crate::kernels::distance_pairs::{self, Output};
 use crate::kernels::select_k;
 use crate::matrix::MatrixView;
@@ -42,10 +42,6 @@ impl DistanceMatrix {
     pub fn as_slice(&self) -> BufferSlice<'_> {
         BufferSlice::all(&self.buffer)
     }
-}
-
-fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
-    bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned)
 }
 
 impl Device {
@@ -124,7 +120,9 @@ impl Device {
         let bytes = u64::from(distances.queries) * u64::from(distances.rows) * 4;
         let mut values = Vec::with_capacity(distances.queries() * distances.rows());
         let commands = Commands::new(self.gpu(), None);
-        commands.read_each(&[(&distances.buffer, 0, bytes)], |_, bytes| values.extend(floats(bytes))).await?;
+        commands
+            .read_each(&[(&distances.buffer, 0, bytes)], |_, bytes| values.extend(words::<f32>(bytes)))
+            .await?;
         Ok(values)
     }
 

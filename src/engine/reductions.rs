@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch, StageTime};
 use crate::kernels::reduce::{self, Operation, Reduce, Shape, Summation};
 use crate::kernels::{locate, reduce_partials};
+use crate::matrix::Element;
 
 /// Bytes of host numbers that are on the device at a time, an operand.
 pub(super) const STAGED_BYTES: u64 = 64 << 20;
@@ -138,9 +139,9 @@ pub(crate) async fn whole(
     gpu.check_binding("a block of values", block * values.kind().size() as u64)?;
     gpu.check_binding("partial results", blocks * 8)?;
     let feeds: Vec<Values<'_>> = std::iter::once(values).chain(others).collect();
-    let scratch = reserve(gpu, &feeds, length, shape).await?;
-    let (partials, result, place) = (&scratch[0], &scratch[1], &scratch[2]);
     let staged = staged_numbers(gpu, &feeds, length, shape);
+    let scratch = reserve(gpu, &feeds, blocks, staged.min(length.next_multiple_of(4))).await?;
+    let (partials, result, place) = (&scratch[0], &scratch[1], &scratch[2]);
     let mut next = 3;
     let feeds: Vec<Feed<'_>> = feeds
         .iter()
@@ -217,22 +218,19 @@ pub(crate) async fn whole(
                 u64::from(runs[run].first_block) * block + u64::from(offset)
             }
             // The host has the block itself.
-            Values::F32(values) => {
-                first + position(&values[first as usize..], |&value| job.operation.key(value) == record[0])
-            }
-            Values::F16(values) => {
-                first
-                    + position(&values[first as usize..], |value| {
-                        job.operation.key(value.to_f32()) == record[0]
-                    })
-            }
+            Values::F32(values) => first + place_in_block(job.operation, values, first, block),
+            Values::F16(values) => first + place_in_block(job.operation, values, first, block),
         };
     }
     Ok(found)
 }
 
-fn position<T>(values: &[T], wanted: impl Fn(&T) -> bool) -> u64 {
-    values.iter().position(wanted).unwrap_or(0) as u64
+/// The first smallest key of a block on the host. Not the first with the device's key: where a device takes subnormal f16 for
+/// 0, the host has no such key.
+fn place_in_block<T: Element>(operation: Operation, values: &[T], first: u64, block: u64) -> u64 {
+    let end = values.len().min((first + block) as usize);
+    let keys = values[first as usize..end].iter().map(|&value| operation.key(value.widen()));
+    keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(place, _)| place as u64)
 }
 
 /// Numbers of the host that are staged at a time: whole blocks.
@@ -245,16 +243,12 @@ fn staged_numbers(gpu: &Gpu, feeds: &[Values<'_>], length: u64, shape: Shape) ->
     (bytes / size / shape.block()).max(1) * shape.block()
 }
 
-async fn reserve(gpu: &Arc<Gpu>, feeds: &[Values<'_>], length: u64, shape: Shape) -> Result<Scratch> {
-    let size = feeds[0].kind().size() as u64;
-    let staged = staged_numbers(gpu, feeds, length, shape).min(length.next_multiple_of(4)) * size;
+async fn reserve(gpu: &Arc<Gpu>, feeds: &[Values<'_>], blocks: u64, staged: u64) -> Result<Scratch> {
+    let staged_bytes = staged * feeds[0].kind().size() as u64;
     let request = |purpose, bytes| Request { purpose, bytes };
-    let mut requests = vec![
-        request("partial results", length.div_ceil(shape.block()) * 8),
-        request("a result", 8),
-        request("a place", 4),
-    ];
+    let mut requests =
+        vec![request("partial results", blocks * 8), request("a result", 8), request("a place", 4)];
     let hosts = feeds.iter().filter(|values| values.host_bytes().is_some());
-    requests.extend(hosts.map(|_| request("numbers to reduce", staged)));
+    requests.extend(hosts.map(|_| request("numbers to reduce", staged_bytes)));
     gpu.reserve(&requests).await
 }

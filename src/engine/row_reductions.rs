@@ -3,13 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytemuck::pod_read_unaligned;
-
 use super::plan::usable;
 use super::reductions::{Job, STAGED_BYTES, whole};
 use super::values::ValueRows;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout};
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, words};
 use crate::kernels::reduce::{self, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials, reduce_rows};
 use crate::matrix::{Element, MatrixView};
@@ -62,14 +60,14 @@ pub(crate) async fn rows(
     // Where one is too many, reserving its scratch memory says so. Short rows go through one kernel under any budget: as vectors
     // they would be added up in another order.
     let at_once = at_once.max(1);
-    let mut words = Vec::with_capacity(count);
+    let mut found = Vec::with_capacity(count);
     let mut start = 0;
     while start < count {
         let end = count.min(start + at_once as usize);
-        some_rows(gpu, job, &operands, layout, start..end, &mut words).await?;
+        some_rows(gpu, job, &operands, layout, start..end, &mut found).await?;
         start = end;
     }
-    Ok(words)
+    Ok(found)
 }
 
 /// Rows of the host too long to be staged whole, each like a vector of its own.
@@ -99,7 +97,7 @@ async fn some_rows(
     operands: &[ValueRows<'_>],
     layout: RowLayout,
     range: Range<usize>,
-    words: &mut Vec<u32>,
+    found: &mut Vec<u32>,
 ) -> Result<()> {
     let (count, length) = (range.len() as u64, operands[0].length() as u64);
     let (blocks, is_short) = (blocks_a_row(length), length <= reduce_rows::LONGEST);
@@ -152,20 +150,19 @@ async fn some_rows(
     reduce.pitch = reduce.blocks();
     let (results, places) = (BufferSlice::all(&scratch[0]), BufferSlice::all(&scratch[2]));
     encode_rows(&mut commands, &reduce, results, places)?;
-    let in_words = |bytes: &[u8], words: &mut Vec<u32>| {
-        words.extend(bytes.chunks_exact(4).map(pod_read_unaligned::<u32>))
-    };
     if is_short {
-        commands.read_each(&[(&scratch[0], 0, count * 4)], |_, bytes| in_words(bytes, words)).await?;
+        commands
+            .read_each(&[(&scratch[0], 0, count * 4)], |_, bytes| found.extend(words::<u32>(bytes)))
+            .await?;
         return job.timed(profile, gpu).await;
     }
     let mut parts = [vec![], vec![]];
     let ranges = [(&scratch[0], 0, count * 8), (&scratch[2], 0, count * 4)];
-    commands.read_each(&ranges, |number, bytes| in_words(bytes, &mut parts[number])).await?;
+    commands.read_each(&ranges, |number, bytes| parts[number].extend(words::<u32>(bytes))).await?;
     job.timed(profile, gpu).await?;
     let [records, places] = parts;
     let rows = records.chunks_exact(2).zip(places);
-    words.extend(rows.map(|(record, place)| word_of(job, [record[0], record[1]], place)));
+    found.extend(rows.map(|(record, place)| word_of(job, [record[0], record[1]], place)));
     Ok(())
 }
 

@@ -25,7 +25,7 @@ pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Scratch};
 pub(crate) use profile::Profile;
 pub use profile::StageTime;
-pub(crate) use readback::Reading;
+pub(crate) use readback::{Reading, words};
 pub(crate) use transfer::RowLayout;
 
 use crate::error::{Error, Result};

@@ -104,6 +104,11 @@ impl Gpu {
     }
 }
 
+/// Bytes that were read, as words of some type.
+pub(crate) fn words<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> impl Iterator<Item = T> {
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)
+}
+
 /// Whether so many bytes are better read in pieces.
 pub(super) fn is_large(ranges: &[Range<'_>]) -> bool {
     ranges.iter().map(|(_, _, bytes)| bytes).sum::<u64>() > PIECE_BYTES

@@ -1,6 +1,6 @@
 //! Where the smallest key of a row was.
 
-use super::reduce::{Operation, Params, Reduce};
+use super::reduce::{Operation, Params, Reduce, check_room};
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
 use crate::matrix::Element;
@@ -33,8 +33,8 @@ pub(crate) fn encode(
     places: BufferSlice<'_>,
 ) -> Result<()> {
     reduce.check()?;
-    reduce.check_room("results", results, 2)?;
-    reduce.check_room("places", places, 1)?;
+    check_room("results", results, reduce.rows, 2)?;
+    check_room("places", places, reduce.rows, 1)?;
     if !reduce.operation.is_place() {
         return Err(Error::argument("operation", "argmin or argmax", format!("{:?}", reduce.operation)));
     }

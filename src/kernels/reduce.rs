@@ -261,11 +261,6 @@ impl Reduce<'_> {
         Ok(())
     }
 
-    /// An error when a buffer for results is too small for so many words a row.
-    pub(super) fn check_room(&self, argument: &'static str, slice: BufferSlice<'_>, words: u32) -> Result<()> {
-        check_room(argument, slice, self.rows, words)
-    }
-
     pub(super) fn params(&self) -> Params {
         Params {
             first: self.first,
@@ -303,7 +298,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
         let needed = format!("at least {} records a row", reduce.first_block + reduce.blocks());
         return Err(Error::argument("pitch", needed, reduce.pitch));
     }
-    reduce.check_room("partials", reduce.partials, reduce.pitch.saturating_mul(2))?;
+    check_room("partials", reduce.partials, reduce.rows, reduce.pitch.saturating_mul(2))?;
     let Shape { workgroup, coarsening, .. } = reduce.shape;
     let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
     let constants = [reduce.operation.extreme().number(), compensated, coarsening, workgroup];

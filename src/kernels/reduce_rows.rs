@@ -1,6 +1,6 @@
 //! Short rows to one word each, in one pass.
 
-use super::reduce::{self, Operation, Params, Reduce, Summation};
+use super::reduce::{self, Operation, Params, Reduce, Summation, check_room};
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel};
 use crate::matrix::{Element, MatrixView};
@@ -38,7 +38,7 @@ pub static KERNEL: Kernel = Kernel {
 /// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
     reduce.check()?;
-    reduce.check_room("partials", reduce.partials, 1)?;
+    check_room("partials", reduce.partials, reduce.rows, 1)?;
     let compensated = reduce.summation == Summation::Compensated && reduce.operation.is_sum();
     let gpu = commands.gpu();
     let width = match (reduce.length.div_ceil(4), compensated) {
