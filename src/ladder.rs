@@ -36,6 +36,7 @@ const PLAIN: Kernel = Kernel {
     loads_rows: false,
     sums_lanes: false,
     adds_floats: false,
+    multiplies_matrices: false,
     workgroup_size: WORKGROUP as u32,
     workgroup_bytes: WORKGROUP as u32 * 4,
 };
@@ -60,6 +61,7 @@ static ONE_ADDS_ATOMICALLY: Kernel = Kernel {
     source: &[GRID, include_str!("../wgsl/ladder/one_adds_atomically.wgsl")],
     buffers: &[A, B, ("total", Access::Write)],
     adds_floats: true,
+    multiplies_matrices: false,
     ..PLAIN
 };
 
@@ -91,6 +93,7 @@ static HIERARCHICAL: Kernel = Kernel {
     buffers: &[A, B, ("total", Access::Write)],
     overrides: &[("COARSENING", &[1, 2, 4, 8, 16])],
     adds_floats: true,
+    multiplies_matrices: false,
     ..PLAIN
 };
 
@@ -100,6 +103,7 @@ static BY_SUBGROUPS: Kernel = Kernel {
     buffers: &[A, B, ("total", Access::Write)],
     sums_lanes: true,
     adds_floats: true,
+    multiplies_matrices: false,
     workgroup_bytes: WORKGROUP as u32 * (16 + 4 + 4),
     ..PLAIN
 };

@@ -19,6 +19,7 @@
 //!
 //! [wgpu]: https://docs.rs/wgpu
 
+pub mod certificate;
 mod engine;
 mod error;
 mod flat;
@@ -34,8 +35,8 @@ mod reduce;
 mod store;
 
 pub use engine::{
-    Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Stages,
-    Statistics, ValueRows, Values,
+    Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
+    Stages, Statistics, ValueRows, Values,
 };
 pub use error::{Error, Result};
 pub use flat::{Flat, FlatBuilder, SearchOptions};

@@ -18,7 +18,8 @@ fn capabilities(variant: &Variant) -> Capabilities {
     let plain = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     let subgroups = if variant.subgroups { Capabilities::SUBGROUP } else { plain };
     let atomics = if variant.float_atomics { Capabilities::SHADER_FLOAT32_ATOMIC } else { plain };
-    plain | subgroups | atomics
+    let matrices = Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16;
+    plain | subgroups | atomics | if variant.matrix_side > 0 { matrices } else { plain }
 }
 
 fn validate(kernel: &Kernel, variant: &Variant, module: &naga::Module) -> naga::valid::ModuleInfo {
@@ -113,7 +114,9 @@ fn every_buffer_is_used_by_some_form() {
         let declared: Vec<_> = kernel.buffers.iter().map(|(name, _)| (*name).to_owned()).collect();
         assert_eq!(names, declared, "{}", kernel.name);
         assert!(kernel.buffers.len() <= 8, "{}: WebGPU promises 8 storage buffers", kernel.name);
-        assert!(kernel.workgroup_bytes <= 16 << 10, "{}: WebGPU promises 16 KiB", kernel.name);
+        // No adapter with cooperative matrices has less than 32 KiB.
+        let promised = if kernel.multiplies_matrices { 32 << 10 } else { 16 << 10 };
+        assert!(kernel.workgroup_bytes <= promised, "{}: WebGPU promises {promised} bytes", kernel.name);
         assert!(kernel.workgroup_size <= 256, "{}: WebGPU promises 256 invocations", kernel.name);
     }
 }
@@ -126,7 +129,9 @@ fn every_form_is_written_for_every_interface() {
         let (module, info) = specialised(kernel, variant);
         let name = kernel.name;
 
-        let options = naga::back::spv::Options { lang_version: (1, 3), ..Default::default() };
+        // As wgpu does it: from Vulkan 1.2 on for cooperative matrices.
+        let lang_version = if variant.matrix_side > 0 { (1, 4) } else { (1, 3) };
+        let options = naga::back::spv::Options { lang_version, ..Default::default() };
         let words = naga::back::spv::write_vec(&module, &info, &options, None)
             .unwrap_or_else(|fault| panic!("{name} {variant:?}: SPIR-V: {fault}"));
         assert!(words.len() > 100, "{name}");
@@ -136,6 +141,11 @@ fn every_form_is_written_for_every_interface() {
                 .expect("the folder is writable");
         }
 
+        if variant.matrix_side == 16 {
+            // Metal has matrices of 8 x 8 alone; the form for those follows.
+            forms += 1;
+            return;
+        }
         let options = naga::back::msl::Options {
             // Atomic addition of f32 is Metal 3.0.
             lang_version: if variant.float_atomics { (3, 0) } else { (2, 4) },
@@ -147,6 +157,10 @@ fn every_form_is_written_for_every_interface() {
         assert!(msl.contains("kernel void"), "{name}");
 
         forms += 1;
+        if variant.matrix_side > 0 {
+            // wgpu offers no cooperative matrices under DX12: `screen_tile_i8` takes their place.
+            return;
+        }
         if variant.float_atomics {
             // No shader model has atomic addition of f32, and wgpu does not offer it under DX12.
             return;
@@ -191,6 +205,9 @@ fn register_arrays_are_indexed_by_constants_alone() {
     let kernels = [
         &kernels::distance_tile::KERNEL,
         &kernels::distance_scan::KERNEL,
+        &kernels::screen_scan_i8::KERNEL,
+        &kernels::screen_tile_coop::KERNEL,
+        &kernels::screen_tile_i8::KERNEL,
         &kernels::reduce::KERNEL,
         &kernels::reduce_partials::KERNEL,
         &kernels::reduce_rows::KERNEL,

@@ -1,76 +1,123 @@
-// Which rows can still be among the k nearest? A score with its bound of error gives an interval that holds the true
-// distance and the one `rescore` will report; a row is kept unless its lower end lies above the query's threshold.
-// An invocation owns four rows, keeps what it needs of them in registers, and loops over queries.
+// Which rows can still be among the nearest? A score with what is known of its query and its row gives an interval that
+// holds the true distance and the one `rescore` will report (docs/certified-search.md); a row is kept unless its lower end
+// lies above the query's threshold. An invocation owns four rows, keeps what it needs of them in registers, and loops over
+// queries, so that it reads four bytes a score.
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [queries, columns]
-@group(0) @binding(2) var<storage, read> row_norms: array<vec2<f32>>; // [rows]: squared, inverse
-@group(0) @binding(3) var<storage, read> query_norms: array<vec2<f32>>; // [queries]: squared, inverse
+@group(0) @binding(2) var<storage, read> row_terms: array<vec2<f32>>; // [rows]: squared and inverse norm, or [rows, 2] narrowed terms
+@group(0) @binding(3) var<storage, read> query_terms: array<vec2<f32>>; // the same of the queries
 @group(0) @binding(4) var<storage, read> thresholds: array<u32>; // [queries]: keys
 @group(0) @binding(5) var<storage, read> allowed: array<u32>; // a bit a slot of the index, where HAS_BITSET = 1
 @group(0) @binding(6) var<storage, read_write> counts: array<atomic<u32>>; // [queries]
 @group(0) @binding(7) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
-override FORM: u32 = 0u; // 0: squared L2 itself, 1: squared L2 from a dot product, 2: inner product, 3: cosine
+// 0: squared L2 itself, 1: squared L2 from a dot product, 2: inner product, 3: cosine; 4 to 6: these three, narrowed
+override FORM: u32 = 0u;
 override HAS_BITSET: u32 = 0u;
 
 const QUERIES = 32u; // queries a workgroup
+
+// Of a vector: its scale, a bound of its length, a bound of its residual's length, and its own part of the distance.
+fn terms_of(pair: vec4<f32>) -> vec4<f32> {
+  switch (FORM) {
+    case 1u: { return vec4(1.0, sqrt(pair.x), 0.0, pair.x); }
+    case 2u: { return vec4(1.0, sqrt(pair.x), 0.0, 0.0); }
+    case 3u: { return vec4(pair.y, 0.0, 0.0, 0.0); }
+    default: { return pair; }
+  }
+}
+
+// The distance of a pair is base + bias - factor * scale * score, within along * length + across * residual + slack.
+struct Query { base: f32, factor: f32, along: f32, across: f32, slack: f32, threshold: f32 }
+var<workgroup> query_side: array<Query, QUERIES>;
+
+fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
+  let reach = params.margin * (terms.y + params.centre_length);
+  let floor = params.margin_floor;
+  switch (FORM) {
+    case 0u: { return Query(0.0, -1.0, 0.0, 0.0, floor, threshold); }
+    case 1u: {
+      return Query(terms.w, 2.0, 2.0 * params.margin * terms.y, 0.0, params.margin * terms.w + floor, threshold);
+    }
+    case 2u: { return Query(0.0, 1.0, reach, 0.0, floor, threshold); }
+    case 3u: { return Query(1.0, terms.x, 0.0, 0.0, params.margin + floor, threshold); }
+    case 4u: {
+      let slack = params.margin * terms.y * terms.y + floor;
+      return Query(terms.w, 2.0 * terms.x, 2.0 * terms.z, 2.0 * (terms.y + terms.z), slack, threshold);
+    }
+    default: {
+      let own = select(0.0, 1.0, FORM == 6u) - (terms.w - params.centre_squared);
+      let slack = reach * params.centre_length + floor;
+      return Query(own, terms.x, terms.z + reach, terms.y + terms.z, slack, threshold);
+    }
+  }
+}
 
 @compute @workgroup_size(256)
 fn collect(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  // Blocks of this round: every round_step-th of the whole chunk, without those of the rounds before.
-  let block = params.round_start + (workgroup.x * 8u + index / 32u) * params.round_step;
-  if (block >= params.blocks) { return; }
-  let number = (params.column_first >> 7u) + block;
+  let first = workgroup.y * QUERIES;
+  let end = min(first + QUERIES, params.queries);
+  if (index < end - first) {
+    let query = first + index;
+    var pair = vec4(query_terms[query], vec2(0.0));
+    if (FORM >= 4u) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
+    query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
+  }
+  workgroupBarrier();
+
+  // Groups of four rows of this round: every round_step-th of the whole chunk, without those of the rounds before.
+  let group = params.round_start + (workgroup.x * 256u + index) * params.round_step;
+  if (group >= params.groups) { return; }
+  let number = (params.column_first >> 2u) + group;
   if (params.round_skip != 0u && (number & (params.round_skip - 1u)) == 0u) { return; }
-  let column = params.column_first + block * 128u + index % 32u * 4u;
-  let row = (params.block_first + block * params.block_step) * 128u + index % 32u * 4u;
+  let column = params.column_first + group * 4u;
+  let row = (params.block_first + (group >> 5u) * params.block_step) * 128u + (group & 31u) * 4u;
 
   var usable = vec4(row, row + 1u, row + 2u, row + 3u) < vec4(params.rows);
-  var squared: vec4<f32>;
-  var inverse: vec4<f32>;
+  var scale: vec4<f32>;
+  var length: vec4<f32>;
+  var residual: vec4<f32>;
+  var bias: vec4<f32>;
   // unroll
   for (var r = 0u; r < 4u; r++) {
-    let norms = row_norms[row + r];
-    squared[r] = norms.x;
-    inverse[r] = norms.y;
+    if (FORM != 0u) {
+      var pair: vec4<f32>;
+      if (FORM >= 4u) {
+        pair = vec4(row_terms[2u * (row + r)], row_terms[2u * (row + r) + 1u]);
+      } else {
+        pair = vec4(row_terms[row + r], vec2(0.0));
+      }
+      let terms = terms_of(pair);
+      scale[r] = terms.x;
+      length[r] = terms.y;
+      residual[r] = terms.z;
+      bias[r] = terms.w;
+    }
     if (HAS_BITSET == 1u) {
       let slot = params.first_slot + row + r;
       usable[r] = usable[r] && ((allowed[slot >> 5u] >> (slot & 31u)) & 1u) == 1u;
     }
   }
-  let norm = sqrt(squared);
+  // The products with the centre are part of the similarity.
+  if (FORM >= 5u) { bias = -bias; }
+  var slack = vec4(0.0);
+  if (FORM == 1u) { slack = params.margin * bias; }
+  if (FORM == 4u) { slack = params.margin * length * length; }
 
-  let first = workgroup.y * QUERIES;
-  let end = min(first + QUERIES, params.queries);
   for (var query = first; query < end; query++) {
     let score = scores[(query * params.columns + column) >> 2u];
-    let query_norm = query_norms[query];
-    var value: vec4<f32>;
-    var margin: vec4<f32>;
-    switch (FORM) {
-      case 0u: {
-        value = score;
-        margin = score * params.margin;
-      }
-      case 1u: {
-        let both = squared + query_norm.x;
-        value = both - 2.0 * score;
-        margin = (both + 2.0 * sqrt(query_norm.x) * norm) * params.margin;
-      }
-      case 2u: {
-        value = -score;
-        margin = sqrt(query_norm.x) * norm * params.margin;
-      }
-      default: {
-        value = 1.0 - score * (query_norm.y * inverse);
-        margin = vec4(params.margin);
-      }
+    let side = query_side[query - first];
+    var value = score;
+    var margin = score * params.margin + side.slack;
+    if (FORM != 0u) {
+      value = (side.base + bias) - side.factor * (scale * score);
+      margin = side.along * length + (slack + side.slack);
+      if (FORM >= 4u) { margin += side.across * residual; }
     }
-    margin += params.margin_floor;
     let lower = value - margin;
-    let near = lower <= vec4(value_of(thresholds[query]));
+    let near = lower <= vec4(side.threshold);
     if (any(near & usable)) {
       let upper = value + margin;
       // unroll

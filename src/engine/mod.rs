@@ -1,8 +1,10 @@
 //! The seam between indexes and what computes for them: an enum over engines. Indexes call these few operations and
 //! nothing else, so that another engine is another arm.
 
+mod centre;
 mod device;
 mod exhaustive;
+mod narrowed;
 mod nominate;
 mod operations;
 mod plan;
@@ -11,10 +13,12 @@ mod record;
 pub(crate) mod reductions;
 pub(crate) mod row_reductions;
 mod rows;
+mod scores;
 mod search;
 mod values;
 
 pub use device::{Device, DeviceMatrix};
+pub use narrowed::Screen;
 pub use operations::DistanceMatrix;
 pub use plan::{Nominator, Plan, Route};
 pub use queries::Queries;
@@ -26,6 +30,18 @@ pub use values::{DeviceVector, ValueRows, Values};
 
 use crate::error::Result;
 use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::metric::Metric;
+
+/// What rows an index has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowShape {
+    pub(crate) metric: Metric,
+    pub(crate) elements: ElementKind,
+    pub(crate) dim: usize,
+    /// How many rows are expected.
+    pub(crate) expected: u64,
+    pub(crate) screen: Screen,
+}
 
 /// The rows of an index, where its engine keeps them.
 #[derive(Debug)]
@@ -34,11 +50,20 @@ pub(crate) enum EngineRows {
 }
 
 impl EngineRows {
-    pub(crate) fn new(device: &Device, elements: ElementKind, dim: usize, expected: u64) -> Result<Self> {
+    pub(crate) fn new(device: &Device, shape: &RowShape) -> Result<Self> {
+        let &RowShape { metric, elements, dim, expected, screen } = shape;
         match &device.engine {
             device::Engine::Gpu(gpu) => {
-                Ok(Self::Gpu(rows::GpuRows::new(gpu.clone(), elements, dim, expected)?))
+                let narrowed = narrowed::NarrowedRows::new(gpu, screen, metric, dim)?;
+                Ok(Self::Gpu(rows::GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
             }
+        }
+    }
+
+    /// Whether there is a narrowed copy of the rows.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        match self {
+            Self::Gpu(rows) => rows.narrowed.is_some(),
         }
     }
 

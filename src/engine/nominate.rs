@@ -3,13 +3,12 @@
 use super::plan::{Nominator, Plan, Route, chunk_parts, rounds};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
+use super::scores::{self, Scores};
 use super::search::{SearchRequest, decode};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch};
-use crate::kernels::collect::Margin;
 use crate::kernels::{
-    BLOCK_ROWS, Part, collect, distance_scan, distance_tile, key_of, norms, prefix_sum, rescore, select_k,
-    tighten,
+    BLOCK_ROWS, Part, collect, key_of, narrow, norms, prefix_sum, rescore, select_k, tighten,
 };
 use crate::matrix::ElementKind;
 use crate::neighbors::Neighbor;
@@ -34,6 +33,7 @@ pub(super) struct Pending {
 
 /// The answers of a batch.
 pub(super) struct Batch {
+    pub(super) numbers: Numbers,
     pub(super) rows: Vec<Vec<Neighbor>>,
     /// Numbers of the queries that have no answer yet.
     pub(super) overflowed: Vec<usize>,
@@ -59,6 +59,8 @@ enum Buffer {
     SelectedCounts,
     SpareKeys,
     SpareIds,
+    NarrowedQueries,
+    QueryTerms,
 }
 
 struct Buffers(Scratch);
@@ -87,6 +89,7 @@ impl<'a> Screen<'a> {
         let entries = count * u64::from(capacity);
         let spare = if plan.k > select_k::SORTED_MAX { count * k } else { 0 };
         let request_of = |purpose, bytes| Request { purpose, bytes };
+        let planes = u64::from(kernel.planes());
         // In the order of `Buffer`.
         let scratch = rows
             .gpu
@@ -107,6 +110,8 @@ impl<'a> Screen<'a> {
                 request_of("selected counts", count * 4),
                 request_of("spare keys", spare * 4),
                 request_of("spare ids", spare * 8),
+                request_of("narrowed queries", planes * narrow::plane_bytes(padded, rows.dim)),
+                request_of("terms of narrowed queries", planes.min(1) * padded * 16),
             ])
             .await?;
         let buffers = Buffers(scratch);
@@ -134,13 +139,23 @@ impl<'a> Screen<'a> {
         commands.clear(&buffers[Buffer::Overflowed], 0, u64::from(count) * 4);
         encode_query_norms(&mut commands, rows, count, buffers)?;
 
-        let form = self.kernel.form(request.metric);
-        let margin = Margin::of_rounding(form, rows.dim);
+        self.encode_narrowing(&mut commands, count)?;
+
+        let (form, margin) = scores::margin(rows, self.kernel, request.metric);
+        let scoring = Scores {
+            kernel: self.kernel,
+            metric: request.metric,
+            queries: &buffers[Buffer::Queries],
+            narrowed_queries: &buffers[Buffer::NarrowedQueries],
+            count,
+            scores: &buffers[Buffer::Scores],
+            columns: self.columns,
+        };
         let mut seen = 0;
         for parts in &self.chunks {
             commands.stage(self.kernel.stage());
             for part in parts {
-                self.encode_scores(&mut commands, form, count, *part)?;
+                scoring.encode(&mut commands, rows, *part)?;
             }
             // The device computes while the rest is recorded.
             commands = commands.submit_and_go_on();
@@ -148,16 +163,20 @@ impl<'a> Screen<'a> {
                 commands.stage("collect");
                 for part in parts {
                     let segment = &rows.segments[part.segment];
+                    let (row_terms, query_terms) = match &segment.narrowed {
+                        Some(narrowed) if form.is_narrowed() => (&narrowed.terms, Buffer::QueryTerms),
+                        _ => (&segment.norms, Buffer::QueryNorms),
+                    };
                     let collecting = collect::Collect {
                         form,
                         margin,
                         scores: &buffers[Buffer::Scores],
                         columns: self.columns,
                         part: *part,
-                        row_norms: &segment.norms,
+                        row_terms,
                         rows: segment.len,
                         first_slot: segment.first_slot,
-                        query_norms: &buffers[Buffer::QueryNorms],
+                        query_terms: &buffers[query_terms],
                         queries: count,
                         thresholds: &buffers[Buffer::Thresholds],
                         allowed: request.allowed,
@@ -249,39 +268,26 @@ impl<'a> Screen<'a> {
         Ok(Pending { numbers, reading })
     }
 
-    fn encode_scores(
-        &self,
-        commands: &mut Commands<'_>,
-        form: collect::Form,
-        count: u32,
-        part: Part,
-    ) -> Result<()> {
-        let segment = &self.rows.segments[part.segment];
-        let (queries, scores) = (&self.buffers[Buffer::Queries], &self.buffers[Buffer::Scores]);
-        let (rows, elements, vectors) = (&segment.rows, self.rows.layout.elements, self.rows.vectors());
-        let columns = self.columns;
-        match self.kernel {
-            Nominator::Scan => {
-                let direct = form == collect::Form::Direct;
-                let scan = distance_scan::Scan {
-                    queries,
-                    count,
-                    rows,
-                    elements,
-                    vectors,
-                    scores,
-                    columns,
-                    part,
-                    direct,
-                };
-                distance_scan::encode(commands, &scan)
-            }
-            Nominator::Tile => {
-                let tile =
-                    distance_tile::Tile { queries, count, rows, elements, vectors, scores, columns, part };
-                distance_tile::encode(commands, &tile)
-            }
-        }
+    /// The queries as integers, for the kernels that take those.
+    fn encode_narrowing(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let (Some(narrowed), true) = (&self.rows.narrowed, self.kernel.is_narrowed()) else { return Ok(()) };
+        let buffers = &self.buffers;
+        let queries = self.kernel.padded(count.into());
+        let narrowing = narrow::Narrow {
+            metric: narrowed.metric,
+            dim: narrowed.dim,
+            rows: BufferSlice::all(&buffers[Buffer::Queries]),
+            elements: ElementKind::F32,
+            vectors: self.rows.vectors(),
+            norms: BufferSlice::all(&buffers[Buffer::QueryNorms]),
+            centre: BufferSlice::all(&narrowed.centre_buffer),
+            range: [0, count],
+            narrowed: BufferSlice::all(&buffers[Buffer::NarrowedQueries]),
+            terms: BufferSlice::all(&buffers[Buffer::QueryTerms]),
+            planes: self.kernel.planes(),
+            plane_bytes: narrow::plane_bytes(queries, narrowed.dim),
+        };
+        narrow::encode(commands, &narrowing)
     }
 
     /// The answers of a batch that was sent.
@@ -301,6 +307,7 @@ impl<'a> Screen<'a> {
                 .map(|(number, _)| number)
                 .collect(),
             rescored: words(&parts[5])[0].into(),
+            numbers,
         })
     }
 }

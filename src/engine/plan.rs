@@ -2,15 +2,14 @@
 
 use std::fmt;
 
+use super::narrowed::NarrowedRows;
 use super::rows::{GpuRows, Segment};
 use crate::error::{Error, Result};
 use crate::gpu::AdapterKind;
-use crate::kernels::collect::{Form, Round};
-use crate::kernels::distance_scan::QUERIES_AT_ONCE;
+use crate::kernels::collect::{GROUP, Round};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::SORTED_MAX;
-use crate::kernels::{BLOCK_ROWS, Part};
-use crate::metric::Metric;
+use crate::kernels::{BLOCK_ROWS, Part, distance_scan, narrow, screen_scan_i8};
 
 /// A kernel whose scores say which rows may be among the nearest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,16 +19,31 @@ pub enum Nominator {
     Scan,
     /// `distance_tile`: tiles of 128 queries by 128 rows.
     Tile,
+    /// `screen_scan_i8`: every narrowed row is read once for up to eight queries.
+    ScanI8,
+    /// `screen_tile_i8`: tiles of narrowed queries and rows, by integer products.
+    TileI8,
+    /// `screen_tile_coop`: the same on cooperative matrices.
+    TileCoop,
 }
 
-/// Which kernel nominates for how many queries: the first line whose count is not exceeded.
+/// Queries that are scanned together at most; more go by tile.
 ///
 /// A tile costs the same for 1 as for 128 queries, and a scan as much for every four: measured on an H200 at dim 768 they
 /// meet between 16 and 32 queries (`docs/performance.md`).
-const NOMINATORS: [(u64, Nominator); 2] = [(SCANNED, Nominator::Scan), (u64::MAX, Nominator::Tile)];
-
-/// Queries that are scanned together at most.
 const SCANNED: u64 = 16;
+
+/// The same of narrowed rows, of which a scan takes eight queries at a time.
+const SCANNED_NARROWED: u64 = 16;
+
+/// Planes of integers that a scanned query is the sum of: with two its own residual vanishes. Tiles take one.
+pub(super) const SCANNED_PLANES: u32 = 2;
+
+/// Rows that the first threshold is taken from at most, where lists have room for more.
+const SAMPLE: u64 = 4096;
+
+/// Room of the lists of few queries: large enough that one sample and one look at all other rows do for a million.
+const LONG_LISTS: u64 = 16_384;
 
 /// So few distances are computed by the reporting kernel alone, without the dozen dispatches that nominating takes.
 const SMALL_PAIRS: u64 = 4096;
@@ -110,37 +124,66 @@ impl Plan {
         if rows.len() * queries <= SMALL_PAIRS || k * 16 > rows.len() {
             return Self::exhaustive(rows, queries, k, budget);
         }
-        match Self::nominating(rows, queries, k, budget) {
+        Self::nominating(rows, true, queries, k, budget)
+            .map_or_else(|| Self::nominating_or_exhaustive(rows, queries, k, budget), Ok)
+    }
+
+    /// The plan for `queries` queries whose lists overflowed under this one: without narrowing, then without lists.
+    pub(super) fn again(&self, rows: &GpuRows, queries: u64, budget: u64) -> Result<Self> {
+        let k = u64::from(self.k);
+        match self.route {
+            Route::Nominate { kernel, .. } if kernel.is_narrowed() => {
+                Self::nominating_or_exhaustive(rows, queries, k, budget)
+            }
+            _ => Self::exhaustive(rows, queries, k, budget),
+        }
+    }
+
+    fn nominating_or_exhaustive(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Result<Self> {
+        match Self::nominating(rows, false, queries, k, budget) {
             Some(plan) => Ok(plan),
             None => Self::exhaustive(rows, queries, k, budget),
         }
     }
 
-    /// The chosen kernel, or where the budget is too small for its batches the one that takes few queries at a time.
-    fn nominating(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Option<Self> {
-        let kernel = NOMINATORS.iter().find(|(most, _)| queries <= *most).map(|(_, kernel)| *kernel)?;
-        Self::nominating_by(kernel, rows, queries, k, budget)
-            .or_else(|| Self::nominating_by(Nominator::Scan, rows, queries, k, budget))
+    /// The kernel for so many queries, or where the budget is too small for its batches the one that takes few at a time.
+    fn nominating(rows: &GpuRows, narrowed: bool, queries: u64, k: u64, budget: u64) -> Option<Self> {
+        let (scan, tile, scanned) = match (narrowed, &rows.narrowed) {
+            (false, _) => (Nominator::Scan, Nominator::Tile, SCANNED),
+            (true, Some(NarrowedRows { side: Some(_), .. })) => {
+                (Nominator::ScanI8, Nominator::TileCoop, SCANNED_NARROWED)
+            }
+            (true, Some(_)) => (Nominator::ScanI8, Nominator::TileI8, SCANNED_NARROWED),
+            (true, None) => return None,
+        };
+        // A first sample gives a threshold that lets about k rows in as many pass, and narrowing twice as many: the rows that
+        // are looked at next may be some capacity / (4 k) times as many.
+        let capacity = (16 * k).next_power_of_two().max(1024);
+        let by =
+            |kernel, most, capacity| Self::nominating_by(kernel, rows, most, queries, k, capacity, budget);
+        let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
+        let tiles = if queries > scanned { by(tile, batch, capacity) } else { None };
+        tiles.or_else(|| by(scan, scanned, capacity.max(LONG_LISTS))).or_else(|| by(scan, scanned, capacity))
     }
 
-    fn nominating_by(kernel: Nominator, rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Option<Self> {
-        // A first sample of `capacity` rows gives a threshold that lets about k rows in `capacity` pass, so the rows
-        // that are looked at next may be some capacity / (4 k) times as many.
-        let capacity = (8 * k).next_power_of_two().max(1024);
+    fn nominating_by(
+        kernel: Nominator,
+        rows: &GpuRows,
+        most: u64,
+        queries: u64,
+        k: u64,
+        capacity: u64,
+        budget: u64,
+    ) -> Option<Self> {
         let usable = usable(budget);
         let binding = rows.gpu.adapter.capabilities.max_binding_bytes;
         let all_blocks: u64 = rows.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
-        let most = match (kernel, rows.gpu.adapter.kind) {
-            (Nominator::Scan, _) => SCANNED,
-            (_, AdapterKind::Software) => BATCH / 4,
-            _ => BATCH,
-        };
         let smallest = kernel.padded(1);
         let mut batches = queries.div_ceil(most);
         loop {
             // Batches of equal size.
             let batch = kernel.padded(queries.div_ceil(batches));
-            let lists = batch * query_bytes(rows, k, capacity);
+            let lists = batch * (query_bytes(rows, k, capacity) + kernel.narrowed_bytes(rows));
             let block_bytes = batch * u64::from(BLOCK_ROWS) * 4;
             let fits = usable.saturating_sub(lists).min(binding) / block_bytes;
             let blocks = fits.min(all_blocks).min(chunk_limit(rows, batch));
@@ -218,26 +261,41 @@ impl Nominator {
     /// Queries that buffers have room for.
     pub(super) fn padded(self, queries: u64) -> u64 {
         queries.next_multiple_of(match self {
-            Self::Scan => QUERIES_AT_ONCE.into(),
-            Self::Tile => TILE_QUERIES.into(),
+            Self::Scan => distance_scan::QUERIES_AT_ONCE.into(),
+            Self::ScanI8 => screen_scan_i8::QUERIES_AT_ONCE.into(),
+            Self::Tile | Self::TileI8 | Self::TileCoop => TILE_QUERIES.into(),
         })
+    }
+
+    pub(super) fn is_narrowed(self) -> bool {
+        matches!(self, Self::ScanI8 | Self::TileI8 | Self::TileCoop)
+    }
+
+    /// Planes of integers that a query is narrowed to.
+    pub(super) fn planes(self) -> u32 {
+        match self {
+            Self::Scan | Self::Tile => 0,
+            Self::ScanI8 => SCANNED_PLANES,
+            Self::TileI8 | Self::TileCoop => 1,
+        }
+    }
+
+    /// Bytes a query of integers and terms, blocks of a scan's few queries counted in full.
+    fn narrowed_bytes(self, rows: &GpuRows) -> u64 {
+        if !self.is_narrowed() {
+            return 0;
+        }
+        let padded = u64::from(BLOCK_ROWS) / self.padded(1).min(BLOCK_ROWS.into());
+        u64::from(self.planes()) * narrow::plane_bytes(1, rows.dim) / u64::from(BLOCK_ROWS) * padded + 16
     }
 
     pub(super) fn stage(self) -> &'static str {
         match self {
             Self::Scan => "distance_scan",
             Self::Tile => "distance_tile",
-        }
-    }
-
-    pub(super) fn form(self, metric: Metric) -> Form {
-        match metric {
-            Metric::L2Squared | Metric::L2 => match self {
-                Self::Scan => Form::Direct,
-                Self::Tile => Form::L2,
-            },
-            Metric::Cosine => Form::Cosine,
-            Metric::InnerProduct => Form::InnerProduct,
+            Self::ScanI8 => "screen_scan_i8",
+            Self::TileI8 => "screen_tile_i8",
+            Self::TileCoop => "screen_tile_coop",
         }
     }
 }
@@ -299,14 +357,17 @@ pub(super) fn chunk_parts(segments: &[Segment], chunk: u32, chunks: u32) -> Vec<
 /// The rounds in which a chunk of `blocks` blocks is looked at, after `seen` rows were: each as large as the threshold so
 /// far allows, so that lists do not overflow.
 pub(super) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32) -> Vec<Round> {
-    // Rows that were inserted in the order of their distance lie in neighbouring blocks: a round that looks at g times as
-    // many blocks as were seen may then keep all rows of g - 1 blocks, on either side of the query.
-    let growth = (u64::from(capacity) / (4 * u64::from(k)).max(u64::from(2 * BLOCK_ROWS))).max(2);
+    // Rows that were inserted in the order of their distance lie in neighbouring groups: a round that looks at g times as
+    // many groups as were seen may then keep all rows of g - 1 groups, on either side of the query.
+    let growth = (u64::from(capacity) / (4 * u64::from(k)).max(u64::from(2 * GROUP))).max(2);
     let growth_step = (growth + 1).next_power_of_two() / 2;
-    let mut allowed = if seen == 0 { u64::from(capacity) } else { seen * growth };
+    // Without a threshold all rows are kept. More than enough for one only make it later.
+    let sample = u64::from(capacity).min(SAMPLE.max(4 * u64::from(k)));
+    let mut allowed = if seen == 0 { sample } else { seen * growth };
     let rows = u64::from(blocks) * u64::from(BLOCK_ROWS);
+    let most = rows / u64::from(GROUP);
     let mut step = 1;
-    while rows.div_ceil(step) > allowed && step < u64::from(blocks) {
+    while rows.div_ceil(step) + u64::from(GROUP) > allowed && step < most {
         step *= 2;
     }
     let mut rounds = vec![Round { step: step as u32, skip: 0 }];
@@ -329,20 +390,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_look_at_every_block_once() {
-        for blocks in [1, 2, 7, 8, 9, 100, 391, 5000, 65535] {
-            for (seen, k, capacity) in
-                [(0, 1, 1024), (0, 10, 1024), (0, 128, 1024), (4096, 10, 1024), (1 << 30, 10, 1024)]
-            {
+    fn rounds_look_at_every_group_once() {
+        for blocks in [1, 2, 7, 8, 9, 100, 391, 5000] {
+            for (seen, k, capacity) in [
+                (0, 1, 1024),
+                (0, 10, 1024),
+                (0, 10, 16_384),
+                (0, 128, 2048),
+                (4096, 10, 1024),
+                (1 << 30, 10, 1024),
+            ] {
                 let rounds = rounds(blocks, seen, k, capacity);
-                for block in 0..blocks {
+                let groups = blocks * (BLOCK_ROWS / GROUP);
+                for group in 0..groups {
                     let looks = rounds.iter().filter(|round| {
-                        block % round.step == 0 && (round.skip == 0 || block % round.skip != 0)
+                        group % round.step == 0 && (round.skip == 0 || group % round.skip != 0)
                     });
-                    assert_eq!(looks.count(), 1, "block {block} of {blocks}, {rounds:?}");
+                    assert_eq!(looks.count(), 1, "group {group} of {groups}, {rounds:?}");
                 }
                 if seen == 0 {
-                    let first = u64::from(blocks.div_ceil(rounds[0].step)) * u64::from(BLOCK_ROWS);
+                    let first = u64::from(groups.div_ceil(rounds[0].step)) * u64::from(GROUP);
                     assert!(
                         first <= u64::from(capacity),
                         "{blocks} {rounds:?}: without a threshold all rows are kept"

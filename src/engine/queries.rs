@@ -60,6 +60,17 @@ impl Numbers {
         }
     }
 
+    /// The same in batches of up to `most`.
+    pub(super) fn batches(&self, most: usize) -> Vec<Self> {
+        match self {
+            Self::Range(range) => {
+                let starts = range.clone().step_by(most.max(1));
+                starts.map(|start| Self::Range(start..range.end.min(start + most))).collect()
+            }
+            Self::List(list) => list.chunks(most.max(1)).map(|part| Self::List(part.to_vec())).collect(),
+        }
+    }
+
     /// Runs of neighbouring queries, as (place in the batch, numbers of the call).
     fn runs(&self) -> Vec<(usize, std::ops::Range<usize>)> {
         match self {

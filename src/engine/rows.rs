@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::narrowed::{NarrowedRows, NarrowedSegment};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{self, BLOCK_ROWS, norms};
@@ -14,6 +15,8 @@ pub(crate) struct GpuRows {
     pub(super) layout: RowLayout,
     pub(super) dim: usize,
     pub(super) segments: Vec<Segment>,
+    /// How rows are narrowed, where a narrowed copy is kept: then every segment has one.
+    pub(super) narrowed: Option<NarrowedRows>,
     /// Rows of a full segment.
     segment_rows: u32,
     /// Rows that the caller expects in all, so that segments need not grow.
@@ -27,6 +30,7 @@ pub(super) struct Segment {
     /// Squared and inverse norm a row.
     pub(super) norms: wgpu::Buffer,
     pub(super) ids: wgpu::Buffer,
+    pub(super) narrowed: Option<NarrowedSegment>,
     pub(super) first_slot: u32,
     pub(super) len: u32,
     capacity: u32,
@@ -44,13 +48,21 @@ impl Segment {
 }
 
 impl GpuRows {
-    pub(super) fn new(gpu: Arc<Gpu>, elements: ElementKind, dim: usize, expected: u64) -> Result<Self> {
-        // Rather here than at the first search, after all rows were sent.
-        for kernel in kernels::ALL {
+    pub(super) fn new(
+        gpu: Arc<Gpu>,
+        elements: ElementKind,
+        dim: usize,
+        expected: u64,
+        narrowed: Option<NarrowedRows>,
+    ) -> Result<Self> {
+        // Rather here than at the first search, after all rows were sent. What multiplies matrices is not used where it cannot be.
+        for kernel in kernels::ALL.iter().filter(|kernel| !kernel.multiplies_matrices) {
             gpu.check_limits(kernel)?;
         }
         let layout = RowLayout::padded(elements, dim);
-        let block_bytes = u64::from(BLOCK_ROWS) * layout.row_bytes();
+        // Of short vectors the narrowed copy may be larger than the rows.
+        let narrowed_bytes = narrowed.as_ref().map_or(0, NarrowedRows::row_bytes);
+        let block_bytes = u64::from(BLOCK_ROWS) * layout.row_bytes().max(narrowed_bytes);
         // Slots and element numbers are u32.
         let blocks = (gpu.segment_bytes() / block_bytes).min((1 << 31) / u64::from(BLOCK_ROWS));
         if blocks == 0 {
@@ -60,7 +72,8 @@ impl GpuRows {
                 available: gpu.segment_bytes().to_string(),
             });
         }
-        Ok(Self { gpu, layout, dim, segments: vec![], segment_rows: blocks as u32 * BLOCK_ROWS, expected })
+        let segment_rows = blocks as u32 * BLOCK_ROWS;
+        Ok(Self { gpu, layout, dim, segments: vec![], narrowed, segment_rows, expected })
     }
 
     pub(super) fn vectors(&self) -> u32 {
@@ -131,7 +144,16 @@ impl GpuRows {
         }
         let parts = commands.read(&[(&refused, 0, 8)]).await?;
         norms::check("rows", &parts[0])?;
+        let mut narrowed = self.narrowed.clone();
+        if segments.iter().any(|segment| segment.narrowed.is_none()) {
+            narrowed = None;
+            segments.iter_mut().for_each(|segment| segment.narrowed = None);
+        }
+        if let Some(narrowed) = &mut narrowed {
+            narrowed.narrow(&gpu, self.layout, &segments, rows, self.len()).await?;
+        }
         self.segments = segments;
+        self.narrowed = narrowed;
         Ok(())
     }
 
@@ -150,6 +172,11 @@ impl GpuRows {
                 commands.copy((&last.rows, 0), (&larger.rows, 0), rows * self.layout.row_bytes());
                 commands.copy((&last.norms, 0), (&larger.norms, 0), rows * 8);
                 commands.copy((&last.ids, 0), (&larger.ids, 0), rows * 8);
+                if let (Some(last), Some(larger)) = (&last.narrowed, &larger.narrowed) {
+                    // Blocks lie one behind the other.
+                    commands.copy((&last.rows, 0), (&larger.rows, 0), last.rows.size());
+                    commands.copy((&last.terms, 0), (&larger.terms, 0), rows * 16);
+                }
                 *last = Segment { len: last.len, ..larger };
                 return Ok(segments.len() - 1);
             }
@@ -166,6 +193,10 @@ impl GpuRows {
             rows: self.gpu.create_storage("rows", capacity * self.layout.row_bytes())?,
             norms: self.gpu.create_storage("norms", capacity * 8)?,
             ids: self.gpu.create_storage("ids", capacity * 8)?,
+            narrowed: match &self.narrowed {
+                Some(narrowed) => narrowed.room(&self.gpu, capacity)?,
+                None => None,
+            },
             first_slot,
             len: 0,
             capacity: capacity as u32,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::exhaustive::exhaustive;
 use super::nominate::Screen;
-use super::plan::Plan;
+use super::plan::{Plan, Route};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use crate::error::Result;
@@ -41,10 +41,13 @@ const BATCHES_IN_FLIGHT: usize = 2;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Rows whose distance was computed as it is reported, over all queries that had rows nominated.
+    /// Rows that screens could not exclude, so that their distance was computed as it is reported: over all queries.
     pub rescored: u64,
-    /// Queries whose list of nominated rows overflowed, and which were searched exhaustively.
+    /// Queries whose list of such rows overflowed, and which were searched another way: first without narrowing, then
+    /// exhaustively. A query that this happened to twice counts twice.
     pub searched_again: u64,
+    /// Those of them that were searched exhaustively.
+    pub searched_exhaustively: u64,
     /// Device time of each stage, when asked for and where the adapter has timestamps.
     pub stages: Vec<StageTime>,
 }
@@ -63,54 +66,58 @@ pub(super) async fn search(
 ) -> Result<Found> {
     let count = queries.rows();
     queries.check_device(&rows.gpu)?;
-    let plan = Plan::new(rows, count as u64, request.k as u64, request.budget)?;
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
     let mut statistics = Statistics::default();
-    // A row a query, in order; those that nomination leaves without an answer are filled in afterwards.
-    let mut answers: Vec<Vec<Neighbor>> = Vec::with_capacity(count);
+    // A row a query, in order.
+    let mut answers: Vec<Vec<Neighbor>> = vec![vec![]; count];
+    let mut plan = Plan::new(rows, count as u64, request.k as u64, request.budget)?;
     if rows.len() == 0 {
-        answers.resize(count, vec![]);
         return Ok(Found { neighbors: collected(answers), statistics });
     }
-    let mut again = vec![];
-    if let Some(screen) = Screen::reserve(rows, request, &plan).await? {
-        // The device works on one batch while the host prepares the next and reads the last.
-        let mut pending = VecDeque::new();
-        let mut next = 0;
-        while answers.len() < count {
-            while next < count && pending.len() < BATCHES_IN_FLIGHT {
-                let numbers = Numbers::Range(next..count.min(next + plan.batch as usize));
-                next += numbers.len();
-                pending.push_back(screen.submit(queries, numbers, profile.as_mut()).await?);
+    let mut open = Numbers::Range(0..count);
+    let mut answered = 0;
+    loop {
+        let mut overflowed = vec![];
+        let mut batches = open.batches(plan.batch as usize).into_iter();
+        if let Some(screen) = Screen::reserve(rows, request, &plan).await? {
+            // The device works on one batch while the host prepares the next and reads the last.
+            let mut pending = VecDeque::new();
+            loop {
+                while pending.len() < BATCHES_IN_FLIGHT
+                    && let Some(numbers) = batches.next()
+                {
+                    pending.push_back(screen.submit(queries, numbers, profile.as_mut()).await?);
+                }
+                let Some(batch) = pending.pop_front() else { break };
+                let found = screen.finish(batch).await?;
+                statistics.rescored += found.rescored;
+                answered += found.rows.len() - found.overflowed.len();
+                for (number, row) in found.numbers.iter().zip(found.rows) {
+                    answers[number] = row;
+                }
+                overflowed.extend(found.overflowed);
+                request.report(answered);
             }
-            let Some(batch) = pending.pop_front() else { break };
-            let found = screen.finish(batch).await?;
-            statistics.rescored += found.rescored;
-            again.extend(found.overflowed);
-            answers.extend(found.rows);
-            request.report(answers.len() - again.len());
-        }
-    } else {
-        while answers.len() < count {
-            let numbers = Numbers::Range(answers.len()..count.min(answers.len() + plan.batch as usize));
-            answers.extend(exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?);
-            request.report(answers.len());
-        }
-    }
-    // By now the scratch of the first pass is given back, so that this never waits while it holds some.
-    statistics.searched_again = again.len() as u64;
-    let mut left = again.len();
-    if left > 0 {
-        let plan = Plan::exhaustive(rows, left as u64, plan.k.into(), request.budget)?;
-        for list in again.chunks(plan.batch as usize) {
-            let numbers = Numbers::List(list.to_vec());
-            let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
-            for (&number, row) in list.iter().zip(found) {
-                answers[number] = row;
+        } else {
+            for numbers in batches {
+                let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
+                answered += found.len();
+                for (number, row) in numbers.iter().zip(found) {
+                    answers[number] = row;
+                }
+                request.report(answered);
             }
-            left -= list.len();
-            request.report(count - left);
         }
+        // By now the scratch of this pass is given back, so that the next never waits while it holds some.
+        if overflowed.is_empty() {
+            break;
+        }
+        plan = plan.again(rows, overflowed.len() as u64, request.budget)?;
+        statistics.searched_again += overflowed.len() as u64;
+        if let Route::Exhaustive { .. } = plan.route {
+            statistics.searched_exhaustively += overflowed.len() as u64;
+        }
+        open = Numbers::List(overflowed);
     }
     if let Some(profile) = profile {
         statistics.stages = profile.times(&rows.gpu).await?;

@@ -99,6 +99,7 @@ pub(crate) fn wanted_features() -> wgpu::Features {
     wgpu::Features::SUBGROUP
         | wgpu::Features::SHADER_F16
         | wgpu::Features::SHADER_FLOAT32_ATOMIC
+        | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
         | wgpu::Features::TIMESTAMP_QUERY
 }
 

@@ -60,6 +60,9 @@ pub struct Kernel {
     /// Whether f32 are added atomically, so that there is a form with native atomics and one that exchanges bits
     /// (`Total`, `add_to_total`).
     pub adds_floats: bool,
+    /// Whether cooperative matrices are multiplied, so that there is a form for each of their sizes (`Left`, `Right`, `Sum`).
+    /// Adapters without them cannot run the kernel.
+    pub multiplies_matrices: bool,
     /// Invocations a workgroup, unless [`WORKGROUP`] is one of the override constants.
     pub workgroup_size: u32,
     /// Bytes of workgroup memory of the largest form.
@@ -78,6 +81,8 @@ pub struct Variant {
     pub subgroups: bool,
     /// Native atomic addition of f32, for kernels that add them.
     pub float_atomics: bool,
+    /// Rows and columns of the cooperative matrices, 8 or 16, for kernels that multiply them; 0 otherwise.
+    pub matrix_side: u32,
     /// Values of all override constants, in the declaration's order.
     pub constants: Vec<u32>,
 }
@@ -87,6 +92,7 @@ impl Kernel {
     pub fn variants(&self) -> Vec<Variant> {
         let elements: &[ElementKind] =
             if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
+        let sides: &[u32] = if self.multiplies_matrices { &[8, 16] } else { &[0] };
         let either = |has_forms: bool| if has_forms { &[false, true][..] } else { &[false][..] };
         let mut constants = vec![vec![]];
         for (_, values) in self.overrides {
@@ -101,12 +107,15 @@ impl Kernel {
         for &elements in elements {
             for &subgroups in either(self.sums_lanes) {
                 for &float_atomics in either(self.adds_floats) {
-                    variants.extend(constants.iter().map(|constants| Variant {
-                        elements,
-                        subgroups,
-                        float_atomics,
-                        constants: constants.clone(),
-                    }));
+                    for &matrix_side in sides {
+                        variants.extend(constants.iter().map(|constants| Variant {
+                            elements,
+                            subgroups,
+                            float_atomics,
+                            matrix_side,
+                            constants: constants.clone(),
+                        }));
+                    }
                 }
             }
         }
@@ -118,7 +127,15 @@ impl Kernel {
     /// # Errors
     /// When a loop marked `// unroll` cannot be unrolled: a fault of the kernel's file.
     pub fn wgsl(&self, variant: &Variant) -> Result<String> {
-        let mut text = String::from(self.params);
+        let mut text = String::new();
+        if self.multiplies_matrices {
+            text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
+            text.push_str(match variant.matrix_side {
+                8 => include_str!("../../wgsl/lib/matrices_8.wgsl"),
+                _ => include_str!("../../wgsl/lib/matrices_16.wgsl"),
+            });
+        }
+        text.push_str(self.params);
         if self.loads_rows {
             text.push_str(match variant.elements {
                 ElementKind::F32 => include_str!("../../wgsl/lib/rows_f32.wgsl"),
@@ -179,6 +196,7 @@ impl Gpu {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.subgroups,
             float_atomics: kernel.adds_floats && self.adapter.capabilities.float_atomics,
+            matrix_side: 0,
             constants: constants.to_vec(),
         };
         self.pipeline_of(kernel, variant)

@@ -14,7 +14,7 @@ mod wait;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
@@ -58,6 +58,8 @@ pub(crate) struct Gpu {
     pub(crate) options: DeviceOptions,
     /// Whether kernels use subgroup operations.
     pub(crate) subgroups: bool,
+    /// Side of the cooperative matrices that passed the self-test, once it was made.
+    pub(crate) matrix_side: OnceLock<Option<u32>>,
     pipelines: Mutex<HashMap<(&'static str, Variant), Arc<Pipeline>>>,
     pool: Mutex<memory::Pool>,
     arenas: Mutex<Vec<wgpu::Buffer>>,
@@ -78,10 +80,22 @@ impl Gpu {
     /// Opens an adapter: the best one, or the best whose name contains `name`.
     pub(crate) async fn open(name: Option<&str>, options: DeviceOptions) -> Result<Self> {
         let (wgpu_adapter, adapter) = adapter::choose(name).await?;
+        let required_features = wgpu_adapter.features() & adapter::wanted_features();
+        let experimental_features = match required_features & wgpu::Features::all_experimental_mask() {
+            none if none.is_empty() => wgpu::ExperimentalFeatures::disabled(),
+            #[expect(
+                unsafe_code,
+                reason = "cooperative matrices are experimental in wgpu; one kernel uses them, and only after a self-test"
+            )]
+            // SAFETY: the one experimental feature that is asked for is used by `screen_tile_coop` alone, whose loads and
+            // stores stay within its buffers.
+            _ => unsafe { wgpu::ExperimentalFeatures::enabled() },
+        };
         let (device, queue) = wgpu_adapter
             .request_device(&wgpu::DeviceDescriptor {
                 label: Some("nearfield"),
-                required_features: wgpu_adapter.features() & adapter::wanted_features(),
+                required_features,
+                experimental_features,
                 required_limits: wgpu_adapter.limits(),
                 // Not `MemoryUsage`: with its small blocks of host memory every search allocates one, for half a
                 // millisecond. An idle device is no larger for it (tests/idle.rs).
@@ -120,6 +134,7 @@ impl Gpu {
             queue,
             adapter,
             options,
+            matrix_side: OnceLock::new(),
             pipelines: Mutex::default(),
             pool: Mutex::default(),
             arenas: Mutex::default(),

@@ -44,6 +44,7 @@ pub static KERNEL: Kernel = Kernel {
     loads_rows: false,
     sums_lanes: false,
     adds_floats: false,
+    multiplies_matrices: false,
     workgroup_size: 64,
     workgroup_bytes: 0,
 };

@@ -37,6 +37,7 @@ pub static KERNEL: Kernel = Kernel {
     loads_rows: true,
     sums_lanes: true,
     adds_floats: false,
+    multiplies_matrices: false,
     workgroup_size: 256,
     workgroup_bytes: 256 * 16,
 };

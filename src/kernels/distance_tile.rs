@@ -37,6 +37,7 @@ pub static KERNEL: Kernel = Kernel {
     loads_rows: true,
     sums_lanes: false,
     adds_floats: false,
+    multiplies_matrices: false,
     workgroup_size: 128,
     workgroup_bytes: 2 * 8 * 33 * 16,
 };

@@ -39,6 +39,7 @@ pub static KERNEL: Kernel = Kernel {
     loads_rows: false,
     sums_lanes: false,
     adds_floats: false,
+    multiplies_matrices: false,
     workgroup_size: 256,
     workgroup_bytes: 2 * 256 * 4 + 16 + 3 * 4,
 };

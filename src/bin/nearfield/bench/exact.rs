@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args as ClapArgs;
-use nearfield::{Device, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, SearchOptions};
+use nearfield::{Device, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions};
 use serde_json::json;
 
 use super::ceilings::Ceilings;
@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Queries a case whose answers are checked against f64 on the host, at least 1
     #[arg(long, default_value_t = 4, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     verify: usize,
+    /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded: auto, none, i8
+    #[arg(long, default_value = "auto")]
+    screen: Screen,
     #[command(flatten)]
     device: Choice,
     /// Print JSON lines instead of a table
@@ -82,9 +85,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for (number, &metric) in args.metric.iter().enumerate() {
         if number == 0 {
             // The first upload also pays for compiling a kernel and for fresh staging memory.
-            filled(&device, metric, row_view)?;
+            filled(&device, metric, args.screen, row_view)?;
         }
-        let (index, time) = filled(&device, metric, row_view)?;
+        let (index, time) = filled(&device, metric, args.screen, row_view)?;
         if number == 0 {
             report_upload(args, row_view, time)?;
         }
@@ -96,8 +99,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// An index with all rows, and how long it took to fill.
-fn filled(device: &Device, metric: Metric, rows: MatrixView<'_, f32>) -> anyhow::Result<(Flat, Duration)> {
-    let mut index = Flat::builder(device, metric, rows.dim()).build()?;
+fn filled(
+    device: &Device,
+    metric: Metric,
+    screen: Screen,
+    rows: MatrixView<'_, f32>,
+) -> anyhow::Result<(Flat, Duration)> {
+    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build()?;
     let started = Instant::now();
     index.add(rows)?;
     Ok((index, started.elapsed()))
@@ -162,22 +170,33 @@ impl Case<'_> {
     /// Bytes a second of the scan and operations a second of the tile, with their shares of the ceilings.
     fn rates(&self, ceilings: &Ceilings) -> Vec<(&'static str, f64)> {
         let Route::Nominate { kernel, .. } = self.plan.route else { return vec![] };
-        let stride = self.index.dim().next_multiple_of(4) as f64;
+        let dim = self.index.dim();
         let rows = self.index.len() as f64;
-        match kernel {
-            Nominator::Scan => self.stages.get("distance_scan").map(|(time, _)| {
-                // Four queries share one pass over the rows.
-                let passes = self.queries.div_ceil(4) as f64;
-                let rate = rows * stride * 4.0 * passes / time.as_secs_f64();
-                vec![("scan_bytes_per_s", rate), ("scan_share_of_copy", rate / ceilings.copy_bytes)]
-            }),
-            Nominator::Tile => self.stages.get("distance_tile").map(|(time, _)| {
-                let rate = 2.0 * rows * stride * self.queries as f64 / time.as_secs_f64();
-                vec![("tile_flops_per_s", rate), ("tile_share_of_flops", rate / ceilings.flops)]
-            }),
-            _ => None,
+        let operations = |stride: usize| 2.0 * rows * stride as f64 * self.queries as f64;
+        // (stage, bytes read) of a scan, (stage, operations) of a tile; queries share a pass over the rows.
+        let scan = |row_bytes: usize, at_once: usize| {
+            rows * row_bytes as f64 * self.queries.div_ceil(at_once) as f64
+        };
+        let (stage, bytes, operations) = match kernel {
+            Nominator::Scan => ("distance_scan", Some(scan(dim.next_multiple_of(4) * 4, 4)), None),
+            Nominator::ScanI8 => ("screen_scan_i8", Some(scan(dim.next_multiple_of(32), 8)), None),
+            Nominator::Tile => ("distance_tile", None, Some(operations(dim.next_multiple_of(4)))),
+            Nominator::TileI8 => ("screen_tile_i8", None, Some(operations(dim.next_multiple_of(32)))),
+            Nominator::TileCoop => ("screen_tile_coop", None, Some(operations(dim.next_multiple_of(32)))),
+            _ => return vec![],
+        };
+        let Some((time, _)) = self.stages.get(stage) else { return vec![] };
+        let seconds = time.as_secs_f64();
+        let mut rates = vec![];
+        if let Some(bytes) = bytes {
+            let rate = bytes / seconds;
+            rates.extend([("scan_bytes_per_s", rate), ("scan_share_of_copy", rate / ceilings.copy_bytes)]);
         }
-        .unwrap_or_default()
+        if let Some(operations) = operations {
+            let rate = operations / seconds;
+            rates.extend([("tile_flops_per_s", rate), ("tile_share_of_flops", rate / ceilings.flops)]);
+        }
+        rates
     }
 
     fn report(

@@ -1,0 +1,194 @@
+//! Certificates: what a screen's score says about a distance. The one place where intervals are made.
+//!
+//! A screen computes a score of a query and a row. Together with what is known of the two ([`Terms`]) and how rounding may
+//! have moved it ([`Margin`]) the score gives an interval that holds the true distance **and** the f32 value that `rescore`
+//! reports. `docs/certified-search.md` has the proof; `wgsl/collect.wgsl` computes the same in f32, and what that rounds
+//! off is part of the margin.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::metric::Metric;
+
+/// Half the distance from 1 to the next f32 below is a quarter of it; WGSL lets one operation be off by this, relatively.
+pub const UNIT: f32 = f32::EPSILON;
+
+/// How a score becomes a distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The score is the squared L2 distance.
+    Direct,
+    /// Squared L2 distance from the dot product and the norms.
+    L2,
+    /// The dot product, negated.
+    InnerProduct,
+    /// One minus the dot product times the inverse norms.
+    Cosine,
+    /// Squared L2 distance from the dot product of integers.
+    NarrowedL2,
+    /// Inner product from the dot product of integers.
+    NarrowedInnerProduct,
+    /// Cosine from the dot product of integers.
+    NarrowedCosine,
+}
+
+impl Form {
+    /// The form of narrowed vectors.
+    pub fn narrowed(metric: Metric) -> Self {
+        match metric {
+            Metric::L2Squared | Metric::L2 => Self::NarrowedL2,
+            Metric::InnerProduct => Self::NarrowedInnerProduct,
+            Metric::Cosine => Self::NarrowedCosine,
+        }
+    }
+
+    /// Whether scores are of integers.
+    pub fn is_narrowed(self) -> bool {
+        self as u32 >= Self::NarrowedL2 as u32
+    }
+}
+
+/// What is known of a vector `v`, with `y = v`, or for cosine `y = v / |v|`, and the index's centre `m`:
+/// `y - m = scale * integers + residual`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Pod, Zeroable)]
+pub struct Terms {
+    /// What a step of the integers stands for.
+    pub scale: f32,
+    /// At least `|y - m|`.
+    pub length: f32,
+    /// At least the length of the residual.
+    pub residual: f32,
+    /// The vector's own part of a distance: `|y - m|^2` for L2, `m.y` for the others.
+    pub bias: f32,
+}
+
+impl Terms {
+    /// Those of a vector that is not narrowed, from its squared and its inverse norm.
+    pub fn of_norms(form: Form, squared: f32, inverse: f32) -> Self {
+        let length = squared.sqrt();
+        match form {
+            Form::L2 => Self { scale: 1.0, length, residual: 0.0, bias: squared },
+            Form::InnerProduct => Self { scale: 1.0, length, residual: 0.0, bias: 0.0 },
+            Form::Cosine => Self { scale: inverse, ..Self::default() },
+            _ => Self::default(),
+        }
+    }
+}
+
+/// How far a score's distance may lie from the true one and from the one that `rescore` reports, beside what residuals do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Margin {
+    /// Relative to the scale of the form: the distance itself, `(|q| + |x|)^2`, `|q||x|`, 1; and for narrowed vectors
+    /// `|q - m|^2 + |x - m|^2`, or `(|q - m| + |m|)(|x - m| + |m|)`.
+    pub relative: f32,
+    /// Absolute, for what underflows.
+    pub floor: f32,
+    /// At least `|m|`.
+    pub centre_length: f32,
+    /// `m.m`.
+    pub centre_squared: f32,
+}
+
+impl Margin {
+    /// The bound for f32 scores in any order of summation, rounding to nearest or not.
+    ///
+    /// The derivation, with a table of what each form's terms pay for, is in `docs/certified-search.md`. It holds for dims up
+    /// to 2^20.
+    pub fn of_rounding(form: Form, dim: usize) -> Self {
+        let dim = dim as f32;
+        let terms = match form {
+            Form::Direct | Form::InnerProduct => 2.0 * dim + 64.0,
+            // The dot product counts twice, each norm once: all of it is within (|q| + |x|)^2.
+            Form::L2 => 2.0 * dim + 64.0,
+            // Dot product, two inverse norms of half the error each, and the reported distance; products of elements of
+            // the smallest norms underflow, by 2^-126 each against |q||x| of 2^-100.
+            Form::Cosine => 3.5 * dim + 64.0,
+            // Two squared lengths, and the reported distance, which is at most twice their sum.
+            Form::NarrowedL2 => 3.25 * dim + 96.0,
+            // Two products with the centre, and the reported distance.
+            Form::NarrowedInnerProduct => 3.25 * dim + 96.0,
+            // The same, of vectors whose inverse norms are off by half as much again.
+            Form::NarrowedCosine => 4.5 * dim + 160.0,
+        };
+        let floor = match form {
+            Form::Cosine => 0.0,
+            Form::Direct | Form::L2 | Form::InnerProduct => 4.0 * dim * 2f32.powi(-126),
+            _ => 8.0 * dim * 2f32.powi(-126),
+        };
+        Self { relative: terms * UNIT, floor, centre_length: 0.0, centre_squared: 0.0 }
+    }
+
+    /// The same for vectors that are narrowed around a centre.
+    pub fn around(form: Form, centre: &[f32]) -> Self {
+        let squared: f64 = centre.iter().map(|&m| f64::from(m) * f64::from(m)).sum();
+        Self {
+            centre_length: (squared.sqrt() * (1.0 + 4.0 * f64::from(UNIT))) as f32,
+            centre_squared: squared as f32,
+            ..Self::of_rounding(form, centre.len())
+        }
+    }
+
+    /// The interval, in f64: what `collect` computes for a pair, but for rounding.
+    pub fn interval(self, form: Form, score: f64, query: Terms, row: Terms) -> [f64; 2] {
+        let [q, x] =
+            [query, row].map(|terms| [terms.scale, terms.length, terms.residual, terms.bias].map(f64::from));
+        let [relative, floor] = [self.relative, self.floor].map(f64::from);
+        let [centre, centre_squared] = [self.centre_length, self.centre_squared].map(f64::from);
+        // Cauchy and Schwarz: |(q-m).(x-m) - s_q s_x t_q.t_x| <= |res_q| |x-m| + |s_q t_q| |res_x|.
+        let width = q[2] * x[1] + (q[1] + q[2]) * x[2];
+        let (value, margin) = match form {
+            Form::Direct => (score, relative * score),
+            Form::L2 => (q[3] + x[3] - 2.0 * score, relative * (q[1] + x[1]).powi(2)),
+            Form::InnerProduct => (-score, relative * q[1] * x[1]),
+            Form::Cosine => (1.0 - q[0] * x[0] * score, relative),
+            Form::NarrowedL2 => {
+                let value = q[3] + x[3] - 2.0 * q[0] * x[0] * score;
+                (value, 2.0 * width + relative * (q[1].powi(2) + x[1].powi(2)))
+            }
+            Form::NarrowedInnerProduct | Form::NarrowedCosine => {
+                let one = if form == Form::NarrowedCosine { 1.0 } else { 0.0 };
+                let value = one - (q[0] * x[0] * score + x[3] + q[3] - centre_squared);
+                (value, width + relative * (q[1] + centre) * (x[1] + centre))
+            }
+        };
+        [value - margin - floor, value + margin + floor]
+    }
+}
+
+/// How vectors of a dim are narrowed: the constants of `narrow`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Narrowing {
+    /// Largest magnitude of an integer: dot products of them stay below 2^24, where f32 holds all integers.
+    pub levels: u32,
+    /// Steps of the second plane in a step of the first, a power of two.
+    pub finer: u32,
+    /// Factor of computed lengths that makes them upper bounds.
+    pub inflation: f32,
+    /// What dividing by the scale, taking whole steps and taking off the centre round off, relative to the length.
+    pub step_error: f32,
+    /// What dividing by the norm rounds off, for cosine.
+    pub unit_error: f32,
+    /// Vectors whose largest element is smaller are residual as a whole.
+    pub smallest: f32,
+    /// Longer than any such vector.
+    pub tiny: f32,
+}
+
+impl Narrowing {
+    /// Those for a dim and a metric.
+    pub fn of(metric: Metric, dim: usize) -> Self {
+        let levels = ((f64::from(1 << 24) / dim.max(1) as f64).sqrt() as u32).clamp(1, 127);
+        let finer = (2 * levels + 2).next_power_of_two();
+        let finer = if finer > 2 * levels + 2 { finer / 2 } else { finer };
+        let half = (0.54 * dim as f32 + 32.0) * UNIT;
+        Self {
+            levels,
+            finer,
+            inflation: 1.0 + half,
+            step_error: 16.0 * UNIT,
+            unit_error: if metric == Metric::Cosine { half } else { 0.0 },
+            smallest: 2f32.powi(-90),
+            tiny: (dim as f32).sqrt() * 2f32.powi(-89),
+        }
+    }
+}

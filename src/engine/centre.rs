@@ -1,0 +1,101 @@
+//! The fixed vector that is taken off before rows are narrowed: about the mean of the first rows.
+
+use crate::matrix::{Element, MatrixView};
+use crate::metric::Metric;
+
+/// Rows that the mean is taken of at most. A mean of so many is off by a sixty-fourth of the rows' spread, which does not
+/// matter beside the spread itself.
+const SAMPLE: u64 = 4096;
+
+/// The mean of a sample of the rows so far, for cosine of the rows divided by their norms.
+#[derive(Debug, Clone)]
+pub(super) struct Centre {
+    metric: Metric,
+    sums: Vec<f64>,
+    squares: f64,
+    counted: u64,
+    /// How many rows were counted when `values` were made of them.
+    used: u64,
+    values: Vec<f32>,
+}
+
+impl Centre {
+    pub(super) fn new(metric: Metric, dim: usize) -> Self {
+        Self { metric, sums: vec![0.0; dim], squares: 0.0, counted: 0, used: 0, values: vec![0.0; dim] }
+    }
+
+    /// The centre in use.
+    pub(super) fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// Counts rows that are added, which are known to be finite; true when the centre is another now. That happens a dozen
+    /// times at most, and only while there are few rows, so narrowing them all anew costs little.
+    pub(super) fn count<T: Element>(&mut self, rows: MatrixView<'_, T>) -> bool {
+        let wanted = (SAMPLE - self.counted).min(rows.rows() as u64) as usize;
+        for number in 0..wanted {
+            // Spread over all rows: the first ones may be of one kind.
+            let row = rows.row((number as u128 * rows.rows() as u128 / wanted as u128) as usize);
+            let squared: f64 = row.iter().map(|x| f64::from(x.widen()).powi(2)).sum();
+            let scale = match self.metric {
+                Metric::Cosine if squared > 0.0 => 1.0 / squared.sqrt(),
+                _ => 1.0,
+            };
+            self.squares += squared * scale * scale;
+            for (sum, x) in self.sums.iter_mut().zip(row) {
+                *sum += f64::from(x.widen()) * scale;
+            }
+        }
+        self.counted += wanted as u64;
+        if wanted == 0 || self.counted < SAMPLE && self.counted < 2 * self.used {
+            return false;
+        }
+        self.used = self.counted;
+        let count = self.counted as f64;
+        let mean: Vec<f64> = self.sums.iter().map(|sum| sum / count).collect();
+        let squared: f64 = mean.iter().map(|m| m * m).sum();
+        // A mean that explains little of the rows' lengths would only add its own rounding, above all where rows are of
+        // very different lengths.
+        let helps = squared * 64.0 >= self.squares / count;
+        let next: Vec<f32> = mean.iter().map(|&m| if helps { m as f32 } else { 0.0 }).collect();
+        std::mem::replace(&mut self.values, next) != self.values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(metric: Metric, rows: &[f32], dim: usize) -> Centre {
+        let mut centre = Centre::new(metric, dim);
+        centre.count(MatrixView::new(rows, dim).expect("whole rows"));
+        centre
+    }
+
+    #[test]
+    fn the_centre_is_the_mean_where_there_is_one() {
+        let rows: Vec<f32> = (0..1000).flat_map(|i| [5.0, i as f32 * 1e-3]).collect();
+        let centre = counted(Metric::L2Squared, &rows, 2);
+        assert!((centre.values()[0] - 5.0).abs() < 1e-6 && (centre.values()[1] - 0.5).abs() < 0.01);
+        let centre = counted(Metric::Cosine, &rows, 2);
+        assert!((centre.values()[0] - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn rows_around_the_origin_are_not_moved() {
+        let rows: Vec<f32> =
+            (0..1000).flat_map(|i| [(i as f32 * 1.7).sin(), (i as f32 * 0.9).cos()]).collect();
+        assert_eq!(counted(Metric::L2Squared, &rows, 2).values(), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn rows_that_come_one_by_one_change_it_a_few_times() {
+        let mut centre = Centre::new(Metric::L2Squared, 1);
+        let changes = (0..10_000).filter(|&i| {
+            let row = [3.0 + (i % 7) as f32];
+            centre.count(MatrixView::new(&row, 1).expect("one row"))
+        });
+        assert!(changes.count() <= 14);
+        assert!((centre.values()[0] - 6.0).abs() < 0.01);
+    }
+}

@@ -1,0 +1,121 @@
+//! Dot products of many narrowed queries on cooperative matrices.
+
+use super::screen_tile_i8::{TILE_QUERIES, Tile};
+use super::{BLOCK_ROWS, Part};
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Gpu, Grid, Kernel, Variant, params};
+
+pub use super::screen_tile_i8::reference;
+
+params! {
+    /// Parameters of `screen_tile_coop`.
+    pub struct Params {
+        /// Granules of 16 dimensions a narrowed vector, an even number.
+        granules: u32,
+        /// Columns of the score buffer.
+        columns: u32,
+        /// First column of this part.
+        column_first: u32,
+        /// First block of rows.
+        block_first: u32,
+        /// Distance between blocks.
+        block_step: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "screen_tile_coop",
+    source: &[include_str!("../../wgsl/screen_tile_coop.wgsl")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: true,
+    workgroup_size: 128,
+    workgroup_bytes: 2 * 128 * 10 * 8,
+};
+
+/// Records the kernel for matrices of this side, which the adapter must have ([`side`]).
+pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) -> Result<()> {
+    debug_assert!(tile.columns.is_multiple_of(BLOCK_ROWS), "columns come in blocks");
+    let variant = Variant { matrix_side: side, ..Variant::default() };
+    let pipeline = commands.gpu().pipeline_of(&KERNEL, variant)?;
+    let params = Params {
+        granules: tile.granules,
+        columns: tile.columns,
+        column_first: tile.part.column_first,
+        block_first: tile.part.block_first,
+        block_step: tile.part.block_step,
+    };
+    let grid = Grid::Tiles(tile.count.div_ceil(TILE_QUERIES), tile.part.blocks);
+    commands.dispatch(&pipeline, &params, &[tile.queries.into(), tile.rows.into(), tile.scores.into()], grid)
+}
+
+/// The side of the matrices that this device multiplies, if the kernel is right on it: found by one tile of integers, the
+/// largest there are among them, once a device.
+pub(crate) fn side(gpu: &Gpu) -> Option<u32> {
+    *gpu.matrix_side.get_or_init(|| {
+        let have = &gpu.adapter.capabilities;
+        let listed = |side: u32| {
+            let sizes = have.cooperative_sizes.iter();
+            sizes.clone().any(|one| one.size == [side; 3] && one.operands == "f16" && one.accumulator == "f32")
+        };
+        // The kernel shares its tile out among four subgroups of 32.
+        let fits = have.f16 && have.subgroup_sizes == Some((32, 32)) && gpu.check_limits(&KERNEL).is_ok();
+        let side = [16, 8].into_iter().find(|&side| fits && listed(side))?;
+        gpu.block_on(is_right(gpu, side)).unwrap_or(false).then_some(side)
+    })
+}
+
+/// Whether a tile has the scores that it must have.
+async fn is_right(gpu: &Gpu, side: u32) -> Result<bool> {
+    const GRANULES: usize = 8;
+    const DIM: usize = 16 * GRANULES;
+    const SIDE: usize = BLOCK_ROWS as usize;
+    // Any fixed mixture of small, large and opposite numbers will do.
+    let element = |vector: usize, dimension: usize, seed: usize| -> i32 {
+        let mixed = (vector * 7919 + dimension * 104_729 + seed).wrapping_mul(2_654_435_761) >> 7;
+        match vector % 4 {
+            0 => [127, -127][mixed % 2],
+            1 => 127,
+            _ => (mixed % 255) as i32 - 127,
+        }
+    };
+    let vectors = |seed: usize| -> Vec<Vec<i32>> {
+        (0..SIDE).map(|v| (0..DIM).map(|d| element(v, d, seed)).collect()).collect()
+    };
+    let (queries, rows) = (vectors(1), vectors(2));
+    let packed = |vectors: &[Vec<i32>]| {
+        let mut bytes = vec![0u8; SIDE * DIM];
+        for (v, vector) in vectors.iter().enumerate() {
+            for (d, &t) in vector.iter().enumerate() {
+                bytes[super::narrow::place(v, d, GRANULES)] = (t + 128) as u8;
+            }
+        }
+        bytes
+    };
+    let buffer = |bytes: usize| gpu.create_storage("self-test", bytes as u64);
+    let (query_buffer, row_buffer, scores) = (buffer(SIDE * DIM)?, buffer(SIDE * DIM)?, buffer(SIDE * SIDE * 4)?);
+    gpu.upload_bytes(&query_buffer, 0, &packed(&queries)).await?;
+    gpu.upload_bytes(&row_buffer, 0, &packed(&rows)).await?;
+    let part = Part { segment: 0, block_first: 0, block_step: 1, blocks: 1, column_first: 0 };
+    let tile = Tile {
+        queries: &query_buffer,
+        count: BLOCK_ROWS,
+        rows: &row_buffer,
+        granules: GRANULES as u32,
+        scores: &scores,
+        columns: BLOCK_ROWS,
+        part,
+    };
+    let mut commands = Commands::new(gpu, None);
+    encode(&mut commands, &tile, side)?;
+    let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
+    let mut found = crate::gpu::words::<f32>(&parts[0]);
+    let wanted = queries.iter().flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32));
+    Ok(wanted.into_iter().all(|wanted| found.next() == Some(wanted)))
+}

@@ -1,0 +1,73 @@
+//! Dot products of many narrowed queries, where there are no cooperative matrices.
+
+use super::{BLOCK_ROWS, Part};
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `screen_tile_i8`.
+    pub struct Params {
+        /// Granules of 16 dimensions a narrowed vector, an even number.
+        granules: u32,
+        /// Columns of the score buffer.
+        columns: u32,
+        /// First column of this part.
+        column_first: u32,
+        /// First block of rows.
+        block_first: u32,
+        /// Distance between blocks.
+        block_step: u32,
+    }
+}
+
+/// Queries of a tile: buffers of queries and scores have room for a multiple of these.
+pub const TILE_QUERIES: u32 = 128;
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "screen_tile_i8",
+    source: &[include_str!("../../wgsl/screen_tile_i8.wgsl")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 128,
+    workgroup_bytes: 2 * 8 * 33 * 16,
+};
+
+/// What to score: narrowed queries and rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tile<'a> {
+    pub(crate) queries: &'a wgpu::Buffer,
+    pub(crate) count: u32,
+    pub(crate) rows: &'a wgpu::Buffer,
+    pub(crate) granules: u32,
+    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) columns: u32,
+    pub(crate) part: Part,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>) -> Result<()> {
+    debug_assert!(tile.columns.is_multiple_of(BLOCK_ROWS), "columns come in blocks");
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let params = Params {
+        granules: tile.granules,
+        columns: tile.columns,
+        column_first: tile.part.column_first,
+        block_first: tile.part.block_first,
+        block_step: tile.part.block_step,
+    };
+    let grid = Grid::Tiles(tile.count.div_ceil(TILE_QUERIES), tile.part.blocks);
+    commands.dispatch(&pipeline, &params, &[tile.queries.into(), tile.rows.into(), tile.scores.into()], grid)
+}
+
+/// The exact score of two vectors of integers.
+pub fn reference(query: &[i32], row: &[i32]) -> i64 {
+    query.iter().zip(row).map(|(&q, &x)| i64::from(q) * i64::from(x)).sum()
+}

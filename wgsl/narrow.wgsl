@@ -1,0 +1,99 @@
+// Vectors as small integers: what is left of a vector after taking off the centre is a scale times integers, plus a
+// residual whose length is kept. Sixteen invocations a vector. The bounds that the terms have to meet are derived in
+// docs/certified-search.md; every constant of rounding comes from src/certificate.rs.
+@group(0) @binding(1) var<storage, read> rows: array<Row>; // [rows, dim]
+@group(0) @binding(2) var<storage, read> row_norms: array<vec2<f32>>; // [rows]: squared, inverse
+@group(0) @binding(3) var<storage, read> centre: array<vec4<f32>>; // [dim]
+@group(0) @binding(4) var<storage, read_write> narrowed: array<u32>; // [PLANES] blocks of 128 rows, 16 dimensions of each after the other
+@group(0) @binding(5) var<storage, read_write> terms: array<vec4<f32>>; // [rows]: scale, length, residual, bias
+
+override METRIC: u32 = 0u; // 0: squared L2, 1: cosine, 2: inner product
+override PLANES: u32 = 1u; // 2: the residual is narrowed once more
+
+const AT_ONCE = 8u; // rows a workgroup
+
+// The bits of the largest magnitude, as integers in the order of the numbers.
+var<workgroup> largest: array<atomic<u32>, AT_ONCE>;
+
+// Element i of the vector, as four: for cosine the vector's length is 1. Without the centre.
+fn centred(row: u32, i: u32, inverse: f32) -> vec4<f32> {
+  if (i >= params.vectors) { return vec4(0.0); }
+  let four = widen(rows[row * params.vectors + i]);
+  if (METRIC == 1u) { return four * inverse - centre[i]; }
+  return four - centre[i];
+}
+
+fn packed(four: vec4<f32>) -> u32 {
+  // With 128 added, as kernels take them.
+  return pack4xU8(vec4<u32>(vec4<i32>(four) + vec4(128)));
+}
+
+@compute @workgroup_size(128)
+fn narrow(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let row = params.first_row + workgroup_number(workgroup, workgroups) * AT_ONCE + index / WIDTH;
+  let lane = index % WIDTH;
+  let here = row < params.end_row;
+  if (index < AT_ONCE) { atomicStore(&largest[index], 0u); }
+  workgroupBarrier();
+  var inverse = 1.0;
+  if (here) {
+    if (METRIC == 1u) { inverse = row_norms[row].y; }
+    var most = 0u;
+    for (var i = lane; i < params.vectors; i += WIDTH) {
+      let bits = bitcast<vec4<u32>>(centred(row, i, inverse)) & vec4(0x7fffffffu);
+      most = max(most, max(max(bits.x, bits.y), max(bits.z, bits.w)));
+    }
+    atomicMax(&largest[index / WIDTH], most);
+  }
+  workgroupBarrier();
+  let most = bitcast<f32>(atomicLoad(&largest[index / WIDTH]));
+  // Below that nothing is narrowed: the whole vector is residual, and `tiny` is longer than it.
+  let is_tiny = most < params.smallest;
+  var scale = 0.0;
+  var steps = 0.0;
+  if (!is_tiny) {
+    scale = most / params.levels;
+    steps = params.levels / most;
+  }
+  var squares = vec4(0.0);
+  var residuals = vec4(0.0);
+  var products = vec4(0.0);
+  if (here) {
+    let first = ((row >> 7u) * params.granules * 128u + (row & 127u)) * 4u;
+    for (var i = lane; i < params.granules * 4u; i += WIDTH) {
+      let four = centred(row, i, inverse) * steps;
+      let most_steps = vec4(params.levels);
+      let whole = clamp(round(four), -most_steps, most_steps);
+      var rest = four - whole;
+      let place = first + (i >> 2u) * 512u + (i & 3u);
+      narrowed[place] = packed(whole);
+      if (PLANES == 2u) {
+        let finer = clamp(round(rest * params.finer), -most_steps, most_steps);
+        rest -= finer * params.fraction;
+        narrowed[params.plane * 4u + place] = packed(finer);
+      }
+      squares = fma(four, four, squares);
+      residuals = fma(rest, rest, residuals);
+      if (METRIC != 0u && i < params.vectors) {
+        let x = widen(rows[row * params.vectors + i]);
+        products = fma(select(x, x * inverse, METRIC == 1u), centre[i], products);
+      }
+    }
+  }
+  let sums = sixteen_sum(index, vec4(across(squares), across(residuals), across(products), 0.0));
+  if (lane == 0u && here) {
+    var length = scale * sqrt(sums.x) * params.inflation + params.unit_error;
+    var residual = scale * sqrt(sums.y) * params.inflation + params.step_error * length + params.unit_error;
+    if (is_tiny) {
+      length = params.tiny + params.unit_error;
+      residual = length;
+    }
+    var bias = scale * (scale * sums.x);
+    if (METRIC != 0u) { bias = sums.z; }
+    terms[row] = vec4(scale, length, residual, bias);
+  }
+}

@@ -1,0 +1,95 @@
+// Dot products of narrowed queries and rows on cooperative matrices: a workgroup of four subgroups computes a tile of
+// 128 x 128, a subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are on their
+// way. Integers are widened to f16, in which they are exact, and sums of products stay below 2^24, so f32 holds them
+// exactly in whatever order the hardware adds. Only nominates.
+const TILE = 128u;
+const PART = 64u; // queries and rows of a subgroup
+const DEPTH = 32u; // dimensions a slice
+const THREADS = 128u;
+const GRANULES = DEPTH / 16u;
+const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row, against bank conflicts
+const MATRICES = PART / SIDE;
+
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of 128 queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
+@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [queries padded to 128, columns]
+
+var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
+var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
+
+// Four integers, stored with 128 added. The bytes become the low bits of the f16 1024 + byte: two instructions for two of
+// them, where a conversion of integers to floats is slow on many GPUs. Their order changes, in both operands alike.
+fn widen_integers(word: u32) -> vec4<f16> {
+  let even = (word & 0x00ff00ffu) | 0x64006400u;
+  let odd = ((word >> 8u) & 0x00ff00ffu) | 0x64006400u;
+  return vec4<f16>(vec4<f32>(unpack2x16float(even), unpack2x16float(odd))) - vec4<f16>(1152.0h);
+}
+
+@compute @workgroup_size(THREADS)
+fn screen_tile_coop(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let subgroup = index / 32u;
+  let part_query = (subgroup / 2u) * PART;
+  let part_row = (subgroup % 2u) * PART;
+  // An invocation loads granules of one query and of one row.
+  let first_query = workgroup.x * params.granules * TILE + index;
+  let first_row = (params.block_first + workgroup.y * params.block_step) * params.granules * TILE + index;
+  var sums: array<array<Sum, MATRICES>, MATRICES>;
+  var next_query: array<vec4<u32>, GRANULES>;
+  var next_row: array<vec4<u32>, GRANULES>;
+  // unroll
+  for (var g = 0u; g < GRANULES; g++) {
+    next_query[g] = queries[first_query + g * TILE];
+    next_row[g] = rows[first_row + g * TILE];
+  }
+  for (var start = 0u; start < params.granules; start += GRANULES) {
+    // unroll
+    for (var g = 0u; g < GRANULES; g++) {
+      // unroll
+      for (var w = 0u; w < 4u; w++) {
+        query_slice[index * PITCH + g * 4u + w] = widen_integers(next_query[g][w]);
+        row_slice[index * PITCH + g * 4u + w] = widen_integers(next_row[g][w]);
+      }
+    }
+    workgroupBarrier();
+    let ahead = start + GRANULES;
+    if (ahead < params.granules) {
+      // unroll
+      for (var g = 0u; g < GRANULES; g++) {
+        next_query[g] = queries[first_query + (ahead + g) * TILE];
+        next_row[g] = rows[first_row + (ahead + g) * TILE];
+      }
+    }
+    // unroll
+    for (var d = 0u; d < DEPTH / 4u; d += SIDE / 4u) {
+      var right: array<Right, MATRICES>;
+      // unroll
+      for (var j = 0u; j < MATRICES; j++) {
+        right[j] = coopLoad<Right>(&row_slice[(part_row + j * SIDE) * PITCH + d], PITCH);
+      }
+      // unroll
+      for (var i = 0u; i < MATRICES; i++) {
+        let left = coopLoadT<Left>(&query_slice[(part_query + i * SIDE) * PITCH + d], PITCH);
+        // unroll
+        for (var j = 0u; j < MATRICES; j++) {
+          sums[i][j] = coopMultiplyAdd(left, right[j], sums[i][j]);
+        }
+      }
+    }
+    workgroupBarrier();
+  }
+  // naga 30 takes as arguments of coopStoreT only what has a name.
+  let columns = params.columns;
+  let first = (workgroup.x * TILE + part_query) * columns + params.column_first + workgroup.y * TILE + part_row;
+  // unroll
+  for (var i = 0u; i < MATRICES; i++) {
+    // unroll
+    for (var j = 0u; j < MATRICES; j++) {
+      let sum = sums[i][j];
+      let place = first + i * SIDE * columns + j * SIDE;
+      coopStoreT(sum, &scores[place], columns);
+    }
+  }
+}
