@@ -2,7 +2,7 @@
 // holds the true distance and the one `rescore` will report (docs/certified-search.md); a row is kept unless its lower end
 // lies above the query's threshold. An invocation owns four rows, keeps what it needs of them in registers, and loops over
 // queries, so that it reads four bytes a score.
-@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [queries, columns]
+@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, 128]
 @group(0) @binding(2) var<storage, read> row_terms: array<vec2<f32>>; // [rows]: squared and inverse norm, or [rows, 2] narrowed terms
 @group(0) @binding(3) var<storage, read> query_terms: array<vec2<f32>>; // the same of the queries
 @group(0) @binding(4) var<storage, read> thresholds: array<u32>; // [queries]: keys
@@ -15,6 +15,7 @@ override FORM: u32 = 0u;
 override HAS_BITSET: u32 = 0u;
 
 const QUERIES = 32u; // queries a workgroup
+const AT_ONCE = 4u; // queries whose scores are on their way together
 
 // Of a vector: its scale, a bound of its length, a bound of its residual's length, and its own part of the distance.
 fn terms_of(pair: vec4<f32>) -> vec4<f32> {
@@ -49,6 +50,17 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
       let slack = reach * params.centre_length + floor;
       return Query(own, terms.x, terms.z + reach, terms.y + terms.z, slack, threshold);
     }
+  }
+}
+
+fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
+  let place = atomicAdd(&counts[query], 1u);
+  // A count above the capacity tells `tighten` that rows were lost.
+  if (place < params.capacity) {
+    let entry = query * params.capacity + place;
+    lists[entry] = slot;
+    lists[params.plane + entry] = lower;
+    lists[2u * params.plane + entry] = upper;
   }
 }
 
@@ -106,31 +118,33 @@ fn collect(
   if (FORM == 1u) { slack = params.margin * bias; }
   if (FORM == 4u) { slack = params.margin * length * length; }
 
-  for (var query = first; query < end; query++) {
-    let score = scores[(query * params.columns + column) >> 2u];
-    let side = query_side[query - first];
-    var value = score;
-    var margin = score * params.margin + side.slack;
-    if (FORM != 0u) {
-      value = (side.base + bias) - side.factor * (scale * score);
-      margin = side.along * length + (slack + side.slack);
-      if (FORM >= 4u) { margin += side.across * residual; }
+  let place = score_place(0u, column, params.room) >> 2u;
+  for (var four = first; four < end; four += AT_ONCE) {
+    var ahead: array<vec4<f32>, AT_ONCE>;
+    // unroll
+    for (var q = 0u; q < AT_ONCE; q++) {
+      // There is room for a multiple of four queries, whatever lies there.
+      ahead[q] = scores[place + (four + q) * 32u];
     }
-    let lower = value - margin;
-    let near = lower <= vec4(side.threshold);
-    if (any(near & usable)) {
-      let upper = value + margin;
-      // unroll
-      for (var r = 0u; r < 4u; r++) {
-        if (near[r] && usable[r]) {
-          let place = atomicAdd(&counts[query], 1u);
-          // A count above the capacity tells `tighten` that rows were lost.
-          if (place < params.capacity) {
-            let entry = query * params.capacity + place;
-            lists[entry] = params.first_slot + row + r;
-            lists[params.plane + entry] = key_of(lower[r]);
-            lists[2u * params.plane + entry] = key_of(upper[r]);
-          }
+    // unroll
+    for (var q = 0u; q < AT_ONCE; q++) {
+      let query = four + q;
+      let score = ahead[q];
+      let side = query_side[query - first];
+      var value = score;
+      var margin = score * params.margin + side.slack;
+      if (FORM != 0u) {
+        value = (side.base + bias) - side.factor * (scale * score);
+        margin = side.along * length + (slack + side.slack);
+        if (FORM >= 4u) { margin += side.across * residual; }
+      }
+      let lower = value - margin;
+      let near = lower <= vec4(side.threshold);
+      if (query < end && any(near & usable)) {
+        let upper = value + margin;
+        // unroll
+        for (var r = 0u; r < 4u; r++) {
+          if (near[r] && usable[r]) { keep(query, params.first_slot + row + r, key_of(lower[r]), key_of(upper[r])); }
         }
       }
     }

@@ -3,7 +3,7 @@
 // Only nominates: the order of summation depends on the adapter.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows, dim]
-@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [queries, columns]
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, 128]
 
 override DIRECT: u32 = 0u;
 override QUERIES: u32 = 1u; // queries at a time, up to 4
@@ -55,7 +55,7 @@ fn distance_scan(
           lanes,
         );
         if (lane_of(lanes) == 0u && column < params.part_columns) {
-          scores[((first_query + q) * params.columns + params.column_first + column) >> 2u] = total;
+          scores[score_place(first_query + q, params.column_first + column, params.room) >> 2u] = total;
         }
       }
     }

@@ -13,7 +13,7 @@ const LOAD_STEP = TILE / LOADS;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries padded to 128, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows, dim]
-@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [queries padded to 128, columns]
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, 128]
 
 // An array a dimension: indices within one do not depend on the dimension, so their bounds are checked once and not in
 // the innermost loop.
@@ -86,8 +86,7 @@ fn distance_tile(
     }
     workgroupBarrier();
   }
-  let pitch = params.columns / 4u;
-  let first_column = (params.column_first + workgroup.y * TILE) / 4u;
+  let first_column = params.column_first + workgroup.y * TILE;
   // unroll
   for (var i = 0u; i < 2u; i++) {
     // unroll
@@ -95,7 +94,7 @@ fn distance_tile(
       // unroll
       for (var j = 0u; j < 4u; j++) {
         let query = workgroup.x * TILE + (i * DOWN + down) * 4u + e;
-        scores[query * pitch + first_column + j * ACROSS + across] = sums[i * 4u + e][j];
+        scores[score_place(query, first_column, params.room) / 4u + j * ACROSS + across] = sums[i * 4u + e][j];
       }
     }
   }

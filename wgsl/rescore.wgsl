@@ -30,6 +30,23 @@ fn query_of(candidate: u32) -> u32 {
   return low;
 }
 
+struct Sums { dots: vec4<f32>, query_squares: vec4<f32>, row_squares: vec4<f32> }
+
+fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
+  var next = sums;
+  if (METRIC == 0u) {
+    let difference = q - x;
+    next.dots = fma(difference, difference, sums.dots);
+  } else {
+    next.dots = fma(q, x, sums.dots);
+  }
+  if (METRIC == 1u) {
+    next.query_squares = fma(q, q, sums.query_squares);
+    next.row_squares = fma(x, x, sums.row_squares);
+  }
+  return next;
+}
+
 @compute @workgroup_size(128)
 fn rescore(
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -63,26 +80,26 @@ fn rescore(
     let row = slot - params.first_slot;
     let here = known && slot >= params.first_slot && row < params.rows;
 
-    var dots = vec4(0.0);
-    var query_squares = vec4(0.0);
-    var row_squares = vec4(0.0);
+    var sums_of = Sums(vec4(0.0), vec4(0.0), vec4(0.0));
     if (here) {
-      for (var i = index % WIDTH; i < vectors; i += WIDTH) {
-        let q = queries[query * vectors + i];
-        let x = widen(rows[row * vectors + i]);
-        if (METRIC == 0u) {
-          let difference = q - x;
-          dots = fma(difference, difference, dots);
-        } else {
-          dots = fma(q, x, dots);
+      var i = index % WIDTH;
+      // Four vectors are on their way together; they are added in their order all the same.
+      for (; i + 3u * WIDTH < vectors; i += 4u * WIDTH) {
+        var q: array<vec4<f32>, 4>;
+        var x: array<vec4<f32>, 4>;
+        // unroll
+        for (var v = 0u; v < 4u; v++) {
+          q[v] = queries[query * vectors + i + v * WIDTH];
+          x[v] = widen(rows[row * vectors + i + v * WIDTH]);
         }
-        if (METRIC == 1u) {
-          query_squares = fma(q, q, query_squares);
-          row_squares = fma(x, x, row_squares);
-        }
+        // unroll
+        for (var v = 0u; v < 4u; v++) { sums_of = take(sums_of, q[v], x[v]); }
+      }
+      for (; i < vectors; i += WIDTH) {
+        sums_of = take(sums_of, queries[query * vectors + i], widen(rows[row * vectors + i]));
       }
     }
-    let sums = sixteen_sum(index, vec4(across(dots), across(query_squares), across(row_squares), 0.0));
+    let sums = sixteen_sum(index, vec4(across(sums_of.dots), across(sums_of.query_squares), across(sums_of.row_squares), 0.0));
     if (index % WIDTH == 0u && candidate < total) {
       if (here) {
         var distance = sums.x;

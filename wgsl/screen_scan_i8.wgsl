@@ -7,7 +7,7 @@ const MOST = 8u; // queries at a time, at most
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // [PLANES] narrowed, blocks of 128 queries
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
-@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [queries padded to 8, columns]
+@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, 128]
 
 override QUERIES: u32 = 1u; // queries at a time: 1, 2, 4 or 8
 override PLANES: u32 = 1u;
@@ -70,7 +70,7 @@ fn screen_scan_i8(
       var score = f32(sums[0][q]);
       // Both are exact as f32, and so is the product.
       if (PLANES == 2u) { score = fma(f32(sums[1][q]), params.fraction, score); }
-      scores[(first_query + q) * params.columns + column] = score;
+      scores[score_place(first_query + q, column, params.room)] = score;
     }
   }
 }

@@ -12,7 +12,7 @@ const MATRICES = PART / SIDE;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of 128 queries
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
-@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [queries padded to 128, columns]
+@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, 128]
 
 var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
@@ -81,15 +81,14 @@ fn screen_tile_coop(
     workgroupBarrier();
   }
   // naga 30 takes as arguments of coopStoreT only what has a name.
-  let columns = params.columns;
-  let first = (workgroup.x * TILE + part_query) * columns + params.column_first + workgroup.y * TILE + part_row;
+  let first = score_place(workgroup.x * TILE + part_query, params.column_first + workgroup.y * TILE, params.room) + part_row;
   // unroll
   for (var i = 0u; i < MATRICES; i++) {
     // unroll
     for (var j = 0u; j < MATRICES; j++) {
       let sum = sums[i][j];
-      let place = first + i * SIDE * columns + j * SIDE;
-      coopStoreT(sum, &scores[place], columns);
+      let place = first + i * SIDE * TILE + j * SIDE;
+      coopStoreT(sum, &scores[place], TILE);
     }
   }
 }

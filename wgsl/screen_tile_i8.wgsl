@@ -11,7 +11,7 @@ const GRANULES = WORDS / 4u;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of 128 queries
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
-@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [queries padded to 128, columns]
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, 128]
 
 var<workgroup> query_slice: array<array<vec4<u32>, PITCH>, WORDS>;
 var<workgroup> row_slice: array<array<vec4<u32>, PITCH>, WORDS>;
@@ -78,8 +78,7 @@ fn screen_tile_i8(
     }
     workgroupBarrier();
   }
-  let pitch = params.columns / 4u;
-  let first_column = (params.column_first + workgroup.y * TILE) / 4u;
+  let first_column = params.column_first + workgroup.y * TILE;
   // unroll
   for (var i = 0u; i < 2u; i++) {
     // unroll
@@ -87,7 +86,7 @@ fn screen_tile_i8(
       // unroll
       for (var j = 0u; j < 4u; j++) {
         let query = workgroup.x * TILE + (i * DOWN + down) * 4u + e;
-        scores[query * pitch + first_column + j * ACROSS + across] = vec4<f32>(sums[i * 4u + e][j]);
+        scores[score_place(query, first_column, params.room) / 4u + j * ACROSS + across] = vec4<f32>(sums[i * 4u + e][j]);
       }
     }
   }

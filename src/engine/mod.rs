@@ -4,6 +4,7 @@
 mod centre;
 mod device;
 mod exhaustive;
+mod lists;
 mod narrowed;
 mod nominate;
 mod operations;

@@ -7,22 +7,23 @@ use super::scores::{self, Scores};
 use super::search::{SearchRequest, decode};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch};
-use crate::kernels::{
-    BLOCK_ROWS, Part, collect, key_of, narrow, norms, prefix_sum, rescore, select_k, tighten,
-};
+use crate::kernels::{BLOCK_ROWS, Part, key_of, narrow, norms, select_k};
 use crate::matrix::ElementKind;
 use crate::neighbors::Neighbor;
 
 /// A nominating search: its chunks, and the scratch buffers that its batches use one after the other.
 pub(super) struct Screen<'a> {
-    rows: &'a GpuRows,
-    request: &'a SearchRequest<'a>,
+    pub(super) rows: &'a GpuRows,
+    pub(super) request: &'a SearchRequest<'a>,
     kernel: Nominator,
-    capacity: u32,
-    k: u32,
+    pub(super) capacity: u32,
+    pub(super) k: u32,
     chunks: Vec<Vec<Part>>,
-    columns: u32,
-    buffers: Buffers,
+    /// Queries that a block of scores has room for.
+    pub(super) room: u32,
+    /// Planes of integers that queries are narrowed to.
+    planes: u32,
+    pub(super) buffers: Buffers,
 }
 
 /// A batch that the device works on.
@@ -42,7 +43,7 @@ pub(super) struct Batch {
 
 /// The scratch buffers of a nominated batch, by their place in the reservation.
 #[derive(Clone, Copy)]
-enum Buffer {
+pub(super) enum Buffer {
     Queries,
     QueryNorms,
     Refused,
@@ -63,7 +64,7 @@ enum Buffer {
     QueryTerms,
 }
 
-struct Buffers(Scratch);
+pub(super) struct Buffers(Scratch);
 
 impl std::ops::Index<Buffer> for Buffers {
     type Output = wgpu::Buffer;
@@ -89,7 +90,7 @@ impl<'a> Screen<'a> {
         let entries = count * u64::from(capacity);
         let spare = if plan.k > select_k::SORTED_MAX { count * k } else { 0 };
         let request_of = |purpose, bytes| Request { purpose, bytes };
-        let planes = u64::from(kernel.planes());
+        let planes = kernel.planes(count);
         // In the order of `Buffer`.
         let scratch = rows
             .gpu
@@ -110,12 +111,22 @@ impl<'a> Screen<'a> {
                 request_of("selected counts", count * 4),
                 request_of("spare keys", spare * 4),
                 request_of("spare ids", spare * 8),
-                request_of("narrowed queries", planes * narrow::plane_bytes(padded, rows.dim)),
-                request_of("terms of narrowed queries", planes.min(1) * padded * 16),
+                request_of("narrowed queries", u64::from(planes) * narrow::plane_bytes(padded, rows.dim)),
+                request_of("terms of narrowed queries", u64::from(planes.min(1)) * padded * 16),
             ])
             .await?;
         let buffers = Buffers(scratch);
-        Ok(Some(Self { rows, request, kernel, capacity, k: plan.k, chunks, columns, buffers }))
+        Ok(Some(Self {
+            rows,
+            request,
+            kernel,
+            capacity,
+            k: plan.k,
+            chunks,
+            room: padded as u32,
+            planes,
+            buffers,
+        }))
     }
 
     /// Sends a batch off: scores all rows chunk by chunk, keeps the ones that can be among the nearest, and reports the
@@ -149,9 +160,11 @@ impl<'a> Screen<'a> {
             narrowed_queries: &buffers[Buffer::NarrowedQueries],
             count,
             scores: &buffers[Buffer::Scores],
-            columns: self.columns,
+            room: self.room,
+            planes: self.planes,
         };
-        let mut seen = 0;
+        let all = rows.len();
+        let (mut seen, mut is_refined) = (0, self.planes != 1);
         for parts in &self.chunks {
             commands.stage(self.kernel.stage());
             for part in parts {
@@ -159,80 +172,24 @@ impl<'a> Screen<'a> {
             }
             // The device computes while the rest is recorded.
             commands = commands.submit_and_go_on();
+            let chunk_rows = u64::from(blocks(parts)) * u64::from(BLOCK_ROWS);
             for round in rounds(blocks(parts), seen, self.k, self.capacity) {
+                let is_large = seen + chunk_rows / u64::from(round.step) >= all / 2;
+                if !is_refined && round.skip + seen as u32 > 0 && (is_large || seen >= all / 16) {
+                    self.encode_refining(&mut commands, count)?;
+                    is_refined = true;
+                }
                 commands.stage("collect");
                 for part in parts {
-                    let segment = &rows.segments[part.segment];
-                    let (row_terms, query_terms) = match &segment.narrowed {
-                        Some(narrowed) if form.is_narrowed() => (&narrowed.terms, Buffer::QueryTerms),
-                        _ => (&segment.norms, Buffer::QueryNorms),
-                    };
-                    let collecting = collect::Collect {
-                        form,
-                        margin,
-                        scores: &buffers[Buffer::Scores],
-                        columns: self.columns,
-                        part: *part,
-                        row_terms,
-                        rows: segment.len,
-                        first_slot: segment.first_slot,
-                        query_terms: &buffers[query_terms],
-                        queries: count,
-                        thresholds: &buffers[Buffer::Thresholds],
-                        allowed: request.allowed,
-                        counts: &buffers[Buffer::Counts],
-                        lists: &buffers[Buffer::Lists],
-                        capacity: self.capacity,
-                        round,
-                    };
-                    collect::encode(&mut commands, &collecting)?;
+                    self.encode_collect(&mut commands, form, margin, count, *part, round)?;
                 }
-                commands.stage("tighten");
-                let tightening = tighten::Tighten {
-                    thresholds: &buffers[Buffer::Thresholds],
-                    counts: &buffers[Buffer::Counts],
-                    lists: &buffers[Buffer::Lists],
-                    overflowed: &buffers[Buffer::Overflowed],
-                    queries: count,
-                    k: self.k,
-                    capacity: self.capacity,
-                };
-                tighten::encode(&mut commands, &tightening)?;
+                self.encode_tighten(&mut commands, count, false)?;
             }
-            seen += u64::from(blocks(parts)) * u64::from(BLOCK_ROWS);
+            seen += chunk_rows;
         }
 
         commands.stage("rescore");
-        let offsets = BufferSlice::all(&buffers[Buffer::Offsets]);
-        let counts = BufferSlice::all(&buffers[Buffer::Counts]);
-        prefix_sum::encode(&mut commands, counts, count, self.capacity, offsets)?;
-        let candidates = rescore::Candidates::Csr {
-            candidates: BufferSlice::all(&buffers[Buffer::Lists]),
-            offsets,
-            list_pitch: self.capacity,
-            slots: None,
-            total: count * self.capacity,
-        };
-        let (keys, ids) = (BufferSlice::all(&buffers[Buffer::Keys]), BufferSlice::all(&buffers[Buffer::Ids]));
-        // Each segment in turn writes the distances of its own rows.
-        for (number, segment) in rows.segments.iter().enumerate() {
-            let rescoring = rescore::Rescore {
-                metric: request.metric,
-                queries: BufferSlice::all(&buffers[Buffer::Queries]),
-                count,
-                rows: segment.rows_slice(),
-                elements: rows.layout.elements,
-                vectors: rows.vectors(),
-                row_count: segment.len,
-                first_slot: segment.first_slot,
-                ids: BufferSlice::all(&segment.ids),
-                candidates,
-                keys,
-                found_ids: ids,
-                mark_absent: number == 0,
-            };
-            rescore::encode(&mut commands, &rescoring)?;
-        }
+        self.encode_rescore(&mut commands, count)?;
         commands.stage("select");
         let selected = select_k::Selected {
             keys: BufferSlice::all(&buffers[Buffer::SelectedKeys]),
@@ -243,10 +200,10 @@ impl<'a> Screen<'a> {
             ids: BufferSlice::all(&buffers[Buffer::SpareIds]),
         };
         let select = select_k::Select {
-            keys,
-            ids: Some(ids),
+            keys: BufferSlice::all(&buffers[Buffer::Keys]),
+            ids: Some(BufferSlice::all(&buffers[Buffer::Ids])),
             floats: false,
-            rows: select_k::Rows::Csr { offsets },
+            rows: select_k::Rows::Csr { offsets: BufferSlice::all(&buffers[Buffer::Offsets]) },
             count,
             k: self.k,
             selected,
@@ -284,7 +241,7 @@ impl<'a> Screen<'a> {
             range: [0, count],
             narrowed: BufferSlice::all(&buffers[Buffer::NarrowedQueries]),
             terms: BufferSlice::all(&buffers[Buffer::QueryTerms]),
-            planes: self.kernel.planes(),
+            planes: self.planes,
             plane_bytes: narrow::plane_bytes(queries, narrowed.dim),
         };
         narrow::encode(commands, &narrowing)

@@ -36,9 +36,6 @@ const SCANNED: u64 = 16;
 /// The same of narrowed rows, of which a scan takes eight queries at a time.
 const SCANNED_NARROWED: u64 = 16;
 
-/// Planes of integers that a scanned query is the sum of: with two its own residual vanishes. Tiles take one.
-pub(super) const SCANNED_PLANES: u32 = 2;
-
 /// Rows that the first threshold is taken from at most, where lists have room for more.
 const SAMPLE: u64 = 4096;
 
@@ -158,7 +155,7 @@ impl Plan {
         };
         // A first sample gives a threshold that lets about k rows in as many pass, and narrowing twice as many: the rows that
         // are looked at next may be some capacity / (4 k) times as many.
-        let capacity = (16 * k).next_power_of_two().max(1024);
+        let capacity = (16 * k).next_power_of_two().max(2048);
         let by =
             |kernel, most, capacity| Self::nominating_by(kernel, rows, most, queries, k, capacity, budget);
         let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
@@ -271,12 +268,13 @@ impl Nominator {
         matches!(self, Self::ScanI8 | Self::TileI8 | Self::TileCoop)
     }
 
-    /// Planes of integers that a query is narrowed to.
-    pub(super) fn planes(self) -> u32 {
+    /// Planes of integers that each of so many queries is narrowed to. One or two queries are the sum of two, which makes
+    /// their own residual vanish at no cost: their scan waits for memory. More would wait for arithmetic.
+    pub(super) fn planes(self, queries: u64) -> u32 {
         match self {
             Self::Scan | Self::Tile => 0,
-            Self::ScanI8 => SCANNED_PLANES,
-            Self::TileI8 | Self::TileCoop => 1,
+            Self::ScanI8 if queries <= 2 => 2,
+            Self::ScanI8 | Self::TileI8 | Self::TileCoop => 1,
         }
     }
 
@@ -286,7 +284,7 @@ impl Nominator {
             return 0;
         }
         let padded = u64::from(BLOCK_ROWS) / self.padded(1).min(BLOCK_ROWS.into());
-        u64::from(self.planes()) * narrow::plane_bytes(1, rows.dim) / u64::from(BLOCK_ROWS) * padded + 16
+        u64::from(self.planes(1)) * narrow::plane_bytes(1, rows.dim) / u64::from(BLOCK_ROWS) * padded + 16
     }
 
     pub(super) fn stage(self) -> &'static str {

@@ -22,7 +22,10 @@ pub(super) struct Scores<'a> {
     pub(super) narrowed_queries: &'a wgpu::Buffer,
     pub(super) count: u32,
     pub(super) scores: &'a wgpu::Buffer,
-    pub(super) columns: u32,
+    /// Queries that a block of scores has room for.
+    pub(super) room: u32,
+    /// Planes of integers that queries are narrowed to.
+    pub(super) planes: u32,
 }
 
 /// The form of a kernel's scores, and how far they are off.
@@ -42,7 +45,7 @@ pub(super) fn margin(rows: &GpuRows, kernel: Nominator, metric: Metric) -> (Form
 impl Scores<'_> {
     /// Records the kernel for a part of a segment.
     pub(super) fn encode(&self, commands: &mut Commands<'_>, rows: &GpuRows, part: Part) -> Result<()> {
-        let &Self { kernel, queries, count, scores, columns, .. } = self;
+        let &Self { kernel, queries, count, scores, room, planes, .. } = self;
         let segment = &rows.segments[part.segment];
         let (elements, vectors) = (rows.layout.elements, rows.vectors());
         match kernel {
@@ -56,7 +59,7 @@ impl Scores<'_> {
                     elements,
                     vectors,
                     scores,
-                    columns,
+                    room,
                     part,
                     direct,
                 };
@@ -65,7 +68,7 @@ impl Scores<'_> {
             Nominator::Tile => {
                 let rows = &segment.rows;
                 let tile =
-                    distance_tile::Tile { queries, count, rows, elements, vectors, scores, columns, part };
+                    distance_tile::Tile { queries, count, rows, elements, vectors, scores, room, part };
                 distance_tile::encode(commands, &tile)
             }
             Nominator::ScanI8 | Nominator::TileI8 | Nominator::TileCoop => {
@@ -78,7 +81,7 @@ impl Scores<'_> {
                 let queries = self.narrowed_queries;
                 let NarrowedSegment { rows, .. } = copy;
                 if kernel == Nominator::ScanI8 {
-                    let (planes, finer) = (kernel.planes(), narrowed.narrowing.finer);
+                    let finer = narrowed.narrowing.finer;
                     // A scan's few queries lie in one block.
                     let plane = granules * crate::kernels::BLOCK_ROWS;
                     let scan = screen_scan_i8::Scan {
@@ -90,12 +93,12 @@ impl Scores<'_> {
                         rows,
                         granules,
                         scores,
-                        columns,
+                        room,
                         part,
                     };
                     return screen_scan_i8::encode(commands, &scan);
                 }
-                let tile = screen_tile_i8::Tile { queries, count, rows, granules, scores, columns, part };
+                let tile = screen_tile_i8::Tile { queries, count, rows, granules, scores, room, part };
                 match narrowed.side {
                     Some(side) if kernel == Nominator::TileCoop => {
                         screen_tile_coop::encode(commands, &tile, side)

@@ -10,8 +10,8 @@ params! {
     pub struct Params {
         /// Queries.
         queries: u32,
-        /// Columns of the score buffer.
-        columns: u32,
+        /// Queries that a block of scores has room for.
+        room: u32,
         /// First column of this part.
         column_first: u32,
         /// Groups of four columns of this part.
@@ -50,7 +50,7 @@ pub use crate::certificate::{Form, Margin, Terms};
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
     name: "collect",
-    source: &[include_str!("../../wgsl/lib/keys.wgsl"), include_str!("../../wgsl/collect.wgsl")],
+    source: &[include_str!("../../wgsl/lib/keys.wgsl"), include_str!("../../wgsl/lib/scores.wgsl"), include_str!("../../wgsl/collect.wgsl")],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[
@@ -77,7 +77,8 @@ pub(crate) struct Collect<'a> {
     pub(crate) form: Form,
     pub(crate) margin: Margin,
     pub(crate) scores: &'a wgpu::Buffer,
-    pub(crate) columns: u32,
+    /// Queries that a block of scores has room for.
+    pub(crate) room: u32,
     pub(crate) part: Part,
     /// Squared and inverse norm a row; for narrowed rows their terms.
     pub(crate) row_terms: &'a wgpu::Buffer,
@@ -118,7 +119,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
     let start = number.next_multiple_of(collect.round.step) - number;
     let params = Params {
         queries: collect.queries,
-        columns: collect.columns,
+        room: collect.room,
         column_first: collect.part.column_first,
         groups,
         block_first: collect.part.block_first,

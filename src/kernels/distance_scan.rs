@@ -10,8 +10,8 @@ params! {
     pub struct Params {
         /// Vectors of four elements a row.
         vectors: u32,
-        /// Columns of the score buffer.
-        columns: u32,
+        /// Queries that a block of scores has room for.
+        room: u32,
         /// Columns of this part.
         part_columns: u32,
         /// First column of this part.
@@ -29,7 +29,7 @@ pub const QUERIES_AT_ONCE: u32 = 4;
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
     name: "distance_scan",
-    source: &[include_str!("../../wgsl/distance_scan.wgsl")],
+    source: &[include_str!("../../wgsl/lib/scores.wgsl"), include_str!("../../wgsl/distance_scan.wgsl")],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
@@ -51,7 +51,8 @@ pub(crate) struct Scan<'a> {
     pub(crate) elements: ElementKind,
     pub(crate) vectors: u32,
     pub(crate) scores: &'a wgpu::Buffer,
-    pub(crate) columns: u32,
+    /// Queries that a block of scores has room for.
+    pub(crate) room: u32,
     pub(crate) part: Part,
     /// The sum of `(q - x)^2` instead of the dot product.
     pub(crate) direct: bool,
@@ -69,7 +70,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, scan: &Scan<'_>) -> Result<()>
     let part_columns = scan.part.blocks * BLOCK_ROWS;
     let params = Params {
         vectors: scan.vectors,
-        columns: scan.columns,
+        room: scan.room,
         part_columns,
         column_first: scan.part.column_first,
         block_first: scan.part.block_first,

@@ -1,6 +1,6 @@
 //! Dot products of many queries: register tiles at the speed of arithmetic.
 
-use super::{BLOCK_ROWS, Part};
+use super::Part;
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
@@ -12,8 +12,8 @@ params! {
     pub struct Params {
         /// Vectors of four elements a row.
         vectors: u32,
-        /// Columns of the score buffer.
-        columns: u32,
+        /// Queries that a block of scores has room for.
+        room: u32,
         /// First column of this part.
         column_first: u32,
         /// First block of rows.
@@ -29,7 +29,7 @@ pub const TILE_QUERIES: u32 = 128;
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
     name: "distance_tile",
-    source: &[include_str!("../../wgsl/distance_tile.wgsl")],
+    source: &[include_str!("../../wgsl/lib/scores.wgsl"), include_str!("../../wgsl/distance_tile.wgsl")],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
@@ -51,17 +51,17 @@ pub(crate) struct Tile<'a> {
     pub(crate) elements: ElementKind,
     pub(crate) vectors: u32,
     pub(crate) scores: &'a wgpu::Buffer,
-    pub(crate) columns: u32,
+    /// Queries that a block of scores has room for.
+    pub(crate) room: u32,
     pub(crate) part: Part,
 }
 
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>) -> Result<()> {
-    debug_assert!(tile.columns.is_multiple_of(BLOCK_ROWS), "columns come in blocks");
     let pipeline = commands.gpu().pipeline(&KERNEL, tile.elements, &[])?;
     let params = Params {
         vectors: tile.vectors,
-        columns: tile.columns,
+        room: tile.room,
         column_first: tile.part.column_first,
         block_first: tile.part.block_first,
         block_step: tile.part.block_step,

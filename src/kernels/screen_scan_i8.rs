@@ -1,6 +1,6 @@
 //! Scores of few narrowed queries: reads every narrowed row once, at the speed of memory.
 
-use super::{BLOCK_ROWS, Part};
+use super::Part;
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
@@ -12,8 +12,8 @@ params! {
         granules: u32,
         /// Granules of a plane of queries.
         plane: u32,
-        /// Columns of the score buffer.
-        columns: u32,
+        /// Queries that a block of scores has room for.
+        room: u32,
         /// First column of this part.
         column_first: u32,
         /// First block of rows.
@@ -31,7 +31,7 @@ pub const QUERIES_AT_ONCE: u32 = 8;
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
     name: "screen_scan_i8",
-    source: &[include_str!("../../wgsl/screen_scan_i8.wgsl")],
+    source: &[include_str!("../../wgsl/lib/scores.wgsl"), include_str!("../../wgsl/screen_scan_i8.wgsl")],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
@@ -57,19 +57,19 @@ pub(crate) struct Scan<'a> {
     pub(crate) rows: &'a wgpu::Buffer,
     pub(crate) granules: u32,
     pub(crate) scores: &'a wgpu::Buffer,
-    pub(crate) columns: u32,
+    /// Queries that a block of scores has room for.
+    pub(crate) room: u32,
     pub(crate) part: Part,
 }
 
 /// Records the kernel. `scores` has room for a multiple of eight queries.
 pub(crate) fn encode(commands: &mut Commands<'_>, scan: &Scan<'_>) -> Result<()> {
-    debug_assert!(scan.columns.is_multiple_of(BLOCK_ROWS), "columns come in blocks");
     let at_once = scan.count.next_power_of_two().min(QUERIES_AT_ONCE);
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[at_once, scan.planes])?;
     let params = Params {
         granules: scan.granules,
         plane: scan.plane,
-        columns: scan.columns,
+        room: scan.room,
         column_first: scan.part.column_first,
         block_first: scan.part.block_first,
         block_step: scan.part.block_step,

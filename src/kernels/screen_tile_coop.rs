@@ -12,8 +12,8 @@ params! {
     pub struct Params {
         /// Granules of 16 dimensions a narrowed vector, an even number.
         granules: u32,
-        /// Columns of the score buffer.
-        columns: u32,
+        /// Queries that a block of scores has room for.
+        room: u32,
         /// First column of this part.
         column_first: u32,
         /// First block of rows.
@@ -26,7 +26,7 @@ params! {
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
     name: "screen_tile_coop",
-    source: &[include_str!("../../wgsl/screen_tile_coop.wgsl")],
+    source: &[include_str!("../../wgsl/lib/scores.wgsl"), include_str!("../../wgsl/screen_tile_coop.wgsl")],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
@@ -41,12 +41,11 @@ pub static KERNEL: Kernel = Kernel {
 
 /// Records the kernel for matrices of this side, which the adapter must have ([`side`]).
 pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) -> Result<()> {
-    debug_assert!(tile.columns.is_multiple_of(BLOCK_ROWS), "columns come in blocks");
     let variant = Variant { matrix_side: side, ..Variant::default() };
     let pipeline = commands.gpu().pipeline_of(&KERNEL, variant)?;
     let params = Params {
         granules: tile.granules,
-        columns: tile.columns,
+        room: tile.room,
         column_first: tile.part.column_first,
         block_first: tile.part.block_first,
         block_step: tile.part.block_step,
@@ -109,7 +108,7 @@ async fn is_right(gpu: &Gpu, side: u32) -> Result<bool> {
         rows: &row_buffer,
         granules: GRANULES as u32,
         scores: &scores,
-        columns: BLOCK_ROWS,
+        room: BLOCK_ROWS,
         part,
     };
     let mut commands = Commands::new(gpu, None);

@@ -34,8 +34,10 @@ pub static KERNEL: Kernel = Kernel {
         ("counts", Access::Write),
         ("lists", Access::Write),
         ("overflowed", Access::Write),
+        ("exact", Access::Read),
+        ("offsets", Access::Read),
     ],
-    overrides: &[],
+    overrides: &[("EXACT", &[0, 1])],
     loads_rows: false,
     sums_lanes: false,
     adds_floats: false,
@@ -51,6 +53,11 @@ pub(crate) struct Tighten<'a> {
     pub(crate) counts: &'a wgpu::Buffer,
     pub(crate) lists: &'a wgpu::Buffer,
     pub(crate) overflowed: &'a wgpu::Buffer,
+    /// Keys of the distances that will be reported, of all lists one behind the other, and where each list starts: they take
+    /// the place of the intervals.
+    pub(crate) exact: Option<(&'a wgpu::Buffer, &'a wgpu::Buffer)>,
+    /// Any buffer that is not among the others, bound where there are no exact keys.
+    pub(crate) unused: &'a wgpu::Buffer,
     pub(crate) queries: u32,
     pub(crate) k: u32,
     pub(crate) capacity: u32,
@@ -58,18 +65,21 @@ pub(crate) struct Tighten<'a> {
 
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, tighten: &Tighten<'_>) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[tighten.exact.is_some().into()])?;
     let params = Params {
         queries: tighten.queries,
         k: tighten.k,
         capacity: tighten.capacity,
         plane: tighten.queries * tighten.capacity,
     };
+    let (exact, offsets) = tighten.exact.unwrap_or((tighten.unused, tighten.unused));
     let buffers = [
         tighten.thresholds.into(),
         tighten.counts.into(),
         tighten.lists.into(),
         tighten.overflowed.into(),
+        exact.into(),
+        offsets.into(),
     ];
     commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(tighten.queries.into()))
 }

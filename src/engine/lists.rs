@@ -1,0 +1,113 @@
+//! What a nominating search does with its lists of rows that cannot be excluded: collect, tighten, refine, rescore.
+
+use super::nominate::{Buffer, Screen};
+use crate::certificate::{Form, Margin};
+use crate::error::Result;
+use crate::gpu::{BufferSlice, Commands};
+use crate::kernels::collect::Round;
+use crate::kernels::{Part, collect, prefix_sum, rescore, tighten};
+
+impl Screen<'_> {
+    /// Puts the rows of a round on the lists that their scores do not exclude.
+    pub(super) fn encode_collect(
+        &self,
+        commands: &mut Commands<'_>,
+        form: Form,
+        margin: Margin,
+        count: u32,
+        part: Part,
+        round: Round,
+    ) -> Result<()> {
+        let Self { rows, request, buffers, .. } = self;
+        let segment = &rows.segments[part.segment];
+        let (row_terms, query_terms) = match &segment.narrowed {
+            Some(narrowed) if form.is_narrowed() => (&narrowed.terms, Buffer::QueryTerms),
+            _ => (&segment.norms, Buffer::QueryNorms),
+        };
+        let collecting = collect::Collect {
+            form,
+            margin,
+            scores: &buffers[Buffer::Scores],
+            room: self.room,
+            part,
+            row_terms,
+            rows: segment.len,
+            first_slot: segment.first_slot,
+            query_terms: &buffers[query_terms],
+            queries: count,
+            thresholds: &buffers[Buffer::Thresholds],
+            allowed: request.allowed,
+            counts: &buffers[Buffer::Counts],
+            lists: &buffers[Buffer::Lists],
+            capacity: self.capacity,
+            round,
+        };
+        collect::encode(commands, &collecting)
+    }
+
+    /// Lowers the thresholds to the k-th smallest upper end of each list, and thins the lists.
+    pub(super) fn encode_tighten(
+        &self,
+        commands: &mut Commands<'_>,
+        count: u32,
+        is_exact: bool,
+    ) -> Result<()> {
+        let buffers = &self.buffers;
+        commands.stage("tighten");
+        let tightening = tighten::Tighten {
+            thresholds: &buffers[Buffer::Thresholds],
+            counts: &buffers[Buffer::Counts],
+            lists: &buffers[Buffer::Lists],
+            overflowed: &buffers[Buffer::Overflowed],
+            exact: is_exact.then(|| (&buffers[Buffer::Keys], &buffers[Buffer::Offsets])),
+            unused: &buffers[Buffer::Queries],
+            queries: count,
+            k: self.k,
+            capacity: self.capacity,
+        };
+        tighten::encode(commands, &tightening)
+    }
+
+    /// Replaces the intervals on the lists by the distances that will be reported. The threshold is then that of k true
+    /// distances, without the width of an interval: fewer of the rows that are looked at later can reach it.
+    pub(super) fn encode_refining(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        commands.stage("refine");
+        self.encode_rescore(commands, count)?;
+        self.encode_tighten(commands, count, true)
+    }
+
+    /// The distances of the rows on the lists, as they are reported.
+    pub(super) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let Self { rows, request, buffers, .. } = self;
+        let offsets = BufferSlice::all(&buffers[Buffer::Offsets]);
+        let counts = BufferSlice::all(&buffers[Buffer::Counts]);
+        prefix_sum::encode(commands, counts, count, self.capacity, offsets)?;
+        let candidates = rescore::Candidates::Csr {
+            candidates: BufferSlice::all(&buffers[Buffer::Lists]),
+            offsets,
+            list_pitch: self.capacity,
+            slots: None,
+            total: count * self.capacity,
+        };
+        // Each segment in turn writes the distances of its own rows.
+        for (number, segment) in rows.segments.iter().enumerate() {
+            let rescoring = rescore::Rescore {
+                metric: request.metric,
+                queries: BufferSlice::all(&buffers[Buffer::Queries]),
+                count,
+                rows: segment.rows_slice(),
+                elements: rows.layout.elements,
+                vectors: rows.vectors(),
+                row_count: segment.len,
+                first_slot: segment.first_slot,
+                ids: BufferSlice::all(&segment.ids),
+                candidates,
+                keys: BufferSlice::all(&buffers[Buffer::Keys]),
+                found_ids: BufferSlice::all(&buffers[Buffer::Ids]),
+                mark_absent: number == 0,
+            };
+            rescore::encode(commands, &rescoring)?;
+        }
+        Ok(())
+    }
+}
