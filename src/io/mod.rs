@@ -35,6 +35,7 @@ mod npy;
 mod npz;
 mod number;
 mod open;
+mod pending;
 mod positioned;
 mod raw;
 mod source;
@@ -44,7 +45,7 @@ mod write;
 
 pub use ids::{Ids, read_distances, read_ids, read_values};
 pub use vectors::{Pieces, VectorFile};
-pub use write::{NpyValue, write_npy};
+pub use write::{NpyValue, VectorWriter, write_npy, write_truth};
 
 /// An [`Error::File`].
 fn mismatch(path: &Path, needed: impl Into<String>, found: impl Into<String>) -> Error {

@@ -82,14 +82,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn count(text: &str) -> Result<usize> {
+/// Reads a count of things.
+pub(crate) fn count(text: &str) -> Result<usize> {
     match text.parse() {
         Ok(0) | Err(_) => Err(anyhow!("needed a whole number, at least 1")),
         Ok(count) => Ok(count),
     }
 }
 
-fn metric(text: &str) -> Result<Metric> {
+/// Reads a metric.
+pub(crate) fn metric(text: &str) -> Result<Metric> {
     Metric::from_str(text).map_err(|error| match error {
         // clap says which argument it was, and what was given.
         Error::Argument { needed, .. } => anyhow!("needed {needed}"),
