@@ -8,7 +8,7 @@ pub(super) const LANES: usize = 16;
 /// Turns the axes of a space so that no new axis is near an old one.
 ///
 /// A dense matrix would cost dim^2 products a vector. Here every stage pairs the dimensions at random and turns each pair
-/// by a random angle; after twice the logarithm of dim every dimension has met all others, in much fewer products.
+/// by a random angle; after three times the logarithm of dim stages every old axis is spread over all new ones, for far fewer products.
 pub(super) struct Rotation {
     turns: Vec<Turn>,
 }
@@ -22,7 +22,7 @@ struct Turn {
 
 impl Rotation {
     pub(super) fn new(dim: usize, random: &mut Random) -> Self {
-        let stages = 2 * dim.next_power_of_two().trailing_zeros();
+        let stages = 3 * dim.next_power_of_two().trailing_zeros();
         let mut order: Vec<usize> = (0..dim).collect();
         let mut turns = Vec::with_capacity(stages as usize * (dim / 2));
         for _ in 0..stages {
