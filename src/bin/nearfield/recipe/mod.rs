@@ -41,7 +41,7 @@ pub(crate) enum Recipe {
     Adversarial,
     /// 99 % of the rows are copies of one of 8 vectors
     Duplicates,
-    /// Every row a little nearer to all queries than the one before
+    /// From far to near for every query, but for swaps of rows that are close in the file; norms near 1
     Sorted,
     /// `embedding`, and 16 added in one dimension
     Outlier,

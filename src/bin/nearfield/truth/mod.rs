@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ids.try_reserve_exact(length).is_ok() && distances.try_reserve_exact(length).is_ok()
         })
         .ok_or_else(|| {
-            anyhow!("--k: needed memory for {count} x {} neighbours, there is not that much", args.k)
+            anyhow!("-k: needed memory for {count} x {} neighbours, there is not that much", args.k)
         })?;
 
     let threads = args.threads.map_or_else(threads::available, usize::from);
