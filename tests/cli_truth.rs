@@ -149,7 +149,9 @@ fn every_format_holds_the_same_ids_whatever_the_threads() -> Result<()> {
         let out = |name: &str, threads: usize| {
             succeed(path, &format!("{FILES} -k 9 --threads {threads} --force --out {name}"))
         };
-        for (name, threads) in [("a.npz", 1), ("b.npz", 3), ("c.npz", 16), ("a.npy", 2), ("a.ibin", 2)] {
+        for (name, threads) in
+            [("a.npz", 1), ("b.npz", 3), ("c.npz", 16), ("a.npy", 2), ("a.ibin", 2), ("a.bin", 3)]
+        {
             out(name, threads)?;
         }
         let whole = fs::read(path.join("a.npz"))?;
@@ -157,6 +159,9 @@ fn every_format_holds_the_same_ids_whatever_the_threads() -> Result<()> {
         let ids = read_ids(path.join("a.npz"))?;
         assert_eq!(read_ids(path.join("a.npy"))?, ids);
         assert_eq!(read_ids(path.join("a.ibin"))?, ids);
+        assert_eq!(read_ids(path.join("a.bin"))?, ids);
+        assert_eq!(read_distances(path.join("a.bin"))?, read_distances(path.join("a.npz"))?);
+        assert_eq!(read_distances(path.join("a.ibin"))?, None);
     }
     let printed = succeed(path, &format!("{FILES} --json --out d.npz"))?;
     let record: Value = serde_json::from_str(&printed)?;
@@ -211,7 +216,7 @@ fn a_search_reads_the_truth() -> Result<()> {
     for (metric, out, origin) in [
         ("cosine", "a.npz", "file"),
         ("ip", "b.npz", "file"),
-        ("l2", "c.npz", "file"),
+        ("l2", "c.bin", "file"),
         ("l2sq", "a.ibin", "recomputed"),
     ] {
         succeed(path, &format!("{FILES} --metric {metric} --out {out}"))?;
@@ -245,13 +250,12 @@ fn refuses_what_it_cannot_compare() -> Result<()> {
         ("--rows cut.npy --queries q.npy --out t.npz", &["--rows", "cut.npy", "bytes"]),
         ("--rows r.npy --queries text.npy --out t.npz", &["--queries", "text.npy", "npy"]),
         ("--rows missing.npy --queries q.npy --out t.npz", &["--rows", "missing.npy"]),
-        ("--rows r.npy --queries q.npy --out t.txt", &["--out", ".npz, .npy, .ibin"]),
+        ("--rows r.npy --queries q.npy --out t.txt", &["--out", ".npz, .npy, .ibin, .bin"]),
         ("--rows r.npy --queries q.npy --out missing/t.npz", &["--out", "directory", "missing"]),
         ("--rows r.npy --queries q.npy --out r.npy --force", &["--out", "--rows", "r.npy"]),
         ("--rows r.npy --queries q.npy --out other.npy", &["--out", "--force", "other.npy"]),
-        ("--rows r.npy --queries q.npy --out t.npz -k 0", &["-k", "at least 1"]),
-        ("--rows r.npy --queries q.npy --out t.npz -k 9999999999999999999", &["-k", "at least 1"]),
-        ("--rows r.npy --queries q.npy --out t.npz -k 999999999999999999", &["-k", "memory"]),
+        ("--rows r.npy --queries q.npy --out t.npz -k 0", &["--k", "at least 1"]),
+        ("--rows r.npy --queries q.npy --out t.npz -k 999999999999999999", &["--k", "memory"]),
         ("--rows r.npy --queries q.npy --out t.npz --metric far", &["--metric", "cosine"]),
         ("--rows r.npy --out t.npz", &["--queries"]),
     ] {

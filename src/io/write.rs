@@ -154,6 +154,7 @@ impl<T: Element + NpyValue> VectorWriter<T> {
 /// | `.npz` | members `ids` (i64) and `distances` (f32), stored |
 /// | `.npy` | the ids (i64) alone |
 /// | `.ibin` | the ids (i32) alone |
+/// | `.bin` | u32 queries, u32 width, the ids (i32), the distances (f32) |
 ///
 /// [`read_ids`](super::read_ids) and [`read_distances`](super::read_distances) read them. The file takes its place
 /// when it is whole, as with [`write_npy`].
@@ -169,20 +170,24 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
     match Location::new(path).ending.as_str() {
         "npy" => write_npy(path, shape, &ids.values),
         "npz" => write_npz(path, shape, &ids.values, distances).map_err(failed(path)),
-        "ibin" => {
+        ending @ ("ibin" | "bin") => {
             let header = binary_header(path, shape)?;
             let narrow: std::result::Result<Vec<i32>, _> =
                 ids.values.iter().map(|&id| i32::try_from(id)).collect();
-            let narrow = narrow.map_err(|_| mismatch(path, "ids below 2^31 for .ibin", "a larger one"))?;
+            let narrow =
+                narrow.map_err(|_| mismatch(path, "ids below 2^31 for this ending", "a larger one"))?;
             let write = || {
                 let mut pending = Pending::create(path)?;
                 pending.file().write_all(&header)?;
                 write_values(pending.file(), &narrow)?;
+                if ending == "bin" {
+                    write_values(pending.file(), distances)?;
+                }
                 pending.finish()
             };
             write().map_err(failed(path))
         }
-        other => Err(mismatch(path, "a name that ends in .npz, .npy or .ibin", format!(".{other}"))),
+        other => Err(mismatch(path, "a name that ends in .npz, .npy, .ibin or .bin", format!(".{other}"))),
     }
 }
 

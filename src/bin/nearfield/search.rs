@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// Write distances, f32 [queries, k], to this npy; where there are fewer than k rows, NaN
     #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
     distances: Option<PathBuf>,
-    /// True ids (.npy, .npz with a member ids, .ivecs, .ibin): print recall@k
+    /// True ids (.npy, .npz with a member ids, .ivecs, .ibin, .bin): print recall@k
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
     /// Print a JSON object instead of text

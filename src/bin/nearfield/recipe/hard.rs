@@ -141,8 +141,8 @@ impl Make for Norms {
             let exponent = random.below(2 * EXPONENT + 1);
             vector.iter_mut().for_each(|x| *x = random.normal());
             // Whole powers of two, without a library's `powi`.
-            let power = (1u64 << exponent.max(EXPONENT) - EXPONENT) as f64
-                / (1u64 << EXPONENT - exponent.min(EXPONENT)) as f64;
+            let (up, down) = (exponent.saturating_sub(EXPONENT), EXPONENT.saturating_sub(exponent));
+            let power = (1u64 << up) as f64 / (1u64 << down) as f64;
             set_norm(vector, power);
         }
     }

@@ -19,7 +19,7 @@ use nearest::{Block, Nearest};
 /// Bytes of rows read at a time. In f64 they take two times as much, those of f16 four times.
 const PIECE_BYTES: usize = 32 << 20;
 /// What the file may be.
-const ENDINGS: &[&str] = &["npz", "npy", "ibin"];
+const ENDINGS: &[&str] = &["npz", "npy", "ibin", "bin"];
 
 const LONG: &str = "\
 Find the true neighbours of each query, by comparing it with every row in f64.
@@ -38,6 +38,7 @@ filled up with -1 and distances with NaN, as in what `nearfield search` writes.
   .npz   ids (i64) and distances (f32, smaller is nearer), [queries, k]
   .npy   ids (i64) alone
   .ibin  ids (i32) alone
+  .bin   u32 queries, u32 k, all ids (i32), all distances (f32): the truth of big-ann-benchmarks
 `nearfield search --truth` reads each of them.
 
 --json prints one object, in one line:
@@ -67,7 +68,7 @@ pub(crate) struct Args {
     /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::search::metric)]
     metric: Metric,
-    /// File for the neighbours, .npz, .npy or .ibin
+    /// File for the neighbours, .npz, .npy, .ibin or .bin
     #[arg(long, value_name = "FILE", value_parser = output_path)]
     out: PathBuf,
     /// Overwrite a file that is there
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ids.try_reserve_exact(length).is_ok() && distances.try_reserve_exact(length).is_ok()
         })
         .ok_or_else(|| {
-            anyhow!("-k: needed memory for {count} x {} neighbours, there is not that much", args.k)
+            anyhow!("--k: needed memory for {count} x {} neighbours, there is not that much", args.k)
         })?;
 
     let threads = args.threads.map_or_else(threads::available, usize::from);
