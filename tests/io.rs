@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use half::f16;
-use nearfield::io::{Ids, VectorFile, read_distances, read_ids, read_values, write_npy};
+use nearfield::io::{
+    Ids, VectorFile, VectorWriter, read_distances, read_ids, read_values, write_npy, write_truth,
+};
 use nearfield::{ElementKind, Matrix};
 use npyz::zip::CompressionMethod::{self, Deflated, Stored};
 use npyz::zip::ZipWriter;
@@ -16,7 +18,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 const VECTOR_ENDINGS: [&str; 8] = ["npy", "npz", "fvecs", "bvecs", "fbin", "f16bin", "u8bin", "i8bin"];
-const OTHER_ENDINGS: [&str; 3] = ["ivecs", "ibin", "txt"];
+const OTHER_ENDINGS: [&str; 4] = ["ivecs", "ibin", "bin", "txt"];
 
 /// An npy array with the given header fields.
 fn npy(dtype: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
@@ -234,6 +236,70 @@ fn what_cannot_be_written_leaves_nothing_behind() -> Result<()> {
     assert!(write_npy(directory.path().join("taken.npy"), [1, 1], &[1.0f32]).is_err());
     assert!(write_npy(directory.path().join("absent/x.npy"), [1, 1], &[1.0f32]).is_err());
     assert_eq!(fs::read_dir(&directory)?.count(), 2);
+    Ok(())
+}
+
+#[test]
+fn vectors_are_written_piece_by_piece() -> Result<()> {
+    let directory = TempDir::new()?;
+    let values: Vec<f32> = small(12).iter().map(|&value| f32::from(value)).collect();
+    for ending in ["npy", "fbin"] {
+        let path = directory.path().join(format!("v.{ending}"));
+        let mut writer = VectorWriter::create(&path, [4, 3])?;
+        for some in values.chunks(5) {
+            writer.write(some)?;
+            ensure!(!path.exists(), "a half file is there");
+        }
+        writer.finish()?;
+        assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F32(values.clone(), 3));
+    }
+    let halves: Vec<f16> = values.iter().map(|&value| f16::from_f32(value)).collect();
+    let path = directory.path().join("v.f16bin");
+    let mut writer = VectorWriter::create(&path, [4, 3])?;
+    writer.write(&halves)?;
+    writer.finish()?;
+    assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F16(halves.clone(), 3));
+
+    // Too few, too many, none at all, the wrong ending: what was there stays, and nothing is added.
+    for count in [11, 12 + 1] {
+        let mut writer = VectorWriter::create(&path, [4, 3])?;
+        writer.write(&vec![f16::ONE; count])?;
+        let error = writer.finish().err().context("needed an error")?.to_string();
+        ensure!(error.contains("[4, 3]") && error.contains(&count.to_string()), "{error}");
+    }
+    drop(VectorWriter::<f16>::create(&path, [4, 3])?);
+    let error = VectorWriter::<f32>::create(&path, [4, 3]).err().context("needed an error")?.to_string();
+    ensure!(error.contains(".fbin") && error.contains("v.f16bin"), "{error}");
+    assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F16(halves, 3));
+    assert_eq!(fs::read_dir(directory.path())?.count(), 3);
+    Ok(())
+}
+
+#[test]
+fn true_neighbours_read_back() -> Result<()> {
+    let directory = TempDir::new()?;
+    let ids = Ids { values: vec![5, 0, 7, -1], rows: 2, width: 2 };
+    let distances = [0.0, 0.5, 1.5, 3.0];
+    for (ending, has_distances) in [("npz", true), ("bin", true), ("npy", false), ("ibin", false)] {
+        let path = directory.path().join(format!("t.{ending}"));
+        write_truth(&path, &ids, &distances)?;
+        assert_eq!(read_ids(&path)?, ids);
+        assert_eq!(read_distances(&path)?, has_distances.then(|| (distances.to_vec(), 2)));
+    }
+    assert!(write_truth(directory.path().join("t.txt"), &ids, &distances).is_err());
+    assert!(write_truth(directory.path().join("t.npz"), &ids, &distances[1..]).is_err());
+    let large = Ids { values: vec![1 << 31], rows: 1, width: 1 };
+    assert!(write_truth(directory.path().join("l.bin"), &large, &[0.0]).is_err());
+
+    let path = directory.path().join("t.bin");
+    let whole = fs::read(&path)?;
+    for damaged in [&whole[..7], &whole[..39], &[whole.as_slice(), &[0]].concat(), &[0xff; 40]] {
+        fs::write(&path, damaged)?;
+        for error in [read_ids(&path).err(), read_distances(&path).err()] {
+            let error = error.context("needed an error")?.to_string();
+            ensure!(error.contains("t.bin") && error.contains("bytes"), "{error}");
+        }
+    }
     Ok(())
 }
 

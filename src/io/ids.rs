@@ -16,6 +16,7 @@ const IDS: Wanted = Wanted {
         ("npz", Format::Npz),
         ("ivecs", Format::RowHeaders(Number::I32)),
         ("ibin", Format::Header(Number::I32)),
+        ("bin", Format::Twin(Number::I32)),
     ],
     numbers: &[Number::I32, Number::I64, Number::U32, Number::U64],
     dimensions: 2,
@@ -23,7 +24,7 @@ const IDS: Wanted = Wanted {
 };
 
 const DISTANCES: Wanted = Wanted {
-    formats: &[("npz", Format::Npz)],
+    formats: &[("npz", Format::Npz), ("bin", Format::Twin(Number::F32))],
     numbers: &[Number::F32],
     dimensions: 2,
     member: Some("distances"),
@@ -47,7 +48,8 @@ pub struct Ids {
     pub width: usize,
 }
 
-/// Reads ids from `.npy`, `.npz` (the member `ids` when the path names none), `.ivecs` or `.ibin`.
+/// Reads ids from `.npy`, `.npz` (the member `ids` when the path names none), `.ivecs`, `.ibin` or
+/// `.bin`, whose ids are followed by their distances.
 ///
 /// # Errors
 /// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read);
@@ -83,7 +85,8 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
     Ok(Ids { values, rows, width })
 }
 
-/// Reads the member `distances` of an npz, `[rows, width]` f32: the distances, row after row, and the width.
+/// Reads the member `distances` of an npz, or the distances of a `.bin`, `[rows, width]` f32: the distances, row after
+/// row, and the width.
 ///
 /// `None` when the archive has no such member and for all other endings, whose formats have no place for
 /// distances. A member that `path` names, `FILE.npz:MEMBER`, plays no part.
@@ -92,6 +95,10 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
 /// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read).
 pub fn read_distances(path: impl AsRef<Path>) -> Result<Option<(Vec<f32>, usize)>> {
     let location = Location::new(path.as_ref());
+    if location.ending == "bin" {
+        let table = open(path.as_ref(), &DISTANCES)?;
+        return Ok(Some((f32s(&table)?, table.dim())));
+    }
     if location.ending != "npz" {
         return Ok(None);
     }

@@ -6,6 +6,7 @@
 //! | `.npz` | a zip archive of them, members stored or deflated | the same |
 //! | `.fvecs`, `.bvecs`, `.ivecs` | rows, each after its own dim | f32, u8, i32 |
 //! | `.fbin`, `.f16bin`, `.u8bin`, `.i8bin`, `.ibin` | rows after one header: u32 rows, u32 dim | f32, f16, u8, i8, i32 |
+//! | `.bin` | true neighbours after one header, u32 queries, u32 width: all ids, then all distances | i32, f32 |
 //!
 //! Arrays are 2-D `[rows, dim]` in C order; everything is little endian. `u8` and `i8` widen to f32, exactly.
 //! `FILE.npz:MEMBER` names a member of an archive, with or without the `.npy` of its name.
@@ -35,6 +36,7 @@ mod npy;
 mod npz;
 mod number;
 mod open;
+mod pending;
 mod positioned;
 mod raw;
 mod source;
@@ -44,7 +46,7 @@ mod write;
 
 pub use ids::{Ids, read_distances, read_ids, read_values};
 pub use vectors::{Pieces, VectorFile};
-pub use write::{NpyValue, write_npy};
+pub use write::{NpyValue, VectorWriter, write_npy, write_truth};
 
 /// An [`Error::File`].
 fn mismatch(path: &Path, needed: impl Into<String>, found: impl Into<String>) -> Error {

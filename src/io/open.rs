@@ -7,7 +7,7 @@ use super::npy::Header;
 use super::npz::Archive;
 use super::number::{Number, list};
 use super::positioned::PositionedFile;
-use super::raw::{open_with_header, open_with_row_headers};
+use super::raw::{open_with_header, open_with_row_headers, open_with_twin};
 use super::source::Source;
 use super::table::{Layout, Table};
 use super::{failed, mismatch};
@@ -24,6 +24,8 @@ pub(super) enum Format {
     Header(Number),
     /// The fvecs family.
     RowHeaders(Number),
+    /// True neighbours: ids and then distances after one header. One of the two is read.
+    Twin(Number),
 }
 
 /// What a reader takes.
@@ -62,6 +64,7 @@ pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Table> {
     let source = || PositionedFile::open(file).map(Source::file).map_err(failed(file));
     match format {
         Format::Header(number) => open_with_header(file, source()?, *number),
+        Format::Twin(number) => open_with_twin(file, source()?, *number),
         Format::RowHeaders(number) => open_with_row_headers(file, source()?, *number),
         Format::Npy => {
             let source = source()?;

@@ -1,4 +1,4 @@
-//! The formats without a description of their own: the fvecs family and the fbin family.
+//! The formats without a description of their own: the fvecs family, the fbin family and its true neighbours.
 
 use std::path::Path;
 
@@ -35,6 +35,25 @@ pub(super) fn open_with_row_headers(path: &Path, source: Source, number: Number)
     }
     let rows = source.length() / row;
     Table::new(path, source, Layout { number, rows, dim, start: 0, row_header: 4 })
+}
+
+/// Opens one half of a file of true neighbours: u32 queries, u32 width, then all ids as i32, then all distances as f32.
+pub(super) fn open_with_twin(path: &Path, source: Source, number: Number) -> Result<Table> {
+    if source.length() < 8 {
+        let found = format!("{} bytes", source.length());
+        return Err(mismatch(path, "a header of 8 bytes (u32 queries, u32 neighbours of each)", found));
+    }
+    let rows = u64::from(read_u32(path, &source, 0)?);
+    let dim = u64::from(read_u32(path, &source, 4)?);
+    // Below 2^66, so in more than 64 bits.
+    let half = 4 * u128::from(rows) * u128::from(dim);
+    if 8 + 2 * half != u128::from(source.length()) {
+        let needed = format!("{} bytes (ids and distances of {rows} x {dim} neighbours)", 8 + 2 * half);
+        return Err(mismatch(path, needed, format!("{} bytes", source.length())));
+    }
+    let half = half as u64;
+    let (start, length) = if number == Number::F32 { (8 + half, 8 + 2 * half) } else { (8, 8 + half) };
+    Table::new(path, source.until(length), Layout { number, rows, dim, start, row_header: 0 })
 }
 
 fn read_u32(path: &Path, source: &Source, offset: u64) -> Result<u32> {

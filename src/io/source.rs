@@ -26,6 +26,14 @@ impl Source {
         Self::Stretch { file, start: 0, length }
     }
 
+    /// The first bytes of a file; `end` lies within it.
+    pub(super) fn until(self, end: u64) -> Self {
+        match self {
+            Self::Stretch { file, start, .. } => Self::Stretch { file, start, length: end },
+            deflated @ Self::Deflated(_) => deflated,
+        }
+    }
+
     /// How many bytes there are.
     pub(super) fn length(&self) -> u64 {
         match self {

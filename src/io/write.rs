@@ -1,26 +1,57 @@
-//! Writes numpy arrays.
+//! Writes numpy arrays, vectors piece by piece, and true neighbours.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::{Error as IoError, Result as IoResult, Write};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
 
 use half::f16;
-use npyz::WriterBuilder;
+use npyz::zip::write::FileOptions;
+use npyz::zip::{CompressionMethod, DateTime, ZipWriter};
+use npyz::{DType, WriterBuilder};
 
-use super::failed;
+use super::ids::Ids;
+use super::location::Location;
+use super::pending::Pending;
+use super::{failed, mismatch};
 use crate::error::{Error, Result};
+use crate::matrix::{Element, ElementKind};
 
 mod sealed {
-    pub trait Sealed: npyz::AutoSerialize + Copy {}
-    impl Sealed for f32 {}
-    impl Sealed for half::f16 {}
-    impl Sealed for i64 {}
+    pub trait Sealed: npyz::Serialize + bytemuck::Pod {
+        /// numpy's name of the type.
+        const DTYPE: &str;
+        /// Puts the bytes of the value in the order of the files.
+        fn little_endian(self) -> Self;
+    }
+    impl Sealed for f32 {
+        const DTYPE: &str = "<f4";
+        fn little_endian(self) -> Self {
+            Self::from_bits(self.to_bits().to_le())
+        }
+    }
+    impl Sealed for half::f16 {
+        const DTYPE: &str = "<f2";
+        fn little_endian(self) -> Self {
+            Self::from_bits(self.to_bits().to_le())
+        }
+    }
+    impl Sealed for i64 {
+        const DTYPE: &str = "<i8";
+        fn little_endian(self) -> Self {
+            self.to_le()
+        }
+    }
+    impl Sealed for i32 {
+        const DTYPE: &str = "<i4";
+        fn little_endian(self) -> Self {
+            self.to_le()
+        }
+    }
 }
+use sealed::Sealed;
 
 /// The types whose arrays [`write_npy`] writes: `f32`, [`half::f16`] and `i64`.
-pub trait NpyValue: sealed::Sealed {}
+pub trait NpyValue: Sealed {}
 
 impl NpyValue for f32 {}
 impl NpyValue for f16 {}
@@ -36,37 +67,186 @@ impl NpyValue for i64 {}
 /// cannot be written; nothing is left behind then.
 pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values: &[T]) -> Result<()> {
     let path = path.as_ref();
-    if shape[0].checked_mul(shape[1]) != Some(values.len()) {
-        return Err(Error::Argument {
-            argument: "values",
-            needed: format!("as many as the shape {shape:?} has"),
-            given: format!("{}", values.len()),
-        });
-    }
-    let temporary = path.with_file_name(temporary_name(path));
-    let written = write_to(&temporary, shape, values).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // The error to report is the first one.
-        fs::remove_file(&temporary).ok();
-    }
-    written.map_err(failed(path))
+    check_shape("values", shape, values.len())?;
+    let write = || {
+        let mut pending = Pending::create(path)?;
+        pending.file().write_all(&npy_header::<T>(shape)?)?;
+        write_values(pending.file(), values)?;
+        pending.finish()
+    };
+    write().map_err(failed(path))
 }
 
-/// A hidden name that no other call uses at the same time.
-fn temporary_name(path: &Path) -> OsString {
-    static CALLS: AtomicU64 = AtomicU64::new(0);
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}-{}.tmp", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed)));
-    name
+/// Writes vectors, `[rows, dim]` of f32 or f16, piece by piece: all of them need not be in memory at once.
+///
+/// The bytes go to a file of another name in the same directory, which takes the place of the file when
+/// [`finish`](Self::finish) has them all on the disk. A writer that is dropped before leaves nothing behind.
+///
+/// ```no_run
+/// let mut writer = nearfield::io::VectorWriter::create("base.npy", [2000, 3])?;
+/// for _ in 0..2 {
+///     writer.write(&[0.5f32; 3000])?;
+/// }
+/// writer.finish()?;
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct VectorWriter<T> {
+    path: PathBuf,
+    pending: Pending,
+    shape: [usize; 2],
+    written: usize,
+    element: PhantomData<T>,
 }
 
-fn write_to<T: NpyValue>(path: &Path, shape: [usize; 2], values: &[T]) -> std::io::Result<()> {
-    let mut file = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
-    let shape = shape.map(|length| length as u64);
-    let mut array = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut file).begin_nd()?;
-    array.extend(values.iter().copied())?;
-    array.finish()?;
-    file.flush()?;
-    file.get_ref().sync_all()
+impl<T: Element + NpyValue> VectorWriter<T> {
+    /// Starts a file of the given shape, `[rows, dim]`. Its ending says what it will be: `.npy`, or `.fbin` for f32
+    /// and `.f16bin` for f16.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the ending is none of these, or the shape does not fit the format's header.
+    /// [`Error::Io`] when the file cannot be written.
+    pub fn create(path: impl AsRef<Path>, shape: [usize; 2]) -> Result<Self> {
+        let path = path.as_ref();
+        let header = match (Location::new(path).ending.as_str(), T::KIND) {
+            ("npy", _) => npy_header::<T>(shape).map_err(failed(path))?,
+            ("fbin", ElementKind::F32) | ("f16bin", ElementKind::F16) => binary_header(path, shape)?,
+            (ending, kind) => {
+                let other = if kind == ElementKind::F16 { ".f16bin" } else { ".fbin" };
+                let needed = format!("a name that ends in .npy or {other} for {}", T::DTYPE);
+                return Err(mismatch(path, needed, format!(".{ending}")));
+            }
+        };
+        let start = || {
+            let mut pending = Pending::create(path)?;
+            pending.file().write_all(&header)?;
+            Ok(pending)
+        };
+        let pending = start().map_err(failed(path))?;
+        Ok(Self { path: path.to_path_buf(), pending, shape, written: 0, element: PhantomData })
+    }
+
+    /// Appends vectors, or a part of one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when they cannot be written.
+    pub fn write(&mut self, values: &[T]) -> Result<()> {
+        write_values(self.pending.file(), values).map_err(failed(&self.path))?;
+        self.written += values.len();
+        Ok(())
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when more or fewer values were written than the shape has. [`Error::Io`] when they cannot
+    /// be put on the disk. Nothing is left behind then.
+    pub fn finish(self) -> Result<()> {
+        check_shape("vectors", self.shape, self.written)?;
+        self.pending.finish().map_err(failed(&self.path))
+    }
+}
+
+/// Writes true neighbours: ids, and the distances of the same shape, `[queries, width]`.
+///
+/// | ending | what is in it |
+/// |---|---|
+/// | `.npz` | members `ids` (i64) and `distances` (f32), stored |
+/// | `.npy` | the ids (i64) alone |
+/// | `.ibin` | the ids (i32) alone |
+/// | `.bin` | u32 queries, u32 width, the ids (i32), the distances (f32) |
+///
+/// [`read_ids`](super::read_ids) and [`read_distances`](super::read_distances) read them. The file takes its place
+/// when it is whole, as with [`write_npy`].
+///
+/// # Errors
+/// [`Error::Argument`] when there are not as many distances as ids. [`Error::File`] for another ending, and for an id
+/// or a shape that the format cannot hold. [`Error::Io`] when the file cannot be written; nothing is left behind then.
+pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Result<()> {
+    let path = path.as_ref();
+    let shape = [ids.rows, ids.width];
+    check_shape("ids", shape, ids.values.len())?;
+    check_shape("distances", shape, distances.len())?;
+    match Location::new(path).ending.as_str() {
+        "npy" => write_npy(path, shape, &ids.values),
+        "npz" => write_npz(path, shape, &ids.values, distances).map_err(failed(path)),
+        ending @ ("ibin" | "bin") => {
+            let header = binary_header(path, shape)?;
+            let narrow: std::result::Result<Vec<i32>, _> =
+                ids.values.iter().map(|&id| i32::try_from(id)).collect();
+            let narrow =
+                narrow.map_err(|_| mismatch(path, "ids below 2^31 for this ending", "a larger one"))?;
+            let write = || {
+                let mut pending = Pending::create(path)?;
+                pending.file().write_all(&header)?;
+                write_values(pending.file(), &narrow)?;
+                if ending == "bin" {
+                    write_values(pending.file(), distances)?;
+                }
+                pending.finish()
+            };
+            write().map_err(failed(path))
+        }
+        other => Err(mismatch(path, "a name that ends in .npz, .npy, .ibin or .bin", format!(".{other}"))),
+    }
+}
+
+fn write_npz(path: &Path, shape: [usize; 2], ids: &[i64], distances: &[f32]) -> IoResult<()> {
+    let mut pending = Pending::create(path)?;
+    let mut zip = ZipWriter::new(pending.file());
+    // No date, so that the same truth is the same bytes.
+    let stored = |bytes: usize| {
+        FileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .last_modified_time(DateTime::default())
+            .large_file(bytes >= 1 << 31)
+    };
+    zip.start_file("ids.npy", stored(size_of_val(ids)))?;
+    zip.write_all(&npy_header::<i64>(shape)?)?;
+    write_values(&mut zip, ids)?;
+    zip.start_file("distances.npy", stored(size_of_val(distances)))?;
+    zip.write_all(&npy_header::<f32>(shape)?)?;
+    write_values(&mut zip, distances)?;
+    zip.finish()?;
+    drop(zip);
+    pending.finish()
+}
+
+/// The header of an npy array.
+fn npy_header<T: Sealed>(shape: [usize; 2]) -> IoResult<Vec<u8>> {
+    let dtype = T::DTYPE.parse().map_err(IoError::other)?;
+    let mut header = vec![];
+    let options = npyz::WriteOptions::<T>::new().dtype(DType::Plain(dtype));
+    // What comes out before the first value is the header.
+    options.shape(&shape.map(|length| length as u64)).writer(&mut header).begin_nd()?;
+    Ok(header)
+}
+
+/// The header of the fbin family: u32 rows, u32 dim.
+fn binary_header(path: &Path, shape: [usize; 2]) -> Result<Vec<u8>> {
+    let mut header = vec![];
+    for length in shape {
+        let length = u32::try_from(length)
+            .map_err(|_| mismatch(path, "rows and dim below 2^32 for this ending", format!("{shape:?}")))?;
+        header.extend(length.to_le_bytes());
+    }
+    Ok(header)
+}
+
+fn write_values<T: Sealed>(file: &mut impl Write, values: &[T]) -> IoResult<()> {
+    if cfg!(target_endian = "little") {
+        return file.write_all(bytemuck::cast_slice(values));
+    }
+    for some in values.chunks(1 << 16) {
+        let some: Vec<T> = some.iter().map(|value| value.little_endian()).collect();
+        file.write_all(bytemuck::cast_slice(&some))?;
+    }
+    Ok(())
+}
+
+fn check_shape(argument: &'static str, shape: [usize; 2], given: usize) -> Result<()> {
+    if shape[0].checked_mul(shape[1]) == Some(given) {
+        return Ok(());
+    }
+    Err(Error::argument(argument, format!("as many as the shape {shape:?} has"), given))
 }

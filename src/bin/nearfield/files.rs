@@ -1,5 +1,6 @@
 //! Vector files into an index, and results into files.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -76,16 +77,29 @@ pub(crate) fn kind_name(kind: ElementKind) -> &'static str {
     }
 }
 
-/// Reads the path of a file to write: clap calls this, so that a search is not lost for a misspelt directory.
+/// Reads the path of an npy to write.
 pub(crate) fn output_path(text: &str) -> Result<PathBuf> {
+    output_path_of(text, &["npy"])
+}
+
+/// Reads the path of a file to write, which has one of these endings: clap calls this, so that a search is not lost for
+/// a misspelt directory.
+pub(crate) fn output_path_of(text: &str, endings: &[&str]) -> Result<PathBuf> {
     let path = PathBuf::from(text);
-    let ending = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"));
-    ensure!(ending, "needed a name that ends in .npy");
+    let fits = |ending: &OsStr| endings.iter().any(|one| ending.eq_ignore_ascii_case(one));
+    let needed = || endings.iter().map(|one| format!(".{one}")).collect::<Vec<_>>().join(", ");
+    ensure!(path.extension().is_some_and(fits), "needed a name that ends in {}", needed());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(directory.is_dir(), "needed a directory that is there, {} is not", directory.display());
     let is_file = !text.ends_with(std::path::is_separator) && (path.is_file() || !path.exists());
     ensure!(is_file, "needed a file, {} is none", path.display());
     Ok(path)
+}
+
+/// Refuses an output that is there already, unless its loss is asked for.
+pub(crate) fn refuse_existing(argument: &str, path: &Path, force: bool) -> Result<()> {
+    ensure!(force || !path.exists(), "{argument}: needed a new file or --force, {} is there", path.display());
+    Ok(())
 }
 
 /// Refuses an output that would overwrite an input or another output.

@@ -4,11 +4,15 @@ mod bench;
 mod demo;
 mod device;
 mod files;
+mod generate;
 mod info;
 mod output;
 mod progress;
 mod recall;
+mod recipe;
 mod search;
+mod threads;
+mod truth;
 
 use std::process::ExitCode;
 
@@ -41,6 +45,8 @@ enum Command {
     Info(info::Args),
     Search(search::Args),
     Demo(demo::Args),
+    Generate(generate::Args),
+    Truth(truth::Args),
     /// Verify, then time
     Bench(bench::Args),
 }
@@ -54,6 +60,8 @@ fn main() -> ExitCode {
         Command::Info(args) => info::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Truth(args) => truth::run(&args),
         Command::Bench(args) => bench::run(args),
     };
     match done {

@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// Write distances, f32 [queries, k], to this npy; where there are fewer than k rows, NaN
     #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
     distances: Option<PathBuf>,
-    /// True ids (.npy, .npz with a member ids, .ivecs, .ibin): print recall@k
+    /// True ids (.npy, .npz with a member ids, .ivecs, .ibin, .bin): print recall@k
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
     /// Print a JSON object instead of text
@@ -82,14 +82,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn count(text: &str) -> Result<usize> {
+/// Reads a count of things.
+pub(crate) fn count(text: &str) -> Result<usize> {
     match text.parse() {
         Ok(0) | Err(_) => Err(anyhow!("needed a whole number, at least 1")),
         Ok(count) => Ok(count),
     }
 }
 
-fn metric(text: &str) -> Result<Metric> {
+/// Reads a metric.
+pub(crate) fn metric(text: &str) -> Result<Metric> {
     Metric::from_str(text).map_err(|error| match error {
         // clap says which argument it was, and what was given.
         Error::Argument { needed, .. } => anyhow!("needed {needed}"),

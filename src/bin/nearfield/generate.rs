@@ -1,0 +1,205 @@
+//! `nearfield generate`: made vectors in files.
+
+use std::io::{Write, stdout};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use bytemuck::Zeroable;
+use clap::ValueEnum;
+use half::f16;
+use nearfield::io::{NpyValue, VectorWriter};
+use nearfield::{Element, ElementKind};
+use serde_json::{Value, json};
+
+use crate::progress::Bar;
+use crate::recipe::{PIECE, Part, Recipe, Set};
+use crate::{files, output, threads};
+
+/// Bytes made before they are written: a set may be larger than the memory.
+const BLOCK_BYTES: usize = 128 << 20;
+/// What the files may be.
+const ENDINGS: &[&str] = &["npy", "fbin", "f16bin"];
+
+const LONG: &str = "\
+Make vectors from a recipe and a seed, and write them to files.
+
+The same recipe, sizes and seed give the same bytes on every machine, whatever its number of threads. Queries are drawn \
+like the rows, from another seed. Vectors are written as they are made, so a set may be larger than the memory; a file \
+takes its name when it is whole, and nothing is left of one that could not be finished.
+
+--json prints one object, in one line:
+  data, rows, queries, dim, seed  as asked for
+  elements                        f32 or f16, of each file
+  seconds                         making and writing, in all
+  files                           {rows, queries}: the files written, or null";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield generate --data embedding --rows 1000000 --dim 768 --out-rows base.npy --queries 10000 --out-queries query.npy
+  nearfield generate --data integer --rows 100000 --dim 128 --seed 7 --out-rows base.fbin
+  nearfield generate --data low-rank --rows 1000000 --dim 768 --elements f16 --out-rows base.f16bin
+  nearfield truth --rows base.npy --queries query.npy -k 100 --out truth.npz   and what is true of them";
+
+/// Arguments of `nearfield generate`.
+#[derive(Debug, clap::Args)]
+#[command(about = "Make vectors from a recipe and a seed, and write them to files", long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What the vectors are like
+    #[arg(long, value_enum, value_name = "RECIPE")]
+    data: Recipe,
+    /// Rows of the set
+    #[arg(long, value_name = "N", value_parser = crate::search::count)]
+    rows: usize,
+    /// Elements of a vector
+    #[arg(long, value_name = "N", value_parser = crate::search::count)]
+    dim: usize,
+    /// Queries of the set
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = crate::search::count)]
+    queries: usize,
+    /// Seed
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// File for the rows, .npy, .fbin or .f16bin
+    #[arg(long, value_name = "FILE", value_parser = output_path, required_unless_present = "out_queries")]
+    out_rows: Option<PathBuf>,
+    /// File for the queries, .npy, .fbin or .f16bin
+    #[arg(long, value_name = "FILE", value_parser = output_path)]
+    out_queries: Option<PathBuf>,
+    /// Type of the numbers; without it f16 for .f16bin, else f32
+    #[arg(long, value_enum, value_name = "TYPE")]
+    elements: Option<Elements>,
+    /// Overwrite files that are there
+    #[arg(long)]
+    force: bool,
+    /// Threads to work with; without it all there are
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Elements {
+    F32,
+    F16,
+}
+
+fn output_path(text: &str) -> Result<PathBuf> {
+    files::output_path_of(text, ENDINGS)
+}
+
+/// A file to write.
+struct Output<'a> {
+    argument: &'static str,
+    label: &'static str,
+    path: &'a Path,
+    part: Part,
+    count: usize,
+    kind: ElementKind,
+}
+
+/// Makes the set, writes the files and prints what they are.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    files::refuse_overwriting(
+        &[],
+        &[("--out-rows", args.out_rows.as_deref()), ("--out-queries", args.out_queries.as_deref())],
+    )?;
+    let mut outputs = vec![];
+    for (argument, label, path, part, count) in [
+        ("--out-rows", "rows", &args.out_rows, Part::Rows, args.rows),
+        ("--out-queries", "queries", &args.out_queries, Part::Queries, args.queries),
+    ] {
+        let Some(path) = path else { continue };
+        files::refuse_existing(argument, path, args.force)?;
+        outputs.push(Output { argument, label, path, part, count, kind: args.kind(argument, path)? });
+    }
+    let set = Set::new(args.data, args.rows, args.dim, args.seed)?;
+    let threads = args.threads.map_or_else(threads::available, usize::from);
+    let start = Instant::now();
+    for output in &outputs {
+        match output.kind {
+            ElementKind::F32 => output.write(&set, 0f32, |first, values| {
+                set.fill(output.part, first, values, threads);
+            }),
+            ElementKind::F16 => output.write(&set, f16::zeroed(), |first, values| {
+                set.fill_f16(output.part, first, values, threads);
+            }),
+        }?;
+    }
+    let mut out = stdout().lock();
+    let seconds = start.elapsed();
+    if args.json {
+        let of = |value: fn(&Output<'_>) -> Value| {
+            outputs.iter().map(|one| (one.label.to_owned(), value(one))).collect::<serde_json::Map<_, _>>()
+        };
+        let record = json!({
+            "data": args.data.name(),
+            "rows": args.rows,
+            "queries": args.queries,
+            "dim": args.dim,
+            "seed": args.seed,
+            "elements": of(|one| json!(files::kind_name(one.kind))),
+            "seconds": seconds.as_secs_f64(),
+            "files": of(|one| json!(one.path)),
+        });
+        writeln!(out, "{record}")?;
+    } else {
+        writeln!(out, "data       {}, seed {}", args.data.name(), args.seed)?;
+        for one in &outputs {
+            let (kind, path) = (files::kind_name(one.kind), one.path.display());
+            writeln!(out, "{:<10} {} x {} {kind}, {path}", one.label, one.count, args.dim)?;
+        }
+        writeln!(out, "time       {}", output::time(seconds))?;
+    }
+    Ok(out.flush()?)
+}
+
+impl Args {
+    /// The element type of a file.
+    fn kind(&self, argument: &str, path: &Path) -> Result<ElementKind> {
+        let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
+        let kind = match (ending.to_str(), self.elements) {
+            (Some("f16bin"), Some(Elements::F32)) => {
+                bail!("--elements: needed f16 for {argument} .f16bin, given f32")
+            }
+            (Some("fbin"), Some(Elements::F16)) => {
+                bail!("--elements: needed f32 for {argument} .fbin, given f16")
+            }
+            (Some("f16bin"), _) | (_, Some(Elements::F16)) => ElementKind::F16,
+            _ => ElementKind::F32,
+        };
+        ensure!(
+            kind == ElementKind::F32 || self.data.fits_f16(),
+            "--data: needed a recipe whose numbers f16 holds for {argument}, given {}",
+            self.data.name()
+        );
+        Ok(kind)
+    }
+}
+
+impl Output<'_> {
+    /// Writes all vectors, `fill`ed block after block.
+    fn write<T: Element + NpyValue>(&self, set: &Set, zero: T, fill: impl Fn(usize, &mut [T])) -> Result<()> {
+        let dim = set.dim();
+        // Whole pieces, or the bytes would depend on the size of a block.
+        let pieces = (BLOCK_BYTES / (PIECE * dim * size_of::<T>())).max(1);
+        let block = (pieces * PIECE).min(self.count);
+        let mut values: Vec<T> = vec![];
+        values
+            .try_reserve_exact(block * dim)
+            .with_context(|| format!("--dim: no memory for {block} vectors of dim {dim}"))?;
+        values.resize(block * dim, zero);
+        let bar = Bar::new(self.label, self.count);
+        let mut writer = VectorWriter::create(self.path, [self.count, dim]).context(self.argument)?;
+        for first in (0..self.count).step_by(block) {
+            let values = &mut values[..block.min(self.count - first) * dim];
+            fill(first, values);
+            writer.write(values).context(self.argument)?;
+            bar.set(first + values.len() / dim);
+        }
+        writer.finish().context(self.argument)
+    }
+}

@@ -1,0 +1,189 @@
+//! Made vectors: seeded sets of every kind that a search may meet.
+//!
+//! A set is made in pieces of [`PIECE`] vectors, each from random numbers of its own, so that it is the same bytes
+//! whatever the number of threads. And whatever the machine: only sums, differences, products, quotients and square
+//! roots of f32 and f64 are used, in an order that is written down. IEEE 754 says how each of them rounds, and Rust
+//! never fuses two of them. A product of matrices from a library would be faster here, but its rounding depends on
+//! what the processor can do.
+
+mod clusters;
+mod embedding;
+mod hard;
+mod random;
+mod rotation;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use crate::threads;
+pub(crate) use random::Random;
+
+/// Vectors a piece.
+pub(crate) const PIECE: usize = 256;
+
+/// What made vectors are like. All but a few are of norms that every metric takes, and of numbers that f16 holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Recipe {
+    /// Every number uniform in [-1, 1)
+    Uniform,
+    /// Around 256 centres, normal noise as large as the centres, norms from 0.5 to 2
+    Clustered,
+    /// Around 1,000 centres in 32 dimensions, projected, plus noise of 0.1; norms 1. Nearly of rank 32
+    LowRank,
+    /// Like embeddings of texts: clusters, families of near-duplicates, a spectrum that falls as theirs does (half of
+    /// the variance in 11 % of the dimensions, 95 % in 58 %), random pairs at cosine 0.17; norms 1
+    Embedding,
+    /// Whole numbers from -3 to 3: sums are exact, many distances are equal
+    Integer,
+    /// Stretches of 512 rows of `sorted`, `duplicates`, `outlier`, `norms` and `equal` in turn
+    Adversarial,
+    /// 99 % of the rows are copies of one of 8 vectors
+    Duplicates,
+    /// From far to near for every query, but for swaps of rows that are close in the file; norms near 1
+    Sorted,
+    /// `embedding`, and 16 added in one dimension
+    Outlier,
+    /// Norms from 2^-49 to 2^49
+    Norms,
+    /// All rows the same; queries are uniform
+    Equal,
+}
+
+/// The one or the other half of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Rows,
+    Queries,
+}
+
+/// What a recipe's maker is told.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    dim: usize,
+    /// Rows in all, also when queries are made.
+    rows: usize,
+    seed: u64,
+}
+
+/// Makes the vectors of one recipe.
+trait Make: Sync {
+    /// Fills `vectors`, `[n, dim]`, with those from number `first` on. `random` is theirs alone.
+    fn make(&self, part: Part, first: usize, random: &mut Random, vectors: &mut [f32]);
+}
+
+/// A set: a recipe with its sizes and its seed.
+pub(crate) struct Set {
+    setting: Setting,
+    maker: Box<dyn Make>,
+}
+
+impl Recipe {
+    /// The name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether f16 holds the numbers.
+    pub(crate) fn fits_f16(self) -> bool {
+        !matches!(self, Self::Norms | Self::Adversarial)
+    }
+}
+
+impl Set {
+    /// A set with so many rows. Its queries are drawn like the rows, from another seed; there may be any number.
+    ///
+    /// A set with more rows starts with the same rows, but for `embedding` (whose families are as many as the rows
+    /// need), `sorted`, and what contains these.
+    pub(crate) fn new(recipe: Recipe, rows: usize, dim: usize, seed: u64) -> Result<Self> {
+        ensure!(dim > 0, "--dim: needed at least 1, given 0");
+        ensure!(rows > 0, "--rows: needed at least 1, given 0");
+        // Makers hold some thousand numbers a dimension.
+        ensure!(dim <= 1 << 20, "--dim: needed at most {}, given {dim}", 1 << 20);
+        let setting = Setting { dim, rows, seed };
+        let maker: Box<dyn Make> = match recipe {
+            Recipe::Uniform => Box::new(clusters::Uniform),
+            Recipe::Clustered => Box::new(clusters::Clustered::new(setting)),
+            Recipe::LowRank => Box::new(clusters::LowRank::new(setting)),
+            Recipe::Embedding => Box::new(embedding::Embedding::new(setting)),
+            Recipe::Integer => Box::new(clusters::Integer),
+            Recipe::Adversarial => Box::new(hard::Mix::new(setting)),
+            Recipe::Duplicates => Box::new(hard::Duplicates::new(setting)),
+            Recipe::Sorted => Box::new(hard::Sorted::new(setting)),
+            Recipe::Outlier => Box::new(hard::Outlier::new(setting)),
+            Recipe::Norms => Box::new(hard::Norms { dim }),
+            Recipe::Equal => Box::new(hard::Equal::new(setting)),
+        };
+        Ok(Self { setting, maker })
+    }
+
+    /// Elements a vector.
+    pub(crate) fn dim(&self) -> usize {
+        self.setting.dim
+    }
+
+    /// The vectors from number `first` on, a multiple of [`PIECE`], into `vectors`, `[n, dim]`.
+    pub(crate) fn fill(&self, part: Part, first: usize, vectors: &mut [f32], threads: usize) {
+        let pieces: Vec<_> = vectors.chunks_mut(PIECE * self.dim()).enumerate().collect();
+        threads::for_each(threads, pieces, |(number, piece)| self.piece(part, first, number, piece));
+    }
+
+    /// [`fill`](Self::fill), rounded to f16.
+    pub(crate) fn fill_f16(&self, part: Part, first: usize, vectors: &mut [f16], threads: usize) {
+        let pieces: Vec<_> = vectors.chunks_mut(PIECE * self.dim()).enumerate().collect();
+        threads::for_each(threads, pieces, |(number, piece)| {
+            let mut wide = vec![0.0; piece.len()];
+            self.piece(part, first, number, &mut wide);
+            piece.convert_from_f32_slice(&wide);
+        });
+    }
+
+    /// All vectors of a part, `[count, dim]`, in memory; `argument` is the one that says how many.
+    pub(crate) fn all(&self, part: Part, count: usize, argument: &str) -> Result<Vec<f32>> {
+        let dim = self.dim();
+        let mut vectors: Vec<f32> = vec![];
+        let length = count.checked_mul(dim).filter(|&length| vectors.try_reserve_exact(length).is_ok());
+        let length = length
+            .with_context(|| format!("{argument}: {count} vectors of dim {dim} do not fit the memory"))?;
+        vectors.resize(length, 0.0);
+        self.fill(part, 0, &mut vectors, threads::available());
+        Ok(vectors)
+    }
+
+    fn piece(&self, part: Part, first: usize, number: usize, piece: &mut [f32]) {
+        debug_assert!(first.is_multiple_of(PIECE), "pieces start where they always do");
+        let first = first + number * PIECE;
+        let kind = match part {
+            Part::Rows => 1,
+            Part::Queries => 2,
+        };
+        let mut random = Random::of(self.setting.seed, kind, (first / PIECE) as u64);
+        self.maker.make(part, first, &mut random, piece);
+    }
+}
+
+impl std::fmt::Debug for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.setting.fmt(f)
+    }
+}
+
+/// Random numbers of what all vectors of a set share: centres, projections.
+fn shared(setting: Setting) -> Random {
+    Random::of(setting.seed, 3, 0)
+}
+
+/// The norm, summed in f64 from first to last.
+fn norm(vector: &[f32]) -> f64 {
+    vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+}
+
+/// Brings a vector to this norm. One of zeros stays.
+fn set_norm(vector: &mut [f32], wanted: f64) {
+    let norm = norm(vector);
+    if norm > 0.0 {
+        let scale = (wanted / norm) as f32;
+        vector.iter_mut().for_each(|x| *x *= scale);
+    }
+}

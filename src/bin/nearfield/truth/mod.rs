@@ -1,0 +1,177 @@
+//! `nearfield truth`: the true neighbours of any files, computed on the host alone.
+
+mod nearest;
+
+use std::io::{Write, stdout};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use nearfield::io::{Ids, VectorFile, write_truth};
+use nearfield::{Error, Matrix, Metric};
+use serde_json::json;
+
+use crate::progress::Bar;
+use crate::{files, output, threads};
+use nearest::{Block, Nearest};
+
+/// Bytes of rows read at a time. In f64 they take two times as much, those of f16 four times.
+const PIECE_BYTES: usize = 32 << 20;
+/// What the file may be.
+const ENDINGS: &[&str] = &["npz", "npy", "ibin", "bin"];
+
+const LONG: &str = "\
+Find the true neighbours of each query, by comparing it with every row in f64.
+
+No device is used: nothing here depends on what the result will judge. Every distance is computed by its definition, \
+from f64 sums over the elements from first to last, and is off by no more than about dim * 2^-52, relative to the \
+squared distance, to |q||x| for ip, or to 1 for cosine. Rows closer to each other than that may change places. Equal \
+distances go to the smaller id. Where all sums are below 2^53 and whole, as with vectors of small integers, squared \
+distances and inner products are exact, and so are the ties.
+
+Rows are read piece by piece, so a file may be larger than the memory; queries and neighbours are held. The same files \
+give the same bytes on every machine, whatever its number of threads. Where there are fewer than k rows, ids are \
+filled up with -1 and distances with NaN, as in what `nearfield search` writes.
+
+--out takes a name that ends in:
+  .npz   ids (i64) and distances (f32, smaller is nearer), [queries, k]
+  .npy   ids (i64) alone
+  .ibin  ids (i32) alone
+  .bin   u32 queries, u32 k, all ids (i32), all distances (f32): the truth of big-ann-benchmarks
+`nearfield search --truth` reads each of them.
+
+--json prints one object, in one line:
+  rows, queries, dim, metric, k  what was compared, how many neighbours of each
+  seconds                        in all
+  pairs_per_second               queries * rows / seconds
+  out                            the file written";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield truth --rows base.npy --queries query.npy --metric cosine -k 100 --out truth.npz
+  nearfield search --rows base.npy --queries query.npy --metric cosine -k 100 --truth truth.npz";
+
+/// Arguments of `nearfield truth`.
+#[derive(Debug, clap::Args)]
+#[command(about = "Find the true neighbours of each query, in f64 on the host", long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// File of the rows
+    #[arg(long, value_name = "FILE")]
+    rows: PathBuf,
+    /// File of the queries
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Neighbours wanted a query
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::search::count)]
+    k: usize,
+    /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::search::metric)]
+    metric: Metric,
+    /// File for the neighbours, .npz, .npy, .ibin or .bin
+    #[arg(long, value_name = "FILE", value_parser = output_path)]
+    out: PathBuf,
+    /// Overwrite a file that is there
+    #[arg(long)]
+    force: bool,
+    /// Threads to work with; without it all there are
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn output_path(text: &str) -> Result<PathBuf> {
+    files::output_path_of(text, ENDINGS)
+}
+
+/// Computes the truth, writes it and prints what it is of.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    files::refuse_overwriting(
+        &[("--rows", Some(&args.rows)), ("--queries", Some(&args.queries))],
+        &[("--out", Some(&args.out))],
+    )?;
+    files::refuse_existing("--out", &args.out, args.force)?;
+    let rows = VectorFile::open(&args.rows).context("--rows")?;
+    let query_file = VectorFile::open(&args.queries).context("--queries")?;
+    let dim = rows.dim();
+    ensure!(
+        query_file.dim() == dim,
+        "--queries: needed dim {dim}, as --rows has, given dim {}",
+        query_file.dim()
+    );
+    let count = query_file.rows();
+    let length = count.checked_mul(args.k);
+    let (mut ids, mut distances) = (vec![], vec![]);
+    length
+        .filter(|&length| {
+            ids.try_reserve_exact(length).is_ok() && distances.try_reserve_exact(length).is_ok()
+        })
+        .ok_or_else(|| {
+            anyhow!("--k: needed memory for {count} x {} neighbours, there is not that much", args.k)
+        })?;
+
+    let threads = args.threads.map_or_else(threads::available, usize::from);
+    let start = Instant::now();
+    let queries = Block::new(&query_file.read_all().context("--queries")?, threads)
+        .map_err(|row| not_finite(row, "queries", &query_file, 0))?;
+    let mut nearest = Nearest::new(args.metric, &queries, args.k, threads);
+    let bar = Bar::new("truth", rows.rows());
+    for piece in rows.pieces(PIECE_BYTES) {
+        let (first, piece): (usize, Matrix) = piece.context("--rows")?;
+        let block =
+            Block::new(&piece, threads).map_err(|row| not_finite(row, "rows", &rows, first as u64))?;
+        // What was read is not needed any more, and the next piece will be as large.
+        drop(piece);
+        nearest.compare(&block, first as u64, threads);
+        bar.set(first + block.rows());
+    }
+    drop(bar);
+    for hits in nearest.finish() {
+        let end = ids.len() + args.k;
+        for (distance, id) in hits {
+            ids.push(i64::try_from(id).context("--rows: needed fewer than 2^63 rows")?);
+            distances.push(distance as f32);
+        }
+        ids.resize(end, -1);
+        distances.resize(end, f32::NAN);
+    }
+    let ids = Ids { values: ids, rows: count, width: args.k };
+    write_truth(&args.out, &ids, &distances).context("--out")?;
+    print(args, [&rows, &query_file], start)
+}
+
+/// What to say of a vector that has no distance.
+fn not_finite(row: usize, argument: &'static str, file: &VectorFile, first: u64) -> anyhow::Error {
+    files::blame(Error::NotFinite { argument, row: row as u64 }, &format!("--{argument}"), file, first)
+}
+
+fn print(args: &Args, of: [&VectorFile; 2], start: Instant) -> Result<()> {
+    let [rows, queries] = of;
+    let seconds = start.elapsed();
+    let rate = rows.rows() as f64 * queries.rows() as f64 / seconds.as_secs_f64().max(1e-9);
+    let mut out = stdout().lock();
+    if args.json {
+        let record = json!({
+            "rows": rows.rows(),
+            "queries": queries.rows(),
+            "dim": rows.dim(),
+            "metric": args.metric.name(),
+            "k": args.k,
+            "seconds": seconds.as_secs_f64(),
+            "pairs_per_second": rate,
+            "out": args.out,
+        });
+        writeln!(out, "{record}")?;
+    } else {
+        for (name, file) in ["rows", "queries"].into_iter().zip(of) {
+            let kind = files::kind_name(file.kind());
+            writeln!(out, "{name:<10} {} x {} {kind}, {}", file.rows(), file.dim(), file.path().display())?;
+        }
+        writeln!(out, "metric     {}", args.metric)?;
+        writeln!(out, "time       {}, {rate:.3e} pairs a second", output::time(seconds))?;
+        writeln!(out, "wrote      {}, k = {}", args.out.display(), args.k)?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,257 @@
+//! The k nearest of every query, in f64.
+//!
+//! Several rows are compared with several queries at a time, each pair in a lane of its own: so a distance is summed in
+//! the order of the elements, as `Metric::exact` sums it, and is the same bits, while the compiler still finds vectors
+//! of numbers to work on. Nothing is reordered, estimated or excluded, so there is no bound to prove.
+
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nearfield::{Element, Matrix, Metric};
+
+use crate::threads;
+
+/// Vectors side by side.
+const LANES: usize = 4;
+/// Queries that a thread takes at least, in groups of lanes: rows come from memory, which all threads share.
+const LEAST_GROUPS: usize = 16;
+/// Queries that a thread takes at most, so that no thread is left with much more to do than the others.
+const MOST_GROUPS: usize = 64;
+/// Bytes of rows that stay in a thread's cache while it compares them with its queries.
+const CACHE_BYTES: usize = 256 << 10;
+
+/// The same element of vectors side by side.
+type Lanes = [f64; LANES];
+
+/// Vectors in f64, [`LANES`] of them side by side.
+pub(super) struct Block {
+    /// `[groups, dim]`. The last group is filled up with zeros.
+    values: Vec<Lanes>,
+    /// `[groups]`.
+    norms: Vec<Lanes>,
+    rows: usize,
+    dim: usize,
+}
+
+impl Block {
+    /// Copies vectors. The error is the first that holds a NaN or an infinity.
+    pub(super) fn new(vectors: &Matrix, threads: usize) -> Result<Self, usize> {
+        match vectors {
+            Matrix::F32(values, dim) => Self::of(values, *dim, threads),
+            Matrix::F16(values, dim) => Self::of(values, *dim, threads),
+        }
+    }
+
+    fn of<T: Element>(vectors: &[T], dim: usize, threads: usize) -> Result<Self, usize> {
+        let rows = vectors.len() / dim;
+        let groups = rows.div_ceil(LANES);
+        let mut values = vec![[0.0; LANES]; groups * dim];
+        let mut norms = vec![[0.0; LANES]; groups];
+        let broken = AtomicUsize::new(usize::MAX);
+        // As many groups a time as make the queue worth its lock.
+        let some = (1usize << 14).div_ceil(dim);
+        let pieces = values.chunks_mut(some * dim).zip(norms.chunks_mut(some));
+        let pieces: Vec<_> = pieces.zip(vectors.chunks(some * LANES * dim)).enumerate().collect();
+        threads::for_each(threads, pieces, |(number, ((values, norms), vectors))| {
+            let groups = values.chunks_exact_mut(dim).zip(norms).zip(vectors.chunks(LANES * dim));
+            for (group, ((values, norms), vectors)) in groups.enumerate() {
+                for (lane, vector) in vectors.chunks_exact(dim).enumerate() {
+                    let mut squares = 0.0;
+                    for (value, element) in values.iter_mut().zip(vector) {
+                        let element = f64::from(element.widen());
+                        value[lane] = element;
+                        squares += element * element;
+                    }
+                    norms[lane] = f64::sqrt(squares);
+                    // Squares of finite f32 sum to far less than f64 holds.
+                    if !squares.is_finite() {
+                        let row = (number * some + group) * LANES + lane;
+                        broken.fetch_min(row, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        match broken.into_inner() {
+            usize::MAX => Ok(Self { values, norms, rows, dim }),
+            row => Err(row),
+        }
+    }
+
+    /// How many vectors there are.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn group(&self, group: usize) -> &[Lanes] {
+        &self.values[group * self.dim..][..self.dim]
+    }
+}
+
+/// A row and how far it is, ordered as results are: by distance, then by id.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Hit {
+    distance: f64,
+    id: u64,
+}
+
+impl Eq for Hit {}
+
+impl Ord for Hit {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.distance.total_cmp(&other.distance).then(self.id.cmp(&other.id))
+    }
+}
+
+impl PartialOrd for Hit {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The nearest rows of a query so far. Rows come by ascending id.
+#[derive(Debug, Clone)]
+struct Best {
+    /// The farthest on top.
+    hits: BinaryHeap<Hit>,
+    /// What a row's distance has to be below.
+    limit: f64,
+}
+
+impl Best {
+    fn add(&mut self, k: usize, hit: Hit) {
+        if self.hits.len() == k {
+            self.hits.pop();
+        }
+        self.hits.push(hit);
+        if self.hits.len() == k
+            && let Some(farthest) = self.hits.peek()
+        {
+            self.limit = farthest.distance;
+        }
+    }
+}
+
+/// Some queries, and which part of the rows of each block they are compared with here.
+struct Share {
+    /// Groups of queries.
+    groups: Range<usize>,
+    /// Part `part` of so many of a block's groups of rows.
+    part: usize,
+    parts: usize,
+    /// One for each query.
+    best: Vec<Best>,
+}
+
+/// The nearest rows of every query among those that were compared so far.
+pub(super) struct Nearest<'a> {
+    metric: Metric,
+    queries: &'a Block,
+    k: usize,
+    shares: Vec<Share>,
+}
+
+impl<'a> Nearest<'a> {
+    pub(super) fn new(metric: Metric, queries: &'a Block, k: usize, threads: usize) -> Self {
+        let groups = queries.norms.len();
+        let each = groups.div_ceil(4 * threads).clamp(LEAST_GROUPS, MOST_GROUPS);
+        // Few queries: threads share the rows instead.
+        let parts = threads.div_ceil(groups.div_ceil(each).max(1));
+        let best = Best { hits: BinaryHeap::new(), limit: f64::INFINITY };
+        let shares = (0..groups).step_by(each).flat_map(|first| {
+            let groups = first..(first + each).min(groups);
+            let best = vec![best.clone(); groups.len() * LANES];
+            (0..parts).map(move |part| Share { groups: groups.clone(), part, parts, best: best.clone() })
+        });
+        Self { metric, queries, k, shares: shares.collect() }
+    }
+
+    /// Compares all queries with more rows, of which `first` is the first one's id.
+    pub(super) fn compare(&mut self, rows: &Block, first: u64, threads: usize) {
+        let (metric, queries, k) = (self.metric, self.queries, self.k);
+        threads::for_each(threads, self.shares.iter_mut().collect::<Vec<_>>(), |share| match metric {
+            Metric::L2Squared | Metric::L2 => share.compare(queries, rows, first, k, squared, |sum, _| sum),
+            // Zero has one sign, or total order would tell two zeros apart.
+            Metric::InnerProduct => share.compare(queries, rows, first, k, product, |sum, _| 0.0 - sum),
+            Metric::Cosine => share.compare(queries, rows, first, k, product, |sum, norms| {
+                if norms == 0.0 { 1.0 } else { 1.0 - (sum / norms).clamp(-1.0, 1.0) }
+            }),
+        });
+    }
+
+    /// The neighbours of each query, nearest first: distances and ids.
+    pub(super) fn finish(self) -> impl Iterator<Item = Vec<(f64, u64)>> {
+        let (k, metric, count) = (self.k, self.metric, self.queries.rows);
+        let mut hits: Vec<Vec<Hit>> = vec![vec![]; self.queries.norms.len() * LANES];
+        for share in self.shares {
+            for (best, hits) in share.best.into_iter().zip(&mut hits[share.groups.start * LANES..]) {
+                hits.extend(best.hits);
+            }
+        }
+        hits.truncate(count);
+        hits.into_iter().map(move |mut hits| {
+            hits.sort_unstable();
+            hits.truncate(k);
+            // L2 is ordered by its square.
+            let root = |hit: Hit| if metric == Metric::L2 { hit.distance.sqrt() } else { hit.distance };
+            hits.into_iter().map(|hit| (root(hit), hit.id)).collect()
+        })
+    }
+}
+
+impl Share {
+    /// `term` is what a pair of elements adds, `distance` makes a distance of the sum and the product of the norms.
+    fn compare(
+        &mut self,
+        queries: &Block,
+        rows: &Block,
+        first: u64,
+        k: usize,
+        term: impl Fn(f64, f64) -> f64 + Copy,
+        distance: impl Fn(f64, f64) -> f64,
+    ) {
+        let all = rows.norms.len();
+        let mine = all * self.part / self.parts..all * (self.part + 1) / self.parts;
+        let some = (CACHE_BYTES / (rows.dim * size_of::<Lanes>())).max(1);
+        for start in mine.clone().step_by(some) {
+            for (best, query_group) in self.best.chunks_exact_mut(LANES).zip(self.groups.clone()) {
+                let query_norms = &queries.norms[query_group];
+                for row_group in start..(start + some).min(mine.end) {
+                    let sums = sums(queries.group(query_group), rows.group(row_group), term);
+                    let row = row_group * LANES;
+                    for ((best, sums), query_norm) in best.iter_mut().zip(&sums).zip(query_norms) {
+                        let lanes = sums.iter().zip(&rows.norms[row_group]).take(rows.rows - row);
+                        for (lane, (&sum, norm)) in lanes.enumerate() {
+                            let distance = distance(sum, query_norm * norm);
+                            if distance < best.limit {
+                                best.add(k, Hit { distance, id: first + (row + lane) as u64 });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn squared(query: f64, row: f64) -> f64 {
+    (query - row) * (query - row)
+}
+
+fn product(query: f64, row: f64) -> f64 {
+    query * row
+}
+
+/// Sums of terms over the elements, `[queries, rows]`, each from the first element to the last.
+#[inline(always)]
+fn sums(queries: &[Lanes], rows: &[Lanes], term: impl Fn(f64, f64) -> f64) -> [Lanes; LANES] {
+    let mut sums = [[0.0; LANES]; LANES];
+    for (queries, rows) in queries.iter().zip(rows) {
+        for (sums, &query) in sums.iter_mut().zip(queries) {
+            for (sum, &row) in sums.iter_mut().zip(rows) {
+                *sum += term(query, row);
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,272 @@
+//! `nearfield truth`, from the outside, held against brute force in f64.
+#![cfg(feature = "cli")]
+
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use nearfield::io::{VectorFile, read_distances, read_ids, write_npy};
+use nearfield::{Matrix, Metric};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn run(directory: &Path, arguments: &str) -> Result<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+    command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
+    Ok(command.current_dir(directory).args(arguments.split_whitespace()).output()?)
+}
+
+fn succeed(directory: &Path, arguments: &str) -> Result<String> {
+    let output = run(directory, arguments)?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{arguments}: {} {complaint}", output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Checks that the program fails with one line that has these parts, and writes nothing.
+fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
+    let count = || Ok::<_, std::io::Error>(fs::read_dir(directory)?.count());
+    let before = count()?;
+    let output = run(directory, arguments)?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(matches!(output.status.code(), Some(1 | 2)), "{arguments}: {} {complaint}", output.status);
+    ensure!(complaint.starts_with("error: ") && complaint.lines().count() == 1, "{arguments}: {complaint}");
+    for part in parts {
+        ensure!(complaint.contains(part), "{arguments}: needed {part:?} in {complaint}");
+    }
+    ensure!(count()? == before, "{arguments}: a file was left behind");
+    Ok(())
+}
+
+/// Sorts all rows by (distance, id): ids and distances of the first k, padded.
+fn brute_force(metric: Metric, rows: &[f32], queries: &[f32], dim: usize, k: usize) -> (Vec<i64>, Vec<f32>) {
+    let order = if metric == Metric::L2 { Metric::L2Squared } else { metric };
+    let (mut ids, mut distances) = (vec![], vec![]);
+    for query in queries.chunks(dim) {
+        let mut all: Vec<(f64, i64)> =
+            rows.chunks(dim).zip(0..).map(|(row, id)| (order.exact(query, row) + 0.0, id)).collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        all.resize(k.max(all.len()), (f64::NAN, -1));
+        for &(distance, id) in &all[..k] {
+            ids.push(id);
+            distances.push(if metric == Metric::L2 { distance.sqrt() } else { distance } as f32);
+        }
+    }
+    (ids, distances)
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// A set of `nearfield generate` in r.npy and q.npy, and its values in f32.
+fn generate(directory: &Path, arguments: &str) -> Result<[Vec<f32>; 2]> {
+    succeed(directory, &format!("generate {arguments} --out-rows r.npy --out-queries q.npy --force"))?;
+    let read = |name: &str| anyhow::Ok(VectorFile::open(directory.join(name))?.read_all()?.into_f32());
+    Ok([read("r.npy")?, read("q.npy")?])
+}
+
+const FILES: &str = "truth --rows r.npy --queries q.npy";
+
+#[test]
+fn equals_brute_force() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path();
+    for (set, dim, k) in [
+        ("--data clustered --rows 601 --dim 33 --queries 21", 33, 10),
+        ("--data integer --rows 500 --dim 3 --queries 70", 3, 100),
+        ("--data duplicates --rows 500 --dim 8 --queries 5", 8, 50),
+        ("--data equal --rows 100 --dim 5 --queries 3", 5, 7),
+        ("--data adversarial --rows 2700 --dim 6 --queries 10", 6, 20),
+        ("--data embedding --rows 300 --dim 16 --queries 4 --elements f16", 16, 1),
+        ("--data uniform --rows 1 --dim 1 --queries 1", 1, 1),
+    ] {
+        let [rows, queries] = generate(path, set)?;
+        for metric in Metric::ALL {
+            let name = metric.name();
+            succeed(path, &format!("{FILES} --metric {name} -k {k} --out t.npz --force"))?;
+            let (ids, distances) = brute_force(metric, &rows, &queries, dim, k);
+            let found = read_ids(path.join("t.npz"))?;
+            let (found_distances, width) = read_distances(path.join("t.npz"))?.context("distances")?;
+            assert_eq!((found.rows, found.width, width), (queries.len() / dim, k, k));
+            assert!(found.values == ids, "{set}, {metric}: other ids");
+            assert!(bits(&found_distances) == bits(&distances), "{set}, {metric}: other distances");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn equals_the_truth_that_numpy_found() -> Result<()> {
+    let directory = TempDir::new()?;
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
+    let Matrix::F16(queries, dim) = VectorFile::open(data.join("query.f16.npy"))?.read(0..12)? else {
+        anyhow::bail!("needed f16");
+    };
+    write_npy(directory.path().join("q.npy"), [12, dim], &queries)?;
+    for (metric, name) in [("cosine", "cosine"), ("l2sq", "l2sq"), ("ip", "dot")] {
+        let rows = data.join("base.f16.npy");
+        let files = format!("--rows {} --queries q.npy --force", rows.display());
+        succeed(directory.path(), &format!("truth {files} -k 20 --metric {metric} --out t.npz"))?;
+        let wanted = data.join(format!("groundtruth-normalised-{name}.npz"));
+        let found = directory.path().join("t.npz");
+        assert_eq!(read_ids(&found)?.values, read_ids(&wanted)?.values[..240], "{metric}");
+        let sign = if metric == "ip" { -1.0 } else { 1.0 };
+        let (found, wanted) = (read_distances(&found)?, read_distances(&wanted)?);
+        let (found, wanted) = (found.context("distances")?.0, wanted.context("distances")?.0);
+        for (found, wanted) in found.iter().zip(&wanted[..240]) {
+            assert!((found - sign * wanted).abs() <= 1e-6, "{metric}: {found}, needed {wanted}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn pads_where_there_are_fewer_rows_than_k() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path();
+    let [rows, queries] = generate(path, "--data uniform --rows 3 --dim 2 --queries 2")?;
+    succeed(path, &format!("{FILES} --metric l2 -k 5 --out t.npz"))?;
+    let (ids, _) = brute_force(Metric::L2, &rows, &queries, 2, 5);
+    assert_eq!(read_ids(path.join("t.npz"))?.values, ids);
+    assert_eq!(ids[3..5], [-1, -1]);
+    let (distances, _) = read_distances(path.join("t.npz"))?.context("distances")?;
+    for row in distances.chunks(5) {
+        assert!(row[..3].iter().all(|x| x.is_finite()) && row[3..].iter().all(|x| x.is_nan()), "{row:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_format_holds_the_same_ids_whatever_the_threads() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path();
+    // Few queries and many: threads share the rows, or the queries.
+    for queries in [1, 150] {
+        generate(path, &format!("--data integer --rows 400 --dim 4 --queries {queries}"))?;
+        let out = |name: &str, threads: usize| {
+            succeed(path, &format!("{FILES} -k 9 --threads {threads} --force --out {name}"))
+        };
+        for (name, threads) in
+            [("a.npz", 1), ("b.npz", 3), ("c.npz", 16), ("a.npy", 2), ("a.ibin", 2), ("a.bin", 3)]
+        {
+            out(name, threads)?;
+        }
+        let whole = fs::read(path.join("a.npz"))?;
+        assert!(whole == fs::read(path.join("b.npz"))? && whole == fs::read(path.join("c.npz"))?);
+        let ids = read_ids(path.join("a.npz"))?;
+        assert_eq!(read_ids(path.join("a.npy"))?, ids);
+        assert_eq!(read_ids(path.join("a.ibin"))?, ids);
+        assert_eq!(read_ids(path.join("a.bin"))?, ids);
+        assert_eq!(read_distances(path.join("a.bin"))?, read_distances(path.join("a.npz"))?);
+        assert_eq!(read_distances(path.join("a.ibin"))?, None);
+    }
+    let printed = succeed(path, &format!("{FILES} --json --out d.npz"))?;
+    let record: Value = serde_json::from_str(&printed)?;
+    assert_eq!((&record["k"], &record["queries"]), (&10.into(), &150.into()), "{record}");
+    assert_eq!((&record["metric"], &record["out"]), (&"l2sq".into(), &"d.npz".into()), "{record}");
+    Ok(())
+}
+
+/// An fbin file of zeros, without taking the space.
+fn zeros(path: &Path, rows: u32, dim: u32) -> Result<File> {
+    let mut file = File::create(path)?;
+    file.write_all(&rows.to_le_bytes())?;
+    file.write_all(&dim.to_le_bytes())?;
+    file.set_len(8 + u64::from(rows) * u64::from(dim) * 4)?;
+    Ok(file)
+}
+
+#[test]
+fn rows_of_later_pieces_keep_their_numbers() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path();
+    // Rows are read 32 MiB at a time, so these are two pieces.
+    let mut file = zeros(&path.join("r.fbin"), 8_500, 1024)?;
+    file.seek(SeekFrom::Start(8 + 8_400 * 1024 * 4))?;
+    file.write_all(&1f32.to_le_bytes())?;
+    drop(file);
+    let mut query = vec![0f32; 1024];
+    query[0] = 1.0;
+    write_npy(path.join("q.npy"), [1, 1024], &query)?;
+    let files = "truth --rows r.fbin --queries q.npy -k 3";
+    succeed(path, &format!("{files} --out t.npz"))?;
+    assert_eq!(read_ids(path.join("t.npz"))?.values, [8400, 0, 1]);
+    assert_eq!(read_distances(path.join("t.npz"))?.context("distances")?.0, [0.0, 1.0, 1.0]);
+
+    let mut file = File::options().write(true).open(path.join("r.fbin"))?;
+    file.seek(SeekFrom::Start(8 + 8_450 * 1024 * 4))?;
+    file.write_all(&f32::INFINITY.to_le_bytes())?;
+    drop(file);
+    fail(path, &format!("{files} --out u.npz"), &["--rows", "r.fbin", "finite", "row 8450"])
+}
+
+#[test]
+fn a_search_reads_the_truth() -> Result<()> {
+    if let Err(error) = nearfield::Device::best() {
+        assert_ne!(std::env::var("NEARFIELD_REQUIRE_GPU").as_deref(), Ok("1"), "{error}");
+        println!("skipped: {error}");
+        return Ok(());
+    }
+    let directory = TempDir::new()?;
+    let path = directory.path();
+    generate(path, "--data embedding --rows 600 --dim 24 --queries 20")?;
+    for (metric, out, origin) in [
+        ("cosine", "a.npz", "file"),
+        ("ip", "b.npz", "file"),
+        ("l2", "c.bin", "file"),
+        ("l2sq", "a.ibin", "recomputed"),
+    ] {
+        succeed(path, &format!("{FILES} --metric {metric} --out {out}"))?;
+        let search = format!("search --rows r.npy --queries q.npy --metric {metric} --truth {out} --json");
+        let record: Value = serde_json::from_str(&succeed(path, &search)?)?;
+        assert_eq!(
+            (&record["recall_by_distance"], &record["recall_at"]),
+            (&1.0.into(), &10.into()),
+            "{record}"
+        );
+        assert!(record["recall_by_id"].as_f64() > Some(0.99), "{record}");
+        assert_eq!(record["truth_distances"], origin, "{metric}");
+    }
+    Ok(())
+}
+
+#[test]
+fn refuses_what_it_cannot_compare() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path();
+    generate(path, "--data uniform --rows 10 --dim 4 --queries 3")?;
+    write_npy(path.join("other.npy"), [2, 3], &[0f32; 6])?;
+    write_npy(path.join("broken.npy"), [2, 4], &[0.0, 0.0, 0.0, 0.0, 0.0, f32::NAN, 0.0, 0.0])?;
+    let whole = fs::read(path.join("r.npy"))?;
+    fs::write(path.join("cut.npy"), &whole[..whole.len() - 1])?;
+    fs::write(path.join("text.npy"), "no array")?;
+    for (more, parts) in [
+        ("--rows r.npy --queries other.npy --out t.npz", &["--queries", "dim 4", "dim 3"][..]),
+        ("--rows r.npy --queries broken.npy --out t.npz", &["--queries", "broken.npy", "finite", "row 1"]),
+        ("--rows broken.npy --queries q.npy --out t.npz", &["--rows", "broken.npy", "finite", "row 1"]),
+        ("--rows cut.npy --queries q.npy --out t.npz", &["--rows", "cut.npy", "bytes"]),
+        ("--rows r.npy --queries text.npy --out t.npz", &["--queries", "text.npy", "npy"]),
+        ("--rows missing.npy --queries q.npy --out t.npz", &["--rows", "missing.npy"]),
+        ("--rows r.npy --queries q.npy --out t.txt", &["--out", ".npz, .npy, .ibin, .bin"]),
+        ("--rows r.npy --queries q.npy --out missing/t.npz", &["--out", "directory", "missing"]),
+        ("--rows r.npy --queries q.npy --out r.npy --force", &["--out", "--rows", "r.npy"]),
+        ("--rows r.npy --queries q.npy --out other.npy", &["--out", "--force", "other.npy"]),
+        ("--rows r.npy --queries q.npy --out t.npz -k 0", &["--k", "at least 1"]),
+        ("--rows r.npy --queries q.npy --out t.npz -k 999999999999999999", &["--k", "memory"]),
+        ("--rows r.npy --queries q.npy --out t.npz --metric far", &["--metric", "cosine"]),
+        ("--rows r.npy --out t.npz", &["--queries"]),
+    ] {
+        fail(path, &format!("truth {more}"), parts)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn helps() -> Result<()> {
+    let help = succeed(Path::new("."), "truth --help")?;
+    assert!(help.contains("Examples:") && help.contains("pairs_per_second"), "{help}");
+    Ok(())
+}
