@@ -27,34 +27,55 @@ fn terms_of(pair: vec4<f32>) -> vec4<f32> {
   }
 }
 
-// The distance of a pair is base + bias - factor * scale * score, within along * length + across * residual + slack.
-struct Query { base: f32, factor: f32, along: f32, across: f32, slack: f32, threshold: f32 }
+// Of a query: the lower end of a pair's interval is base + floor_x - along * length - across * residual - factor * scale *
+// score, where floor_x is the row's bias without its slack; the upper end lies twice the margin above.
+struct Query {
+  one: vec4<f32>, // base (without the query's slack), factor, along, across
+  two: vec4<f32>, // threshold, the query's slack
+}
 var<workgroup> query_side: array<Query, QUERIES>;
 
 fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
   let reach = params.margin * (terms.y + params.centre_length);
-  let floor = params.margin_floor;
+  var base = 0.0;
+  var factor = 1.0;
+  var along = 0.0;
+  var across = 0.0;
+  var slack = params.margin_floor;
   switch (FORM) {
-    case 0u: { return Query(0.0, -1.0, 0.0, 0.0, floor, threshold); }
+    case 0u: { factor = -(1.0 - params.margin); }
     case 1u: {
-      return Query(terms.w, 2.0, 2.0 * params.margin * terms.y, 0.0, params.margin * terms.w + floor, threshold);
+      base = terms.w;
+      factor = 2.0;
+      along = 2.0 * params.margin * terms.y;
+      slack += params.margin * terms.w;
     }
-    case 2u: { return Query(0.0, 1.0, reach, 0.0, floor, threshold); }
-    case 3u: { return Query(1.0, terms.x, 0.0, 0.0, params.margin + floor, threshold); }
+    case 2u: { along = reach; }
+    case 3u: {
+      base = 1.0;
+      factor = terms.x;
+      slack += params.margin;
+    }
     case 4u: {
-      let slack = params.margin * terms.y * terms.y + floor;
-      return Query(terms.w, 2.0 * terms.x, 2.0 * terms.z, 2.0 * (terms.y + terms.z), slack, threshold);
+      base = terms.w;
+      factor = 2.0 * terms.x;
+      along = 2.0 * terms.z;
+      across = 2.0 * (terms.y + terms.z);
+      slack += params.margin * terms.y * terms.y;
     }
     default: {
-      let own = select(0.0, 1.0, FORM == 6u) - (terms.w - params.centre_squared);
-      let slack = reach * params.centre_length + floor;
-      return Query(own, terms.x, terms.z + reach, terms.y + terms.z, slack, threshold);
+      base = select(0.0, 1.0, FORM == 6u) - (terms.w - params.centre_squared);
+      factor = terms.x;
+      along = terms.z + reach;
+      across = terms.y + terms.z;
+      slack += reach * params.centre_length;
     }
   }
+  return Query(vec4(base - slack, factor, along, across), vec4(threshold, slack, 0.0, 0.0));
 }
 
-fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
-  let place = atomicAdd(&counts[query], 1u);
+// Where the entry of a row goes that stays.
+fn keep(query: u32, place: u32, slot: u32, lower: u32, upper: u32) {
   // A count above the capacity tells `tighten` that rows were lost.
   if (place < params.capacity) {
     let entry = query * params.capacity + place;
@@ -78,6 +99,9 @@ fn collect(
     query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
   }
   workgroupBarrier();
+
+  // The last part of a chunk knows how many places a sample has.
+  if (params.sampled > 0u && workgroup.x == 0u && index < end - first) { atomicStore(&counts[first + index], params.sampled); }
 
   // Groups of four rows of this round: every round_step-th of the whole chunk, without those of the rounds before.
   let group = params.round_start + (workgroup.x * 256u + index) * params.round_step;
@@ -117,6 +141,7 @@ fn collect(
   var slack = vec4(0.0);
   if (FORM == 1u) { slack = params.margin * bias; }
   if (FORM == 4u) { slack = params.margin * length * length; }
+  let floor_x = bias - slack;
 
   let place = score_place(0u, column, params.room) >> 2u;
   for (var four = first; four < end; four += AT_ONCE) {
@@ -130,21 +155,34 @@ fn collect(
     for (var q = 0u; q < AT_ONCE; q++) {
       let query = four + q;
       let score = ahead[q];
-      let side = query_side[query - first];
-      var value = score;
-      var margin = score * params.margin + side.slack;
+      let one = query_side[query - first].one;
+      let two = query_side[query - first].two;
+      var lower = fma(vec4(-one.y), score, vec4(one.x));
       if (FORM != 0u) {
-        value = (side.base + bias) - side.factor * (scale * score);
-        margin = side.along * length + (slack + side.slack);
-        if (FORM >= 4u) { margin += side.across * residual; }
+        var end_of_rows = fma(vec4(-one.z), length, floor_x);
+        if (FORM >= 4u) { end_of_rows = fma(vec4(-one.w), residual, end_of_rows); }
+        lower = fma(-one.y * scale, score, end_of_rows + vec4(one.x));
       }
-      let lower = value - margin;
-      let near = lower <= vec4(side.threshold);
-      if (query < end && any(near & usable)) {
-        let upper = value + margin;
+      // The first look at a chunk keeps everything.
+      let near = lower <= vec4(two.x);
+      if (query < end && (any(near & usable) || params.is_sample == 1u)) {
+        var margin = score * params.margin + two.y;
+        if (FORM != 0u) { margin = one.z * length + one.w * residual + (slack + two.y); }
+        let upper = lower + 2.0 * margin;
         // unroll
         for (var r = 0u; r < 4u; r++) {
-          if (near[r] && usable[r]) { keep(query, params.first_slot + row + r, key_of(lower[r]), key_of(upper[r])); }
+          if (params.is_sample == 1u) {
+            // All places are known beforehand: thousands of additions to one counter would wait for each other. What is no
+            // row is absent, and `tighten` drops it.
+            let sampled = number / params.round_step * 4u + r;
+            if (usable[r]) {
+              keep(query, sampled, params.first_slot + row + r, key_of(lower[r]), key_of(upper[r]));
+            } else {
+              keep(query, sampled, 0u, ABSENT, ABSENT);
+            }
+          } else if (near[r] && usable[r]) {
+            keep(query, atomicAdd(&counts[query], 1u), params.first_slot + row + r, key_of(lower[r]), key_of(upper[r]));
+          }
         }
       }
     }

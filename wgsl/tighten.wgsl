@@ -9,11 +9,13 @@
 
 override EXACT: u32 = 0u; // 1: an interval becomes the distance that will be reported
 
+const SHORT = 512u;
 const HELD = 16u; // entries that an invocation holds: their loads are on their way together
 
 var<workgroup> list_length: u32;
 var<workgroup> threshold: u32;
 var<workgroup> kept: atomic<u32>;
+var<workgroup> short: array<u32, SHORT>;
 
 fn upper_of(query: u32, entry: u32) -> u32 {
   if (EXACT == 1u) { return exact[offsets[query] + entry]; }
@@ -52,6 +54,26 @@ fn tighten(
     }
     var prefix = 0u;
     var rank = params.k - 1u;
+    if (length <= SHORT) {
+      // Few enough to compare all with all.
+      // unroll
+      for (var h = 0u; h < 2u; h++) { short[index + h * 256u] = uppers[h]; }
+      workgroupBarrier();
+      // unroll
+      for (var h = 0u; h < 2u; h++) {
+        if (index + h * 256u < length) {
+          var below = 0u;
+          var equal = 0u;
+          for (var i = 0u; i < length; i++) {
+            below += u32(short[i] < uppers[h]);
+            equal += u32(short[i] == uppers[h]);
+          }
+          if (below <= rank && rank < below + equal) { threshold = uppers[h]; }
+        }
+      }
+      prefix = workgroupUniformLoad(&threshold);
+      rank = 0u;
+    } else {
     for (var shift = 24i; shift >= 0i; shift -= 8i) {
       histogram_clear(index);
       // unroll
@@ -64,6 +86,7 @@ fn tighten(
       let found = histogram_pick(index, rank);
       prefix |= found.x << u32(shift);
       rank -= found.y;
+    }
     }
     limit = min(limit, prefix);
   }

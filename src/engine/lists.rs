@@ -17,6 +17,7 @@ impl Screen<'_> {
         count: u32,
         part: Part,
         round: Round,
+        sample: Option<u32>,
     ) -> Result<()> {
         let Self { rows, request, buffers, .. } = self;
         let segment = &rows.segments[part.segment];
@@ -41,6 +42,7 @@ impl Screen<'_> {
             lists: &buffers[Buffer::Lists],
             capacity: self.capacity,
             round,
+            sample,
         };
         collect::encode(commands, &collecting)
     }

@@ -7,6 +7,7 @@ use super::scores::{self, Scores};
 use super::search::{SearchRequest, decode};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch};
+use crate::kernels::collect::GROUP;
 use crate::kernels::{BLOCK_ROWS, Part, key_of, narrow, norms, select_k};
 use crate::matrix::ElementKind;
 use crate::neighbors::Neighbor;
@@ -146,7 +147,6 @@ impl<'a> Screen<'a> {
         gpu.upload_bytes(&buffers[Buffer::Thresholds], 0, bytemuck::cast_slice(&unbounded)).await?;
         let mut commands = Commands::new(gpu, profile);
         commands.stage("prepare");
-        commands.clear(&buffers[Buffer::Counts], 0, u64::from(count) * 4);
         commands.clear(&buffers[Buffer::Overflowed], 0, u64::from(count) * 4);
         encode_query_norms(&mut commands, rows, count, buffers)?;
 
@@ -164,7 +164,9 @@ impl<'a> Screen<'a> {
             planes: self.planes,
         };
         let all = rows.len();
-        let (mut seen, mut is_refined) = (0, self.planes != 1);
+        let padded_rows: u64 =
+            self.chunks.iter().map(|parts| u64::from(blocks(parts)) * u64::from(BLOCK_ROWS)).sum();
+        let (mut seen, mut tightened, mut is_refined) = (0, 0, self.planes != 1);
         for parts in &self.chunks {
             commands.stage(self.kernel.stage());
             for part in parts {
@@ -173,17 +175,24 @@ impl<'a> Screen<'a> {
             // The device computes while the rest is recorded.
             commands = commands.submit_and_go_on();
             let chunk_rows = u64::from(blocks(parts)) * u64::from(BLOCK_ROWS);
-            for round in rounds(blocks(parts), seen, self.k, self.capacity) {
+            let rounds = rounds(blocks(parts), seen, self.k, self.capacity, self.kernel.spread());
+            for (number, round) in rounds.iter().enumerate() {
                 let is_large = seen + chunk_rows / u64::from(round.step) >= all / 2;
                 if !is_refined && round.skip + seen as u32 > 0 && (is_large || seen >= all / 16) {
                     self.encode_refining(&mut commands, count)?;
                     is_refined = true;
                 }
+                let sample = (seen == 0 && round.skip == 0).then(|| blocks(parts) * (BLOCK_ROWS / GROUP));
                 commands.stage("collect");
                 for part in parts {
-                    self.encode_collect(&mut commands, form, margin, count, *part, round)?;
+                    self.encode_collect(&mut commands, form, margin, count, *part, *round, sample)?;
                 }
-                self.encode_tighten(&mut commands, count, false)?;
+                // As long as few rows were looked at since, the threshold would hardly fall.
+                let is_last = seen + chunk_rows >= padded_rows;
+                if number + 1 < rounds.len() || is_last || seen + chunk_rows >= 2 * tightened {
+                    self.encode_tighten(&mut commands, count, false)?;
+                    tightened = seen + chunk_rows / u64::from(round.step);
+                }
             }
             seen += chunk_rows;
         }

@@ -37,7 +37,7 @@ const SCANNED: u64 = 16;
 const SCANNED_NARROWED: u64 = 16;
 
 /// Rows that the first threshold is taken from at most, where lists have room for more.
-const SAMPLE: u64 = 4096;
+const SAMPLE: u64 = 8192;
 
 /// Room of the lists of few queries: large enough that one sample and one look at all other rows do for a million.
 const LONG_LISTS: u64 = 16_384;
@@ -268,6 +268,12 @@ impl Nominator {
         matches!(self, Self::ScanI8 | Self::TileI8 | Self::TileCoop)
     }
 
+    /// How many times k rows pass a threshold, of as many rows as it was taken from: more where intervals are wider. With
+    /// integers they may be as wide as the distances of a cluster differ (data around 256 centres, noise as large as those).
+    pub(super) fn spread(self) -> u32 {
+        if self.is_narrowed() { 16 } else { 4 }
+    }
+
     /// Planes of integers that each of so many queries is narrowed to. One or two queries are the sum of two, which makes
     /// their own residual vanish at no cost: their scan waits for memory. More would wait for arithmetic.
     pub(super) fn planes(self, queries: u64) -> u32 {
@@ -354,10 +360,12 @@ pub(super) fn chunk_parts(segments: &[Segment], chunk: u32, chunks: u32) -> Vec<
 
 /// The rounds in which a chunk of `blocks` blocks is looked at, after `seen` rows were: each as large as the threshold so
 /// far allows, so that lists do not overflow.
-pub(super) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32) -> Vec<Round> {
+///
+/// A threshold that was taken from some rows lets `spread` times k as many of as many others pass.
+pub(super) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32, spread: u32) -> Vec<Round> {
     // Rows that were inserted in the order of their distance lie in neighbouring groups: a round that looks at g times as
     // many groups as were seen may then keep all rows of g - 1 groups, on either side of the query.
-    let growth = (u64::from(capacity) / (4 * u64::from(k)).max(u64::from(2 * GROUP))).max(2);
+    let growth = (u64::from(capacity) / (u64::from(spread) * u64::from(k)).max(u64::from(2 * GROUP))).max(2);
     let growth_step = (growth + 1).next_power_of_two() / 2;
     // Without a threshold all rows are kept. More than enough for one only make it later.
     let sample = u64::from(capacity).min(SAMPLE.max(4 * u64::from(k)));
@@ -398,7 +406,7 @@ mod tests {
                 (4096, 10, 1024),
                 (1 << 30, 10, 1024),
             ] {
-                let rounds = rounds(blocks, seen, k, capacity);
+                let rounds = rounds(blocks, seen, k, capacity, if k == 10 { 16 } else { 4 });
                 let groups = blocks * (BLOCK_ROWS / GROUP);
                 for group in 0..groups {
                     let looks = rounds.iter().filter(|round| {

@@ -30,6 +30,10 @@ params! {
         round_step: u32,
         /// But not at every `round_skip`-th one, which earlier rounds looked at; 0 for none. A power of two.
         round_skip: u32,
+        /// Whether every row of this round is kept, at a place of its own, because there is no threshold yet.
+        is_sample: u32,
+        /// How many such places the chunk has: said with one part of it, 0 with the others.
+        sampled: u32,
         /// Entries of a list.
         capacity: u32,
         /// Entries of all lists.
@@ -68,7 +72,7 @@ pub static KERNEL: Kernel = Kernel {
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 256,
-    workgroup_bytes: 32 * 24,
+    workgroup_bytes: 32 * 32,
 };
 
 /// Which rows to look at, and where to put the ones that stay.
@@ -94,6 +98,8 @@ pub(crate) struct Collect<'a> {
     pub(crate) lists: &'a wgpu::Buffer,
     pub(crate) capacity: u32,
     pub(crate) round: Round,
+    /// For the first look at the first chunk, which keeps every row: how many groups the chunk has.
+    pub(crate) sample: Option<u32>,
 }
 
 /// Rows that are looked at together, in neighbouring columns.
@@ -129,6 +135,11 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
         round_start: start,
         round_step: collect.round.step,
         round_skip: collect.round.skip,
+        is_sample: collect.sample.is_some().into(),
+        sampled: match collect.sample {
+            Some(groups) if collect.part.column_first == 0 => groups.div_ceil(collect.round.step) * GROUP,
+            _ => 0,
+        },
         capacity: collect.capacity,
         plane: collect.queries * collect.capacity,
         margin: collect.margin.relative,

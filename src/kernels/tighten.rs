@@ -43,7 +43,7 @@ pub static KERNEL: Kernel = Kernel {
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 256,
-    workgroup_bytes: 2 * 256 * 4 + 16 + 3 * 4,
+    workgroup_bytes: (2 * 256 + 512) * 4 + 16 + 3 * 4,
 };
 
 /// The lists of a search.
