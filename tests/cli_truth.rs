@@ -136,6 +136,11 @@ fn pads_where_there_are_fewer_rows_than_k() -> Result<()> {
     for row in distances.chunks(5) {
         assert!(row[..3].iter().all(|x| x.is_finite()) && row[3..].iter().all(|x| x.is_nan()), "{row:?}");
     }
+    write_npy::<f32>(path.join("none.npy"), [0, 2], &[])?;
+    succeed(path, "truth --rows none.npy --queries q.npy -k 2 --out a.npz")?;
+    assert_eq!(read_ids(path.join("a.npz"))?.values, [-1; 4]);
+    succeed(path, "truth --rows r.npy --queries none.npy -k 2 --out b.npz")?;
+    assert_eq!(read_ids(path.join("b.npz"))?.rows, 0);
     Ok(())
 }
 

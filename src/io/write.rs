@@ -19,30 +19,30 @@ use crate::matrix::{Element, ElementKind};
 mod sealed {
     pub trait Sealed: npyz::Serialize + bytemuck::Pod {
         /// numpy's name of the type.
-        const DTYPE: &str;
+        const DTYPE: &'static str;
         /// Puts the bytes of the value in the order of the files.
         fn little_endian(self) -> Self;
     }
     impl Sealed for f32 {
-        const DTYPE: &str = "<f4";
+        const DTYPE: &'static str = "<f4";
         fn little_endian(self) -> Self {
             Self::from_bits(self.to_bits().to_le())
         }
     }
     impl Sealed for half::f16 {
-        const DTYPE: &str = "<f2";
+        const DTYPE: &'static str = "<f2";
         fn little_endian(self) -> Self {
             Self::from_bits(self.to_bits().to_le())
         }
     }
     impl Sealed for i64 {
-        const DTYPE: &str = "<i8";
+        const DTYPE: &'static str = "<i8";
         fn little_endian(self) -> Self {
             self.to_le()
         }
     }
     impl Sealed for i32 {
-        const DTYPE: &str = "<i4";
+        const DTYPE: &'static str = "<i4";
         fn little_endian(self) -> Self {
             self.to_le()
         }

@@ -7,8 +7,8 @@ pub(super) const LANES: usize = 16;
 
 /// Turns the axes of a space so that no new axis is near an old one.
 ///
-/// A dense matrix would cost dim^2 products a vector. Here every stage pairs the dimensions at random and turns each pair
-/// by a random angle; after three times the logarithm of dim stages every old axis is spread over all new ones, for far fewer products.
+/// A dense matrix would cost dim^2 products a vector. Here every stage pairs the dimensions at random and turns each
+/// pair by a random angle. After three times the logarithm of dim stages every old axis is spread over all new ones.
 pub(super) struct Rotation {
     turns: Vec<Turn>,
 }

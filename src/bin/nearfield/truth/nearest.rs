@@ -155,6 +155,8 @@ impl<'a> Nearest<'a> {
     pub(super) fn new(metric: Metric, queries: &'a Block, k: usize, threads: usize) -> Self {
         let groups = queries.norms.len();
         let each = groups.div_ceil(4 * threads).clamp(LEAST_GROUPS, MOST_GROUPS);
+        // As many to each.
+        let each = groups.div_ceil(groups.div_ceil(each).max(1)).max(1);
         // Few queries: threads share the rows instead.
         let parts = threads.div_ceil(groups.div_ceil(each).max(1));
         let best = Best { hits: BinaryHeap::new(), limit: f64::INFINITY };
