@@ -129,10 +129,10 @@ fn read(file: &PathBuf) -> anyhow::Result<Vectors> {
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, seedable, and the same everywhere.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -141,7 +141,7 @@ impl Random {
     }
 
     /// Uniform in [0, 1).
-    fn unit(&mut self) -> f32 {
+    pub(super) fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u32 << 24) as f32
     }
 
