@@ -361,6 +361,7 @@ fn kernels_run_in_the_encoder_of_the_caller_between_its_own_commands() {
             selected_pitch: 8,
             selected_counts: counts.slice(),
             spare: None,
+            scratch: None,
         })
     });
     let all = floats_of(&bench.read(&distances));

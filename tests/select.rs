@@ -204,6 +204,7 @@ fn selected(
             selected_pitch: pitch as u32,
             selected_counts: counts.slice(),
             spare: (k > SORTED_MAX as usize).then_some(spare),
+            scratch: None,
         })
     });
     bench.read(&spare_keys);
@@ -336,6 +337,7 @@ fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
             selected_pitch: k,
             selected_counts: counts.slice(),
             spare: None,
+            scratch: None,
         };
         assert!(recorder.select(&select).is_err(), "k {k}");
     }

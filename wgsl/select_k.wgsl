@@ -1,21 +1,23 @@
 // The k smallest elements of each row by (key, id), one workgroup a row. Rows are CSR segments or of equal length.
 // Up to 1,024 elements are sorted at once. A longer row is cut down by radix selection over the digits of the key and,
 // where keys tie, of the id, so there is no limit on k; up to 1,024 results leave sorted, more leave in any order and
-// `sort_runs` and `merge_runs` sort them.
+// `sort_runs` and `merge_runs` sort them. It takes any row, and rows for which quicker kernels found no threshold.
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // u64, low word first
-@group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1], for CSR segments
+@group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1], for CSR segments; or states, [rows, 4]
 @group(0) @binding(4) var<storage, read_write> selected_keys: array<u32>; // [rows, k]
 @group(0) @binding(5) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, k]
 @group(0) @binding(6) var<storage, read_write> selected_counts: array<u32>; // [rows]: results that are not ABSENT
 
 override POSITIONS: u32 = 0u; // 1: an element's id is its position in the row
 override FLOATS: u32 = 0u; // 1: keys are still floats
+override ONLY: u32 = 0u; // 0: every row, 1: rows marked FAILED, 2: rows whose list does not hold what is wanted
 
 const DIGITS = 12u; // of 8 bits: 4 of the key, 8 of the id
 
 var<workgroup> taken: atomic<u32>;
 var<workgroup> present: atomic<u32>;
+var<workgroup> is_done: u32;
 
 fn key_at(place: u32) -> u32 {
   let word = keys[place];
@@ -79,6 +81,17 @@ fn select_k(
 ) {
   let row = workgroup_number(workgroup, workgroups);
   if (row >= params.rows) { return; }
+  if (ONLY == 1u) {
+    if (index == 0u) { is_done = select(1u, 0u, selected_counts[row] == FAILED); }
+    if (workgroupUniformLoad(&is_done) == 1u) { return; }
+  }
+  if (ONLY == 2u) {
+    let listed = offsets[row * 4u + 2u];
+    if (holds_wanted(offsets[row * 4u], offsets[row * 4u + 1u], listed)) {
+      if (index == 0u) { selected_counts[row] = min(listed, params.k); }
+      return;
+    }
+  }
   var first = row * params.pitch;
   var length = params.length;
   if (params.is_csr != 0u) {

@@ -105,6 +105,7 @@ pub(super) async fn exhaustive(
                 selected_pitch: pitch as u32,
                 selected_counts: BufferSlice::all(&scratch[3]),
                 spare: many.then(|| place(2)),
+                scratch: None,
             };
             select_k::encode(&mut commands, &select)?;
             (from, to) = (to, from);

@@ -219,6 +219,7 @@ impl<'a> Screen<'a> {
             selected_pitch: self.k,
             selected_counts: BufferSlice::all(&buffers[Buffer::SelectedCounts]),
             spare: (self.k > select_k::SORTED_MAX).then_some(spare),
+            scratch: None,
         };
         select_k::encode(&mut commands, &select)?;
 

@@ -160,7 +160,12 @@ impl Device {
         let row_bytes = length * 4 + k * 12 * if many { 2 } else { 1 } + 4;
         let budget = self.options().budget_bytes;
         let binding = self.capabilities().max_binding_bytes;
-        let at_once = (usable(budget) / row_bytes)
+        // With room for lists, where the budget has it for one row.
+        let lists = |rows: u64| select_k::scratch_bytes(rows as u32, length as u32, k as u32);
+        let list_bytes: u64 = lists(1).iter().sum();
+        let has_lists = usable(budget) >= row_bytes + list_bytes;
+        let with_lists = row_bytes + if has_lists { list_bytes } else { 0 };
+        let at_once = (usable(budget) / with_lists)
             .min(binding / (length * 4).max(k * 8))
             .min(self.capabilities().max_workgroups.into());
         if at_once == 0 {
@@ -178,6 +183,7 @@ impl Device {
             let rows = (end - start) as u64;
             let spare = if many { rows * k } else { 0 };
             let request = |purpose, bytes| Request { purpose, bytes };
+            let room = if has_lists { lists(rows) } else { [0; 3] };
             let scratch = gpu
                 .reserve(&[
                     request("values", rows * length * 4),
@@ -186,6 +192,9 @@ impl Device {
                     request("selected counts", rows * 4),
                     request("spare keys", spare * 4),
                     request("spare ids", spare * 8),
+                    request("thresholds", room[0]),
+                    request("lists", room[1]),
+                    request("merged lists", room[2]),
                 ])
                 .await?;
             let values = &matrix.values()[start * matrix.dim()..end * matrix.dim()];
@@ -206,6 +215,11 @@ impl Device {
                 selected_pitch: k as u32,
                 selected_counts: BufferSlice::all(&scratch[3]),
                 spare: many.then(|| place(4, 5)),
+                scratch: has_lists.then(|| select_k::Scratch {
+                    states: BufferSlice::all(&scratch[6]),
+                    lists: BufferSlice::all(&scratch[7]),
+                    merged: BufferSlice::all(&scratch[8]),
+                }),
             };
             select_k::encode(&mut commands, &select)?;
             let parts = commands

@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Gpu, Grid};
+use crate::gpu::{BufferSlice, Commands, Gpu, Grid, Profile, StageTime};
 use crate::kernels::{distance_pairs, locate, norms, prefix_sum, reduce, reduce_partials, reduce_rows};
 use crate::kernels::{rescore, select_k};
 use crate::matrix::ElementKind;
@@ -30,6 +30,30 @@ impl Device {
     /// device's queue.
     pub fn record<'a>(&'a self, encoder: &'a mut wgpu::CommandEncoder) -> Recorder<'a> {
         Recorder { commands: Some(Commands::within(self.gpu(), encoder)), gpu: self.gpu() }
+    }
+
+    /// Timestamps for one recording; none where the adapter has no timestamps.
+    pub fn profile(&self) -> Option<Profile> {
+        Profile::new(self.gpu())
+    }
+
+    /// [`Device::record`] with timestamps: around the whole recording, or around every kernel, which takes longer in all.
+    pub fn record_timed<'a>(
+        &'a self,
+        encoder: &'a mut wgpu::CommandEncoder,
+        profile: &'a mut Profile,
+        each_kernel: bool,
+    ) -> Recorder<'a> {
+        let gpu = self.gpu();
+        Recorder { commands: Some(Commands::within_timed(gpu, encoder, profile, each_kernel)), gpu }
+    }
+
+    /// What a recording took on the device, after the caller submitted it. Waits for it.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn times_of(&self, profile: Profile) -> Result<Vec<StageTime>> {
+        self.block_on(profile.times(self.gpu()))
     }
 
     /// The wgpu device, for making buffers and encoders.

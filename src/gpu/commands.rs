@@ -35,6 +35,8 @@ pub(crate) struct Commands<'a> {
     full: Vec<wgpu::Buffer>,
     profile: Option<&'a mut Profile>,
     stage: &'static str,
+    /// Whether every kernel is a stage of its own name.
+    each_kernel: bool,
 }
 
 impl<'a> Commands<'a> {
@@ -50,8 +52,19 @@ impl<'a> Commands<'a> {
         Self::with_target(gpu, Target::Caller(encoder), None)
     }
 
+    /// The same with timestamps, around the whole or around every kernel.
+    pub(crate) fn within_timed(
+        gpu: &'a Gpu,
+        encoder: &'a mut wgpu::CommandEncoder,
+        profile: &'a mut Profile,
+        each_kernel: bool,
+    ) -> Self {
+        Self { each_kernel, ..Self::with_target(gpu, Target::Caller(encoder), Some(profile)) }
+    }
+
     fn with_target(gpu: &'a Gpu, target: Target<'a>, profile: Option<&'a mut Profile>) -> Self {
-        Self { gpu, target, pass: None, arena: None, full: vec![], profile, stage: "start" }
+        let stage = "start";
+        Self { gpu, target, pass: None, arena: None, full: vec![], profile, stage, each_kernel: false }
     }
 
     pub(crate) fn gpu(&self) -> &'a Gpu {
@@ -107,6 +120,9 @@ impl<'a> Commands<'a> {
                     available: limit.to_string(),
                 });
             }
+        }
+        if self.each_kernel {
+            self.stage(kernel.name);
         }
         let (arena, offset) = self.place(bytemuck::bytes_of(params))?;
         let uniform = wgpu::BindGroupEntry {

@@ -21,9 +21,9 @@ pub struct StageTime {
     pub passes: u32,
 }
 
-/// Timestamps around the passes of a call.
+/// Timestamps around the passes of a call, or of a recording of [`Device::record_timed`](crate::Device::record_timed).
 #[derive(Debug)]
-pub(crate) struct Profile {
+pub struct Profile {
     queries: wgpu::QuerySet,
     stages: Vec<&'static str>,
 }

@@ -13,3 +13,9 @@ fn group_of(lanes: Lanes) -> u32 { return lanes.group; }
 fn group_count(lanes: Lanes, workgroup: u32) -> u32 { return lanes.groups; }
 fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> { return subgroupAdd(value); }
 fn lanes_min(key: u32, lanes: Lanes) -> u32 { return subgroupMin(key); }
+// What this invocation has to add so that all of them add up to the sum of their values, by few atomic additions: the first
+// lane of a group its sum, the others nothing.
+fn lanes_share(value: u32, lanes: Lanes) -> u32 {
+  let sum = subgroupAdd(value);
+  return select(0u, sum, lanes.lane == 0u);
+}

@@ -6,6 +6,7 @@ mod data;
 mod draw;
 mod exact;
 mod reduce;
+mod select;
 
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ enum Suite {
     Exact(exact::Args),
     /// Reductions, or the ladder of the dot product: time on the device and in all, bytes a second, error
     Reduce(reduce::Args),
+    /// The smallest elements of rows: time on the device and in all, bytes a second
+    Select(select::Args),
     /// The ladder of reductions as a chart, and as a table
     Draw(draw::Args),
 }
@@ -33,6 +36,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.suite {
         Suite::Exact(args) => exact::run(&args),
         Suite::Reduce(args) => reduce::run(&args),
+        Suite::Select(args) => select::run(&args),
         Suite::Draw(args) => draw::run(&args),
     }
 }

@@ -1,0 +1,173 @@
+//! Elements to select from, and what has to be selected.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
+use nearfield::kernels::{ABSENT, key_of};
+
+use crate::recipe::Random;
+
+/// Rows, and elements of each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) rows: u32,
+    pub(super) length: u32,
+}
+
+impl Shape {
+    pub(super) fn bytes(self) -> u64 {
+        u64::from(self.rows) * u64::from(self.length) * 4
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.rows, self.length)
+    }
+}
+
+impl FromStr for Shape {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let needed = "needed rows and elements of each, like 100x1000000";
+        let (rows, length) = text.split_once('x').context(needed)?;
+        let (rows, length) = (rows.parse().context(needed)?, length.parse().context(needed)?);
+        ensure!(rows > 0 && length > 0, "{needed}, at least 1 of each");
+        Ok(Self { rows, length })
+    }
+}
+
+/// What the elements are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    Normal,
+    Equal,
+    Sorted,
+    Reversed,
+    #[value(name = "infinite-10")]
+    Infinite10,
+    #[value(name = "infinite-90")]
+    Infinite90,
+    #[value(name = "infinite-99.9")]
+    Infinite999,
+    #[value(name = "infinite-100")]
+    Infinite100,
+    Nan,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
+}
+
+impl Kind {
+    fn element(self, column: u32, length: u32, random: &mut Random) -> f32 {
+        let normal = |random: &mut Random| {
+            let sum: f32 = (0..4).map(|_| random.unit()).sum();
+            10.0 + 100.0 * (sum - 2.0) * 1.732
+        };
+        let one_in = |random: &mut Random, number: u64, then: f32| {
+            if random.next().is_multiple_of(number) { then } else { normal(random) }
+        };
+        match self {
+            Self::Normal => normal(random),
+            Self::Equal => -0.25,
+            Self::Sorted => column as f32 - length as f32 / 2.0,
+            Self::Reversed => length as f32 / 2.0 - column as f32,
+            Self::Infinite10 => one_in(random, 10, f32::INFINITY),
+            Self::Infinite90 if random.next().is_multiple_of(10) => normal(random),
+            Self::Infinite999 if random.next().is_multiple_of(1000) => normal(random),
+            Self::Infinite90 | Self::Infinite999 | Self::Infinite100 => f32::INFINITY,
+            Self::Nan => one_in(random, 10, f32::NAN),
+        }
+    }
+}
+
+/// The elements, the same on every machine.
+pub(super) fn made(shape: Shape, kind: Kind) -> anyhow::Result<Vec<f32>> {
+    let (length, count) = (shape.length as usize, shape.rows as usize * shape.length as usize);
+    let mut values: Vec<f32> = vec![];
+    let there = values.try_reserve_exact(count);
+    there.with_context(|| format!("--shapes: {shape} numbers do not fit the memory"))?;
+    values.resize(count, 0.0);
+    by_rows(&mut values, length, |row, values| {
+        let mut random = Random::new(42 ^ (row as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
+        for (value, column) in values.iter_mut().zip(0..) {
+            *value = kind.element(column, shape.length, &mut random);
+        }
+    });
+    Ok(values)
+}
+
+/// Shows parts of equal length to several threads, each with its number.
+fn by_rows<T: Send>(all: &mut [T], length: usize, show: impl Fn(usize, &mut [T]) + Sync) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = (all.len() / length).div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        for (number, rows) in all.chunks_mut(share * length).enumerate() {
+            let show = &show;
+            scope.spawn(move || {
+                rows.chunks_mut(length).enumerate().for_each(|(row, part)| show(number * share + row, part));
+            });
+        }
+    });
+}
+
+/// The smallest of each row, key and column, in order; ABSENT keys where there are no more.
+pub(super) struct Truth {
+    most: usize,
+    smallest: Vec<u64>,
+}
+
+impl Truth {
+    /// Up to `most` of each row.
+    pub(super) fn new(values: &[f32], shape: Shape, most: u32) -> anyhow::Result<Self> {
+        let (length, most) = (shape.length as usize, most as usize);
+        let mut smallest: Vec<u64> = vec![];
+        let there = smallest.try_reserve_exact(shape.rows as usize * most);
+        there.with_context(|| format!("--k: {most} of each row do not fit the memory"))?;
+        smallest.resize(shape.rows as usize * most, u64::MAX);
+        by_rows(&mut smallest, most, |row, found| {
+            let values = values[row * length..][..length].iter().zip(0u64..);
+            let mut keys: Vec<u64> =
+                values.map(|(&value, column)| u64::from(key_of(value)) << 32 | column).collect();
+            keys.retain(|key| key >> 32 < u64::from(ABSENT));
+            if most < keys.len() {
+                keys.select_nth_unstable(most);
+                keys.truncate(most);
+            }
+            keys.sort_unstable();
+            found[..keys.len()].copy_from_slice(&keys);
+        });
+        Ok(Self { most, smallest })
+    }
+
+    /// An error unless these are the first k of each row, and as many as are there.
+    pub(super) fn check(
+        &self,
+        k: usize,
+        keys: &[u32],
+        ids: &[[u32; 2]],
+        counts: &[u32],
+    ) -> anyhow::Result<()> {
+        for (row, want) in self.smallest.chunks_exact(self.most).enumerate() {
+            let want = &want[..k];
+            let there = want.iter().take_while(|&&key| key != u64::MAX).count();
+            ensure!(counts[row] as usize == there, "row {row} has {} results, not {there}", counts[row]);
+            let found = keys[row * k..][..there].iter().zip(&ids[row * k..][..there]);
+            for (place, ((&key, &[column, high]), &want)) in found.zip(want).enumerate() {
+                if high != 0 || (u64::from(key) << 32 | u64::from(column)) != want {
+                    let (want_key, want_column) = (want >> 32, want & 0xffff_ffff);
+                    bail!(
+                        "row {row}, place {place} of {k} is key {key:#x} of column {column}, but the truth {want_key:#x} of {want_column}"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}

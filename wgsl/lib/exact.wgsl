@@ -1,0 +1,8 @@
+// Keys of vectors of four elements, which are keys or, with FLOATS, numbers.
+fn exact_keys(words: vec4<u32>) -> vec4<u32> {
+  if (FLOATS == 0u) { return words; }
+  let floats = bitcast<vec4<f32>>(words);
+  return vec4(key_of(floats.x), key_of(floats.y), key_of(floats.z), key_of(floats.w));
+}
+
+fn keys_at(vector: u32) -> vec4<u32> { return exact_keys(values[vector]); }

@@ -1,0 +1,111 @@
+// Elements that a workgroup holds in registers, up to 16 an invocation, and the threshold that lets as many of them pass as are
+// wanted. Elements are ordered by key, ties by place, so no two are equal and there is always such a threshold.
+struct Held { a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32>, }
+
+// A bisection takes at most two rounds for each bit of a key and one for each of a place.
+const ROUNDS = 128u;
+
+var<workgroup> tallies: array<atomic<u32>, ROUNDS>;
+var<workgroup> smallest: atomic<u32>;
+var<workgroup> largest: atomic<u32>;
+
+fn nothing_held() -> Held { return Held(vec4(ABSENT), vec4(ABSENT), vec4(ABSENT), vec4(ABSENT)); }
+
+/// How many of this invocation's elements have a key up to `key`. Only the first `vectors` vectors, 1 or 4, hold some.
+fn keys_up_to(held: Held, vectors: u32, key: u32) -> u32 {
+  var count = how_many(held.a <= vec4(key));
+  if (vectors > 1u) {
+    count += how_many(held.b <= vec4(key)) + how_many(held.c <= vec4(key)) + how_many(held.d <= vec4(key));
+  }
+  return count;
+}
+
+/// How many of those with this key have a place up to `place`.
+fn places_up_to(keys: Held, places: Held, vectors: u32, key: u32, place: u32) -> u32 {
+  let tied = vec4(key);
+  let last = vec4(place);
+  var count = how_many((keys.a == tied) & (places.a <= last));
+  if (vectors > 1u) {
+    count += how_many((keys.b == tied) & (places.b <= last));
+    count += how_many((keys.c == tied) & (places.c <= last));
+    count += how_many((keys.d == tied) & (places.d <= last));
+  }
+  return count;
+}
+
+/// The sum over the workgroup, in every invocation. No two rounds share a tally, so none waits to be cleared.
+fn tally(count: u32, round: u32, lanes: Lanes) -> u32 {
+  let share = lanes_share(count, lanes);
+  if (share > 0u) { atomicAdd(&tallies[round], share); }
+  return workgroupUniformLoad(&tallies[round]);
+}
+
+fn smaller_of(v: vec4<u32>) -> u32 { return min(min(v.x, v.y), min(v.z, v.w)); }
+fn larger_of(v: vec4<u32>) -> u32 { return max(max(v.x, v.y), max(v.z, v.w)); }
+fn present_or_0(v: vec4<u32>) -> vec4<u32> { return select(v, vec4(0u), v == vec4(ABSENT)); }
+
+/// A threshold that `fewest` to `most` elements pass; where no more than `most` are there, one that all of them pass. Places
+/// are up to `last_place`. The arguments behind `places` are the same in every invocation.
+fn threshold_of(
+  keys: Held,
+  places: Held,
+  vectors: u32,
+  fewest: u32,
+  most: u32,
+  last_place: u32,
+  lanes: Lanes,
+) -> Threshold {
+  workgroupBarrier();
+  for (var i = lanes.index; i < ROUNDS; i += WORKGROUP) { atomicStore(&tallies[i], 0u); }
+  if (lanes.index == 0u) {
+    atomicStore(&smallest, ABSENT);
+    atomicStore(&largest, 0u);
+  }
+  workgroupBarrier();
+  var least = smaller_of(keys.a);
+  var greatest = larger_of(present_or_0(keys.a));
+  if (vectors > 1u) {
+    least = min(least, min(smaller_of(keys.b), min(smaller_of(keys.c), smaller_of(keys.d))));
+    let rest = max(present_or_0(keys.b), max(present_or_0(keys.c), present_or_0(keys.d)));
+    greatest = max(greatest, larger_of(rest));
+  }
+  atomicMin(&smallest, least);
+  atomicMax(&largest, greatest);
+  let present = tally(keys_up_to(keys, vectors, LAST), 0u, lanes);
+  if (present <= most) { return Threshold(LAST, EVERY_PLACE, present); }
+  var low = workgroupUniformLoad(&smallest);
+  var high = workgroupUniformLoad(&largest);
+  var round = 1u;
+  var below = 0u; // elements below `low`
+  while (low < high) {
+    // By halves of the keys it ends soon whatever they are, by halves of the numbers it ends sooner where both signs occur.
+    var middle = low + ((high - low) >> 1u);
+    if ((round & 1u) == 1u) {
+      middle = clamp(key_of(0.5 * value_of(low) + 0.5 * value_of(high)), low, high - 1u);
+    }
+    let count = tally(keys_up_to(keys, vectors, middle), round, lanes);
+    round += 1u;
+    if (count < fewest) {
+      low = middle + 1u;
+      below = count;
+    } else {
+      high = middle;
+      if (count <= most) { return Threshold(middle, EVERY_PLACE, count); }
+    }
+  }
+  // Too many tie with this key: the first places of them.
+  var first = 0u;
+  var last = last_place;
+  while (first < last) {
+    let middle = first + ((last - first) >> 1u);
+    let count = below + tally(places_up_to(keys, places, vectors, low, middle), round, lanes);
+    round += 1u;
+    if (count < fewest) {
+      first = middle + 1u;
+    } else {
+      last = middle;
+      if (count <= most) { return Threshold(low, middle, count); }
+    }
+  }
+  return Threshold(low, last, fewest);
+}

@@ -1,0 +1,13 @@
+// A threshold in a row whose elements are ordered by key, ties by place, and what passes it.
+
+/// What lies at or below this passes: keys below `key`, and of those equal to it the places up to `place`.
+struct Threshold { key: u32, place: u32, count: u32, }
+
+fn passing(keys: vec4<u32>, places: vec4<u32>, limit: Threshold) -> vec4<bool> {
+  return (keys < vec4(limit.key)) | ((keys == vec4(limit.key)) & (places <= vec4(limit.place)));
+}
+
+fn how_many(are: vec4<bool>) -> u32 {
+  let ones = select(vec4(0u), vec4(1u), are);
+  return ones.x + ones.y + ones.z + ones.w;
+}
