@@ -13,6 +13,7 @@
 // 0: squared L2 itself, 1: squared L2 from a dot product, 2: inner product, 3: cosine; 4 to 6: these three, narrowed
 override FORM: u32 = 0u;
 override HAS_BITSET: u32 = 0u;
+override SAMPLE: u32 = 0u; // 1: every row is kept, at a place of its own, because there is no threshold yet
 
 const QUERIES = 32u; // queries a workgroup
 const AT_ONCE = 4u; // queries whose scores are on their way together
@@ -34,6 +35,12 @@ struct Query {
   two: vec4<f32>, // threshold, the query's slack
 }
 var<workgroup> query_side: array<Query, QUERIES>;
+
+// Rows that stay: query << 10 | invocation << 2 | row of its four.
+const HITS = 1024u;
+var<workgroup> hits: array<u32, HITS>;
+var<workgroup> hit_count: atomic<u32>;
+var<workgroup> hits_of: array<atomic<u32>, QUERIES>;
 
 fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
   let reach = params.margin * (terms.y + params.centre_length);
@@ -74,8 +81,68 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
   return Query(vec4(base - slack, factor, along, across), vec4(threshold, slack, 0.0, 0.0));
 }
 
-// Where the entry of a row goes that stays.
-fn keep(query: u32, place: u32, slot: u32, lower: u32, upper: u32) {
+// What is known of a row: scale, length, residual, bias.
+fn row_side(row: u32) -> vec4<f32> {
+  if (FORM == 0u) { return vec4(0.0); }
+  if (FORM < 4u) { return terms_of(vec4(row_terms[row], vec2(0.0))); }
+  var terms = vec4(row_terms[2u * row], row_terms[2u * row + 1u]);
+  // The products with the centre are part of the similarity.
+  if (FORM >= 5u) { terms.w = -terms.w; }
+  return terms;
+}
+
+fn slack_of(terms: vec4<f32>) -> f32 {
+  if (FORM == 1u) { return params.margin * terms.w; }
+  if (FORM == 4u) { return params.margin * terms.y * terms.y; }
+  return 0.0;
+}
+
+fn is_usable(row: u32) -> bool {
+  if (row >= params.rows) { return false; }
+  if (HAS_BITSET == 0u) { return true; }
+  let slot = params.first_slot + row;
+  return ((allowed[slot >> 5u] >> (slot & 31u)) & 1u) == 1u;
+}
+
+fn lower_end(
+  side: Query,
+  score: vec4<f32>,
+  scale: vec4<f32>,
+  length: vec4<f32>,
+  residual: vec4<f32>,
+  floor_x: vec4<f32>,
+) -> vec4<f32> {
+  let one = side.one;
+  if (FORM == 0u) { return fma(vec4(-one.y), score, vec4(one.x)); }
+  var rest = fma(vec4(-one.z), length, floor_x);
+  if (FORM >= 4u) { rest = fma(vec4(-one.w), residual, rest); }
+  return fma(-one.y * scale, score, rest + vec4(one.x));
+}
+
+// Half the width of the intervals.
+fn margin_of(side: Query, score: vec4<f32>, length: vec4<f32>, residual: vec4<f32>, slack: vec4<f32>) -> vec4<f32> {
+  if (FORM == 0u) { return score * params.margin + side.two.y; }
+  return side.one.z * length + side.one.w * residual + (slack + side.two.y);
+}
+
+// The first of the four rows of a group.
+fn row_of(group: u32) -> u32 {
+  return (params.block_first + (group >> 5u) * params.block_step) * 128u + (group & 31u) * 4u;
+}
+
+// Puts a row that stays on its query's list, with the ends of its interval.
+fn keep_one(query: u32, group: u32, r: u32, place: u32) {
+  let row = row_of(group) + r;
+  let terms = row_side(row);
+  let side = query_side[query % QUERIES];
+  let score = scores[(score_place(query, params.column_first + group * 4u, params.room) >> 2u)][r];
+  let slack = slack_of(terms);
+  let lower = lower_end(side, vec4(score), vec4(terms.x), vec4(terms.y), vec4(terms.z), vec4(terms.w - slack)).x;
+  let margin = margin_of(side, vec4(score), vec4(terms.y), vec4(terms.z), vec4(slack)).x;
+  put(query, place, params.first_slot + row, key_of(lower), key_of(lower + 2.0 * margin));
+}
+
+fn put(query: u32, place: u32, slot: u32, lower: u32, upper: u32) {
   // A count above the capacity tells `tighten` that rows were lost.
   if (place < params.capacity) {
     let entry = query * params.capacity + place;
@@ -98,93 +165,95 @@ fn collect(
     if (FORM >= 4u) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
     query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
   }
+  if (index < QUERIES) { atomicStore(&hits_of[index], 0u); }
+  if (index == 0u) { atomicStore(&hit_count, 0u); }
   workgroupBarrier();
 
   // The last part of a chunk knows how many places a sample has.
-  if (params.sampled > 0u && workgroup.x == 0u && index < end - first) { atomicStore(&counts[first + index], params.sampled); }
+  if (SAMPLE == 1u && params.sampled > 0u && workgroup.x == 0u && index < end - first) { atomicStore(&counts[first + index], params.sampled); }
 
   // Groups of four rows of this round: every round_step-th of the whole chunk, without those of the rounds before.
   let group = params.round_start + (workgroup.x * 256u + index) * params.round_step;
-  if (group >= params.groups) { return; }
   let number = (params.column_first >> 2u) + group;
-  if (params.round_skip != 0u && (number & (params.round_skip - 1u)) == 0u) { return; }
-  let column = params.column_first + group * 4u;
-  let row = (params.block_first + (group >> 5u) * params.block_step) * 128u + (group & 31u) * 4u;
+  let was_seen = params.round_skip != 0u && (number & (params.round_skip - 1u)) == 0u;
+  if (group < params.groups && !was_seen) {
+    let column = params.column_first + group * 4u;
+    let row = row_of(group);
 
-  var usable = vec4(row, row + 1u, row + 2u, row + 3u) < vec4(params.rows);
-  var scale: vec4<f32>;
-  var length: vec4<f32>;
-  var residual: vec4<f32>;
-  var bias: vec4<f32>;
-  // unroll
-  for (var r = 0u; r < 4u; r++) {
-    if (FORM != 0u) {
-      var pair: vec4<f32>;
-      if (FORM >= 4u) {
-        pair = vec4(row_terms[2u * (row + r)], row_terms[2u * (row + r) + 1u]);
-      } else {
-        pair = vec4(row_terms[row + r], vec2(0.0));
-      }
-      let terms = terms_of(pair);
+    var usable = 0u; // a bit a row
+    var scale: vec4<f32>;
+    var length: vec4<f32>;
+    var residual: vec4<f32>;
+    var floor_x: vec4<f32>;
+    var slack: vec4<f32>;
+    // unroll
+    for (var r = 0u; r < 4u; r++) {
+      let terms = row_side(row + r);
       scale[r] = terms.x;
       length[r] = terms.y;
       residual[r] = terms.z;
-      bias[r] = terms.w;
+      slack[r] = slack_of(terms);
+      floor_x[r] = terms.w - slack[r];
+      if (is_usable(row + r)) { usable |= 1u << r; }
     }
-    if (HAS_BITSET == 1u) {
-      let slot = params.first_slot + row + r;
-      usable[r] = usable[r] && ((allowed[slot >> 5u] >> (slot & 31u)) & 1u) == 1u;
-    }
-  }
-  // The products with the centre are part of the similarity.
-  if (FORM >= 5u) { bias = -bias; }
-  var slack = vec4(0.0);
-  if (FORM == 1u) { slack = params.margin * bias; }
-  if (FORM == 4u) { slack = params.margin * length * length; }
-  let floor_x = bias - slack;
 
-  let place = score_place(0u, column, params.room) >> 2u;
-  for (var four = first; four < end; four += AT_ONCE) {
-    var ahead: array<vec4<f32>, AT_ONCE>;
-    // unroll
-    for (var q = 0u; q < AT_ONCE; q++) {
-      // There is room for a multiple of four queries, whatever lies there.
-      ahead[q] = scores[place + (four + q) * 32u];
-    }
-    // unroll
-    for (var q = 0u; q < AT_ONCE; q++) {
-      let query = four + q;
-      let score = ahead[q];
-      let one = query_side[query - first].one;
-      let two = query_side[query - first].two;
-      var lower = fma(vec4(-one.y), score, vec4(one.x));
-      if (FORM != 0u) {
-        var end_of_rows = fma(vec4(-one.z), length, floor_x);
-        if (FORM >= 4u) { end_of_rows = fma(vec4(-one.w), residual, end_of_rows); }
-        lower = fma(-one.y * scale, score, end_of_rows + vec4(one.x));
+    let place = score_place(0u, column, params.room) >> 2u;
+    for (var four = first; four < end; four += AT_ONCE) {
+      var ahead: array<vec4<f32>, AT_ONCE>;
+      // unroll
+      for (var q = 0u; q < AT_ONCE; q++) {
+        // There is room for a multiple of four queries, whatever lies there.
+        ahead[q] = scores[place + (four + q) * 32u];
       }
-      // The first look at a chunk keeps everything.
-      let near = lower <= vec4(two.x);
-      if (query < end && (any(near & usable) || params.is_sample == 1u)) {
-        var margin = score * params.margin + two.y;
-        if (FORM != 0u) { margin = one.z * length + one.w * residual + (slack + two.y); }
-        let upper = lower + 2.0 * margin;
-        // unroll
-        for (var r = 0u; r < 4u; r++) {
-          if (params.is_sample == 1u) {
-            // All places are known beforehand: thousands of additions to one counter would wait for each other. What is no
-            // row is absent, and `tighten` drops it.
-            let sampled = number / params.round_step * 4u + r;
-            if (usable[r]) {
-              keep(query, sampled, params.first_slot + row + r, key_of(lower[r]), key_of(upper[r]));
-            } else {
-              keep(query, sampled, 0u, ABSENT, ABSENT);
-            }
-          } else if (near[r] && usable[r]) {
-            keep(query, atomicAdd(&counts[query], 1u), params.first_slot + row + r, key_of(lower[r]), key_of(upper[r]));
+      // Which of four times four rows stay, a bit each. They are few, so the rest is done for one at a time, in one place: code
+      // that is not there need not be loaded.
+      var staying = 0u;
+      // unroll
+      for (var q = 0u; q < AT_ONCE; q++) {
+        let side = query_side[four + q - first];
+        let lower = lower_end(side, ahead[q], scale, length, residual, floor_x);
+        let near = vec4<u32>(lower <= vec4(side.two.x));
+        let bits = near.x | near.y << 1u | near.z << 2u | near.w << 3u;
+        if (four + q < end) { staying |= (bits & usable) << (4u * q); }
+        if (SAMPLE == 1u && four + q < end) {
+          // All places are known beforehand: thousands of additions to one counter would wait for each other. What is no row
+          // is absent, and `tighten` drops it.
+          let upper = lower + 2.0 * margin_of(side, ahead[q], length, residual, slack);
+          // unroll
+          for (var r = 0u; r < 4u; r++) {
+            let is_row = (usable >> r & 1u) == 1u;
+            let sampled = (number >> countTrailingZeros(params.round_step)) * 4u + r;
+            let ends = select(vec2(ABSENT), vec2(key_of(lower[r]), key_of(upper[r])), is_row);
+            put(four + q, sampled, params.first_slot + row + r, ends.x, ends.y);
           }
         }
       }
+      if (SAMPLE == 1u) { continue; }
+      while (staying != 0u) {
+        let bit = firstTrailingBit(staying);
+        staying &= staying - 1u;
+        let query = four + (bit >> 2u) - first;
+        let hit = atomicAdd(&hit_count, 1u);
+        if (hit < HITS) {
+          atomicAdd(&hits_of[query], 1u);
+          hits[hit] = query << 10u | index << 2u | (bit & 3u);
+        } else {
+          keep_one(first + query, group, bit & 3u, atomicAdd(&counts[first + query], 1u));
+        }
+      }
     }
+  }
+  // What was found is put on the lists by all invocations together: one addition to the counter of a query, and nobody waits
+  // for memory in the loop above.
+  workgroupBarrier();
+  if (index < QUERIES) {
+    let found = atomicLoad(&hits_of[index]);
+    if (found > 0u) { atomicStore(&hits_of[index], atomicAdd(&counts[first + index], found)); }
+  }
+  workgroupBarrier();
+  for (var hit = index; hit < min(atomicLoad(&hit_count), HITS); hit += 256u) {
+    let query = hits[hit] >> 10u;
+    let owner = params.round_start + (workgroup.x * 256u + ((hits[hit] >> 2u) & 255u)) * params.round_step;
+    keep_one(first + query, owner, hits[hit] & 3u, atomicAdd(&hits_of[query], 1u));
   }
 }

@@ -2,8 +2,8 @@
 // elements with explicit fma, and a fixed tree sums the sixteen. Nothing about the order depends on the batch, the
 // other candidates or the adapter's subgroups.
 //
-// Candidates are a CSR list (query q has offsets[q] .. offsets[q + 1]), lists of a fixed pitch with CSR numbering
-// (list_pitch > 0), or all slots of a range (dense_count > 0, a row of workgroups a query). With entries > 0 a
+// Candidates are a CSR list (query q has offsets[q] .. offsets[q + 1]), lists of a fixed pitch, each with its count
+// (list_pitch > 0, a row of workgroups a query), or all slots of a range (dense_count > 0, a row of workgroups a query). With entries > 0 a
 // candidate is an index into `slots`, otherwise it is the slot itself; of a range, `slots` then has a bit a slot, and
 // slots whose bit is 0 are passed over.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
@@ -11,7 +11,7 @@
 @group(0) @binding(3) var<storage, read> ids: array<vec2<u32>>; // [rows of the segment]: u64, low word first
 @group(0) @binding(4) var<storage, read> slots: array<u32>; // [entries]
 @group(0) @binding(5) var<storage, read> candidates: array<u32>;
-@group(0) @binding(6) var<storage, read> offsets: array<u32>; // [queries + 1]
+@group(0) @binding(6) var<storage, read> offsets: array<u32>; // [queries + 1], or counts, [queries]
 @group(0) @binding(7) var<storage, read_write> keys: array<u32>; // distances, as keys
 @group(0) @binding(8) var<storage, read_write> found_ids: array<vec2<u32>>;
 
@@ -56,7 +56,9 @@ fn rescore(
   let vectors = params.vectors;
   let dense = params.dense_count > 0u;
   var total = params.dense_count;
-  if (!dense) { total = offsets[params.queries]; }
+  let listed = params.list_pitch > 0u;
+  if (!dense && !listed) { total = offsets[params.queries]; }
+  if (listed) { total = min(offsets[workgroup.y], params.list_pitch); }
   for (var start = workgroup.x * AT_ONCE; start < total; start += workgroups.x * AT_ONCE) {
     let candidate = start + index / WIDTH;
     var query = workgroup.y;
@@ -67,9 +69,8 @@ fn rescore(
       if (params.entries > 0u) { known = known && ((slots[slot >> 5u] >> (slot & 31u)) & 1u) == 1u; }
     } else {
       place = candidate;
-      query = query_of(candidate);
-      var entry = candidate;
-      if (params.list_pitch > 0u) { entry = query * params.list_pitch + candidate - offsets[query]; }
+      if (listed) { place += query * params.list_pitch; } else { query = query_of(candidate); }
+      let entry = place;
       known = known && query < params.queries && entry < arrayLength(&candidates);
       slot = candidates[entry];
       if (params.entries > 0u) {

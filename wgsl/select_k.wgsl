@@ -4,7 +4,7 @@
 // `sort_runs` and `merge_runs` sort them. It takes any row, and rows for which quicker kernels found no threshold.
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // u64, low word first
-@group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1], for CSR segments; or states, [rows, 4]
+@group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1], for CSR segments; or counts of lists, or states, [rows, 4]
 @group(0) @binding(4) var<storage, read_write> selected_keys: array<u32>; // [rows, k]
 @group(0) @binding(5) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, k]
 @group(0) @binding(6) var<storage, read_write> selected_counts: array<u32>; // [rows]: results that are not ABSENT
@@ -94,7 +94,8 @@ fn select_k(
   }
   var first = row * params.pitch;
   var length = params.length;
-  if (params.is_csr != 0u) {
+  if (params.row_kind == 2u) { length = min(offsets[row], params.pitch); }
+  if (params.row_kind == 1u) {
     first = offsets[row];
     length = offsets[row + 1u] - first;
   }

@@ -4,28 +4,59 @@
 @group(0) @binding(2) var<storage, read_write> counts: array<u32>; // [queries]
 @group(0) @binding(3) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 @group(0) @binding(4) var<storage, read_write> overflowed: array<u32>; // [queries]: 1 when rows were lost
-@group(0) @binding(5) var<storage, read> exact: array<u32>; // keys of the entries of all lists, where EXACT = 1
-@group(0) @binding(6) var<storage, read> offsets: array<u32>; // [queries]: where a list starts among them
+@group(0) @binding(5) var<storage, read> exact: array<u32>; // [queries, capacity]: keys, where EXACT = 1
 
 override EXACT: u32 = 0u; // 1: an interval becomes the distance that will be reported
 
-const SHORT = 512u;
+const LARGEST = 0xff7fffffu; // the key of the largest number
+const SHORT = 512u; // entries that are compared all with all
 const HELD = 16u; // entries that an invocation holds: their loads are on their way together
+const BINS = 2048u; // values of a digit of 11 bits
 
 var<workgroup> list_length: u32;
 var<workgroup> threshold: u32;
 var<workgroup> kept: atomic<u32>;
-var<workgroup> short: array<u32, SHORT>;
+var<workgroup> histogram: array<atomic<u32>, BINS>;
+var<workgroup> bins: array<u32, SHORT>;
+var<workgroup> picked: vec2<u32>;
 
 fn upper_of(query: u32, entry: u32) -> u32 {
-  if (EXACT == 1u) { return exact[offsets[query] + entry]; }
+  if (EXACT == 1u) { return exact[query * params.capacity + entry]; }
   return lists[2u * params.plane + query * params.capacity + entry];
 }
 
-// Counts the digit at `shift` of a key whose digits above it are those of the prefix. Two shifts, because a shift by 32 is
-// none.
+// Counts the digit at `shift` of a key whose digits above it are those of the prefix.
 fn count_digit(key: u32, prefix: u32, shift: u32) {
-  if (((key ^ prefix) >> shift) >> 8u == 0u) { atomicAdd(&histogram[(key >> shift) & 255u], 1u); }
+  // Nothing lies above the first digit, and a shift by 32 is none.
+  if (shift == 21u || (key ^ prefix) >> 21u == 0u) { atomicAdd(&histogram[(key >> shift) & (BINS - 1u)], 1u); }
+}
+
+// Adds to the prefix the digit at `shift` that holds the rank, and takes off the rank what lies below.
+fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
+  workgroupBarrier();
+  var own = 0u;
+  // unroll
+  for (var b = 0u; b < BINS / 256u; b++) { own += atomicLoad(&histogram[index * (BINS / 256u) + b]); }
+  bins[index] = own;
+  workgroupBarrier();
+  for (var distance = 1u; distance < 256u; distance <<= 1u) {
+    var before = 0u;
+    if (index >= distance) { before = bins[index - distance]; }
+    workgroupBarrier();
+    bins[index] += before;
+    workgroupBarrier();
+  }
+  var below = bins[index] - own;
+  if (found.y >= below && found.y < below + own) {
+    // unroll
+    for (var b = 0u; b < BINS / 256u; b++) {
+      let bin = index * (BINS / 256u) + b;
+      let count = atomicLoad(&histogram[bin]);
+      if (found.y >= below && found.y < below + count) { picked = vec2(found.x | bin << shift, found.y - below); }
+      below += count;
+    }
+  }
+  return workgroupUniformLoad(&picked);
 }
 
 @compute @workgroup_size(256)
@@ -38,9 +69,11 @@ fn tighten(
   if (query >= params.queries) { return; }
   if (index == 0u) {
     let count = counts[query];
+    if (params.is_first == 1u) { overflowed[query] = 0u; }
     if (count > params.capacity) { overflowed[query] = 1u; }
     list_length = min(count, params.capacity);
-    threshold = thresholds[query];
+    threshold = LARGEST;
+    if (params.is_first == 0u) { threshold = thresholds[query]; }
     atomicStore(&kept, 0u);
   }
   let length = workgroupUniformLoad(&list_length);
@@ -52,43 +85,43 @@ fn tighten(
     for (var h = 0u; h < HELD; h++) {
       if (index + h * 256u < length) { uppers[h] = upper_of(query, index + h * 256u); }
     }
-    var prefix = 0u;
-    var rank = params.k - 1u;
+    let rank = params.k - 1u;
     if (length <= SHORT) {
       // Few enough to compare all with all.
       // unroll
-      for (var h = 0u; h < 2u; h++) { short[index + h * 256u] = uppers[h]; }
+      for (var h = 0u; h < SHORT / 256u; h++) { bins[index + h * 256u] = uppers[h]; }
       workgroupBarrier();
       // unroll
-      for (var h = 0u; h < 2u; h++) {
+      for (var h = 0u; h < SHORT / 256u; h++) {
         if (index + h * 256u < length) {
           var below = 0u;
           var equal = 0u;
           for (var i = 0u; i < length; i++) {
-            below += u32(short[i] < uppers[h]);
-            equal += u32(short[i] == uppers[h]);
+            below += u32(bins[i] < uppers[h]);
+            equal += u32(bins[i] == uppers[h]);
           }
-          if (below <= rank && rank < below + equal) { threshold = uppers[h]; }
+          if (below <= rank && rank < below + equal) { picked = vec2(uppers[h], 0u); }
         }
       }
-      prefix = workgroupUniformLoad(&threshold);
-      rank = 0u;
+      limit = min(limit, workgroupUniformLoad(&picked).x);
     } else {
-    for (var shift = 24i; shift >= 0i; shift -= 8i) {
-      histogram_clear(index);
-      // unroll
-      for (var h = 0u; h < HELD; h++) {
-        if (index + h * 256u < length) { count_digit(uppers[h], prefix, u32(shift)); }
+      // The highest 22 bits of the k-th smallest, by two digits. The others are taken for ones: a threshold that is larger
+      // by 2^-13 of itself is still one.
+      var found = vec2(0u, rank);
+      for (var turn = 0u; turn < 2u; turn++) {
+        let shift = 21u - 11u * turn;
+        // unroll
+        for (var b = 0u; b < BINS / 256u; b++) { atomicStore(&histogram[index + b * 256u], 0u); }
+        workgroupBarrier();
+        // unroll
+        for (var h = 0u; h < HELD; h++) {
+          if (index + h * 256u < length) { count_digit(uppers[h], found.x, shift); }
+        }
+        for (var i = index + HELD * 256u; i < length; i += 256u) { count_digit(upper_of(query, i), found.x, shift); }
+        found = pick_digit(index, found, shift);
       }
-      for (var i = index + HELD * 256u; i < length; i += 256u) {
-        count_digit(upper_of(query, i), prefix, u32(shift));
-      }
-      let found = histogram_pick(index, rank);
-      prefix |= found.x << u32(shift);
-      rank -= found.y;
+      limit = min(limit, found.x | 1023u);
     }
-    }
-    limit = min(limit, prefix);
   }
   // In place: a piece of the list is in registers before any of it is written.
   for (var start = 0u; start < length; start += HELD * 256u) {

@@ -5,7 +5,7 @@ use crate::certificate::{Form, Margin};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands};
 use crate::kernels::collect::Round;
-use crate::kernels::{Part, collect, prefix_sum, rescore, tighten};
+use crate::kernels::{Part, collect, rescore, tighten};
 
 impl Screen<'_> {
     /// Puts the rows of a round on the lists that their scores do not exclude.
@@ -52,6 +52,7 @@ impl Screen<'_> {
         &self,
         commands: &mut Commands<'_>,
         count: u32,
+        is_first: bool,
         is_exact: bool,
     ) -> Result<()> {
         let buffers = &self.buffers;
@@ -61,11 +62,12 @@ impl Screen<'_> {
             counts: &buffers[Buffer::Counts],
             lists: &buffers[Buffer::Lists],
             overflowed: &buffers[Buffer::Overflowed],
-            exact: is_exact.then(|| (&buffers[Buffer::Keys], &buffers[Buffer::Offsets])),
+            exact: is_exact.then(|| &buffers[Buffer::Keys]),
             unused: &buffers[Buffer::Queries],
             queries: count,
             k: self.k,
             capacity: self.capacity,
+            is_first,
         };
         tighten::encode(commands, &tightening)
     }
@@ -75,21 +77,16 @@ impl Screen<'_> {
     pub(super) fn encode_refining(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         commands.stage("refine");
         self.encode_rescore(commands, count)?;
-        self.encode_tighten(commands, count, true)
+        self.encode_tighten(commands, count, false, true)
     }
 
     /// The distances of the rows on the lists, as they are reported.
     pub(super) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         let Self { rows, request, buffers, .. } = self;
-        let offsets = BufferSlice::all(&buffers[Buffer::Offsets]);
-        let counts = BufferSlice::all(&buffers[Buffer::Counts]);
-        prefix_sum::encode(commands, counts, count, self.capacity, offsets)?;
-        let candidates = rescore::Candidates::Csr {
+        let candidates = rescore::Candidates::Lists {
             candidates: BufferSlice::all(&buffers[Buffer::Lists]),
-            offsets,
-            list_pitch: self.capacity,
-            slots: None,
-            total: count * self.capacity,
+            counts: BufferSlice::all(&buffers[Buffer::Counts]),
+            pitch: self.capacity,
         };
         // Each segment in turn writes the distances of its own rows.
         for (number, segment) in rows.segments.iter().enumerate() {

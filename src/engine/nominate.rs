@@ -8,7 +8,7 @@ use super::search::{SearchRequest, decode};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch};
 use crate::kernels::collect::GROUP;
-use crate::kernels::{BLOCK_ROWS, Part, key_of, narrow, norms, select_k};
+use crate::kernels::{BLOCK_ROWS, Part, narrow, norms, select_k};
 use crate::matrix::ElementKind;
 use crate::neighbors::Neighbor;
 
@@ -53,7 +53,6 @@ pub(super) enum Buffer {
     Counts,
     Overflowed,
     Lists,
-    Offsets,
     Keys,
     Ids,
     SelectedKeys,
@@ -104,7 +103,6 @@ impl<'a> Screen<'a> {
                 request_of("counts", count * 4),
                 request_of("overflowed", count * 4),
                 request_of("lists", entries * 12),
-                request_of("offsets", (count + 1) * 4),
                 request_of("keys", entries * 4),
                 request_of("ids", entries * 8),
                 request_of("selected keys", count * k * 4),
@@ -143,11 +141,8 @@ impl<'a> Screen<'a> {
         let count = numbers.len() as u32;
         queries.copy_to(gpu, &numbers, &buffers[Buffer::Queries]).await?;
         gpu.upload_bytes(&buffers[Buffer::Refused], 0, &[0xff; 8]).await?;
-        let unbounded = vec![key_of(f32::MAX); count as usize];
-        gpu.upload_bytes(&buffers[Buffer::Thresholds], 0, bytemuck::cast_slice(&unbounded)).await?;
         let mut commands = Commands::new(gpu, profile);
         commands.stage("prepare");
-        commands.clear(&buffers[Buffer::Overflowed], 0, u64::from(count) * 4);
         encode_query_norms(&mut commands, rows, count, buffers)?;
 
         self.encode_narrowing(&mut commands, count)?;
@@ -166,7 +161,9 @@ impl<'a> Screen<'a> {
         let all = rows.len();
         let padded_rows: u64 =
             self.chunks.iter().map(|parts| u64::from(blocks(parts)) * u64::from(BLOCK_ROWS)).sum();
-        let (mut seen, mut tightened, mut is_refined) = (0, 0, self.planes != 1);
+        let (mut seen, mut tightened) = (0, 0);
+        // Few queries wait for the dispatches that refining takes longer than for the rows it saves.
+        let mut is_refined = !matches!(self.kernel, Nominator::TileI8 | Nominator::TileCoop);
         for parts in &self.chunks {
             commands.stage(self.kernel.stage());
             for part in parts {
@@ -190,7 +187,7 @@ impl<'a> Screen<'a> {
                 // As long as few rows were looked at since, the threshold would hardly fall.
                 let is_last = seen + chunk_rows >= padded_rows;
                 if number + 1 < rounds.len() || is_last || seen + chunk_rows >= 2 * tightened {
-                    self.encode_tighten(&mut commands, count, false)?;
+                    self.encode_tighten(&mut commands, count, sample.is_some(), false)?;
                     tightened = seen + chunk_rows / u64::from(round.step);
                 }
             }
@@ -212,7 +209,10 @@ impl<'a> Screen<'a> {
             keys: BufferSlice::all(&buffers[Buffer::Keys]),
             ids: Some(BufferSlice::all(&buffers[Buffer::Ids])),
             floats: false,
-            rows: select_k::Rows::Csr { offsets: BufferSlice::all(&buffers[Buffer::Offsets]) },
+            rows: select_k::Rows::Lists {
+                counts: BufferSlice::all(&buffers[Buffer::Counts]),
+                pitch: self.capacity,
+            },
             count,
             k: self.k,
             selected,
@@ -230,7 +230,7 @@ impl<'a> Screen<'a> {
             (&buffers[Buffer::SelectedIds], 0, results * 8),
             (&buffers[Buffer::SelectedCounts], 0, u64::from(count) * 4),
             (&buffers[Buffer::Overflowed], 0, u64::from(count) * 4),
-            (&buffers[Buffer::Offsets], u64::from(count) * 4, 4),
+            (&buffers[Buffer::Counts], 0, u64::from(count) * 4),
         ])?;
         Ok(Pending { numbers, reading })
     }
@@ -273,7 +273,7 @@ impl<'a> Screen<'a> {
                 .filter(|(_, flag)| *flag != 0)
                 .map(|(number, _)| number)
                 .collect(),
-            rescored: words(&parts[5])[0].into(),
+            rescored: words(&parts[5]).iter().map(|&count| u64::from(count.min(self.capacity))).sum(),
             numbers,
         })
     }

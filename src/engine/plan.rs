@@ -34,13 +34,13 @@ pub enum Nominator {
 const SCANNED: u64 = 16;
 
 /// The same of narrowed rows, of which a scan takes eight queries at a time.
-const SCANNED_NARROWED: u64 = 16;
+const SCANNED_NARROWED: u64 = 32;
 
-/// Rows that the first threshold is taken from at most, where lists have room for more.
-const SAMPLE: u64 = 8192;
+/// Rows that the first threshold is taken from: at least, and where lists have room for more at most.
+const SAMPLE: [u64; 2] = [2048, 8192];
 
-/// Room of the lists of few queries: large enough that one sample and one look at all other rows do for a million.
-const LONG_LISTS: u64 = 16_384;
+/// Room of a list: at least, and for few queries at most. Long lists need fewer rounds.
+const CAPACITY: [u64; 2] = [2048, 32_768];
 
 /// So few distances are computed by the reporting kernel alone, without the dozen dispatches that nominating takes.
 const SMALL_PAIRS: u64 = 4096;
@@ -153,14 +153,17 @@ impl Plan {
             (true, Some(_)) => (Nominator::ScanI8, Nominator::TileI8, SCANNED_NARROWED),
             (true, None) => return None,
         };
-        // A first sample gives a threshold that lets about k rows in as many pass, and narrowing twice as many: the rows that
-        // are looked at next may be some capacity / (4 k) times as many.
-        let capacity = (16 * k).next_power_of_two().max(2048);
+        let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
         let by =
             |kernel, most, capacity| Self::nominating_by(kernel, rows, most, queries, k, capacity, budget);
-        let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
-        let tiles = if queries > scanned { by(tile, batch, capacity) } else { None };
-        tiles.or_else(|| by(scan, scanned, capacity.max(LONG_LISTS))).or_else(|| by(scan, scanned, capacity))
+        let least = (16 * k).next_power_of_two().max(CAPACITY[0]);
+        // A sixth of the scratch for longer lists.
+        let longer = |most: u64| {
+            let fits = usable(budget) / 6 / (queries.min(most) * ENTRY_BYTES);
+            if fits > least { (fits + 1).next_power_of_two() / 2 } else { least }.min(CAPACITY[1].max(least))
+        };
+        let tiles = if queries > scanned { by(tile, batch, longer(batch)) } else { None };
+        tiles.or_else(|| by(scan, scanned, longer(scanned))).or_else(|| by(scan, scanned, least))
     }
 
     fn nominating_by(
@@ -271,7 +274,11 @@ impl Nominator {
     /// How many times k rows pass a threshold, of as many rows as it was taken from: more where intervals are wider. With
     /// integers they may be as wide as the distances of a cluster differ (data around 256 centres, noise as large as those).
     pub(super) fn spread(self) -> u32 {
-        if self.is_narrowed() { 16 } else { 4 }
+        match self {
+            Self::Scan | Self::Tile => 4,
+            Self::ScanI8 => 8,
+            Self::TileI8 | Self::TileCoop => 16,
+        }
     }
 
     /// Planes of integers that each of so many queries is narrowed to. One or two queries are the sum of two, which makes
@@ -317,10 +324,13 @@ pub(super) fn budget_for(bytes: u64) -> u64 {
     (bytes + SMALL_BUFFERS).div_ceil(7) * 8
 }
 
+/// Scratch bytes of an entry of a list: slot and interval, and the distance and id of the row.
+const ENTRY_BYTES: u64 = 24;
+
 /// Scratch bytes of a query beside its scores.
 fn query_bytes(rows: &GpuRows, k: u64, capacity: u64) -> u64 {
     let results = if k > u64::from(SORTED_MAX) { 24 * k } else { 12 * k };
-    rows.layout.stride as u64 * 4 + 8 + 16 + 4 + 24 * capacity + results
+    rows.layout.stride as u64 * 4 + 8 + 16 + 4 + ENTRY_BYTES * capacity + results
 }
 
 /// Operations of a submission at most: about 100 ms on a weak adapter of the kind, because systems kill what runs for
@@ -367,10 +377,10 @@ pub(super) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32, spread: u32)
     // many groups as were seen may then keep all rows of g - 1 groups, on either side of the query.
     let growth = (u64::from(capacity) / (u64::from(spread) * u64::from(k)).max(u64::from(2 * GROUP))).max(2);
     let growth_step = (growth + 1).next_power_of_two() / 2;
-    // Without a threshold all rows are kept. More than enough for one only make it later.
-    let sample = u64::from(capacity).min(SAMPLE.max(4 * u64::from(k)));
-    let mut allowed = if seen == 0 { sample } else { seen * growth };
     let rows = u64::from(blocks) * u64::from(BLOCK_ROWS);
+    // Without a threshold all rows are kept. As many as let all others be looked at in one round; steps are powers of two.
+    let sample = (2 * rows / growth).clamp(SAMPLE[0], SAMPLE[1]).max(4 * u64::from(k)).min(capacity.into());
+    let mut allowed = if seen == 0 { sample } else { seen * growth };
     let most = rows / u64::from(GROUP);
     let mut step = 1;
     while rows.div_ceil(step) + u64::from(GROUP) > allowed && step < most {

@@ -30,9 +30,7 @@ params! {
         round_step: u32,
         /// But not at every `round_skip`-th one, which earlier rounds looked at; 0 for none. A power of two.
         round_skip: u32,
-        /// Whether every row of this round is kept, at a place of its own, because there is no threshold yet.
-        is_sample: u32,
-        /// How many such places the chunk has: said with one part of it, 0 with the others.
+        /// How many places a sample of the chunk has: said with one part of it, 0 with the others.
         sampled: u32,
         /// Entries of a list.
         capacity: u32,
@@ -66,13 +64,13 @@ pub static KERNEL: Kernel = Kernel {
         ("counts", Access::Write),
         ("lists", Access::Write),
     ],
-    overrides: &[("FORM", &[0, 1, 2, 3, 4, 5, 6]), ("HAS_BITSET", &[0, 1])],
+    overrides: &[("FORM", &[0, 1, 2, 3, 4, 5, 6]), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])],
     loads_rows: false,
     sums_lanes: false,
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 256,
-    workgroup_bytes: 32 * 32,
+    workgroup_bytes: 32 * 32 + 1024 * 4 + 4 + 32 * 4,
 };
 
 /// Which rows to look at, and where to put the ones that stay.
@@ -118,7 +116,7 @@ pub struct Round {
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Result<()> {
     let gpu = commands.gpu();
-    let constants = [collect.form as u32, collect.allowed.is_some().into()];
+    let constants = [collect.form as u32, collect.allowed.is_some().into(), collect.sample.is_some().into()];
     let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &constants)?;
     let number = collect.part.column_first / GROUP;
     let groups = collect.part.blocks * (BLOCK_ROWS / GROUP);
@@ -135,7 +133,6 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
         round_start: start,
         round_step: collect.round.step,
         round_skip: collect.round.skip,
-        is_sample: collect.sample.is_some().into(),
         sampled: match collect.sample {
             Some(groups) if collect.part.column_first == 0 => groups.div_ceil(collect.round.step) * GROUP,
             _ => 0,

@@ -19,7 +19,7 @@ params! {
         rows: u32,
         /// Length of `slots`; 0 when candidates are slots themselves, or when every slot of a range is allowed.
         entries: u32,
-        /// Distance between the lists of two queries; 0 when candidates lie one behind the other.
+        /// Distance between the lists of two queries; 0 when there are CSR offsets.
         list_pitch: u32,
         /// First slot of a dense range.
         dense_first: u32,
@@ -73,12 +73,19 @@ pub enum Candidates<'a> {
         candidates: BufferSlice<'a>,
         /// `[queries + 1]`, `u32`.
         offsets: BufferSlice<'a>,
-        /// With a pitch, query `q`'s candidates start at `q * pitch` instead of `offsets[q]`.
-        list_pitch: u32,
         /// Slots that candidates are indices of, and how many there are.
         slots: Option<(BufferSlice<'a>, u32)>,
         /// At least the number of candidates: how much work is launched.
         total: u32,
+    },
+    /// Query `q` has the first `counts[q]` of those from `q * pitch` on, and its results lie in the same places.
+    Lists {
+        /// Slots, `u32`.
+        candidates: BufferSlice<'a>,
+        /// `[queries]`, `u32`; no more than `pitch` are taken.
+        counts: BufferSlice<'a>,
+        /// Distance between the lists of two queries.
+        pitch: u32,
     },
     /// All slots of a range, for every query. Results of query `q` start at `q * found_pitch + found_first`.
     Dense {
@@ -146,8 +153,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
     let limit = gpu.adapter.capabilities.max_workgroups;
     let unused = rescore.queries;
     let (slots, candidates, offsets, grid) = match rescore.candidates {
-        Candidates::Csr { candidates, offsets, list_pitch, slots, total } => {
-            params.list_pitch = list_pitch;
+        Candidates::Csr { candidates, offsets, slots, total } => {
             params.entries = slots.map_or(0, |(_, entries)| entries);
             if slots.is_some_and(|(_, entries)| entries == 0) {
                 return Err(Error::argument("slots", "at least one", 0));
@@ -155,6 +161,12 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             // The kernel strides over the candidates: on an adapter of any size this is enough to fill it.
             let grid = Grid::Tiles(total.div_ceil(8).min(4096), 1);
             (slots.map_or(unused, |(slots, _)| slots), candidates, offsets, grid)
+        }
+        Candidates::Lists { candidates, counts, pitch } => {
+            params.list_pitch = pitch;
+            // Lists are far from full: a few workgroups stride over each.
+            let columns = (4096 / rescore.count.max(1)).clamp(4, limit).min(pitch.div_ceil(8));
+            (unused, candidates, counts, Grid::Tiles(columns, rescore.count))
         }
         Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
             params.dense_first = first;

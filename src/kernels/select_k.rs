@@ -16,8 +16,8 @@ params! {
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
-        /// Whether rows are CSR segments.
-        is_csr: u32,
+        /// 1 when rows are CSR segments, 2 when they are lists with counts.
+        row_kind: u32,
         /// Elements wanted.
         k: u32,
         /// Distance between the results of two rows.
@@ -68,6 +68,13 @@ pub enum Rows<'a> {
     Equal {
         /// Elements a row.
         length: u32,
+        /// Distance between the starts of two rows.
+        pitch: u32,
+    },
+    /// Row `r` has the first `counts[r]` elements from `r * pitch` on, and no more than `pitch`.
+    Lists {
+        /// `[rows]`, u32.
+        counts: BufferSlice<'a>,
         /// Distance between the starts of two rows.
         pitch: u32,
     },
@@ -318,8 +325,12 @@ fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only<'_>) -> Resu
             (params.length, params.pitch) = (length, pitch);
             select.keys
         }
+        Rows::Lists { counts, pitch } => {
+            (params.row_kind, params.pitch) = (2, pitch);
+            counts
+        }
         Rows::Csr { offsets } => {
-            params.is_csr = 1;
+            params.row_kind = 1;
             offsets
         }
     };

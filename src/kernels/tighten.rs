@@ -15,6 +15,8 @@ params! {
         capacity: u32,
         /// Entries of all lists.
         plane: u32,
+        /// Whether there are no thresholds yet, and no list has overflowed.
+        is_first: u32,
     }
 }
 
@@ -24,7 +26,6 @@ pub static KERNEL: Kernel = Kernel {
     source: &[
         include_str!("../../wgsl/lib/keys.wgsl"),
         include_str!("../../wgsl/lib/grid.wgsl"),
-        include_str!("../../wgsl/lib/radix.wgsl"),
         include_str!("../../wgsl/tighten.wgsl"),
     ],
     params: Params::WGSL,
@@ -35,7 +36,6 @@ pub static KERNEL: Kernel = Kernel {
         ("lists", Access::Write),
         ("overflowed", Access::Write),
         ("exact", Access::Read),
-        ("offsets", Access::Read),
     ],
     overrides: &[("EXACT", &[0, 1])],
     loads_rows: false,
@@ -43,7 +43,7 @@ pub static KERNEL: Kernel = Kernel {
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 256,
-    workgroup_bytes: (2 * 256 + 512) * 4 + 16 + 3 * 4,
+    workgroup_bytes: (2048 + 512) * 4 + 8 + 3 * 4,
 };
 
 /// The lists of a search.
@@ -53,14 +53,15 @@ pub(crate) struct Tighten<'a> {
     pub(crate) counts: &'a wgpu::Buffer,
     pub(crate) lists: &'a wgpu::Buffer,
     pub(crate) overflowed: &'a wgpu::Buffer,
-    /// Keys of the distances that will be reported, of all lists one behind the other, and where each list starts: they take
-    /// the place of the intervals.
-    pub(crate) exact: Option<(&'a wgpu::Buffer, &'a wgpu::Buffer)>,
+    /// Keys of the distances that will be reported, `[queries, capacity]`: they take the place of the intervals.
+    pub(crate) exact: Option<&'a wgpu::Buffer>,
     /// Any buffer that is not among the others, bound where there are no exact keys.
     pub(crate) unused: &'a wgpu::Buffer,
     pub(crate) queries: u32,
     pub(crate) k: u32,
     pub(crate) capacity: u32,
+    /// Whether there are no thresholds yet, and no list has overflowed: what lies in those buffers is overwritten.
+    pub(crate) is_first: bool,
 }
 
 /// Records the kernel.
@@ -71,15 +72,14 @@ pub(crate) fn encode(commands: &mut Commands<'_>, tighten: &Tighten<'_>) -> Resu
         k: tighten.k,
         capacity: tighten.capacity,
         plane: tighten.queries * tighten.capacity,
+        is_first: tighten.is_first.into(),
     };
-    let (exact, offsets) = tighten.exact.unwrap_or((tighten.unused, tighten.unused));
     let buffers = [
         tighten.thresholds.into(),
         tighten.counts.into(),
         tighten.lists.into(),
         tighten.overflowed.into(),
-        exact.into(),
-        offsets.into(),
+        tighten.exact.unwrap_or(tighten.unused).into(),
     ];
     commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(tighten.queries.into()))
 }
