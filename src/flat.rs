@@ -277,11 +277,7 @@ impl Flat {
         queries: impl Into<Queries<'a>>,
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        let queries = queries.into();
-        if queries.dim() != self.dim {
-            let needed = format!("dim {}, as the index has", self.dim);
-            return Err(Error::argument("queries", needed, queries.dim()));
-        }
+        let queries = self.checked(queries.into())?;
         let request = SearchRequest {
             metric: self.metric,
             k: options.k,
@@ -292,6 +288,88 @@ impl Flat {
         };
         let Found { neighbors, statistics } = self.store.rows.search(&queries, &request).await?;
         Ok((neighbors, statistics))
+    }
+
+    /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the
+    /// smaller id. The answer is a CSR list, with as many rows a query as there are: see [`Neighbors::offsets`].
+    ///
+    /// A radius is a distance of the index's metric: for inner product `-(q.x)`, so rows with `q.x > 5` are within `-5.0`.
+    /// The same rows are screened as by [`Flat::search`], with a threshold that is fixed.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a radius that is NaN, or another dim; otherwise as [`Flat::search`].
+    ///
+    /// ```no_run
+    /// use nearfield::{Device, Flat, MatrixView, Metric};
+    /// let device = Device::best()?;
+    /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+    /// index.add(MatrixView::new(&[0.0f32, 2.0, 3.0, 9.0], 1)?)?;
+    /// let found = index.search_within(MatrixView::new(&[2.5f32], 1)?, 1.0)?;
+    /// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
+    /// assert_eq!(ids, [1, 2]);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn search_within<'a>(&self, queries: impl Into<Queries<'a>>, radius: f32) -> Result<Neighbors> {
+        self.device.block_on(self.search_within_async(queries, radius))
+    }
+
+    /// [`Flat::search_within`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn search_within_async<'a>(
+        &self,
+        queries: impl Into<Queries<'a>>,
+        radius: f32,
+    ) -> Result<Neighbors> {
+        Ok(self.search_within_with_async(queries, radius, None).await?.0)
+    }
+
+    /// [`Flat::search_within`], calling `progress` with the number of queries answered so far; tells also how the answer came
+    /// about.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn search_within_with<'a>(
+        &self,
+        queries: impl Into<Queries<'a>>,
+        radius: f32,
+        progress: Option<&(dyn Fn(usize) + Send + Sync)>,
+    ) -> Result<(Neighbors, Statistics)> {
+        self.device.block_on(self.search_within_with_async(queries, radius, progress))
+    }
+
+    /// [`Flat::search_within_with`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn search_within_with_async<'a>(
+        &self,
+        queries: impl Into<Queries<'a>>,
+        radius: f32,
+        progress: Option<&(dyn Fn(usize) + Send + Sync)>,
+    ) -> Result<(Neighbors, Statistics)> {
+        let queries = self.checked(queries.into())?;
+        let request = SearchRequest {
+            metric: self.metric,
+            k: 1,
+            budget: self.budget,
+            allowed: None,
+            profile: false,
+            progress,
+        };
+        let Found { neighbors, statistics } =
+            self.store.rows.search_within(&queries, radius, &request).await?;
+        Ok((neighbors, statistics))
+    }
+
+    /// Queries of the index's dim.
+    fn checked<'a>(&self, queries: Queries<'a>) -> Result<Queries<'a>> {
+        if queries.dim() != self.dim {
+            let needed = format!("dim {}, as the index has", self.dim);
+            return Err(Error::argument("queries", needed, queries.dim()));
+        }
+        Ok(queries)
     }
 
     /// How a search for the k nearest of so many queries would run.

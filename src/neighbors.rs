@@ -12,11 +12,18 @@ pub struct Neighbor {
 /// The nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id.
 ///
 /// A query has fewer than k neighbours when there are fewer rows; nothing is padded.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Neighbors {
     hits: Vec<Neighbor>,
     /// Where each query's hits start in `hits`, and the end of the last.
     offsets: Vec<usize>,
+}
+
+impl Default for Neighbors {
+    /// The answer to no query.
+    fn default() -> Self {
+        Self::with_capacity(0, 0)
+    }
 }
 
 impl Neighbors {
@@ -42,6 +49,16 @@ impl Neighbors {
     /// When `query` is not below [`queries`](Self::queries).
     pub fn row(&self, query: usize) -> &[Neighbor] {
         &self.hits[self.offsets[query]..self.offsets[query + 1]]
+    }
+
+    /// The neighbours of all queries, one query behind the other: with [`offsets`](Self::offsets) a CSR list.
+    pub fn hits(&self) -> &[Neighbor] {
+        &self.hits
+    }
+
+    /// Where each query's neighbours start in [`hits`](Self::hits), and the end of the last: one more than there are queries.
+    pub fn offsets(&self) -> &[usize] {
+        &self.offsets
     }
 
     /// The neighbours of every query in turn.

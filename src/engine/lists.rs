@@ -7,6 +7,15 @@ use crate::gpu::{BufferSlice, Commands};
 use crate::kernels::collect::Round;
 use crate::kernels::{Part, collect, rescore, tighten};
 
+/// Whether a round has thresholds to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thresholds {
+    /// They are set.
+    Set,
+    /// They are not: every row of the round is kept. The chunk has so many groups.
+    Missing { groups: u32 },
+}
+
 impl Screen<'_> {
     /// Puts the rows of a round on the lists that their scores do not exclude.
     pub(super) fn encode_collect(
@@ -17,7 +26,7 @@ impl Screen<'_> {
         count: u32,
         part: Part,
         round: Round,
-        sample: Option<u32>,
+        thresholds: Thresholds,
     ) -> Result<()> {
         let Self { rows, request, buffers, .. } = self;
         let segment = &rows.segments[part.segment];
@@ -42,7 +51,10 @@ impl Screen<'_> {
             lists: &buffers[Buffer::Lists],
             capacity: self.capacity,
             round,
-            sample,
+            sample: match thresholds {
+                Thresholds::Set => None,
+                Thresholds::Missing { groups } => Some(groups),
+            },
         };
         collect::encode(commands, &collecting)
     }

@@ -17,6 +17,7 @@ mod rows;
 mod scores;
 mod search;
 mod values;
+mod within;
 
 pub use device::{Device, DeviceMatrix};
 pub use narrowed::Screen;
@@ -89,6 +90,17 @@ impl EngineRows {
     pub(crate) async fn search(&self, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
         match self {
             Self::Gpu(rows) => search::search(rows, queries, request).await,
+        }
+    }
+
+    pub(crate) async fn search_within(
+        &self,
+        queries: &Queries<'_>,
+        radius: f32,
+        request: &SearchRequest<'_>,
+    ) -> Result<Found> {
+        match self {
+            Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
         }
     }
 

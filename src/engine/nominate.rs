@@ -1,10 +1,12 @@
 //! The nominating route: score, collect, tighten, rescore, select, with one readback.
 
+use super::lists::Thresholds;
 use super::plan::{Nominator, Plan, Route, chunk_parts, rounds};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::scores::{self, Scores};
 use super::search::{SearchRequest, decode};
+use crate::certificate::{Form, Margin};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch};
 use crate::kernels::collect::GROUP;
@@ -16,10 +18,10 @@ use crate::neighbors::Neighbor;
 pub(super) struct Screen<'a> {
     pub(super) rows: &'a GpuRows,
     pub(super) request: &'a SearchRequest<'a>,
-    kernel: Nominator,
+    pub(super) kernel: Nominator,
     pub(super) capacity: u32,
     pub(super) k: u32,
-    chunks: Vec<Vec<Part>>,
+    pub(super) chunks: Vec<Vec<Part>>,
     /// Queries that a block of scores has room for.
     pub(super) room: u32,
     /// Planes of integers that queries are narrowed to.
@@ -136,28 +138,11 @@ impl<'a> Screen<'a> {
         numbers: Numbers,
         profile: Option<&mut Profile>,
     ) -> Result<Pending> {
-        let Self { rows, request, buffers, .. } = self;
-        let gpu = &rows.gpu;
+        let Self { rows, buffers, .. } = self;
         let count = numbers.len() as u32;
-        queries.copy_to(gpu, &numbers, &buffers[Buffer::Queries]).await?;
-        gpu.upload_bytes(&buffers[Buffer::Refused], 0, &[0xff; 8]).await?;
-        let mut commands = Commands::new(gpu, profile);
-        commands.stage("prepare");
-        encode_query_norms(&mut commands, rows, count, buffers)?;
-
-        self.encode_narrowing(&mut commands, count)?;
-
-        let (form, margin) = scores::margin(rows, self.kernel, request.metric);
-        let scoring = Scores {
-            kernel: self.kernel,
-            metric: request.metric,
-            queries: &buffers[Buffer::Queries],
-            narrowed_queries: &buffers[Buffer::NarrowedQueries],
-            count,
-            scores: &buffers[Buffer::Scores],
-            room: self.room,
-            planes: self.planes,
-        };
+        let mut commands = self.begin(queries, &numbers, profile).await?;
+        let (form, margin) = self.margin();
+        let scoring = self.scoring(count);
         let all = rows.len();
         let padded_rows: u64 =
             self.chunks.iter().map(|parts| u64::from(blocks(parts)) * u64::from(BLOCK_ROWS)).sum();
@@ -179,15 +164,18 @@ impl<'a> Screen<'a> {
                     self.encode_refining(&mut commands, count)?;
                     is_refined = true;
                 }
-                let sample = (seen == 0 && round.skip == 0).then(|| blocks(parts) * (BLOCK_ROWS / GROUP));
+                let thresholds = match (seen, round.skip) {
+                    (0, 0) => Thresholds::Missing { groups: blocks(parts) * (BLOCK_ROWS / GROUP) },
+                    _ => Thresholds::Set,
+                };
                 commands.stage("collect");
                 for part in parts {
-                    self.encode_collect(&mut commands, form, margin, count, *part, *round, sample)?;
+                    self.encode_collect(&mut commands, form, margin, count, *part, *round, thresholds)?;
                 }
                 // As long as few rows were looked at since, the threshold would hardly fall.
                 let is_last = seen + chunk_rows >= padded_rows;
                 if number + 1 < rounds.len() || is_last || seen + chunk_rows >= 2 * tightened {
-                    self.encode_tighten(&mut commands, count, sample.is_some(), false)?;
+                    self.encode_tighten(&mut commands, count, thresholds != Thresholds::Set, false)?;
                     tightened = seen + chunk_rows / u64::from(round.step);
                 }
             }
@@ -233,6 +221,44 @@ impl<'a> Screen<'a> {
             (&buffers[Buffer::Counts], 0, u64::from(count) * 4),
         ])?;
         Ok(Pending { numbers, reading })
+    }
+
+    /// Copies the queries to the device, and records what is made of them.
+    pub(super) async fn begin<'p>(
+        &'p self,
+        queries: &Queries<'_>,
+        numbers: &Numbers,
+        profile: Option<&'p mut Profile>,
+    ) -> Result<Commands<'p>> {
+        let Self { rows, buffers, .. } = self;
+        let gpu = &rows.gpu;
+        let count = numbers.len() as u32;
+        queries.copy_to(gpu, numbers, &buffers[Buffer::Queries]).await?;
+        gpu.upload_bytes(&buffers[Buffer::Refused], 0, &[0xff; 8]).await?;
+        let mut commands = Commands::new(gpu, profile);
+        commands.stage("prepare");
+        encode_query_norms(&mut commands, rows, count, buffers)?;
+        self.encode_narrowing(&mut commands, count)?;
+        Ok(commands)
+    }
+
+    /// The form of the scores, and how far they are off.
+    pub(super) fn margin(&self) -> (Form, Margin) {
+        scores::margin(self.rows, self.kernel, self.request.metric)
+    }
+
+    /// How the scores of a batch are computed.
+    pub(super) fn scoring(&self, count: u32) -> Scores<'_> {
+        Scores {
+            kernel: self.kernel,
+            metric: self.request.metric,
+            queries: &self.buffers[Buffer::Queries],
+            narrowed_queries: &self.buffers[Buffer::NarrowedQueries],
+            count,
+            scores: &self.buffers[Buffer::Scores],
+            room: self.room,
+            planes: self.planes,
+        }
     }
 
     /// The queries as integers, for the kernels that take those.

@@ -136,6 +136,12 @@ impl Plan {
         }
     }
 
+    /// The plan for all rows within a radius, with lists of at least `capacity` rows; none when they do not fit the budget.
+    pub(super) fn within(rows: &GpuRows, queries: u64, capacity: u64, budget: u64) -> Option<Self> {
+        let narrowed = rows.narrowed.is_some();
+        Self::nominating_on_lists(rows, narrowed, queries, 1, capacity, budget)
+    }
+
     fn nominating_or_exhaustive(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Result<Self> {
         match Self::nominating(rows, false, queries, k, budget) {
             Some(plan) => Ok(plan),
@@ -143,8 +149,20 @@ impl Plan {
         }
     }
 
-    /// The kernel for so many queries, or where the budget is too small for its batches the one that takes few at a time.
     fn nominating(rows: &GpuRows, narrowed: bool, queries: u64, k: u64, budget: u64) -> Option<Self> {
+        let least = (16 * k).next_power_of_two().max(CAPACITY[0]);
+        Self::nominating_on_lists(rows, narrowed, queries, k, least, budget)
+    }
+
+    /// The kernel for so many queries, or where the budget is too small for its batches the one that takes few at a time.
+    fn nominating_on_lists(
+        rows: &GpuRows,
+        narrowed: bool,
+        queries: u64,
+        k: u64,
+        least: u64,
+        budget: u64,
+    ) -> Option<Self> {
         let (scan, tile, scanned) = match (narrowed, &rows.narrowed) {
             (false, _) => (Nominator::Scan, Nominator::Tile, SCANNED),
             (true, Some(NarrowedRows { side: Some(_), .. })) => {
@@ -156,7 +174,6 @@ impl Plan {
         let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
         let by =
             |kernel, most, capacity| Self::nominating_by(kernel, rows, most, queries, k, capacity, budget);
-        let least = (16 * k).next_power_of_two().max(CAPACITY[0]);
         // A sixth of the scratch for longer lists.
         let longer = |most: u64| {
             let fits = usable(budget) / 6 / (queries.min(most) * ENTRY_BYTES);

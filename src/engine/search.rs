@@ -27,7 +27,7 @@ pub(crate) struct SearchRequest<'a> {
 }
 
 impl SearchRequest<'_> {
-    fn report(&self, answered: usize) {
+    pub(super) fn report(&self, answered: usize) {
         if let Some(progress) = self.progress {
             progress(answered);
         }

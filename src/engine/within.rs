@@ -1,0 +1,235 @@
+//! All rows within a radius: the pipeline with a threshold that is fixed.
+
+use super::lists::Thresholds;
+use super::nominate::{Buffer, Screen};
+use super::plan::{Plan, Route};
+use super::queries::{Numbers, Queries};
+use super::rows::GpuRows;
+use super::search::{Found, SearchRequest, Statistics};
+use crate::error::{Error, Result};
+use crate::gpu::{BufferSlice, Request, words};
+use crate::kernels::collect::Round;
+use crate::kernels::{key_of, norms, rescore, value_of};
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+use crate::neighbors::{Neighbor, Neighbors};
+
+/// Room of a list at first. What a query needs is known when its list overflows.
+const CAPACITY: u64 = 4096;
+
+pub(super) async fn search_within(
+    rows: &GpuRows,
+    queries: &Queries<'_>,
+    radius: f32,
+    request: &SearchRequest<'_>,
+) -> Result<Found> {
+    if radius.is_nan() {
+        return Err(Error::argument("radius", "a number", radius));
+    }
+    queries.check_device(&rows.gpu)?;
+    let count = queries.rows();
+    let mut answers: Vec<Vec<Neighbor>> = vec![vec![]; count];
+    let mut statistics = Statistics::default();
+    let within = Within { rows, queries, request, radius };
+    // Queries without an answer, and the room their lists need.
+    let mut open = Numbers::Range(0..if rows.len() == 0 { 0 } else { count });
+    let mut capacity = CAPACITY;
+    let mut answered = 0;
+    while open.len() > 0 {
+        let Some(plan) = Plan::within(rows, open.len() as u64, capacity, request.budget) else {
+            let plan = Plan::exhaustive(rows, open.len() as u64, 1, request.budget)?;
+            statistics.searched_exhaustively += open.len() as u64;
+            for numbers in open.batches(plan.batch as usize) {
+                within.exhaustive(&plan, &numbers, &mut answers).await?;
+                answered += numbers.len();
+                request.report(answered);
+            }
+            break;
+        };
+        let Some(screen) = Screen::reserve(rows, request, &plan).await? else { break };
+        let mut overflowed = vec![];
+        for numbers in open.batches(plan.batch as usize) {
+            let needed = within.nominated(&screen, &numbers, &mut answers, &mut statistics).await?;
+            capacity = needed.iter().map(|(_, needed)| u64::from(*needed)).fold(capacity, u64::max);
+            let needed_again = needed.len();
+            overflowed.extend(needed.into_iter().map(|(number, _)| number));
+            answered += numbers.len() - needed_again;
+            request.report(answered);
+        }
+        statistics.searched_again += overflowed.len() as u64;
+        capacity = capacity.next_power_of_two();
+        open = Numbers::List(overflowed);
+    }
+    let mut neighbors = Neighbors::with_capacity(count, 0);
+    answers.into_iter().for_each(|row| neighbors.push_row(row));
+    Ok(Found { neighbors, statistics })
+}
+
+/// What is asked for.
+struct Within<'a> {
+    rows: &'a GpuRows,
+    queries: &'a Queries<'a>,
+    request: &'a SearchRequest<'a>,
+    radius: f32,
+}
+
+impl Within<'_> {
+    /// The key of a number that is not below any distance within the radius: L2 is computed as its square.
+    fn threshold(&self) -> u32 {
+        let radius = f64::from(self.radius);
+        let limit = match self.request.metric {
+            // A root may round down to less than the radius, by one unit of it.
+            Metric::L2 => radius * radius * (1.0 + 2f64.powi(-20)) + f64::from(f32::MIN_POSITIVE),
+            _ => radius,
+        };
+        key_of((limit as f32).next_up().clamp(f32::MIN, f32::MAX))
+    }
+
+    /// The rows among these that are within the radius, in their order.
+    fn hits(&self, keys: impl Iterator<Item = u32>, ids: impl Iterator<Item = u64>) -> Vec<Neighbor> {
+        let distance = |key: u32| match self.request.metric {
+            Metric::L2 => value_of(key).sqrt(),
+            _ => value_of(key),
+        };
+        // What is not there is a NaN, which is not below anything.
+        let neighbors = keys.zip(ids).map(|(key, id)| (key, Neighbor { id, distance: distance(key) }));
+        let mut within: Vec<_> = neighbors.filter(|(_, one)| one.distance < self.radius).collect();
+        within.sort_unstable_by_key(|(key, one)| (*key, one.id));
+        within.into_iter().map(|(_, one)| one).collect()
+    }
+
+    /// Answers a batch by lists; tells which of them overflowed, and how many rows they would have held.
+    async fn nominated(
+        &self,
+        screen: &Screen<'_>,
+        numbers: &Numbers,
+        answers: &mut [Vec<Neighbor>],
+        statistics: &mut Statistics,
+    ) -> Result<Vec<(usize, u32)>> {
+        let gpu = &self.rows.gpu;
+        let buffers = &screen.buffers;
+        let count = numbers.len() as u32;
+        let thresholds = vec![self.threshold(); numbers.len()];
+        gpu.upload_bytes(&buffers[Buffer::Thresholds], 0, bytemuck::cast_slice(&thresholds)).await?;
+        let mut commands = screen.begin(self.queries, numbers, None).await?;
+        commands.clear(&buffers[Buffer::Counts], 0, u64::from(count) * 4);
+        let (form, margin) = screen.margin();
+        let scoring = screen.scoring(count);
+        for parts in &screen.chunks {
+            for part in parts {
+                scoring.encode(&mut commands, self.rows, *part)?;
+            }
+            for part in parts {
+                let round = Round { step: 1, skip: 0 };
+                screen.encode_collect(&mut commands, form, margin, count, *part, round, Thresholds::Set)?;
+            }
+            commands = commands.submit_and_go_on();
+        }
+        screen.encode_rescore(&mut commands, count)?;
+        let ranges = [(&buffers[Buffer::Refused], 0, 8), (&buffers[Buffer::Counts], 0, u64::from(count) * 4)];
+        let parts = commands.read(&ranges).await?;
+        numbers.check(&parts[0])?;
+        let counts: Vec<u32> = words(&parts[1]).collect();
+        let fits = |&count: &u32| count <= screen.capacity;
+        let mut ranges = vec![];
+        for (query, &found) in counts.iter().enumerate().filter(|(_, found)| fits(found)) {
+            let first = query as u64 * u64::from(screen.capacity);
+            ranges.push((&buffers[Buffer::Keys], first * 4, u64::from(found) * 4));
+            ranges.push((&buffers[Buffer::Ids], first * 8, u64::from(found) * 8));
+        }
+        let mut read = crate::gpu::Commands::new(gpu, None).read(&ranges).await?.into_iter();
+        let mut overflowed = vec![];
+        for (number, found) in numbers.iter().zip(&counts) {
+            if !fits(found) {
+                overflowed.push((number, *found));
+                continue;
+            }
+            let (Some(keys), Some(ids)) = (read.next(), read.next()) else { break };
+            statistics.rescored += u64::from(*found);
+            answers[number] = self.hits(words(&keys), words(&ids));
+        }
+        Ok(overflowed)
+    }
+
+    /// Answers a batch by the distances of all rows, chunk after chunk.
+    async fn exhaustive(&self, plan: &Plan, numbers: &Numbers, answers: &mut [Vec<Neighbor>]) -> Result<()> {
+        let Route::Exhaustive { chunk_rows } = plan.route else { return Ok(()) };
+        let Self { rows, queries, request, .. } = self;
+        let gpu = &rows.gpu;
+        let (count, pitch) = (numbers.len() as u64, u64::from(chunk_rows));
+        let request_of = |purpose, bytes| Request { purpose, bytes };
+        let scratch = gpu
+            .reserve(&[
+                request_of("queries", count * rows.vectors_bytes()),
+                request_of("query norms", count * 8),
+                request_of("refused", 8),
+                request_of("keys", count * pitch * 4),
+                request_of("ids", count * pitch * 8),
+            ])
+            .await?;
+        queries.copy_to(gpu, numbers, &scratch[0]).await?;
+        gpu.upload_bytes(&scratch[2], 0, &[0xff; 8]).await?;
+        let mut commands = crate::gpu::Commands::new(gpu, None);
+        norms::encode(
+            &mut commands,
+            &norms::Norms {
+                rows: BufferSlice::all(&scratch[0]),
+                elements: ElementKind::F32,
+                vectors: rows.vectors(),
+                range: [0, count as u32],
+                first_number: 0,
+                norms: BufferSlice::all(&scratch[1]),
+                refused: BufferSlice::all(&scratch[2]),
+            },
+        )?;
+        let mut commands = Some(commands);
+        for segment in &rows.segments {
+            for first in (0..segment.len).step_by(chunk_rows as usize) {
+                let chunk = chunk_rows.min(segment.len - first);
+                let mut recording = commands.take().unwrap_or_else(|| crate::gpu::Commands::new(gpu, None));
+                let rescoring = rescore::Rescore {
+                    metric: request.metric,
+                    queries: BufferSlice::all(&scratch[0]),
+                    count: count as u32,
+                    rows: segment.rows_slice(),
+                    elements: rows.layout.elements,
+                    vectors: rows.vectors(),
+                    row_count: segment.len,
+                    first_slot: segment.first_slot,
+                    ids: BufferSlice::all(&segment.ids),
+                    candidates: rescore::Candidates::Dense {
+                        first: segment.first_slot + first,
+                        count: chunk,
+                        found_pitch: chunk_rows,
+                        found_first: 0,
+                        allowed: request.allowed.map(BufferSlice::all),
+                    },
+                    keys: BufferSlice::all(&scratch[3]),
+                    found_ids: BufferSlice::all(&scratch[4]),
+                    mark_absent: true,
+                };
+                rescore::encode(&mut recording, &rescoring)?;
+                let ranges = [
+                    (&scratch[2], 0, 8),
+                    (&scratch[3], 0, count * pitch * 4),
+                    (&scratch[4], 0, count * pitch * 8),
+                ];
+                let parts = recording.read(&ranges).await?;
+                numbers.check(&parts[0])?;
+                for (place, number) in numbers.iter().enumerate() {
+                    let from = place * chunk_rows as usize;
+                    let to = from + chunk as usize;
+                    let keys = words(&parts[1][from * 4..to * 4]);
+                    let ids = words(&parts[2][from * 8..to * 8]);
+                    answers[number].extend(self.hits(keys, ids));
+                }
+            }
+        }
+        for number in numbers.iter() {
+            // Chunks are in order each, but not together.
+            answers[number]
+                .sort_unstable_by(|a, b| (key_of(a.distance), a.id).cmp(&(key_of(b.distance), b.id)));
+        }
+        Ok(())
+    }
+}
