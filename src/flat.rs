@@ -31,7 +31,7 @@ pub struct Flat {
     store: RowStore,
 }
 
-/// The margins of rounding are proved up to this (docs/architecture.md).
+/// The margins of rounding are proved up to this (docs/certified-search.md).
 const MAX_DIM: usize = 1 << 20;
 
 /// Options of a new [`Flat`]. Made by [`Flat::builder`].
