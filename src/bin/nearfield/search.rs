@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use nearfield::io::VectorFile;
-use nearfield::{Error, Flat, Matrix, MatrixView, Metric, Neighbors, SearchOptions, Statistics};
+use nearfield::{Error, Flat, Matrix, MatrixView, Metric, Neighbors, Screen, SearchOptions, Statistics};
 use serde_json::json;
 
 use crate::device::{self, Choice};
@@ -34,7 +34,9 @@ A row's id is its number in the file. The search time includes compiling the ker
   search_seconds      searching all queries
   queries_per_second  queries / search_seconds
   rescored            nominated rows whose distance was computed as reported, over all queries
-  searched_again      queries with too many nominated rows, which were searched exhaustively
+  screened            whether a copy of the rows in 8-bit integers was kept
+  searched_again      times that a query had too many nominated rows and was searched another way
+  searched_exhaustively  the times among them that every row was computed
   ids, distances      the files written, or null
 and with --truth:
   recall_at           neighbours compared: k, or the truth's columns where these are fewer
@@ -66,6 +68,10 @@ pub(crate) struct Args {
     /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = metric)]
     metric: Metric,
+    /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded: auto, none or i8. The answers are the
+    /// same
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = screen)]
+    screen: Screen,
     #[command(flatten)]
     device: Choice,
     /// Write ids, i64 [queries, k], to this npy; where there are fewer than k rows, -1
@@ -88,6 +94,11 @@ pub(crate) fn count(text: &str) -> Result<usize> {
         Ok(0) | Err(_) => Err(anyhow!("needed a whole number, at least 1")),
         Ok(count) => Ok(count),
     }
+}
+
+/// Reads a screen.
+pub(crate) fn screen(text: &str) -> Result<Screen> {
+    Ok(text.parse()?)
 }
 
 /// Reads a metric.
@@ -132,8 +143,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let queries = query_file.read_all().context("--queries")?;
     let device = args.device.open()?;
 
-    let mut index =
-        Flat::builder(&device, args.metric, dim).elements(rows.kind()).capacity(rows.rows()).build()?;
+    let mut index = Flat::builder(&device, args.metric, dim)
+        .elements(rows.kind())
+        .capacity(rows.rows())
+        .screen(args.screen)
+        .build()?;
     let filled = files::fill(&mut index, &rows)?;
     let (found, statistics, search) =
         search(&index, &queries, args.k).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
@@ -220,6 +234,8 @@ fn print_json(args: &Args, index: &Flat, rows: &VectorFile, outcome: &Outcome) -
         "upload_seconds": outcome.filled.upload.as_secs_f64(),
         "search_seconds": outcome.search.as_secs_f64(),
         "queries_per_second": outcome.queries_per_second(),
+        "screened": index.is_screened(),
+        "searched_exhaustively": outcome.statistics.searched_exhaustively,
         "rescored": outcome.statistics.rescored,
         "searched_again": outcome.statistics.searched_again,
         "ids": args.ids,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use nearfield::io::VectorFile;
 
 use crate::recipe::{Part, Random, Recipe, Set};
@@ -68,6 +68,16 @@ impl Source {
                 Ok(queries)
             }
             None => self.make("--queries", Part::Queries, count),
+        }
+    }
+
+    /// What the vectors are: the file, or the recipe.
+    pub(super) fn name(&self) -> String {
+        match &self.rows_file {
+            Some(file) => file.display().to_string(),
+            None => {
+                self.data.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+            }
         }
     }
 
