@@ -1,7 +1,6 @@
 //! What a nominating search does with its lists of rows that cannot be excluded: collect, tighten, refine, rescore.
 
 use super::nominate::{Buffer, Screen};
-use crate::certificate::{Form, Margin};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands};
 use crate::kernels::collect::Round;
@@ -21,14 +20,13 @@ impl Screen<'_> {
     pub(super) fn encode_collect(
         &self,
         commands: &mut Commands<'_>,
-        form: Form,
-        margin: Margin,
         count: u32,
         part: Part,
         round: Round,
         thresholds: Thresholds,
     ) -> Result<()> {
         let Self { rows, request, buffers, .. } = self;
+        let (form, margin) = self.intervals;
         let segment = &rows.segments[part.segment];
         let (row_terms, query_terms) = match &segment.narrowed {
             Some(narrowed) if form.is_narrowed() => (&narrowed.terms, Buffer::QueryTerms),

@@ -26,6 +26,8 @@ pub(super) struct Screen<'a> {
     pub(super) room: u32,
     /// Planes of integers that queries are narrowed to.
     planes: u32,
+    /// The form of the scores, and how far they are off.
+    pub(super) intervals: (Form, Margin),
     pub(super) buffers: Buffers,
 }
 
@@ -126,6 +128,7 @@ impl<'a> Screen<'a> {
             chunks,
             room: padded as u32,
             planes,
+            intervals: scores::margin(rows, kernel, request.metric),
             buffers,
         }))
     }
@@ -141,7 +144,6 @@ impl<'a> Screen<'a> {
         let Self { rows, buffers, .. } = self;
         let count = numbers.len() as u32;
         let mut commands = self.begin(queries, &numbers, profile).await?;
-        let (form, margin) = self.margin();
         let scoring = self.scoring(count);
         let all = rows.len();
         let padded_rows: u64 =
@@ -170,7 +172,7 @@ impl<'a> Screen<'a> {
                 };
                 commands.stage("collect");
                 for part in parts {
-                    self.encode_collect(&mut commands, form, margin, count, *part, *round, thresholds)?;
+                    self.encode_collect(&mut commands, count, *part, *round, thresholds)?;
                 }
                 // As long as few rows were looked at since, the threshold would hardly fall.
                 let is_last = seen + chunk_rows >= padded_rows;
@@ -240,11 +242,6 @@ impl<'a> Screen<'a> {
         encode_query_norms(&mut commands, rows, count, buffers)?;
         self.encode_narrowing(&mut commands, count)?;
         Ok(commands)
-    }
-
-    /// The form of the scores, and how far they are off.
-    pub(super) fn margin(&self) -> (Form, Margin) {
-        scores::margin(self.rows, self.kernel, self.request.metric)
     }
 
     /// How the scores of a batch are computed.

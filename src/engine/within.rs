@@ -113,7 +113,6 @@ impl Within<'_> {
         gpu.upload_bytes(&buffers[Buffer::Thresholds], 0, bytemuck::cast_slice(&thresholds)).await?;
         let mut commands = screen.begin(self.queries, numbers, None).await?;
         commands.clear(&buffers[Buffer::Counts], 0, u64::from(count) * 4);
-        let (form, margin) = screen.margin();
         let scoring = screen.scoring(count);
         for parts in &screen.chunks {
             for part in parts {
@@ -121,7 +120,7 @@ impl Within<'_> {
             }
             for part in parts {
                 let round = Round { step: 1, skip: 0 };
-                screen.encode_collect(&mut commands, form, margin, count, *part, round, Thresholds::Set)?;
+                screen.encode_collect(&mut commands, count, *part, round, Thresholds::Set)?;
             }
             commands = commands.submit_and_go_on();
         }
@@ -227,8 +226,7 @@ impl Within<'_> {
         }
         for number in numbers.iter() {
             // Chunks are in order each, but not together.
-            answers[number]
-                .sort_unstable_by(|a, b| (key_of(a.distance), a.id).cmp(&(key_of(b.distance), b.id)));
+            answers[number].sort_unstable_by_key(|one| (key_of(one.distance), one.id));
         }
         Ok(())
     }
