@@ -159,33 +159,29 @@ fn collect(
 ) {
   let first = workgroup.y * QUERIES;
   let end = min(first + QUERIES, params.queries);
-  if (index < end - first) {
-    let query = first + index;
-    var pair = vec4(query_terms[query], vec2(0.0));
-    if (FORM >= 4u) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
-    query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
-  }
-  if (index < QUERIES) { atomicStore(&hits_of[index], 0u); }
-  if (index == 0u) { atomicStore(&hit_count, 0u); }
-  workgroupBarrier();
-
-  // The last part of a chunk knows how many places a sample has.
-  if (SAMPLE == 1u && params.sampled > 0u && workgroup.x == 0u && index < end - first) { atomicStore(&counts[first + index], params.sampled); }
 
   // Groups of four rows of this round: every round_step-th of the whole chunk, without those of the rounds before.
   let group = params.round_start + (workgroup.x * 256u + index) * params.round_step;
   let number = (params.column_first >> 2u) + group;
   let was_seen = params.round_skip != 0u && (number & (params.round_skip - 1u)) == 0u;
-  if (group < params.groups && !was_seen) {
-    let column = params.column_first + group * 4u;
-    let row = row_of(group);
+  let is_looked_at = group < params.groups && !was_seen;
+  let row = row_of(group);
+  let place = score_place(0u, params.column_first + group * 4u, params.room) >> 2u;
 
-    var usable = 0u; // a bit a row
-    var scale: vec4<f32>;
-    var length: vec4<f32>;
-    var residual: vec4<f32>;
-    var floor_x: vec4<f32>;
-    var slack: vec4<f32>;
+  // What is needed of the rows and the first scores are on their way while the queries are made ready.
+  var usable = 0u; // a bit a row
+  var scale: vec4<f32>;
+  var length: vec4<f32>;
+  var residual: vec4<f32>;
+  var floor_x: vec4<f32>;
+  var slack: vec4<f32>;
+  var ahead: array<vec4<f32>, AT_ONCE>;
+  if (is_looked_at) {
+    // unroll
+    for (var q = 0u; q < AT_ONCE; q++) {
+      // There is room for a multiple of four queries, whatever lies there.
+      ahead[q] = scores[place + (first + q) * 32u];
+    }
     // unroll
     for (var r = 0u; r < 4u; r++) {
       let terms = row_side(row + r);
@@ -196,29 +192,41 @@ fn collect(
       floor_x[r] = terms.w - slack[r];
       if (is_usable(row + r)) { usable |= 1u << r; }
     }
+  }
+  if (index < end - first) {
+    let query = first + index;
+    var pair = vec4(query_terms[query], vec2(0.0));
+    if (FORM >= 4u) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
+    query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
+    // The first part of a chunk knows how many places a sample has.
+    if (SAMPLE == 1u && params.sampled > 0u && workgroup.x == 0u) { atomicStore(&counts[query], params.sampled); }
+  }
+  if (index < QUERIES) { atomicStore(&hits_of[index], 0u); }
+  if (index == 0u) { atomicStore(&hit_count, 0u); }
+  workgroupBarrier();
 
-    let place = score_place(0u, column, params.room) >> 2u;
+  if (is_looked_at) {
     for (var four = first; four < end; four += AT_ONCE) {
-      var ahead: array<vec4<f32>, AT_ONCE>;
+      var score: array<vec4<f32>, AT_ONCE>;
       // unroll
-      for (var q = 0u; q < AT_ONCE; q++) {
-        // There is room for a multiple of four queries, whatever lies there.
-        ahead[q] = scores[place + (four + q) * 32u];
+      for (var q = 0u; q < AT_ONCE; q++) { score[q] = ahead[q]; }
+      if (four + AT_ONCE < end) {
+        // unroll
+        for (var q = 0u; q < AT_ONCE; q++) { ahead[q] = scores[place + (four + AT_ONCE + q) * 32u]; }
       }
-      // Which of four times four rows stay, a bit each. They are few, so the rest is done for one at a time, in one place: code
-      // that is not there need not be loaded.
+      // Which of four times four rows stay, a bit each.
       var staying = 0u;
       // unroll
       for (var q = 0u; q < AT_ONCE; q++) {
         let side = query_side[four + q - first];
-        let lower = lower_end(side, ahead[q], scale, length, residual, floor_x);
+        let lower = lower_end(side, score[q], scale, length, residual, floor_x);
         let near = vec4<u32>(lower <= vec4(side.two.x));
         let bits = near.x | near.y << 1u | near.z << 2u | near.w << 3u;
         if (four + q < end) { staying |= (bits & usable) << (4u * q); }
         if (SAMPLE == 1u && four + q < end) {
           // All places are known beforehand: thousands of additions to one counter would wait for each other. What is no row
           // is absent, and `tighten` drops it.
-          let upper = lower + 2.0 * margin_of(side, ahead[q], length, residual, slack);
+          let upper = lower + 2.0 * margin_of(side, score[q], length, residual, slack);
           // unroll
           for (var r = 0u; r < 4u; r++) {
             let is_row = (usable >> r & 1u) == 1u;
@@ -229,6 +237,7 @@ fn collect(
         }
       }
       if (SAMPLE == 1u) { continue; }
+      // They are few, so what is left to do is done for all of them together at the end.
       while (staying != 0u) {
         let bit = firstTrailingBit(staying);
         staying &= staying - 1u;

@@ -1,7 +1,7 @@
 //! The nominating route: score, collect, tighten, rescore, select, with one readback.
 
 use super::lists::Thresholds;
-use super::plan::{Nominator, Plan, Route, chunk_parts, rounds};
+use super::plan::{Nominator, Plan, Route, chunk_parts, rounds, submission_flops};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::scores::{self, Scores};
@@ -148,7 +148,7 @@ impl<'a> Screen<'a> {
         let all = rows.len();
         let padded_rows: u64 =
             self.chunks.iter().map(|parts| u64::from(blocks(parts)) * u64::from(BLOCK_ROWS)).sum();
-        let (mut seen, mut tightened) = (0, 0);
+        let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
         // Few queries wait for the dispatches that refining takes longer than for the rows it saves.
         let mut is_refined = !matches!(self.kernel, Nominator::TileI8 | Nominator::TileCoop);
         for parts in &self.chunks {
@@ -156,9 +156,15 @@ impl<'a> Screen<'a> {
             for part in parts {
                 scoring.encode(&mut commands, rows, *part)?;
             }
-            // The device computes while the rest is recorded.
-            commands = commands.submit_and_go_on();
             let chunk_rows = u64::from(blocks(parts)) * u64::from(BLOCK_ROWS);
+            let flops = 2 * u64::from(self.room) * chunk_rows * rows.layout.stride as u64;
+            unsent += flops;
+            // The device starts while the rest is recorded. Later chunks are sent several at a time, because it waits a little
+            // between submissions.
+            if seen == 0 || unsent + flops > submission_flops(rows) {
+                commands = commands.submit_and_go_on();
+                unsent = 0;
+            }
             let rounds = rounds(blocks(parts), seen, self.k, self.capacity, self.kernel.spread());
             for (number, round) in rounds.iter().enumerate() {
                 let is_large = seen + chunk_rows / u64::from(round.step) >= all / 2;

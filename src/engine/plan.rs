@@ -352,7 +352,7 @@ fn query_bytes(rows: &GpuRows, k: u64, capacity: u64) -> u64 {
 
 /// Operations of a submission at most: about 100 ms on a weak adapter of the kind, because systems kill what runs for
 /// seconds. Nobody kills a software adapter.
-fn submission_flops(rows: &GpuRows) -> u64 {
+pub(super) fn submission_flops(rows: &GpuRows) -> u64 {
     match rows.gpu.adapter.kind {
         AdapterKind::Software => 20_000_000_000,
         AdapterKind::Discrete => 400_000_000_000,
