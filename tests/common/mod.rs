@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod narrowed;
 pub(crate) mod reduce;
 pub(crate) mod truth;
+pub(crate) mod vectors;
 
 use std::sync::OnceLock;
 
