@@ -108,6 +108,7 @@ static VECTORS: Kernel = Kernel {
     loads_rows: true,
     sums_lanes: false,
     adds_floats: false,
+    multiplies_matrices: false,
     workgroup_size: 1,
     workgroup_bytes: 0,
 };

@@ -72,6 +72,20 @@ pub struct Capabilities {
     pub timestamps: bool,
 }
 
+impl Capabilities {
+    /// The side of the square matrices of f16, summed in f32, that kernels multiply cooperatively; none where the adapter lists
+    /// no size that they are written for.
+    pub fn matrix_side(&self) -> Option<u32> {
+        let listed = |side: u32| {
+            let mut sizes = self.cooperative_sizes.iter();
+            sizes.any(|one| one.size == [side; 3] && one.operands == "f16" && one.accumulator == "f32")
+        };
+        // The kernels share their tiles out among subgroups of 32.
+        let fits = self.f16 && self.subgroup_sizes == Some((32, 32));
+        [16, 8].into_iter().find(|&side| fits && listed(side))
+    }
+}
+
 /// An adapter: one GPU (or software driver) seen through one graphics interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -196,7 +196,10 @@ impl Gpu {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.subgroups,
             float_atomics: kernel.adds_floats && self.adapter.capabilities.float_atomics,
-            matrix_side: 0,
+            matrix_side: match self.adapter.capabilities.matrix_side() {
+                Some(side) if kernel.multiplies_matrices => side,
+                _ => 0,
+            },
             constants: constants.to_vec(),
         };
         self.pipeline_of(kernel, variant)

@@ -58,14 +58,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) ->
 /// largest there are among them, once a device.
 pub(crate) fn side(gpu: &Gpu) -> Option<u32> {
     *gpu.matrix_side.get_or_init(|| {
-        let have = &gpu.adapter.capabilities;
-        let listed = |side: u32| {
-            let sizes = have.cooperative_sizes.iter();
-            sizes.clone().any(|one| one.size == [side; 3] && one.operands == "f16" && one.accumulator == "f32")
-        };
-        // The kernel shares its tile out among four subgroups of 32.
-        let fits = have.f16 && have.subgroup_sizes == Some((32, 32)) && gpu.check_limits(&KERNEL).is_ok();
-        let side = [16, 8].into_iter().find(|&side| fits && listed(side))?;
+        let side = gpu.adapter.capabilities.matrix_side().filter(|_| gpu.check_limits(&KERNEL).is_ok())?;
         gpu.block_on(is_right(gpu, side)).unwrap_or(false).then_some(side)
     })
 }

@@ -1,6 +1,7 @@
 //! Kernels on buffers of the test: outputs are poisoned before, and guarded behind.
 
 use bytemuck::Pod;
+use nearfield::kernels::{BLOCK_ROWS, Part};
 use nearfield::{BufferSlice, Device, Recorder};
 
 /// What outputs hold before a kernel runs, and what has to be left behind their end.
@@ -120,4 +121,48 @@ pub(crate) fn floats_of(words: &[u32]) -> Vec<f32> {
 /// Pairs of words as u64, low word first.
 pub(crate) fn ids_of(words: &[u32]) -> Vec<u64> {
     words.chunks_exact(2).map(|pair| u64::from(pair[1]) << 32 | u64::from(pair[0])).collect()
+}
+
+/// Parts of a segment of 7 blocks: all of it; every third block; behind columns of another part; one block.
+pub(crate) const PARTS: [Part; 4] = [
+    Part { segment: 0, block_first: 0, block_step: 1, blocks: 7, column_first: 0 },
+    Part { segment: 0, block_first: 1, block_step: 3, blocks: 2, column_first: 0 },
+    Part { segment: 0, block_first: 0, block_step: 2, blocks: 4, column_first: 256 },
+    Part { segment: 0, block_first: 6, block_step: 5, blocks: 1, column_first: 128 },
+];
+
+/// The columns of a part, and the rows that they stand for.
+pub(crate) fn columns_of(part: &Part) -> impl Iterator<Item = (usize, usize)> + use<> {
+    let part = *part;
+    (0..part.blocks).flat_map(move |block| {
+        let row = ((part.block_first + block * part.block_step) * BLOCK_ROWS) as usize;
+        let column = (part.column_first + block * BLOCK_ROWS) as usize;
+        (0..BLOCK_ROWS as usize).map(move |place| (column + place, row + place))
+    })
+}
+
+/// Where the score of a query and a column lies in `[blocks, room, 128]`.
+pub(crate) fn score_place(query: usize, column: usize, room: usize) -> usize {
+    let block = BLOCK_ROWS as usize;
+    (column / block * room + query) * block + column % block
+}
+
+/// The scores of a part, `[count, columns]`, from a poisoned buffer `[blocks, room, 128]`. Panics when something is written
+/// that is no score of the part and the first `written` queries.
+pub(crate) fn picked_scores(
+    words: &[u32],
+    part: &Part,
+    room: usize,
+    count: usize,
+    written: usize,
+) -> Vec<u32> {
+    let mut is_used = vec![false; words.len()];
+    for query in 0..written {
+        columns_of(part).for_each(|(column, _)| is_used[score_place(query, column, room)] = true);
+    }
+    let stray = (0..words.len()).find(|&place| !is_used[place] && words[place] != GUARD);
+    assert_eq!(stray, None, "{part:?}, room for {room}: written at the place of nobody");
+    let places = (0..count)
+        .flat_map(|query| columns_of(part).map(move |(column, _)| score_place(query, column, room)));
+    places.map(|place| words[place]).collect()
 }

@@ -2,8 +2,10 @@
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
 pub(crate) mod bench;
+pub(crate) mod narrowed;
 pub(crate) mod reduce;
 pub(crate) mod truth;
+pub(crate) mod vectors;
 
 use std::sync::OnceLock;
 
