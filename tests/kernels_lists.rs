@@ -151,7 +151,6 @@ impl Scored {
             round_start,
             round_step,
             round_skip,
-            is_sample: call.sample.is_some().into(),
             sampled: call.sample.unwrap_or(0),
             capacity: call.capacity,
             plane: self.queries() as u32 * call.capacity,
@@ -172,7 +171,7 @@ impl Scored {
         let columns = groups.saturating_sub(round_start).div_ceil(round_step).div_ceil(256);
         let grid = [columns, (self.queries() as u32).div_ceil(32)];
         bench.run(|recorder| {
-            let constants = [self.form as u32, call.allowed.is_some().into()];
+            let constants = [self.form as u32, call.allowed.is_some().into(), call.sample.is_some().into()];
             recorder.dispatch(&collect::KERNEL, f32::KIND, &constants, &params, &buffers, grid)
         });
         Lists { counts: bench.read(&counts), words: bench.read(&lists), ..before }
@@ -386,6 +385,8 @@ struct Tightened {
     counts: Vec<u32>,
     lists: Vec<u32>,
     flags: Vec<u32>,
+    /// Whether thresholds and flags are not set yet.
+    is_first: bool,
 }
 
 impl Tightened {
@@ -396,6 +397,7 @@ impl Tightened {
             counts: vec![0; queries],
             lists: vec![GUARD; 3 * queries * capacity],
             flags: vec![0; queries],
+            is_first: false,
         }
     }
 
@@ -421,27 +423,22 @@ impl Tightened {
     /// With exact keys, of all lists one behind the other, or without.
     fn run(&mut self, bench: Bench<'_>, k: u32, exact: Option<&[u32]>) {
         let queries = self.counts.len() as u32;
-        let mut next = 0;
-        let offsets: Vec<u32> = (0..=queries as usize)
-            .map(|query| {
-                let start = next;
-                next += self.counts.get(query).map_or(0, |&count| count.min(self.capacity as u32));
-                start
-            })
-            .collect();
+        // Each list's keys from the start of its room on.
+        let mut keys = vec![GUARD; self.counts.len() * self.capacity];
+        let mut rest = exact.unwrap_or(&[]);
+        for (query, &count) in self.counts.iter().enumerate().filter(|_| exact.is_some()) {
+            let (own, others) = rest.split_at((count as usize).min(self.capacity));
+            keys[query * self.capacity..][..own.len()].copy_from_slice(own);
+            rest = others;
+        }
         let [limits, counts] = [&self.thresholds, &self.counts].map(|words| bench.filled(words));
         let [lists, flags] = [&self.lists, &self.flags].map(|words| bench.filled(words));
-        let (exact_keys, offsets) = (bench.input(exact.unwrap_or(&[0])), bench.input(&offsets));
+        let exact_keys = bench.input(&keys);
         let capacity = self.capacity as u32;
-        let params = tighten::Params { queries, k, capacity, plane: queries * capacity };
-        let buffers = [
-            limits.slice(),
-            counts.slice(),
-            lists.slice(),
-            flags.slice(),
-            BufferSlice::all(&exact_keys),
-            BufferSlice::all(&offsets),
-        ];
+        let is_first = self.is_first.into();
+        let params = tighten::Params { queries, k, capacity, plane: queries * capacity, is_first };
+        let buffers =
+            [limits.slice(), counts.slice(), lists.slice(), flags.slice(), BufferSlice::all(&exact_keys)];
         let constants = [exact.is_some().into()];
         // Two rows of workgroups, the second of which is one too long.
         let grid = [queries.div_ceil(2), 2];
@@ -530,4 +527,25 @@ fn an_overflowed_list_is_tightened_by_its_exact_keys_like_a_full_one() {
         assert_eq!(case.thresholds[query], limit);
         assert_eq!(case.list(query).len(), stays.len());
     }
+}
+
+#[test]
+fn the_first_tightening_needs_no_thresholds_and_no_flags() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let mut case = Tightened::new(700, 3);
+    for (query, length) in [3u32, 40, 700].into_iter().enumerate() {
+        let list: Vec<_> =
+            (0..length).map(|slot| (slot, key_of(slot as f32), key_of(slot as f32 + 1.0))).collect();
+        case.put(query, &list);
+    }
+    case.counts[2] = 701;
+    case.thresholds = vec![GUARD, 0, 0];
+    case.flags = vec![GUARD, 7, 0];
+    case.is_first = true;
+    case.run(bench, 10, None);
+    assert_eq!(case.flags, [0, 0, 1]);
+    assert_eq!(case.thresholds[0], key_of(f32::MAX), "fewer than k rows give no threshold");
+    assert_eq!(case.thresholds[1], key_of(10.0));
+    assert_eq!(case.counts[..2], [3, 11]);
 }

@@ -85,7 +85,6 @@ impl Case {
                     candidates: Candidates::Csr {
                         candidates: BufferSlice::all(&candidates),
                         offsets: BufferSlice::all(&offsets),
-                        list_pitch: 0,
                         slots: Some((BufferSlice::all(&slots), self.slots.len() as u32)),
                         total: total as u32,
                     },
@@ -319,15 +318,25 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
                 lists[query * 12 + place] = first_slot + case.candidates[entry as usize];
             }
         }
-        let (lists, offsets) = (bench.input(&lists), bench.input(&case.offsets));
-        let pitched = Candidates::Csr {
+        let counts: Vec<u32> = case.offsets.windows(2).map(|ends| ends[1] - ends[0]).collect();
+        let (lists, counts) = (bench.input(&lists), bench.input(&counts));
+        let pitched = Candidates::Lists {
             candidates: BufferSlice::all(&lists),
-            offsets: BufferSlice::all(&offsets),
-            list_pitch: 12,
-            slots: None,
-            total: 36,
+            counts: BufferSlice::all(&counts),
+            pitch: 12,
         };
-        assert_eq!(rescored(pitched, case.candidates.len()), want, "{metric}");
+        let (keys, ids) = rescored(pitched, 36);
+        for (query, ends) in case.offsets.windows(2).enumerate() {
+            for place in 0..12 {
+                let found = (keys[query * 12 + place], ids[query * 12 + place]);
+                let from = ends[0] as usize + place;
+                if from < ends[1] as usize {
+                    assert_eq!(found, (want.0[from], want.1[from]), "{metric}, query {query}");
+                } else {
+                    assert_eq!(found.0, common::bench::GUARD, "{metric}: behind the list of query {query}");
+                }
+            }
+        }
 
         // Slots 1055 .. 1075, of which 1070 on do not exist, behind two places that stay as they are.
         let words: Vec<u32> = (0..34).map(|word| 0xffff_0f0f ^ word).collect();
