@@ -211,7 +211,7 @@ fn queries_on_the_device_answer_as_queries_on_the_host() {
 fn queries_on_the_device_are_searched_again_where_lists_overflow() {
     let Some(device) = gpu() else { return };
     // Half of the queries have every row at the same distance.
-    let rows: Vec<f32> = (0..6000).flat_map(|row| [row as f32, 0.0]).collect();
+    let rows: Vec<f32> = (0..40_000).flat_map(|row| [row as f32, 0.0]).collect();
     let queries = [0.0, 1.0, 1.0, 0.0, 0.0, 5.0, 2.0, 1.0];
     let index = index(device, Metric::InnerProduct, view(&rows, 2));
     let uploaded = device.upload(view(&queries, 2)).expect("good queries");
