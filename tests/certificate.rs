@@ -135,7 +135,6 @@ fn pairs(
             block_step,
             rows: ROWS as u32,
             round_step: 1,
-            is_sample: 1,
             sampled: BLOCK_ROWS,
             capacity: BLOCK_ROWS,
             plane: QUERIES as u32 * BLOCK_ROWS,
@@ -154,7 +153,7 @@ fn pairs(
             counts.slice(),
             lists.slice(),
         ];
-        recorder.dispatch(&collect::KERNEL, f32::KIND, &[form as u32, 0], &params, &buffers, [1, 1])?;
+        recorder.dispatch(&collect::KERNEL, f32::KIND, &[form as u32, 0, 1], &params, &buffers, [1, 1])?;
         recorder.rescore(&Rescore {
             metric: case.metric,
             queries: BufferSlice::all(&q.values),
