@@ -85,7 +85,6 @@ impl Case {
                     candidates: Candidates::Csr {
                         candidates: BufferSlice::all(&candidates),
                         offsets: BufferSlice::all(&offsets),
-                        list_pitch: 0,
                         slots: Some((BufferSlice::all(&slots), self.slots.len() as u32)),
                         total: total as u32,
                     },
@@ -313,21 +312,26 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
             });
             read(bench, &keys, &found_ids)
         };
-        let mut lists = vec![u32::MAX; 3 * 12];
+        // The last list overflowed, and is as long as there is room for.
+        let pitch = 10;
+        let mut lists = vec![u32::MAX; 3 * pitch];
         for (query, ends) in case.offsets.windows(2).enumerate() {
             for (place, entry) in (ends[0]..ends[1]).enumerate() {
-                lists[query * 12 + place] = first_slot + case.candidates[entry as usize];
+                lists[query * pitch + place] = first_slot + case.candidates[entry as usize];
             }
         }
-        let (lists, offsets) = (bench.input(&lists), bench.input(&case.offsets));
-        let pitched = Candidates::Csr {
+        let (lists, counts) = (bench.input(&lists), bench.input(&[4u32, 0, 17]));
+        let pitched = Candidates::Lists {
             candidates: BufferSlice::all(&lists),
-            offsets: BufferSlice::all(&offsets),
-            list_pitch: 12,
-            slots: None,
-            total: 36,
+            counts: BufferSlice::all(&counts),
+            pitch: pitch as u32,
         };
-        assert_eq!(rescored(pitched, case.candidates.len()), want, "{metric}");
+        let (keys, ids) = rescored(pitched, 3 * pitch);
+        let places: Vec<usize> = (0..4).chain(2 * pitch..3 * pitch).collect();
+        let picked = (0..places.len()).map(|place| (keys[places[place]], ids[places[place]]));
+        assert!(picked.eq(want.0.iter().copied().zip(want.1.iter().copied())), "{metric}");
+        let untouched = (4..2 * pitch).all(|place| keys[place] == common::bench::GUARD);
+        assert!(untouched, "{metric}: nothing behind the end of a list");
 
         // Slots 1055 .. 1075, of which 1070 on do not exist, behind two places that stay as they are.
         let words: Vec<u32> = (0..34).map(|word| 0xffff_0f0f ^ word).collect();
