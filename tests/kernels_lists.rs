@@ -336,7 +336,7 @@ fn a_sample_keeps_every_row_at_a_place_of_its_own() {
                             assert_eq!(entry[0], scored.first_slot + row as u32, "{form:?}, place {place}");
                             scored.check_ends(entry, query, column, row);
                         } else {
-                            assert_eq!(entry[1..], [ABSENT; 2], "{form:?}, place {place} has no row");
+                            assert_eq!(entry, [0, ABSENT, ABSENT], "{form:?}, place {place} has no row");
                         }
                     }
                 }
@@ -373,13 +373,9 @@ fn a_list_that_overflows_is_counted_on_and_flagged() {
     case.thresholds.copy_from_slice(&thresholds);
     case.counts = vec![896, 64, 0, 65, 3];
     case.flags[2] = 1;
-    case.run(bench, 10, false, None);
+    case.run(bench, 10, None);
     assert_eq!(case.flags, [1, 0, 1, 1, 0], "flags stay once they are set");
     assert!(case.counts.iter().all(|&count| count <= 64), "{:?}", case.counts);
-    // But those of the search before count for nothing.
-    case.counts = vec![896, 64, 0, 65, 3];
-    case.run(bench, 10, true, None);
-    assert_eq!(case.flags, [1, 0, 0, 1, 0]);
 }
 
 /// What `tighten` reads and writes.
@@ -389,6 +385,8 @@ struct Tightened {
     counts: Vec<u32>,
     lists: Vec<u32>,
     flags: Vec<u32>,
+    /// Whether thresholds and flags are not set yet.
+    is_first: bool,
 }
 
 impl Tightened {
@@ -399,6 +397,7 @@ impl Tightened {
             counts: vec![0; queries],
             lists: vec![GUARD; 3 * queries * capacity],
             flags: vec![0; queries],
+            is_first: false,
         }
     }
 
@@ -421,15 +420,23 @@ impl Tightened {
         list
     }
 
-    /// With exact keys, `[queries, capacity]`, or without.
-    fn run(&mut self, bench: Bench<'_>, k: u32, is_first: bool, exact: Option<&[u32]>) {
+    /// With exact keys, of all lists one behind the other, or without.
+    fn run(&mut self, bench: Bench<'_>, k: u32, exact: Option<&[u32]>) {
         let queries = self.counts.len() as u32;
+        // Each list's keys from the start of its room on.
+        let mut keys = vec![GUARD; self.counts.len() * self.capacity];
+        let mut rest = exact.unwrap_or(&[]);
+        for (query, &count) in self.counts.iter().enumerate().filter(|_| exact.is_some()) {
+            let (own, others) = rest.split_at((count as usize).min(self.capacity));
+            keys[query * self.capacity..][..own.len()].copy_from_slice(own);
+            rest = others;
+        }
         let [limits, counts] = [&self.thresholds, &self.counts].map(|words| bench.filled(words));
         let [lists, flags] = [&self.lists, &self.flags].map(|words| bench.filled(words));
-        let exact_keys = bench.input(exact.unwrap_or(&[0]));
+        let exact_keys = bench.input(&keys);
         let capacity = self.capacity as u32;
-        let plane = queries * capacity;
-        let params = tighten::Params { queries, k, capacity, plane, is_first: is_first.into() };
+        let is_first = self.is_first.into();
+        let params = tighten::Params { queries, k, capacity, plane: queries * capacity, is_first };
         let buffers =
             [limits.slice(), counts.slice(), lists.slice(), flags.slice(), BufferSlice::all(&exact_keys)];
         let constants = [exact.is_some().into()];
@@ -449,25 +456,6 @@ impl Tightened {
 const LENGTHS: [usize; 19] =
     [0, 1, 9, 10, 11, 255, 256, 257, 511, 512, 513, 700, 1000, 4095, 4096, 4097, 4352, 4353, 8200];
 
-/// Panics unless the threshold is right, given the one before: the k-th smallest upper end, of which long lists keep the
-/// highest 22 bits, rounded up; and unless the list is what stays under it.
-fn check_tightened(
-    case: &Tightened,
-    query: usize,
-    before: u32,
-    list: &[(u32, u32, u32)],
-    k: u32,
-    said: &str,
-) {
-    let (want, _) = tighten::reference(before, list, k as usize);
-    let limit = case.thresholds[query];
-    let most = if list.len() <= 512 { want } else { before.min(want | 1023) };
-    assert!((want..=most).contains(&limit), "{said}: threshold {limit:x}, not {want:x}");
-    let mut stays: Vec<_> = list.iter().filter(|entry| entry.1 <= limit).copied().collect();
-    stays.sort_unstable();
-    assert_eq!(case.list(query), stays, "{said}");
-}
-
 #[test]
 fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
     let Some(device) = gpu() else { return };
@@ -478,8 +466,7 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
     for (turn, (k, spread, absent)) in cases.into_iter().enumerate() {
         for is_exact in [false, true] {
             let mut case = Tightened::new(8200, LENGTHS.len());
-            let mut exact = vec![GUARD; LENGTHS.len() * 8200];
-            let mut lists = vec![];
+            let (mut lists, mut exact) = (vec![], vec![]);
             for (query, &length) in LENGTHS.iter().enumerate() {
                 let mut list = vec![];
                 let mut read = vec![];
@@ -487,12 +474,12 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
                     let middle = (random.below(spread) as f32 - spread as f32 / 3.0) * 0.5;
                     let width = random.below(4) as f32;
                     let is_absent = absent > 0 && random.below(absent) == 0;
-                    let slot = place as u32 * 3 + 1;
+                    let slot = if is_absent { 0 } else { place as u32 * 3 + 1 };
                     let ends = [middle - width, middle + width];
                     let [lower, upper] = ends.map(|end| if is_absent { ABSENT } else { key_of(end) });
                     list.push((slot, lower, upper));
                     let distance = if is_absent { ABSENT } else { key_of(middle) };
-                    exact[query * 8200 + place] = distance;
+                    exact.push(distance);
                     read.push(if is_exact { (slot, distance, distance) } else { (slot, lower, upper) });
                 }
                 case.put(query, &list);
@@ -502,16 +489,16 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
                 }
                 lists.push(read);
             }
-            // The first time what lies there counts for nothing.
-            let is_first = turn % 2 == 1;
-            let before =
-                if is_first { vec![key_of(f32::MAX); LENGTHS.len()] } else { case.thresholds.clone() };
-            case.flags.fill(is_first.into());
-            case.run(bench, k, is_first, is_exact.then_some(&exact));
+            let before = case.thresholds.clone();
+            case.run(bench, k, is_exact.then_some(&exact));
             assert_eq!(case.flags, [0; LENGTHS.len()]);
             for (query, list) in lists.iter().enumerate() {
                 let said = format!("case {turn}, exact {is_exact}, k {k}, list of {}", list.len());
-                check_tightened(&case, query, before[query], list, k, &said);
+                let (limit, _) = tighten::reference(before[query], list, k as usize);
+                let mut stays: Vec<_> = list.iter().filter(|entry| entry.1 <= limit).copied().collect();
+                stays.sort_unstable();
+                assert_eq!(case.thresholds[query], limit, "{said}");
+                assert_eq!(case.list(query), stays, "{said}");
             }
         }
     }
@@ -533,9 +520,32 @@ fn an_overflowed_list_is_tightened_by_its_exact_keys_like_a_full_one() {
         lists.push((0..600).zip(keys).map(|(slot, key)| (slot, key, key)).collect::<Vec<_>>());
     }
     case.counts[1] = 5000;
-    case.run(bench, 20, false, Some(&exact));
+    case.run(bench, 20, Some(&exact));
     assert_eq!(case.flags, [0, 1, 0]);
     for (query, list) in lists.iter().enumerate() {
-        check_tightened(&case, query, key_of(f32::MAX), list, 20, "full");
+        let (limit, stays) = tighten::reference(key_of(f32::MAX), list, 20);
+        assert_eq!(case.thresholds[query], limit);
+        assert_eq!(case.list(query).len(), stays.len());
     }
+}
+
+#[test]
+fn the_first_tightening_needs_no_thresholds_and_no_flags() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let mut case = Tightened::new(700, 3);
+    for (query, length) in [3u32, 40, 700].into_iter().enumerate() {
+        let list: Vec<_> =
+            (0..length).map(|slot| (slot, key_of(slot as f32), key_of(slot as f32 + 1.0))).collect();
+        case.put(query, &list);
+    }
+    case.counts[2] = 701;
+    case.thresholds = vec![GUARD, 0, 0];
+    case.flags = vec![GUARD, 7, 0];
+    case.is_first = true;
+    case.run(bench, 10, None);
+    assert_eq!(case.flags, [0, 0, 1]);
+    assert_eq!(case.thresholds[0], key_of(f32::MAX), "fewer than k rows give no threshold");
+    assert_eq!(case.thresholds[1], key_of(10.0));
+    assert_eq!(case.counts[..2], [3, 11]);
 }

@@ -232,7 +232,7 @@ fn collect(
             let is_row = (usable >> r & 1u) == 1u;
             let sampled = (number >> countTrailingZeros(params.round_step)) * 4u + r;
             let ends = select(vec2(ABSENT), vec2(key_of(lower[r]), key_of(upper[r])), is_row);
-            put(four + q, sampled, params.first_slot + row + r, ends.x, ends.y);
+            put(four + q, sampled, select(0u, params.first_slot + row + r, is_row), ends.x, ends.y);
           }
         }
       }

@@ -65,7 +65,8 @@ impl Device {
     /// Uses a wgpu device of the caller, with the features and limits it was made with.
     ///
     /// Ask for `adapter.limits()` and for the features `SUBGROUP`, `SHADER_F16`, `SHADER_FLOAT32_ATOMIC` and `TIMESTAMP_QUERY` where the
-    /// adapter has them: what the device was not made with is not used.
+    /// adapter has them: what the device was not made with is not used. Cooperative matrices are not used on such a device,
+    /// because it does not tell which sizes its adapter has.
     ///
     /// The device's error handlers stay the caller's. wgpu's own one panics when a device is lost while it is in use: set
     /// another with `on_uncaptured_error` if that is not wanted. Calls then fail with

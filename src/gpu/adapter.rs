@@ -80,9 +80,13 @@ impl Capabilities {
             let mut sizes = self.cooperative_sizes.iter();
             sizes.any(|one| one.size == [side; 3] && one.operands == "f16" && one.accumulator == "f32")
         };
-        // The kernels share their tiles out among subgroups of 32.
-        let fits = self.f16 && self.subgroup_sizes == Some((32, 32));
-        [16, 8].into_iter().find(|&side| fits && listed(side))
+        // The kernels share their tiles out among subgroups of 32. Matrices of 8 x 8 are those of Apple's GPUs, whose subgroups have
+        // 32 invocations, though the interface tells a range; were it otherwise, the self-test would fail.
+        let fits = |side: u32| match (side, self.subgroup_sizes) {
+            (16, sizes) => sizes == Some((32, 32)),
+            (_, sizes) => sizes.is_some_and(|(least, most)| (least..=most).contains(&32)),
+        };
+        [16, 8].into_iter().find(|&side| self.f16 && fits(side) && listed(side))
     }
 }
 

@@ -37,7 +37,7 @@ pub struct DeviceOptions {
     /// Bytes of scratch memory on the device that all calls together may hold, kept buffers included.
     /// Default: 256 MiB.
     pub budget_bytes: u64,
-    /// Use subgroup operations where the adapter has them. Default: true.
+    /// Use subgroup operations, cooperative matrices among them, where the adapter has them. Default: true.
     pub subgroups: bool,
     /// Bytes of one segment of rows at most; the adapter's binding limit holds besides. Default: no other limit.
     pub max_segment_bytes: u64,

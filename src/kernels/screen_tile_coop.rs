@@ -58,14 +58,16 @@ pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) ->
 /// largest there are among them, once a device.
 pub(crate) fn side(gpu: &Gpu) -> Option<u32> {
     *gpu.matrix_side.get_or_init(|| {
-        let side = gpu.adapter.capabilities.matrix_side().filter(|_| gpu.check_limits(&KERNEL).is_ok())?;
+        let usable = gpu.subgroups && gpu.check_limits(&KERNEL).is_ok();
+        let side = gpu.adapter.capabilities.matrix_side().filter(|_| usable)?;
         gpu.block_on(is_right(gpu, side)).unwrap_or(false).then_some(side)
     })
 }
 
 /// Whether a tile has the scores that it must have.
 async fn is_right(gpu: &Gpu, side: u32) -> Result<bool> {
-    const GRANULES: usize = 8;
+    // Sums of 1,024 products of 127 by 127 come near 2^24.
+    const GRANULES: usize = 64;
     const DIM: usize = 16 * GRANULES;
     const SIDE: usize = BLOCK_ROWS as usize;
     // Any fixed mixture of small, large and opposite numbers will do.

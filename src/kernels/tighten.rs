@@ -84,10 +84,15 @@ pub(crate) fn encode(commands: &mut Commands<'_>, tighten: &Tighten<'_>) -> Resu
     commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(tighten.queries.into()))
 }
 
+/// Lists of up to so many entries get the very k-th smallest upper end.
+const SHORT: usize = 512;
+
 /// The threshold and the slots that stay, from `(slot, lower key, upper key)`.
 pub fn reference(threshold: u32, list: &[(u32, u32, u32)], k: usize) -> (u32, Vec<u32>) {
     let mut uppers: Vec<u32> = list.iter().map(|entry| entry.2).collect();
     uppers.sort_unstable();
-    let threshold = uppers.get(k - 1).map_or(threshold, |&upper| threshold.min(upper));
+    // Of long lists the kernel finds the highest 22 bits, and takes the others for ones.
+    let rounded = |upper: u32| if list.len() > SHORT { upper | 1023 } else { upper };
+    let threshold = uppers.get(k - 1).map_or(threshold, |&upper| threshold.min(rounded(upper)));
     (threshold, list.iter().filter(|entry| entry.1 <= threshold).map(|entry| entry.0).collect())
 }
