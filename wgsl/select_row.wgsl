@@ -11,43 +11,16 @@
 
 override WORKGROUP: u32 = 256u;
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
-override FROM: u32 = 0u; // 0: rows of up to 16 elements an invocation, 1: longer ones, 2: lists
+override FROM: u32 = 0u; // 0: rows of up to 16 elements an invocation, 1 and 3: longer ones, 2: lists
+override HELD: u32 = select(1u, 4u, FROM == 3u); // vectors of a sample that an invocation holds
 override ROOM: u32 = min(16u * WORKGROUP, 1536u);
 
 const SORT_MAX = 1024u;
 
 fn keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) { pool_keep(keys, places, passes); }
 
-fn word_key(at: u32) -> u32 {
-  let word = words[at];
-  if (FLOATS == 1u) { return key_of(bitcast<f32>(word)); }
-  return word;
-}
-
-/// Every WORKGROUP-th element of a row from `place` on, four of them.
-fn short_keys(begin: u32, place: u32) -> vec4<u32> {
-  let places = vec4(place, place + WORKGROUP, place + 2u * WORKGROUP, place + 3u * WORKGROUP);
-  // Behind the row's end there is another row, or nothing.
-  let last = params.length - 1u;
-  let at = vec4(begin) + min(places, vec4(last));
-  let keys = vec4(word_key(at.x), word_key(at.y), word_key(at.z), word_key(at.w));
-  return select(vec4(ABSENT), keys, places <= vec4(last));
-}
-
-fn short_places(place: u32) -> vec4<u32> {
-  return vec4(place, place + WORKGROUP, place + 2u * WORKGROUP, place + 3u * WORKGROUP);
-}
-
-fn listed_keys(begin: u32, place: u32, count: u32) -> vec4<u32> {
-  let places = short_places(place);
-  let at = vec4(begin) + min(places, vec4(count - 1u));
-  return select(vec4(ABSENT), vec4(words[at.x], words[at.y], words[at.z], words[at.w]), places < vec4(count));
-}
-
-fn listed_places(begin: u32, place: u32, count: u32) -> vec4<u32> {
-  let at = vec4(begin) + min(short_places(place), vec4(count - 1u));
-  return vec4(listed_ids[at.x].x, listed_ids[at.y].x, listed_ids[at.z].x, listed_ids[at.w].x);
-}
+/// Places WORKGROUP apart, four of them from `place` on: neighbours of an invocation have neighbouring ones.
+fn places_from(place: u32) -> vec4<u32> { return vec4(place) + vec4(0u, 1u, 2u, 3u) * WORKGROUP; }
 
 @compute @workgroup_size(WORKGROUP)
 fn select_row(
@@ -59,10 +32,10 @@ fn select_row(
   if (row >= params.rows) { return; }
   if (FROM == 0u) {
     short(row, lanes);
-  } else if (FROM == 1u) {
-    long(row, lanes);
-  } else {
+  } else if (FROM == 2u) {
     listed(row, lanes);
+  } else {
+    long(row, lanes);
   }
 }
 
@@ -70,28 +43,29 @@ fn short(row: u32, lanes: Lanes) {
   let begin = row * params.pitch;
   var keys = nothing_held();
   var places = nothing_held();
-  keys.a = short_keys(begin, lanes.index);
-  places.a = short_places(lanes.index);
-  var vectors = 1u;
-  if (params.length > 4u * WORKGROUP) {
-    vectors = 4u;
-    keys.b = short_keys(begin, lanes.index + 4u * WORKGROUP);
-    keys.c = short_keys(begin, lanes.index + 8u * WORKGROUP);
-    keys.d = short_keys(begin, lanes.index + 12u * WORKGROUP);
-    places.b = short_places(lanes.index + 4u * WORKGROUP);
-    places.c = short_places(lanes.index + 8u * WORKGROUP);
-    places.d = short_places(lanes.index + 12u * WORKGROUP);
+  let vectors = min((params.length + 4u * WORKGROUP - 1u) / (4u * WORKGROUP), 4u);
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    places[v] = places_from(lanes.index + 4u * v * WORKGROUP);
+    if (v < vectors) {
+      // Behind the row's end there is another row, or nothing.
+      let at = vec4(begin) + min(places[v], vec4(params.length - 1u));
+      keys[v] = vec4(words[at.x], words[at.y], words[at.z], words[at.w]);
+    }
+  }
+  // In a loop of its own, so that all loads are under way before the first is used.
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    keys[v] = select(vec4(ABSENT), exact_keys(keys[v]), places[v] < vec4(params.length));
   }
   let k = min(params.k, params.length);
   if (params.k > SORT_MAX) {
     // Selected here, and sorted by other kernels.
     let limit = threshold_of(keys, places, vectors, k, k, params.length - 1u, lanes);
     pool_clear(lanes.index);
-    write_held(row, keys.a, places.a, limit);
-    if (vectors > 1u) {
-      write_held(row, keys.b, places.b, limit);
-      write_held(row, keys.c, places.c, limit);
-      write_held(row, keys.d, places.d, limit);
+    // unroll
+    for (var v = 0u; v < 4u; v++) {
+      if (v < vectors) { write_held(row, keys[v], places[v], limit); }
     }
     for (var i = limit.count + lanes.index; i < params.k; i += WORKGROUP) {
       write_nothing(row * params.selected_pitch + i);
@@ -99,7 +73,7 @@ fn short(row: u32, lanes: Lanes) {
     if (lanes.index == 0u) { selected_counts[row] = limit.count; }
     return;
   }
-  let limit = threshold_of(keys, places, vectors, k, wanted_most(k), params.length - 1u, lanes);
+  let limit = threshold_of(keys, places, vectors, k, sorted_most(k), params.length - 1u, lanes);
   pool_clear(lanes.index);
   pool_keep_held(keys, places, vectors, limit);
   workgroupBarrier();
@@ -120,7 +94,7 @@ fn long(row: u32, lanes: Lanes) {
   let end = begin + params.length;
   let held = sample(begin, (begin + 3u) >> 2u, end >> 2u, lanes.index);
   let limit =
-    threshold_of(held.keys, held.places, params.held, params.fewest, params.most, params.length - 1u, lanes);
+    threshold_of(held.keys, held.places, HELD, params.fewest, params.most, params.length - 1u, lanes);
   pool_clear(lanes.index);
   stream(begin, end, begin >> 2u, min((end + 3u) >> 2u, arrayLength(&values)), limit, lanes.index);
   offer_tail(begin, end, limit, lanes.index);
@@ -147,37 +121,31 @@ fn listed(row: u32, lanes: Lanes) {
     if (lanes.index == 0u) { selected_counts[row] = FAILED; }
     return;
   }
+  // A list that is too long to be held is sampled at equal distances: it is in no order.
+  let is_held = count <= 16u * WORKGROUP;
+  let vectors = select(4u, (count + 4u * WORKGROUP - 1u) / (4u * WORKGROUP), is_held);
+  let step = select(f32(count) / f32(16u * WORKGROUP), 1.0, is_held);
   var keys = nothing_held();
   var places = nothing_held();
-  var vectors = 1u;
-  var fewest = params.k;
-  var most = wanted_most(params.k);
-  let is_held = count <= 16u * WORKGROUP;
-  if (is_held && count > 0u) {
-    keys.a = listed_keys(begin, lanes.index, count);
-    places.a = listed_places(begin, lanes.index, count);
-    if (count > 4u * WORKGROUP) {
-      vectors = 4u;
-      keys.b = listed_keys(begin, lanes.index + 4u * WORKGROUP, count);
-      keys.c = listed_keys(begin, lanes.index + 8u * WORKGROUP, count);
-      keys.d = listed_keys(begin, lanes.index + 12u * WORKGROUP, count);
-      places.b = listed_places(begin, lanes.index + 4u * WORKGROUP, count);
-      places.c = listed_places(begin, lanes.index + 8u * WORKGROUP, count);
-      places.d = listed_places(begin, lanes.index + 12u * WORKGROUP, count);
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      let entries = vec4<u32>(vec4<f32>(places_from(lanes.index + 4u * v * WORKGROUP)) * step);
+      let at = vec4(begin) + min(entries, vec4(count - 1u));
+      keys[v] = vec4(words[at.x], words[at.y], words[at.z], words[at.w]);
+      places[v] = vec4(listed_ids[at.x].x, listed_ids[at.y].x, listed_ids[at.z].x, listed_ids[at.w].x);
     }
   }
+  if (is_held) {
+    // unroll
+    for (var v = 0u; v < 4u; v++) {
+      let entries = places_from(lanes.index + 4u * v * WORKGROUP);
+      keys[v] = select(vec4(ABSENT), keys[v], entries < vec4(count));
+    }
+  }
+  var fewest = params.k;
+  var most = sorted_most(params.k);
   if (!is_held) {
-    // Every so many entries of the list, which is in no order.
-    vectors = 4u;
-    let step = f32(count) / f32(16u * WORKGROUP);
-    keys.a = spread_keys(begin, lanes.index, step);
-    places.a = spread_places(begin, lanes.index, step);
-    keys.b = spread_keys(begin, lanes.index + 4u * WORKGROUP, step);
-    places.b = spread_places(begin, lanes.index + 4u * WORKGROUP, step);
-    keys.c = spread_keys(begin, lanes.index + 8u * WORKGROUP, step);
-    places.c = spread_places(begin, lanes.index + 8u * WORKGROUP, step);
-    keys.d = spread_keys(begin, lanes.index + 12u * WORKGROUP, step);
-    places.d = spread_places(begin, lanes.index + 12u * WORKGROUP, step);
     let expected = f32(params.k) / step;
     fewest = u32(ceil(expected + 5.0 * sqrt(expected) + 8.0));
     most = fewest + fewest / 16u + 2u;
@@ -198,17 +166,4 @@ fn listed(row: u32, lanes: Lanes) {
     }
   }
   finish(row, limit, lanes);
-}
-
-/// The entries of a list at every `step`-th place, four of them from number `i` on.
-fn spread(begin: u32, i: u32, step: f32) -> vec4<u32> { return vec4(begin) + vec4<u32>(vec4<f32>(short_places(i)) * step); }
-
-fn spread_keys(begin: u32, i: u32, step: f32) -> vec4<u32> {
-  let at = spread(begin, i, step);
-  return vec4(words[at.x], words[at.y], words[at.z], words[at.w]);
-}
-
-fn spread_places(begin: u32, i: u32, step: f32) -> vec4<u32> {
-  let at = spread(begin, i, step);
-  return vec4(listed_ids[at.x].x, listed_ids[at.y].x, listed_ids[at.z].x, listed_ids[at.w].x);
 }

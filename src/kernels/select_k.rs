@@ -40,12 +40,15 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/order.wgsl"),
         include_str!("../../wgsl/lib/sort.wgsl"),
         include_str!("../../wgsl/lib/states.wgsl"),
+        include_str!("../../wgsl/lib/passing.wgsl"),
+        include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/exact.wgsl"),
         include_str!("../../wgsl/select_k.wgsl"),
     ],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[
-        ("keys", Access::Read),
+        ("keys_or_floats", Access::Read),
         ("ids", Access::Read),
         ("offsets", Access::Read),
         ("selected_keys", Access::Write),
@@ -54,10 +57,10 @@ pub static KERNEL: Kernel = Kernel {
     ],
     overrides: &[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1, 2])],
     loads_rows: false,
-    sums_lanes: false,
+    sums_lanes: true,
     adds_floats: false,
     workgroup_size: 256,
-    workgroup_bytes: 2 * 256 * 4 + 16 + 1024 * 12 + 12,
+    workgroup_bytes: 2 * 256 * 4 + 16 + 1024 * 12 + 128 * 4 + 16,
 };
 
 /// Where the rows of a selection lie.
@@ -242,7 +245,6 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
         ..Default::default()
     };
     let sampled = |sample: Sample| select_sample::Params {
-        held: sample.held,
         turns: sample.turns,
         fewest: sample.fewest,
         most: sample.most,
@@ -258,14 +260,15 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
             sort(commands, select)
         }
         (Route::Long(sample), _) => {
-            let from = select_row::From::Long(select.keys);
+            let from = select_row::From::Long(select.keys, sample.held);
             select_row::encode(commands, &sampled(sample), select.floats, from, results)?;
             cut(commands, select, Only::Failed)
         }
         (Route::Lists(sample, capacity) | Route::SortedLists(sample, capacity), Some(scratch)) => {
             let params = select_sample::Params { capacity, ..sampled(sample) };
             let lists = lists_of(scratch.lists, select.count, capacity);
-            select_sample::encode(commands, &params, select.floats, select.keys, scratch.states)?;
+            let form = (select.floats, sample.held);
+            select_sample::encode(commands, &params, form, select.keys, scratch.states)?;
             let expected = (select.floats, sample.passing);
             select_filter::encode(commands, &params, expected, select.keys, scratch.states, lists)?;
             if !matches!(Route::of(select.count, length, k, true), Route::SortedLists(..)) {

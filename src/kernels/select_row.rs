@@ -31,7 +31,7 @@ pub static KERNEL: Kernel = Kernel {
         ("selected_ids", Access::Write),
         ("selected_counts", Access::Write),
     ],
-    overrides: &[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1]), ("FROM", &[0, 1, 2])],
+    overrides: &[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1]), ("FROM", &[0, 1, 2, 3])],
     loads_rows: false,
     sums_lanes: true,
     adds_floats: false,
@@ -50,8 +50,8 @@ pub(super) const ROOM: u64 = 1536;
 pub(super) enum From<'a> {
     /// Rows of up to [`SHORT`] elements.
     Short(BufferSlice<'a>),
-    /// Longer rows.
-    Long(BufferSlice<'a>),
+    /// Longer rows, with a sample of so many vectors an invocation, 1 or 4.
+    Long(BufferSlice<'a>, u32),
     /// Lists that `select_filter` made: keys, ids, states.
     Lists(BufferSlice<'a>, BufferSlice<'a>, BufferSlice<'a>),
 }
@@ -70,7 +70,7 @@ pub(super) fn encode(
             let workgroup = (params.length.div_ceil(16)).next_power_of_two().clamp(32, 256);
             (0, workgroup, values, [values; 2])
         }
-        From::Long(values) => (1, 256, values, [values; 2]),
+        From::Long(values, held) => (if held > 1 { 3 } else { 1 }, 256, values, [values; 2]),
         From::Lists(keys, ids, states) => (2, 256, keys, [ids, states]),
     };
     let constants = [workgroup, floats.into(), form];

@@ -3,7 +3,7 @@ var<workgroup> pool: array<vec2<u32>, ROOM>;
 var<workgroup> taken: atomic<u32>;
 
 // Up to so many are ranked by comparing all with all, which needs no barriers.
-const RANKED = 128u;
+const RANKED = 64u;
 
 fn comes_first(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 
@@ -21,17 +21,13 @@ fn pool_keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) {
 }
 
 fn pool_keep_held(keys: Held, places: Held, vectors: u32, limit: Threshold) {
-  pool_keep_if_any(keys.a, places.a, limit);
-  if (vectors > 1u) {
-    pool_keep_if_any(keys.b, places.b, limit);
-    pool_keep_if_any(keys.c, places.c, limit);
-    pool_keep_if_any(keys.d, places.d, limit);
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      let passes = passing(keys[v], places[v], limit);
+      if (any(passes)) { pool_keep(keys[v], places[v], passes); }
+    }
   }
-}
-
-fn pool_keep_if_any(keys: vec4<u32>, places: vec4<u32>, limit: Threshold) {
-  let passes = passing(keys, places, limit);
-  if (any(passes)) { pool_keep(keys, places, passes); }
 }
 
 fn pool_clear(index: u32) {
@@ -40,39 +36,27 @@ fn pool_clear(index: u32) {
   workgroupBarrier();
 }
 
-/// Elements that leave the pool sorted, at most: what pads them to a power of two is sorted with them.
-fn wanted_most(k: u32) -> u32 { return max(64u, power_of_two_from(k)); }
+/// Elements that are worth sorting at most: to sort them all takes no longer than to find fewer.
+fn sorted_most(k: u32) -> u32 { return max(32u, power_of_two_from(k)); }
 
-fn pooled(at: u32, count: u32) -> vec2<u32> {
-  if (at < count) { return pool[min(at, ROOM - 1u)]; }
-  return vec2(ABSENT, EVERY_PLACE);
-}
-
-/// Four elements of the pool, from `at` on.
-fn pool_keys(at: u32, count: u32) -> array<vec4<u32>, 2> {
-  let a = pooled(at, count);
-  let b = pooled(at + WORKGROUP, count);
-  let c = pooled(at + 2u * WORKGROUP, count);
-  let d = pooled(at + 3u * WORKGROUP, count);
-  return array(vec4(a.x, b.x, c.x, d.x), vec4(a.y, b.y, c.y, d.y));
-}
-
-/// Cuts the pool's `count` elements down to the smallest, `k` to `wanted_most(k)`; how many there are.
+/// Cuts the pool's `count` elements down to the smallest, `k` to `sorted_most(k)`; how many there are.
 fn pool_cut(count: u32, k: u32, last_place: u32, lanes: Lanes) -> u32 {
-  let most = wanted_most(k);
+  let most = sorted_most(k);
   if (count <= most) { return count; }
   var keys = nothing_held();
   var places = nothing_held();
-  var vectors = 1u;
-  let a = pool_keys(lanes.index, count);
-  keys.a = a[0];
-  places.a = a[1];
-  if (count > 4u * WORKGROUP) {
-    vectors = 4u;
-    let b = pool_keys(lanes.index + 4u * WORKGROUP, count);
-    keys.b = b[0];
-    places.b = b[1];
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      let at = lanes.index + (4u * v + i) * WORKGROUP;
+      if (at < count && at < ROOM) {
+        keys[v][i] = pool[at].x;
+        places[v][i] = pool[at].y;
+      }
+    }
   }
+  let vectors = select(select(2u, 1u, count <= 4u * WORKGROUP), 4u, count > 8u * WORKGROUP);
   let limit = threshold_of(keys, places, vectors, k, most, last_place, lanes);
   pool_clear(lanes.index);
   pool_keep_held(keys, places, vectors, limit);
