@@ -59,34 +59,42 @@ fn short(row: u32, lanes: Lanes) {
     keys[v] = select(vec4(ABSENT), exact_keys(keys[v]), places[v] < vec4(params.length));
   }
   let k = min(params.k, params.length);
-  if (params.k > SORT_MAX) {
+  let last_place = params.length - 1u;
+  let is_sorted = params.k <= SORT_MAX;
+  let limit = threshold_of(keys, places, vectors, k, select(k, spread_most(k), is_sorted), last_place, lanes);
+  if (!is_sorted) {
     // Selected here, and sorted by other kernels.
-    let limit = threshold_of(keys, places, vectors, k, k, params.length - 1u, lanes);
     pool_clear(lanes.index);
     // unroll
     for (var v = 0u; v < 4u; v++) {
-      if (v < vectors) { write_held(row, keys[v], places[v], limit); }
+      if (v < vectors) { write_passing(row, keys[v], places[v], limit); }
     }
-    for (var i = limit.count + lanes.index; i < params.k; i += WORKGROUP) {
-      write_nothing(row * params.selected_pitch + i);
-    }
-    if (lanes.index == 0u) { selected_counts[row] = limit.count; }
+    write_nothing(row, limit.count, lanes.index);
     return;
   }
-  let limit = threshold_of(keys, places, vectors, k, sorted_most(k), params.length - 1u, lanes);
-  pool_clear(lanes.index);
-  pool_keep_held(keys, places, vectors, limit);
-  workgroupBarrier();
-  pool_write(row, limit.count, params.k, lanes.index);
+  write_held(row, only_passing(keys, places, limit), places, vectors, limit.count, last_place, lanes);
 }
 
-fn write_held(row: u32, keys: vec4<u32>, places: vec4<u32>, limit: Threshold) {
+/// Elements that are worth ordering at most: to find fewer takes longer than to order these.
+fn spread_most(k: u32) -> u32 { return min(max(64u, 4u * power_of_two_from(k)), ROOM); }
+
+fn only_passing(keys: Held, places: Held, limit: Threshold) -> Held {
+  var left = keys;
+  // unroll
+  for (var v = 0u; v < 4u; v++) { left[v] = select(vec4(ABSENT), keys[v], passing(keys[v], places[v], limit)); }
+  return left;
+}
+
+fn write_passing(row: u32, keys: vec4<u32>, places: vec4<u32>, limit: Threshold) {
   let passes = passing(keys, places, limit);
   var at = row * params.selected_pitch + atomicAdd(&taken, how_many(passes));
-  if (passes.x) { write(at, vec2(keys.x, places.x)); at += 1u; }
-  if (passes.y) { write(at, vec2(keys.y, places.y)); at += 1u; }
-  if (passes.z) { write(at, vec2(keys.z, places.z)); at += 1u; }
-  if (passes.w) { write(at, vec2(keys.w, places.w)); }
+  // unroll
+  for (var i = 0u; i < 4u; i++) {
+    if (passes[i]) {
+      write(at, vec2(keys[i], places[i]));
+      at += 1u;
+    }
+  }
 }
 
 fn long(row: u32, lanes: Lanes) {
@@ -109,8 +117,7 @@ fn finish(row: u32, limit: Threshold, lanes: Lanes) {
     if (lanes.index == 0u) { selected_counts[row] = FAILED; }
     return;
   }
-  let left = pool_cut(count, params.k, params.length - 1u, lanes);
-  pool_write(row, left, params.k, lanes.index);
+  write_pool(row, count, params.length - 1u, lanes);
 }
 
 fn listed(row: u32, lanes: Lanes) {
@@ -144,25 +151,24 @@ fn listed(row: u32, lanes: Lanes) {
     }
   }
   var fewest = params.k;
-  var most = sorted_most(params.k);
+  var most = spread_most(params.k);
   if (!is_held) {
     let expected = f32(params.k) / step;
     fewest = u32(ceil(expected + 5.0 * sqrt(expected) + 8.0));
     most = fewest + fewest / 16u + 2u;
   }
-  let limit = threshold_of(keys, places, vectors, fewest, most, params.length - 1u, lanes);
-  pool_clear(lanes.index);
+  let last_place = params.length - 1u;
+  let limit = threshold_of(keys, places, vectors, fewest, most, last_place, lanes);
   if (is_held) {
-    pool_keep_held(keys, places, vectors, limit);
-    workgroupBarrier();
-    pool_write(row, limit.count, params.k, lanes.index);
+    write_held(row, only_passing(keys, places, limit), places, vectors, limit.count, last_place, lanes);
     return;
   }
+  pool_clear(lanes.index);
   for (var i = lanes.index; i < count; i += WORKGROUP) {
     let key = words[begin + i];
     if (key <= limit.key) {
       let place = listed_ids[begin + i].x;
-      if (key < limit.key || place <= limit.place) { pool_put(atomicAdd(&taken, 1u), key, place); }
+      if (key < limit.key || place <= limit.place) { pool_keep(vec4(key), vec4(place), vec4(true, false, false, false)); }
     }
   }
   finish(row, limit, lanes);

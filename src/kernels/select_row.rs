@@ -36,7 +36,7 @@ pub static KERNEL: Kernel = Kernel {
     sums_lanes: true,
     adds_floats: false,
     workgroup_size: 256,
-    workgroup_bytes: 1536 * 8 + 128 * 4 + 3 * 4,
+    workgroup_bytes: 1536 * 8 + (512 + 32 + 128) * 4 + 4 * 16,
 };
 
 /// Elements of the longest row that a workgroup holds in registers.

@@ -38,19 +38,9 @@ fn tally(count: u32, round: u32, lanes: Lanes) -> u32 {
   return workgroupUniformLoad(&tallies[round]);
 }
 
-/// A threshold that `fewest` to `most` elements pass; where no more than `most` are there, one that all of them pass. Places
-/// are up to `last_place`. Keys and places are each invocation's own, the other arguments the same in all.
-fn threshold_of(
-  keys: Held,
-  places: Held,
-  vectors: u32,
-  fewest: u32,
-  most: u32,
-  last_place: u32,
-  lanes: Lanes,
-) -> Threshold {
+/// The smallest and the largest key of all that are held and not ABSENT.
+fn range_of(keys: Held, vectors: u32, lanes: Lanes) -> vec2<u32> {
   workgroupBarrier();
-  for (var i = lanes.index; i < ROUNDS; i += WORKGROUP) { atomicStore(&tallies[i], 0u); }
   if (lanes.index == 0u) {
     atomicStore(&smallest, ABSENT);
     atomicStore(&largest, 0u);
@@ -69,10 +59,28 @@ fn threshold_of(
   let rest = lanes_least(~max(max(upper.x, upper.y), max(upper.z, upper.w)), lanes);
   if (least != ABSENT) { atomicMin(&smallest, least); }
   if (rest != ABSENT) { atomicMax(&largest, ~rest); }
+  let first = workgroupUniformLoad(&smallest);
+  return vec2(first, workgroupUniformLoad(&largest));
+}
+
+/// A threshold that `fewest` to `most` elements pass; where no more than `most` are there, one that all of them pass. Places
+/// are up to `last_place`. Keys and places are each invocation's own, the other arguments the same in all.
+fn threshold_of(
+  keys: Held,
+  places: Held,
+  vectors: u32,
+  fewest: u32,
+  most: u32,
+  last_place: u32,
+  lanes: Lanes,
+) -> Threshold {
+  workgroupBarrier();
+  for (var i = lanes.index; i < ROUNDS; i += WORKGROUP) { atomicStore(&tallies[i], 0u); }
+  let range = range_of(keys, vectors, lanes);
   let present = tally(keys_up_to(keys, vectors, LAST), 0u, lanes);
   if (present <= most) { return Threshold(LAST, EVERY_PLACE, present); }
-  var low = workgroupUniformLoad(&smallest);
-  var high = workgroupUniformLoad(&largest);
+  var low = range.x;
+  var high = range.y;
   var round = 1u;
   var below = 0u; // elements below `low`
   while (low < high) {

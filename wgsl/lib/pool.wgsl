@@ -1,23 +1,28 @@
-// The elements of a row that passed, in workgroup memory, and from them the k smallest in order: as (key, place).
+// Puts the elements of a row that passed in order, and writes the first k of them. Elements are (key, place).
 var<workgroup> pool: array<vec2<u32>, ROOM>;
 var<workgroup> taken: atomic<u32>;
 
-// Up to so many are ranked by comparing all with all, which needs no barriers.
-const RANKED = 64u;
+const BUCKETS = 512u;
+// After the counting a cell has the place where its bucket starts, and after the spreading the one where it ends.
+var<workgroup> cells: array<atomic<u32>, BUCKETS>;
+var<workgroup> cell_sums: array<u32, 32>;
+var<workgroup> fullest: atomic<u32>;
+
+// Up to so many elements are ranked by comparing all with all; in a bucket, too.
+const RANKED = 48u;
 
 fn comes_first(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 
-/// Puts one element at a place; what has no room is only counted.
-fn pool_put(at: u32, key: u32, place: u32) {
-  if (at < ROOM) { pool[at] = vec2(key, place); }
-}
-
+/// Takes elements as far as there is room, and counts all.
 fn pool_keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) {
   var at = atomicAdd(&taken, how_many(passes));
-  if (passes.x) { pool_put(at, keys.x, places.x); at += 1u; }
-  if (passes.y) { pool_put(at, keys.y, places.y); at += 1u; }
-  if (passes.z) { pool_put(at, keys.z, places.z); at += 1u; }
-  if (passes.w) { pool_put(at, keys.w, places.w); }
+  // unroll
+  for (var i = 0u; i < 4u; i++) {
+    if (passes[i]) {
+      if (at < ROOM) { pool[at] = vec2(keys[i], places[i]); }
+      at += 1u;
+    }
+  }
 }
 
 fn pool_keep_held(keys: Held, places: Held, vectors: u32, limit: Threshold) {
@@ -36,13 +41,8 @@ fn pool_clear(index: u32) {
   workgroupBarrier();
 }
 
-/// Elements that are worth sorting at most: to sort them all takes no longer than to find fewer.
-fn sorted_most(k: u32) -> u32 { return max(32u, power_of_two_from(k)); }
-
-/// Cuts the pool's `count` elements down to the smallest, `k` to `sorted_most(k)`; how many there are.
-fn pool_cut(count: u32, k: u32, last_place: u32, lanes: Lanes) -> u32 {
-  let most = sorted_most(k);
-  if (count <= most) { return count; }
+/// The results of a row from the pool's `count` elements.
+fn write_pool(row: u32, count: u32, last_place: u32, lanes: Lanes) {
   var keys = nothing_held();
   var places = nothing_held();
   // unroll
@@ -57,42 +57,173 @@ fn pool_cut(count: u32, k: u32, last_place: u32, lanes: Lanes) -> u32 {
     }
   }
   let vectors = select(select(2u, 1u, count <= 4u * WORKGROUP), 4u, count > 8u * WORKGROUP);
-  let limit = threshold_of(keys, places, vectors, k, most, last_place, lanes);
+  write_held(row, keys, places, vectors, count, last_place, lanes);
+}
+
+/// The results of a row from `count` elements that are held, up to ROOM; the other ones that are held are ABSENT.
+fn write_held(row: u32, keys: Held, places: Held, vectors: u32, count: u32, last_place: u32, lanes: Lanes) {
+  // By halves of numbers elements spread evenly where they have both signs, by those of keys where a few are far off.
+  for (var attempt = select(2u, 0u, count > RANKED); attempt < 2u; attempt += 1u) {
+    if (write_spread(row, keys, places, vectors, count, attempt == 0u, lanes)) { return; }
+  }
+  // Few, or too many in one place: as few as will do are sorted.
+  var limit = Threshold(LAST, EVERY_PLACE, count);
+  let enough = max(32u, power_of_two_from(params.k));
+  if (count > enough) { limit = threshold_of(keys, places, vectors, params.k, enough, last_place, lanes); }
   pool_clear(lanes.index);
   pool_keep_held(keys, places, vectors, limit);
   workgroupBarrier();
-  return limit.count;
+  let start = row * params.selected_pitch;
+  if (limit.count <= RANKED) {
+    for (var i = lanes.index; i < limit.count; i += WORKGROUP) {
+      let own = pool[i];
+      let rank = rank_of(own, 0u, limit.count);
+      if (rank < params.k) { write(start + rank, own); }
+    }
+    write_nothing(row, limit.count, lanes.index);
+  } else {
+    let padded = power_of_two_from(limit.count);
+    for (var i = limit.count + lanes.index; i < padded; i += WORKGROUP) { pool[i] = vec2(ABSENT, EVERY_PLACE); }
+    pool_sort(padded, lanes.index);
+    write_sorted(row, limit.count, lanes.index);
+  }
 }
 
-/// Sorts the pool's `count` elements, and writes the first k of them as the results of a row.
-fn pool_write(row: u32, count: u32, k: u32, index: u32) {
-  let start = row * params.selected_pitch;
-  if (count <= RANKED) {
-    for (var i = index; i < count; i += WORKGROUP) {
-      let own = pool[i];
-      var rank = 0u;
-      for (var j = 0u; j < count; j += 1u) { rank += select(0u, 1u, comes_first(pool[j], own)); }
-      if (rank < k) { write(start + rank, own); }
+/// How many of the pool from `begin` to `end` come before an element.
+fn rank_of(own: vec2<u32>, begin: u32, end: u32) -> u32 {
+  var rank = 0u;
+  for (var i = begin; i < end; i += 1u) { rank += select(0u, 1u, comes_first(pool[i], own)); }
+  return rank;
+}
+
+/// Spreads elements over buckets of equal ranges, of numbers or of keys, in which few are left to be compared. False, and nothing
+/// written, when a bucket gets too many.
+fn write_spread(row: u32, keys: Held, places: Held, vectors: u32, count: u32, by_numbers: bool, lanes: Lanes) -> bool {
+  workgroupBarrier();
+  for (var i = lanes.index; i < BUCKETS; i += WORKGROUP) { atomicStore(&cells[i], 0u); }
+  if (lanes.index == 0u) { atomicStore(&fullest, 0u); }
+  let range = range_of(keys, vectors, lanes);
+  let low = value_of(range.x);
+  let width = value_of(range.y) - low;
+  // Keys of finite numbers, and a width that can be divided by.
+  let are_numbers = range.x > 0x007fffffu && range.y < 0xff800000u && width > 1e-30 && width < 1e38;
+  if (by_numbers && !are_numbers) { return false; }
+  var scale = (f32(BUCKETS) - 0.5) / max(f32(range.y - range.x), 1.0);
+  if (by_numbers) { scale = (f32(BUCKETS) - 0.5) / width; }
+  // Each element's bucket is computed once: two computations might round differently.
+  var ranks = nothing_held();
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      var above = vec4<f32>(keys[v] - vec4(range.x));
+      if (by_numbers) {
+        let bits = select(~keys[v], keys[v] & vec4(0x7fffffffu), keys[v] >= vec4(0x80000000u));
+        above = bitcast<vec4<f32>>(bits) - vec4(low);
+      }
+      ranks[v] = min(vec4<u32>(above * scale), vec4(BUCKETS - 1u));
+      // unroll
+      for (var i = 0u; i < 4u; i++) {
+        if (keys[v][i] != ABSENT) { atomicAdd(&cells[cell_of(ranks[v][i])], 1u); }
+      }
     }
-  } else {
-    let padded = power_of_two_from(count);
-    for (var i = count + index; i < padded; i += WORKGROUP) { pool[i] = vec2(ABSENT, EVERY_PLACE); }
-    pool_sort(padded, index);
-    for (var i = index; i < min(count, k); i += WORKGROUP) { write(start + i, pool[i]); }
   }
-  // Nothing behind them.
-  for (var i = count + index; i < k; i += WORKGROUP) { write_nothing(start + i); }
-  if (index == 0u) { selected_counts[row] = min(count, k); }
+  start_cells(lanes.index);
+  if (workgroupUniformLoad(&fullest) > RANKED) { return false; }
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      // unroll
+      for (var i = 0u; i < 4u; i++) {
+        if (keys[v][i] != ABSENT) {
+          pool[min(atomicAdd(&cells[cell_of(ranks[v][i])], 1u), ROOM - 1u)] = vec2(keys[v][i], places[v][i]);
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      // unroll
+      for (var i = 0u; i < 4u; i++) {
+        if (keys[v][i] != ABSENT) {
+          let bucket = ranks[v][i];
+          var begin = 0u;
+          if (bucket > 0u) { begin = atomicLoad(&cells[cell_of(bucket - 1u)]); }
+          // Nothing from here on is a result.
+          ranks[v][i] = params.k;
+          if (begin < params.k) {
+            let end = min(atomicLoad(&cells[cell_of(bucket)]), ROOM);
+            ranks[v][i] = begin + rank_of(vec2(keys[v][i], places[v][i]), begin, end);
+          }
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      // unroll
+      for (var i = 0u; i < 4u; i++) {
+        if (keys[v][i] != ABSENT && ranks[v][i] < min(params.k, ROOM)) {
+          pool[ranks[v][i]] = vec2(keys[v][i], places[v][i]);
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  write_sorted(row, count, lanes.index);
+  return true;
+}
+
+/// Where the cell of a bucket lies: those of one of the 32 that add them up are in different banks of memory.
+fn cell_of(bucket: u32) -> u32 { return ((bucket & (BUCKETS / 32u - 1u)) << 5u) | (bucket / (BUCKETS / 32u)); }
+
+/// Counts in cells become places where buckets start, by 32 invocations. `fullest` is the fullest bucket of those that matter.
+fn start_cells(index: u32) {
+  workgroupBarrier();
+  if (index < 32u) {
+    var sum = 0u;
+    for (var i = index; i < BUCKETS; i += 32u) { sum += atomicLoad(&cells[i]); }
+    cell_sums[index] = sum;
+  }
+  workgroupBarrier();
+  if (index < 32u) {
+    var start = 0u;
+    // unroll
+    for (var i = 0u; i < 32u; i++) { start += select(0u, cell_sums[i], i < index); }
+    var most = 0u;
+    for (var i = index; i < BUCKETS; i += 32u) {
+      let count = atomicLoad(&cells[i]);
+      if (start < params.k) { most = max(most, count); }
+      atomicStore(&cells[i], start);
+      start += count;
+    }
+    atomicMax(&fullest, most);
+  }
+}
+
+/// The first elements of the sorted pool, of `count`, as a row's results.
+fn write_sorted(row: u32, count: u32, index: u32) {
+  for (var i = index; i < min(count, params.k); i += WORKGROUP) {
+    write(row * params.selected_pitch + i, pool[min(i, ROOM - 1u)]);
+  }
+  write_nothing(row, count, index);
+}
+
+/// Nothing behind the `count` elements of a row, and how many results it has.
+fn write_nothing(row: u32, count: u32, index: u32) {
+  for (var i = count + index; i < params.k; i += WORKGROUP) {
+    selected_keys[row * params.selected_pitch + i] = ABSENT;
+    selected_ids[row * params.selected_pitch + i] = vec2(0xffffffffu);
+  }
+  if (index == 0u) { selected_counts[row] = min(count, params.k); }
 }
 
 fn write(at: u32, element: vec2<u32>) {
   selected_keys[at] = element.x;
   selected_ids[at] = vec2(element.y, 0u);
-}
-
-fn write_nothing(at: u32) {
-  selected_keys[at] = ABSENT;
-  selected_ids[at] = vec2(0xffffffffu);
 }
 
 /// Bitonic sort of a power of two of elements (K. E. Batcher, Sorting networks and their applications, AFIPS 1968).
