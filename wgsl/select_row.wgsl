@@ -72,7 +72,8 @@ fn short(row: u32, lanes: Lanes) {
     write_nothing(row, limit.count, lanes.index);
     return;
   }
-  write_held(row, only_passing(keys, places, limit), places, vectors, limit.count, last_place, lanes);
+  order_held(only_passing(keys, places, limit), places, vectors, limit.count, k, last_place, lanes);
+  write_ordered(row, limit.count, lanes.index);
 }
 
 /// Elements that are worth ordering at most: to find fewer takes longer than to order these.
@@ -117,7 +118,22 @@ fn finish(row: u32, limit: Threshold, lanes: Lanes) {
     if (lanes.index == 0u) { selected_counts[row] = FAILED; }
     return;
   }
-  write_pool(row, count, params.length - 1u, lanes);
+  var keys = nothing_held();
+  var places = nothing_held();
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      let at = lanes.index + (4u * v + i) * WORKGROUP;
+      if (at < count && at < ROOM) {
+        keys[v][i] = pool[at].x;
+        places[v][i] = pool[at].y;
+      }
+    }
+  }
+  let vectors = select(2u, 1u, count <= 4u * WORKGROUP);
+  order_held(keys, places, vectors, count, params.k, params.length - 1u, lanes);
+  write_ordered(row, count, lanes.index);
 }
 
 fn listed(row: u32, lanes: Lanes) {
@@ -160,7 +176,8 @@ fn listed(row: u32, lanes: Lanes) {
   let last_place = params.length - 1u;
   let limit = threshold_of(keys, places, vectors, fewest, most, last_place, lanes);
   if (is_held) {
-    write_held(row, only_passing(keys, places, limit), places, vectors, limit.count, last_place, lanes);
+    order_held(only_passing(keys, places, limit), places, vectors, limit.count, params.k, last_place, lanes);
+    write_ordered(row, limit.count, lanes.index);
     return;
   }
   pool_clear(lanes.index);
@@ -172,4 +189,26 @@ fn listed(row: u32, lanes: Lanes) {
     }
   }
   finish(row, limit, lanes);
+}
+
+/// The first elements of the pool, of `count`, as a row's results.
+fn write_ordered(row: u32, count: u32, index: u32) {
+  for (var i = index; i < min(count, params.k); i += WORKGROUP) {
+    write(row * params.selected_pitch + i, pool[min(i, ROOM - 1u)]);
+  }
+  write_nothing(row, count, index);
+}
+
+/// Nothing behind the `count` elements of a row, and how many results it has.
+fn write_nothing(row: u32, count: u32, index: u32) {
+  for (var i = count + index; i < params.k; i += WORKGROUP) {
+    selected_keys[row * params.selected_pitch + i] = ABSENT;
+    selected_ids[row * params.selected_pitch + i] = vec2(0xffffffffu);
+  }
+  if (index == 0u) { selected_counts[row] = min(count, params.k); }
+}
+
+fn write(at: u32, element: vec2<u32>) {
+  selected_keys[at] = element.x;
+  selected_ids[at] = vec2(element.y, 0u);
 }

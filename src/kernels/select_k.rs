@@ -2,7 +2,7 @@
 //! rows of any kind, and for those in which the quicker ones found no threshold.
 
 use super::select_sample::{self, Sample};
-use super::{merge_runs, select_filter, select_row, sort_runs};
+use super::{merge_runs, select_filter, select_row, sort_places, sort_runs};
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
@@ -38,9 +38,9 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/grid.wgsl"),
         include_str!("../../wgsl/lib/radix.wgsl"),
         include_str!("../../wgsl/lib/order.wgsl"),
-        include_str!("../../wgsl/lib/sort.wgsl"),
         include_str!("../../wgsl/lib/states.wgsl"),
         include_str!("../../wgsl/lib/passing.wgsl"),
+        include_str!("../../wgsl/lib/sort.wgsl"),
         include_str!("../../wgsl/lib/held.wgsl"),
         include_str!("../../wgsl/lib/exact.wgsl"),
         include_str!("../../wgsl/select_k.wgsl"),
@@ -348,10 +348,15 @@ fn sort(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
     if select.k <= SORTED_MAX {
         return Ok(());
     }
-    let lengths = Lengths { length: select.k, k: select.k, states: None, counts: select.selected_counts };
+    let (length, counts) = (select.k, select.selected_counts);
+    let lengths = Lengths { length, k: length, states: None, counts };
     let pitch = select.selected_pitch;
     let mut from = unsorted(select);
-    sort_runs::encode(commands, from, select.count, &lengths, pitch)?;
+    if select.ids.is_some() {
+        sort_runs::encode(commands, from, select.count, length, pitch)?;
+    } else {
+        sort_places::encode(commands, from, select.count, &lengths, pitch)?;
+    }
     let passes = merge_passes(select.k);
     for pass in 0..passes {
         // An even number of passes is left before the results are in their place.
@@ -376,7 +381,7 @@ fn sort_lists<'a>(
 ) -> Result<()> {
     let counts = select.selected_counts;
     let lengths = Lengths { length: capacity, k: select.k, states: Some(states), counts };
-    sort_runs::encode(commands, from, select.count, &lengths, capacity)?;
+    sort_places::encode(commands, from, select.count, &lengths, capacity)?;
     // One merge at least, because it also puts the results where they belong.
     let passes = merge_passes(capacity).max(1);
     for pass in 0..passes {

@@ -1,4 +1,4 @@
-// Puts the elements of a row that passed in order, and writes the first k of them. Elements are (key, place).
+// Puts elements that are held in registers in order, in workgroup memory. Elements are (key, place).
 var<workgroup> pool: array<vec2<u32>, ROOM>;
 var<workgroup> taken: atomic<u32>;
 
@@ -41,52 +41,35 @@ fn pool_clear(index: u32) {
   workgroupBarrier();
 }
 
-/// The results of a row from the pool's `count` elements.
-fn write_pool(row: u32, count: u32, last_place: u32, lanes: Lanes) {
-  var keys = nothing_held();
-  var places = nothing_held();
-  // unroll
-  for (var v = 0u; v < 4u; v++) {
-    // unroll
-    for (var i = 0u; i < 4u; i++) {
-      let at = lanes.index + (4u * v + i) * WORKGROUP;
-      if (at < count && at < ROOM) {
-        keys[v][i] = pool[at].x;
-        places[v][i] = pool[at].y;
-      }
-    }
-  }
-  let vectors = select(select(2u, 1u, count <= 4u * WORKGROUP), 4u, count > 8u * WORKGROUP);
-  write_held(row, keys, places, vectors, count, last_place, lanes);
-}
-
-/// The results of a row from `count` elements that are held, up to ROOM; the other ones that are held are ABSENT.
-fn write_held(row: u32, keys: Held, places: Held, vectors: u32, count: u32, last_place: u32, lanes: Lanes) {
+/// Puts the first `wanted` of `count` elements that are held, up to ROOM, in order at the start of the pool. The others that are held
+/// are ABSENT. `wanted` and `count` are the same in every invocation, and places are up to `last_place`.
+fn order_held(keys: Held, places: Held, vectors: u32, count: u32, wanted: u32, last_place: u32, lanes: Lanes) {
   // By halves of numbers elements spread evenly where they have both signs, by those of keys where a few are far off.
   for (var attempt = select(2u, 0u, count > RANKED); attempt < 2u; attempt += 1u) {
-    if (write_spread(row, keys, places, vectors, count, attempt == 0u, lanes)) { return; }
+    if (spread_held(keys, places, vectors, wanted, attempt == 0u, lanes)) { return; }
   }
   // Few, or too many in one place: as few as will do are sorted.
   var limit = Threshold(LAST, EVERY_PLACE, count);
-  let enough = max(32u, power_of_two_from(params.k));
-  if (count > enough) { limit = threshold_of(keys, places, vectors, params.k, enough, last_place, lanes); }
+  let enough = max(32u, power_of_two_from(wanted));
+  if (count > enough) { limit = threshold_of(keys, places, vectors, wanted, enough, last_place, lanes); }
   pool_clear(lanes.index);
   pool_keep_held(keys, places, vectors, limit);
   workgroupBarrier();
-  let start = row * params.selected_pitch;
-  if (limit.count <= RANKED) {
-    for (var i = lanes.index; i < limit.count; i += WORKGROUP) {
-      let own = pool[i];
-      let rank = rank_of(own, 0u, limit.count);
-      if (rank < params.k) { write(start + rank, own); }
-    }
-    write_nothing(row, limit.count, lanes.index);
-  } else {
-    let padded = power_of_two_from(limit.count);
-    for (var i = limit.count + lanes.index; i < padded; i += WORKGROUP) { pool[i] = vec2(ABSENT, EVERY_PLACE); }
-    pool_sort(padded, lanes.index);
-    write_sorted(row, limit.count, lanes.index);
+  if (limit.count <= min(RANKED, 2u * WORKGROUP)) {
+    let first = pool[min(lanes.index, ROOM - 1u)];
+    let second = pool[min(lanes.index + WORKGROUP, ROOM - 1u)];
+    let first_rank = rank_of(first, 0u, limit.count);
+    var second_rank = 0u;
+    if (WORKGROUP < RANKED) { second_rank = rank_of(second, 0u, limit.count); }
+    workgroupBarrier();
+    if (lanes.index < limit.count) { pool[first_rank] = first; }
+    if (lanes.index + WORKGROUP < limit.count) { pool[second_rank] = second; }
+    workgroupBarrier();
+    return;
   }
+  let padded = power_of_two_from(limit.count);
+  for (var i = limit.count + lanes.index; i < padded; i += WORKGROUP) { pool[i] = vec2(ABSENT, EVERY_PLACE); }
+  pool_sort(padded, lanes.index);
 }
 
 /// How many of the pool from `begin` to `end` come before an element.
@@ -97,8 +80,8 @@ fn rank_of(own: vec2<u32>, begin: u32, end: u32) -> u32 {
 }
 
 /// Spreads elements over buckets of equal ranges, of numbers or of keys, in which few are left to be compared. False, and nothing
-/// written, when a bucket gets too many.
-fn write_spread(row: u32, keys: Held, places: Held, vectors: u32, count: u32, by_numbers: bool, lanes: Lanes) -> bool {
+/// done, when a bucket gets too many.
+fn spread_held(keys: Held, places: Held, vectors: u32, wanted: u32, by_numbers: bool, lanes: Lanes) -> bool {
   workgroupBarrier();
   for (var i = lanes.index; i < BUCKETS; i += WORKGROUP) { atomicStore(&cells[i], 0u); }
   if (lanes.index == 0u) { atomicStore(&fullest, 0u); }
@@ -127,7 +110,7 @@ fn write_spread(row: u32, keys: Held, places: Held, vectors: u32, count: u32, by
       }
     }
   }
-  start_cells(lanes.index);
+  start_cells(wanted, lanes.index);
   if (workgroupUniformLoad(&fullest) > RANKED) { return false; }
   // unroll
   for (var v = 0u; v < 4u; v++) {
@@ -151,8 +134,8 @@ fn write_spread(row: u32, keys: Held, places: Held, vectors: u32, count: u32, by
           var begin = 0u;
           if (bucket > 0u) { begin = atomicLoad(&cells[cell_of(bucket - 1u)]); }
           // Nothing from here on is a result.
-          ranks[v][i] = params.k;
-          if (begin < params.k) {
+          ranks[v][i] = ROOM;
+          if (begin < wanted) {
             let end = min(atomicLoad(&cells[cell_of(bucket)]), ROOM);
             ranks[v][i] = begin + rank_of(vec2(keys[v][i], places[v][i]), begin, end);
           }
@@ -166,14 +149,13 @@ fn write_spread(row: u32, keys: Held, places: Held, vectors: u32, count: u32, by
     if (v < vectors) {
       // unroll
       for (var i = 0u; i < 4u; i++) {
-        if (keys[v][i] != ABSENT && ranks[v][i] < min(params.k, ROOM)) {
+        if (keys[v][i] != ABSENT && ranks[v][i] < ROOM) {
           pool[ranks[v][i]] = vec2(keys[v][i], places[v][i]);
         }
       }
     }
   }
   workgroupBarrier();
-  write_sorted(row, count, lanes.index);
   return true;
 }
 
@@ -181,7 +163,7 @@ fn write_spread(row: u32, keys: Held, places: Held, vectors: u32, count: u32, by
 fn cell_of(bucket: u32) -> u32 { return ((bucket & (BUCKETS / 32u - 1u)) << 5u) | (bucket / (BUCKETS / 32u)); }
 
 /// Counts in cells become places where buckets start, by 32 invocations. `fullest` is the fullest bucket of those that matter.
-fn start_cells(index: u32) {
+fn start_cells(wanted: u32, index: u32) {
   workgroupBarrier();
   if (index < 32u) {
     var sum = 0u;
@@ -196,34 +178,12 @@ fn start_cells(index: u32) {
     var most = 0u;
     for (var i = index; i < BUCKETS; i += 32u) {
       let count = atomicLoad(&cells[i]);
-      if (start < params.k) { most = max(most, count); }
+      if (start < wanted) { most = max(most, count); }
       atomicStore(&cells[i], start);
       start += count;
     }
     atomicMax(&fullest, most);
   }
-}
-
-/// The first elements of the sorted pool, of `count`, as a row's results.
-fn write_sorted(row: u32, count: u32, index: u32) {
-  for (var i = index; i < min(count, params.k); i += WORKGROUP) {
-    write(row * params.selected_pitch + i, pool[min(i, ROOM - 1u)]);
-  }
-  write_nothing(row, count, index);
-}
-
-/// Nothing behind the `count` elements of a row, and how many results it has.
-fn write_nothing(row: u32, count: u32, index: u32) {
-  for (var i = count + index; i < params.k; i += WORKGROUP) {
-    selected_keys[row * params.selected_pitch + i] = ABSENT;
-    selected_ids[row * params.selected_pitch + i] = vec2(0xffffffffu);
-  }
-  if (index == 0u) { selected_counts[row] = min(count, params.k); }
-}
-
-fn write(at: u32, element: vec2<u32>) {
-  selected_keys[at] = element.x;
-  selected_ids[at] = vec2(element.y, 0u);
 }
 
 /// Bitonic sort of a power of two of elements (K. E. Batcher, Sorting networks and their applications, AFIPS 1968).
@@ -245,8 +205,4 @@ fn pool_sort(length: u32, index: u32) {
     }
   }
   workgroupBarrier();
-}
-
-fn power_of_two_from(length: u32) -> u32 {
-  return select(1u, 1u << (32u - countLeadingZeros(length - 1u)), length > 1u);
 }
