@@ -18,7 +18,7 @@ const WORKGROUP = 256u;
 const DIGITS = 12u; // of 8 bits: 4 of the key, 8 of the id
 
 var<workgroup> taken: atomic<u32>;
-var<workgroup> is_done: u32;
+var<workgroup> waiting: atomic<u32>; // a bit for each row that is left to do
 
 /// Keys that are under way at a time.
 const TURNS = 8u;
@@ -166,20 +166,33 @@ fn select_k(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
+  let number = workgroup_number(workgroup, workgroups);
+  if (ONLY == 0u) {
+    if (number < params.rows) { select_one(number, lanes); }
+    return;
+  }
+  // Few rows are left to do, if any: a workgroup looks at several.
+  if (lanes.index == 0u) { atomicStore(&waiting, 0u); }
+  workgroupBarrier();
+  let row = number * params.rows_each + lanes.index;
+  if (lanes.index < params.rows_each && row < params.rows && is_left(row)) { atomicOr(&waiting, 1u << lanes.index); }
+  for (var left = workgroupUniformLoad(&waiting); left != 0u; left &= left - 1u) {
+    select_one(number * params.rows_each + firstTrailingBit(left), lanes);
+    workgroupBarrier();
+  }
+}
+
+/// Whether a row is still to be selected from. If it is not, its count is right afterwards.
+fn is_left(row: u32) -> bool {
+  if (ONLY == 1u) { return selected_counts[row] == FAILED; }
+  let listed = offsets[row * 4u + 2u];
+  if (!holds_wanted(offsets[row * 4u], offsets[row * 4u + 1u], listed)) { return true; }
+  selected_counts[row] = min(listed, params.k);
+  return false;
+}
+
+fn select_one(row: u32, lanes: Lanes) {
   let index = lanes.index;
-  let row = workgroup_number(workgroup, workgroups);
-  if (row >= params.rows) { return; }
-  if (ONLY == 1u) {
-    if (index == 0u) { is_done = select(1u, 0u, selected_counts[row] == FAILED); }
-    if (workgroupUniformLoad(&is_done) == 1u) { return; }
-  }
-  if (ONLY == 2u) {
-    let listed = offsets[row * 4u + 2u];
-    if (holds_wanted(offsets[row * 4u], offsets[row * 4u + 1u], listed)) {
-      if (index == 0u) { selected_counts[row] = min(listed, params.k); }
-      return;
-    }
-  }
   var first = row * params.pitch;
   var length = params.length;
   if (params.is_csr != 0u) {

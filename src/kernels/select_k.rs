@@ -24,6 +24,8 @@ params! {
         selected_pitch: u32,
         /// Entries that a list has room for.
         capacity: u32,
+        /// Rows a workgroup, up to 32, when it takes only some.
+        rows_each: u32,
     }
 }
 
@@ -330,9 +332,12 @@ fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only<'_>) -> Resu
         (offsets, place) = (states, lists);
         (params.selected_pitch, params.capacity) = (capacity, capacity);
     }
+    // Where few rows are left to do, most workgroups find nothing, and the fewer there are the sooner they are gone.
+    params.rows_each = if number == 0 { 1 } else { (select.count / MANY_ROWS).clamp(1, 16) };
     let ids = select.ids.unwrap_or(select.keys);
     let buffers = [select.keys, ids, offsets, place.keys, place.ids, select.selected_counts];
-    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(select.count.into()))
+    let workgroups = select.count.div_ceil(params.rows_each);
+    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(workgroups.into()))
 }
 
 /// Where results go before they are sorted: the places swap with every pass, so that the last one ends in `selected`.
