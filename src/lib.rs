@@ -39,7 +39,9 @@ pub use engine::{
 };
 pub use error::{Error, Result};
 pub use flat::{Flat, FlatBuilder, SearchOptions};
-pub use gpu::{Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, Profile, StageTime};
+pub use gpu::{
+    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, Profile, StageTime,
+};
 pub use kernels::distance_pairs::Output;
 pub use kernels::reduce::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};

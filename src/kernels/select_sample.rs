@@ -99,8 +99,9 @@ impl Sample {
         let (length, k, slots) = (f64::from(length), f64::from(k), f64::from(1024 * held));
         let samples = slots * f64::from(turns);
         // How many of the k smallest the sample has, and five times how far that number spreads: the threshold is the rank
-        // behind, so that in a million rows one lets fewer than k pass. What is sampled whole is not left to chance.
-        let left = (1.0 - samples / length).max(0.0);
+        // behind, so that in a million rows one lets fewer than k pass. A row that is sampled nearly whole leaves less to chance;
+        // not nothing, because strata do not start where vectors do.
+        let left = (1.0 - samples / length).max(0.35);
         let expected = k * samples / length;
         let fewest = (expected + 5.0 * (expected * (1.0 - k / length).max(0.0) * left).sqrt() + 8.0).ceil();
         let most = fewest + (fewest / range).floor() + 2.0;

@@ -26,7 +26,13 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
     shapes: Vec<Shape>,
     /// Elements wanted of each row, a case each; those beyond a row's length are left out
-    #[arg(short, long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256", value_name = "K,…")]
+    #[arg(
+        short,
+        long,
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16,32,64,128,256",
+        value_name = "K,…"
+    )]
     k: Vec<u32>,
     /// What the elements are, a case each
     #[arg(long, value_delimiter = ',', default_value = "normal", value_name = "KIND,…")]

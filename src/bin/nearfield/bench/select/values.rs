@@ -147,7 +147,13 @@ impl Truth {
     }
 
     /// An error unless these are the first k of each row, and as many as are there.
-    pub(super) fn check(&self, k: usize, keys: &[u32], ids: &[[u32; 2]], counts: &[u32]) -> anyhow::Result<()> {
+    pub(super) fn check(
+        &self,
+        k: usize,
+        keys: &[u32],
+        ids: &[[u32; 2]],
+        counts: &[u32],
+    ) -> anyhow::Result<()> {
         for (row, want) in self.smallest.chunks_exact(self.most).enumerate() {
             let want = &want[..k];
             let there = want.iter().take_while(|&&key| key != u64::MAX).count();
