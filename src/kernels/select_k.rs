@@ -366,7 +366,7 @@ fn sort(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
     for pass in 0..passes {
         // An even number of passes is left before the results are in their place.
         let to = match select.spare {
-            Some(spare) if (passes - pass) % 2 == 0 => spare,
+            Some(spare) if (passes - pass).is_multiple_of(2) => spare,
             _ => select.selected,
         };
         let merge = (SORTED_MAX << pass, select.k, false);
