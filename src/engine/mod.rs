@@ -12,6 +12,7 @@ pub(crate) mod reductions;
 pub(crate) mod row_reductions;
 mod rows;
 mod search;
+mod selections;
 mod values;
 
 pub use device::{Device, DeviceMatrix};
