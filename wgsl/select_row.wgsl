@@ -103,7 +103,7 @@ fn long(row: u32, lanes: Lanes) {
   let end = begin + params.length;
   let held = sample(begin, (begin + 3u) >> 2u, end >> 2u, lanes.index);
   let limit =
-    threshold_of(held.keys, held.places, HELD, params.fewest, params.most, params.length - 1u, lanes);
+    threshold_by_buckets(held.keys, held.places, HELD, params.fewest, params.most, params.length - 1u, lanes);
   pool_clear(lanes.index);
   stream(begin, end, begin >> 2u, min((end + 3u) >> 2u, arrayLength(&values)), limit, lanes.index);
   offer_tail(begin, end, limit, lanes.index);
@@ -124,10 +124,12 @@ fn finish(row: u32, limit: Threshold, lanes: Lanes) {
   for (var v = 0u; v < 4u; v++) {
     // unroll
     for (var i = 0u; i < 4u; i++) {
-      let at = lanes.index + (4u * v + i) * WORKGROUP;
-      if (at < count && at < ROOM) {
-        keys[v][i] = pool[at].x;
-        places[v][i] = pool[at].y;
+      if ((4u * v + i) * WORKGROUP < ROOM) {
+        let at = lanes.index + (4u * v + i) * WORKGROUP;
+        if (at < count) {
+          keys[v][i] = pool[at].x;
+          places[v][i] = pool[at].y;
+        }
       }
     }
   }

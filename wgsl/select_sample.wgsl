@@ -19,6 +19,6 @@ fn select_sample(
   let end = begin + params.length;
   let held = sample(begin, (begin + 3u) >> 2u, end >> 2u, lanes.index);
   let limit =
-    threshold_of(held.keys, held.places, HELD, params.fewest, params.most, params.length - 1u, lanes);
+    threshold_by_buckets(held.keys, held.places, HELD, params.fewest, params.most, params.length - 1u, lanes);
   if (lanes.index == 0u) { states[row] = vec4(limit.key, limit.place, 0u, 0u); }
 }

@@ -14,6 +14,7 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/states.wgsl"),
         include_str!("../../wgsl/lib/passing.wgsl"),
         include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/buckets.wgsl"),
         include_str!("../../wgsl/lib/exact.wgsl"),
         include_str!("../../wgsl/lib/sample.wgsl"),
         include_str!("../../wgsl/lib/stream.wgsl"),
@@ -36,7 +37,7 @@ pub static KERNEL: Kernel = Kernel {
     sums_lanes: true,
     adds_floats: false,
     workgroup_size: 256,
-    workgroup_bytes: 1536 * 8 + (512 + 32 + 128) * 4 + 4 * 16,
+    workgroup_bytes: 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
 };
 
 /// Elements of the longest row that a workgroup holds in registers.

@@ -39,6 +39,7 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/states.wgsl"),
         include_str!("../../wgsl/lib/passing.wgsl"),
         include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/buckets.wgsl"),
         include_str!("../../wgsl/lib/exact.wgsl"),
         include_str!("../../wgsl/lib/sample.wgsl"),
         include_str!("../../wgsl/select_sample.wgsl"),
@@ -51,7 +52,7 @@ pub static KERNEL: Kernel = Kernel {
     sums_lanes: true,
     adds_floats: false,
     workgroup_size: 256,
-    workgroup_bytes: 128 * 4 + 2 * 4,
+    workgroup_bytes: (512 + 32 + 128) * 4 + 5 * 16,
 };
 
 /// How a row is sampled, and what is expected of the threshold.

@@ -28,6 +28,7 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/lengths.wgsl"),
         include_str!("../../wgsl/lib/passing.wgsl"),
         include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/buckets.wgsl"),
         include_str!("../../wgsl/lib/pool.wgsl"),
         include_str!("../../wgsl/sort_places.wgsl"),
     ],
@@ -44,7 +45,7 @@ pub static KERNEL: Kernel = Kernel {
     sums_lanes: true,
     adds_floats: false,
     workgroup_size: 256,
-    workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 4 * 16,
+    workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
 };
 
 /// Records the kernel for `rows` rows, `pitch` apart.

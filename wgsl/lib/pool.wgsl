@@ -2,12 +2,6 @@
 var<workgroup> pool: array<vec2<u32>, ROOM>;
 var<workgroup> taken: atomic<u32>;
 
-const BUCKETS = 512u;
-// After the counting a cell has the place where its bucket starts, and after the spreading the one where it ends.
-var<workgroup> cells: array<atomic<u32>, BUCKETS>;
-var<workgroup> cell_sums: array<u32, 32>;
-var<workgroup> fullest: atomic<u32>;
-
 // Up to so many elements are ranked by comparing all with all; in a bucket, too.
 const RANKED = 48u;
 
@@ -79,38 +73,15 @@ fn rank_of(own: vec2<u32>, begin: u32, end: u32) -> u32 {
   return rank;
 }
 
-/// Spreads elements over buckets of equal ranges, of numbers or of keys, in which few are left to be compared. False, and nothing
-/// done, when a bucket gets too many.
+/// Spreads elements over buckets, in which few are left to be compared. False, and nothing done, when a bucket gets too many.
 fn spread_held(keys: Held, places: Held, vectors: u32, wanted: u32, by_numbers: bool, lanes: Lanes) -> bool {
-  workgroupBarrier();
-  for (var i = lanes.index; i < BUCKETS; i += WORKGROUP) { atomicStore(&cells[i], 0u); }
-  if (lanes.index == 0u) { atomicStore(&fullest, 0u); }
   let range = range_of(keys, vectors, lanes);
-  let low = value_of(range.x);
-  let width = value_of(range.y) - low;
-  // Keys of finite numbers, and a width that can be divided by.
-  let are_numbers = range.x > 0x007fffffu && range.y < 0xff800000u && width > 1e-30 && width < 1e38;
-  if (by_numbers && !are_numbers) { return false; }
-  var scale = (f32(BUCKETS) - 0.5) / max(f32(range.y - range.x), 1.0);
-  if (by_numbers) { scale = (f32(BUCKETS) - 0.5) / width; }
-  // Each element's bucket is computed once: two computations might round differently.
-  var ranks = nothing_held();
-  // unroll
-  for (var v = 0u; v < 4u; v++) {
-    if (v < vectors) {
-      var above = vec4<f32>(keys[v] - vec4(range.x));
-      if (by_numbers) {
-        let bits = select(~keys[v], keys[v] & vec4(0x7fffffffu), keys[v] >= vec4(0x80000000u));
-        above = bitcast<vec4<f32>>(bits) - vec4(low);
-      }
-      ranks[v] = min(vec4<u32>(above * scale), vec4(BUCKETS - 1u));
-      // unroll
-      for (var i = 0u; i < 4u; i++) {
-        if (keys[v][i] != ABSENT) { atomicAdd(&cells[cell_of(ranks[v][i])], 1u); }
-      }
-    }
-  }
-  start_cells(wanted, lanes.index);
+  if (by_numbers && !are_numbers(range)) { return false; }
+  clear_cells(lanes.index);
+  // Computed once: another computation might round differently.
+  var ranks = buckets_of(keys, vectors, range, by_numbers);
+  count_in_cells(keys, ranks, vectors);
+  start_cells(wanted, vec2(1u, 0u), lanes.index);
   if (workgroupUniformLoad(&fullest) > RANKED) { return false; }
   // unroll
   for (var v = 0u; v < 4u; v++) {
@@ -157,33 +128,6 @@ fn spread_held(keys: Held, places: Held, vectors: u32, wanted: u32, by_numbers: 
   }
   workgroupBarrier();
   return true;
-}
-
-/// Where the cell of a bucket lies: those of one of the 32 that add them up are in different banks of memory.
-fn cell_of(bucket: u32) -> u32 { return ((bucket & (BUCKETS / 32u - 1u)) << 5u) | (bucket / (BUCKETS / 32u)); }
-
-/// Counts in cells become places where buckets start, by 32 invocations. `fullest` is the fullest bucket of those that matter.
-fn start_cells(wanted: u32, index: u32) {
-  workgroupBarrier();
-  if (index < 32u) {
-    var sum = 0u;
-    for (var i = index; i < BUCKETS; i += 32u) { sum += atomicLoad(&cells[i]); }
-    cell_sums[index] = sum;
-  }
-  workgroupBarrier();
-  if (index < 32u) {
-    var start = 0u;
-    // unroll
-    for (var i = 0u; i < 32u; i++) { start += select(0u, cell_sums[i], i < index); }
-    var most = 0u;
-    for (var i = index; i < BUCKETS; i += 32u) {
-      let count = atomicLoad(&cells[i]);
-      if (start < wanted) { most = max(most, count); }
-      atomicStore(&cells[i], start);
-      start += count;
-    }
-    atomicMax(&fullest, most);
-  }
 }
 
 /// Bitonic sort of a power of two of elements (K. E. Batcher, Sorting networks and their applications, AFIPS 1968).

@@ -19,15 +19,15 @@ fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
   var keys = nothing_held();
   var places = nothing_held();
   for (var turn = 0u; turn < params.turns; turn += 4u) {
-    // Four turns at a time, all their loads before the first is used. A last turn that is taken again changes nothing.
+    // Four turns at a time, all their loads before the first is used.
     var vectors: array<array<u32, 4>, 4>;
     var words: array<array<vec4<u32>, 4>, 4>;
     // unroll
     for (var v = 0u; v < 4u; v++) {
       // unroll
       for (var t = 0u; t < 4u; t++) {
-        if (v < HELD) {
-          let i = (min(turn + t, params.turns - 1u) * HELD + v) * WORKGROUP + index;
+        if (v < HELD && turn + t < params.turns) {
+          let i = ((turn + t) * HELD + v) * WORKGROUP + index;
           vectors[v][t] = from_vector + min(u32((f32(i) + scattered(i)) * width), available - 1u);
           words[v][t] = values[vectors[v][t]];
         }
@@ -37,7 +37,7 @@ fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
     for (var v = 0u; v < 4u; v++) {
       // unroll
       for (var t = 0u; t < 4u; t++) {
-        if (v < HELD) {
+        if (v < HELD && turn + t < params.turns) {
           // Places rise from turn to turn, so that of equal keys the first stays.
           let next = exact_keys(words[v][t]);
           let better = next < keys[v];
