@@ -164,8 +164,9 @@ impl Route {
         if !lists {
             return Self::Cut;
         }
-        // Twice what is wanted would do, but small lists cost nothing.
-        let sample = Sample::of(length, k, if k <= SORTED_MAX { 2048 } else { 0 });
+        // Lists that `select_row` holds, or of a part of the row that does not count; as short as can be when they are sorted whole.
+        let room = if k <= SORTED_MAX { select_row::SHORT.max(length >> 12) } else { 0 };
+        let sample = Sample::of(length, k, room.into());
         let capacity = sample.passing.next_multiple_of(256) as u32;
         let is_cut = k <= SORTED_MAX
             && (capacity <= select_row::SHORT
