@@ -31,7 +31,7 @@ fn sort_places(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let share = lanes_share(how_many(run[0] != vec4(ABSENT)), lanes);
   if (share > 0u) { atomicAdd(&taken, share); }
   let count = workgroupUniformLoad(&taken);
-  order_held(run, places, 1u, count, count, EVERY_PLACE, lanes);
+  order_held(run, places, 1u, count, count, params.last_place, lanes);
   for (var i = lanes.index; i < length; i += WORKGROUP) {
     let element = pool[min(i, ROOM - 1u)];
     keys[first + i] = select(ABSENT, element.x, i < count);

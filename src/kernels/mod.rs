@@ -18,6 +18,8 @@ kernels! {
     collect copy distance_pairs distance_scan distance_tile locate merge_runs multiply_add norms prefix_sum reduce reduce_partials reduce_rows rescore select_filter select_k select_row select_sample sort_places sort_runs tighten
 }
 
+mod selection;
+
 /// Rows that are screened together: the width of a tile, and the unit in which segments are sized and sampled.
 pub const BLOCK_ROWS: u32 = 128;
 

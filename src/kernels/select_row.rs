@@ -67,8 +67,9 @@ pub(super) fn encode(
 ) -> Result<()> {
     let (form, workgroup, values, [ids, states]) = match from {
         From::Short(values) => {
-            // Few invocations a row, so that many rows are in work at once.
-            let workgroup = (params.length.div_ceil(16)).next_power_of_two().clamp(32, 256);
+            // Few invocations a row, so that many rows are in work at once; a group of lanes at least.
+            let lanes = commands.gpu().subgroup_sizes().map_or(32, |(least, _)| least.clamp(32, 64));
+            let workgroup = params.length.div_ceil(16).next_power_of_two().clamp(lanes, 256);
             (0, workgroup, values, [values; 2])
         }
         From::Long(values, held) => (if held > 1 { 3 } else { 1 }, 256, values, [values; 2]),

@@ -16,6 +16,8 @@ params! {
         k: u32,
         /// Entries that a list has room for.
         capacity: u32,
+        /// The largest position, or more.
+        last_place: u32,
     }
 }
 
@@ -58,7 +60,8 @@ pub(super) fn encode(
 ) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[lengths.states.is_some().into()])?;
     let grid = Grid::Tiles(lengths.length.div_ceil(SORTED_MAX), rows);
-    let params = Params { length: lengths.length, pitch, k: lengths.k, capacity: lengths.length };
+    let &Lengths { length, k, last_place, .. } = lengths;
+    let params = Params { length, pitch, k, capacity: length, last_place };
     let states = lengths.states.unwrap_or(lengths.counts);
     commands.dispatch(&pipeline, &params, &[elements.keys, elements.ids, states, lengths.counts], grid)
 }

@@ -20,23 +20,23 @@ fn clear_cells(index: u32) {
   workgroupBarrier();
 }
 
-/// Whether a range of keys is one of finite numbers, of a width that can be divided by.
+/// Whether a range of keys is one of numbers up to 1e37, whose differences are numbers, of a width that can be divided by.
 fn are_numbers(range: vec2<u32>) -> bool {
-  let width = value_of(range.y) - value_of(range.x);
-  return range.x > 0x007fffffu && range.y < 0xff800000u && width > 1e-30 && width < 1e38;
+  return range.x >= 0x030f423du && range.y <= 0xfcf0bdc2u && value_of(range.y) - value_of(range.x) > 1e-30;
 }
 
 /// The bucket of each element, which rises with its key. Equal ranges of numbers get about as many elements each where both signs
-/// occur, equal ranges of keys where a few are far off.
-fn buckets_of(keys: Held, vectors: u32, range: vec2<u32>, by_numbers: bool) -> Held {
+/// occur, equal ranges of keys where a few are far off. Where all keys are the same it rises with the place.
+fn buckets_of(keys: Held, places: Held, vectors: u32, range: vec2<u32>, last_place: u32, by_numbers: bool) -> Held {
   let low = value_of(range.x);
-  var scale = (f32(BUCKETS) - 0.5) / max(f32(range.y - range.x), 1.0);
+  let is_one = range.x == range.y;
+  var scale = (f32(BUCKETS) - 0.5) / max(f32(select(range.y - range.x, last_place, is_one)), 1.0);
   if (by_numbers) { scale = (f32(BUCKETS) - 0.5) / (value_of(range.y) - low); }
   var buckets = nothing_held();
   // unroll
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
-      var above = vec4<f32>(keys[v] - vec4(range.x));
+      var above = vec4<f32>(select(keys[v] - vec4(range.x), places[v], is_one));
       if (by_numbers) {
         let bits = select(~keys[v], keys[v] & vec4(0x7fffffffu), keys[v] >= vec4(0x80000000u));
         above = bitcast<vec4<f32>>(bits) - vec4(low);
@@ -99,7 +99,7 @@ fn threshold_by_buckets(
   let range = range_of(keys, vectors, lanes);
   if (are_numbers(range)) {
     clear_cells(lanes.index);
-    let buckets = buckets_of(keys, vectors, range, true);
+    let buckets = buckets_of(keys, places, vectors, range, last_place, true);
     count_in_cells(keys, buckets, vectors);
     start_cells(0u, vec2(fewest, most), lanes.index);
     let limit = workgroupUniformLoad(&boundary);

@@ -40,7 +40,7 @@ fn pool_clear(index: u32) {
 fn order_held(keys: Held, places: Held, vectors: u32, count: u32, wanted: u32, last_place: u32, lanes: Lanes) {
   // By halves of numbers elements spread evenly where they have both signs, by those of keys where a few are far off.
   for (var attempt = select(2u, 0u, count > RANKED); attempt < 2u; attempt += 1u) {
-    if (spread_held(keys, places, vectors, wanted, attempt == 0u, lanes)) { return; }
+    if (spread_held(keys, places, vectors, wanted, last_place, attempt == 0u, lanes)) { return; }
   }
   // Few, or too many in one place: as few as will do are sorted.
   var limit = Threshold(LAST, EVERY_PLACE, count);
@@ -74,12 +74,20 @@ fn rank_of(own: vec2<u32>, begin: u32, end: u32) -> u32 {
 }
 
 /// Spreads elements over buckets, in which few are left to be compared. False, and nothing done, when a bucket gets too many.
-fn spread_held(keys: Held, places: Held, vectors: u32, wanted: u32, by_numbers: bool, lanes: Lanes) -> bool {
+fn spread_held(
+  keys: Held,
+  places: Held,
+  vectors: u32,
+  wanted: u32,
+  last_place: u32,
+  by_numbers: bool,
+  lanes: Lanes,
+) -> bool {
   let range = range_of(keys, vectors, lanes);
   if (by_numbers && !are_numbers(range)) { return false; }
   clear_cells(lanes.index);
   // Computed once: another computation might round differently.
-  var ranks = buckets_of(keys, vectors, range, by_numbers);
+  var ranks = buckets_of(keys, places, vectors, range, last_place, by_numbers);
   count_in_cells(keys, ranks, vectors);
   start_cells(wanted, vec2(1u, 0u), lanes.index);
   if (workgroupUniformLoad(&fullest) > RANKED) { return false; }
