@@ -199,6 +199,7 @@ fn register_arrays_are_indexed_by_constants_alone() {
         &kernels::select_k::KERNEL,
         &kernels::select_row::KERNEL,
         &kernels::select_sample::KERNEL,
+        &kernels::select_short::KERNEL,
         &kernels::sort_places::KERNEL,
     ];
     for kernel in kernels {

@@ -1,6 +1,6 @@
-// The k smallest elements of each row by (key, position), one workgroup a row. A short row is held in registers. Of a long row a
-// sample is held, which gives a threshold; one pass over the row keeps what lies below. Where more or fewer pass than there is
-// room for, the row is marked, and `select_k` takes it. The third form starts from lists that `select_filter` made.
+// The k smallest elements of each row by (key, position), one workgroup a row, in one pass. A sample of the row gives a threshold,
+// and what passes it is kept. Where more or fewer pass than there is room for, the row is marked, and `select_k` takes it. The
+// other form starts from lists that `select_filter` made of the rows.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> words: array<u32>; // the same, or the keys of the lists: [rows, capacity]
 @group(0) @binding(3) var<storage, read> listed_ids: array<vec2<u32>>; // [rows, capacity]
@@ -9,20 +9,19 @@
 @group(0) @binding(6) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, selected_pitch]
 @group(0) @binding(7) var<storage, read_write> selected_counts: array<u32>; // [rows]
 
-override WORKGROUP: u32 = 256u;
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
-override FROM: u32 = 0u; // 0: rows of up to 16 elements an invocation, 1 and 3: longer ones, 2: lists
-override HELD: u32 = select(1u, 4u, FROM == 3u); // vectors of a sample that an invocation holds
-override ROOM: u32 = min(16u * WORKGROUP, 1536u);
+override HELD: u32 = 1u; // vectors of a sample that an invocation holds
+override LISTS: u32 = 0u; // 1: from lists
 
-const SORT_MAX = 1024u;
+const WORKGROUP = 256u;
+const ROOM = 1536u;
 
 fn keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) { pool_keep(keys, places, passes); }
 
 /// Places WORKGROUP apart, four of them from `place` on: neighbours of an invocation have neighbouring ones.
 fn places_from(place: u32) -> vec4<u32> { return vec4(place) + vec4(0u, 1u, 2u, 3u) * WORKGROUP; }
 
-@compute @workgroup_size(WORKGROUP)
+@compute @workgroup_size(256)
 fn select_row(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -30,72 +29,7 @@ fn select_row(
 ) {
   let row = workgroup_number(workgroup, workgroups);
   if (row >= params.rows) { return; }
-  if (FROM == 0u) {
-    short(row, lanes);
-  } else if (FROM == 2u) {
-    listed(row, lanes);
-  } else {
-    long(row, lanes);
-  }
-}
-
-fn short(row: u32, lanes: Lanes) {
-  let begin = row * params.pitch;
-  var keys = nothing_held();
-  var places = nothing_held();
-  let vectors = min((params.length + 4u * WORKGROUP - 1u) / (4u * WORKGROUP), 4u);
-  // unroll
-  for (var v = 0u; v < 4u; v++) {
-    places[v] = places_from(lanes.index + 4u * v * WORKGROUP);
-    if (v < vectors) {
-      // Behind the row's end there is another row, or nothing.
-      let at = vec4(begin) + min(places[v], vec4(params.length - 1u));
-      keys[v] = vec4(words[at.x], words[at.y], words[at.z], words[at.w]);
-    }
-  }
-  // In a loop of its own, so that all loads are under way before the first is used.
-  // unroll
-  for (var v = 0u; v < 4u; v++) {
-    keys[v] = select(vec4(ABSENT), exact_keys(keys[v]), places[v] < vec4(params.length));
-  }
-  let k = min(params.k, params.length);
-  let last_place = params.length - 1u;
-  let is_sorted = params.k <= SORT_MAX;
-  let limit = threshold_of(keys, places, vectors, k, select(k, spread_most(k), is_sorted), last_place, lanes);
-  if (!is_sorted) {
-    // Selected here, and sorted by other kernels.
-    pool_clear(lanes.index);
-    // unroll
-    for (var v = 0u; v < 4u; v++) {
-      if (v < vectors) { write_passing(row, keys[v], places[v], limit); }
-    }
-    write_nothing(row, limit.count, lanes.index);
-    return;
-  }
-  order_held(only_passing(keys, places, limit), places, vectors, limit.count, k, last_place, lanes);
-  write_ordered(row, limit.count, lanes.index);
-}
-
-/// Elements that are worth ordering at most: to find fewer takes longer than to order these.
-fn spread_most(k: u32) -> u32 { return min(max(64u, 4u * power_of_two_from(k)), ROOM); }
-
-fn only_passing(keys: Held, places: Held, limit: Threshold) -> Held {
-  var left = keys;
-  // unroll
-  for (var v = 0u; v < 4u; v++) { left[v] = select(vec4(ABSENT), keys[v], passing(keys[v], places[v], limit)); }
-  return left;
-}
-
-fn write_passing(row: u32, keys: vec4<u32>, places: vec4<u32>, limit: Threshold) {
-  let passes = passing(keys, places, limit);
-  var at = row * params.selected_pitch + atomicAdd(&taken, how_many(passes));
-  // unroll
-  for (var i = 0u; i < 4u; i++) {
-    if (passes[i]) {
-      write(at, vec2(keys[i], places[i]));
-      at += 1u;
-    }
-  }
+  if (LISTS == 1u) { listed(row, lanes); } else { long(row, lanes); }
 }
 
 fn long(row: u32, lanes: Lanes) {
@@ -191,26 +125,4 @@ fn listed(row: u32, lanes: Lanes) {
     }
   }
   finish(row, limit, lanes);
-}
-
-/// The first elements of the pool, of `count`, as a row's results.
-fn write_ordered(row: u32, count: u32, index: u32) {
-  for (var i = index; i < min(count, params.k); i += WORKGROUP) {
-    write(row * params.selected_pitch + i, pool[min(i, ROOM - 1u)]);
-  }
-  write_nothing(row, count, index);
-}
-
-/// Nothing behind the `count` elements of a row, and how many results it has.
-fn write_nothing(row: u32, count: u32, index: u32) {
-  for (var i = count + index; i < params.k; i += WORKGROUP) {
-    selected_keys[row * params.selected_pitch + i] = ABSENT;
-    selected_ids[row * params.selected_pitch + i] = vec2(0xffffffffu);
-  }
-  if (index == 0u) { selected_counts[row] = min(count, params.k); }
-}
-
-fn write(at: u32, element: vec2<u32>) {
-  selected_keys[at] = element.x;
-  selected_ids[at] = vec2(element.y, 0u);
 }

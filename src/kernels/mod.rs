@@ -15,7 +15,7 @@ macro_rules! kernels {
 }
 
 kernels! {
-    collect copy distance_pairs distance_scan distance_tile locate merge_runs multiply_add norms prefix_sum reduce reduce_partials reduce_rows rescore select_filter select_k select_row select_sample sort_places sort_runs tighten
+    collect copy distance_pairs distance_scan distance_tile locate merge_runs multiply_add norms prefix_sum reduce reduce_partials reduce_rows rescore select_filter select_k select_row select_sample select_short sort_places sort_runs tighten
 }
 
 mod selection;

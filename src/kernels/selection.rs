@@ -2,7 +2,7 @@
 
 use super::select_k::{Lengths, Only, Rows, SORTED_MAX, Select, Selected, cut};
 use super::select_sample::{self, Sample};
-use super::{merge_runs, select_filter, select_row, sort_places, sort_runs};
+use super::{merge_runs, select_filter, select_row, select_short, sort_places, sort_runs};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands};
 
@@ -11,7 +11,7 @@ use crate::gpu::{BufferSlice, Commands};
 enum Route {
     /// `select_k` alone.
     Cut,
-    /// `select_row`, rows in registers.
+    /// `select_short`.
     Short,
     /// `select_row`, one pass over each row.
     Long(Sample),
@@ -29,7 +29,7 @@ const MANY_ROWS: u32 = 512;
 impl Route {
     /// The quickest one for rows whose ids are positions.
     fn of(rows: u32, length: u32, k: u32, lists: bool) -> Self {
-        if length <= select_row::SHORT {
+        if length <= select_short::LONGEST {
             return Self::Short;
         }
         let one_pass = Sample::of(length, k, select_row::ROOM);
@@ -41,11 +41,11 @@ impl Route {
             return Self::Cut;
         }
         // Lists that `select_row` holds, or of a part of the row that does not count; as short as can be when they are sorted whole.
-        let room = if k <= SORTED_MAX { select_row::SHORT.max(length >> 12) } else { 0 };
+        let room = if k <= SORTED_MAX { select_row::HELD.max(length >> 12) } else { 0 };
         let sample = Sample::of(length, k, room.into());
         let capacity = sample.passing.next_multiple_of(256) as u32;
         let is_cut = k <= SORTED_MAX
-            && (capacity <= select_row::SHORT
+            && (capacity <= select_row::HELD
                 || Sample::passing_of_list(capacity.into(), k) <= select_row::ROOM);
         Self::Lists { sample, capacity, is_sorted: !is_cut }
     }
@@ -120,14 +120,13 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
     match (Route::of(select.count, length, k, lists.is_some()), lists) {
         (Route::Short, _) => {
             let place = unsorted(select);
-            let from = select_row::From::Short(select.keys);
             let selected = [place.keys, place.ids, select.selected_counts];
-            select_row::encode(commands, &params, select.floats, from, selected)?;
+            select_short::encode(commands, &params, select.floats, select.keys, selected)?;
             sort(commands, select)
         }
         (Route::Long(sample), _) => {
-            let from = select_row::From::Long(select.keys, sample.held);
-            select_row::encode(commands, &sampled(sample), select.floats, from, results)?;
+            let from = select_row::From::Rows(select.keys, select.floats, sample.held);
+            select_row::encode(commands, &sampled(sample), from, results)?;
             cut(commands, select, Only::Failed)
         }
         (Route::Lists { sample, capacity, is_sorted }, Some(scratch)) => {
@@ -139,7 +138,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
             select_filter::encode(commands, &params, expected, select.keys, scratch.states, lists)?;
             if !is_sorted {
                 let from = select_row::From::Lists(lists.keys, lists.ids, scratch.states);
-                select_row::encode(commands, &params, false, from, results)?;
+                select_row::encode(commands, &params, from, results)?;
                 return cut(commands, select, Only::Failed);
             }
             cut(commands, select, Only::Unlisted { states: scratch.states, lists, capacity })?;

@@ -37,7 +37,32 @@ fn pool_clear(index: u32) {
 
 /// Puts the first `wanted` of `count` elements that are held, up to ROOM, in order at the start of the pool. The others that are held
 /// are ABSENT. `wanted` and `count` are the same in every invocation, and places are up to `last_place`.
-fn order_held(keys: Held, places: Held, vectors: u32, count: u32, wanted: u32, last_place: u32, lanes: Lanes) {
+fn order_held(
+  all_keys: Held,
+  all_places: Held,
+  all_vectors: u32,
+  count: u32,
+  wanted: u32,
+  last_place: u32,
+  lanes: Lanes,
+) {
+  var keys = all_keys;
+  var places = all_places;
+  var vectors = all_vectors;
+  if (vectors > 1u && count <= 4u * WORKGROUP) {
+    // Few of many: closer together, so that the others are not looked at again and again.
+    pool_clear(lanes.index);
+    pool_keep_held(keys, places, vectors, Threshold(LAST, EVERY_PLACE, count));
+    workgroupBarrier();
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      let at = lanes.index + i * WORKGROUP;
+      let element = pool[min(at, ROOM - 1u)];
+      keys[0][i] = select(ABSENT, element.x, at < count);
+      places[0][i] = element.y;
+    }
+    vectors = 1u;
+  }
   // By halves of numbers elements spread evenly where they have both signs, by those of keys where a few are far off.
   for (var attempt = select(2u, 0u, count > RANKED); attempt < 2u; attempt += 1u) {
     if (spread_held(keys, places, vectors, wanted, last_place, attempt == 0u, lanes)) { return; }
