@@ -212,6 +212,12 @@ fn register_arrays_are_indexed_by_constants_alone() {
         &kernels::reduce_partials::KERNEL,
         &kernels::reduce_rows::KERNEL,
         &kernels::locate::KERNEL,
+        &kernels::merge_runs::KERNEL,
+        &kernels::select_k::KERNEL,
+        &kernels::select_row::KERNEL,
+        &kernels::select_sample::KERNEL,
+        &kernels::select_short::KERNEL,
+        &kernels::sort_places::KERNEL,
     ];
     for kernel in kernels {
         for variant in kernel.variants() {

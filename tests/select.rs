@@ -3,10 +3,10 @@
 mod common;
 
 use common::bench::{Bench, GUARD, ids_of};
-use common::{Random, gpu, view};
+use common::{Random, confined, gpu, rounded, view};
 use nearfield::kernels::select_k::{Rows, SORTED_MAX, Select, Selected, reference};
 use nearfield::kernels::{ABSENT, key_of, value_of};
-use nearfield::{BufferSlice, Device};
+use nearfield::{BufferSlice, Device, Metric, Output};
 use proptest::prelude::*;
 
 /// `Device::top_k` against a sort on the host, by value and column. NaN is not there.
@@ -31,6 +31,34 @@ fn check(device: &Device, values: &[f32], length: usize, k: usize) {
             assert_eq!((hit.distance.to_bits(), hit.id), said, "row {row} of {length}, place {place} of {k}");
         }
     }
+}
+
+/// Rows on the device, or of f16, give what the same rows on the host do.
+#[test]
+fn rows_anywhere_are_selected_from() {
+    let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 1 << 17)) else { return };
+    for device in [device, &small] {
+        for (rows, length) in [(300, 131), (5, 3000)] {
+            let values = spread(14, rows * length);
+            let host = view(&values, length);
+            let on_device = device.upload(host).expect("good rows");
+            let (halves, widened) = rounded(&values);
+            for k in [1, 40, 200] {
+                let want = device.top_k(host, k).expect("a selection");
+                assert_eq!(device.top_k(&on_device, k).expect("a selection"), want);
+                let want = device.top_k(view(&widened, length), k).expect("a selection");
+                assert_eq!(device.top_k(view(&halves, length), k).expect("a selection"), want);
+            }
+        }
+    }
+    let (queries, rows) = (spread(15, 7 * 12), spread(16, 5001 * 12));
+    let [queries, rows] = [queries, rows].map(|values| device.upload(view(&values, 12)).expect("good rows"));
+    let distances = device.distances(&queries, &rows, Metric::L2, Output::Distance).expect("distances");
+    let on_host = device.read(&distances).expect("the distances");
+    let want = device.top_k(view(&on_host, 5001), 30).expect("a selection");
+    assert_eq!(device.top_k(&distances, 30).expect("a selection"), want);
+    let error = small.top_k(&distances, 30).expect_err("the distances are not there");
+    assert!(error.to_string().starts_with("rows: "), "{error}");
 }
 
 /// Values around 10, spread by 100.

@@ -1,5 +1,5 @@
-// Merges neighbouring sorted runs of each row: an element's place is its own rank plus its rank in the other run,
-// which a binary search finds. One invocation an element.
+// Merges neighbouring sorted runs of each row, a workgroup for 1,024 results: it finds where they begin and end in both runs,
+// and merges those parts in workgroup memory, where an element's place is its own rank plus its rank in the other part.
 @group(0) @binding(1) var<storage, read> keys: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // [rows, pitch]
 @group(0) @binding(3) var<storage, read_write> merged_keys: array<u32>; // [rows, merged_pitch]
@@ -9,52 +9,115 @@
 
 override LISTS: u32 = 0u; // 1: rows are lists of lengths of their own
 
+const TILE = 1024u;
+var<workgroup> tile_keys: array<u32, TILE>;
+var<workgroup> tile_ids: array<vec2<u32>, TILE>;
+var<workgroup> passed: array<atomic<u32>, 2>;
+var<workgroup> cuts: array<u32, 2>;
+
 @compute @workgroup_size(256)
-fn merge_runs(
-  @builtin(workgroup_id) workgroup: vec3<u32>,
-  @builtin(num_workgroups) workgroups: vec3<u32>,
-  @builtin(local_invocation_index) index: u32,
-) {
-  let first = workgroup.y * params.pitch;
-  let merged_first = workgroup.y * params.merged_pitch;
+fn merge_runs(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) index: u32) {
   let length = length_of(workgroup.y);
-  for (var i = workgroup.x * 256u + index; i < length; i += workgroups.x * 256u) {
-    merge(first, merged_first, length, i);
-  }
+  let start = workgroup.x * TILE;
+  let merged = workgroup.y * params.merged_pitch;
+  if (start < length) { merge(workgroup.y * params.pitch, merged, start, length, index); }
   // Behind a list that is shorter than its results there is nothing.
   if (params.fills != 0u) {
-    for (var i = length + workgroup.x * 256u + index; i < params.merged_length; i += workgroups.x * 256u) {
-      merged_keys[merged_first + i] = 0xffffffffu;
-      merged_ids[merged_first + i] = vec2(0xffffffffu);
+    for (var i = max(start, length) + index; i < min(start + TILE, params.merged_length); i += 256u) {
+      merged_keys[merged + i] = 0xffffffffu;
+      merged_ids[merged + i] = vec2(0xffffffffu);
     }
   }
 }
 
-/// Puts element `i` of the row that starts at `first` into its place.
-fn merge(first: u32, merged_first: u32, length: u32, i: u32) {
-  let run = params.run;
-  let pair_start = i & ~(2u * run - 1u);
-  let middle = min(pair_start + run, length);
-  let end = min(pair_start + 2u * run, length);
-  let is_left = i < middle;
-  let other_start = select(pair_start, middle, is_left);
-  let key = keys[first + i];
-  let id = ids[first + i];
-  var low = other_start;
-  var high = select(middle, end, is_left);
-  while (low < high) {
-    let at = (low + high) >> 1u;
-    let other_key = keys[first + at];
-    let other_id = ids[first + at];
-    // Equal elements keep their order, left before right.
-    var other_first = is_before(other_key, other_id, key, id);
-    if (!is_left) { other_first = !is_before(key, id, other_key, other_id); }
-    if (other_first) { low = at + 1u; } else { high = at; }
+/// Merges what comes to lie from `start` on, of a row that starts at `first`.
+fn merge(first: u32, merged: u32, start: u32, length: u32, index: u32) {
+  let pair = start & ~(2u * params.run - 1u);
+  let middle = min(pair + params.run, length);
+  let end = min(pair + 2u * params.run, length);
+  let count = min(TILE, end - start);
+  // One half of the workgroup finds how much of the left run lies in front of the tile, the other in front of its end.
+  let half = index >> 7u;
+  let cut = left_before(first + pair, first + middle, vec2(middle - pair, end - middle), start - pair + half * count, index);
+  if ((index & 127u) == 0u) { cuts[half] = cut; }
+  workgroupBarrier();
+  let left_start = cuts[0];
+  let left_count = cuts[1] - left_start;
+  let right_start = start - pair - left_start;
+  var own_keys: array<u32, 4>;
+  var own_ids: array<vec2<u32>, 4>;
+  // unroll
+  for (var i = 0u; i < 4u; i++) {
+    let at = min(index + i * 256u, count - 1u);
+    let left = first + pair + left_start + at;
+    let right = first + middle + right_start + at - left_count;
+    let source = select(right, left, at < left_count);
+    own_keys[i] = keys[source];
+    own_ids[i] = ids[source];
   }
-  let own_rank = i - select(middle, pair_start, is_left);
-  let place = pair_start + own_rank + (low - other_start);
-  if (place < params.merged_length) {
-    merged_keys[merged_first + place] = key;
-    merged_ids[merged_first + place] = id;
+  // unroll
+  for (var i = 0u; i < 4u; i++) {
+    if (index + i * 256u < count) {
+      tile_keys[index + i * 256u] = own_keys[i];
+      tile_ids[index + i * 256u] = own_ids[i];
+    }
   }
+  workgroupBarrier();
+  var places: array<u32, 4>;
+  // unroll
+  for (var i = 0u; i < 4u; i++) {
+    let at = index + i * 256u;
+    let is_left = at < left_count;
+    let other = select(0u, left_count, is_left);
+    var low = other;
+    var high = select(left_count, count, is_left);
+    while (low < high) {
+      let probe = (low + high) >> 1u;
+      // Equal elements keep their order, left before right.
+      var other_first = is_before(tile_keys[probe], tile_ids[probe], own_keys[i], own_ids[i]);
+      if (!is_left) { other_first = !is_before(own_keys[i], own_ids[i], tile_keys[probe], tile_ids[probe]); }
+      if (other_first) { low = probe + 1u; } else { high = probe; }
+    }
+    places[i] = at - select(left_count, 0u, is_left) + low - other;
+  }
+  workgroupBarrier();
+  // unroll
+  for (var i = 0u; i < 4u; i++) {
+    if (index + i * 256u < count) {
+      tile_keys[places[i]] = own_keys[i];
+      tile_ids[places[i]] = own_ids[i];
+    }
+  }
+  workgroupBarrier();
+  for (var i = index; i < count && start + i < params.merged_length; i += 256u) {
+    merged_keys[merged + start + i] = tile_keys[i];
+    merged_ids[merged + start + i] = tile_ids[i];
+  }
+}
+
+/// How many of the left run are among the first `total` of both: the place of the first that comes behind its partner of the right
+/// run. Each half of the workgroup has a total of its own, and tries 128 places at a time.
+fn left_before(left: u32, right: u32, lengths: vec2<u32>, total: u32, index: u32) -> u32 {
+  let half = index >> 7u;
+  let lane = index & 127u;
+  var low = max(total, lengths.y) - lengths.y;
+  var high = min(total, lengths.x);
+  for (var reach = params.run; reach > 0u; reach = ((reach + 127u) >> 7u) - 1u) {
+    workgroupBarrier();
+    if (lane == 0u) { atomicStore(&passed[half], 0u); }
+    workgroupBarrier();
+    let step = (high - low + 127u) >> 7u;
+    let probe = low + lane * step;
+    if (probe < high) {
+      let partner = right + total - 1u - probe;
+      if (!is_before(keys[partner], ids[partner], keys[left + probe], ids[left + probe])) {
+        atomicAdd(&passed[half], 1u);
+      }
+    }
+    workgroupBarrier();
+    let count = atomicLoad(&passed[half]);
+    high = min(high, low + count * step);
+    low += select((count - 1u) * step + 1u, 0u, count == 0u);
+  }
+  return low;
 }

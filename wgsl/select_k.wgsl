@@ -1,8 +1,9 @@
 // The k smallest elements of each row by (key, id), one workgroup a row. Rows are CSR segments or of equal length.
-// Up to 1,024 elements are sorted at once. A longer row is cut down by radix selection over the digits of the key and,
-// where keys tie, of the id, so there is no limit on k; up to 1,024 results leave sorted, more leave in any order and
-// `sort_runs` and `merge_runs` sort them. It takes any row, and rows for which quicker kernels found no threshold.
-@group(0) @binding(1) var<storage, read> keys: array<u32>;
+// A row of up to 4,096 elements is held in registers, and a threshold found that lets few more than k pass; those are sorted. A
+// longer row, or one in which too many tie, is cut down by radix selection over the digits of the key and, where keys tie, of the
+// id, so there is no limit on k; up to 1,024 results leave sorted, more leave in any order and `sort_runs` and `merge_runs` sort
+// them. It takes any row, and rows for which quicker kernels found no threshold.
+@group(0) @binding(1) var<storage, read> keys_or_floats: array<u32>;
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // u64, low word first
 @group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1], for CSR segments; or counts of lists, or states, [rows, 4]
 @group(0) @binding(4) var<storage, read_write> selected_keys: array<u32>; // [rows, k]
@@ -13,16 +14,25 @@ override POSITIONS: u32 = 0u; // 1: an element's id is its position in the row
 override FLOATS: u32 = 0u; // 1: keys are still floats
 override ONLY: u32 = 0u; // 0: every row, 1: rows marked FAILED, 2: rows whose list does not hold what is wanted
 
+const WORKGROUP = 256u;
 const DIGITS = 12u; // of 8 bits: 4 of the key, 8 of the id
 
 var<workgroup> taken: atomic<u32>;
-var<workgroup> present: atomic<u32>;
-var<workgroup> is_done: u32;
+var<workgroup> waiting: atomic<u32>; // a bit for each row that is left to do
 
-fn key_at(place: u32) -> u32 {
-  let word = keys[place];
-  if (FLOATS == 1u) { return key_of(bitcast<f32>(word)); }
-  return word;
+/// Keys that are under way at a time.
+const TURNS = 8u;
+
+/// Every WORKGROUP-th key of a row from number `start` on.
+fn keys_from(first: u32, start: u32, length: u32) -> array<u32, TURNS> {
+  var keys: array<u32, TURNS>;
+  // unroll
+  for (var i = 0u; i < TURNS; i++) { keys[i] = keys_or_floats[first + min(start + i * WORKGROUP, length - 1u)]; }
+  if (FLOATS == 1u) {
+    // unroll
+    for (var i = 0u; i < TURNS; i++) { keys[i] = key_of(bitcast<f32>(keys[i])); }
+  }
+  return keys;
 }
 
 fn id_at(first: u32, place: u32) -> vec2<u32> {
@@ -58,40 +68,131 @@ fn compare_leading(key: u32, first: u32, place: u32, prefix: vec3<u32>, digits: 
   return 0;
 }
 
-/// Writes the sorted elements of workgroup memory, and nothing behind them.
-fn write_sorted(index: u32, row: u32, length: u32) {
-  for (var i = index; i < params.k; i += 256u) {
-    var key = ABSENT;
-    var id = vec2(0xffffffffu);
-    if (i < length && sort_keys[min(i, SORT_MAX - 1u)] != ABSENT) {
-      key = sort_keys[min(i, SORT_MAX - 1u)];
-      id = sort_ids[min(i, SORT_MAX - 1u)];
-      atomicAdd(&present, 1u);
+/// So many elements are ranked by comparing all with all, which needs no barriers.
+const RANKED = 64u;
+
+/// Sorts the first `count` elements of workgroup memory, and writes the first k as the results of a row, and nothing behind.
+fn write_sorted(index: u32, row: u32, count: u32) {
+  let start = row * params.selected_pitch;
+  if (count <= RANKED) {
+    if (index < count) {
+      let key = sort_keys[index];
+      let id = sort_ids[index];
+      var rank = 0u;
+      for (var i = 0u; i < count; i += 1u) {
+        // Elements that are equal keep their order.
+        let comes_first = is_before(sort_keys[i], sort_ids[i], key, id) || (i < index && !is_before(key, id, sort_keys[i], sort_ids[i]));
+        rank += select(0u, 1u, comes_first);
+      }
+      if (rank < params.k) { write(start + rank, key, id); }
     }
-    selected_keys[row * params.selected_pitch + i] = key;
-    selected_ids[row * params.selected_pitch + i] = id;
+  } else {
+    let padded = power_of_two_from(count);
+    for (var i = count + index; i < padded; i += WORKGROUP) {
+      sort_keys[i] = ABSENT;
+      sort_ids[i] = vec2(0xffffffffu);
+    }
+    sort(index, padded);
+    for (var i = index; i < min(count, params.k); i += WORKGROUP) { write(start + i, sort_keys[i], sort_ids[i]); }
   }
+  write_nothing(index, row, count);
+}
+
+fn write(at: u32, key: u32, id: vec2<u32>) {
+  selected_keys[at] = key;
+  selected_ids[at] = id;
+}
+
+/// Nothing behind the `count` results of a row.
+fn write_nothing(index: u32, row: u32, count: u32) {
+  for (var i = count + index; i < params.k; i += WORKGROUP) {
+    write(row * params.selected_pitch + i, ABSENT, vec2(0xffffffffu));
+  }
+  if (index == 0u) { selected_counts[row] = min(count, params.k); }
+}
+
+/// Puts an element among those to be sorted, or with the results where those leave in any order.
+fn take(row: u32, key: u32, id: vec2<u32>) {
+  let at = atomicAdd(&taken, 1u);
+  if (params.k <= SORT_MAX) {
+    if (at < SORT_MAX) {
+      sort_keys[at] = key;
+      sort_ids[at] = id;
+    }
+  } else if (at < params.k) {
+    write(row * params.selected_pitch + at, key, id);
+  }
+}
+
+/// Selects from a row of up to 4,096 elements that is held in registers. False, if so many tie with the k-th that they have no room.
+fn select_held(row: u32, first: u32, length: u32, lanes: Lanes) -> bool {
+  let vectors = (length + 4u * WORKGROUP - 1u) >> 10u;
+  var keys = nothing_held();
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      if (v < vectors) { keys[v][i] = keys_or_floats[min(first + (4u * v + i) * WORKGROUP + lanes.index, first + length - 1u)]; }
+    }
+  }
+  // In a loop of its own, so that all loads are under way before the first is used.
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    let places = vec4(lanes.index) + (4u * v + vec4(0u, 1u, 2u, 3u)) * WORKGROUP;
+    keys[v] = select(vec4(ABSENT), exact_keys(keys[v]), places < vec4(length));
+  }
+  // Ties are broken by ids, which are not held: all that tie have to pass.
+  let k = min(params.k, length);
+  let nowhere = Held(vec4(0u), vec4(0u), vec4(0u), vec4(0u));
+  let limit = threshold_of(keys, nowhere, vectors, k, max(32u, power_of_two_from(k)), 0u, lanes);
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      if (v < vectors && keys[v][i] <= limit.key) {
+        take(row, keys[v][i], id_at(first, first + (4u * v + i) * WORKGROUP + lanes.index));
+      }
+    }
+  }
+  let count = workgroupUniformLoad(&taken);
+  if (count > SORT_MAX) { return false; }
+  write_sorted(lanes.index, row, count);
+  return true;
 }
 
 @compute @workgroup_size(256)
 fn select_k(
+  lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
-  @builtin(local_invocation_index) index: u32,
 ) {
-  let row = workgroup_number(workgroup, workgroups);
-  if (row >= params.rows) { return; }
-  if (ONLY == 1u) {
-    if (index == 0u) { is_done = select(1u, 0u, selected_counts[row] == FAILED); }
-    if (workgroupUniformLoad(&is_done) == 1u) { return; }
+  let number = workgroup_number(workgroup, workgroups);
+  if (ONLY == 0u) {
+    if (number < params.rows) { select_one(number, lanes); }
+    return;
   }
-  if (ONLY == 2u) {
-    let listed = offsets[row * 4u + 2u];
-    if (holds_wanted(offsets[row * 4u], offsets[row * 4u + 1u], listed)) {
-      if (index == 0u) { selected_counts[row] = min(listed, params.k); }
-      return;
-    }
+  // Few rows are left to do, if any: a workgroup looks at several.
+  if (lanes.index == 0u) { atomicStore(&waiting, 0u); }
+  workgroupBarrier();
+  let row = number * params.rows_each + lanes.index;
+  if (lanes.index < params.rows_each && row < params.rows && is_left(row)) { atomicOr(&waiting, 1u << lanes.index); }
+  for (var left = workgroupUniformLoad(&waiting); left != 0u; left &= left - 1u) {
+    select_one(number * params.rows_each + firstTrailingBit(left), lanes);
+    workgroupBarrier();
   }
+}
+
+/// Whether a row is still to be selected from. If it is not, its count is right afterwards.
+fn is_left(row: u32) -> bool {
+  if (ONLY == 1u) { return selected_counts[row] == FAILED; }
+  let listed = offsets[row * 4u + 2u];
+  if (!holds_wanted(offsets[row * 4u], offsets[row * 4u + 1u], listed)) { return true; }
+  selected_counts[row] = min(listed, params.k);
+  return false;
+}
+
+fn select_one(row: u32, lanes: Lanes) {
+  let index = lanes.index;
   var first = row * params.pitch;
   var length = params.length;
   if (params.row_kind == 2u) { length = min(offsets[row], params.pitch); }
@@ -99,85 +200,61 @@ fn select_k(
     first = offsets[row];
     length = offsets[row + 1u] - first;
   }
-  if (index == 0u) {
-    atomicStore(&taken, 0u);
-    atomicStore(&present, 0u);
+  if (index == 0u) { atomicStore(&taken, 0u); }
+  workgroupBarrier();
+  if (length == 0u) {
+    write_nothing(index, row, 0u);
+    return;
   }
-  if (length <= SORT_MAX) {
-    let padded = power_of_two_from(length);
-    for (var i = index; i < padded; i += 256u) {
-      sort_keys[i] = ABSENT;
-      sort_ids[i] = vec2(0xffffffffu);
-      if (i < length) {
-        sort_keys[i] = key_at(first + i);
-        sort_ids[i] = id_at(first, first + i);
-      }
-    }
-    sort(index, padded);
-    write_sorted(index, row, length);
-  } else {
-    var prefix = vec3(0u);
-    var digits = 0u;
-    var rank = min(params.k, length) - 1u;
-    // With k = length every element is selected, by no digit at all.
-    while (digits < DIGITS && params.k < length) {
-      histogram_clear(index);
-      for (var place = first + index; place < first + length; place += 256u) {
-        let key = key_at(place);
-        if (compare_leading(key, first, place, prefix, digits) == 0) {
+  if (ONLY == 0u && length <= 16u * WORKGROUP && params.k <= SORT_MAX) {
+    if (select_held(row, first, length, lanes)) { return; }
+    workgroupBarrier();
+    if (index == 0u) { atomicStore(&taken, 0u); }
+  }
+  cut(index, row, first, length);
+}
+
+/// Selects by the digits of keys and ids.
+fn cut(index: u32, row: u32, first: u32, length: u32) {
+  var prefix = vec3(0u);
+  var digits = 0u;
+  var rank = min(params.k, length) - 1u;
+  // With k = length every element is selected, by no digit at all.
+  while (digits < DIGITS && params.k < length) {
+    histogram_clear(index);
+    for (var start = index; start < length; start += TURNS * WORKGROUP) {
+      let keys = keys_from(first, start, length);
+      // unroll
+      for (var i = 0u; i < TURNS; i++) {
+        let place = first + start + i * WORKGROUP;
+        if (start + i * WORKGROUP < length && compare_leading(keys[i], first, place, prefix, digits) == 0) {
           var id = vec2(0u);
           if (digits >= 4u) { id = id_at(first, place); }
-          atomicAdd(&histogram[digit_of(key, id, digits)], 1u);
+          atomicAdd(&histogram[digit_of(keys[i], id, digits)], 1u);
         }
       }
-      let found = histogram_pick(index, rank);
-      let digit = found.x << (24u - 8u * (digits & 3u));
-      if (digits < 4u) { prefix.x |= digit; } else if (digits < 8u) { prefix.y |= digit; } else { prefix.z |= digit; }
-      rank -= found.y;
-      digits += 1u;
-      // All elements with these digits are wanted.
-      if (rank + 1u == found.z) { break; }
     }
-    let sorts = params.k <= SORT_MAX;
-    let padded = power_of_two_from(min(params.k, SORT_MAX));
-    workgroupBarrier();
-    if (sorts) {
-      for (var i = index; i < padded; i += 256u) {
-        sort_keys[i] = ABSENT;
-        sort_ids[i] = vec2(0xffffffffu);
-      }
-    }
-    workgroupBarrier();
-    for (var place = first + index; place < first + length; place += 256u) {
-      let key = key_at(place);
+    let found = histogram_pick(index, rank);
+    let digit = found.x << (24u - 8u * (digits & 3u));
+    if (digits < 4u) { prefix.x |= digit; } else if (digits < 8u) { prefix.y |= digit; } else { prefix.z |= digit; }
+    rank -= found.y;
+    digits += 1u;
+    // All elements with these digits are wanted.
+    if (rank + 1u == found.z) { break; }
+  }
+  workgroupBarrier();
+  for (var start = index; start < length; start += TURNS * WORKGROUP) {
+    let keys = keys_from(first, start, length);
+    // unroll
+    for (var i = 0u; i < TURNS; i++) {
+      let place = first + start + i * WORKGROUP;
       // Where fewer than k are present, the ones that are not tie with each other and must not take a place.
-      if (key != ABSENT && compare_leading(key, first, place, prefix, digits) <= 0) {
-        let target_place = atomicAdd(&taken, 1u);
-        let id = id_at(first, place);
-        if (target_place < params.k) {
-          if (sorts) {
-            sort_keys[min(target_place, SORT_MAX - 1u)] = key;
-            sort_ids[min(target_place, SORT_MAX - 1u)] = id;
-          } else {
-            selected_keys[row * params.selected_pitch + target_place] = key;
-            selected_ids[row * params.selected_pitch + target_place] = id;
-          }
-        }
-      }
-    }
-    if (sorts) {
-      sort(index, padded);
-      write_sorted(index, row, params.k);
-    } else {
-      workgroupBarrier();
-      let found = min(atomicLoad(&taken), params.k);
-      if (index == 0u) { atomicStore(&present, found); }
-      for (var i = found + index; i < params.k; i += 256u) {
-        selected_keys[row * params.selected_pitch + i] = ABSENT;
-        selected_ids[row * params.selected_pitch + i] = vec2(0xffffffffu);
+      let is_there = start + i * WORKGROUP < length && keys[i] != ABSENT;
+      if (is_there && compare_leading(keys[i], first, place, prefix, digits) <= 0) {
+        take(row, keys[i], id_at(first, place));
       }
     }
   }
-  workgroupBarrier();
-  if (index == 0u) { selected_counts[row] = atomicLoad(&present); }
+  let count = min(workgroupUniformLoad(&taken), params.k);
+  if (params.k <= SORT_MAX) { write_sorted(index, row, count); } else { write_nothing(index, row, count); }
 }

@@ -1,6 +1,6 @@
-// The k smallest elements of each row by (key, position), one workgroup a row. A short row is held in registers. Of a long row a
-// sample is held, which gives a threshold; one pass over the row keeps what lies below. Where more or fewer pass than there is
-// room for, the row is marked, and `select_k` takes it. The third form starts from lists that `select_filter` made.
+// The k smallest elements of each row by (key, position), one workgroup a row, in one pass. A sample of the row gives a threshold,
+// and what passes it is kept. Where more or fewer pass than there is room for, the row is marked, and `select_k` takes it. The
+// other form starts from lists that `select_filter` made of the rows.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> words: array<u32>; // the same, or the keys of the lists: [rows, capacity]
 @group(0) @binding(3) var<storage, read> listed_ids: array<vec2<u32>>; // [rows, capacity]
@@ -9,47 +9,19 @@
 @group(0) @binding(6) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, selected_pitch]
 @group(0) @binding(7) var<storage, read_write> selected_counts: array<u32>; // [rows]
 
-override WORKGROUP: u32 = 256u;
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
-override FROM: u32 = 0u; // 0: rows of up to 16 elements an invocation, 1: longer ones, 2: lists
-override ROOM: u32 = min(16u * WORKGROUP, 1536u);
+override HELD: u32 = 1u; // vectors of a sample that an invocation holds
+override LISTS: u32 = 0u; // 1: from lists
 
-const SORT_MAX = 1024u;
+const WORKGROUP = 256u;
+const ROOM = 1536u;
 
 fn keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) { pool_keep(keys, places, passes); }
 
-fn word_key(at: u32) -> u32 {
-  let word = words[at];
-  if (FLOATS == 1u) { return key_of(bitcast<f32>(word)); }
-  return word;
-}
+/// Places WORKGROUP apart, four of them from `place` on: neighbours of an invocation have neighbouring ones.
+fn places_from(place: u32) -> vec4<u32> { return vec4(place) + vec4(0u, 1u, 2u, 3u) * WORKGROUP; }
 
-/// Every WORKGROUP-th element of a row from `place` on, four of them.
-fn short_keys(begin: u32, place: u32) -> vec4<u32> {
-  let places = vec4(place, place + WORKGROUP, place + 2u * WORKGROUP, place + 3u * WORKGROUP);
-  // Behind the row's end there is another row, or nothing.
-  let last = params.length - 1u;
-  let at = vec4(begin) + min(places, vec4(last));
-  let keys = vec4(word_key(at.x), word_key(at.y), word_key(at.z), word_key(at.w));
-  return select(vec4(ABSENT), keys, places <= vec4(last));
-}
-
-fn short_places(place: u32) -> vec4<u32> {
-  return vec4(place, place + WORKGROUP, place + 2u * WORKGROUP, place + 3u * WORKGROUP);
-}
-
-fn listed_keys(begin: u32, place: u32, count: u32) -> vec4<u32> {
-  let places = short_places(place);
-  let at = vec4(begin) + min(places, vec4(count - 1u));
-  return select(vec4(ABSENT), vec4(words[at.x], words[at.y], words[at.z], words[at.w]), places < vec4(count));
-}
-
-fn listed_places(begin: u32, place: u32, count: u32) -> vec4<u32> {
-  let at = vec4(begin) + min(short_places(place), vec4(count - 1u));
-  return vec4(listed_ids[at.x].x, listed_ids[at.y].x, listed_ids[at.z].x, listed_ids[at.w].x);
-}
-
-@compute @workgroup_size(WORKGROUP)
+@compute @workgroup_size(256)
 fn select_row(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -57,62 +29,7 @@ fn select_row(
 ) {
   let row = workgroup_number(workgroup, workgroups);
   if (row >= params.rows) { return; }
-  if (FROM == 0u) {
-    short(row, lanes);
-  } else if (FROM == 1u) {
-    long(row, lanes);
-  } else {
-    listed(row, lanes);
-  }
-}
-
-fn short(row: u32, lanes: Lanes) {
-  let begin = row * params.pitch;
-  var keys = nothing_held();
-  var places = nothing_held();
-  keys.a = short_keys(begin, lanes.index);
-  places.a = short_places(lanes.index);
-  var vectors = 1u;
-  if (params.length > 4u * WORKGROUP) {
-    vectors = 4u;
-    keys.b = short_keys(begin, lanes.index + 4u * WORKGROUP);
-    keys.c = short_keys(begin, lanes.index + 8u * WORKGROUP);
-    keys.d = short_keys(begin, lanes.index + 12u * WORKGROUP);
-    places.b = short_places(lanes.index + 4u * WORKGROUP);
-    places.c = short_places(lanes.index + 8u * WORKGROUP);
-    places.d = short_places(lanes.index + 12u * WORKGROUP);
-  }
-  let k = min(params.k, params.length);
-  if (params.k > SORT_MAX) {
-    // Selected here, and sorted by other kernels.
-    let limit = threshold_of(keys, places, vectors, k, k, params.length - 1u, lanes);
-    pool_clear(lanes.index);
-    write_held(row, keys.a, places.a, limit);
-    if (vectors > 1u) {
-      write_held(row, keys.b, places.b, limit);
-      write_held(row, keys.c, places.c, limit);
-      write_held(row, keys.d, places.d, limit);
-    }
-    for (var i = limit.count + lanes.index; i < params.k; i += WORKGROUP) {
-      write_nothing(row * params.selected_pitch + i);
-    }
-    if (lanes.index == 0u) { selected_counts[row] = limit.count; }
-    return;
-  }
-  let limit = threshold_of(keys, places, vectors, k, wanted_most(k), params.length - 1u, lanes);
-  pool_clear(lanes.index);
-  pool_keep_held(keys, places, vectors, limit);
-  workgroupBarrier();
-  pool_write(row, limit.count, params.k, lanes.index);
-}
-
-fn write_held(row: u32, keys: vec4<u32>, places: vec4<u32>, limit: Threshold) {
-  let passes = passing(keys, places, limit);
-  var at = row * params.selected_pitch + atomicAdd(&taken, how_many(passes));
-  if (passes.x) { write(at, vec2(keys.x, places.x)); at += 1u; }
-  if (passes.y) { write(at, vec2(keys.y, places.y)); at += 1u; }
-  if (passes.z) { write(at, vec2(keys.z, places.z)); at += 1u; }
-  if (passes.w) { write(at, vec2(keys.w, places.w)); }
+  if (LISTS == 1u) { listed(row, lanes); } else { long(row, lanes); }
 }
 
 fn long(row: u32, lanes: Lanes) {
@@ -120,7 +37,7 @@ fn long(row: u32, lanes: Lanes) {
   let end = begin + params.length;
   let held = sample(begin, (begin + 3u) >> 2u, end >> 2u, lanes.index);
   let limit =
-    threshold_of(held.keys, held.places, params.held, params.fewest, params.most, params.length - 1u, lanes);
+    threshold_by_buckets(held.keys, held.places, HELD, params.fewest, params.most, params.length - 1u, lanes);
   pool_clear(lanes.index);
   stream(begin, end, begin >> 2u, min((end + 3u) >> 2u, arrayLength(&values)), limit, lanes.index);
   offer_tail(begin, end, limit, lanes.index);
@@ -135,8 +52,24 @@ fn finish(row: u32, limit: Threshold, lanes: Lanes) {
     if (lanes.index == 0u) { selected_counts[row] = FAILED; }
     return;
   }
-  let left = pool_cut(count, params.k, params.length - 1u, lanes);
-  pool_write(row, left, params.k, lanes.index);
+  var keys = nothing_held();
+  var places = nothing_held();
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      if ((4u * v + i) * WORKGROUP < ROOM) {
+        let at = lanes.index + (4u * v + i) * WORKGROUP;
+        if (at < count) {
+          keys[v][i] = pool[at].x;
+          places[v][i] = pool[at].y;
+        }
+      }
+    }
+  }
+  let vectors = select(2u, 1u, count <= 4u * WORKGROUP);
+  order_held(keys, places, vectors, count, params.k, params.length - 1u, lanes);
+  write_ordered(row, count, lanes.index);
 }
 
 fn listed(row: u32, lanes: Lanes) {
@@ -147,68 +80,49 @@ fn listed(row: u32, lanes: Lanes) {
     if (lanes.index == 0u) { selected_counts[row] = FAILED; }
     return;
   }
+  // A list that is too long to be held is sampled at equal distances: it is in no order.
+  let is_held = count <= 16u * WORKGROUP;
+  let vectors = select(4u, (count + 4u * WORKGROUP - 1u) / (4u * WORKGROUP), is_held);
+  let step = select(f32(count) / f32(16u * WORKGROUP), 1.0, is_held);
   var keys = nothing_held();
   var places = nothing_held();
-  var vectors = 1u;
-  var fewest = params.k;
-  var most = wanted_most(params.k);
-  let is_held = count <= 16u * WORKGROUP;
-  if (is_held && count > 0u) {
-    keys.a = listed_keys(begin, lanes.index, count);
-    places.a = listed_places(begin, lanes.index, count);
-    if (count > 4u * WORKGROUP) {
-      vectors = 4u;
-      keys.b = listed_keys(begin, lanes.index + 4u * WORKGROUP, count);
-      keys.c = listed_keys(begin, lanes.index + 8u * WORKGROUP, count);
-      keys.d = listed_keys(begin, lanes.index + 12u * WORKGROUP, count);
-      places.b = listed_places(begin, lanes.index + 4u * WORKGROUP, count);
-      places.c = listed_places(begin, lanes.index + 8u * WORKGROUP, count);
-      places.d = listed_places(begin, lanes.index + 12u * WORKGROUP, count);
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      let entries = vec4<u32>(vec4<f32>(places_from(lanes.index + 4u * v * WORKGROUP)) * step);
+      let at = vec4(begin) + min(entries, vec4(count - 1u));
+      keys[v] = vec4(words[at.x], words[at.y], words[at.z], words[at.w]);
+      places[v] = vec4(listed_ids[at.x].x, listed_ids[at.y].x, listed_ids[at.z].x, listed_ids[at.w].x);
     }
   }
+  if (is_held) {
+    // unroll
+    for (var v = 0u; v < 4u; v++) {
+      let entries = places_from(lanes.index + 4u * v * WORKGROUP);
+      keys[v] = select(vec4(ABSENT), keys[v], entries < vec4(count));
+    }
+  }
+  var fewest = params.k;
+  var most = spread_most(params.k);
   if (!is_held) {
-    // Every so many entries of the list, which is in no order.
-    vectors = 4u;
-    let step = f32(count) / f32(16u * WORKGROUP);
-    keys.a = spread_keys(begin, lanes.index, step);
-    places.a = spread_places(begin, lanes.index, step);
-    keys.b = spread_keys(begin, lanes.index + 4u * WORKGROUP, step);
-    places.b = spread_places(begin, lanes.index + 4u * WORKGROUP, step);
-    keys.c = spread_keys(begin, lanes.index + 8u * WORKGROUP, step);
-    places.c = spread_places(begin, lanes.index + 8u * WORKGROUP, step);
-    keys.d = spread_keys(begin, lanes.index + 12u * WORKGROUP, step);
-    places.d = spread_places(begin, lanes.index + 12u * WORKGROUP, step);
     let expected = f32(params.k) / step;
     fewest = u32(ceil(expected + 5.0 * sqrt(expected) + 8.0));
     most = fewest + fewest / 16u + 2u;
   }
-  let limit = threshold_of(keys, places, vectors, fewest, most, params.length - 1u, lanes);
-  pool_clear(lanes.index);
+  let last_place = params.length - 1u;
+  let limit = threshold_of(keys, places, vectors, fewest, most, last_place, lanes);
   if (is_held) {
-    pool_keep_held(keys, places, vectors, limit);
-    workgroupBarrier();
-    pool_write(row, limit.count, params.k, lanes.index);
+    order_held(only_passing(keys, places, limit), places, vectors, limit.count, params.k, last_place, lanes);
+    write_ordered(row, limit.count, lanes.index);
     return;
   }
+  pool_clear(lanes.index);
   for (var i = lanes.index; i < count; i += WORKGROUP) {
     let key = words[begin + i];
     if (key <= limit.key) {
       let place = listed_ids[begin + i].x;
-      if (key < limit.key || place <= limit.place) { pool_put(atomicAdd(&taken, 1u), key, place); }
+      if (key < limit.key || place <= limit.place) { pool_keep(vec4(key), vec4(place), vec4(true, false, false, false)); }
     }
   }
   finish(row, limit, lanes);
-}
-
-/// The entries of a list at every `step`-th place, four of them from number `i` on.
-fn spread(begin: u32, i: u32, step: f32) -> vec4<u32> { return vec4(begin) + vec4<u32>(vec4<f32>(short_places(i)) * step); }
-
-fn spread_keys(begin: u32, i: u32, step: f32) -> vec4<u32> {
-  let at = spread(begin, i, step);
-  return vec4(words[at.x], words[at.y], words[at.z], words[at.w]);
-}
-
-fn spread_places(begin: u32, i: u32, step: f32) -> vec4<u32> {
-  let at = spread(begin, i, step);
-  return vec4(listed_ids[at.x].x, listed_ids[at.y].x, listed_ids[at.z].x, listed_ids[at.w].x);
 }

@@ -4,6 +4,7 @@
 @group(0) @binding(2) var<storage, read_write> states: array<vec4<u32>>; // [rows]: key and place of the threshold, entries of the list
 
 override FLOATS: u32 = 0u;
+override HELD: u32 = 1u; // vectors of a sample that an invocation holds
 const WORKGROUP = 256u;
 
 @compute @workgroup_size(256)
@@ -18,6 +19,6 @@ fn select_sample(
   let end = begin + params.length;
   let held = sample(begin, (begin + 3u) >> 2u, end >> 2u, lanes.index);
   let limit =
-    threshold_of(held.keys, held.places, params.held, params.fewest, params.most, params.length - 1u, lanes);
+    threshold_by_buckets(held.keys, held.places, HELD, params.fewest, params.most, params.length - 1u, lanes);
   if (lanes.index == 0u) { states[row] = vec4(limit.key, limit.place, 0u, 0u); }
 }

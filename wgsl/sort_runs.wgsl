@@ -1,10 +1,6 @@
 // Sorts every run of 1,024 elements of each row by (key, id), in place: the first step of sorting long rows.
-@group(0) @binding(1) var<storage, read_write> keys: array<u32>; // [rows, pitch]
-@group(0) @binding(2) var<storage, read_write> ids: array<vec2<u32>>; // [rows, pitch]
-@group(0) @binding(3) var<storage, read> states: array<u32>; // [rows, 4], for lists
-@group(0) @binding(4) var<storage, read> counts: array<u32>; // [rows], for lists that were filled again
-
-override LISTS: u32 = 0u; // 1: rows are lists of lengths of their own
+@group(0) @binding(1) var<storage, read_write> keys: array<u32>; // [rows, length]
+@group(0) @binding(2) var<storage, read_write> ids: array<vec2<u32>>; // [rows, length]
 
 @compute @workgroup_size(256)
 fn sort_runs(
@@ -13,19 +9,17 @@ fn sort_runs(
 ) {
   let first = workgroup.y * params.pitch;
   let start = workgroup.x * SORT_MAX;
-  let length = length_of(workgroup.y);
-  if (start >= length) { return; }
   for (var i = index; i < SORT_MAX; i += 256u) {
     sort_keys[i] = ABSENT;
     sort_ids[i] = vec2(0xffffffffu);
-    if (start + i < length) {
+    if (start + i < params.length) {
       sort_keys[i] = keys[first + start + i];
       sort_ids[i] = ids[first + start + i];
     }
   }
   sort(index, SORT_MAX);
   for (var i = index; i < SORT_MAX; i += 256u) {
-    if (start + i < length) {
+    if (start + i < params.length) {
       keys[first + start + i] = sort_keys[i];
       ids[first + start + i] = sort_ids[i];
     }

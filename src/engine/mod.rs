@@ -16,6 +16,7 @@ pub(crate) mod row_reductions;
 mod rows;
 mod scores;
 mod search;
+mod selections;
 mod values;
 mod within;
 

@@ -1,17 +1,12 @@
-//! Operations on matrices of the device: all distances of two sets, and the smallest elements of rows.
+//! Operations on matrices of the device: all distances of two sets.
 
 use std::sync::Arc;
 
 use super::device::{Device, DeviceMatrix, check_same};
-use super::plan::{budget_for, usable};
-use super::search::decode;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Request, words};
+use crate::gpu::{BufferSlice, Commands, Gpu, words};
 use crate::kernels::distance_pairs::{self, Output};
-use crate::kernels::select_k;
-use crate::matrix::MatrixView;
 use crate::metric::Metric;
-use crate::neighbors::Neighbors;
 
 /// Distances on the device, `[queries, rows]`, f32.
 #[derive(Debug, Clone)]
@@ -124,117 +119,5 @@ impl Device {
             .read_each(&[(&distances.buffer, 0, bytes)], |_, bytes| values.extend(words::<f32>(bytes)))
             .await?;
         Ok(values)
-    }
-
-    /// The k smallest values of each row of a host matrix with their column numbers as ids, ties by the smaller
-    /// column, `[rows, up to k]`. NaN is never selected; infinities are values like others.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for k = 0; [`Error::Budget`] when a row and its results exceed the device's scratch budget;
-    /// [`Error::OutOfMemory`].
-    ///
-    /// ```no_run
-    /// use nearfield::{Device, MatrixView};
-    /// let device = Device::best()?;
-    /// let smallest = device.top_k(MatrixView::new(&[3.0f32, 1.0, 2.0], 3)?, 2)?;
-    /// let columns: Vec<u64> = smallest.row(0).iter().map(|hit| hit.id).collect();
-    /// assert_eq!(columns, [1, 2]);
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn top_k(&self, matrix: MatrixView<'_, f32>, k: usize) -> Result<Neighbors> {
-        self.block_on(self.top_k_async(matrix, k))
-    }
-
-    /// [`Device::top_k`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn top_k_async(&self, matrix: MatrixView<'_, f32>, k: usize) -> Result<Neighbors> {
-        let gpu = self.gpu();
-        if k == 0 {
-            return Err(Error::argument("k", "at least 1", k));
-        }
-        let length = matrix.dim() as u64;
-        let k = length.min(k as u64);
-        let many = k > u64::from(select_k::SORTED_MAX);
-        let row_bytes = length * 4 + k * 12 * if many { 2 } else { 1 } + 4;
-        let budget = self.options().budget_bytes;
-        let binding = self.capabilities().max_binding_bytes;
-        // With room for lists, where the budget has it for one row.
-        let lists = |rows: u64| select_k::scratch_bytes(rows as u32, length as u32, k as u32);
-        let list_bytes: u64 = lists(1).iter().sum();
-        let has_lists = usable(budget) >= row_bytes + list_bytes;
-        let with_lists = row_bytes + if has_lists { list_bytes } else { 0 };
-        let at_once = (usable(budget) / with_lists)
-            .min(binding / (length * 4).max(k * 8))
-            .min(self.capabilities().max_workgroups.into());
-        if at_once == 0 {
-            let needed = budget_for(row_bytes);
-            return Err(Error::Budget {
-                purpose: format!("selecting {k} of {length} values"),
-                needed,
-                budget,
-            });
-        }
-        let mut smallest = Neighbors::with_capacity(matrix.rows(), k as usize);
-        let mut start = 0;
-        while start < matrix.rows() {
-            let end = matrix.rows().min(start + at_once as usize);
-            let rows = (end - start) as u64;
-            let spare = if many { rows * k } else { 0 };
-            let request = |purpose, bytes| Request { purpose, bytes };
-            let room = if has_lists { lists(rows) } else { [0; 3] };
-            let scratch = gpu
-                .reserve(&[
-                    request("values", rows * length * 4),
-                    request("selected keys", rows * k * 4),
-                    request("selected ids", rows * k * 8),
-                    request("selected counts", rows * 4),
-                    request("spare keys", spare * 4),
-                    request("spare ids", spare * 8),
-                    request("thresholds", room[0]),
-                    request("lists", room[1]),
-                    request("merged lists", room[2]),
-                ])
-                .await?;
-            let values = &matrix.values()[start * matrix.dim()..end * matrix.dim()];
-            gpu.upload_bytes(&scratch[0], 0, bytemuck::cast_slice(values)).await?;
-            let mut commands = Commands::new(gpu, None);
-            let place = |keys: usize, ids: usize| select_k::Selected {
-                keys: BufferSlice::all(&scratch[keys]),
-                ids: BufferSlice::all(&scratch[ids]),
-            };
-            let select = select_k::Select {
-                keys: BufferSlice::all(&scratch[0]),
-                ids: None,
-                floats: true,
-                rows: select_k::Rows::Equal { length: length as u32, pitch: length as u32 },
-                count: rows as u32,
-                k: k as u32,
-                selected: place(1, 2),
-                selected_pitch: k as u32,
-                selected_counts: BufferSlice::all(&scratch[3]),
-                spare: many.then(|| place(4, 5)),
-                scratch: has_lists.then(|| select_k::Scratch {
-                    states: BufferSlice::all(&scratch[6]),
-                    lists: BufferSlice::all(&scratch[7]),
-                    merged: BufferSlice::all(&scratch[8]),
-                }),
-            };
-            select_k::encode(&mut commands, &select)?;
-            let parts = commands
-                .read(&[
-                    (&scratch[1], 0, rows * k * 4),
-                    (&scratch[2], 0, rows * k * 8),
-                    (&scratch[3], 0, rows * 4),
-                ])
-                .await?;
-            // Keys stand for the values themselves.
-            let (k, as_they_are) = (k as usize, Metric::L2Squared);
-            let found = decode(as_they_are, k, k, &parts[0], &parts[1], &parts[2]);
-            found.into_iter().for_each(|row| smallest.push_row(row));
-            start = end;
-        }
-        Ok(smallest)
     }
 }

@@ -1,6 +1,6 @@
 //! Merges neighbouring sorted runs.
 
-use super::select_k::{Lengths, Selected};
+use super::select_k::{Lengths, SORTED_MAX, Selected};
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
@@ -52,7 +52,7 @@ pub static KERNEL: Kernel = Kernel {
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 256,
-    workgroup_bytes: 0,
+    workgroup_bytes: 1024 * 12 + 4 * 4,
 };
 
 /// Records the kernel for `rows` rows, whose runs of `run` elements are sorted. `to` gets the first `merged_length` of a row,
@@ -67,8 +67,7 @@ pub(super) fn encode(
 ) -> Result<()> {
     let gpu = commands.gpu();
     let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &[lengths.states.is_some().into()])?;
-    // The kernel strides over longer rows.
-    let grid = Grid::Tiles(lengths.length.div_ceil(256).min(gpu.adapter.capabilities.max_workgroups), rows);
+    let grid = Grid::Tiles(lengths.length.max(merged_length).div_ceil(SORTED_MAX), rows);
     let states = lengths.states.unwrap_or(lengths.counts);
     let buffers = [from.keys, from.ids, to.keys, to.ids, states, lengths.counts];
     let params = Params {

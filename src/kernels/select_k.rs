@@ -1,9 +1,10 @@
-//! The k smallest of each row by (key, id), for any k: by the quickest kernels for rows of that kind, and by `select_k` itself for
-//! rows of any kind, and for those in which the quicker ones found no threshold.
+//! The k smallest of each row by (key, id), for any k: what a selection is, and the kernel that takes rows of any kind, and those
+//! in which quicker ones found no threshold.
 
-use super::select_sample::{self, Sample};
-use super::{merge_runs, select_filter, select_row, sort_runs};
-use crate::error::{Error, Result};
+pub(crate) use super::selection::encode;
+pub use super::selection::scratch_bytes;
+use super::selection::unsorted;
+use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
 
@@ -24,6 +25,8 @@ params! {
         selected_pitch: u32,
         /// Entries that a list has room for.
         capacity: u32,
+        /// Rows a workgroup, up to 32, when it takes only some.
+        rows_each: u32,
     }
 }
 
@@ -38,14 +41,17 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/grid.wgsl"),
         include_str!("../../wgsl/lib/radix.wgsl"),
         include_str!("../../wgsl/lib/order.wgsl"),
-        include_str!("../../wgsl/lib/sort.wgsl"),
         include_str!("../../wgsl/lib/states.wgsl"),
+        include_str!("../../wgsl/lib/passing.wgsl"),
+        include_str!("../../wgsl/lib/sort.wgsl"),
+        include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/exact.wgsl"),
         include_str!("../../wgsl/select_k.wgsl"),
     ],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[
-        ("keys", Access::Read),
+        ("keys_or_floats", Access::Read),
         ("ids", Access::Read),
         ("offsets", Access::Read),
         ("selected_keys", Access::Write),
@@ -54,11 +60,11 @@ pub static KERNEL: Kernel = Kernel {
     ],
     overrides: &[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1, 2])],
     loads_rows: false,
-    sums_lanes: false,
+    sums_lanes: true,
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 256,
-    workgroup_bytes: 2 * 256 * 4 + 16 + 1024 * 12 + 12,
+    workgroup_bytes: 2 * 256 * 4 + 16 + 1024 * 12 + 128 * 4 + 16,
 };
 
 /// Where the rows of a selection lie.
@@ -132,76 +138,6 @@ pub struct Scratch<'a> {
     pub merged: BufferSlice<'a>,
 }
 
-/// How rows are selected from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Route {
-    /// `select_k` alone.
-    Cut,
-    /// `select_row`, rows in registers.
-    Short,
-    /// `select_row`, one pass over each row.
-    Long(Sample),
-    /// `select_sample` and `select_filter` to lists of so many entries, and `select_row` from those.
-    Lists(Sample, u32),
-    /// The same, but whole lists are sorted.
-    SortedLists(Sample, u32),
-}
-
-/// Rows longer than this are cut into pieces, when there are few of them.
-const LONG: u32 = 1 << 16;
-
-/// So many rows occupy a large card with a workgroup each.
-const MANY_ROWS: u32 = 512;
-
-impl Route {
-    /// The quickest one for rows whose ids are positions.
-    fn of(rows: u32, length: u32, k: u32, lists: bool) -> Self {
-        if length <= select_row::SHORT {
-            return Self::Short;
-        }
-        let one_pass = Sample::of(length, k, select_row::ROOM);
-        let fits = k <= SORTED_MAX && one_pass.passing <= select_row::ROOM;
-        if fits && (!lists || length <= LONG || rows >= MANY_ROWS) {
-            return Self::Long(one_pass);
-        }
-        if !lists {
-            return Self::Cut;
-        }
-        // Twice what is wanted would do, but small lists cost nothing.
-        let sample = Sample::of(length, k, if k <= SORTED_MAX { 2048 } else { 0 });
-        let capacity = sample.passing.next_multiple_of(256) as u32;
-        let is_cut = k <= SORTED_MAX
-            && (capacity <= select_row::SHORT
-                || Sample::passing_of_list(capacity.into(), k) <= select_row::ROOM);
-        if is_cut { Self::Lists(sample, capacity) } else { Self::SortedLists(sample, capacity) }
-    }
-}
-
-/// Bytes of the buffers in [`Scratch`], in their order, with which a selection from `rows` rows of `length` elements each, whose
-/// ids are their positions, is quickest; zeros where it needs none.
-pub fn scratch_bytes(rows: u32, length: u32, k: u32) -> [u64; 3] {
-    let lists = |capacity: u32| lists_bytes(rows, capacity);
-    let states = u64::from(rows) * 16;
-    match Route::of(rows, length, k.min(length), true) {
-        Route::Lists(_, capacity) => [states, lists(capacity), 0],
-        Route::SortedLists(_, capacity) => [states, lists(capacity), lists(capacity)],
-        _ => [0; 3],
-    }
-}
-
-/// Keys, from a multiple of 256 bytes on ids.
-fn lists_bytes(rows: u32, capacity: u32) -> u64 {
-    let entries = u64::from(rows) * u64::from(capacity);
-    (entries * 4).next_multiple_of(256) + entries * 8
-}
-
-fn lists_of(slice: BufferSlice<'_>, rows: u32, capacity: u32) -> Selected<'_> {
-    let entries = u64::from(rows) * u64::from(capacity);
-    let ids = (entries * 4).next_multiple_of(256);
-    let part = |start, bytes| BufferSlice { buffer: slice.buffer, offset: slice.offset + start, bytes };
-    Selected { keys: part(0, entries * 4), ids: part(ids, entries * 8) }
-}
-
 /// Lengths of rows to be sorted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lengths<'a> {
@@ -209,89 +145,17 @@ pub(super) struct Lengths<'a> {
     pub(super) length: u32,
     /// Elements wanted of lists.
     pub(super) k: u32,
+    /// The largest position that an element has, or more.
+    pub(super) last_place: u32,
     /// Of lists, their thresholds and lengths.
     pub(super) states: Option<BufferSlice<'a>>,
     /// How many results a row has.
     pub(super) counts: BufferSlice<'a>,
 }
 
-/// Records the kernels.
-pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
-    if select.k == 0 {
-        return Err(Error::argument("k", "at least 1", 0));
-    }
-    if merge_passes(select.k) > 0 && select.spare.is_none() {
-        return Err(Error::argument(
-            "spare",
-            format!("a second place for results when k is above {SORTED_MAX}"),
-            "none",
-        ));
-    }
-    let Rows::Equal { length, pitch } = select.rows else { return encode_cut(commands, select) };
-    let limits = &commands.gpu().adapter.capabilities;
-    // A vector of four elements is the least that a kernel can see.
-    if select.ids.is_some() || length == 0 || select.keys.bytes < 16 {
-        return encode_cut(commands, select);
-    }
-    let lists = select.scratch.filter(|scratch| {
-        let needed = scratch_bytes(select.count, length, select.k);
-        let there = [scratch.states.bytes, scratch.lists.bytes, scratch.merged.bytes];
-        let fits = |(&needed, there): (&u64, u64)| needed <= there && needed <= limits.max_binding_bytes;
-        needed.iter().zip(there).all(fits) && select.count <= limits.max_workgroups
-    });
-    // More than a row has is wanted of no row.
-    let k = select.k.min(length);
-    let params = select_sample::Params {
-        rows: select.count,
-        length,
-        pitch,
-        k: select.k,
-        selected_pitch: select.selected_pitch,
-        ..Default::default()
-    };
-    let sampled = |sample: Sample| select_sample::Params {
-        held: sample.held,
-        turns: sample.turns,
-        fewest: sample.fewest,
-        most: sample.most,
-        ..params
-    };
-    let results = [select.selected.keys, select.selected.ids, select.selected_counts];
-    match (Route::of(select.count, length, k, lists.is_some()), lists) {
-        (Route::Short, _) => {
-            let place = unsorted(select);
-            let from = select_row::From::Short(select.keys);
-            let selected = [place.keys, place.ids, select.selected_counts];
-            select_row::encode(commands, &params, select.floats, from, selected)?;
-            sort(commands, select)
-        }
-        (Route::Long(sample), _) => {
-            let from = select_row::From::Long(select.keys);
-            select_row::encode(commands, &sampled(sample), select.floats, from, results)?;
-            cut(commands, select, Only::Failed)
-        }
-        (Route::Lists(sample, capacity) | Route::SortedLists(sample, capacity), Some(scratch)) => {
-            let params = select_sample::Params { capacity, ..sampled(sample) };
-            let lists = lists_of(scratch.lists, select.count, capacity);
-            select_sample::encode(commands, &params, select.floats, select.keys, scratch.states)?;
-            let expected = (select.floats, sample.passing);
-            select_filter::encode(commands, &params, expected, select.keys, scratch.states, lists)?;
-            if !matches!(Route::of(select.count, length, k, true), Route::SortedLists(..)) {
-                let from = select_row::From::Lists(lists.keys, lists.ids, scratch.states);
-                select_row::encode(commands, &params, false, from, results)?;
-                return cut(commands, select, Only::Failed);
-            }
-            cut(commands, select, Only::Unlisted { states: scratch.states, lists, capacity })?;
-            let merged = lists_of(scratch.merged, select.count, capacity);
-            sort_lists(commands, select, scratch.states, [lists, merged], capacity)
-        }
-        _ => encode_cut(commands, select),
-    }
-}
-
 /// Which rows `select_k` takes.
 #[derive(Debug, Clone, Copy)]
-enum Only<'a> {
+pub(super) enum Only<'a> {
     /// All.
     Every,
     /// Those that are marked.
@@ -300,13 +164,8 @@ enum Only<'a> {
     Unlisted { states: BufferSlice<'a>, lists: Selected<'a>, capacity: u32 },
 }
 
-fn encode_cut(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
-    cut(commands, select, Only::Every)?;
-    sort(commands, select)
-}
-
-/// Records `select_k`.
-fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only<'_>) -> Result<()> {
+/// Records the kernel.
+pub(super) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only<'_>) -> Result<()> {
     let number = match only {
         Only::Every => 0,
         Only::Failed => 1,
@@ -338,73 +197,15 @@ fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only<'_>) -> Resu
     if let Only::Unlisted { states, lists, capacity } = only {
         (offsets, place) = (states, lists);
         (params.selected_pitch, params.capacity) = (capacity, capacity);
+        // No more than a row has, and so than its list has room for.
+        params.k = select.k.min(params.length);
     }
+    // Where few rows are left to do, most workgroups find nothing, and the fewer there are the sooner they are gone.
+    params.rows_each = if number == 0 { 1 } else { (select.count / 512).clamp(1, 16) };
     let ids = select.ids.unwrap_or(select.keys);
     let buffers = [select.keys, ids, offsets, place.keys, place.ids, select.selected_counts];
-    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(select.count.into()))
-}
-
-/// Where results go before they are sorted: the places swap with every pass, so that the last one ends in `selected`.
-fn unsorted<'a>(select: &Select<'a>) -> Selected<'a> {
-    match select.spare {
-        Some(spare) if merge_passes(select.k) % 2 == 1 => spare,
-        _ => select.selected,
-    }
-}
-
-/// Records the sorting of a large k.
-fn sort(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
-    if select.k <= SORTED_MAX {
-        return Ok(());
-    }
-    let lengths = Lengths { length: select.k, k: select.k, states: None, counts: select.selected_counts };
-    let pitch = select.selected_pitch;
-    let mut from = unsorted(select);
-    sort_runs::encode(commands, from, select.count, &lengths, pitch)?;
-    let passes = merge_passes(select.k);
-    for pass in 0..passes {
-        // An even number of passes is left before the results are in their place.
-        let to = match select.spare {
-            Some(spare) if (passes - pass).is_multiple_of(2) => spare,
-            _ => select.selected,
-        };
-        let merge = (SORTED_MAX << pass, select.k, false);
-        merge_runs::encode(commands, (from, pitch), (to, pitch), select.count, &lengths, merge)?;
-        from = to;
-    }
-    Ok(())
-}
-
-/// Records the sorting of whole lists, of which the first k are the results.
-fn sort_lists<'a>(
-    commands: &mut Commands<'_>,
-    select: &Select<'a>,
-    states: BufferSlice<'a>,
-    [mut from, mut spare]: [Selected<'a>; 2],
-    capacity: u32,
-) -> Result<()> {
-    let counts = select.selected_counts;
-    let lengths = Lengths { length: capacity, k: select.k, states: Some(states), counts };
-    sort_runs::encode(commands, from, select.count, &lengths, capacity)?;
-    // One merge at least, because it also puts the results where they belong.
-    let passes = merge_passes(capacity).max(1);
-    for pass in 0..passes {
-        let last = pass + 1 == passes;
-        let (to, pitch, length) = if last {
-            (select.selected, select.selected_pitch, select.k)
-        } else {
-            (spare, capacity, capacity)
-        };
-        let merge = (SORTED_MAX << pass, length, last);
-        merge_runs::encode(commands, (from, capacity), (to, pitch), select.count, &lengths, merge)?;
-        (from, spare) = (to, from);
-    }
-    Ok(())
-}
-
-/// Passes that merge sorted runs of [`SORTED_MAX`] into one of `length`.
-fn merge_passes(length: u32) -> u32 {
-    length.div_ceil(SORTED_MAX).next_power_of_two().trailing_zeros()
+    let workgroups = select.count.div_ceil(params.rows_each);
+    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(workgroups.into()))
 }
 
 /// The k smallest of a row by (key, id), without ABSENT ones.

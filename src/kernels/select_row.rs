@@ -1,8 +1,8 @@
-//! The k smallest of each row by (key, position), one workgroup a row, reading it once.
+//! The k smallest of each row by (key, position), one workgroup a row, reading it once; or those of the row's list.
 
 use super::select_sample::Params;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
 use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
@@ -14,10 +14,12 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/states.wgsl"),
         include_str!("../../wgsl/lib/passing.wgsl"),
         include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/buckets.wgsl"),
         include_str!("../../wgsl/lib/exact.wgsl"),
         include_str!("../../wgsl/lib/sample.wgsl"),
         include_str!("../../wgsl/lib/stream.wgsl"),
         include_str!("../../wgsl/lib/pool.wgsl"),
+        include_str!("../../wgsl/lib/results.wgsl"),
         include_str!("../../wgsl/select_row.wgsl"),
     ],
     params: Params::WGSL,
@@ -31,28 +33,26 @@ pub static KERNEL: Kernel = Kernel {
         ("selected_ids", Access::Write),
         ("selected_counts", Access::Write),
     ],
-    overrides: &[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1]), ("FROM", &[0, 1, 2])],
+    overrides: &[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])],
     loads_rows: false,
     sums_lanes: true,
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 256,
-    workgroup_bytes: 1536 * 8 + 128 * 4 + 3 * 4,
+    workgroup_bytes: 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
 };
 
-/// Elements of the longest row that a workgroup holds in registers.
-pub(super) const SHORT: u32 = 16 * 256;
+/// Elements that a workgroup holds in registers.
+pub(super) const HELD: u32 = 16 * 256;
 
 /// Elements that workgroup memory has room for.
 pub(super) const ROOM: u64 = 1536;
 
-/// Where a row's elements are.
+/// Where the elements are.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum From<'a> {
-    /// Rows of up to [`SHORT`] elements.
-    Short(BufferSlice<'a>),
-    /// Longer rows.
-    Long(BufferSlice<'a>),
+    /// Keys, or floats when that is true; sampled by so many vectors an invocation, 1 or 4.
+    Rows(BufferSlice<'a>, bool, u32),
     /// Lists that `select_filter` made: keys, ids, states.
     Lists(BufferSlice<'a>, BufferSlice<'a>, BufferSlice<'a>),
 }
@@ -61,20 +61,13 @@ pub(super) enum From<'a> {
 pub(super) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,
-    floats: bool,
     from: From<'_>,
     selected: [BufferSlice<'_>; 3],
 ) -> Result<()> {
-    let (form, workgroup, values, [ids, states]) = match from {
-        From::Short(values) => {
-            // Few invocations a row, so that many rows are in work at once.
-            let workgroup = (params.length.div_ceil(16)).next_power_of_two().clamp(32, 256);
-            (0, workgroup, values, [values; 2])
-        }
-        From::Long(values) => (1, 256, values, [values; 2]),
-        From::Lists(keys, ids, states) => (2, 256, keys, [ids, states]),
+    let (constants, values, [ids, states]) = match from {
+        From::Rows(values, floats, held) => ([floats.into(), held, 0], values, [values; 2]),
+        From::Lists(keys, ids, states) => ([0, 1, 1], keys, [ids, states]),
     };
-    let constants = [workgroup, floats.into(), form];
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
     let buffers = [values, values, ids, states, selected[0], selected[1], selected[2]];
     commands.dispatch(&pipeline, params, &buffers, Grid::Linear(params.rows.into()))

@@ -17,8 +17,6 @@ params! {
         k: u32,
         /// Distance between the results of two rows.
         selected_pitch: u32,
-        /// Vectors of four elements that an invocation holds of a sample, 1 or 4.
-        held: u32,
         /// Elements of which each one held is the smallest.
         turns: u32,
         /// Elements of the sample that pass the threshold at least.
@@ -41,6 +39,7 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/states.wgsl"),
         include_str!("../../wgsl/lib/passing.wgsl"),
         include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/buckets.wgsl"),
         include_str!("../../wgsl/lib/exact.wgsl"),
         include_str!("../../wgsl/lib/sample.wgsl"),
         include_str!("../../wgsl/select_sample.wgsl"),
@@ -48,19 +47,21 @@ pub static KERNEL: Kernel = Kernel {
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[("values", Access::Read), ("states", Access::Write)],
-    overrides: &[("FLOATS", &[0, 1])],
+    overrides: &[("FLOATS", &[0, 1]), ("HELD", &[1, 4])],
     loads_rows: false,
     sums_lanes: true,
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 256,
-    workgroup_bytes: 128 * 4 + 2 * 4,
+    workgroup_bytes: (512 + 32 + 128) * 4 + 5 * 16,
 };
 
 /// How a row is sampled, and what is expected of the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample {
+    /// Vectors of four elements that an invocation holds, 1 or 4.
     pub(super) held: u32,
+    /// Elements of which each one held is the smallest.
     pub(super) turns: u32,
     pub(super) fewest: u32,
     pub(super) most: u32,
@@ -83,23 +84,29 @@ impl Sample {
 
     /// The cheapest sample that lets no more than `room` of a row pass, or the one that lets the fewest.
     pub(super) fn of(length: u32, k: u32, room: u64) -> Self {
+        // A wide range of ranks is found sooner.
+        let ranges = [4.0, 16.0];
         let there = Self::CHOICES.iter().filter(|choice| choice.2 <= length.max(4096));
-        let mut samples = there.map(|&(held, turns, _)| Self::new(length, k, held, turns));
-        let first = Self::new(length, k, 1, 1);
+        let mut samples = there.flat_map(|&(held, turns, _)| {
+            ranges.map(|range| Self::new(length, k, (held, turns), range))
+        });
+        let first = Self::new(length, k, (1, 1), 4.0);
         let fits = |sample: &Self| sample.passing <= room;
         let fewer = |best: Self, next: Self| if next.passing < best.passing { next } else { best };
         samples.clone().find(fits).unwrap_or_else(|| samples.by_ref().fold(first, fewer))
     }
 
-    fn new(length: u32, k: u32, held: u32, turns: u32) -> Self {
+    /// With a threshold of any rank from the smallest that will do to one `range`-th above.
+    fn new(length: u32, k: u32, (held, turns): (u32, u32), range: f64) -> Self {
         let (length, k, slots) = (f64::from(length), f64::from(k), f64::from(1024 * held));
         let samples = slots * f64::from(turns);
         // How many of the k smallest the sample has, and five times how far that number spreads: the threshold is the rank
-        // behind, so that in a million rows one lets fewer than k pass. What is sampled whole is not left to chance.
-        let left = (1.0 - samples / length).max(0.0);
+        // behind, so that in a million rows one lets fewer than k pass. A row that is sampled nearly whole leaves less to chance;
+        // not nothing, because strata do not start where vectors do.
+        let left = (1.0 - samples / length).max(0.35);
         let expected = k * samples / length;
         let fewest = (expected + 5.0 * (expected * (1.0 - k / length).max(0.0) * left).sqrt() + 8.0).ceil();
-        let most = fewest + (fewest / 12.0).floor() + 2.0;
+        let most = fewest + (fewest / range).floor() + 2.0;
         let upper = (most + 5.0 * (most * left).sqrt() + 8.0) * length / samples;
         // Of several small elements in one turn only one is held, which matters when many ranks are wanted.
         let crowded = if turns > 1 { 1.0 + 2.0 * most / slots } else { 1.0 };
@@ -123,11 +130,11 @@ impl Sample {
 pub(super) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,
-    floats: bool,
+    (floats, held): (bool, u32),
     values: BufferSlice<'_>,
     states: BufferSlice<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[floats.into()])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[floats.into(), held])?;
     commands.dispatch(&pipeline, params, &[values, states], Grid::Linear(params.rows.into()))
 }
 

@@ -1,6 +1,6 @@
 //! Sorts runs of 1,024 results in place.
 
-use super::select_k::{Lengths, SORTED_MAX, Selected};
+use super::select_k::{SORTED_MAX, Selected};
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
@@ -8,14 +8,10 @@ use crate::matrix::ElementKind;
 params! {
     /// Parameters of `sort_runs`.
     pub struct Params {
-        /// Elements a row, of lists at most.
+        /// Elements a row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
-        /// Elements wanted of a list.
-        k: u32,
-        /// Entries that a list has room for.
-        capacity: u32,
     }
 }
 
@@ -25,20 +21,14 @@ pub static KERNEL: Kernel = Kernel {
     source: &[
         include_str!("../../wgsl/lib/keys.wgsl"),
         include_str!("../../wgsl/lib/order.wgsl"),
+        include_str!("../../wgsl/lib/passing.wgsl"),
         include_str!("../../wgsl/lib/sort.wgsl"),
-        include_str!("../../wgsl/lib/states.wgsl"),
-        include_str!("../../wgsl/lib/lengths.wgsl"),
         include_str!("../../wgsl/sort_runs.wgsl"),
     ],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("keys", Access::Write),
-        ("ids", Access::Write),
-        ("states", Access::Read),
-        ("counts", Access::Read),
-    ],
-    overrides: &[("LISTS", &[0, 1])],
+    buffers: &[("keys", Access::Write), ("ids", Access::Write)],
+    overrides: &[],
     loads_rows: false,
     sums_lanes: false,
     adds_floats: false,
@@ -47,19 +37,17 @@ pub static KERNEL: Kernel = Kernel {
     workgroup_bytes: 1024 * 12,
 };
 
-/// Records the kernel for `rows` rows, `pitch` apart.
+/// Records the kernel for `rows` rows of `length` elements.
 pub(super) fn encode(
     commands: &mut Commands<'_>,
     elements: Selected<'_>,
     rows: u32,
-    lengths: &Lengths<'_>,
+    length: u32,
     pitch: u32,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[lengths.states.is_some().into()])?;
-    let grid = Grid::Tiles(lengths.length.div_ceil(SORTED_MAX), rows);
-    let params = Params { length: lengths.length, pitch, k: lengths.k, capacity: lengths.length };
-    let states = lengths.states.unwrap_or(lengths.counts);
-    commands.dispatch(&pipeline, &params, &[elements.keys, elements.ids, states, lengths.counts], grid)
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let grid = Grid::Tiles(length.div_ceil(SORTED_MAX), rows);
+    commands.dispatch(&pipeline, &Params { length, pitch }, &[elements.keys, elements.ids], grid)
 }
 
 /// The row with each run sorted.

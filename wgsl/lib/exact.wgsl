@@ -4,5 +4,3 @@ fn exact_keys(words: vec4<u32>) -> vec4<u32> {
   let floats = bitcast<vec4<f32>>(words);
   return vec4(key_of(floats.x), key_of(floats.y), key_of(floats.z), key_of(floats.w));
 }
-
-fn keys_at(vector: u32) -> vec4<u32> { return exact_keys(values[vector]); }

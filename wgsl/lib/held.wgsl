@@ -1,6 +1,6 @@
 // Elements that a workgroup holds in registers, up to 16 an invocation, and the threshold that lets as many of them pass as are
 // wanted. Elements are ordered by key, ties by place, so no two are equal and there is always such a threshold.
-struct Held { a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32>, }
+alias Held = array<vec4<u32>, 4>;
 
 // A bisection takes at most two rounds for each bit of a key and one for each of a place.
 const ROUNDS = 128u;
@@ -11,24 +11,22 @@ var<workgroup> largest: atomic<u32>;
 
 fn nothing_held() -> Held { return Held(vec4(ABSENT), vec4(ABSENT), vec4(ABSENT), vec4(ABSENT)); }
 
-/// How many of this invocation's elements have a key up to `key`. Only the first `vectors` vectors, 1 or 4, hold some.
-fn keys_up_to(held: Held, vectors: u32, key: u32) -> u32 {
-  var count = how_many(held.a <= vec4(key));
-  if (vectors > 1u) {
-    count += how_many(held.b <= vec4(key)) + how_many(held.c <= vec4(key)) + how_many(held.d <= vec4(key));
+/// How many of this invocation's elements have a key up to `key`. Only the first `vectors` vectors hold some.
+fn keys_up_to(keys: Held, vectors: u32, key: u32) -> u32 {
+  var count = 0u;
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) { count += how_many(keys[v] <= vec4(key)); }
   }
   return count;
 }
 
 /// How many of those with this key have a place up to `place`.
 fn places_up_to(keys: Held, places: Held, vectors: u32, key: u32, place: u32) -> u32 {
-  let tied = vec4(key);
-  let last = vec4(place);
-  var count = how_many((keys.a == tied) & (places.a <= last));
-  if (vectors > 1u) {
-    count += how_many((keys.b == tied) & (places.b <= last));
-    count += how_many((keys.c == tied) & (places.c <= last));
-    count += how_many((keys.d == tied) & (places.d <= last));
+  var count = 0u;
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) { count += how_many((keys[v] == vec4(key)) & (places[v] <= vec4(place))); }
   }
   return count;
 }
@@ -40,12 +38,33 @@ fn tally(count: u32, round: u32, lanes: Lanes) -> u32 {
   return workgroupUniformLoad(&tallies[round]);
 }
 
-fn smaller_of(v: vec4<u32>) -> u32 { return min(min(v.x, v.y), min(v.z, v.w)); }
-fn larger_of(v: vec4<u32>) -> u32 { return max(max(v.x, v.y), max(v.z, v.w)); }
-fn present_or_0(v: vec4<u32>) -> vec4<u32> { return select(v, vec4(0u), v == vec4(ABSENT)); }
+/// The smallest and the largest key of all that are held and not ABSENT.
+fn range_of(keys: Held, vectors: u32, lanes: Lanes) -> vec2<u32> {
+  workgroupBarrier();
+  if (lanes.index == 0u) {
+    atomicStore(&smallest, ABSENT);
+    atomicStore(&largest, 0u);
+  }
+  workgroupBarrier();
+  var lower = vec4(ABSENT);
+  var upper = vec4(0u);
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      lower = min(lower, keys[v]);
+      upper = max(upper, select(keys[v], vec4(0u), keys[v] == vec4(ABSENT)));
+    }
+  }
+  let least = lanes_least(min(min(lower.x, lower.y), min(lower.z, lower.w)), lanes);
+  let rest = lanes_least(~max(max(upper.x, upper.y), max(upper.z, upper.w)), lanes);
+  if (least != ABSENT) { atomicMin(&smallest, least); }
+  if (rest != ABSENT) { atomicMax(&largest, ~rest); }
+  let first = workgroupUniformLoad(&smallest);
+  return vec2(first, workgroupUniformLoad(&largest));
+}
 
 /// A threshold that `fewest` to `most` elements pass; where no more than `most` are there, one that all of them pass. Places
-/// are up to `last_place`. The arguments behind `places` are the same in every invocation.
+/// are up to `last_place`. Keys and places are each invocation's own, the other arguments the same in all.
 fn threshold_of(
   keys: Held,
   places: Held,
@@ -57,24 +76,11 @@ fn threshold_of(
 ) -> Threshold {
   workgroupBarrier();
   for (var i = lanes.index; i < ROUNDS; i += WORKGROUP) { atomicStore(&tallies[i], 0u); }
-  if (lanes.index == 0u) {
-    atomicStore(&smallest, ABSENT);
-    atomicStore(&largest, 0u);
-  }
-  workgroupBarrier();
-  var least = smaller_of(keys.a);
-  var greatest = larger_of(present_or_0(keys.a));
-  if (vectors > 1u) {
-    least = min(least, min(smaller_of(keys.b), min(smaller_of(keys.c), smaller_of(keys.d))));
-    let rest = max(present_or_0(keys.b), max(present_or_0(keys.c), present_or_0(keys.d)));
-    greatest = max(greatest, larger_of(rest));
-  }
-  atomicMin(&smallest, least);
-  atomicMax(&largest, greatest);
+  let range = range_of(keys, vectors, lanes);
   let present = tally(keys_up_to(keys, vectors, LAST), 0u, lanes);
   if (present <= most) { return Threshold(LAST, EVERY_PLACE, present); }
-  var low = workgroupUniformLoad(&smallest);
-  var high = workgroupUniformLoad(&largest);
+  var low = range.x;
+  var high = range.y;
   var round = 1u;
   var below = 0u; // elements below `low`
   while (low < high) {

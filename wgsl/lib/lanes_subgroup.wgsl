@@ -19,3 +19,8 @@ fn lanes_share(value: u32, lanes: Lanes) -> u32 {
   let sum = subgroupAdd(value);
   return select(0u, sum, lanes.lane == 0u);
 }
+// The same for the smallest of their keys, by few atomic minima; what has nothing to add gets the largest key.
+fn lanes_least(key: u32, lanes: Lanes) -> u32 {
+  let least = subgroupMin(key);
+  return select(0xffffffffu, least, lanes.lane == 0u);
+}

@@ -30,3 +30,4 @@ fn lanes_min(key: u32, lanes: Lanes) -> u32 {
 }
 // What this invocation has to add so that all of them add up to the sum of their values: here its own.
 fn lanes_share(value: u32, lanes: Lanes) -> u32 { return value; }
+fn lanes_least(key: u32, lanes: Lanes) -> u32 { return key; }

@@ -11,3 +11,7 @@ fn how_many(are: vec4<bool>) -> u32 {
   let ones = select(vec4(0u), vec4(1u), are);
   return ones.x + ones.y + ones.z + ones.w;
 }
+
+fn power_of_two_from(length: u32) -> u32 {
+  return select(1u, 1u << (32u - countLeadingZeros(length - 1u)), length > 1u);
+}

@@ -1,37 +1,32 @@
-// The elements of a row that passed, in workgroup memory, and from them the k smallest in order: as (key, place).
+// Puts elements that are held in registers in order, in workgroup memory. Elements are (key, place).
 var<workgroup> pool: array<vec2<u32>, ROOM>;
 var<workgroup> taken: atomic<u32>;
 
-// Up to so many are ranked by comparing all with all, which needs no barriers.
-const RANKED = 128u;
+// Up to so many elements are ranked by comparing all with all; in a bucket, too.
+const RANKED = 48u;
 
 fn comes_first(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 
-/// Puts one element at a place; what has no room is only counted.
-fn pool_put(at: u32, key: u32, place: u32) {
-  if (at < ROOM) { pool[at] = vec2(key, place); }
-}
-
+/// Takes elements as far as there is room, and counts all.
 fn pool_keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) {
   var at = atomicAdd(&taken, how_many(passes));
-  if (passes.x) { pool_put(at, keys.x, places.x); at += 1u; }
-  if (passes.y) { pool_put(at, keys.y, places.y); at += 1u; }
-  if (passes.z) { pool_put(at, keys.z, places.z); at += 1u; }
-  if (passes.w) { pool_put(at, keys.w, places.w); }
-}
-
-fn pool_keep_held(keys: Held, places: Held, vectors: u32, limit: Threshold) {
-  pool_keep_if_any(keys.a, places.a, limit);
-  if (vectors > 1u) {
-    pool_keep_if_any(keys.b, places.b, limit);
-    pool_keep_if_any(keys.c, places.c, limit);
-    pool_keep_if_any(keys.d, places.d, limit);
+  // unroll
+  for (var i = 0u; i < 4u; i++) {
+    if (passes[i]) {
+      if (at < ROOM) { pool[at] = vec2(keys[i], places[i]); }
+      at += 1u;
+    }
   }
 }
 
-fn pool_keep_if_any(keys: vec4<u32>, places: vec4<u32>, limit: Threshold) {
-  let passes = passing(keys, places, limit);
-  if (any(passes)) { pool_keep(keys, places, passes); }
+fn pool_keep_held(keys: Held, places: Held, vectors: u32, limit: Threshold) {
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      let passes = passing(keys[v], places[v], limit);
+      if (any(passes)) { pool_keep(keys[v], places[v], passes); }
+    }
+  }
 }
 
 fn pool_clear(index: u32) {
@@ -40,75 +35,132 @@ fn pool_clear(index: u32) {
   workgroupBarrier();
 }
 
-/// Elements that leave the pool sorted, at most: what pads them to a power of two is sorted with them.
-fn wanted_most(k: u32) -> u32 { return max(64u, power_of_two_from(k)); }
-
-fn pooled(at: u32, count: u32) -> vec2<u32> {
-  if (at < count) { return pool[min(at, ROOM - 1u)]; }
-  return vec2(ABSENT, EVERY_PLACE);
-}
-
-/// Four elements of the pool, from `at` on.
-fn pool_keys(at: u32, count: u32) -> array<vec4<u32>, 2> {
-  let a = pooled(at, count);
-  let b = pooled(at + WORKGROUP, count);
-  let c = pooled(at + 2u * WORKGROUP, count);
-  let d = pooled(at + 3u * WORKGROUP, count);
-  return array(vec4(a.x, b.x, c.x, d.x), vec4(a.y, b.y, c.y, d.y));
-}
-
-/// Cuts the pool's `count` elements down to the smallest, `k` to `wanted_most(k)`; how many there are.
-fn pool_cut(count: u32, k: u32, last_place: u32, lanes: Lanes) -> u32 {
-  let most = wanted_most(k);
-  if (count <= most) { return count; }
-  var keys = nothing_held();
-  var places = nothing_held();
-  var vectors = 1u;
-  let a = pool_keys(lanes.index, count);
-  keys.a = a[0];
-  places.a = a[1];
-  if (count > 4u * WORKGROUP) {
-    vectors = 4u;
-    let b = pool_keys(lanes.index + 4u * WORKGROUP, count);
-    keys.b = b[0];
-    places.b = b[1];
+/// Puts the first `wanted` of `count` elements that are held, up to ROOM, in order at the start of the pool. The others that are held
+/// are ABSENT. `wanted` and `count` are the same in every invocation, and places are up to `last_place`.
+fn order_held(
+  all_keys: Held,
+  all_places: Held,
+  all_vectors: u32,
+  count: u32,
+  wanted: u32,
+  last_place: u32,
+  lanes: Lanes,
+) {
+  var keys = all_keys;
+  var places = all_places;
+  var vectors = all_vectors;
+  if (vectors > 1u && count <= 4u * WORKGROUP) {
+    // Few of many: closer together, so that the others are not looked at again and again.
+    pool_clear(lanes.index);
+    pool_keep_held(keys, places, vectors, Threshold(LAST, EVERY_PLACE, count));
+    workgroupBarrier();
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      let at = lanes.index + i * WORKGROUP;
+      let element = pool[min(at, ROOM - 1u)];
+      keys[0][i] = select(ABSENT, element.x, at < count);
+      places[0][i] = element.y;
+    }
+    vectors = 1u;
   }
-  let limit = threshold_of(keys, places, vectors, k, most, last_place, lanes);
+  // By halves of numbers elements spread evenly where they have both signs, by those of keys where a few are far off.
+  for (var attempt = select(2u, 0u, count > RANKED); attempt < 2u; attempt += 1u) {
+    if (spread_held(keys, places, vectors, wanted, last_place, attempt == 0u, lanes)) { return; }
+  }
+  // Few, or too many in one place: as few as will do are sorted.
+  var limit = Threshold(LAST, EVERY_PLACE, count);
+  let enough = max(32u, power_of_two_from(wanted));
+  if (count > enough) { limit = threshold_of(keys, places, vectors, wanted, enough, last_place, lanes); }
   pool_clear(lanes.index);
   pool_keep_held(keys, places, vectors, limit);
   workgroupBarrier();
-  return limit.count;
-}
-
-/// Sorts the pool's `count` elements, and writes the first k of them as the results of a row.
-fn pool_write(row: u32, count: u32, k: u32, index: u32) {
-  let start = row * params.selected_pitch;
-  if (count <= RANKED) {
-    for (var i = index; i < count; i += WORKGROUP) {
-      let own = pool[i];
-      var rank = 0u;
-      for (var j = 0u; j < count; j += 1u) { rank += select(0u, 1u, comes_first(pool[j], own)); }
-      if (rank < k) { write(start + rank, own); }
-    }
-  } else {
-    let padded = power_of_two_from(count);
-    for (var i = count + index; i < padded; i += WORKGROUP) { pool[i] = vec2(ABSENT, EVERY_PLACE); }
-    pool_sort(padded, index);
-    for (var i = index; i < min(count, k); i += WORKGROUP) { write(start + i, pool[i]); }
+  if (limit.count <= min(RANKED, 2u * WORKGROUP)) {
+    let first = pool[min(lanes.index, ROOM - 1u)];
+    let second = pool[min(lanes.index + WORKGROUP, ROOM - 1u)];
+    let first_rank = rank_of(first, 0u, limit.count);
+    var second_rank = 0u;
+    if (WORKGROUP < RANKED) { second_rank = rank_of(second, 0u, limit.count); }
+    workgroupBarrier();
+    if (lanes.index < limit.count) { pool[first_rank] = first; }
+    if (lanes.index + WORKGROUP < limit.count) { pool[second_rank] = second; }
+    workgroupBarrier();
+    return;
   }
-  // Nothing behind them.
-  for (var i = count + index; i < k; i += WORKGROUP) { write_nothing(start + i); }
-  if (index == 0u) { selected_counts[row] = min(count, k); }
+  let padded = power_of_two_from(limit.count);
+  for (var i = limit.count + lanes.index; i < padded; i += WORKGROUP) { pool[i] = vec2(ABSENT, EVERY_PLACE); }
+  pool_sort(padded, lanes.index);
 }
 
-fn write(at: u32, element: vec2<u32>) {
-  selected_keys[at] = element.x;
-  selected_ids[at] = vec2(element.y, 0u);
+/// How many of the pool from `begin` to `end` come before an element.
+fn rank_of(own: vec2<u32>, begin: u32, end: u32) -> u32 {
+  var rank = 0u;
+  for (var i = begin; i < end; i += 1u) { rank += select(0u, 1u, comes_first(pool[i], own)); }
+  return rank;
 }
 
-fn write_nothing(at: u32) {
-  selected_keys[at] = ABSENT;
-  selected_ids[at] = vec2(0xffffffffu);
+/// Spreads elements over buckets, in which few are left to be compared. False, and nothing done, when a bucket gets too many.
+fn spread_held(
+  keys: Held,
+  places: Held,
+  vectors: u32,
+  wanted: u32,
+  last_place: u32,
+  by_numbers: bool,
+  lanes: Lanes,
+) -> bool {
+  let range = range_of(keys, vectors, lanes);
+  if (by_numbers && !are_numbers(range)) { return false; }
+  clear_cells(lanes.index);
+  // Computed once: another computation might round differently.
+  var ranks = buckets_of(keys, places, vectors, range, last_place, by_numbers);
+  count_in_cells(keys, ranks, vectors);
+  start_cells(wanted, vec2(1u, 0u), lanes.index);
+  if (workgroupUniformLoad(&fullest) > RANKED) { return false; }
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      // unroll
+      for (var i = 0u; i < 4u; i++) {
+        if (keys[v][i] != ABSENT) {
+          pool[min(atomicAdd(&cells[cell_of(ranks[v][i])], 1u), ROOM - 1u)] = vec2(keys[v][i], places[v][i]);
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      // unroll
+      for (var i = 0u; i < 4u; i++) {
+        if (keys[v][i] != ABSENT) {
+          let bucket = ranks[v][i];
+          var begin = 0u;
+          if (bucket > 0u) { begin = atomicLoad(&cells[cell_of(bucket - 1u)]); }
+          // Nothing from here on is a result.
+          ranks[v][i] = ROOM;
+          if (begin < wanted) {
+            let end = min(atomicLoad(&cells[cell_of(bucket)]), ROOM);
+            ranks[v][i] = begin + rank_of(vec2(keys[v][i], places[v][i]), begin, end);
+          }
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  // unroll
+  for (var v = 0u; v < 4u; v++) {
+    if (v < vectors) {
+      // unroll
+      for (var i = 0u; i < 4u; i++) {
+        if (keys[v][i] != ABSENT && ranks[v][i] < ROOM) {
+          pool[ranks[v][i]] = vec2(keys[v][i], places[v][i]);
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  return true;
 }
 
 /// Bitonic sort of a power of two of elements (K. E. Batcher, Sorting networks and their applications, AFIPS 1968).
@@ -130,8 +182,4 @@ fn pool_sort(length: u32, index: u32) {
     }
   }
   workgroupBarrier();
-}
-
-fn power_of_two_from(length: u32) -> u32 {
-  return select(1u, 1u << (32u - countLeadingZeros(length - 1u)), length > 1u);
 }

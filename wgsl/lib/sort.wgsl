@@ -28,7 +28,3 @@ fn sort(index: u32, length: u32) {
   }
   workgroupBarrier();
 }
-
-fn power_of_two_from(length: u32) -> u32 {
-  return select(1u, 1u << (32u - countLeadingZeros(length - 1u)), length > 1u);
-}

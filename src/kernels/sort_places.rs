@@ -1,0 +1,73 @@
+//! Sorts runs of 1,024 results in place, whose ids are positions.
+
+use super::select_k::{Lengths, SORTED_MAX, Selected};
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `sort_places`.
+    pub struct Params {
+        /// Elements a row, of lists at most.
+        length: u32,
+        /// Distance between the starts of two rows.
+        pitch: u32,
+        /// Elements wanted of a list.
+        k: u32,
+        /// Entries that a list has room for.
+        capacity: u32,
+        /// The largest position, or more.
+        last_place: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "sort_places",
+    source: &[
+        include_str!("../../wgsl/lib/keys.wgsl"),
+        include_str!("../../wgsl/lib/states.wgsl"),
+        include_str!("../../wgsl/lib/lengths.wgsl"),
+        include_str!("../../wgsl/lib/passing.wgsl"),
+        include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/buckets.wgsl"),
+        include_str!("../../wgsl/lib/pool.wgsl"),
+        include_str!("../../wgsl/sort_places.wgsl"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("keys", Access::Write),
+        ("ids", Access::Write),
+        ("states", Access::Read),
+        ("counts", Access::Read),
+    ],
+    overrides: &[("LISTS", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
+};
+
+/// Records the kernel for `rows` rows, `pitch` apart.
+pub(super) fn encode(
+    commands: &mut Commands<'_>,
+    elements: Selected<'_>,
+    rows: u32,
+    lengths: &Lengths<'_>,
+    pitch: u32,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[lengths.states.is_some().into()])?;
+    let grid = Grid::Tiles(lengths.length.div_ceil(SORTED_MAX), rows);
+    let &Lengths { length, k, last_place, .. } = lengths;
+    let params = Params { length, pitch, k, capacity: length, last_place };
+    let states = lengths.states.unwrap_or(lengths.counts);
+    commands.dispatch(&pipeline, &params, &[elements.keys, elements.ids, states, lengths.counts], grid)
+}
+
+/// The row with each run sorted.
+pub fn reference(row: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    super::sort_runs::reference(row)
+}

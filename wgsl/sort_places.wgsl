@@ -1,0 +1,40 @@
+// Sorts every run of 1,024 elements of each row by (key, position), in place: what `sort_runs` does, for ids that are positions.
+@group(0) @binding(1) var<storage, read_write> keys: array<u32>; // [rows, pitch]
+@group(0) @binding(2) var<storage, read_write> ids: array<vec2<u32>>; // [rows, pitch]
+@group(0) @binding(3) var<storage, read> states: array<u32>; // [rows, 4], for lists
+@group(0) @binding(4) var<storage, read> counts: array<u32>; // [rows], for lists that were filled again
+
+override LISTS: u32 = 0u; // 1: rows are lists of lengths of their own
+
+const WORKGROUP = 256u;
+const ROOM = 1024u;
+
+@compute @workgroup_size(256)
+fn sort_places(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
+  let row_length = length_of(workgroup.y);
+  let start = workgroup.x * ROOM;
+  if (start >= row_length) { return; }
+  let first = workgroup.y * params.pitch + start;
+  let length = min(row_length - start, ROOM);
+  var run = nothing_held();
+  var places = nothing_held();
+  // unroll
+  for (var i = 0u; i < 4u; i++) {
+    let at = first + min(lanes.index + i * WORKGROUP, length - 1u);
+    run[0][i] = keys[at];
+    places[0][i] = ids[at].x;
+  }
+  let is_there = vec4(lanes.index) + vec4(0u, 1u, 2u, 3u) * WORKGROUP < vec4(length);
+  run[0] = select(vec4(ABSENT), run[0], is_there);
+  // What is ABSENT stays behind the others.
+  pool_clear(lanes.index);
+  let share = lanes_share(how_many(run[0] != vec4(ABSENT)), lanes);
+  if (share > 0u) { atomicAdd(&taken, share); }
+  let count = workgroupUniformLoad(&taken);
+  order_held(run, places, 1u, count, count, params.last_place, lanes);
+  for (var i = lanes.index; i < length; i += WORKGROUP) {
+    let element = pool[min(i, ROOM - 1u)];
+    keys[first + i] = select(ABSENT, element.x, i < count);
+    ids[first + i] = select(vec2(0xffffffffu), vec2(element.y, 0u), i < count);
+  }
+}
