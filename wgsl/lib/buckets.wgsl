@@ -25,23 +25,36 @@ fn are_numbers(range: vec2<u32>) -> bool {
   return range.x >= 0x030f423du && range.y <= 0xfcf0bdc2u && value_of(range.y) - value_of(range.x) > 1e-30;
 }
 
-/// The bucket of each element, which rises with its key. Equal ranges of numbers get about as many elements each where both signs
-/// occur, equal ranges of keys where a few are far off. Where all keys are the same it rises with the place.
-fn buckets_of(keys: Held, places: Held, vectors: u32, range: vec2<u32>, last_place: u32, by_numbers: bool) -> Held {
+/// The bucket of each element, which rises with its key, by equal ranges of numbers or of keys within `range`. Elements of the key
+/// `top` have the upper half of the buckets, by equal ranges of places; without any `top` is ABSENT.
+fn buckets_of(
+  keys: Held,
+  places: Held,
+  vectors: u32,
+  range: vec2<u32>,
+  by_numbers: bool,
+  top: u32,
+  last_place: u32,
+) -> Held {
   let low = value_of(range.x);
-  let is_one = range.x == range.y;
-  var scale = (f32(BUCKETS) - 0.5) / max(f32(select(range.y - range.x, last_place, is_one)), 1.0);
-  if (by_numbers) { scale = (f32(BUCKETS) - 0.5) / (value_of(range.y) - low); }
+  let count = select(BUCKETS / 2u, BUCKETS, top == ABSENT);
+  var scale = (f32(count) - 0.5) / max(f32(range.y - range.x), 1.0);
+  if (by_numbers) { scale = (f32(count) - 0.5) / (value_of(range.y) - low); }
+  let place_scale = (f32(BUCKETS / 2u) - 0.5) / max(f32(last_place), 1.0);
   var buckets = nothing_held();
   // unroll
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
-      var above = vec4<f32>(select(keys[v] - vec4(range.x), places[v], is_one));
+      var above = vec4<f32>(keys[v] - vec4(range.x));
       if (by_numbers) {
         let bits = select(~keys[v], keys[v] & vec4(0x7fffffffu), keys[v] >= vec4(0x80000000u));
         above = bitcast<vec4<f32>>(bits) - vec4(low);
       }
-      buckets[v] = min(vec4<u32>(above * scale), vec4(BUCKETS - 1u));
+      buckets[v] = min(vec4<u32>(above * scale), vec4(count - 1u));
+      if (top != ABSENT) {
+        let by_place = min(vec4<u32>(vec4<f32>(places[v]) * place_scale) + count, vec4(BUCKETS - 1u));
+        buckets[v] = select(buckets[v], by_place, keys[v] == vec4(top));
+      }
     }
   }
   return buckets;
@@ -99,7 +112,7 @@ fn threshold_by_buckets(
   let range = range_of(keys, vectors, lanes);
   if (are_numbers(range)) {
     clear_cells(lanes.index);
-    let buckets = buckets_of(keys, places, vectors, range, last_place, true);
+    let buckets = buckets_of(keys, places, vectors, range, true, ABSENT, last_place);
     count_in_cells(keys, buckets, vectors);
     start_cells(0u, vec2(fewest, most), lanes.index);
     let limit = workgroupUniformLoad(&boundary);

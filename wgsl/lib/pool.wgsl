@@ -63,9 +63,8 @@ fn order_held(
     }
     vectors = 1u;
   }
-  // By halves of numbers elements spread evenly where they have both signs, by those of keys where a few are far off.
   for (var attempt = select(2u, 0u, count > RANKED); attempt < 2u; attempt += 1u) {
-    if (spread_held(keys, places, vectors, wanted, last_place, attempt == 0u, lanes)) { return; }
+    if (spread_held(keys, places, vectors, wanted, last_place, attempt, lanes)) { return; }
   }
   // Few, or too many in one place: as few as will do are sorted.
   var limit = Threshold(LAST, EVERY_PLACE, count);
@@ -98,21 +97,35 @@ fn rank_of(own: vec2<u32>, begin: u32, end: u32) -> u32 {
   return rank;
 }
 
-/// Spreads elements over buckets, in which few are left to be compared. False, and nothing done, when a bucket gets too many.
+/// Spreads elements over buckets, in which few are left to be compared. False, and nothing done, when a bucket gets too many. The
+/// first attempt, 0, is by equal ranges of numbers, which do for most data. The second is for data in which many tie with the
+/// threshold, such as infinities, or a few are far off, so that equal ranges of keys do better.
 fn spread_held(
   keys: Held,
   places: Held,
   vectors: u32,
   wanted: u32,
   last_place: u32,
-  by_numbers: bool,
+  attempt: u32,
   lanes: Lanes,
 ) -> bool {
-  let range = range_of(keys, vectors, lanes);
-  if (by_numbers && !are_numbers(range)) { return false; }
+  var range = range_of(keys, vectors, lanes);
+  var by_numbers = are_numbers(range);
+  if (attempt == 0u && !by_numbers) { return false; }
+  var top = ABSENT;
+  if (attempt == 1u) {
+    top = range.y;
+    var others = nothing_held();
+    // unroll
+    for (var v = 0u; v < 4u; v++) {
+      if (v < vectors) { others[v] = select(keys[v], vec4(ABSENT), keys[v] == vec4(top)); }
+    }
+    range = range_of(others, vectors, lanes);
+    by_numbers = !by_numbers && are_numbers(range);
+  }
   clear_cells(lanes.index);
   // Computed once: another computation might round differently.
-  var ranks = buckets_of(keys, places, vectors, range, last_place, by_numbers);
+  var ranks = buckets_of(keys, places, vectors, range, by_numbers, top, last_place);
   count_in_cells(keys, ranks, vectors);
   start_cells(wanted, vec2(1u, 0u), lanes.index);
   if (workgroupUniformLoad(&fullest) > RANKED) { return false; }
