@@ -249,7 +249,7 @@ fn an_outlier_dimension_is_screened_as_well_as_others() {
     let mut random = Random::new(0x071);
     let mut made = |count: usize| -> Vec<f32> {
         let mut values = random.floats(count * dim);
-        values.iter_mut().skip(9).step_by(dim).for_each(|x| *x = 60.0 + *x);
+        values.iter_mut().skip(9).step_by(dim).for_each(|x| *x += 60.0);
         values
     };
     let set = Set::new(dim, made(rows), made(40));

@@ -225,11 +225,11 @@ fn who_survives_is_decided_by_the_interval() {
                 let call =
                     Call { thresholds: &thresholds, allowed, capacity: 900, round: [1, 0], sample: None };
                 let lists = scored.run(bench, call, &[0; 37]);
-                for query in 0..37 {
+                for (query, &threshold) in thresholds.iter().enumerate() {
                     let found: BTreeMap<u32, [u32; 3]> =
                         lists.of(query).iter().map(|entry| (entry[0], *entry)).collect();
                     assert_eq!(found.len(), lists.counts[query] as usize, "each row once");
-                    let limit = f64::from(value_of(thresholds[query]));
+                    let limit = f64::from(value_of(threshold));
                     let (mut kept, mut dropped) = (0, 0);
                     for (column, row) in columns_of(&part) {
                         let slot = scored.first_slot + row as u32;

@@ -53,7 +53,7 @@ fn vector(random: &mut Random, base: &[f32], kind: usize) -> Vec<f32> {
         5 => one.iter_mut().for_each(|x| *x += 1000.0),
         6 => one.iter_mut().zip(base).for_each(|(x, m)| *x = m + *x * 0.01),
         // One dimension that outweighs the others.
-        7 => one[0] = 3000.0 + one[0],
+        7 => one[0] += 3000.0,
         8 => {
             let place = random.below(dim);
             one[place] *= 1e4;
