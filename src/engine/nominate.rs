@@ -10,6 +10,7 @@ use crate::certificate::{Form, Margin};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch};
 use crate::kernels::collect::GROUP;
+use crate::kernels::screen_tile_i8::TILE_QUERIES;
 use crate::kernels::{BLOCK_ROWS, Part, narrow, norms, select_k};
 use crate::matrix::ElementKind;
 use crate::neighbors::Neighbor;
@@ -149,8 +150,8 @@ impl<'a> Screen<'a> {
         let padded_rows: u64 =
             self.chunks.iter().map(|parts| u64::from(blocks(parts)) * u64::from(BLOCK_ROWS)).sum();
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
-        // Few queries wait for the dispatches that refining takes longer than for the rows it saves.
-        let mut is_refined = !matches!(self.kernel, Nominator::TileI8 | Nominator::TileCoop);
+        // Few queries wait longer for the dispatches that refining takes than for the rows it saves.
+        let mut is_refined = self.planes == 0 || self.room <= TILE_QUERIES;
         for parts in &self.chunks {
             commands.stage(self.kernel.stage());
             for part in parts {

@@ -21,9 +21,9 @@ thread_local! {
 /// Between two looks at a device that has nothing to do.
 const IDLE_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a blocking call looks again and again before it lets the driver put it to sleep: waking up takes about as long, and
-/// many calls are done by then.
-const SPIN: Duration = Duration::from_micros(100);
+/// How long a blocking call looks again and again before it lets the driver put it to sleep. Waking up takes 0.05 to 0.5 ms, and
+/// makes the times of short calls differ as much; longer calls do not feel it.
+const SPIN: Duration = Duration::from_millis(2);
 
 /// How the work of one device is waited for.
 #[derive(Debug)]
