@@ -549,3 +549,24 @@ fn the_first_tightening_needs_no_thresholds_and_no_flags() {
     assert_eq!(case.thresholds[1], key_of(10.0));
     assert_eq!(case.counts[..2], [3, 11]);
 }
+
+/// Its id may put it in front of those that set the threshold.
+#[test]
+fn a_row_at_the_threshold_stays() {
+    let Some(device) = gpu() else { return };
+    let mut scored = Scored::new(Form::Direct, PARTS[1], 3, 7 * BLOCK, NONE);
+    scored.scores.iter_mut().for_each(|score| *score = score.floor());
+    let thresholds = [key_of(0.0), key_of(40.0), key_of(99.0)];
+    let call =
+        Call { thresholds: &thresholds, allowed: None, capacity: CAPACITY, round: [1, 0], sample: None };
+    let lists = scored.run(Bench::new(device), call, &[0; 3]);
+    for (query, limit) in [0.0, 40.0, 99.0].into_iter().enumerate() {
+        let scores = columns_of(&scored.part)
+            .map(|(column, _)| scored.scores[score_place(query, column, scored.room)]);
+        let (at, below) = scores.fold((0, 0), |(at, below), score| {
+            (at + u32::from(score == limit), below + u32::from(score < limit))
+        });
+        assert!(at > 0, "the case decides something");
+        assert_eq!(lists.counts[query], at + below, "up to {limit}");
+    }
+}
