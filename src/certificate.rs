@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::metric::Metric;
 
-/// Half the distance from 1 to the next f32 below is a quarter of it; WGSL lets one operation be off by this, relatively.
+/// 2^-23: WGSL lets one addition, subtraction or product be off by this, relatively, because it may round either way.
 pub const UNIT: f32 = f32::EPSILON;
 
 /// How a score becomes a distance.

@@ -10,7 +10,7 @@ use crate::certificate::{Form, Margin};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch};
 use crate::kernels::collect::GROUP;
-use crate::kernels::screen_tile_i8::TILE_QUERIES;
+use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{BLOCK_ROWS, Part, narrow, norms, select_k};
 use crate::matrix::ElementKind;
 use crate::neighbors::Neighbor;
@@ -169,7 +169,7 @@ impl<'a> Screen<'a> {
             let rounds = rounds(blocks(parts), seen, self.k, self.capacity, self.kernel.spread());
             for (number, round) in rounds.iter().enumerate() {
                 let is_large = seen + chunk_rows / u64::from(round.step) >= all / 2;
-                if !is_refined && round.skip + seen as u32 > 0 && (is_large || seen >= all / 16) {
+                if !is_refined && (seen > 0 || round.skip > 0) && (is_large || seen >= all / 16) {
                     self.encode_refining(&mut commands, count)?;
                     is_refined = true;
                 }

@@ -56,7 +56,7 @@ pub enum Route {
     Nominate {
         /// The kernel.
         kernel: Nominator,
-        /// Rows that can survive, a query. A query with more is searched exhaustively.
+        /// Rows that can survive, a query. A query with more is searched again: in f32, then exhaustively.
         capacity: u32,
         /// Blocks of 128 rows that are scored at a time.
         chunk_blocks: u32,

@@ -131,6 +131,14 @@ fn collected(answers: Vec<Vec<Neighbor>>) -> Neighbors {
     neighbors
 }
 
+/// The distance that a key stands for: L2 is computed as its square.
+pub(super) fn distance_of(metric: Metric, key: u32) -> f32 {
+    match metric {
+        Metric::L2 => value_of(key).sqrt(),
+        _ => value_of(key),
+    }
+}
+
 /// Rows of results from the device's bytes: keys and ids `[queries, pitch]`, and how many of the first k are there.
 pub(super) fn decode(
     metric: Metric,
@@ -143,14 +151,14 @@ pub(super) fn decode(
     let keys: Vec<u32> = bytemuck::pod_collect_to_vec(keys);
     let ids: Vec<[u32; 2]> = bytemuck::pod_collect_to_vec(ids);
     let counts: Vec<u32> = bytemuck::pod_collect_to_vec(counts);
-    let distance = |key: u32| match metric {
-        Metric::L2 => value_of(key).sqrt(),
-        _ => value_of(key),
-    };
     let row = |(query, &count): (usize, &u32)| -> Vec<Neighbor> {
         let range = query * pitch..query * pitch + k.min(count as usize);
         let ids = ids[range.clone()].iter().map(|&[low, high]| u64::from(high) << 32 | u64::from(low));
-        keys[range].iter().zip(ids).map(|(&key, id)| Neighbor { id, distance: distance(key) }).collect()
+        keys[range]
+            .iter()
+            .zip(ids)
+            .map(|(&key, id)| Neighbor { id, distance: distance_of(metric, key) })
+            .collect()
     };
     counts.iter().enumerate().map(row).collect()
 }

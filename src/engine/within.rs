@@ -5,11 +5,11 @@ use super::nominate::{Buffer, Screen};
 use super::plan::{Plan, Route};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
-use super::search::{Found, SearchRequest, Statistics};
+use super::search::{Found, SearchRequest, Statistics, distance_of};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Request, words};
 use crate::kernels::collect::Round;
-use crate::kernels::{key_of, norms, rescore, value_of};
+use crate::kernels::{key_of, norms, rescore};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::{Neighbor, Neighbors};
@@ -87,12 +87,10 @@ impl Within<'_> {
 
     /// The rows among these that are within the radius, in their order.
     fn hits(&self, keys: impl Iterator<Item = u32>, ids: impl Iterator<Item = u64>) -> Vec<Neighbor> {
-        let distance = |key: u32| match self.request.metric {
-            Metric::L2 => value_of(key).sqrt(),
-            _ => value_of(key),
-        };
         // What is not there is a NaN, which is not below anything.
-        let neighbors = keys.zip(ids).map(|(key, id)| (key, Neighbor { id, distance: distance(key) }));
+        let neighbors = keys
+            .zip(ids)
+            .map(|(key, id)| (key, Neighbor { id, distance: distance_of(self.request.metric, key) }));
         let mut within: Vec<_> = neighbors.filter(|(_, one)| one.distance < self.radius).collect();
         within.sort_unstable_by_key(|(key, one)| (*key, one.id));
         within.into_iter().map(|(_, one)| one).collect()

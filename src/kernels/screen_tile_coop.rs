@@ -1,27 +1,11 @@
 //! Dot products of many narrowed queries on cooperative matrices.
 
-use super::screen_tile_i8::{TILE_QUERIES, Tile};
+use super::screen_tile_i8::Tile;
 use super::{BLOCK_ROWS, Part};
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Gpu, Grid, Kernel, Variant, params};
+use crate::gpu::{Access, Commands, Gpu, Kernel, Variant};
 
-pub use super::screen_tile_i8::reference;
-
-params! {
-    /// Parameters of `screen_tile_coop`.
-    pub struct Params {
-        /// Granules of 16 dimensions a narrowed vector, an even number.
-        granules: u32,
-        /// Queries that a block of scores has room for.
-        room: u32,
-        /// First column of this part.
-        column_first: u32,
-        /// First block of rows.
-        block_first: u32,
-        /// Distance between blocks.
-        block_step: u32,
-    }
-}
+pub use super::screen_tile_i8::{Params, reference};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
@@ -43,15 +27,7 @@ pub static KERNEL: Kernel = Kernel {
 pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) -> Result<()> {
     let variant = Variant { matrix_side: side, ..Variant::default() };
     let pipeline = commands.gpu().pipeline_of(&KERNEL, variant)?;
-    let params = Params {
-        granules: tile.granules,
-        room: tile.room,
-        column_first: tile.part.column_first,
-        block_first: tile.part.block_first,
-        block_step: tile.part.block_step,
-    };
-    let grid = Grid::Tiles(tile.count.div_ceil(TILE_QUERIES), tile.part.blocks);
-    commands.dispatch(&pipeline, &params, &[tile.queries.into(), tile.rows.into(), tile.scores.into()], grid)
+    commands.dispatch(&pipeline, &tile.params(), &tile.buffers(), tile.grid())
 }
 
 /// The side of the matrices that this device multiplies, if the kernel is right on it: found by one tile of integers, the

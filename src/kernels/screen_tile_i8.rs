@@ -1,12 +1,13 @@
 //! Dot products of many narrowed queries, where there are no cooperative matrices.
 
 use super::Part;
+use super::distance_tile::TILE_QUERIES;
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
 
 params! {
-    /// Parameters of `screen_tile_i8`.
+    /// Parameters of `screen_tile_i8`, and of `screen_tile_coop`.
     pub struct Params {
         /// Granules of 16 dimensions a narrowed vector, an even number.
         granules: u32,
@@ -20,9 +21,6 @@ params! {
         block_step: u32,
     }
 }
-
-/// Queries of a tile: buffers of queries and scores have room for a multiple of these.
-pub const TILE_QUERIES: u32 = 128;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
@@ -56,15 +54,27 @@ pub(crate) struct Tile<'a> {
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
-    let params = Params {
-        granules: tile.granules,
-        room: tile.room,
-        column_first: tile.part.column_first,
-        block_first: tile.part.block_first,
-        block_step: tile.part.block_step,
-    };
-    let grid = Grid::Tiles(tile.count.div_ceil(TILE_QUERIES), tile.part.blocks);
-    commands.dispatch(&pipeline, &params, &[tile.queries.into(), tile.rows.into(), tile.scores.into()], grid)
+    commands.dispatch(&pipeline, &tile.params(), &tile.buffers(), tile.grid())
+}
+
+impl<'a> Tile<'a> {
+    pub(super) fn params(&self) -> Params {
+        Params {
+            granules: self.granules,
+            room: self.room,
+            column_first: self.part.column_first,
+            block_first: self.part.block_first,
+            block_step: self.part.block_step,
+        }
+    }
+
+    pub(super) fn buffers(&self) -> [BufferSlice<'a>; 3] {
+        [self.queries.into(), self.rows.into(), self.scores.into()]
+    }
+
+    pub(super) fn grid(&self) -> Grid {
+        Grid::Tiles(self.count.div_ceil(TILE_QUERIES), self.part.blocks)
+    }
 }
 
 /// The exact score of two vectors of integers.
