@@ -36,7 +36,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 
@@ -46,22 +45,14 @@ try:
 except ImportError as error:
     sys.exit(f"error: needed numpy and PyTorch (pip install numpy torch): {error}")
 
+from timing import driver
+
 # Queries at a time: a matrix of scores of all rows for more of them would not fit the memory.
 BLOCK = 1024
 # Rows at a time when the truth is computed in f64.
 PIECE = 1 << 16
 # Relative slack of a distance in f64.
 SLACK = 1e-9
-
-
-def driver():
-    """The version of the NVIDIA driver, if nvidia-smi tells it."""
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        printed = subprocess.run(query, check=True, capture_output=True, text=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return printed.splitlines()[0].strip() if printed.strip() else None
 
 
 def read(argument, path):
