@@ -27,6 +27,7 @@ mod gpu;
 #[cfg(feature = "io")]
 pub mod io;
 pub mod kernels;
+mod kmeans;
 pub mod ladder;
 mod matrix;
 mod metric;
@@ -45,6 +46,7 @@ pub use gpu::{
 };
 pub use kernels::distance_pairs::Output;
 pub use kernels::reduce::Summation;
+pub use kmeans::{Clusters, KMeans};
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};

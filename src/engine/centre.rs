@@ -24,6 +24,11 @@ impl Centre {
         Self { metric, sums: vec![0.0; dim], squares: 0.0, counted: 0, used: 0, values: vec![0.0; dim] }
     }
 
+    /// One that does not move.
+    pub(super) fn fixed(metric: Metric, values: Vec<f32>) -> Self {
+        Self { values, counted: SAMPLE, used: SAMPLE, ..Self::new(metric, 0) }
+    }
+
     /// The centre in use.
     pub(super) fn values(&self) -> &[f32] {
         &self.values

@@ -2,6 +2,7 @@
 //! nothing else, so that another engine is another arm.
 
 mod centre;
+mod centroids;
 mod device;
 mod exhaustive;
 mod lists;
@@ -17,6 +18,7 @@ mod rows;
 mod scores;
 mod search;
 mod selections;
+mod training;
 mod values;
 mod within;
 
@@ -29,6 +31,7 @@ pub use record::Recorder;
 pub use reductions::Stages;
 pub use search::Statistics;
 pub(crate) use search::{Found, SearchRequest};
+pub(crate) use training::{Assigned, Training};
 pub use values::{DeviceVector, ValueRows, Values};
 
 use crate::error::Result;
@@ -108,6 +111,31 @@ impl EngineRows {
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
             Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, budget),
+        }
+    }
+}
+
+/// As many rows as can be trained on.
+pub(crate) fn most_training_rows(device: &Device, dim: usize) -> usize {
+    match &device.engine {
+        device::Engine::Gpu(gpu) => training::most_rows(gpu, dim),
+    }
+}
+
+impl Training {
+    /// Rows that so many centroids are trained on; the metric is squared L2 or cosine.
+    pub(crate) async fn on<T: Element>(
+        device: &Device,
+        metric: Metric,
+        rows: MatrixView<'_, T>,
+        lists: u32,
+        screen: Screen,
+    ) -> Result<Self> {
+        match &device.engine {
+            device::Engine::Gpu(gpu) => {
+                let is_narrowed = screen.is_wanted(gpu, rows.dim());
+                Self::new(gpu, metric, rows, lists, is_narrowed).await
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ impl std::str::FromStr for Screen {
 
 impl Screen {
     /// Whether a copy is kept.
-    fn is_wanted(self, gpu: &Gpu, dim: usize) -> bool {
+    pub(super) fn is_wanted(self, gpu: &Gpu, dim: usize) -> bool {
         match self {
             Self::Auto => gpu.adapter.kind != AdapterKind::Software && (16..=16_384).contains(&dim),
             Self::None => false,
@@ -89,6 +89,22 @@ impl NarrowedRows {
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
         }))
+    }
+
+    /// Around a centre that does not move.
+    pub(super) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
+        let layout = RowLayout::padded(ElementKind::F32, dim);
+        let centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
+        gpu.upload_rows(&centre_buffer, 0, layout, MatrixView::new(&centre, dim)?, |_| ()).await?;
+        Ok(Self {
+            metric,
+            dim,
+            narrowing: Narrowing::of(metric, dim),
+            side: screen_tile_coop::side(gpu),
+            is_optional: false,
+            centre: Centre::fixed(metric, centre),
+            centre_buffer,
+        })
     }
 
     /// Bytes of the larger of a row's integers and terms.

@@ -1,7 +1,7 @@
 //! Which rows can be among the k nearest of a query, of all that were scored for it.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
 
 pub use crate::certificate::{Form, Margin};
@@ -93,7 +93,7 @@ pub(crate) struct Winnow<'a> {
     pub(crate) k: u32,
     /// Where not every row was scored.
     pub(crate) probed: Option<Probed<'a>>,
-    pub(crate) counts: &'a wgpu::Buffer,
+    pub(crate) counts: BufferSlice<'a>,
     pub(crate) lists: &'a wgpu::Buffer,
     pub(crate) capacity: u32,
     /// Whether this begins the lists.
@@ -141,7 +141,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, winnow: &Winnow<'_>) -> Result
         winnow.probed.map_or(unused, |probed| probed.allowed).into(),
         winnow.probed.map_or(unused, |probed| probed.pairs).into(),
         winnow.probed.map_or(unused, |probed| probed.tiles).into(),
-        winnow.counts.into(),
+        winnow.counts,
         winnow.lists.into(),
     ];
     commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(winnow.queries.into()))

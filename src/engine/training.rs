@@ -1,0 +1,243 @@
+//! Rows on the device that centroids are trained on: which centroid is nearest to each, and the means of those that share one.
+
+use std::sync::Arc;
+
+use super::centroids::{BUFFERS, Centroids, Coarse, Found};
+use super::plan::usable;
+use super::search::distance_of;
+use crate::error::{Error, Result};
+use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, words};
+use crate::kernels::average::{self, Unit};
+use crate::kernels::{norms, select_k};
+use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::metric::Metric;
+
+/// The list of a row, and the distance to its centroid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Assigned {
+    pub(crate) list: u32,
+    pub(crate) distance: f32,
+}
+
+/// Rows to train on, f32, and the centroids so far.
+#[derive(Debug)]
+pub(crate) struct Training {
+    gpu: Arc<Gpu>,
+    layout: RowLayout,
+    rows: wgpu::Buffer,
+    norms: wgpu::Buffer,
+    count: usize,
+    centroids: Centroids,
+    /// Rows list by list, and where lists start.
+    order: wgpu::Buffer,
+    offsets: wgpu::Buffer,
+    refused: wgpu::Buffer,
+}
+
+/// As many rows as a kernel can see at once.
+pub(crate) fn most_rows(gpu: &Gpu, dim: usize) -> usize {
+    let row_bytes = RowLayout::padded(ElementKind::F32, dim).row_bytes();
+    (gpu.adapter.capabilities.max_binding_bytes / row_bytes).min(u32::MAX.into()) as usize
+}
+
+impl Training {
+    /// Rows of the host, with room for so many centroids. The metric is squared L2 or cosine, for which means have length 1.
+    pub(crate) async fn new<T: Element>(
+        gpu: &Arc<Gpu>,
+        metric: Metric,
+        rows: MatrixView<'_, T>,
+        lists: u32,
+        is_narrowed: bool,
+    ) -> Result<Self> {
+        let layout = RowLayout::padded(ElementKind::F32, rows.dim());
+        let count = rows.rows();
+        let buffer = gpu.create_storage("rows to train on", count as u64 * layout.row_bytes())?;
+        gpu.upload_rows(&buffer, 0, layout, rows, |_| ()).await?;
+        Self::of_buffer(gpu, metric, rows.dim(), (buffer, count), lists, is_narrowed).await
+    }
+
+    async fn of_buffer(
+        gpu: &Arc<Gpu>,
+        metric: Metric,
+        dim: usize,
+        (rows, count): (wgpu::Buffer, usize),
+        lists: u32,
+        is_narrowed: bool,
+    ) -> Result<Self> {
+        let layout = RowLayout::padded(ElementKind::F32, dim);
+        let norms = gpu.create_storage("norms", count as u64 * 8)?;
+        let refused = gpu.create_storage("refused", 8)?;
+        gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
+        let mut commands = Commands::new(gpu, None);
+        let norming = norms::Norms {
+            rows: BufferSlice::all(&rows),
+            elements: ElementKind::F32,
+            vectors: (layout.stride / 4) as u32,
+            range: [0, count as u32],
+            first_number: 0,
+            norms: BufferSlice::all(&norms),
+            refused: BufferSlice::all(&refused),
+        };
+        norms::encode(&mut commands, &norming)?;
+        let parts = commands.read(&[(&refused, 0, 8)]).await?;
+        norms::check("rows", &parts[0])?;
+        let order = gpu.create_storage("order of rows", count as u64 * 4)?;
+        let offsets = gpu.create_storage("starts of lists", (u64::from(lists) + 1) * 4)?;
+        let centroids = Centroids::new(gpu, metric, dim, lists, None).await?;
+        let gpu = gpu.clone();
+        let mut training = Self { gpu, layout, rows, norms, count, centroids, order, offsets, refused };
+        if is_narrowed {
+            // Narrowed around the mean of the first rows, as an index narrows around that of its first ones.
+            let some = count.min(4096);
+            let all: Vec<u32> = (0..some as u32).collect();
+            training.encode_means(&all, &[0, some as u32]).await?.submit();
+            let centre = training.centroid(0).await?;
+            let gpu = training.gpu.clone();
+            training.centroids = Centroids::new(&gpu, metric, dim, lists, Some(centre)).await?;
+        }
+        Ok(training)
+    }
+
+    /// Makes rows centroids: each list gets the row beside it.
+    pub(crate) async fn seed(&self, seeds: &[(u32, u32)]) -> Result<()> {
+        let bytes = self.layout.row_bytes();
+        let mut commands = Commands::new(&self.gpu, None);
+        for &(list, row) in seeds {
+            let from = (&self.rows, u64::from(row) * bytes);
+            commands.copy(from, (&self.centroids.rows, u64::from(list) * bytes), bytes);
+        }
+        self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;
+        commands.submit();
+        Ok(())
+    }
+
+    /// The nearest of the centroids for every row.
+    pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
+        let slices = (BufferSlice::all(&self.rows), BufferSlice::all(&self.norms));
+        assign(&self.centroids, slices, self.count, self.gpu.options.budget_bytes).await
+    }
+
+    /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
+    /// rows keep their centroid.
+    pub(crate) async fn update(&self, order: &[u32], offsets: &[u32]) -> Result<()> {
+        let mut commands = self.encode_means(order, offsets).await?;
+        self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;
+        commands.submit();
+        Ok(())
+    }
+
+    async fn encode_means(&self, order: &[u32], offsets: &[u32]) -> Result<Commands<'_>> {
+        self.gpu.upload_bytes(&self.order, 0, bytemuck::cast_slice(order)).await?;
+        self.gpu.upload_bytes(&self.offsets, 0, bytemuck::cast_slice(offsets)).await?;
+        let mut commands = Commands::new(&self.gpu, None);
+        let averaging = average::Average {
+            rows: &self.rows,
+            norms: &self.norms,
+            vectors: (self.layout.stride / 4) as u32,
+            order: &self.order,
+            offsets: &self.offsets,
+            lists: offsets.len() as u32 - 1,
+            means: &self.centroids.rows,
+            unit: if self.centroids.metric == Metric::Cosine { Unit::MeansAndRows } else { Unit::Any },
+        };
+        average::encode(&mut commands, &averaging)?;
+        Ok(commands)
+    }
+
+    async fn centroid(&self, list: u32) -> Result<Vec<f32>> {
+        let bytes = self.layout.row_bytes();
+        let range = (&self.centroids.rows, u64::from(list) * bytes, self.centroids.dim as u64 * 4);
+        let parts = Commands::new(&self.gpu, None).read(&[range]).await?;
+        Ok(words(&parts[0]).collect())
+    }
+
+    /// All centroids, `[lists, dim]`.
+    pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
+        self.centroids.to_host().await
+    }
+
+    /// The centroids, on the device.
+    pub(crate) fn into_centroids(self) -> Centroids {
+        self.centroids
+    }
+}
+
+impl Centroids {
+    /// All centroids, `[lists, dim]`.
+    pub(crate) async fn to_host(&self) -> Result<Vec<f32>> {
+        let (lists, stride) = (self.lists as usize, self.layout().stride);
+        let range = (&self.rows, 0, (lists * stride * 4) as u64);
+        let parts = Commands::new(&self.gpu, None).read(&[range]).await?;
+        let padded: Vec<f32> = words(&parts[0]).collect();
+        Ok(padded.chunks(stride).flat_map(|row| row[..self.dim].iter().copied()).collect())
+    }
+}
+
+/// The nearest of the centroids for each of so many rows, f32, whose norms are known.
+pub(super) async fn assign(
+    centroids: &Centroids,
+    (rows, norms): (BufferSlice<'_>, BufferSlice<'_>),
+    count: usize,
+    budget: u64,
+) -> Result<Vec<Assigned>> {
+    let gpu = &centroids.gpu;
+    let row_bytes = centroids.layout().row_bytes();
+    let mut assigned = Vec::with_capacity(count);
+    // Results of many batches are read at once. A quarter of the scratch is theirs.
+    let at_once = (usable(budget) / 4 / RESULT_BYTES / 128 * 128).max(128) as usize;
+    let mut coarse = Coarse::new(centroids, 1, count as u64);
+    let mut done = 0;
+    while done < count {
+        let part = at_once.min(count - done);
+        let kept = part as u64 * RESULT_BYTES;
+        let fitting = coarse.fit(centroids, 0, budget.saturating_sub(kept * 8 / 7), part as u64)?;
+        let slices = |buffer: &BufferSlice<'_>, start: usize, each: u64| {
+            (buffer.offset + (done + start) as u64 * each, each)
+        };
+        let requests = fitting.requests(centroids);
+        let results = [("keys", 4), ("lists", 8), ("counts", 4), ("survivors", 4)]
+            .map(|(purpose, bytes)| Request { purpose, bytes: part as u64 * bytes });
+        let all: Vec<Request> = requests.into_iter().chain(results).collect();
+        let scratch = gpu.reserve(&all).await?;
+        let result = |which: usize, start: usize, bytes: u64, many: usize| {
+            BufferSlice::range(&scratch[BUFFERS + which], start as u64 * bytes, many as u64 * bytes)
+        };
+        for start in (0..part).step_by(fitting.batch as usize) {
+            let many = (part - start).min(fitting.batch as usize);
+            let [queries, norms] = [(&rows, row_bytes), (&norms, 8)].map(|(buffer, each)| {
+                let (offset, each) = slices(buffer, start, each);
+                BufferSlice::range(buffer.buffer, offset, many as u64 * each)
+            });
+            let mut commands = Commands::new(gpu, None);
+            let found = Found {
+                selected: select_k::Selected {
+                    keys: result(0, start, 4, many),
+                    ids: result(1, start, 8, many),
+                },
+                counts: result(2, start, 4, many),
+                survivors: fitting.is_screened().then(|| result(3, start, 4, many)),
+            };
+            fitting.encode(&mut commands, centroids, (queries, norms, many as u32), &scratch, &found)?;
+            commands.submit();
+        }
+        let range = |which: usize, bytes: u64| (&scratch[BUFFERS + which], 0, part as u64 * bytes);
+        let parts = Commands::new(gpu, None).read(&[range(0, 4), range(1, 8), range(3, 4)]).await?;
+        if words::<u32>(&parts[2]).any(|survivors| fitting.overflowed(survivors)) {
+            // These rows, and what follows, by the distances of all centroids.
+            coarse = coarse.exhaustive();
+            continue;
+        }
+        let lists = words::<[u32; 2]>(&parts[1]).map(|id| id[0]);
+        let metric = centroids.metric;
+        let rows = words::<u32>(&parts[0]).zip(lists);
+        assigned.extend(rows.map(|(key, list)| Assigned { list, distance: distance_of(metric, key) }));
+        done += part;
+    }
+    match assigned.iter().position(|row| row.list >= centroids.lists) {
+        None => Ok(assigned),
+        Some(row) => Err(Error::Device { message: format!("row {row} has no nearest centroid") }),
+    }
+}
+
+/// Scratch bytes of a row's results.
+const RESULT_BYTES: u64 = 20;
