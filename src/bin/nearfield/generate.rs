@@ -1,7 +1,6 @@
 //! `nearfield generate`: made vectors in files.
 
 use std::io::{Write, stdout};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -74,8 +73,8 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Threads to work with; without it all there are
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = threads::count)]
+    threads: Option<usize>,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -117,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         outputs.push(Output { argument, label, path, part, count, kind: args.kind(argument, path)? });
     }
     let set = Set::new(args.data, args.rows, args.dim, args.seed)?;
-    let threads = args.threads.map_or_else(threads::available, usize::from);
+    let threads = args.threads.unwrap_or_else(threads::available);
     let start = Instant::now();
     for output in &outputs {
         match output.kind {
