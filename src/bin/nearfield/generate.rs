@@ -36,10 +36,12 @@ takes its name when it is whole, and nothing is left of one that could not be fi
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield generate --data embedding --rows 1000000 --dim 768 --out-rows base.npy --queries 10000 --out-queries query.npy
+  nearfield generate --data embedding --rows 1000000 --dim 768 --out-rows b.npy --out-queries q.npy
   nearfield generate --data integer --rows 100000 --dim 128 --seed 7 --out-rows base.fbin
-  nearfield generate --data low-rank --rows 1000000 --dim 768 --elements f16 --out-rows base.f16bin
-  nearfield truth --rows base.npy --queries query.npy -k 100 --out truth.npz   and what is true of them";
+  nearfield generate --data low-rank --rows 1000000 --dim 768 --out-rows base.f16bin
+
+What is true of them:
+  nearfield truth --rows b.npy --queries q.npy -k 100 --out truth.npz";
 
 /// Arguments of `nearfield generate`.
 #[derive(Debug, clap::Args)]
