@@ -81,7 +81,7 @@ pub struct Margin {
     /// Relative to the scale of the form: the distance itself, `(|q| + |x|)^2`, `|q||x|`, 1; and for narrowed vectors
     /// `|q - m|^2 + |x - m|^2`, or `(|q - m| + |m|)(|x - m| + |m|)`.
     pub relative: f32,
-    /// Absolute, for what underflows.
+    /// Absolute, for what underflows, and for narrowed cosine what is rounded at 1.
     pub floor: f32,
     /// At least `|m|`.
     pub centre_length: f32,
@@ -113,7 +113,9 @@ impl Margin {
         let floor = match form {
             Form::Cosine => 0.0,
             Form::Direct | Form::L2 | Form::InnerProduct => 4.0 * dim * 2f32.powi(-126),
-            _ => 8.0 * dim * 2f32.powi(-126),
+            // With a zero vector the scale may be small, but not the 1 from which the product is taken off.
+            Form::NarrowedCosine => 8.0 * UNIT,
+            Form::NarrowedL2 | Form::NarrowedInnerProduct => 8.0 * dim * 2f32.powi(-126),
         };
         Self { relative: terms * UNIT, floor, centre_length: 0.0, centre_squared: 0.0 }
     }

@@ -1,5 +1,6 @@
 //! Certificates on adapters that round as badly as WGSL and Vulkan allow: `narrow` is computed on the host with every operation
-//! rounded to a neighbour of the test's choice, sums taken in the order that rounds most often, and subnormal numbers flushed.
+//! rounded to a neighbour of the test's choice, sums taken in the order that rounds most often, and subnormal numbers flushed;
+//! and so are the ends that `collect` makes of the terms.
 //! The interval has to hold every distance that `rescore` may report by the promise of `Metric`.
 
 mod common;
@@ -141,6 +142,62 @@ impl Rounding {
         };
         (integers, Terms { scale, length, residual, bias })
     }
+
+    /// A product and a sum; `fma` need not be fused.
+    fn multiply_add(&mut self, a: f32, b: f32, c: f32) -> f32 {
+        let product = f64::from(a) * f64::from(b);
+        let product = if self.random.below(2) == 0 { product } else { self.of(product).into() };
+        self.of(product + f64::from(c))
+    }
+
+    fn times(&mut self, a: f32, b: f32) -> f32 {
+        self.of(f64::from(a) * f64::from(b))
+    }
+
+    fn plus(&mut self, a: f32, b: f32) -> f32 {
+        self.of(f64::from(a) + f64::from(b))
+    }
+
+    /// The interval that `wgsl/collect.wgsl` makes of a pair of narrowed vectors.
+    fn interval(&mut self, margin: Margin, form: Form, score: f32, query: Terms, row: Terms) -> [f64; 2] {
+        let Margin { relative, floor, centre_length, centre_squared } = margin;
+        let square = |own: &mut Self, length: f32| {
+            let once = own.times(relative, length);
+            own.times(once, length)
+        };
+        let sum = self.plus(query.length, centre_length);
+        let reach = self.times(relative, sum);
+        let both = self.plus(query.length, query.residual);
+        let (base, factor, along, across, slack, floor_x, slack_x);
+        if form == Form::NarrowedL2 {
+            (base, factor, along, across) = (query.bias, 2.0 * query.scale, 2.0 * query.residual, 2.0 * both);
+            let own = square(self, query.length);
+            slack = self.plus(floor, own);
+            slack_x = square(self, row.length);
+            floor_x = self.plus(row.bias, -slack_x);
+        } else {
+            let one = if form == Form::NarrowedCosine { 1.0 } else { 0.0 };
+            let own = self.plus(query.bias, -centre_squared);
+            base = self.plus(one, -own);
+            factor = query.scale;
+            along = self.plus(query.residual, reach);
+            across = both;
+            let centre = self.times(reach, centre_length);
+            slack = self.plus(floor, centre);
+            (slack_x, floor_x) = (0.0, -row.bias);
+        }
+        let from = self.plus(base, -slack);
+        let rest = self.multiply_add(-along, row.length, floor_x);
+        let rest = self.multiply_add(-across, row.residual, rest);
+        let rest = self.plus(rest, from);
+        let score = self.times(row.scale, score);
+        let lower = self.multiply_add(-factor, score, rest);
+        let widths = [self.times(along, row.length), self.times(across, row.residual)];
+        let slacks = self.plus(slack_x, slack);
+        let width = self.plus(widths[0], widths[1]);
+        let width = self.plus(width, slacks);
+        [lower.into(), self.plus(lower, 2.0 * width).into()]
+    }
 }
 
 /// The judge: what is wrong with the intervals of the first query and some rows.
@@ -160,7 +217,7 @@ fn judge(case: &Case, direction: Direction, edit: impl Fn(Margin) -> Margin) -> 
             if let Some(second) = q_integers.get(1) {
                 score = rounding.of(score + dot(second) / finer).into();
             }
-            let [lower, upper] = margin.interval(form, score, q, x);
+            let [lower, upper] = rounding.interval(margin, form, score as f32, q, x);
             let (query, row_values) = (case.query(0), case.row(row));
             let exact = metric.exact(query, row_values);
             let is_zero = [query, row_values].into_iter().any(|vector| vector.iter().all(|&x| x == 0.0));
@@ -201,6 +258,50 @@ fn intervals_of_long_vectors_hold_whatever_the_rounding() {
         for metric in METRICS {
             let case = Case::new(dim as u64, metric, dim, dim % 3);
             assert_eq!(judge(&case, direction, |margin| margin), Ok(()));
+        }
+    }
+}
+
+/// Differences of which a product of two scales is subnormal.
+#[test]
+fn intervals_of_the_shortest_vectors_around_a_centre_hold_whatever_the_rounding() {
+    for dim in [1, 2, 4, 16, 100, 768, 4096] {
+        for exponent in 51..66 {
+            for metric in [Metric::L2Squared, Metric::InnerProduct] {
+                let mut random = Random::new(dim as u64);
+                let mut centre = vec![0.0; dim];
+                centre[0] = 2f32.powi(-49);
+                // Query and row of nearly the same direction, so that there is a product to lose.
+                let common = random.floats(dim);
+                let mut vectors = |count: usize| -> Vec<f32> {
+                    let own = random.floats(count * dim);
+                    let near = own.iter().enumerate().map(|(i, x)| common[i % dim] + 0.1 * x);
+                    let noise = near.map(|x| x * 2f32.powi(-exponent) / (dim as f32).sqrt());
+                    noise.enumerate().map(|(i, x)| centre[i % dim] + x).collect()
+                };
+                let (queries, rows) = (vectors(1), vectors(6));
+                let case = Case { metric, dim, queries, rows, centre };
+                for direction in DIRECTIONS {
+                    assert_eq!(judge(&case, direction, |margin| margin), Ok(()), "2^-{exponent}");
+                }
+            }
+        }
+    }
+}
+
+/// Nothing of a pair is as long as 1 then, and its distance is 1 all the same.
+#[test]
+fn intervals_of_zero_vectors_around_a_centre_hold_whatever_the_rounding() {
+    for dim in [1, 3, 16, 100] {
+        for (turn, length) in [1.0 / 64.0, 0.02, 0.1, 0.3, 1.0].into_iter().enumerate() {
+            let direction = Random::new((dim + turn) as u64).floats(dim);
+            let unit = direction.iter().map(|x| x * x).sum::<f32>().sqrt();
+            let centre: Vec<f32> = direction.iter().map(|x| x * length / unit).collect();
+            let rows = [vec![0.0; 3 * dim], centre.repeat(3)].concat();
+            let case = Case { metric: Metric::Cosine, dim, queries: vec![0.0; dim], rows, centre };
+            for direction in DIRECTIONS {
+                assert_eq!(judge(&case, direction, |margin| margin), Ok(()));
+            }
         }
     }
 }

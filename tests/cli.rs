@@ -392,3 +392,19 @@ fn helps() -> Result<()> {
     assert_eq!(succeed(&["--version"])?, format!("nearfield {}\n", env!("CARGO_PKG_VERSION")));
     Ok(())
 }
+
+/// What is printed can be pasted into a shell: no example is so long that it is broken into lines.
+#[test]
+fn examples_in_help_are_a_line_each() -> Result<()> {
+    let bench = ["exact", "reduce", "select", "draw"].map(|suite| vec!["bench", suite]);
+    let others = ["info", "search", "generate", "truth", "demo"].map(|one| vec![one]);
+    for mut command in bench.into_iter().chain(others) {
+        command.push("--help");
+        let help = succeed(&command)?;
+        let (_, after) = help.split_once("\nExample").context("needed examples")?;
+        let lines = after.lines().skip(1).take_while(|line| !line.is_empty());
+        let broken = lines.filter(|line| !line.contains("nearfield ")).collect::<Vec<_>>();
+        ensure!(broken.is_empty(), "{command:?}: {broken:?}");
+    }
+    Ok(())
+}

@@ -356,7 +356,8 @@ fn refuses_bad_arguments() -> Result<()> {
         ("--data gaussian --rows 10 --dim 4 --out-rows a.npy", &["--data", "'gaussian'"]),
         ("--data uniform --rows 10 --dim 4", &["--out-rows"]),
         ("--data norms --rows 10 --dim 4 --out-rows a.f16bin", &["--data", "f16", "norms"]),
-        ("--data uniform --rows 10 --dim 4 --out-rows a.npy --threads 0", &["--threads"]),
+        ("--data uniform --rows 10 --dim 4 --out-rows a.npy --threads 0", &["--threads", "1 to 1024"]),
+        ("--data uniform --rows 10 --dim 4 --out-rows a.npy --threads 2000", &["--threads", "1 to 1024"]),
     ] {
         fail(path, arguments, parts)?;
     }

@@ -261,6 +261,7 @@ fn refuses_what_it_cannot_compare() -> Result<()> {
         ("--rows r.npy --queries q.npy --out other.npy", &["--out", "--force", "other.npy"]),
         ("--rows r.npy --queries q.npy --out t.npz -k 0", &["--k", "at least 1"]),
         ("--rows r.npy --queries q.npy --out t.npz -k 999999999999999999", &["--k", "memory"]),
+        ("--rows r.npy --queries q.npy --out t.npz --threads 18446744073709551615", &["--threads", "1024"]),
         ("--rows r.npy --queries q.npy --out t.npz --metric far", &["--metric", "cosine"]),
         ("--rows r.npy --out t.npz", &["--queries"]),
     ] {

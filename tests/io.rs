@@ -271,6 +271,12 @@ fn vectors_are_written_piece_by_piece() -> Result<()> {
     let error = VectorWriter::<f32>::create(&path, [4, 3]).err().context("needed an error")?.to_string();
     ensure!(error.contains(".fbin") && error.contains("v.f16bin"), "{error}");
     assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F16(halves, 3));
+    // Larger than any file, which would be known when the disk is full.
+    for shape in [[usize::MAX, 3], [1 << 40, 1 << 40], [1 << 61, 1]] {
+        let error = VectorWriter::<f32>::create(directory.path().join("l.npy"), shape).err();
+        let error = error.context("needed an error")?.to_string();
+        ensure!(error.contains("2^63") && error.contains(&shape[0].to_string()), "{error}");
+    }
     assert_eq!(fs::read_dir(directory.path())?.count(), 3);
     Ok(())
 }

@@ -35,6 +35,25 @@ fn scores_up_to_a_binding_that_is_no_size_class_are_searched() {
     assert_eq!(smallest.row(0).len(), 3);
 }
 
+/// Of which a larger budget would not be a cure.
+#[test]
+fn what_exceeds_a_binding_is_refused_as_such() {
+    let Some(device) = with_bindings_of(1_000_000) else { return };
+    let rows: Vec<f32> = (0..300_000).map(|i| i as f32 + 1.0).collect();
+    let index = index(&device, view(&rows, 2));
+    let query = view(&rows[..2], 2);
+    let long = view(&rows, 300_000);
+    let results = [index.search(query, 140_000), device.top_k(long, 3), device.top_k(query, 1)];
+    assert!(matches!(&results, [Err(_), Err(_), Ok(_)]), "{results:?}");
+    for error in results.into_iter().filter_map(Result::err) {
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("binding") && error.to_string().contains("1000000"), "{error}");
+    }
+    // k results of 8 bytes, of a row that fits.
+    let error = device.top_k(view(&rows[..200_000], 200_000), 150_000).expect_err("no such binding");
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+}
+
 #[test]
 fn a_budget_too_small_for_tiles_scans() {
     let Some(small) = confined(u64::MAX, 3 << 20) else { return };

@@ -248,8 +248,11 @@ impl Plan {
         let batch =
             fitting(chunk).min(queries).min(BATCH).min(rows.gpu.adapter.capabilities.max_workgroups.into());
         if batch == 0 && queries > 0 {
+            let purpose = format!("a search for the {k} nearest of {} rows", rows.len());
+            // More budget would not help where the adapter does not see so much at once.
+            rows.gpu.check_binding(&purpose, 8 * (k + least))?;
             return Err(Error::Budget {
-                purpose: format!("a search for the {k} nearest of {} rows", rows.len()),
+                purpose,
                 needed: budget_for(places * 12 * (k + least) + query_bytes),
                 budget,
             });

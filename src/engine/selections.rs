@@ -21,7 +21,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Argument`] for k = 0, or rows on another device; [`Error::Budget`] when a row and its results exceed the device's
-    /// scratch budget; [`Error::OutOfMemory`].
+    /// scratch budget; [`Error::Unsupported`] when they exceed one binding of the adapter; [`Error::OutOfMemory`].
     ///
     /// ```no_run
     /// use nearfield::{Device, MatrixView};
@@ -116,6 +116,9 @@ impl Selection<'_> {
             _ => 1,
         };
         if at_once < unit && count > 0 {
+            // More budget would not help where the adapter does not see so much at once.
+            let widest = (self.length * 4).max(self.k * 8) * unit;
+            self.gpu.check_binding(&format!("selecting {} of {} values", self.k, self.length), widest)?;
             return Err(Error::Budget {
                 purpose: format!("selecting {} of {} values", self.k, self.length),
                 needed: budget_for(self.row_bytes() * unit),

@@ -104,10 +104,15 @@ impl<T: Element + NpyValue> VectorWriter<T> {
     /// and `.f16bin` for f16.
     ///
     /// # Errors
-    /// [`Error::File`] when the ending is none of these, or the shape does not fit the format's header.
+    /// [`Error::File`] when the ending is none of these, or the shape does not fit the format's header or any file.
     /// [`Error::Io`] when the file cannot be written.
     pub fn create(path: impl AsRef<Path>, shape: [usize; 2]) -> Result<Self> {
         let path = path.as_ref();
+        let bytes =
+            shape.iter().try_fold(size_of::<T>() as u64, |bytes, &length| bytes.checked_mul(length as u64));
+        if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+            return Err(mismatch(path, "a file below 2^63 bytes", format!("{shape:?} numbers")));
+        }
         let header = match (Location::new(path).ending.as_str(), T::KIND) {
             ("npy", _) => npy_header::<T>(shape).map_err(failed(path))?,
             ("fbin", ElementKind::F32) | ("f16bin", ElementKind::F16) => binary_header(path, shape)?,

@@ -14,8 +14,8 @@ fn terms_of(pair: vec4<f32>) -> vec4<f32> {
   }
 }
 
-// Of a query: the lower end of a pair's interval is base + floor_x - along * length - across * residual - factor * scale *
-// score, where floor_x is the row's bias without its slack; the upper end lies twice the margin above.
+// Of a query: the lower end of a pair's interval is base + floor_x - along * length - across * residual - factor * (scale *
+// score), where floor_x is the row's bias without its slack; the upper end lies twice the margin above.
 struct Query {
   one: vec4<f32>, // base (without the query's slack), factor, along, across
   two: vec4<f32>, // threshold, the query's slack
@@ -84,7 +84,8 @@ fn lower_end(
   if (FORM == 0u) { return fma(vec4(-one.y), score, vec4(one.x)); }
   var rest = fma(vec4(-one.z), length, floor_x);
   if (FORM >= 4u) { rest = fma(vec4(-one.w), residual, rest); }
-  return fma(-one.y * scale, score, rest + vec4(one.x));
+  // First the row's scale: the product of two scales may be subnormal where that of all three is not.
+  return fma(vec4(-one.y), scale * score, rest + vec4(one.x));
 }
 
 // Half the width of the intervals.

@@ -1,7 +1,6 @@
 //! `nearfield generate`: made vectors in files.
 
 use std::io::{Write, stdout};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -37,10 +36,12 @@ takes its name when it is whole, and nothing is left of one that could not be fi
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield generate --data embedding --rows 1000000 --dim 768 --out-rows base.npy --queries 10000 --out-queries query.npy
+  nearfield generate --data embedding --rows 1000000 --dim 768 --out-rows b.npy --out-queries q.npy
   nearfield generate --data integer --rows 100000 --dim 128 --seed 7 --out-rows base.fbin
-  nearfield generate --data low-rank --rows 1000000 --dim 768 --elements f16 --out-rows base.f16bin
-  nearfield truth --rows base.npy --queries query.npy -k 100 --out truth.npz   and what is true of them";
+  nearfield generate --data low-rank --rows 1000000 --dim 768 --out-rows base.f16bin
+
+What is true of them:
+  nearfield truth --rows b.npy --queries q.npy -k 100 --out truth.npz";
 
 /// Arguments of `nearfield generate`.
 #[derive(Debug, clap::Args)]
@@ -74,8 +75,8 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Threads to work with; without it all there are
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = threads::count)]
+    threads: Option<usize>,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -117,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         outputs.push(Output { argument, label, path, part, count, kind: args.kind(argument, path)? });
     }
     let set = Set::new(args.data, args.rows, args.dim, args.seed)?;
-    let threads = args.threads.map_or_else(threads::available, usize::from);
+    let threads = args.threads.unwrap_or_else(threads::available);
     let start = Instant::now();
     for output in &outputs {
         match output.kind {

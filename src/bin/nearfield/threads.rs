@@ -2,6 +2,19 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use anyhow::{Result, bail};
+
+/// Threads at most. Each takes memory, and systems give a program some thousands.
+const MOST: usize = 1024;
+
+/// Reads how many threads to work with.
+pub(crate) fn count(text: &str) -> Result<usize> {
+    match text.parse() {
+        Ok(count) if (1..=MOST).contains(&count) => Ok(count),
+        _ => bail!("needed a whole number from 1 to {MOST}"),
+    }
+}
+
 /// How many threads to work with where nobody says.
 pub(crate) fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

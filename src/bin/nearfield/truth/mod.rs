@@ -3,7 +3,6 @@
 mod nearest;
 
 use std::io::{Write, stdout};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -75,8 +74,8 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Threads to work with; without it all there are
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = threads::count)]
+    threads: Option<usize>,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -112,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             anyhow!("--k: needed memory for {count} x {} neighbours, there is not that much", args.k)
         })?;
 
-    let threads = args.threads.map_or_else(threads::available, usize::from);
+    let threads = args.threads.unwrap_or_else(threads::available);
     let start = Instant::now();
     let queries = Block::new(&query_file.read_all().context("--queries")?, threads)
         .map_err(|row| not_finite(row, "queries", &query_file, 0))?;

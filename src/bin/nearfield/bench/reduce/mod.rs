@@ -61,8 +61,8 @@ Examples:
   nearfield bench reduce --operation dot,sum --summation plain,compensated --elements f32,f16
   nearfield bench reduce --operation sum,argmin --row-length 384
 
-The numbers are on the device; times are from the call to the result on the host, and on the device by its timestamps.
-Every case checks its result against f64 before it is timed; a wrong one ends the run with exit code 1. Of rows a
+The numbers are on the device; times are from the call to the result on the host, and on the device by its timestamps. \
+Every case checks its result against f64 before it is timed; a wrong one ends the run with exit code 1. Of rows a \
 thousand are checked. A sweep times the first pass alone and checks nothing.
 
 JSON lines, one object each; times in milliseconds, rates per second, errors relative to the sum of magnitudes:
@@ -71,7 +71,7 @@ JSON lines, one object each; times in milliseconds, rates per second, errors rel
   {\"record\":\"rung\", suite, rung, name, length, FIGURES}
   {\"record\":\"rung\", suite, rung, name, length, not_run}
   {\"record\":\"sweep\", suite, case, length, workgroup, coarsening, turns, ms, bytes_per_s, share_of_copy}
-where FIGURES are runs, ms, ms_least, ms_most, device_ms, bytes_per_s, share_of_copy, error, verified; without timestamps
+where FIGURES are runs, ms, ms_least, ms_most, device_ms, bytes_per_s, share_of_copy, error, verified; without timestamps \
 device_ms is null, and the rates are those of ms";
 
 /// The operations by their names on the command line.

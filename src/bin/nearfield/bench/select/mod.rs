@@ -53,22 +53,22 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples:
   nearfield bench select
-  nearfield bench select --shapes 100x1000000,1x1000000,1000x100000,10000x10000 --k 1,10,100,1000 --json
+  nearfield bench select --shapes 100x1000000,1x1000000,10000x10000 --k 1,10,100,1000 --json
   nearfield bench select --shapes 100x100000 --k 10,2048,10000,100000
-  nearfield bench select --shapes 1000x10000 --values normal,equal,sorted,reversed,infinite-90,infinite-99.9
+  nearfield bench select --shapes 1000x10000 --values normal,equal,sorted,reversed,infinite-90
 
-The elements are f32 on the device; times are from submitting the selection to its end, and on the device by its timestamps.
-Results stay on the device, keys, positions and counts of every row in order. Every case checks all of them against the host
+The elements are f32 on the device; times are from submitting the selection to its end, and on the device by its timestamps. \
+Results stay on the device, keys, positions and counts of every row in order. Every case checks all of them against the host \
 before it is timed, and once more afterwards; a wrong one ends the run with exit code 1.
 
-Kinds of elements: normal (mean 10, deviation 100), equal (all the same), sorted and reversed (rows that rise or fall),
+Kinds of elements: normal (mean 10, deviation 100), equal (all the same), sorted and reversed (rows that rise or fall), \
 infinite-10, -90, -99.9 and -100 (so many per cent of them infinite, the others normal), nan (one in ten is NaN).
 
 JSON lines, one object each; times in milliseconds, rates per second:
   {\"record\":\"device\", date, adapter, backend, driver, kind, version, copy_bytes_per_s, flops_per_s, latency_ms}
   {\"record\":\"case\", suite, rows, length, k, values, scratch_bytes, runs, ms, ms_least, ms_most, device_ms,
    device_ms_least, bytes_per_s, share_of_copy, verified, kernels: {NAME: {ms, passes}}}
-`bytes_per_s` counts every element as read once, and is that of device_ms; without timestamps device_ms is null and the rate
+`bytes_per_s` counts every element as read once, and is that of device_ms; without timestamps device_ms is null and the rate \
 is that of ms. `kernels` are timed in a run of their own, with a pass each, which takes a few microseconds more of each.";
 
 /// Runs the suite.
