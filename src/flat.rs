@@ -1,8 +1,10 @@
 //! `Flat`: exact search over all rows.
 
+mod changes;
+
 use crate::engine::{Device, EngineRows, Found, Plan, Queries, RowShape, Screen, SearchRequest, Statistics};
 use crate::error::{Error, Result};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::store::RowStore;
@@ -169,72 +171,6 @@ impl Flat {
         }
     }
 
-    /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for another dim, or f32 rows in an index that stores f16; [`Error::NotFinite`] and
-    /// [`Error::NormOutOfRange`] with the row's number; [`Error::DuplicateId`] when an insertion number was given to
-    /// another row as its id; [`Error::OutOfMemory`]. The index is then as it was.
-    pub fn add<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(rows, None, |_| ()))
-    }
-
-    /// [`Flat::add`] without blocking. An index whose future was dropped is as it was.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn add_async<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
-        self.add_rows(rows, None, |_| ()).await
-    }
-
-    /// Adds rows under the ids of the caller: one a row, each below 2^63 and not yet in the index.
-    ///
-    /// # Errors
-    /// As [`Flat::add`]; [`Error::DuplicateId`], [`Error::IdTooLarge`], and [`Error::Argument`] when there is not one id
-    /// a row.
-    pub fn add_with_ids<T: Element>(&mut self, rows: MatrixView<'_, T>, ids: &[u64]) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(rows, Some(ids), |_| ()))
-    }
-
-    /// [`Flat::add_with_ids`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn add_with_ids_async<T: Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        ids: &[u64],
-    ) -> Result<()> {
-        self.add_rows(rows, Some(ids), |_| ()).await
-    }
-
-    /// [`Flat::add`], calling `progress` with the number of rows sent so far.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn add_with_progress<T: Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        progress: impl FnMut(usize),
-    ) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(rows, None, progress))
-    }
-
-    async fn add_rows<T: Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        ids: Option<&[u64]>,
-        progress: impl FnMut(usize),
-    ) -> Result<()> {
-        if rows.dim() != self.dim {
-            return Err(Error::argument("rows", format!("dim {}, as the index has", self.dim), rows.dim()));
-        }
-        if self.elements == ElementKind::F16 && T::KIND == ElementKind::F32 {
-            return Err(Error::argument("rows", "f16 rows, because the index stores f16", "f32 rows"));
-        }
-        self.store.add(rows, ids, progress).await
-    }
-
     /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id. Fewer than k rows
     /// give shorter answers.
     ///
@@ -282,7 +218,6 @@ impl Flat {
             metric: self.metric,
             k: options.k,
             budget: self.budget,
-            allowed: None,
             profile: options.profile,
             progress: options.progress,
         };
@@ -350,14 +285,8 @@ impl Flat {
         progress: Option<&(dyn Fn(usize) + Send + Sync)>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = self.checked(queries.into())?;
-        let request = SearchRequest {
-            metric: self.metric,
-            k: 1,
-            budget: self.budget,
-            allowed: None,
-            profile: false,
-            progress,
-        };
+        let request =
+            SearchRequest { metric: self.metric, k: 1, budget: self.budget, profile: false, progress };
         let Found { neighbors, statistics } =
             self.store.rows.search_within(&queries, radius, &request).await?;
         Ok((neighbors, statistics))
@@ -378,21 +307,6 @@ impl Flat {
     /// [`Error::Argument`] for k = 0; [`Error::Budget`] when not even one query fits the budget.
     pub fn plan(&self, queries: usize, k: usize) -> Result<Plan> {
         self.store.rows.plan(queries, k, self.budget)
-    }
-
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.store.len() as usize
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether a row has this id.
-    pub fn contains(&self, id: u64) -> bool {
-        self.store.contains(id)
     }
 
     /// Whether a copy of the rows in 8-bit integers is kept: see [`FlatBuilder::screen`].

@@ -19,6 +19,7 @@
 //!
 //! [wgpu]: https://docs.rs/wgpu
 
+mod bits;
 pub mod certificate;
 mod engine;
 mod error;

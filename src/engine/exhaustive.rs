@@ -75,7 +75,7 @@ pub(super) async fn exhaustive(
                 count: chunk,
                 found_pitch: pitch as u32,
                 found_first: kept,
-                allowed: request.allowed.map(BufferSlice::all),
+                allowed: rows.alive_buffer().map(BufferSlice::all),
             };
             let rescoring = rescore::Rescore {
                 metric: request.metric,

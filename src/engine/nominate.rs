@@ -146,7 +146,7 @@ impl<'a> Screen<'a> {
         let count = numbers.len() as u32;
         let mut commands = self.begin(queries, &numbers, profile).await?;
         let scoring = self.scoring(count);
-        let all = rows.len();
+        let all = rows.end();
         let padded_rows: u64 =
             self.chunks.iter().map(|parts| u64::from(blocks(parts)) * u64::from(BLOCK_ROWS)).sum();
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
@@ -283,6 +283,7 @@ impl<'a> Screen<'a> {
             terms: BufferSlice::all(&buffers[Buffer::QueryTerms]),
             planes: self.planes,
             plane_bytes: narrow::plane_bytes(queries, narrowed.dim),
+            slots: None,
         };
         narrow::encode(commands, &narrowing)
     }

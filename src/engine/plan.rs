@@ -118,7 +118,7 @@ impl Plan {
         let k = k.min(rows.len()).max(1);
         let queries = queries.max(1);
         // Where every row may well be needed, nothing is won by nominating either.
-        if rows.len() * queries <= SMALL_PAIRS || k * 16 > rows.len() {
+        if rows.end() * queries <= SMALL_PAIRS || k * 16 > rows.len() {
             return Self::exhaustive(rows, queries, k, budget);
         }
         Self::nominating(rows, true, queries, k, budget)

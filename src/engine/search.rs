@@ -18,8 +18,6 @@ pub(crate) struct SearchRequest<'a> {
     pub(crate) metric: Metric,
     pub(crate) k: usize,
     pub(crate) budget: u64,
-    /// A bit a slot: rows whose bit is 0 are passed over. For indexes that remove or filter rows; `Flat` has no such call yet.
-    pub(crate) allowed: Option<&'a wgpu::Buffer>,
     /// Times the stages on the device.
     pub(crate) profile: bool,
     /// Called with the number of queries that are answered.

@@ -199,7 +199,7 @@ impl Within<'_> {
                         count: chunk,
                         found_pitch: chunk_rows,
                         found_first: 0,
-                        allowed: request.allowed.map(BufferSlice::all),
+                        allowed: rows.alive_buffer().map(BufferSlice::all),
                     },
                     keys: BufferSlice::all(&scratch[3]),
                     found_ids: BufferSlice::all(&scratch[4]),
