@@ -4,6 +4,7 @@ mod changes;
 
 use crate::engine::{Device, EngineRows, Found, Plan, Queries, RowShape, Screen, SearchRequest, Statistics};
 use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
@@ -124,12 +125,14 @@ pub struct SearchOptions<'a> {
     pub progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
     /// Times the stages on the device, where the adapter has timestamps. A little slower.
     pub profile: bool,
+    /// The rows that may be found; none for all.
+    pub filter: Option<Filter<'a>>,
 }
 
 impl<'a> SearchOptions<'a> {
-    /// The k nearest, without progress or profile.
+    /// The k nearest of all rows, without progress or profile.
     pub fn new(k: usize) -> Self {
-        Self { k, progress: None, profile: false }
+        Self { k, progress: None, profile: false, filter: None }
     }
 
     /// Calls `progress` after each batch with the number of queries answered so far.
@@ -145,6 +148,54 @@ impl<'a> SearchOptions<'a> {
         self.profile = profile;
         self
     }
+
+    /// Searches among the rows that `filter` allows. The answer is as exact as one of an index of these rows alone, and has fewer
+    /// than k of them where fewer are allowed.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter<'a>) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+}
+
+/// How a search for all rows within a radius is done: see [`Flat::search_within_with`].
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct WithinOptions<'a> {
+    /// Called after each batch with the number of queries answered so far.
+    pub progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
+    /// The rows that may be found; none for all.
+    pub filter: Option<Filter<'a>>,
+}
+
+impl<'a> WithinOptions<'a> {
+    /// Among all rows, without progress.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Calls `progress` after each batch with the number of queries answered so far.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a (dyn Fn(usize) + Send + Sync)) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Searches among the rows that `filter` allows.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter<'a>) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+}
+
+impl std::fmt::Debug for WithinOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WithinOptions")
+            .field("progress", &self.progress.is_some())
+            .field("filter", &self.filter)
+            .finish()
+    }
 }
 
 impl std::fmt::Debug for SearchOptions<'_> {
@@ -153,6 +204,7 @@ impl std::fmt::Debug for SearchOptions<'_> {
             .field("k", &self.k)
             .field("progress", &self.progress.is_some())
             .field("profile", &self.profile)
+            .field("filter", &self.filter)
             .finish()
     }
 }
@@ -214,10 +266,12 @@ impl Flat {
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = self.checked(queries.into())?;
+        let allowed = options.filter.map(|filter| self.store.allowed(&filter));
         let request = SearchRequest {
             metric: self.metric,
             k: options.k,
             budget: self.budget,
+            allowed: allowed.as_ref(),
             profile: options.profile,
             progress: options.progress,
         };
@@ -257,11 +311,10 @@ impl Flat {
         queries: impl Into<Queries<'a>>,
         radius: f32,
     ) -> Result<Neighbors> {
-        Ok(self.search_within_with_async(queries, radius, None).await?.0)
+        Ok(self.search_within_with_async(queries, radius, &WithinOptions::new()).await?.0)
     }
 
-    /// [`Flat::search_within`], calling `progress` with the number of queries answered so far; tells also how the answer came
-    /// about.
+    /// [`Flat::search_within`] with options; tells also how the answer came about.
     ///
     /// # Errors
     /// As there.
@@ -269,9 +322,9 @@ impl Flat {
         &self,
         queries: impl Into<Queries<'a>>,
         radius: f32,
-        progress: Option<&(dyn Fn(usize) + Send + Sync)>,
+        options: &WithinOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        self.device.block_on(self.search_within_with_async(queries, radius, progress))
+        self.device.block_on(self.search_within_with_async(queries, radius, options))
     }
 
     /// [`Flat::search_within_with`] without blocking.
@@ -282,11 +335,18 @@ impl Flat {
         &self,
         queries: impl Into<Queries<'a>>,
         radius: f32,
-        progress: Option<&(dyn Fn(usize) + Send + Sync)>,
+        options: &WithinOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = self.checked(queries.into())?;
-        let request =
-            SearchRequest { metric: self.metric, k: 1, budget: self.budget, profile: false, progress };
+        let allowed = options.filter.map(|filter| self.store.allowed(&filter));
+        let request = SearchRequest {
+            metric: self.metric,
+            k: 1,
+            budget: self.budget,
+            allowed: allowed.as_ref(),
+            profile: false,
+            progress: options.progress,
+        };
         let Found { neighbors, statistics } =
             self.store.rows.search_within(&queries, radius, &request).await?;
         Ok((neighbors, statistics))

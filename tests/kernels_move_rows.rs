@@ -43,7 +43,9 @@ fn rows_go_to_their_slots_and_back_and_those_of_other_segments_stay() {
     let guard = u64::from(GUARD) << 32 | u64::from(GUARD);
     let mut random = Random::new(0x30e5);
     for words in [1, 2, 3, 8, 96, 511] {
-        for (count, [first_slot, rows]) in [(1, [0u32, 1]), (300, [0, 700]), (257, [4096, 128]), (40, [7, 33])] {
+        for (count, [first_slot, rows]) in
+            [(1, [0u32, 1]), (300, [0, 700]), (257, [4096, 128]), (40, [7, 33])]
+        {
             // Slots of the segment and of its neighbours, each once.
             let mut all: Vec<u32> = (first_slot.saturating_sub(200)..first_slot + rows + 300).collect();
             for place in (1..all.len()).rev() {

@@ -44,7 +44,7 @@ impl Screen<'_> {
             query_terms: &buffers[query_terms],
             queries: count,
             thresholds: &buffers[Buffer::Thresholds],
-            allowed: rows.alive_buffer(),
+            allowed: self.allowed(),
             counts: &buffers[Buffer::Counts],
             lists: &buffers[Buffer::Lists],
             capacity: self.capacity,

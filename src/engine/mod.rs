@@ -2,6 +2,7 @@
 //! nothing else, so that another engine is another arm.
 
 mod alive;
+mod allowed;
 mod centre;
 mod device;
 mod exhaustive;
@@ -22,6 +23,7 @@ mod values;
 mod within;
 mod write;
 
+pub(crate) use allowed::Allowed;
 pub use device::{Device, DeviceMatrix};
 pub use narrowed::Screen;
 pub use operations::DistanceMatrix;
@@ -149,7 +151,9 @@ impl EngineRows {
 
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
-            Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, budget),
+            Self::Gpu(rows) => {
+                Plan::new(rows, queries as u64, k as u64, allowed::Room { budget, allowed: None })
+            }
         }
     }
 }

@@ -67,6 +67,7 @@ pub(super) enum Buffer {
     SpareIds,
     NarrowedQueries,
     QueryTerms,
+    Allowed,
 }
 
 pub(super) struct Buffers(Scratch);
@@ -117,9 +118,14 @@ impl<'a> Screen<'a> {
                 request_of("spare ids", spare * 8),
                 request_of("narrowed queries", u64::from(planes) * narrow::plane_bytes(padded, rows.dim)),
                 request_of("terms of narrowed queries", u64::from(planes.min(1)) * padded * 16),
+                request_of("allowed", request.room().bits_bytes()),
             ])
             .await?;
         let buffers = Buffers(scratch);
+        if let Some(allowed) = request.allowed {
+            let words = bytemuck::cast_slice(allowed.words());
+            rows.gpu.upload_bytes(&buffers[Buffer::Allowed], 0, words).await?;
+        }
         Ok(Some(Self {
             rows,
             request,
@@ -249,6 +255,14 @@ impl<'a> Screen<'a> {
         encode_query_norms(&mut commands, rows, count, buffers)?;
         self.encode_narrowing(&mut commands, count)?;
         Ok(commands)
+    }
+
+    /// A bit a slot, where not all rows may be found or not all slots have one.
+    pub(super) fn allowed(&self) -> Option<&wgpu::Buffer> {
+        match self.request.allowed {
+            Some(_) => Some(&self.buffers[Buffer::Allowed]),
+            None => self.rows.alive_buffer(),
+        }
     }
 
     /// How the scores of a batch are computed.

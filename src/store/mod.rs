@@ -2,6 +2,7 @@
 //!
 //! Which slots new rows get is said by the index that keeps the store: `Flat` takes [`RowStore::vacant`] ones.
 
+mod filtered;
 mod ids;
 
 use std::collections::HashSet;
