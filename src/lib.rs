@@ -19,9 +19,11 @@
 //!
 //! [wgpu]: https://docs.rs/wgpu
 
+mod bits;
 pub mod certificate;
 mod engine;
 mod error;
+mod filter;
 mod flat;
 mod gpu;
 #[cfg(feature = "io")]
@@ -40,7 +42,8 @@ pub use engine::{
     Stages, Statistics, ValueRows, Values,
 };
 pub use error::{Error, Result};
-pub use flat::{Flat, FlatBuilder, SearchOptions};
+pub use filter::Filter;
+pub use flat::{Flat, FlatBuilder, SearchOptions, WithinOptions};
 pub use gpu::{
     Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, Profile, StageTime,
 };

@@ -97,6 +97,7 @@ impl Centroids {
             terms: BufferSlice::all(&copy.terms),
             planes: 1,
             plane_bytes: copy.rows.size(),
+            slots: None,
         };
         narrow::encode(commands, &narrowing)
     }
@@ -313,6 +314,7 @@ impl Coarse {
             terms: BufferSlice::all(terms),
             planes: 1,
             plane_bytes: integers.size(),
+            slots: None,
         };
         narrow::encode(commands, &narrowing)?;
         commands.stage("coarse_scores");

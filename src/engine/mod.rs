@@ -1,6 +1,8 @@
 //! The seam between indexes and what computes for them: an enum over engines. Indexes call these few operations and
 //! nothing else, so that another engine is another arm.
 
+mod alive;
+mod allowed;
 mod centre;
 mod centroids;
 mod device;
@@ -21,7 +23,9 @@ mod selections;
 mod training;
 mod values;
 mod within;
+mod write;
 
+pub(crate) use allowed::Allowed;
 pub use device::{Device, DeviceMatrix};
 pub use narrowed::Screen;
 pub use operations::DistanceMatrix;
@@ -33,7 +37,9 @@ pub use search::Statistics;
 pub(crate) use search::{Found, SearchRequest};
 pub(crate) use training::{Assigned, Training};
 pub use values::{DeviceVector, ValueRows, Values};
+pub(crate) use write::{Placing, RowSource};
 
+use crate::bits::Bits;
 use crate::error::Result;
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::metric::Metric;
@@ -73,18 +79,56 @@ impl EngineRows {
         }
     }
 
-    /// Appends rows in the next slots; all of them or, after an error, none.
-    pub(crate) async fn add<T: Element>(
+    /// Puts rows into slots that have none; all of them or, after an error, none.
+    ///
+    /// Which slots is the caller's affair. What lies behind the end is made, and what is left out below it is a gap.
+    pub(crate) async fn put<T: Element>(
         &mut self,
-        rows: MatrixView<'_, T>,
-        ids: &[u64],
+        source: RowSource<'_, T>,
+        placing: &Placing<'_>,
         progress: impl FnMut(usize),
     ) -> Result<()> {
         match self {
-            Self::Gpu(gpu_rows) => gpu_rows.add(rows, ids, progress).await,
+            Self::Gpu(rows) => rows.put(source, placing, progress).await,
         }
     }
 
+    /// Takes the rows out of slots that have one; the end may come nearer.
+    pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.release(freed).await,
+        }
+    }
+
+    /// Moves rows, with their ids, from slots to as many that have none.
+    pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.relocate(from, to).await,
+        }
+    }
+
+    /// The rows in these slots, `[slots, dim]`, widened to f32.
+    pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
+        match self {
+            Self::Gpu(rows) => rows.fetch(slots).await,
+        }
+    }
+
+    /// Which slots below the end have a row; none when all have.
+    pub(crate) fn alive(&self) -> Option<&Bits> {
+        match self {
+            Self::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
+        }
+    }
+
+    /// One past the last slot that has a row.
+    pub(crate) fn end(&self) -> u64 {
+        match self {
+            Self::Gpu(rows) => rows.end(),
+        }
+    }
+
+    /// How many rows there are.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.len(),
@@ -110,7 +154,9 @@ impl EngineRows {
 
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
-            Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, budget),
+            Self::Gpu(rows) => {
+                Plan::new(rows, queries as u64, k as u64, allowed::Room { budget, allowed: None })
+            }
         }
     }
 }

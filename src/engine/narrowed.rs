@@ -131,48 +131,77 @@ impl NarrowedRows {
         }
     }
 
-    /// Narrows the rows of `segments` from slot `first` on, or all when the new rows move the centre. Nothing is sent before
-    /// everything is recorded.
-    pub(super) async fn narrow<T: Element>(
-        &mut self,
-        gpu: &Gpu,
+    /// Counts rows that are added towards the centre, or a sample of them; true when it is another now. Then all rows have to be
+    /// narrowed anew. Called on a copy, which is dropped when the rows are refused.
+    pub(super) async fn count<T: Element>(&mut self, gpu: &Gpu, new: MatrixView<'_, T>) -> Result<bool> {
+        if !self.centre.count(new) {
+            return Ok(false);
+        }
+        let layout = RowLayout::padded(ElementKind::F32, self.dim);
+        // A buffer of its own: the one in use stays as it is until this is done.
+        self.centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
+        let centre = MatrixView::new(self.centre.values(), self.dim)?;
+        gpu.upload_rows(&self.centre_buffer, 0, layout, centre, |_| ()).await?;
+        Ok(true)
+    }
+
+    /// How many of so many new rows are to be counted.
+    pub(super) fn wanted(&self, rows: usize) -> usize {
+        self.centre.wanted(rows)
+    }
+
+    /// Narrows rows `range` of a segment, where it has a copy.
+    pub(super) fn encode(
+        &self,
+        commands: &mut Commands<'_>,
         layout: RowLayout,
-        segments: &[Segment],
-        new: MatrixView<'_, T>,
-        first: u64,
+        segment: &Segment,
+        range: [u32; 2],
     ) -> Result<()> {
-        let is_moved = self.centre.count(new);
-        if is_moved {
-            let layout = RowLayout::padded(ElementKind::F32, self.dim);
-            // A buffer of its own: the one in use stays as it is until this is done.
-            self.centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
-            let centre = MatrixView::new(self.centre.values(), self.dim)?;
-            gpu.upload_rows(&self.centre_buffer, 0, layout, centre, |_| ()).await?;
-        }
-        let mut commands = Commands::new(gpu, None);
-        for segment in segments {
-            let Some(narrowed) = &segment.narrowed else { continue };
-            let from = if is_moved { 0 } else { first.saturating_sub(segment.first_slot.into()) };
-            if from >= u64::from(segment.len) {
-                continue;
-            }
-            let narrowing = narrow::Narrow {
-                metric: self.metric,
-                dim: self.dim,
-                rows: segment.rows_slice(),
-                elements: layout.elements,
-                vectors: (layout.stride / 4) as u32,
-                norms: BufferSlice::all(&segment.norms),
-                centre: BufferSlice::all(&self.centre_buffer),
-                range: [from as u32, segment.len],
-                narrowed: BufferSlice::all(&narrowed.rows),
-                terms: BufferSlice::all(&narrowed.terms),
-                planes: 1,
-                plane_bytes: narrowed.rows.size(),
-            };
-            narrow::encode(&mut commands, &narrowing)?;
-        }
-        commands.submit();
-        Ok(())
+        let rows = (segment.rows_slice(), BufferSlice::all(&segment.norms));
+        self.encode_rows(commands, layout, rows, segment, range, None)
+    }
+
+    /// Narrows staged rows, with their norms, to those slots of their list that are the segment's. `range` are places of the
+    /// list.
+    pub(super) fn encode_staged(
+        &self,
+        commands: &mut Commands<'_>,
+        layout: RowLayout,
+        staged: (BufferSlice<'_>, BufferSlice<'_>),
+        list: BufferSlice<'_>,
+        segment: &Segment,
+        range: [u32; 2],
+    ) -> Result<()> {
+        let slots = narrow::Slots { list, first_slot: segment.first_slot, rows: segment.capacity };
+        self.encode_rows(commands, layout, staged, segment, range, Some(slots))
+    }
+
+    fn encode_rows(
+        &self,
+        commands: &mut Commands<'_>,
+        layout: RowLayout,
+        (rows, norms): (BufferSlice<'_>, BufferSlice<'_>),
+        segment: &Segment,
+        range: [u32; 2],
+        slots: Option<narrow::Slots<'_>>,
+    ) -> Result<()> {
+        let (Some(narrowed), true) = (&segment.narrowed, range[0] < range[1]) else { return Ok(()) };
+        let narrowing = narrow::Narrow {
+            metric: self.metric,
+            dim: self.dim,
+            rows,
+            elements: layout.elements,
+            vectors: (layout.stride / 4) as u32,
+            norms,
+            centre: BufferSlice::all(&self.centre_buffer),
+            range,
+            narrowed: BufferSlice::all(&narrowed.rows),
+            terms: BufferSlice::all(&narrowed.terms),
+            planes: 1,
+            plane_bytes: narrowed.rows.size(),
+            slots,
+        };
+        narrow::encode(commands, &narrowing)
     }
 }

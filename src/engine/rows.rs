@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::alive::Alive;
 use super::narrowed::{NarrowedRows, NarrowedSegment};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{self, BLOCK_ROWS, norms};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::kernels::{self, BLOCK_ROWS};
+use crate::matrix::ElementKind;
 
 /// Rows of an index on a GPU. Slots number them through, segment after segment.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct GpuRows {
     pub(super) segments: Vec<Segment>,
     /// How rows are narrowed, where a narrowed copy is kept: then every segment has one.
     pub(super) narrowed: Option<NarrowedRows>,
+    /// Which slots have a row, where not all do.
+    pub(super) alive: Option<Alive>,
     /// Rows of a full segment.
     segment_rows: u32,
     /// Rows that the caller expects in all, so that segments need not grow.
@@ -32,8 +35,10 @@ pub(super) struct Segment {
     pub(super) ids: wgpu::Buffer,
     pub(super) narrowed: Option<NarrowedSegment>,
     pub(super) first_slot: u32,
+    /// Slots up to the end, gaps among them.
     pub(super) len: u32,
-    capacity: u32,
+    /// Slots that there is room for.
+    pub(super) capacity: u32,
 }
 
 impl Segment {
@@ -73,7 +78,7 @@ impl GpuRows {
             });
         }
         let segment_rows = blocks as u32 * BLOCK_ROWS;
-        Ok(Self { gpu, layout, dim, segments: vec![], narrowed, segment_rows, expected })
+        Ok(Self { gpu, layout, dim, segments: vec![], narrowed, alive: None, segment_rows, expected })
     }
 
     pub(super) fn vectors(&self) -> u32 {
@@ -85,88 +90,48 @@ impl GpuRows {
         self.layout.stride as u64 * 4
     }
 
-    pub(super) fn len(&self) -> u64 {
+    /// One past the last slot that has a row. Slots before it may be gaps: see [`GpuRows::alive`].
+    pub(super) fn end(&self) -> u64 {
         self.segments.last().map_or(0, |last| u64::from(last.first_slot) + u64::from(last.len))
     }
 
-    pub(super) async fn add<T: Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        ids: &[u64],
-        mut progress: impl FnMut(usize),
+    /// How many rows there are.
+    pub(super) fn len(&self) -> u64 {
+        self.end() - self.alive.as_ref().map_or(0, |alive| alive.gaps)
+    }
+
+    /// The bits of the slots below the end, where some have no row.
+    pub(super) fn alive_buffer(&self) -> Option<&wgpu::Buffer> {
+        self.alive.as_ref().map(|alive| &alive.buffer)
+    }
+
+    /// Makes room up to slot `end`: the last segment grows, or others are made. What is copied is on its way with `commands`.
+    pub(super) fn reach(
+        &self,
+        segments: &mut Vec<Segment>,
+        end: u64,
+        commands: &mut Commands<'_>,
     ) -> Result<()> {
-        let total = self.len() + rows.rows() as u64;
-        if total >= u64::from(u32::MAX) {
+        if end >= u64::from(u32::MAX) {
             return Err(Error::Unsupported {
                 what: "rows".into(),
-                needed: format!("{total} slots"),
+                needed: format!("{end} slots"),
                 available: format!("{}", u32::MAX - 1),
             });
         }
-        let gpu = self.gpu.clone();
-        let refused = gpu.create_storage("refused", 8)?;
-        gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
-        let mut commands = Commands::new(&gpu, None);
-        // Everything happens on a copy of the list of segments: until it is taken over at the end, the index is as
-        // it was. Rows behind a segment's length are never read as rows, whatever an unfinished call left there.
-        let mut segments = self.segments.clone();
-        let mut done = 0;
-        while done < rows.rows() {
-            let left = rows.rows() - done;
-            let index = self.room(&mut segments, left, &mut commands)?;
-            let segment = &mut segments[index];
-            let count = left.min((segment.capacity - segment.len) as usize);
-            let at = u64::from(segment.len);
-            let offset = at * self.layout.row_bytes();
-            let piece = rows.slice(done..done + count);
-            // Copies of a grown segment have to be on their way before rows are written behind them.
-            std::mem::replace(&mut commands, Commands::new(&gpu, None)).submit();
-            let before = done;
-            gpu.upload_rows(&segment.rows, offset, self.layout, piece, |uploaded| {
-                progress(before + uploaded)
-            })
-            .await?;
-            gpu.upload_bytes(&segment.ids, at * 8, bytemuck::cast_slice(&ids[done..done + count])).await?;
-            norms::encode(
-                &mut commands,
-                &norms::Norms {
-                    rows: segment.rows_slice(),
-                    elements: self.layout.elements,
-                    vectors: self.vectors(),
-                    range: [segment.len, segment.len + count as u32],
-                    first_number: done as u32,
-                    norms: BufferSlice::all(&segment.norms),
-                    refused: BufferSlice::all(&refused),
-                },
-            )?;
-            segment.len += count as u32;
-            done += count;
-        }
-        let parts = commands.read(&[(&refused, 0, 8)]).await?;
-        norms::check("rows", &parts[0])?;
-        let mut narrowed = self.narrowed.clone();
-        if segments.iter().any(|segment| segment.narrowed.is_none()) {
-            narrowed = None;
-            segments.iter_mut().for_each(|segment| segment.narrowed = None);
-        }
-        if let Some(narrowed) = &mut narrowed {
-            narrowed.narrow(&gpu, self.layout, &segments, rows, self.len()).await?;
-        }
-        self.segments = segments;
-        self.narrowed = narrowed;
-        Ok(())
-    }
-
-    /// A segment with room for at least one more row: the last one, grown if it may, or a new one.
-    fn room(&self, segments: &mut Vec<Segment>, wanted: usize, commands: &mut Commands<'_>) -> Result<usize> {
-        if let Some(last) = segments.last_mut() {
-            if last.len < last.capacity {
-                return Ok(segments.len() - 1);
+        loop {
+            let Some(last) = segments.last_mut() else {
+                segments.push(self.create(0, self.expected.max(end))?);
+                continue;
+            };
+            let behind = u64::from(last.first_slot) + u64::from(last.capacity);
+            if end <= behind {
+                return Ok(());
             }
             if last.capacity < self.segment_rows {
                 let grown = u64::from(last.capacity) * 3 / 2;
                 let expected = self.expected.saturating_sub(last.first_slot.into());
-                let wanted = grown.max(u64::from(last.capacity) + wanted as u64).max(expected);
+                let wanted = grown.max(end - u64::from(last.first_slot)).max(expected);
                 let larger = self.create(last.first_slot, wanted)?;
                 let rows = u64::from(last.len);
                 commands.copy((&last.rows, 0), (&larger.rows, 0), rows * self.layout.row_bytes());
@@ -178,13 +143,11 @@ impl GpuRows {
                     commands.copy((&last.terms, 0), (&larger.terms, 0), rows * 16);
                 }
                 *last = Segment { len: last.len, ..larger };
-                return Ok(segments.len() - 1);
+                continue;
             }
+            let expected = self.expected.saturating_sub(behind);
+            segments.push(self.create(behind as u32, expected.max(end - behind))?);
         }
-        let first_slot = segments.last().map_or(0, |last| last.first_slot + last.len);
-        let expected = self.expected.saturating_sub(first_slot.into());
-        segments.push(self.create(first_slot, expected.max(wanted as u64))?);
-        Ok(segments.len() - 1)
     }
 
     fn create(&self, first_slot: u32, rows: u64) -> Result<Segment> {
@@ -201,5 +164,14 @@ impl GpuRows {
             len: 0,
             capacity: capacity as u32,
         })
+    }
+}
+
+/// Lets segments end with slot `end`. Those behind it are given up, but for the first.
+pub(super) fn cut(segments: &mut Vec<Segment>, end: u32) {
+    let needed = segments.iter().filter(|segment| segment.first_slot < end).count().max(1);
+    segments.truncate(needed);
+    for segment in segments {
+        segment.len = (end - segment.first_slot.min(end)).min(segment.capacity);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::allowed::{Allowed, Room};
 use super::exhaustive::exhaustive;
 use super::nominate::Screen;
 use super::plan::{Plan, Route};
@@ -18,8 +19,8 @@ pub(crate) struct SearchRequest<'a> {
     pub(crate) metric: Metric,
     pub(crate) k: usize,
     pub(crate) budget: u64,
-    /// A bit a slot: rows whose bit is 0 are passed over. For indexes that remove or filter rows; `Flat` has no such call yet.
-    pub(crate) allowed: Option<&'a wgpu::Buffer>,
+    /// The rows of a filter; none for all.
+    pub(crate) allowed: Option<&'a Allowed>,
     /// Times the stages on the device.
     pub(crate) profile: bool,
     /// Called with the number of queries that are answered.
@@ -27,6 +28,10 @@ pub(crate) struct SearchRequest<'a> {
 }
 
 impl SearchRequest<'_> {
+    pub(super) fn room(&self) -> Room<'_> {
+        Room { budget: self.budget, allowed: self.allowed }
+    }
+
     pub(super) fn report(&self, answered: usize) {
         if let Some(progress) = self.progress {
             progress(answered);
@@ -70,8 +75,8 @@ pub(super) async fn search(
     let mut statistics = Statistics::default();
     // A row a query, in order.
     let mut answers: Vec<Vec<Neighbor>> = vec![vec![]; count];
-    let mut plan = Plan::new(rows, count as u64, request.k as u64, request.budget)?;
-    if rows.len() == 0 {
+    let mut plan = Plan::new(rows, count as u64, request.k as u64, request.room())?;
+    if request.room().found(rows) == 0 {
         return Ok(Found { neighbors: collected(answers), statistics });
     }
     let mut open = Numbers::Range(0..count);
@@ -112,7 +117,7 @@ pub(super) async fn search(
         if overflowed.is_empty() {
             break;
         }
-        plan = plan.again(rows, overflowed.len() as u64, request.budget)?;
+        plan = plan.again(rows, overflowed.len() as u64, request.room())?;
         statistics.searched_again += overflowed.len() as u64;
         if let Route::Exhaustive { .. } = plan.route {
             statistics.searched_exhaustively += overflowed.len() as u64;
