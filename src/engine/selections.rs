@@ -141,7 +141,7 @@ impl Selection<'_> {
                 request("spare ids", spare * 8),
                 request("thresholds", lists[0]),
                 request("lists", lists[1]),
-                request("merged lists", lists[2]),
+                request("samples", lists[2]),
             ])
             .await?;
         self.stage(&range, &scratch).await?;
@@ -170,7 +170,7 @@ impl Selection<'_> {
             scratch: self.has_lists.then(|| select_k::Scratch {
                 states: BufferSlice::all(&scratch[6]),
                 lists: BufferSlice::all(&scratch[7]),
-                merged: BufferSlice::all(&scratch[8]),
+                samples: BufferSlice::all(&scratch[8]),
             }),
         };
         let mut commands = Commands::new(gpu, None);

@@ -1,0 +1,177 @@
+//! Sorted runs of a sample of each row, and how many buckets a row is sorted by.
+
+use super::select_k::{SORTED_MAX, Selected};
+use super::select_sample::Sample;
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `sample_runs`, `scatter_buckets` and `sort_buckets`.
+    pub struct Params {
+        /// Rows.
+        rows: u32,
+        /// Elements a row.
+        length: u32,
+        /// Distance between the starts of two rows.
+        pitch: u32,
+        /// Elements wanted.
+        k: u32,
+        /// Distance between the results of two rows.
+        selected_pitch: u32,
+        /// 1 when rows have thresholds already, and what lies above them is left out.
+        is_filtered: u32,
+        /// Parts of a sample, each with a run of 1,024 entries.
+        parts: u32,
+        /// Elements of a part that an invocation looks at, a multiple of four.
+        turns: u32,
+        /// Rank in the sample, from 1 on, of what the last bucket ends with; more than the sample has when it is to have all.
+        wanted: u32,
+        /// Buckets of a row.
+        buckets: u32,
+        /// Elements of a piece of a row, a multiple of 4,096.
+        piece: u32,
+        /// The splitters in workgroup memory are every 2^shift-th.
+        shift: u32,
+        /// The step with which those are searched first, a power of two, or 0 when there are none.
+        first_step: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "sample_runs",
+    source: &[
+        include_str!("../../wgsl/lib/keys.wgsl"),
+        include_str!("../../wgsl/lib/states.wgsl"),
+        include_str!("../../wgsl/lib/splitters.wgsl"),
+        include_str!("../../wgsl/lib/passing.wgsl"),
+        include_str!("../../wgsl/lib/held.wgsl"),
+        include_str!("../../wgsl/lib/buckets.wgsl"),
+        include_str!("../../wgsl/lib/exact.wgsl"),
+        include_str!("../../wgsl/lib/scattered.wgsl"),
+        include_str!("../../wgsl/lib/pool.wgsl"),
+        include_str!("../../wgsl/sample_runs.wgsl"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("words", Access::Read),
+        ("states", Access::Write),
+        ("sample_keys", Access::Write),
+        ("sample_ids", Access::Write),
+    ],
+    overrides: &[("FLOATS", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
+};
+
+/// Elements of a bucket on average. It has room for 1,024.
+const FILL: f64 = 448.0;
+
+/// Elements of the sample to one bucket. With 36, one bucket in a hundred million gets more than 2.25 times its share, because a
+/// bucket is as wide as 36 independent gaps: the probability that a Poisson variable of mean 82 is below 36.
+const OVERSAMPLED: f64 = 36.0;
+
+/// Entries of a run that are expected at most. More than 1,024 do no harm, but are lost to the sample.
+const EXPECTED: f64 = 960.0;
+
+/// Elements of a row that one workgroup looks at for its run, at most.
+const LOOKED_AT: f64 = 16384.0;
+
+/// How a row is sorted by splitters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The smaller sample of which the larger one is filtered, when most of the row is not wanted.
+    pub(super) filter: Option<Sample>,
+    pub(super) parts: u32,
+    turns: u32,
+    wanted: u32,
+    pub(super) buckets: u32,
+}
+
+impl Plan {
+    /// For the k smallest of rows of `length` elements, more than 4,096.
+    pub(super) fn of(length: u32, k: u32) -> Self {
+        let plain = Self::new(length, k, (f64::from(length) * OVERSAMPLED / FILL / 1024.0).ceil(), 4.0, None);
+        if plain.parts == 1 || 2.0 * f64::from(plain.wanted) > 1024.0 * f64::from(plain.parts) {
+            return plain;
+        }
+        // Most of such a sample would be sorted in vain.
+        let filter = Sample::of(length, k, 2 * u64::from(k));
+        let whole = 1024.0 * f64::from(plain.parts);
+        let each = (EXPECTED * f64::from(length) / filter.passing as f64).min(LOOKED_AT).min(whole);
+        let turns = 4.0 * (each / 1024.0).floor().max(1.0);
+        Self::new(length, k, (whole / (256.0 * turns)).ceil(), turns, Some(filter))
+    }
+
+    fn new(length: u32, k: u32, parts: f64, turns: f64, filter: Option<Sample>) -> Self {
+        let (n, wanted) = (f64::from(length), f64::from(k));
+        let samples = parts * turns * 256.0;
+        // The rank that lets fewer than k pass in one row of a million: five times as far as the number of the k smallest in the
+        // sample spreads.
+        let expected = wanted * samples / n;
+        let rank = (expected + 5.0 * (expected * (1.0 - wanted / n).max(0.0)).sqrt() + 8.0).ceil();
+        let is_all = k >= length || rank >= samples;
+        let passing = if is_all { n } else { rank * n / samples };
+        Self {
+            filter,
+            parts: parts as u32,
+            turns: turns as u32,
+            wanted: if is_all { u32::MAX } else { rank as u32 },
+            buckets: (passing / FILL).ceil() as u32,
+        }
+    }
+
+    /// Entries of a row's sample.
+    pub(super) fn entries(&self) -> u32 {
+        self.parts * SORTED_MAX
+    }
+
+    /// The parameters of the three kernels, from those that say what is selected.
+    pub(super) fn params(&self, selection: Params) -> Params {
+        let (piece, shift) = (super::scatter_buckets::piece(&selection), self.shift());
+        let searched = self.buckets.div_ceil(1 << shift);
+        Params {
+            is_filtered: self.filter.is_some().into(),
+            parts: self.parts,
+            turns: self.turns,
+            wanted: self.wanted,
+            buckets: self.buckets,
+            piece,
+            shift,
+            first_step: searched.next_power_of_two() / 2,
+            ..selection
+        }
+    }
+
+    fn shift(&self) -> u32 {
+        self.buckets.div_ceil(super::scatter_buckets::SPLITTERS).next_power_of_two().trailing_zeros()
+    }
+}
+
+/// Records the kernel.
+pub(super) fn encode(
+    commands: &mut Commands<'_>,
+    params: &Params,
+    floats: bool,
+    values: BufferSlice<'_>,
+    states: BufferSlice<'_>,
+    sample: Selected<'_>,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[floats.into()])?;
+    let buffers = [values, states, sample.keys, sample.ids];
+    commands.dispatch(&pipeline, params, &buffers, Grid::Tiles(params.parts, params.rows))
+}
+
+/// What a part has of these elements, keys and places: those up to the threshold, in order.
+pub fn reference(elements: &[(u32, u32)], threshold: (u32, u32)) -> Vec<(u32, u32)> {
+    let passes = |element: &&(u32, u32)| element.0 != super::ABSENT && **element <= threshold;
+    let mut run: Vec<_> = elements.iter().filter(passes).copied().collect();
+    run.sort_unstable();
+    run
+}
