@@ -175,3 +175,30 @@ pub fn reference(elements: &[(u32, u32)], threshold: (u32, u32)) -> Vec<(u32, u3
     run.sort_unstable();
     run
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Plan, SORTED_MAX};
+    use crate::kernels::scatter_buckets;
+
+    #[test]
+    fn every_stratum_has_an_element_and_every_bucket_its_share() {
+        for length in [4097, 5000, 12_001, 13_000, 30_001, 65_537, 100_000, 1_000_000, 1 << 24, (1 << 24) + 77] {
+            for part in [1 << 14, 1000, 37, 10, 4, 2, 1] {
+                for k in [length / part, length - length / part, length] {
+                    let plan = Plan::of(length, k.max(1));
+                    let said = format!("{k} of {length}: {plan:?}");
+                    assert!(plan.parts * plan.turns * 256 <= length, "{said}");
+                    assert!(plan.turns.is_multiple_of(4) && plan.turns > 0 && plan.buckets > 0, "{said}");
+                    let passing = f64::from(plan.wanted) * f64::from(length)
+                        / f64::from(plan.parts * plan.turns * 256);
+                    let passing = if plan.wanted == u32::MAX { f64::from(length) } else { passing };
+                    assert!(passing >= f64::from(k) && passing <= f64::from(length), "{said}");
+                    assert!(passing / f64::from(plan.buckets) <= 448.0, "{said}");
+                    assert!(plan.buckets.div_ceil(1 << plan.shift()) <= scatter_buckets::SPLITTERS, "{said}");
+                    assert_eq!(plan.entries(), plan.parts * SORTED_MAX, "{said}");
+                }
+            }
+        }
+    }
+}
