@@ -22,7 +22,7 @@ fn rows_of_every_kind_are_sorted_by_splitters() {
             let Some(mut kernels) = kernels else { continue };
             kernels.sort_unstable();
             let mut want = SORT.to_vec();
-            // Small enough for the smaller sample to be the only one, of one run; and 3,000 of 30,001 are filtered from a larger one.
+            // Of shorter rows, and where most is wanted, the sample is not filtered.
             want.extend((length > 20_000).then_some("select_sample"));
             want.sort_unstable();
             assert_eq!(kernels, want, "{length} elements, k {k}");

@@ -32,17 +32,28 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   var limit = Threshold(LAST, EVERY_PLACE, 0u);
   if (params.is_filtered == 1u) { limit = Threshold(states[row * 4u], states[row * 4u + 1u], 0u); }
   pool_clear(lanes.index);
-  for (var turn = 0u; turn < params.turns; turn += 4u) {
-    var keys: vec4<u32>;
-    var places: vec4<u32>;
+  for (var turn = 0u; turn < params.turns; turn += 8u) {
+    var keys: array<vec4<u32>, 2>;
+    var places: array<vec4<u32>, 2>;
     // unroll
-    for (var i = 0u; i < 4u; i++) {
-      places[i] = sampled_place((turn + i) * WORKGROUP + lanes.index, part);
-      keys[i] = words[begin + places[i]];
+    for (var v = 0u; v < 2u; v++) {
+      // unroll
+      for (var i = 0u; i < 4u; i++) {
+        if (turn + 4u * v < params.turns) {
+          places[v][i] = sampled_place((turn + 4u * v + i) * WORKGROUP + lanes.index, part);
+          keys[v][i] = words[begin + places[v][i]];
+        }
+      }
     }
-    keys = exact_keys(keys);
-    let passes = passing(keys, places, limit);
-    if (any(passes)) { pool_keep(keys, places, passes); }
+    // In a loop of its own, so that all loads are under way before the first is used.
+    // unroll
+    for (var v = 0u; v < 2u; v++) {
+      if (turn + 4u * v < params.turns) {
+        let own = exact_keys(keys[v]);
+        let passes = passing(own, places[v], limit);
+        if (any(passes)) { pool_keep(own, places[v], passes); }
+      }
+    }
   }
   // More than there is room for are no worse a sample.
   let count = min(workgroupUniformLoad(&taken), ROOM);
@@ -56,9 +67,12 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
     places[0][i] = element.y;
   }
   workgroupBarrier();
-  order_held(keys, places, 1u, count, count, params.length - 1u, lanes);
+  // Nothing behind the threshold is looked at in a run that is the whole sample.
+  let is_whole = params.parts == 1u;
+  let wanted = select(count, min(count, params.wanted), is_whole);
+  order_held(keys, places, 1u, count, wanted, params.length - 1u, lanes);
   let first = (row * params.parts + part) * RUN;
-  for (var i = lanes.index; i < RUN; i += WORKGROUP) {
+  for (var i = lanes.index; i < select(RUN, wanted, is_whole); i += WORKGROUP) {
     let element = pool[i];
     sample_keys[first + i] = select(ABSENT, element.x, i < count);
     sample_ids[first + i] = select(vec2(0xffffffffu), vec2(element.y, 0u), i < count);

@@ -70,12 +70,22 @@ pub static KERNEL: Kernel = Kernel {
     workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
 };
 
-/// Elements of a bucket on average. It has room for 1,024.
-const FILL: f64 = 448.0;
+/// How densely a row is sampled, and how full its buckets are. Elements between two splitters are as many as lie in so many
+/// independent gaps of the sample, and a bucket has too many when a Poisson variable with as many times the mean as it has room
+/// for its usual content is smaller than that: for both choices once in a hundred million buckets.
+#[derive(Debug, Clone, Copy)]
+struct Density {
+    /// Elements of a bucket on average. It has room for 1,024.
+    fill: f64,
+    /// Elements of the sample to one bucket.
+    oversampled: f64,
+}
 
-/// Elements of the sample to one bucket. With 36, one bucket in a hundred million gets more than 2.25 times its share, because a
-/// bucket is as wide as 36 independent gaps: the probability that a Poisson variable of mean 82 is below 36.
-const OVERSAMPLED: f64 = 36.0;
+/// Where most of a row is wanted the sample is a small part of the work, and full buckets are sorted sooner.
+const DENSE: Density = Density { fill: 448.0, oversampled: 36.0 };
+
+/// Where little of a row is wanted the sample is most of the work: it touches eight times the memory that it looks at.
+const SPARSE: Density = Density { fill: 256.0, oversampled: 13.0 };
 
 /// Entries of a run that are expected at most. More than 1,024 do no harm, but are lost to the sample.
 const EXPECTED: f64 = 960.0;
@@ -97,19 +107,20 @@ pub(super) struct Plan {
 impl Plan {
     /// For the k smallest of rows of `length` elements, more than 4,096.
     pub(super) fn of(length: u32, k: u32) -> Self {
-        let plain = Self::new(length, k, (f64::from(length) * OVERSAMPLED / FILL / 1024.0).ceil(), 4.0, None);
+        let parts = |density: Density| (f64::from(length) * density.oversampled / density.fill / 1024.0).ceil();
+        let plain = Self::new(length, k, (parts(DENSE), 4.0), DENSE, None);
         if plain.parts == 1 || 2.0 * f64::from(plain.wanted) > 1024.0 * f64::from(plain.parts) {
             return plain;
         }
         // Most of such a sample would be sorted in vain.
         let filter = Sample::of(length, k, 2 * u64::from(k));
-        let whole = 1024.0 * f64::from(plain.parts);
+        let whole = 1024.0 * parts(SPARSE);
         let each = (EXPECTED * f64::from(length) / filter.passing as f64).min(LOOKED_AT).min(whole);
         let turns = 4.0 * (each / 1024.0).floor().max(1.0);
-        Self::new(length, k, (whole / (256.0 * turns)).ceil(), turns, Some(filter))
+        Self::new(length, k, ((whole / (256.0 * turns)).ceil(), turns), SPARSE, Some(filter))
     }
 
-    fn new(length: u32, k: u32, parts: f64, turns: f64, filter: Option<Sample>) -> Self {
+    fn new(length: u32, k: u32, (parts, turns): (f64, f64), density: Density, filter: Option<Sample>) -> Self {
         let (n, wanted) = (f64::from(length), f64::from(k));
         let samples = parts * turns * 256.0;
         // The rank that lets fewer than k pass in one row of a million: five times as far as the number of the k smallest in the
@@ -123,7 +134,7 @@ impl Plan {
             parts: parts as u32,
             turns: turns as u32,
             wanted: if is_all { u32::MAX } else { rank as u32 },
-            buckets: (passing / FILL).ceil() as u32,
+            buckets: (passing / density.fill).ceil() as u32,
         }
     }
 
