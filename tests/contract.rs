@@ -213,10 +213,13 @@ fn register_arrays_are_indexed_by_constants_alone() {
         &kernels::reduce_rows::KERNEL,
         &kernels::locate::KERNEL,
         &kernels::merge_runs::KERNEL,
+        &kernels::sample_runs::KERNEL,
+        &kernels::scatter_buckets::KERNEL,
         &kernels::select_k::KERNEL,
         &kernels::select_row::KERNEL,
         &kernels::select_sample::KERNEL,
         &kernels::select_short::KERNEL,
+        &kernels::sort_buckets::KERNEL,
         &kernels::sort_places::KERNEL,
     ];
     for kernel in kernels {

@@ -1,129 +1,13 @@
-//! The ways in which rows of positions are selected from: in registers, by one pass, through lists that are cut or sorted, and
-//! again where a sample gave no threshold. Each with data that favour it and data that defeat it.
+//! The ways in which rows of positions are selected from: in registers, by one pass, through lists, and again where a sample gave
+//! no threshold. Each with data that favour it and data that defeat it. `select_buckets.rs` has those of a large k.
 
 mod common;
 
-use common::bench::{Bench, GUARD, ids_of};
+use common::bench::{Bench, ids_of};
+use common::select::{Case, kinds};
 use common::{Random, gpu, without_subgroups};
-use nearfield::kernels::select_k::{Rows, SORTED_MAX, Scratch, Select, Selected, scratch_bytes};
 use nearfield::kernels::{ABSENT, key_of, select_filter, select_row, select_sample};
 use nearfield::{BufferSlice, Device, ElementKind};
-
-/// Rows that lie `pitch` apart on the device.
-#[derive(Clone, Copy)]
-struct Case<'a> {
-    /// Floats, or keys.
-    words: &'a [u32],
-    floats: bool,
-    rows: usize,
-    length: usize,
-    pitch: usize,
-    k: usize,
-    has_scratch: bool,
-}
-
-impl<'a> Case<'a> {
-    fn of(words: &'a [u32], length: usize, k: usize) -> Self {
-        let rows = words.len() / length;
-        Self { words, floats: true, rows, length, pitch: length, k, has_scratch: true }
-    }
-
-    fn keys(&self, row: usize) -> Vec<u32> {
-        let row = &self.words[row * self.pitch..][..self.length];
-        match self.floats {
-            true => row.iter().map(|&word| key_of(f32::from_bits(word))).collect(),
-            false => row.to_vec(),
-        }
-    }
-
-    /// The results against the reference, and whether the lists, where there are some, held what was wanted of every row.
-    fn check(&self, device: &Device) -> bool {
-        let bench = Bench::new(device);
-        let values = bench.input(self.words);
-        let (rows, k, pitch) = (self.rows, self.k, self.k + 1);
-        let place = || (bench.output(rows * pitch), bench.output(2 * rows * pitch));
-        let ((keys, ids), (spare_keys, spare_ids)) = (place(), place());
-        let counts = bench.output(rows);
-        let needed = scratch_bytes(rows as u32, self.length as u32, k as u32);
-        let room = needed.map(|bytes| bench.output(bytes as usize / 4));
-        let spare = Selected { keys: spare_keys.slice(), ids: spare_ids.slice() };
-        bench.run(|recorder| {
-            recorder.select(&Select {
-                // Not a word more than the rows have.
-                keys: BufferSlice::range(&values, 0, (self.words.len() as u64 * 4).max(16)),
-                ids: None,
-                floats: self.floats,
-                rows: Rows::Equal { length: self.length as u32, pitch: self.pitch as u32 },
-                count: rows as u32,
-                k: k as u32,
-                selected: Selected { keys: keys.slice(), ids: ids.slice() },
-                selected_pitch: pitch as u32,
-                selected_counts: counts.slice(),
-                spare: (k > SORTED_MAX as usize).then_some(spare),
-                scratch: self.has_scratch.then(|| Scratch {
-                    states: room[0].slice(),
-                    lists: room[1].slice(),
-                    merged: room[2].slice(),
-                }),
-            })
-        });
-        room.iter().chain([&spare_keys, &spare_ids]).for_each(|output| drop(bench.read(output)));
-        let (keys, ids, counts) = (bench.read(&keys), ids_of(&bench.read(&ids)), bench.read(&counts));
-        for row in 0..rows {
-            let want = select_row::reference(&self.keys(row), k);
-            let said = format!("row {row} of {}, {} elements, k {k}", self.rows, self.length);
-            assert_eq!(counts[row] as usize, want.len(), "{said}");
-            let (keys, ids) = (&keys[row * pitch..][..pitch], &ids[row * pitch..][..pitch]);
-            let found: Vec<_> = keys.iter().copied().zip(ids.iter().copied()).collect();
-            let place = (0..want.len()).find(|&place| found[place] != want[place]);
-            assert_eq!(
-                place,
-                None,
-                "{said}: {:?}, not {:?}",
-                place.map(|at| found[at]),
-                place.map(|at| want[at])
-            );
-            assert!(found[want.len()..k].iter().all(|&nothing| nothing == (ABSENT, u64::MAX)), "{said}");
-            assert_eq!(found[k].0, GUARD, "{said}: written between results");
-        }
-        let capacity = needed[1] / (12 * rows as u64);
-        let states = bench.read(&room[0]);
-        let mut held = true;
-        for (row, state) in states.chunks_exact(4).enumerate().filter(|_| self.has_scratch) {
-            let everything = state[0] == ABSENT - 1 && state[1] == u32::MAX;
-            if u64::from(state[2]) > capacity || (state[2] as usize) < k && !everything {
-                println!("row {row} of {} elements, k {k}: {state:x?} of {capacity}", self.length);
-                held = false;
-            }
-        }
-        held
-    }
-}
-
-/// Rows of one kind each.
-fn kinds(length: usize, seed: u64) -> Vec<u32> {
-    let mut random = Random::new(seed);
-    let mut normal = |_: usize| random.unit() + random.unit() + random.unit();
-    let mut values: Vec<f32> = (0..length).map(&mut normal).collect();
-    values.extend((0..length).map(|column| column as f32 - 9.5));
-    values.extend((0..length).map(|column| 9.5 - column as f32));
-    values.extend(vec![-0.25; length]);
-    for finite_in_1000 in [900, 100, 1, 0] {
-        let mut random = Random::new(seed + finite_in_1000);
-        let one =
-            |_| if random.below(1000) < finite_in_1000 as usize { random.unit() } else { f32::INFINITY };
-        values.extend((0..length).map(one));
-    }
-    let mut random = Random::new(seed + 1);
-    values.extend((0..length).map(|_| if random.below(2) == 0 { f32::NAN } else { random.unit() }));
-    values.extend((0..length).map(|column| if column % 997 == 5 { -1.0 } else { f32::NAN }));
-    values.extend(vec![f32::NAN; length]);
-    // One far off at either end, and both zeros.
-    values.extend((0..length).map(|column| if column == 7 { f32::MIN } else { random.unit() }));
-    values.extend((0..length).map(|column| if column == 7 { f32::INFINITY } else { random.unit().exp2() }));
-    values.extend((0..length).map(|column| if column % 2 == 0 { 0.0 } else { -0.0 }));
-    values.into_iter().map(f32::to_bits).collect()
-}
 
 #[test]
 fn short_rows_of_every_kind() {
@@ -164,20 +48,6 @@ fn the_longest_rows_of_every_kind() {
         }
         Case::of(&values, length, 20).check(other);
     }
-}
-
-#[test]
-fn more_results_than_workgroup_memory_sorts() {
-    let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
-    for (length, ks) in [(4097, &[1025, 4000, 4097, 4200][..]), (10_000, &[2048, 9999]), (30_001, &[5000])] {
-        let values = kinds(length, length as u64);
-        for &k in ks {
-            assert!(Case::of(&values, length, k).check(device), "the lists hold what is wanted");
-        }
-    }
-    let values = kinds(5000, 3);
-    Case::of(&values, 5000, 1500).check(other);
-    Case { has_scratch: false, ..Case::of(&values, 5000, 1500) }.check(device);
 }
 
 #[test]
@@ -258,7 +128,7 @@ fn defeating(length: usize, samples: &[(usize, usize)], sample_is_small: bool, s
 #[test]
 fn rows_that_defeat_their_sample_are_selected_from_again() {
     let Some(device) = gpu() else { return };
-    // One pass over the row, lists that are cut, lists that are sorted.
+    // One pass over the row, lists, buckets.
     for (length, k, has_lists) in [(60_000, 10, false), (300_000, 10, true), (300_000, 3000, true)] {
         let mut words = vec![];
         for row in 0..4 {

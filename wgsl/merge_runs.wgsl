@@ -2,12 +2,11 @@
 // and merges those parts in workgroup memory, where an element's place is its own rank plus its rank in the other part.
 @group(0) @binding(1) var<storage, read> keys: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // [rows, pitch]
-@group(0) @binding(3) var<storage, read_write> merged_keys: array<u32>; // [rows, merged_pitch]
-@group(0) @binding(4) var<storage, read_write> merged_ids: array<vec2<u32>>; // [rows, merged_pitch]
-@group(0) @binding(5) var<storage, read> states: array<u32>; // [rows, 4], for lists
-@group(0) @binding(6) var<storage, read> counts: array<u32>; // [rows], for lists that were filled again
+@group(0) @binding(3) var<storage, read_write> merged_keys: array<u32>; // [rows, pitch]
+@group(0) @binding(4) var<storage, read_write> merged_ids: array<vec2<u32>>; // [rows, pitch]
+@group(0) @binding(5) var<storage, read> states: array<u32>; // [rows, 4]
 
-override LISTS: u32 = 0u; // 1: rows are lists of lengths of their own
+override ONLY: u32 = 0u; // 0: every row, 1: rows whose state says that they failed
 
 const TILE = 1024u;
 var<workgroup> tile_keys: array<u32, TILE>;
@@ -16,22 +15,24 @@ var<workgroup> passed: array<atomic<u32>, 2>;
 var<workgroup> cuts: array<u32, 2>;
 
 @compute @workgroup_size(256)
-fn merge_runs(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) index: u32) {
-  let length = length_of(workgroup.y);
-  let start = workgroup.x * TILE;
-  let merged = workgroup.y * params.merged_pitch;
-  if (start < length) { merge(workgroup.y * params.pitch, merged, start, length, index); }
-  // Behind a list that is shorter than its results there is nothing.
-  if (params.fills != 0u) {
-    for (var i = max(start, length) + index; i < min(start + TILE, params.merged_length); i += 256u) {
-      merged_keys[merged + i] = 0xffffffffu;
-      merged_ids[merged + i] = vec2(0xffffffffu);
-    }
+fn merge_runs(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  if (ONLY == 1u) {
+    if (index == 0u) { cuts[0] = states[workgroup.y * 4u + 3u]; }
+    if (workgroupUniformLoad(&cuts[0]) == 0u) { return; }
+  }
+  for (var start = workgroup.x * TILE; start < params.length; start += workgroups.x * TILE) {
+    merge(workgroup.y * params.pitch, start, index);
+    workgroupBarrier();
   }
 }
 
 /// Merges what comes to lie from `start` on, of a row that starts at `first`.
-fn merge(first: u32, merged: u32, start: u32, length: u32, index: u32) {
+fn merge(first: u32, start: u32, index: u32) {
+  let length = params.length;
   let pair = start & ~(2u * params.run - 1u);
   let middle = min(pair + params.run, length);
   let end = min(pair + 2u * params.run, length);
@@ -89,9 +90,9 @@ fn merge(first: u32, merged: u32, start: u32, length: u32, index: u32) {
     }
   }
   workgroupBarrier();
-  for (var i = index; i < count && start + i < params.merged_length; i += 256u) {
-    merged_keys[merged + start + i] = tile_keys[i];
-    merged_ids[merged + start + i] = tile_ids[i];
+  for (var i = index; i < count; i += 256u) {
+    merged_keys[first + start + i] = tile_keys[i];
+    merged_ids[first + start + i] = tile_ids[i];
   }
 }
 

@@ -5,14 +5,14 @@
 // them. It takes any row, and rows for which quicker kernels found no threshold.
 @group(0) @binding(1) var<storage, read> keys_or_floats: array<u32>;
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // u64, low word first
-@group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1], for CSR segments; or counts of lists, or states, [rows, 4]
+@group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1], for CSR segments; or counts of lists
 @group(0) @binding(4) var<storage, read_write> selected_keys: array<u32>; // [rows, k]
 @group(0) @binding(5) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, k]
 @group(0) @binding(6) var<storage, read_write> selected_counts: array<u32>; // [rows]: results that are not ABSENT
 
 override POSITIONS: u32 = 0u; // 1: an element's id is its position in the row
 override FLOATS: u32 = 0u; // 1: keys are still floats
-override ONLY: u32 = 0u; // 0: every row, 1: rows marked FAILED, 2: rows whose list does not hold what is wanted
+override ONLY: u32 = 0u; // 0: every row, 1: rows marked FAILED
 
 const WORKGROUP = 256u;
 const DIGITS = 12u; // of 8 bits: 4 of the key, 8 of the id
@@ -175,20 +175,11 @@ fn select_k(
   if (lanes.index == 0u) { atomicStore(&waiting, 0u); }
   workgroupBarrier();
   let row = number * params.rows_each + lanes.index;
-  if (lanes.index < params.rows_each && row < params.rows && is_left(row)) { atomicOr(&waiting, 1u << lanes.index); }
+  if (lanes.index < params.rows_each && row < params.rows && selected_counts[row] == FAILED) { atomicOr(&waiting, 1u << lanes.index); }
   for (var left = workgroupUniformLoad(&waiting); left != 0u; left &= left - 1u) {
     select_one(number * params.rows_each + firstTrailingBit(left), lanes);
     workgroupBarrier();
   }
-}
-
-/// Whether a row is still to be selected from. If it is not, its count is right afterwards.
-fn is_left(row: u32) -> bool {
-  if (ONLY == 1u) { return selected_counts[row] == FAILED; }
-  let listed = offsets[row * 4u + 2u];
-  if (!holds_wanted(offsets[row * 4u], offsets[row * 4u + 1u], listed)) { return true; }
-  selected_counts[row] = min(listed, params.k);
-  return false;
 }
 
 fn select_one(row: u32, lanes: Lanes) {

@@ -72,6 +72,11 @@ fn finish(row: u32, limit: Threshold, lanes: Lanes) {
   write_ordered(row, count, lanes.index);
 }
 
+/// Whether so many entries are a row's smallest, at least k of them or all that are not ABSENT, and had room.
+fn holds_wanted(key: u32, place: u32, count: u32) -> bool {
+  return count <= params.capacity && (count >= params.k || (key == LAST && place == EVERY_PLACE));
+}
+
 fn listed(row: u32, lanes: Lanes) {
   let begin = row * params.capacity;
   let state = states[row];

@@ -1,21 +1,32 @@
 // Sorts every run of 1,024 elements of each row by (key, position), in place: what `sort_runs` does, for ids that are positions.
 @group(0) @binding(1) var<storage, read_write> keys: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read_write> ids: array<vec2<u32>>; // [rows, pitch]
-@group(0) @binding(3) var<storage, read> states: array<u32>; // [rows, 4], for lists
-@group(0) @binding(4) var<storage, read> counts: array<u32>; // [rows], for lists that were filled again
+@group(0) @binding(3) var<storage, read> states: array<u32>; // [rows, 4]
 
-override LISTS: u32 = 0u; // 1: rows are lists of lengths of their own
+override ONLY: u32 = 0u; // 0: every row, 1: rows whose state says that they failed
 
 const WORKGROUP = 256u;
 const ROOM = 1024u;
 
+var<workgroup> is_left: u32;
+
 @compute @workgroup_size(256)
-fn sort_places(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
-  let row_length = length_of(workgroup.y);
-  let start = workgroup.x * ROOM;
-  if (start >= row_length) { return; }
-  let first = workgroup.y * params.pitch + start;
-  let length = min(row_length - start, ROOM);
+fn sort_places(
+  lanes: Lanes,
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+) {
+  if (ONLY == 1u) {
+    if (lanes.index == 0u) { is_left = states[workgroup.y * 4u + 3u]; }
+    if (workgroupUniformLoad(&is_left) == 0u) { return; }
+  }
+  for (var start = workgroup.x * ROOM; start < params.length; start += workgroups.x * ROOM) {
+    sort_run(workgroup.y * params.pitch + start, min(params.length - start, ROOM), lanes);
+    workgroupBarrier();
+  }
+}
+
+fn sort_run(first: u32, length: u32, lanes: Lanes) {
   var run = nothing_held();
   var places = nothing_held();
   // unroll

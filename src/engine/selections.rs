@@ -73,7 +73,9 @@ async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Result<Neighbor
     }
     // Without room for lists where the budget has none for one row.
     let budget = gpu.options.budget_bytes;
-    selection.has_lists = usable(budget) >= selection.row_bytes();
+    let fits = |bytes: u64| bytes <= gpu.adapter.capabilities.max_binding_bytes;
+    selection.has_lists =
+        usable(budget) >= selection.row_bytes() && selection.list_bytes(1).into_iter().all(fits);
     let at_once = selection.at_once(budget, count)?;
     let mut start = 0;
     while start < count {
@@ -106,8 +108,11 @@ impl Selection<'_> {
     /// How many rows are selected from at a time.
     fn at_once(&self, budget: u64, count: usize) -> Result<usize> {
         let limits = &self.gpu.adapter.capabilities;
+        let largest_list = self.list_bytes(1).into_iter().fold(1, u64::max);
         let at_once = (usable(budget) / self.row_bytes())
             .min(limits.max_binding_bytes / (self.length * 4).max(self.k * 8))
+            // Lists that no binding holds would leave the slowest kernel alone.
+            .min(limits.max_binding_bytes / largest_list)
             .min(limits.max_workgroups.into())
             .min(count as u64);
         // What is on the device is bound from a row on that starts where a binding may: at a multiple of 256 bytes.
@@ -144,7 +149,7 @@ impl Selection<'_> {
                 request("spare ids", spare * 8),
                 request("thresholds", lists[0]),
                 request("lists", lists[1]),
-                request("merged lists", lists[2]),
+                request("samples", lists[2]),
             ])
             .await?;
         self.stage(&range, &scratch).await?;
@@ -173,7 +178,7 @@ impl Selection<'_> {
             scratch: self.has_lists.then(|| select_k::Scratch {
                 states: BufferSlice::all(&scratch[6]),
                 lists: BufferSlice::all(&scratch[7]),
-                merged: BufferSlice::all(&scratch[8]),
+                samples: BufferSlice::all(&scratch[8]),
             }),
         };
         let mut commands = Commands::new(gpu, None);

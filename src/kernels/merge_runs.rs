@@ -1,29 +1,19 @@
 //! Merges neighbouring sorted runs.
 
-use super::select_k::{Lengths, SORTED_MAX, Selected};
+use super::select_k::{SORTED_MAX, Selected};
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `merge_runs`.
     pub struct Params {
-        /// Elements a row, of lists at most.
+        /// Elements a row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
         /// Elements of a sorted run, a power of two.
         run: u32,
-        /// Elements of a row that are wanted merged.
-        merged_length: u32,
-        /// Distance between the starts of two merged rows.
-        merged_pitch: u32,
-        /// Whether what a row lacks is written as ABSENT.
-        fills: u32,
-        /// Elements wanted of a list.
-        k: u32,
-        /// Entries that a list has room for.
-        capacity: u32,
     }
 }
 
@@ -32,8 +22,6 @@ pub static KERNEL: Kernel = Kernel {
     name: "merge_runs",
     source: &[
         include_str!("../../wgsl/lib/order.wgsl"),
-        include_str!("../../wgsl/lib/states.wgsl"),
-        include_str!("../../wgsl/lib/lengths.wgsl"),
         include_str!("../../wgsl/merge_runs.wgsl"),
     ],
     params: Params::WGSL,
@@ -44,9 +32,8 @@ pub static KERNEL: Kernel = Kernel {
         ("merged_keys", Access::Write),
         ("merged_ids", Access::Write),
         ("states", Access::Read),
-        ("counts", Access::Read),
     ],
-    overrides: &[("LISTS", &[0, 1])],
+    overrides: &[("ONLY", &[0, 1])],
     loads_rows: false,
     sums_lanes: false,
     adds_floats: false,
@@ -55,32 +42,30 @@ pub static KERNEL: Kernel = Kernel {
     workgroup_bytes: 1024 * 12 + 4 * 4,
 };
 
-/// Records the kernel for `rows` rows, whose runs of `run` elements are sorted. `to` gets the first `merged_length` of a row,
-/// at its pitch; of the `last` merge also what a row lacks of them.
+/// Workgroups that look for rows which failed, of which there are few if any.
+const LOOKING: u32 = 2048;
+
+/// Columns of workgroups for `rows` rows of `length` elements, a workgroup for [`SORTED_MAX`] of them. With states most have
+/// nothing to do, and the fewer there are the sooner they are gone.
+pub(super) fn columns(rows: u32, length: u32, has_states: bool) -> u32 {
+    let tiles = length.div_ceil(SORTED_MAX);
+    if has_states { tiles.min((LOOKING / rows.max(1)).max(1)) } else { tiles }
+}
+
+/// Records the kernel for `rows` rows of `length` elements, whose runs of `run` elements are sorted; with states for the rows that
+/// failed.
 pub(super) fn encode(
     commands: &mut Commands<'_>,
-    (from, pitch): (Selected<'_>, u32),
-    (to, merged_pitch): (Selected<'_>, u32),
+    [from, to]: [Selected<'_>; 2],
     rows: u32,
-    lengths: &Lengths<'_>,
-    (run, merged_length, last): (u32, u32, bool),
+    (length, pitch): (u32, u32),
+    run: u32,
+    states: Option<BufferSlice<'_>>,
 ) -> Result<()> {
-    let gpu = commands.gpu();
-    let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &[lengths.states.is_some().into()])?;
-    let grid = Grid::Tiles(lengths.length.max(merged_length).div_ceil(SORTED_MAX), rows);
-    let states = lengths.states.unwrap_or(lengths.counts);
-    let buffers = [from.keys, from.ids, to.keys, to.ids, states, lengths.counts];
-    let params = Params {
-        length: lengths.length,
-        pitch,
-        run,
-        merged_length,
-        merged_pitch,
-        fills: last.into(),
-        k: lengths.k,
-        capacity: lengths.length,
-    };
-    commands.dispatch(&pipeline, &params, &buffers, grid)
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[states.is_some().into()])?;
+    let grid = Grid::Tiles(columns(rows, length, states.is_some()), rows);
+    let buffers = [from.keys, from.ids, to.keys, to.ids, states.unwrap_or(from.keys)];
+    commands.dispatch(&pipeline, &Params { length, pitch, run }, &buffers, grid)
 }
 
 /// The row with neighbouring runs merged.

@@ -23,8 +23,6 @@ params! {
         k: u32,
         /// Distance between the results of two rows.
         selected_pitch: u32,
-        /// Entries that a list has room for.
-        capacity: u32,
         /// Rows a workgroup, up to 32, when it takes only some.
         rows_each: u32,
     }
@@ -58,7 +56,7 @@ pub static KERNEL: Kernel = Kernel {
         ("selected_ids", Access::Write),
         ("selected_counts", Access::Write),
     ],
-    overrides: &[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1, 2])],
+    overrides: &[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1])],
     loads_rows: false,
     sums_lanes: true,
     adds_floats: false,
@@ -130,47 +128,26 @@ pub struct Select<'a> {
 /// Room for a selection from long rows; contents are arbitrary.
 #[derive(Debug, Clone, Copy)]
 pub struct Scratch<'a> {
-    /// Thresholds.
+    /// Thresholds and counts.
     pub states: BufferSlice<'a>,
-    /// Lists.
+    /// Lists, or buckets for a large k.
     pub lists: BufferSlice<'a>,
-    /// A second place for lists, for a large k.
-    pub merged: BufferSlice<'a>,
+    /// Samples, for a large k.
+    pub samples: BufferSlice<'a>,
 }
 
-/// Lengths of rows to be sorted.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Lengths<'a> {
-    /// Elements of every row; of lists, the room.
-    pub(super) length: u32,
-    /// Elements wanted of lists.
-    pub(super) k: u32,
-    /// The largest position that an element has, or more.
-    pub(super) last_place: u32,
-    /// Of lists, their thresholds and lengths.
-    pub(super) states: Option<BufferSlice<'a>>,
-    /// How many results a row has.
-    pub(super) counts: BufferSlice<'a>,
-}
-
-/// Which rows `select_k` takes.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Only<'a> {
+/// Which rows a kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Only {
     /// All.
     Every,
     /// Those that are marked.
     Failed,
-    /// Those whose list does not hold what is wanted; their results become their list.
-    Unlisted { states: BufferSlice<'a>, lists: Selected<'a>, capacity: u32 },
 }
 
-/// Records the kernel.
-pub(super) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only<'_>) -> Result<()> {
-    let number = match only {
-        Only::Every => 0,
-        Only::Failed => 1,
-        Only::Unlisted { .. } => 2,
-    };
+/// Records the kernel. What leaves in any order is written where it is to be sorted.
+pub(super) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only) -> Result<()> {
+    let number = u32::from(only == Only::Failed);
     let constants = [select.ids.is_none().into(), select.floats.into(), number];
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
     let mut params = Params {
@@ -179,7 +156,7 @@ pub(super) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only<'
         selected_pitch: select.selected_pitch,
         ..Params::default()
     };
-    let mut offsets = match select.rows {
+    let offsets = match select.rows {
         Rows::Equal { length, pitch } => {
             (params.length, params.pitch) = (length, pitch);
             select.keys
@@ -193,13 +170,7 @@ pub(super) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only<'
             offsets
         }
     };
-    let mut place = if matches!(only, Only::Every) { unsorted(select) } else { select.selected };
-    if let Only::Unlisted { states, lists, capacity } = only {
-        (offsets, place) = (states, lists);
-        (params.selected_pitch, params.capacity) = (capacity, capacity);
-        // No more than a row has, and so than its list has room for.
-        params.k = select.k.min(params.length);
-    }
+    let place = unsorted(select);
     // Where few rows are left to do, most workgroups find nothing, and the fewer there are the sooner they are gone.
     params.rows_each = if number == 0 { 1 } else { (select.count / 512).clamp(1, 16) };
     let ids = select.ids.unwrap_or(select.keys);

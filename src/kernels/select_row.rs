@@ -16,6 +16,7 @@ pub static KERNEL: Kernel = Kernel {
         include_str!("../../wgsl/lib/held.wgsl"),
         include_str!("../../wgsl/lib/buckets.wgsl"),
         include_str!("../../wgsl/lib/exact.wgsl"),
+        include_str!("../../wgsl/lib/scattered.wgsl"),
         include_str!("../../wgsl/lib/sample.wgsl"),
         include_str!("../../wgsl/lib/stream.wgsl"),
         include_str!("../../wgsl/lib/pool.wgsl"),

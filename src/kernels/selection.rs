@@ -1,8 +1,10 @@
 //! Which kernels select from rows of a kind, and the order in which they are recorded.
 
-use super::select_k::{Lengths, Only, Rows, SORTED_MAX, Select, Selected, cut};
+use super::sample_runs::{self, Plan};
+use super::scatter_buckets::{self, ROOM};
+use super::select_k::{Only, Rows, SORTED_MAX, Scratch, Select, Selected, cut};
 use super::select_sample::{self, Sample};
-use super::{merge_runs, select_filter, select_row, select_short, sort_places, sort_runs};
+use super::{merge_runs, select_filter, select_row, select_short, sort_buckets, sort_places, sort_runs};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands};
 
@@ -15,9 +17,10 @@ enum Route {
     Short,
     /// `select_row`, one pass over each row.
     Long(Sample),
-    /// `select_sample` and `select_filter` to lists with room for so many entries, and `select_row` from those, or the whole lists
-    /// sorted.
-    Lists { sample: Sample, capacity: u32, is_sorted: bool },
+    /// `select_sample` and `select_filter` to lists with room for so many entries, and `select_row` from those.
+    Lists(Sample, u32),
+    /// A sample sort: `sample_runs`, `scatter_buckets`, `sort_buckets`.
+    Buckets(Plan),
 }
 
 /// Rows longer than this are cut into pieces, when there are few of them.
@@ -40,25 +43,32 @@ impl Route {
         if !lists {
             return Self::Cut;
         }
-        // Lists that `select_row` holds, or of a part of the row that does not count; as short as can be when they are sorted whole.
-        let room = if k <= SORTED_MAX { select_row::HELD.max(length >> 12) } else { 0 };
-        let sample = Sample::of(length, k, room.into());
+        // Lists that `select_row` holds, or of a part of the row that does not count.
+        let sample = Sample::of(length, k, select_row::HELD.max(length >> 12).into());
         let capacity = sample.passing.next_multiple_of(256) as u32;
-        let is_cut = k <= SORTED_MAX
-            && (capacity <= select_row::HELD
-                || Sample::passing_of_list(capacity.into(), k) <= select_row::ROOM);
-        Self::Lists { sample, capacity, is_sorted: !is_cut }
+        let is_cut =
+            capacity <= select_row::HELD || Sample::passing_of_list(capacity.into(), k) <= select_row::ROOM;
+        if k <= SORTED_MAX && is_cut {
+            return Self::Lists(sample, capacity);
+        }
+        let plan = Plan::of(length, k);
+        // A column of workgroups each.
+        if plan.buckets < 1 << 16 { Self::Buckets(plan) } else { Self::Cut }
     }
 }
 
-/// Bytes of the buffers in [`Scratch`](super::select_k::Scratch), in their order, with which a selection from `rows` rows of `length` elements each, whose
+/// Bytes of the buffers in [`Scratch`], in their order, with which a selection from `rows` rows of `length` elements each, whose
 /// ids are their positions, is quickest; zeros where it needs none.
 pub fn scratch_bytes(rows: u32, length: u32, k: u32) -> [u64; 3] {
-    let lists = |capacity: u32| lists_bytes(rows, capacity);
     let states = u64::from(rows) * 16;
     match Route::of(rows, length, k.min(length), true) {
-        Route::Lists { capacity, is_sorted: false, .. } => [states, lists(capacity), 0],
-        Route::Lists { capacity, .. } => [states, lists(capacity), lists(capacity)],
+        Route::Lists(_, capacity) => [states, lists_bytes(rows, capacity), 0],
+        Route::Buckets(plan) => {
+            let counts = u64::from(rows) * u64::from(plan.parts + plan.buckets) * 4;
+            let entries = u64::from(rows) * u64::from(plan.buckets) * u64::from(ROOM) * 8;
+            let sample = lists_bytes(rows, plan.entries());
+            [states + counts, entries.max(sample), sample]
+        }
         _ => [0; 3],
     }
 }
@@ -96,7 +106,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
     }
     let lists = select.scratch.filter(|scratch| {
         let needed = scratch_bytes(select.count, length, select.k);
-        let there = [scratch.states.bytes, scratch.lists.bytes, scratch.merged.bytes];
+        let there = [scratch.states.bytes, scratch.lists.bytes, scratch.samples.bytes];
         let fits = |(&needed, there): (&u64, u64)| needed <= there && needed <= limits.max_binding_bytes;
         needed.iter().zip(there).all(fits) && select.count <= limits.max_workgroups
     });
@@ -122,28 +132,40 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
             let place = unsorted(select);
             let selected = [place.keys, place.ids, select.selected_counts];
             select_short::encode(commands, &params, select.floats, select.keys, selected)?;
-            sort(commands, select)
+            sort(commands, select, None)
         }
         (Route::Long(sample), _) => {
             let from = select_row::From::Rows(select.keys, select.floats, sample.held);
             select_row::encode(commands, &sampled(sample), from, results)?;
             cut(commands, select, Only::Failed)
         }
-        (Route::Lists { sample, capacity, is_sorted }, Some(scratch)) => {
+        (Route::Lists(sample, capacity), Some(scratch)) => {
             let params = select_sample::Params { capacity, ..sampled(sample) };
             let lists = lists_of(scratch.lists, select.count, capacity);
             let form = (select.floats, sample.held);
             select_sample::encode(commands, &params, form, select.keys, scratch.states)?;
             let expected = (select.floats, sample.passing);
             select_filter::encode(commands, &params, expected, select.keys, scratch.states, lists)?;
-            if !is_sorted {
-                let from = select_row::From::Lists(lists.keys, lists.ids, scratch.states);
-                select_row::encode(commands, &params, from, results)?;
-                return cut(commands, select, Only::Failed);
+            let from = select_row::From::Lists(lists.keys, lists.ids, scratch.states);
+            select_row::encode(commands, &params, from, results)?;
+            cut(commands, select, Only::Failed)
+        }
+        (Route::Buckets(plan), Some(scratch)) => {
+            if let Some(sample) = plan.filter {
+                let form = (select.floats, sample.held);
+                select_sample::encode(commands, &sampled(sample), form, select.keys, scratch.states)?;
             }
-            cut(commands, select, Only::Unlisted { states: scratch.states, lists, capacity })?;
-            let merged = lists_of(scratch.merged, select.count, capacity);
-            sort_lists(commands, select, scratch.states, [lists, merged], capacity)
+            let params = plan.params(sample_runs::Params {
+                rows: select.count,
+                length,
+                pitch,
+                k: select.k,
+                selected_pitch: select.selected_pitch,
+                ..Default::default()
+            });
+            sort_by_splitters(commands, select, &params, scratch)?;
+            cut(commands, select, Only::Failed)?;
+            sort(commands, select, Some(scratch.states))
         }
         _ => encode_cut(commands, select),
     }
@@ -151,7 +173,31 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
 
 fn encode_cut(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
     cut(commands, select, Only::Every)?;
-    sort(commands, select)
+    sort(commands, select, None)
+}
+
+/// Records the sample sort of what is smallest of each row.
+fn sort_by_splitters(
+    commands: &mut Commands<'_>,
+    select: &Select<'_>,
+    params: &sample_runs::Params,
+    scratch: Scratch<'_>,
+) -> Result<()> {
+    let (values, floats, states, rows) = (select.keys, select.floats, scratch.states, select.count);
+    let entries = params.parts * SORTED_MAX;
+    // The second place for the sample is where buckets will be; it ends in the first.
+    let places = [scratch.samples, scratch.lists].map(|place| lists_of(place, rows, entries));
+    let passes = merge_passes(entries);
+    let place_of = |pass: u32| places[(passes - pass) as usize % 2];
+    sample_runs::encode(commands, params, floats, values, states, place_of(0))?;
+    for pass in 0..passes {
+        let merged = [place_of(pass), place_of(pass + 1)];
+        merge_runs::encode(commands, merged, rows, (entries, entries), SORTED_MAX << pass, None)?;
+    }
+    let sample = places[0];
+    scatter_buckets::encode(commands, params, floats, values, states, sample, scratch.lists)?;
+    let selected = [select.selected.keys, select.selected.ids, select.selected_counts];
+    sort_buckets::encode(commands, params, states, scratch.lists, selected)
 }
 
 /// Where results go before they are sorted: the places swap with every pass, so that the last one ends in `selected`.
@@ -169,20 +215,18 @@ fn last_place(select: &Select<'_>) -> u32 {
     }
 }
 
-/// Records the sorting of a large k.
-fn sort(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
+/// Records the sorting of a large k; with states of the rows that failed alone.
+fn sort(commands: &mut Commands<'_>, select: &Select<'_>, failed: Option<BufferSlice<'_>>) -> Result<()> {
     if select.k <= SORTED_MAX {
         return Ok(());
     }
-    let (length, counts) = (select.k, select.selected_counts);
-    let last_place = last_place(select);
-    let lengths = Lengths { length, k: length, last_place, states: None, counts };
-    let pitch = select.selected_pitch;
+    let (rows, length, pitch) = (select.count, select.k, select.selected_pitch);
     let mut from = unsorted(select);
     if select.ids.is_some() {
-        sort_runs::encode(commands, from, select.count, length, pitch)?;
+        sort_runs::encode(commands, from, rows, length, pitch)?;
     } else {
-        sort_places::encode(commands, from, select.count, &lengths, pitch)?;
+        let params = sort_places::Params { length, pitch, last_place: last_place(select) };
+        sort_places::encode(commands, from, rows, &params, failed, select.selected_counts)?;
     }
     let passes = merge_passes(select.k);
     for pass in 0..passes {
@@ -191,37 +235,8 @@ fn sort(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
             Some(spare) if (passes - pass).is_multiple_of(2) => spare,
             _ => select.selected,
         };
-        let merge = (SORTED_MAX << pass, select.k, false);
-        merge_runs::encode(commands, (from, pitch), (to, pitch), select.count, &lengths, merge)?;
+        merge_runs::encode(commands, [from, to], rows, (length, pitch), SORTED_MAX << pass, failed)?;
         from = to;
-    }
-    Ok(())
-}
-
-/// Records the sorting of whole lists, of which the first k are the results.
-fn sort_lists<'a>(
-    commands: &mut Commands<'_>,
-    select: &Select<'a>,
-    states: BufferSlice<'a>,
-    [mut from, mut spare]: [Selected<'a>; 2],
-    capacity: u32,
-) -> Result<()> {
-    let counts = select.selected_counts;
-    let last_place = last_place(select);
-    let lengths = Lengths { length: capacity, k: select.k, last_place, states: Some(states), counts };
-    sort_places::encode(commands, from, select.count, &lengths, capacity)?;
-    // One merge at least, because it also puts the results where they belong.
-    let passes = merge_passes(capacity).max(1);
-    for pass in 0..passes {
-        let last = pass + 1 == passes;
-        let (to, pitch, length) = if last {
-            (select.selected, select.selected_pitch, select.k)
-        } else {
-            (spare, capacity, capacity)
-        };
-        let merge = (SORTED_MAX << pass, length, last);
-        merge_runs::encode(commands, (from, capacity), (to, pitch), select.count, &lengths, merge)?;
-        (from, spare) = (to, from);
     }
     Ok(())
 }

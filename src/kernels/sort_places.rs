@@ -1,21 +1,18 @@
 //! Sorts runs of 1,024 results in place, whose ids are positions.
 
-use super::select_k::{Lengths, SORTED_MAX, Selected};
+use super::merge_runs::columns;
+use super::select_k::Selected;
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
 use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `sort_places`.
     pub struct Params {
-        /// Elements a row, of lists at most.
+        /// Elements a row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
-        /// Elements wanted of a list.
-        k: u32,
-        /// Entries that a list has room for.
-        capacity: u32,
         /// The largest position, or more.
         last_place: u32,
     }
@@ -27,7 +24,6 @@ pub static KERNEL: Kernel = Kernel {
     source: &[
         include_str!("../../wgsl/lib/keys.wgsl"),
         include_str!("../../wgsl/lib/states.wgsl"),
-        include_str!("../../wgsl/lib/lengths.wgsl"),
         include_str!("../../wgsl/lib/passing.wgsl"),
         include_str!("../../wgsl/lib/held.wgsl"),
         include_str!("../../wgsl/lib/buckets.wgsl"),
@@ -40,9 +36,8 @@ pub static KERNEL: Kernel = Kernel {
         ("keys", Access::Write),
         ("ids", Access::Write),
         ("states", Access::Read),
-        ("counts", Access::Read),
     ],
-    overrides: &[("LISTS", &[0, 1])],
+    overrides: &[("ONLY", &[0, 1])],
     loads_rows: false,
     sums_lanes: true,
     adds_floats: false,
@@ -51,20 +46,19 @@ pub static KERNEL: Kernel = Kernel {
     workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
 };
 
-/// Records the kernel for `rows` rows, `pitch` apart.
+/// Records the kernel for `rows` rows of `length` elements, whose positions are up to `last_place`; with states for the rows that
+/// failed. `unused` is a buffer that may be read.
 pub(super) fn encode(
     commands: &mut Commands<'_>,
     elements: Selected<'_>,
     rows: u32,
-    lengths: &Lengths<'_>,
-    pitch: u32,
+    params: &Params,
+    states: Option<BufferSlice<'_>>,
+    unused: BufferSlice<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[lengths.states.is_some().into()])?;
-    let grid = Grid::Tiles(lengths.length.div_ceil(SORTED_MAX), rows);
-    let &Lengths { length, k, last_place, .. } = lengths;
-    let params = Params { length, pitch, k, capacity: length, last_place };
-    let states = lengths.states.unwrap_or(lengths.counts);
-    commands.dispatch(&pipeline, &params, &[elements.keys, elements.ids, states, lengths.counts], grid)
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[states.is_some().into()])?;
+    let grid = Grid::Tiles(columns(rows, params.length, states.is_some()), rows);
+    commands.dispatch(&pipeline, params, &[elements.keys, elements.ids, states.unwrap_or(unused)], grid)
 }
 
 /// The row with each run sorted.

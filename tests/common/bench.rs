@@ -86,6 +86,24 @@ impl<'d> Bench<'d> {
         self.device.wgpu_queue().submit([encoder.finish()]);
     }
 
+    /// [`Bench::run`], and the names of the kernels in the order of their first dispatch; none without timestamps.
+    pub(crate) fn run_timed(
+        &self,
+        record: impl FnOnce(&mut Recorder<'_>) -> nearfield::Result<()>,
+    ) -> Option<Vec<&'static str>> {
+        let Some(mut profile) = self.device.profile() else {
+            self.run(record);
+            return None;
+        };
+        let mut encoder = self.device.wgpu_device().create_command_encoder(&Default::default());
+        let mut recorder = self.device.record_timed(&mut encoder, &mut profile, true);
+        record(&mut recorder).expect("the kernels are recorded");
+        recorder.finish();
+        self.device.wgpu_queue().submit([encoder.finish()]);
+        let times = self.device.times_of(profile).expect("times");
+        Some(times.iter().map(|one| one.stage).collect())
+    }
+
     /// The words of an output. Panics when something was written behind them.
     pub(crate) fn read(&self, output: &Output) -> Vec<u32> {
         let bytes = output.buffer.size();

@@ -4,6 +4,7 @@
 pub(crate) mod bench;
 pub(crate) mod narrowed;
 pub(crate) mod reduce;
+pub(crate) mod select;
 pub(crate) mod truth;
 pub(crate) mod vectors;
 

@@ -26,7 +26,7 @@ fn are_numbers(range: vec2<u32>) -> bool {
 }
 
 /// The bucket of each element, which rises with its key, by equal ranges of numbers or of keys within `range`. Elements of the key
-/// `top` have the upper half of the buckets, by equal ranges of places; without any `top` is ABSENT.
+/// `top` have the upper half of the buckets, by equal ranges of places within `spots`; without any `top` is ABSENT.
 fn buckets_of(
   keys: Held,
   places: Held,
@@ -34,13 +34,13 @@ fn buckets_of(
   range: vec2<u32>,
   by_numbers: bool,
   top: u32,
-  last_place: u32,
+  spots: vec2<u32>,
 ) -> Held {
   let low = value_of(range.x);
   let count = select(BUCKETS / 2u, BUCKETS, top == ABSENT);
   var scale = (f32(count) - 0.5) / max(f32(range.y - range.x), 1.0);
   if (by_numbers) { scale = (f32(count) - 0.5) / (value_of(range.y) - low); }
-  let place_scale = (f32(BUCKETS / 2u) - 0.5) / max(f32(last_place), 1.0);
+  let place_scale = (f32(BUCKETS / 2u) - 0.5) / max(f32(spots.y - spots.x), 1.0);
   var buckets = nothing_held();
   // unroll
   for (var v = 0u; v < 4u; v++) {
@@ -52,7 +52,7 @@ fn buckets_of(
       }
       buckets[v] = min(vec4<u32>(above * scale), vec4(count - 1u));
       if (top != ABSENT) {
-        let by_place = min(vec4<u32>(vec4<f32>(places[v]) * place_scale) + count, vec4(BUCKETS - 1u));
+        let by_place = min(vec4<u32>(vec4<f32>(places[v] - vec4(spots.x)) * place_scale) + count, vec4(BUCKETS - 1u));
         buckets[v] = select(buckets[v], by_place, keys[v] == vec4(top));
       }
     }
@@ -112,7 +112,7 @@ fn threshold_by_buckets(
   let range = range_of(keys, vectors, lanes);
   if (are_numbers(range)) {
     clear_cells(lanes.index);
-    let buckets = buckets_of(keys, places, vectors, range, true, ABSENT, last_place);
+    let buckets = buckets_of(keys, places, vectors, range, true, ABSENT, vec2(0u));
     count_in_cells(keys, buckets, vectors);
     start_cells(0u, vec2(fewest, most), lanes.index);
     let limit = workgroupUniformLoad(&boundary);

@@ -64,7 +64,7 @@ fn order_held(
     vectors = 1u;
   }
   for (var attempt = select(2u, 0u, count > RANKED); attempt < 2u; attempt += 1u) {
-    if (spread_held(keys, places, vectors, wanted, last_place, attempt, lanes)) { return; }
+    if (spread_held(keys, places, vectors, wanted, attempt, lanes)) { return; }
   }
   // Few, or too many in one place: as few as will do are sorted.
   var limit = Threshold(LAST, EVERY_PLACE, count);
@@ -105,7 +105,6 @@ fn spread_held(
   places: Held,
   vectors: u32,
   wanted: u32,
-  last_place: u32,
   attempt: u32,
   lanes: Lanes,
 ) -> bool {
@@ -113,19 +112,27 @@ fn spread_held(
   var by_numbers = are_numbers(range);
   if (attempt == 0u && !by_numbers) { return false; }
   var top = ABSENT;
+  var spots = vec2(0u);
   if (attempt == 1u) {
     top = range.y;
     var others = nothing_held();
+    var spots_of_top = nothing_held();
     // unroll
     for (var v = 0u; v < 4u; v++) {
-      if (v < vectors) { others[v] = select(keys[v], vec4(ABSENT), keys[v] == vec4(top)); }
+      if (v < vectors) {
+        let is_top = keys[v] == vec4(top);
+        others[v] = select(keys[v], vec4(ABSENT), is_top);
+        spots_of_top[v] = select(vec4(ABSENT), places[v], is_top);
+      }
     }
+    // Few of those that tie are here, often from a small part of the row.
+    spots = range_of(spots_of_top, vectors, lanes);
     range = range_of(others, vectors, lanes);
     by_numbers = !by_numbers && are_numbers(range);
   }
   clear_cells(lanes.index);
   // Computed once: another computation might round differently.
-  var ranks = buckets_of(keys, places, vectors, range, by_numbers, top, last_place);
+  var ranks = buckets_of(keys, places, vectors, range, by_numbers, top, spots);
   count_in_cells(keys, ranks, vectors);
   start_cells(wanted, vec2(1u, 0u), lanes.index);
   if (workgroupUniformLoad(&fullest) > RANKED) { return false; }

@@ -3,14 +3,6 @@
 // as far as small ranks matter, a sample so much larger.
 struct Sample { keys: Held, places: Held, }
 
-/// A number in [0, 1) that looks random.
-fn scattered(i: u32) -> f32 {
-  var x = i * 0x9e3779b9u;
-  x = (x ^ (x >> 16u)) * 0x7feb352du;
-  x = (x ^ (x >> 15u)) * 0x846ca68bu;
-  return f32((x ^ (x >> 16u)) >> 8u) * 5.9604645e-8;
-}
-
 /// Holds HELD vectors an invocation, 1 or 4, of the row that starts at `begin`. From `from_vector` to `to_vector` it has whole
 /// vectors, at least one.
 fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {

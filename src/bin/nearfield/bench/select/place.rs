@@ -69,10 +69,10 @@ impl<'v> Place<'v> {
             selected_pitch: self.k,
             selected_counts: BufferSlice::all(&self.counts),
             spare: self.spare.as_ref().map(|[keys, ids]| place(keys, ids)),
-            scratch: self.scratch.as_ref().map(|[states, lists, merged]| Scratch {
+            scratch: self.scratch.as_ref().map(|[states, lists, samples]| Scratch {
                 states: BufferSlice::all(states),
                 lists: BufferSlice::all(lists),
-                merged: BufferSlice::all(merged),
+                samples: BufferSlice::all(samples),
             }),
         })?;
         recorder.finish();
