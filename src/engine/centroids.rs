@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::narrowed::{NarrowedRows, NarrowedSegment};
 use super::plan::{budget_for, usable};
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, Scratch};
+use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::winnow::K_MAX;
 use crate::kernels::{
@@ -114,20 +114,19 @@ pub(super) struct Coarse {
     capacity: u32,
 }
 
-/// The scratch buffers of a coarse step, in their order.
+/// The scratch buffers of a coarse step, as large as [`Coarse::bytes`] says. Their contents are of no use afterwards.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Buffer {
-    Narrowed,
-    Terms,
-    Scores,
-    Counts,
-    Lists,
-    Keys,
-    Ids,
+pub(super) struct Buffers<'a> {
+    pub(super) narrowed: &'a wgpu::Buffer,
+    pub(super) terms: &'a wgpu::Buffer,
+    pub(super) scores: &'a wgpu::Buffer,
+    pub(super) lists: &'a wgpu::Buffer,
+    pub(super) keys: &'a wgpu::Buffer,
+    pub(super) ids: &'a wgpu::Buffer,
 }
 
 /// How many there are.
-pub(super) const BUFFERS: usize = 7;
+pub(super) const BUFFERS: usize = 6;
 
 /// Where a coarse step puts what it finds.
 #[derive(Debug, Clone, Copy)]
@@ -136,8 +135,9 @@ pub(super) struct Found<'a> {
     pub(super) selected: select_k::Selected<'a>,
     /// `[queries]`, u32.
     pub(super) counts: BufferSlice<'a>,
-    /// `[queries]`, u32: how many entries lists would have. More than [`Coarse::capacity`] means that the answer is to be found another way.
-    pub(super) survivors: Option<BufferSlice<'a>>,
+    /// `[queries]`, u32, written by a screen: how many entries its lists would have. Where that is too many ([`Coarse::overflowed`]) the
+    /// answer is to be found another way.
+    pub(super) survivors: BufferSlice<'a>,
 }
 
 impl Coarse {
@@ -163,24 +163,39 @@ impl Coarse {
         self.is_screened() && survivors > self.capacity
     }
 
+    /// The same for batches of so many queries.
+    pub(super) fn of(self, batch: u32) -> Self {
+        Self { batch: batch.next_multiple_of(TILE_QUERIES), ..self }
+    }
+
+    /// Distances a query that are computed at most.
+    pub(super) fn entries(self, centroids: &Centroids) -> u64 {
+        if self.is_screened() { self.capacity.into() } else { Self::columns(centroids) }
+    }
+
+    /// Scratch bytes a query of scores.
+    pub(super) fn score_bytes(self, centroids: &Centroids) -> u64 {
+        if self.is_screened() { Self::columns(centroids) * 4 } else { 0 }
+    }
+
+    /// Scratch bytes a query of all that a screen needs, the distances of its survivors apart.
+    pub(super) fn screen_bytes(self, centroids: &Centroids) -> u64 {
+        if !self.is_screened() {
+            return 0;
+        }
+        let narrowed = narrow::plane_bytes(u64::from(BLOCK_ROWS), centroids.dim) / u64::from(BLOCK_ROWS);
+        narrowed + 16 + self.score_bytes(centroids) + u64::from(self.capacity) * 12
+    }
+
     fn columns(centroids: &Centroids) -> u64 {
         u64::from(centroids.lists.next_multiple_of(BLOCK_ROWS))
     }
 
-    /// Scratch bytes a query, results apart.
-    pub(super) fn query_bytes(self, centroids: &Centroids) -> u64 {
-        if !self.is_screened() {
-            return Self::columns(centroids) * 12 + 8;
-        }
-        let narrowed = narrow::plane_bytes(u64::from(BLOCK_ROWS), centroids.dim) / u64::from(BLOCK_ROWS);
-        narrowed + 16 + Self::columns(centroids) * 4 + u64::from(self.capacity) * 24 + 8
-    }
-
-    /// As many queries at a time as `bytes` have room for, of which a query takes so many beside those of this step.
-    pub(super) fn fit(self, centroids: &Centroids, beside: u64, budget: u64, queries: u64) -> Result<Self> {
+    /// As many queries at a time as the budget has room for.
+    pub(super) fn fit(self, centroids: &Centroids, budget: u64, queries: u64) -> Result<Self> {
         let binding = centroids.gpu.adapter.capabilities.max_binding_bytes;
-        let each = self.query_bytes(centroids) + beside;
-        let widest = (Self::columns(centroids) * 8).max(u64::from(self.capacity) * 12).max(beside);
+        let each = self.screen_bytes(centroids) + self.entries(centroids) * 12 + 8;
+        let widest = (Self::columns(centroids) * 8).max(u64::from(self.capacity) * 12);
         let most = (usable(budget) / each).min(binding / widest).min(1 << 15);
         // Slices of buffers start at multiples of 256 bytes, and tiles are 128 queries high.
         let unit = u64::from(TILE_QUERIES);
@@ -195,47 +210,43 @@ impl Coarse {
         Ok(Self { batch: batch as u32, ..self })
     }
 
-    /// What has to be reserved, in the order of [`Buffer`].
-    pub(super) fn requests(self, centroids: &Centroids) -> [Request; BUFFERS] {
+    /// Bytes of [`Buffers`] for a batch, in their order.
+    pub(super) fn bytes(self, centroids: &Centroids) -> [u64; BUFFERS] {
         let batch = u64::from(self.batch);
         let if_screened = |bytes: u64| if self.is_screened() { bytes } else { 0 };
         let entries =
             batch * if self.is_screened() { self.capacity.into() } else { Self::columns(centroids) };
-        let request = |purpose, bytes| Request { purpose, bytes };
         [
-            request("narrowed queries", if_screened(narrow::plane_bytes(batch, centroids.dim))),
-            request("terms of queries", if_screened(batch * 16)),
-            request("scores of centroids", if_screened(batch * Self::columns(centroids) * 4)),
-            request("counts", batch * 4),
-            request("lists", if_screened(entries * 12)),
-            request("keys", entries * 4),
-            request("ids", entries * 8),
+            if_screened(narrow::plane_bytes(batch, centroids.dim)),
+            if_screened(batch * 16),
+            if_screened(batch * Self::columns(centroids) * 4),
+            if_screened(entries * 12),
+            entries * 4,
+            entries * 8,
         ]
     }
 
-    /// Records the step for `count` queries, whose norms are known. `scratch` begins with the buffers of [`Coarse::requests`].
+    /// Records the step for `count` queries, whose norms are known.
     pub(super) fn encode(
         self,
         commands: &mut Commands<'_>,
         centroids: &Centroids,
         (queries, norms, count): (BufferSlice<'_>, BufferSlice<'_>, u32),
-        scratch: &Scratch,
+        buffers: &Buffers<'_>,
         found: &Found<'_>,
     ) -> Result<()> {
-        let buffer = |which: Buffer| BufferSlice::all(&scratch[which as usize]);
-        let counts = found.survivors.unwrap_or(buffer(Buffer::Counts));
+        let counts = found.survivors;
         let candidates = match &centroids.narrowed {
             Some((narrowed, copy)) if self.is_screened() => {
                 self.encode_screen(
                     commands,
                     centroids,
-                    narrowed,
-                    copy,
+                    (narrowed, copy),
                     (queries, norms, count),
-                    scratch,
+                    buffers,
                     counts,
                 )?;
-                let candidates = buffer(Buffer::Lists);
+                let candidates = BufferSlice::all(buffers.lists);
                 rescore::Candidates::Lists { candidates, counts, pitch: self.capacity }
             }
             _ => rescore::Candidates::Dense {
@@ -258,8 +269,8 @@ impl Coarse {
             first_slot: 0,
             ids: BufferSlice::all(&centroids.ids),
             candidates,
-            keys: buffer(Buffer::Keys),
-            found_ids: buffer(Buffer::Ids),
+            keys: buffers.keys.into(),
+            found_ids: buffers.ids.into(),
             mark_absent: true,
         };
         rescore::encode(commands, &rescoring)?;
@@ -270,8 +281,8 @@ impl Coarse {
             select_k::Rows::Equal { length: centroids.lists, pitch: Self::columns(centroids) as u32 }
         };
         let select = select_k::Select {
-            keys: buffer(Buffer::Keys),
-            ids: Some(buffer(Buffer::Ids)),
+            keys: buffers.keys.into(),
+            ids: Some(buffers.ids.into()),
             floats: false,
             rows,
             count,
@@ -285,20 +296,16 @@ impl Coarse {
         select_k::encode(commands, &select)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one call, taken apart for its length")]
     fn encode_screen(
         self,
         commands: &mut Commands<'_>,
         centroids: &Centroids,
-        narrowed: &NarrowedRows,
-        copy: &NarrowedSegment,
+        (narrowed, copy): (&NarrowedRows, &NarrowedSegment),
         (queries, norms, count): (BufferSlice<'_>, BufferSlice<'_>, u32),
-        scratch: &Scratch,
+        buffers: &Buffers<'_>,
         counts: BufferSlice<'_>,
     ) -> Result<()> {
-        let buffer = |which: Buffer| &scratch[which as usize];
-        let (integers, terms, scored) =
-            (buffer(Buffer::Narrowed), buffer(Buffer::Terms), buffer(Buffer::Scores));
+        let &Buffers { narrowed: integers, terms, scores: scored, .. } = buffers;
         let (room, blocks) = (self.batch, centroids.lists.div_ceil(BLOCK_ROWS));
         commands.stage("coarse_narrow");
         let narrowing = narrow::Narrow {
@@ -349,7 +356,7 @@ impl Coarse {
             k: self.k,
             probed: None,
             counts,
-            lists: buffer(Buffer::Lists),
+            lists: buffers.lists,
             capacity: self.capacity,
             is_first: true,
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::centroids::{BUFFERS, Centroids, Coarse, Found};
+use super::centroids::{BUFFERS, Buffers, Centroids, Coarse, Found};
 use super::plan::usable;
 use super::search::distance_of;
 use crate::error::{Error, Result};
@@ -190,15 +190,23 @@ pub(super) async fn assign(
     while done < count {
         let part = at_once.min(count - done);
         let kept = part as u64 * RESULT_BYTES;
-        let fitting = coarse.fit(centroids, 0, budget.saturating_sub(kept * 8 / 7), part as u64)?;
+        let fitting = coarse.fit(centroids, budget.saturating_sub(kept * 8 / 7), part as u64)?;
         let slices = |buffer: &BufferSlice<'_>, start: usize, each: u64| {
             (buffer.offset + (done + start) as u64 * each, each)
         };
-        let requests = fitting.requests(centroids);
+        let requests = fitting.bytes(centroids).map(|bytes| Request { purpose: "nearest centroids", bytes });
         let results = [("keys", 4), ("lists", 8), ("counts", 4), ("survivors", 4)]
             .map(|(purpose, bytes)| Request { purpose, bytes: part as u64 * bytes });
         let all: Vec<Request> = requests.into_iter().chain(results).collect();
         let scratch = gpu.reserve(&all).await?;
+        let buffers = Buffers {
+            narrowed: &scratch[0],
+            terms: &scratch[1],
+            scores: &scratch[2],
+            lists: &scratch[3],
+            keys: &scratch[4],
+            ids: &scratch[5],
+        };
         let result = |which: usize, start: usize, bytes: u64, many: usize| {
             BufferSlice::range(&scratch[BUFFERS + which], start as u64 * bytes, many as u64 * bytes)
         };
@@ -215,9 +223,9 @@ pub(super) async fn assign(
                     ids: result(1, start, 8, many),
                 },
                 counts: result(2, start, 4, many),
-                survivors: fitting.is_screened().then(|| result(3, start, 4, many)),
+                survivors: result(3, start, 4, many),
             };
-            fitting.encode(&mut commands, centroids, (queries, norms, many as u32), &scratch, &found)?;
+            fitting.encode(&mut commands, centroids, (queries, norms, many as u32), &buffers, &found)?;
             commands.submit();
         }
         let range = |which: usize, bytes: u64| (&scratch[BUFFERS + which], 0, part as u64 * bytes);
