@@ -7,6 +7,7 @@ mod centre;
 mod device;
 mod exhaustive;
 mod lists;
+mod moves;
 mod narrowed;
 mod nominate;
 mod operations;
