@@ -93,7 +93,7 @@ fn any_slots(screen: Screen) {
     let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
     let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, narrowed).expect("rows");
     let (mut model, mut random, mut next) = (Model::new(), Random(0x5107), 0u64);
-    for operation in 0..60 {
+    for operation in 0..40 {
         let end = rows.end() as u32;
         let (alive, vacant): (Vec<u32>, Vec<u32>) = (0..end + 600).partition(|slot| model.contains_key(slot));
         match random.below(4) {
@@ -155,4 +155,28 @@ fn rows_in_any_slots_are_found_read_and_moved() {
 #[test]
 fn rows_in_any_slots_are_narrowed_where_they_lie() {
     any_slots(Screen::I8);
+}
+
+#[test]
+fn slots_behind_an_end_that_came_nearer_have_no_rows() {
+    let Some(device) = device() else { return };
+    let gpu = device.gpu().clone();
+    let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, None).expect("rows");
+    let (mut model, mut random) = (Model::new(), Random(0xbe));
+    let put = |rows: &mut GpuRows, model: &mut Model, slots: &[u32]| {
+        let ids: Vec<u64> = slots.iter().map(|&slot| slot.into()).collect();
+        let values: Vec<f32> = slots.iter().flat_map(|&slot| [(slot % 8) as f32; DIM]).collect();
+        let placing = Placing { slots, ids: &ids, freed: &[] };
+        let view = MatrixView::new(&values, DIM).expect("whole rows");
+        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        model.extend(slots.iter().map(|&slot| (slot, (u64::from(slot), vec![(slot % 8) as f32; DIM]))));
+    };
+    let first: Vec<u32> = (0..1000).filter(|&slot| slot != 5).collect();
+    put(&mut rows, &mut model, &first);
+    let freed: Vec<u32> = (310..1000).collect();
+    device.block_on(rows.release(&freed)).expect("they are there");
+    freed.iter().for_each(|slot| drop(model.remove(slot)));
+    check(&rows, &model, &mut random);
+    put(&mut rows, &mut model, &[900]);
+    check(&rows, &model, &mut random);
 }
