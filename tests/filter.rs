@@ -234,7 +234,7 @@ fn a_filter_that_allows_few_rows_looks_at_no_others() {
         let index = filled(device, Metric::L2Squared, screen, &values, None);
         for (count, every) in [(1, 10_000), (32, 10_000), (40, 1000), (3, 100)] {
             let queries = view(&values[..count * DIM], DIM);
-            let few = |id: u64| id % every == 0;
+            let few = |id: u64| id.is_multiple_of(every);
             let scored = |options: &SearchOptions<'_>| {
                 index.search_with(queries, options).expect("an answer").1.scored
             };
@@ -246,7 +246,7 @@ fn a_filter_that_allows_few_rows_looks_at_no_others() {
             let (_, statistics) = index.search_within_with(queries, 9.0, &within).expect("an answer");
             assert_eq!(statistics.scored, count * (20_000 / every));
             assert_eq!((statistics.searched_again, statistics.searched_exhaustively), (0, 0));
-            let many = |id: u64| id % 2 == 0;
+            let many = |id: u64| id.is_multiple_of(2);
             assert_eq!(scored(&SearchOptions::new(2).filter(Filter::by(&many))), count * 20_000);
         }
     }
