@@ -30,6 +30,12 @@ impl Bits {
         bits
     }
 
+    /// These words as they are: their bits behind the last are 0.
+    pub(crate) fn from_words(words: Vec<u32>, len: usize) -> Self {
+        debug_assert_eq!(words.len(), len.div_ceil(WORD));
+        Self { words, len }
+    }
+
     /// Bit i is `bit_of(i)`.
     pub(crate) fn from_fn(len: usize, mut bit_of: impl FnMut(usize) -> bool) -> Self {
         let word = |first: usize| {

@@ -44,7 +44,7 @@ impl<'a> Filter<'a> {
         Self { kind: Kind::Bits(words) }
     }
 
-    /// The rows of whose id this is true. It is asked once a row and search, on the thread that starts the search.
+    /// The rows of whose id this is true. It is asked once a row, before each search begins.
     pub fn by(is_allowed: &'a (impl Fn(u64) -> bool + Send + Sync)) -> Self {
         Self { kind: Kind::By(is_allowed) }
     }

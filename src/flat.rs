@@ -226,7 +226,7 @@ impl Flat {
     /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id. Fewer than k rows
     /// give shorter answers.
     ///
-    /// Queries are a [`MatrixView`] of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
+    /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
     ///
     /// # Errors
     /// [`Error::Argument`] for k = 0 or another dim; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's

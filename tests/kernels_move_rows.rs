@@ -11,11 +11,10 @@ fn way_number(way: Way) -> u32 {
     (way == Way::Gather).into()
 }
 
-/// Moves positions `range` of the list, and says what the target holds then.
+/// Moves positions `range` of the list, rows of so many words, and says what the target holds then.
 fn moved(
     bench: Bench<'_>,
-    way: Way,
-    words: usize,
+    (way, words): (Way, usize),
     slots: &[u32],
     range: [u32; 2],
     [first_slot, rows]: [u32; 2],
@@ -71,7 +70,7 @@ fn rows_go_to_their_slots_and_back_and_those_of_other_segments_stay() {
                 let poisoned = vec![guard; targets * words];
                 let want = reference(way, words, &looked_at, first_slot, rows, &from, &poisoned);
                 let range = range.map(|place| place as u32);
-                let found = moved(bench, way, words, &slots, range, [first_slot, rows], &from, targets);
+                let found = moved(bench, (way, words), &slots, range, [first_slot, rows], &from, targets);
                 assert!(found == want, "{way:?}, {words} words, {count} slots from {first_slot}");
             }
         }

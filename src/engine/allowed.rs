@@ -62,6 +62,11 @@ impl Room<'_> {
         self.allowed.filter(|_| self.is_listed()).map(Allowed::count)
     }
 
+    /// How many slots an exhaustive search looks at.
+    pub(super) fn looked_at(self, rows: &GpuRows) -> u64 {
+        self.listed().unwrap_or(rows.end())
+    }
+
     /// Bytes of the list, or of a bit a slot.
     pub(super) fn list_bytes(self) -> u64 {
         self.listed().map_or(self.bits_bytes(), |count| count * 4)

@@ -9,6 +9,7 @@ mod device;
 mod exhaustive;
 mod list_tables;
 mod lists;
+mod moves;
 mod narrowed;
 mod nominate;
 mod operations;

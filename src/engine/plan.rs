@@ -293,7 +293,7 @@ impl Plan {
 }
 
 /// Whether so few rows are allowed that computing their distances costs less than scoring all rows.
-fn is_selective(rows: &GpuRows, room: Room<'_>) -> bool {
+pub(super) fn is_selective(rows: &GpuRows, room: Room<'_>) -> bool {
     let share = if rows.narrowed.is_some() { SELECTIVE_NARROWED } else { SELECTIVE };
     room.allowed.is_some_and(|allowed| allowed.count() * share <= rows.end())
 }

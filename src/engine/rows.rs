@@ -105,13 +105,23 @@ impl GpuRows {
         self.alive.as_ref().map(|alive| &alive.buffer)
     }
 
+    /// The segments with room up to slot `end`, and how they are narrowed: not at all where there is no memory for it any more.
+    pub(super) fn reached(&self, end: u64) -> Result<(Vec<Segment>, Option<NarrowedRows>)> {
+        let mut segments = self.segments.clone();
+        let mut commands = Commands::new(&self.gpu, None);
+        self.reach(&mut segments, end, &mut commands)?;
+        // Copies of a grown segment have to be on their way before rows are written behind them.
+        commands.submit();
+        let mut narrowed = self.narrowed.clone();
+        if segments.iter().any(|segment| segment.narrowed.is_none()) {
+            narrowed = None;
+            segments.iter_mut().for_each(|segment| segment.narrowed = None);
+        }
+        Ok((segments, narrowed))
+    }
+
     /// Makes room up to slot `end`: the last segment grows, or others are made. What is copied is on its way with `commands`.
-    pub(super) fn reach(
-        &self,
-        segments: &mut Vec<Segment>,
-        end: u64,
-        commands: &mut Commands<'_>,
-    ) -> Result<()> {
+    fn reach(&self, segments: &mut Vec<Segment>, end: u64, commands: &mut Commands<'_>) -> Result<()> {
         if end >= u64::from(u32::MAX) {
             return Err(Error::Unsupported {
                 what: "rows".into(),
@@ -121,6 +131,9 @@ impl GpuRows {
         }
         loop {
             let Some(last) = segments.last_mut() else {
+                if end == 0 {
+                    return Ok(());
+                }
                 segments.push(self.create(0, self.expected.max(end))?);
                 continue;
             };

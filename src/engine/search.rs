@@ -46,6 +46,9 @@ const BATCHES_IN_FLIGHT: usize = 2;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
+    /// Rows of which a score or a distance was computed, over all queries: every row of the index, unless a filter allows so few
+    /// that only theirs are. Gaps that removed rows left count, and rows of a query that was searched again count again.
+    pub scored: u64,
     /// Rows that screens could not exclude, so that their distance was computed as it is reported: over all queries.
     pub rescored: u64,
     /// Queries whose list of such rows overflowed, and which were searched another way: first without narrowing, then
@@ -96,6 +99,7 @@ pub(super) async fn search(
                 let Some(batch) = pending.pop_front() else { break };
                 let found = screen.finish(batch).await?;
                 statistics.rescored += found.rescored;
+                statistics.scored += found.rows.len() as u64 * rows.end();
                 answered += found.rows.len() - found.overflowed.len();
                 for (number, row) in found.numbers.iter().zip(found.rows) {
                     answers[number] = row;
@@ -107,6 +111,7 @@ pub(super) async fn search(
             for numbers in batches {
                 let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
                 answered += found.len();
+                statistics.scored += found.len() as u64 * request.room().looked_at(rows);
                 for (number, row) in numbers.iter().zip(found) {
                     answers[number] = row;
                 }

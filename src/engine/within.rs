@@ -3,7 +3,7 @@
 use super::allowed::Looked;
 use super::lists::Thresholds;
 use super::nominate::{Buffer, Screen};
-use super::plan::{Plan, Route};
+use super::plan::{Plan, Route, is_selective};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::search::{Found, SearchRequest, Statistics, distance_of};
@@ -39,7 +39,11 @@ pub(super) async fn search_within(
     while open.len() > 0 {
         let Some(plan) = Plan::within(rows, open.len() as u64, capacity, request.room()) else {
             let plan = Plan::exhaustive(rows, open.len() as u64, 1, request.room())?;
-            statistics.searched_exhaustively += open.len() as u64;
+            // Where a filter allows few rows, this is not a way round, but the way.
+            if !is_selective(rows, request.room()) {
+                statistics.searched_exhaustively += open.len() as u64;
+            }
+            statistics.scored += open.len() as u64 * request.room().looked_at(rows);
             for numbers in open.batches(plan.batch as usize) {
                 within.exhaustive(&plan, &numbers, &mut answers).await?;
                 answered += numbers.len();
@@ -57,6 +61,7 @@ pub(super) async fn search_within(
             answered += numbers.len() - needed_again;
             request.report(answered);
         }
+        statistics.scored += open.len() as u64 * rows.end();
         statistics.searched_again += overflowed.len() as u64;
         capacity = capacity.next_power_of_two();
         open = Numbers::List(overflowed);

@@ -61,9 +61,11 @@ impl Ids {
     /// These slots have no row any more, nor has any from slot `end` on.
     pub(super) fn vacate(&mut self, gone: &[u32], end: u64) {
         let Self::Table { ids, .. } = self else { return };
-        for &slot in gone {
-            ids[slot as usize] = FREE;
-        }
         ids.truncate(end as usize);
+        for &slot in gone {
+            if let Some(place) = ids.get_mut(slot as usize) {
+                *place = FREE;
+            }
+        }
     }
 }
