@@ -22,10 +22,10 @@
 pub mod certificate;
 mod engine;
 mod error;
+#[cfg(feature = "io")]
+mod files;
 mod flat;
 mod gpu;
-#[cfg(feature = "io")]
-pub mod io;
 pub mod kernels;
 pub mod ladder;
 mod matrix;
