@@ -22,10 +22,13 @@
 pub mod certificate;
 mod engine;
 mod error;
-#[cfg(feature = "io")]
 mod files;
 mod flat;
 mod gpu;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "Flat::save and Flat::load come next"))]
+mod index_file;
+#[cfg(feature = "io")]
+pub mod io;
 pub mod kernels;
 pub mod ladder;
 mod matrix;
