@@ -23,9 +23,12 @@ mod bits;
 pub mod certificate;
 mod engine;
 mod error;
+mod files;
 mod filter;
 mod flat;
 mod gpu;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "Flat::save and Flat::load come next"))]
+mod index_file;
 #[cfg(feature = "io")]
 pub mod io;
 pub mod kernels;
