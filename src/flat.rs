@@ -35,7 +35,7 @@ pub struct Flat {
 }
 
 /// The margins of rounding are proved up to this (docs/certified-search.md).
-const MAX_DIM: usize = 1 << 20;
+pub(crate) const MAX_DIM: usize = 1 << 20;
 
 /// Options of a new [`Flat`]. Made by [`Flat::builder`].
 #[derive(Debug, Clone)]
@@ -127,12 +127,21 @@ pub struct SearchOptions<'a> {
     pub profile: bool,
     /// The rows that may be found; none for all.
     pub filter: Option<Filter<'a>>,
+    /// Lists that an [`Ivf`](crate::Ivf) looks at for a query; none for its default. A `Flat` has none.
+    pub probes: Option<usize>,
 }
 
 impl<'a> SearchOptions<'a> {
     /// The k nearest of all rows, without progress or profile.
     pub fn new(k: usize) -> Self {
-        Self { k, progress: None, profile: false, filter: None }
+        Self { k, progress: None, profile: false, filter: None, probes: None }
+    }
+
+    /// Looks at so many lists for a query, in an [`Ivf`](crate::Ivf).
+    #[must_use]
+    pub fn probes(mut self, probes: usize) -> Self {
+        self.probes = Some(probes);
+        self
     }
 
     /// Calls `progress` after each batch with the number of queries answered so far.
@@ -166,6 +175,8 @@ pub struct WithinOptions<'a> {
     pub progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
     /// The rows that may be found; none for all.
     pub filter: Option<Filter<'a>>,
+    /// Lists that an [`Ivf`](crate::Ivf) looks at for a query; none for its default. A `Flat` has none.
+    pub probes: Option<usize>,
 }
 
 impl<'a> WithinOptions<'a> {
@@ -192,6 +203,7 @@ impl<'a> WithinOptions<'a> {
 impl std::fmt::Debug for WithinOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WithinOptions")
+            .field("probes", &self.probes)
             .field("progress", &self.progress.is_some())
             .field("filter", &self.filter)
             .finish()

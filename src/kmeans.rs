@@ -38,6 +38,17 @@ pub struct KMeans<'a> {
 /// Is called after each iteration with its number, from 1 on, and the inertia before it.
 type Progress<'a> = &'a (dyn Fn(usize, f64) + Send + Sync);
 
+impl std::fmt::Debug for KMeans<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KMeans")
+            .field("metric", &self.metric)
+            .field("lists", &self.lists)
+            .field("iterations", &self.iterations)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What [`KMeans`] found.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -70,6 +81,11 @@ impl<'a> KMeans<'a> {
             seed: 1,
             progress: None,
         }
+    }
+
+    /// The same with another number of lists.
+    pub(crate) fn of_lists(self, lists: usize) -> Self {
+        Self { lists, ..self }
     }
 
     /// Iterations at most. Default: 10.

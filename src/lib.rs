@@ -31,6 +31,7 @@ mod gpu;
 mod index_file;
 #[cfg(feature = "io")]
 pub mod io;
+mod ivf;
 pub mod kernels;
 mod kmeans;
 pub mod ladder;
@@ -50,6 +51,7 @@ pub use flat::{Flat, FlatBuilder, SearchOptions, WithinOptions};
 pub use gpu::{
     Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, Profile, StageTime,
 };
+pub use ivf::{Ivf, IvfBuilder};
 pub use kernels::distance_pairs::Output;
 pub use kernels::reduce::Summation;
 pub use kmeans::{Clusters, KMeans};

@@ -191,11 +191,11 @@ impl Coarse {
         u64::from(centroids.lists.next_multiple_of(BLOCK_ROWS))
     }
 
-    /// As many queries at a time as the budget has room for.
-    pub(super) fn fit(self, centroids: &Centroids, budget: u64, queries: u64) -> Result<Self> {
+    /// As many queries at a time as the budget has room for, of which each takes so many bytes beside those of this step.
+    pub(super) fn fit(self, centroids: &Centroids, beside: u64, budget: u64, queries: u64) -> Result<Self> {
         let binding = centroids.gpu.adapter.capabilities.max_binding_bytes;
-        let each = self.screen_bytes(centroids) + self.entries(centroids) * 12 + 8;
-        let widest = (Self::columns(centroids) * 8).max(u64::from(self.capacity) * 12);
+        let each = self.screen_bytes(centroids) + self.entries(centroids) * 12 + beside;
+        let widest = (Self::columns(centroids) * 8).max(u64::from(self.capacity) * 12).max(beside);
         let most = (usable(budget) / each).min(binding / widest).min(1 << 15);
         // Slices of buffers start at multiples of 256 bytes, and tiles are 128 queries high.
         let unit = u64::from(TILE_QUERIES);

@@ -30,6 +30,7 @@ mod write;
 
 pub(crate) use allowed::Allowed;
 pub use device::{Device, DeviceMatrix};
+pub(crate) use list_tables::PAGE;
 pub use narrowed::Screen;
 pub use operations::DistanceMatrix;
 pub use plan::{Nominator, Plan, Route};
@@ -184,6 +185,70 @@ impl Training {
             device::Engine::Gpu(gpu) => {
                 let is_narrowed = screen.is_wanted(gpu, rows.dim());
                 Self::new(gpu, metric, rows, lists, is_narrowed).await
+            }
+        }
+    }
+}
+
+/// The lists of an `Ivf`, where its engine keeps them: their centroids, and which pages of slots each has.
+#[derive(Debug)]
+pub(crate) enum EngineLists {
+    Gpu { centroids: centroids::Centroids, tables: Option<list_tables::ListTables> },
+}
+
+impl EngineLists {
+    /// Lists without rows, around trained centroids.
+    pub(crate) fn of(training: Training) -> Self {
+        Self::Gpu { centroids: training.into_centroids(), tables: None }
+    }
+
+    /// The list of each row: that of the nearest centroid.
+    pub(crate) async fn assign<T: Element>(
+        &self,
+        rows: RowSource<'_, T>,
+        budget: u64,
+        progress: impl FnMut(usize),
+    ) -> Result<Vec<Assigned>> {
+        match self {
+            Self::Gpu { centroids, .. } => {
+                training::assign(centroids, &training::Assigning::New(rows), budget, progress).await
+            }
+        }
+    }
+
+    /// All centroids, `[lists, dim]`.
+    pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
+        match self {
+            Self::Gpu { centroids, .. } => centroids.to_host().await,
+        }
+    }
+
+    /// Says which pages each list has, ascending, and how many rows. Until that is done all rows are searched.
+    pub(crate) async fn set(&mut self, rows: &EngineRows, pages: &[Vec<u32>], sizes: Vec<u32>) -> Result<()> {
+        match (self, rows) {
+            (Self::Gpu { tables, .. }, EngineRows::Gpu(rows)) => {
+                *tables = None;
+                *tables = Some(list_tables::ListTables::new(rows, pages, sizes).await?);
+                Ok(())
+            }
+        }
+    }
+
+    /// The nearest rows of the lists that are nearest to each query.
+    pub(crate) async fn search(
+        &self,
+        rows: &EngineRows,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+        probes: u32,
+    ) -> Result<Found> {
+        match (self, rows) {
+            (Self::Gpu { centroids, tables: Some(tables) }, EngineRows::Gpu(rows)) => {
+                probing::Probing { rows, centroids, tables, request, probes }.search(queries).await
+            }
+            // Nothing was added yet, or the tables did not fit the memory.
+            (Self::Gpu { tables: None, .. }, EngineRows::Gpu(rows)) => {
+                search::search(rows, queries, request).await
             }
         }
     }

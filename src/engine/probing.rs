@@ -12,7 +12,6 @@ use super::plan::{budget_for, usable};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::search::{Found, SearchRequest, Statistics, decode};
-use crate::bits::Bits;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch, words};
 use crate::kernels::screen_lists_i8::{HEIGHT, ListBlocks};
@@ -31,8 +30,6 @@ pub(super) struct Probing<'a> {
     pub(super) tables: &'a ListTables,
     pub(super) request: &'a SearchRequest<'a>,
     pub(super) probes: u32,
-    /// Slots that may be found, where not all that have a row.
-    pub(super) allowed: Option<&'a Bits>,
 }
 
 /// How a batch is searched.
@@ -108,6 +105,15 @@ struct Pending {
     reading: Reading,
 }
 
+/// What was found so far.
+struct Answers {
+    /// A row a query, in order.
+    rows: Vec<Vec<Neighbor>>,
+    statistics: Statistics,
+    profile: Option<Profile>,
+    answered: usize,
+}
+
 impl Probing<'_> {
     fn lists(&self) -> u32 {
         self.centroids.lists
@@ -119,7 +125,7 @@ impl Probing<'_> {
 
     /// Bytes of a bit a slot.
     fn allowed_bytes(&self) -> u64 {
-        self.allowed.map_or(0, |bits| bits.words().len() as u64 * 4)
+        self.request.allowed.map_or(0, |allowed| allowed.words().len() as u64 * 4)
     }
 
     /// How many queries would be searched.
@@ -191,22 +197,55 @@ impl Probing<'_> {
         Some(Form { coarse: coarse.of(batch), k, batch, capacity: capacity as u32, blocks: blocks as u32 })
     }
 
-    /// The nearest rows in the lists that are nearest to each query.
+    /// The nearest rows in the lists that are nearest to each query. Where a filter leaves a query fewer than k rows of them, it
+    /// probes twice as many lists, until it has k or has probed all.
     pub(super) async fn search(&self, queries: &Queries<'_>) -> Result<Found> {
         let count = queries.rows();
         queries.check_device(&self.rows.gpu)?;
-        let mut profile = if self.request.profile { Profile::new(&self.rows.gpu) } else { None };
-        let mut statistics = Statistics::default();
-        let mut answers: Vec<Vec<Neighbor>> = vec![vec![]; count];
-        let mut open = Numbers::Range(0..if self.rows.len() == 0 { 0 } else { count });
-        let mut answered = 0;
+        if self.request.k == 0 {
+            return Err(Error::argument("k", "at least 1", 0));
+        }
+        let mut answers = Answers {
+            rows: vec![vec![]; count],
+            statistics: Statistics::default(),
+            profile: if self.request.profile { Profile::new(&self.rows.gpu) } else { None },
+            answered: 0,
+        };
+        let found = self.request.room().found(self.rows);
+        let wanted = (self.request.k as u64).min(found) as usize;
+        let mut open = Numbers::Range(0..if wanted == 0 { 0 } else { count });
+        let mut wider = *self;
+        loop {
+            wider.search_some(queries, open, &mut answers).await?;
+            let is_short = |&number: &usize| answers.rows[number].len() < wanted;
+            let short: Vec<usize> = (0..count).filter(is_short).collect();
+            if self.request.allowed.is_none() || short.is_empty() || wider.probes >= self.lists() {
+                break;
+            }
+            wider.probes = (2 * wider.probes).min(self.lists());
+            answers.answered -= short.len();
+            open = Numbers::List(short);
+        }
+        let Answers { rows, mut statistics, profile, .. } = answers;
+        if let Some(profile) = profile {
+            statistics.stages = profile.times(&self.rows.gpu).await?;
+        }
+        let mut neighbors = Neighbors::with_capacity(count, rows.first().map_or(0, Vec::len));
+        rows.into_iter().for_each(|row| neighbors.push_row(row));
+        Ok(Found { neighbors, statistics })
+    }
+
+    /// Answers some queries, those whose lists overflow in the candidate form.
+    async fn search_some(&self, queries: &Queries<'_>, some: Numbers, answers: &mut Answers) -> Result<()> {
+        let gpu = &self.rows.gpu;
+        let mut open = some;
         let mut is_again = false;
         while open.len() > 0 {
             let form = self.form(open.len() as u64, is_again)?;
             let buffers = self.reserve(&form).await?;
-            if let Some(bits) = self.allowed {
-                let words = bytemuck::cast_slice(bits.words());
-                self.rows.gpu.upload_bytes(&buffers[Buffer::Allowed], 0, words).await?;
+            if let Some(allowed) = self.request.allowed {
+                let words = bytemuck::cast_slice(allowed.words());
+                gpu.upload_bytes(&buffers[Buffer::Allowed], 0, words).await?;
             }
             let mut overflowed = vec![];
             let mut batches = open.batches(form.batch as usize).into_iter();
@@ -216,36 +255,40 @@ impl Probing<'_> {
                 while pending.len() < BATCHES_IN_FLIGHT
                     && let Some(numbers) = batches.next()
                 {
-                    pending
-                        .push_back(self.submit(&form, &buffers, queries, numbers, profile.as_mut()).await?);
+                    let profile = answers.profile.as_mut();
+                    pending.push_back(self.submit(&form, &buffers, queries, numbers, profile).await?);
                 }
                 let Some(Pending { numbers, reading }) = pending.pop_front() else { break };
-                let parts = reading.wait(&self.rows.gpu).await?;
+                let parts = reading.wait(gpu).await?;
                 numbers.check(&parts[0])?;
                 let k = form.k as usize;
                 let found = decode(self.request.metric, k, k, &parts[1], &parts[2], &parts[3]);
                 let survivors = words::<u32>(&parts[4]).zip(words::<u32>(&parts[5]));
+                let statistics = &mut answers.statistics;
                 for ((number, row), (listed, coarse)) in numbers.iter().zip(found).zip(survivors) {
                     if listed > form.capacity || form.coarse.overflowed(coarse) {
                         overflowed.push(number);
                         continue;
                     }
                     statistics.rescored += u64::from(listed);
-                    answers[number] = row;
-                    answered += 1;
+                    if form.blocks == 0 {
+                        statistics.scored += u64::from(listed);
+                    }
+                    answers.rows[number] = row;
+                    answers.answered += 1;
                 }
-                self.request.report(answered);
+                if form.blocks > 0 {
+                    let probed = words::<u32>(&parts[6]).zip(&self.tables.sizes);
+                    statistics.scored +=
+                        probed.map(|(queries, rows)| u64::from(queries) * u64::from(*rows)).sum::<u64>();
+                }
+                self.request.report(answers.answered);
             }
-            statistics.searched_again += overflowed.len() as u64;
+            answers.statistics.searched_again += overflowed.len() as u64;
             open = Numbers::List(overflowed);
             is_again = true;
         }
-        if let Some(profile) = profile {
-            statistics.stages = profile.times(&self.rows.gpu).await?;
-        }
-        let mut neighbors = Neighbors::with_capacity(count, answers.first().map_or(0, Vec::len));
-        answers.into_iter().for_each(|row| neighbors.push_row(row));
-        Ok(Found { neighbors, statistics })
+        Ok(())
     }
 
     async fn reserve(&self, form: &Form) -> Result<Buffers> {
@@ -340,6 +383,7 @@ impl Probing<'_> {
             (&buffers[Buffer::SelectedCounts], 0, u64::from(count) * 4),
             (&buffers[Buffer::Counts], 0, u64::from(count) * 4),
             (&buffers[Buffer::CoarseSurvivors], 0, u64::from(count) * 4),
+            (&buffers[Buffer::ListCounts], 0, if form.blocks > 0 { u64::from(self.lists()) * 4 } else { 0 }),
         ])?;
         Ok(Pending { numbers, reading })
     }
@@ -375,7 +419,7 @@ impl Probing<'_> {
 
     /// A bit a slot: those that may be found.
     fn allowed_buffer<'b>(&'b self, buffers: &'b Buffers) -> &'b wgpu::Buffer {
-        match self.allowed {
+        match self.request.allowed {
             Some(_) => &buffers[Buffer::Allowed],
             None => self.rows.alive_buffer().unwrap_or(&self.tables.full),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::centroids::{BUFFERS, Buffers, Centroids, Coarse, Found};
 use super::plan::usable;
 use super::search::distance_of;
+use super::write::RowSource;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, words};
 use crate::kernels::average::{self, Unit};
@@ -113,8 +114,9 @@ impl Training {
 
     /// The nearest of the centroids for every row.
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
-        let slices = (BufferSlice::all(&self.rows), BufferSlice::all(&self.norms));
-        assign(&self.centroids, slices, self.count, self.gpu.options.budget_bytes).await
+        let rows: Assigning<'_, f32> =
+            Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
+        assign(&self.centroids, &rows, self.gpu.options.budget_bytes, |_| ()).await
     }
 
     /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
@@ -173,15 +175,43 @@ impl Centroids {
     }
 }
 
-/// The nearest of the centroids for each of so many rows, f32, whose norms are known.
-pub(super) async fn assign(
+/// Rows whose nearest centroid is wanted.
+pub(super) enum Assigning<'a, T> {
+    /// So many on the device, f32, with their norms.
+    Known { rows: &'a wgpu::Buffer, norms: &'a wgpu::Buffer, count: usize },
+    /// Rows that are still to be looked at.
+    New(RowSource<'a, T>),
+}
+
+impl<T: Element> Assigning<'_, T> {
+    fn count(&self) -> usize {
+        match self {
+            Self::Known { count, .. } => *count,
+            Self::New(source) => source.rows(),
+        }
+    }
+
+    /// Scratch bytes a row: of those that are not on the device, and of norms that are not known.
+    fn staged_bytes(&self, row_bytes: u64) -> [u64; 2] {
+        match self {
+            Self::Known { .. } => [0, 0],
+            Self::New(RowSource::Device(_)) => [0, 8],
+            Self::New(RowSource::Host(_)) => [row_bytes, 8],
+        }
+    }
+}
+
+/// The nearest of the centroids for each row.
+pub(super) async fn assign<T: Element>(
     centroids: &Centroids,
-    (rows, norms): (BufferSlice<'_>, BufferSlice<'_>),
-    count: usize,
+    rows: &Assigning<'_, T>,
     budget: u64,
+    mut progress: impl FnMut(usize),
 ) -> Result<Vec<Assigned>> {
-    let gpu = &centroids.gpu;
-    let row_bytes = centroids.layout().row_bytes();
+    let (gpu, count) = (&centroids.gpu, rows.count());
+    let layout = centroids.layout();
+    let row_bytes = layout.row_bytes();
+    let staged_bytes = rows.staged_bytes(row_bytes);
     let mut assigned = Vec::with_capacity(count);
     // Results of many batches are read at once. A quarter of the scratch is theirs.
     let at_once = (usable(budget) / 4 / RESULT_BYTES / 128 * 128).max(128) as usize;
@@ -190,14 +220,19 @@ pub(super) async fn assign(
     while done < count {
         let part = at_once.min(count - done);
         let kept = part as u64 * RESULT_BYTES;
-        let fitting = coarse.fit(centroids, budget.saturating_sub(kept * 8 / 7), part as u64)?;
-        let slices = |buffer: &BufferSlice<'_>, start: usize, each: u64| {
-            (buffer.offset + (done + start) as u64 * each, each)
-        };
-        let requests = fitting.bytes(centroids).map(|bytes| Request { purpose: "nearest centroids", bytes });
+        let left = budget.saturating_sub(kept * 8 / 7);
+        let fitting = coarse.fit(centroids, staged_bytes.iter().sum(), left, part as u64)?;
+        let request_of = |purpose, bytes| Request { purpose, bytes };
+        let staged =
+            staged_bytes.map(|bytes| request_of("rows on their way", bytes * u64::from(fitting.batch)));
         let results = [("keys", 4), ("lists", 8), ("counts", 4), ("survivors", 4)]
-            .map(|(purpose, bytes)| Request { purpose, bytes: part as u64 * bytes });
-        let all: Vec<Request> = requests.into_iter().chain(results).collect();
+            .map(|(purpose, bytes)| request_of(purpose, part as u64 * bytes));
+        let all: Vec<Request> = (fitting.bytes(centroids).into_iter())
+            .map(|bytes| request_of("nearest centroids", bytes))
+            .chain(results)
+            .chain(staged)
+            .chain([request_of("refused", 8)])
+            .collect();
         let scratch = gpu.reserve(&all).await?;
         let buffers = Buffers {
             narrowed: &scratch[0],
@@ -207,16 +242,40 @@ pub(super) async fn assign(
             keys: &scratch[4],
             ids: &scratch[5],
         };
+        let (staged_rows, staged_norms, refused) =
+            (&scratch[BUFFERS + 4], &scratch[BUFFERS + 5], &scratch[BUFFERS + 6]);
+        gpu.upload_bytes(refused, 0, &[0xff; 8]).await?;
         let result = |which: usize, start: usize, bytes: u64, many: usize| {
             BufferSlice::range(&scratch[BUFFERS + which], start as u64 * bytes, many as u64 * bytes)
         };
         for start in (0..part).step_by(fitting.batch as usize) {
             let many = (part - start).min(fitting.batch as usize);
-            let [queries, norms] = [(&rows, row_bytes), (&norms, 8)].map(|(buffer, each)| {
-                let (offset, each) = slices(buffer, start, each);
-                BufferSlice::range(buffer.buffer, offset, many as u64 * each)
-            });
+            let first = (done + start) as u64;
+            let slice = |buffer, each: u64| BufferSlice::range(buffer, first * each, many as u64 * each);
+            let (queries, norms) = match rows {
+                Assigning::Known { rows, norms, .. } => (slice(*rows, row_bytes), slice(*norms, 8)),
+                Assigning::New(RowSource::Device(matrix)) => {
+                    (slice(&matrix.buffer, row_bytes), BufferSlice::all(staged_norms))
+                }
+                Assigning::New(RowSource::Host(view)) => {
+                    let piece = view.slice(done + start..done + start + many);
+                    gpu.upload_rows(staged_rows, 0, layout, piece, |_| ()).await?;
+                    (BufferSlice::all(staged_rows), BufferSlice::all(staged_norms))
+                }
+            };
             let mut commands = Commands::new(gpu, None);
+            if let Assigning::New(_) = rows {
+                let norming = norms::Norms {
+                    rows: queries,
+                    elements: ElementKind::F32,
+                    vectors: (layout.stride / 4) as u32,
+                    range: [0, many as u32],
+                    first_number: first as u32,
+                    norms,
+                    refused: BufferSlice::all(refused),
+                };
+                norms::encode(&mut commands, &norming)?;
+            }
             let found = Found {
                 selected: select_k::Selected {
                     keys: result(0, start, 4, many),
@@ -229,7 +288,9 @@ pub(super) async fn assign(
             commands.submit();
         }
         let range = |which: usize, bytes: u64| (&scratch[BUFFERS + which], 0, part as u64 * bytes);
-        let parts = Commands::new(gpu, None).read(&[range(0, 4), range(1, 8), range(3, 4)]).await?;
+        let ranges = [range(0, 4), range(1, 8), range(3, 4), (refused, 0, 8)];
+        let parts = Commands::new(gpu, None).read(&ranges).await?;
+        norms::check("rows", &parts[3])?;
         if words::<u32>(&parts[2]).any(|survivors| fitting.overflowed(survivors)) {
             // These rows, and what follows, by the distances of all centroids.
             coarse = coarse.exhaustive();
@@ -237,9 +298,10 @@ pub(super) async fn assign(
         }
         let lists = words::<[u32; 2]>(&parts[1]).map(|id| id[0]);
         let metric = centroids.metric;
-        let rows = words::<u32>(&parts[0]).zip(lists);
-        assigned.extend(rows.map(|(key, list)| Assigned { list, distance: distance_of(metric, key) }));
+        let found = words::<u32>(&parts[0]).zip(lists);
+        assigned.extend(found.map(|(key, list)| Assigned { list, distance: distance_of(metric, key) }));
         done += part;
+        progress(done);
     }
     match assigned.iter().position(|row| row.list >= centroids.lists) {
         None => Ok(assigned),
