@@ -111,6 +111,13 @@ impl EngineRows {
         }
     }
 
+    /// Gives up memory behind the end, where it is much.
+    pub(crate) fn shrink(&mut self) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.shrink(),
+        }
+    }
+
     /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         match self {

@@ -145,22 +145,50 @@ impl GpuRows {
                 let grown = u64::from(last.capacity) * 3 / 2;
                 let expected = self.expected.saturating_sub(last.first_slot.into());
                 let wanted = grown.max(end - u64::from(last.first_slot)).max(expected);
-                let larger = self.create(last.first_slot, wanted)?;
-                let rows = u64::from(last.len);
-                commands.copy((&last.rows, 0), (&larger.rows, 0), rows * self.layout.row_bytes());
-                commands.copy((&last.norms, 0), (&larger.norms, 0), rows * 8);
-                commands.copy((&last.ids, 0), (&larger.ids, 0), rows * 8);
-                if let (Some(last), Some(larger)) = (&last.narrowed, &larger.narrowed) {
-                    // Blocks lie one behind the other.
-                    commands.copy((&last.rows, 0), (&larger.rows, 0), last.rows.size());
-                    commands.copy((&last.terms, 0), (&larger.terms, 0), rows * 16);
-                }
-                *last = Segment { len: last.len, ..larger };
+                *last = self.copied(last, wanted, commands)?;
                 continue;
             }
             let expected = self.expected.saturating_sub(behind);
             segments.push(self.create(behind as u32, expected.max(end - behind))?);
         }
+    }
+
+    /// The rows of a segment in one with room for so many.
+    fn copied(&self, segment: &Segment, room: u64, commands: &mut Commands<'_>) -> Result<Segment> {
+        let other = self.create(segment.first_slot, room)?;
+        let rows = u64::from(segment.len);
+        commands.copy((&segment.rows, 0), (&other.rows, 0), rows * self.layout.row_bytes());
+        commands.copy((&segment.norms, 0), (&other.norms, 0), rows * 8);
+        commands.copy((&segment.ids, 0), (&other.ids, 0), rows * 8);
+        if let (Some(segment), Some(other)) = (&segment.narrowed, &other.narrowed) {
+            // Blocks lie one behind the other.
+            commands.copy((&segment.rows, 0), (&other.rows, 0), segment.rows.size().min(other.rows.size()));
+            commands.copy((&segment.terms, 0), (&other.terms, 0), rows * 16);
+        }
+        Ok(Segment { len: segment.len, ..other })
+    }
+
+    /// Gives up room behind the end, where the last segment has more than twice what its rows, or those that are expected, need.
+    pub(super) fn shrink(&mut self) -> Result<()> {
+        let Some(last) = self.segments.last() else { return Ok(()) };
+        let expected = self.expected.saturating_sub(last.first_slot.into());
+        let needed = u64::from(last.len).max(expected).next_multiple_of(BLOCK_ROWS.into());
+        if u64::from(last.capacity) <= 2 * needed {
+            return Ok(());
+        }
+        if needed == 0 {
+            self.segments.pop();
+            return Ok(());
+        }
+        let mut commands = Commands::new(&self.gpu, None);
+        let smaller = self.copied(last, needed, &mut commands)?;
+        // Where there is no memory for a second copy, the first stays.
+        if smaller.narrowed.is_some() == last.narrowed.is_some() {
+            commands.submit();
+            self.segments.pop();
+            self.segments.push(smaller);
+        }
+        Ok(())
     }
 
     fn create(&self, first_slot: u32, rows: u64) -> Result<Segment> {

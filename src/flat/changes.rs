@@ -221,11 +221,11 @@ impl Flat {
         self.len() == 0
     }
 
-    /// Moves rows into the places of removed ones, until no place between rows is free, and gives up the segments that are empty
-    /// then. Ids and answers stay.
+    /// Moves rows into the places of removed ones, until no place between rows is free, and gives up memory: segments that are
+    /// empty then, and what the last one has more than twice too much. Ids and answers stay.
     ///
     /// # Errors
-    /// [`Error::Budget`] when not one row fits the device's; [`Error::OutOfMemory`]. The index is then as it was.
+    /// [`Error::Budget`] when not one row fits the device's; [`Error::OutOfMemory`]. The index then answers as before.
     pub fn compact(&mut self) -> Result<()> {
         self.device.clone().block_on(self.compact_async())
     }

@@ -177,8 +177,13 @@ impl RowStore {
         end >= SPARSE_SLOTS && (end - self.len()) * 10 > end * 3
     }
 
-    /// Moves the last rows into the gaps, so that there are none.
+    /// Moves the last rows into the gaps, so that there are none, and gives up memory that is free then.
     pub(crate) async fn compact(&mut self) -> Result<()> {
+        self.fill_gaps().await?;
+        self.rows.shrink()
+    }
+
+    async fn fill_gaps(&mut self) -> Result<()> {
         let len = self.len() as usize;
         let Some(bits) = self.rows.alive() else { return Ok(()) };
         let to: Vec<u32> =

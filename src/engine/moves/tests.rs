@@ -13,10 +13,10 @@ use crate::metric::Metric;
 
 const DIM: usize = 5;
 
-/// A device with segments of 256 rows, and scratch for some hundred rows; none where there is no adapter.
-fn device() -> Option<Device> {
+/// A device with segments of so many rows, and scratch for some hundred rows; none where there is no adapter.
+fn device(rows: u64) -> Option<Device> {
     let options =
-        DeviceOptions { budget_bytes: 512 << 10, max_segment_bytes: 256 * 32, ..Default::default() };
+        DeviceOptions { budget_bytes: 512 << 10, max_segment_bytes: rows * 32, ..Default::default() };
     let device = Device::open(None, options).ok();
     let required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
     assert!(device.is_some() || !required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
@@ -88,7 +88,7 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Random) {
 }
 
 fn any_slots(screen: Screen) {
-    let Some(device) = device() else { return };
+    let Some(device) = device(256) else { return };
     let gpu = device.gpu().clone();
     let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
     let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, narrowed).expect("rows");
@@ -159,7 +159,7 @@ fn rows_in_any_slots_are_narrowed_where_they_lie() {
 
 #[test]
 fn slots_behind_an_end_that_came_nearer_have_no_rows() {
-    let Some(device) = device() else { return };
+    let Some(device) = device(256) else { return };
     let gpu = device.gpu().clone();
     let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, None).expect("rows");
     let (mut model, mut random) = (Model::new(), Random(0xbe));
@@ -179,4 +179,48 @@ fn slots_behind_an_end_that_came_nearer_have_no_rows() {
     check(&rows, &model, &mut random);
     put(&mut rows, &mut model, &[900]);
     check(&rows, &model, &mut random);
+}
+
+#[test]
+fn memory_behind_the_end_is_given_up_as_far_as_it_is_much() {
+    let Some(device) = device(1024) else { return };
+    let gpu = device.gpu().clone();
+    for (screen, expected) in [(Screen::None, 0), (Screen::I8, 0), (Screen::I8, 1800)] {
+        let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
+        let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, expected, narrowed).expect("rows");
+        let (mut model, mut random) = (Model::new(), Random(0x5e));
+        let slots: Vec<u32> = (0..3000).collect();
+        let ids: Vec<u64> = (0..3000).collect();
+        let values: Vec<f32> = (0..3000 * DIM).map(|i| (i % 7) as f32).collect();
+        let placing = Placing { slots: &slots, ids: &ids, freed: &[] };
+        let view = MatrixView::new(&values, DIM).expect("whole rows");
+        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        model.extend(
+            (0..3000).map(|slot| (slot, (slot.into(), values[slot as usize * DIM..][..DIM].to_vec()))),
+        );
+        let room = |rows: &GpuRows| rows.segments.iter().map(|segment| segment.capacity).collect::<Vec<_>>();
+        assert_eq!(room(&rows), [1024; 3]);
+        for (end, wanted) in [
+            (2500, vec![1024; 3]),
+            (2200, vec![1024, 1024, 256]),
+            (1030, vec![1024, 128]),
+            (90, vec![128]),
+            (0, vec![]),
+        ] {
+            let freed: Vec<u32> = model.keys().copied().filter(|&slot| slot >= end).collect();
+            gpu.block_on(rows.release(&freed)).expect("they are there");
+            model.retain(|&slot, _| slot < end);
+            rows.shrink().expect("there is memory");
+            check(&rows, &model, &mut random);
+            // The last segment keeps what is expected to fill it.
+            let kept = match (expected, end) {
+                (0, _) | (_, 2200..) => wanted,
+                (_, 1030) => vec![1024; 2],
+                _ => vec![1024],
+            };
+            assert_eq!(room(&rows), kept, "{end} rows, {expected} expected");
+        }
+        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        assert_eq!(rows.len(), 3000);
+    }
 }
