@@ -13,7 +13,7 @@ use nearfield::certificate::Terms;
 use nearfield::kernels::average::{self, Unit};
 use nearfield::kernels::winnow::{self, Form, Margin};
 use nearfield::kernels::{
-    BLOCK_ROWS, group, key_of, list_work, narrow, probe_slots, screen_lists_coop, screen_lists_i8, value_of,
+    BLOCK_ROWS, group, list_work, narrow, probe_slots, screen_lists_coop, screen_lists_i8, value_of,
 };
 use nearfield::{BufferSlice, Device, Element, Metric};
 
@@ -50,7 +50,7 @@ impl Tables {
         let mut lists = vec![];
         for (list, &count) in counts.iter().enumerate() {
             let mut own: Vec<u32> = (0..count).filter_map(|_| pages.pop()).collect();
-            if list % 3 == 2 && count > 1 {
+            if list % 3 == 2 && own.len() > 1 {
                 own.insert(1, NO_PAGE);
             }
             let tile_of = |some: &[u32]| {
@@ -871,7 +871,9 @@ fn slots_of_probed_lists_are_appended_segment_by_segment() {
             if length == counts[query] as usize {
                 let (mut found, mut behind) =
                     (own[..first.len()].to_vec(), own[first.len()..length].to_vec());
-                [&mut found, &mut behind, &mut first, &mut second].map(|slots| slots.sort_unstable());
+                [&mut found, &mut behind, &mut first, &mut second]
+                    .into_iter()
+                    .for_each(|slots| slots.sort_unstable());
                 assert_eq!((found, behind), (first, second), "{said}");
             } else {
                 let all: BTreeSet<u32> = first.into_iter().chain(second).collect();
@@ -956,22 +958,27 @@ fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
 fn check_mean(found: &[f32], rows: &[&[f32]], unit: Unit, said: &str) {
     let want = average::reference(rows, unit);
     let length = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-    let plain = average::reference(rows, if unit == Unit::MeansAndRows { unit } else { Unit::Any });
     let count = rows.len() as f64;
-    let scale_of = |row: &[f32]| match unit {
-        Unit::MeansAndRows if length(row) > 0.0 => 1.0 / length(row),
-        _ => 1.0,
+    let scales: Vec<f64> = rows
+        .iter()
+        .map(|row| match unit {
+            Unit::MeansAndRows if length(row) > 0.0 => 1.0 / length(row),
+            _ => 1.0,
+        })
+        .collect();
+    let sum = |of: &dyn Fn(&[f32]) -> f64| {
+        rows.iter().zip(&scales).map(|(row, scale)| of(row) * scale).sum::<f64>() / count
     };
     // Lengths before they become 1: those of what `reference` divides.
-    let mean = |d: usize| rows.iter().map(|row| f64::from(row[d]) * scale_of(row)).sum::<f64>() / count;
+    let mean = |d: usize| sum(&|row| row[d].into());
     let norm =
-        if unit == Unit::Any { 1.0 } else { (0..plain.len()).map(|d| mean(d).powi(2)).sum::<f64>().sqrt() };
+        if unit == Unit::Any { 1.0 } else { (0..want.len()).map(|d| mean(d).powi(2)).sum::<f64>().sqrt() };
     if norm < 1e-3 {
         return;
     }
     let share = (count + want.len() as f64 / 4.0 + 64.0) * 2f64.powi(-23);
     for (d, (&found, want)) in found.iter().zip(&want).enumerate() {
-        let size = rows.iter().map(|row| f64::from(row[d].abs()) * scale_of(row)).sum::<f64>() / count;
+        let size = sum(&|row| row[d].abs().into());
         let bound = share * (size / norm + want.abs());
         assert!((f64::from(found) - want).abs() <= bound, "{said}, element {d}: {found}, not {want}");
     }
