@@ -361,3 +361,38 @@ fn what_does_not_fit_is_refused() {
     let empty = train(8, 4, &values, 8).expect("trains");
     assert!(empty.search(one, 3, 2).expect("an answer").row(0).is_empty());
 }
+
+/// Slots behind the last row, in its page, are of nobody: neither those that never had a row nor those that lost it.
+#[test]
+fn a_last_page_that_is_not_full_has_no_rows_behind_the_last() {
+    let Some(device) = gpu() else { return };
+    // Whichever of the two lists is the first.
+    for sizes in [[32, 5], [5, 32], [32, 37], [37, 32]] {
+        for metric in METRICS {
+            let at = [[1.0, 20.0], [20.0, 1.0]];
+            let row = |which: usize, number: usize| {
+                let [x, y]: [f32; 2] = at[which];
+                [x, y, number as f32 * 0.3, 0.5]
+            };
+            let rows = |which: usize| (0..sizes[which]).flat_map(move |number| row(which, number % 5 + 20));
+            let values: Vec<f32> = rows(0).chain(rows(1)).collect();
+            let queries: Vec<f32> = (0..140).flat_map(|number| row(number % 2, number % 5)).collect();
+            let mut index = ivf(device, metric, view(&values, 4), 2, Screen::I8);
+            assert!(index.list_sizes().iter().all(|size| sizes.contains(size)), "the lists are the groups");
+            // Rows that are nearer than any other come behind the last, and go.
+            let near: Vec<f32> = (0..2).flat_map(|which| (0..3).flat_map(move |_| row(which, 1))).collect();
+            let first = (sizes[0] + sizes[1]) as u64;
+            index.add(view(&near, 4)).expect("rows");
+            index.remove(&(first..first + 6).collect::<Vec<u64>>()).expect("they are there");
+            let exact = flat(device, metric, view(&values, 4), Screen::None);
+            for count in [2, 140] {
+                let some = view(&queries[..count * 4], 4);
+                for k in [1, 3] {
+                    let found = index.search(some, k, 1).expect("an answer");
+                    let wanted = exact.search(some, k).expect("an answer");
+                    assert_eq!(bits(&found), bits(&wanted), "{sizes:?}, {metric:?}, {count} queries, k {k}");
+                }
+            }
+        }
+    }
+}
