@@ -1,6 +1,7 @@
 //! `Flat`: exact search over all rows.
 
 mod changes;
+mod persist;
 
 use crate::engine::{Device, EngineRows, Found, Plan, Queries, RowShape, Screen, SearchRequest, Statistics};
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ pub struct Flat {
     dim: usize,
     elements: ElementKind,
     budget: u64,
+    /// As it was asked for.
+    screen: Screen,
     store: RowStore,
 }
 
@@ -110,6 +113,7 @@ impl FlatBuilder {
             dim: self.dim,
             elements: self.elements,
             budget,
+            screen: self.screen,
             store: RowStore::new(rows),
         })
     }

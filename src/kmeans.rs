@@ -192,10 +192,7 @@ impl<'a> KMeans<'a> {
             numbers = random.choose_multiple(0..rows.rows() as u64, wanted);
             numbers.sort_unstable();
         }
-        let metric = match self.metric {
-            Metric::L2 | Metric::L2Squared => Metric::L2Squared,
-            Metric::Cosine | Metric::InnerProduct => Metric::Cosine,
-        };
+        let metric = self.metric.of_centroids();
         let lists = self.lists as u32;
         let training = if is_whole {
             Training::on(device, metric, rows, lists, self.screen).await?

@@ -27,7 +27,6 @@ mod files;
 mod filter;
 mod flat;
 mod gpu;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "Flat::save and Flat::load come next"))]
 mod index_file;
 #[cfg(feature = "io")]
 pub mod io;
@@ -38,6 +37,7 @@ pub mod ladder;
 mod matrix;
 mod metric;
 mod neighbors;
+mod persist;
 mod reduce;
 mod store;
 
@@ -58,6 +58,7 @@ pub use kmeans::{Clusters, KMeans};
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};
+pub use persist::SavedIndex;
 pub use reduce::{Norm, Reduce};
 /// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
 pub use wgpu;

@@ -20,6 +20,7 @@ mod record;
 pub(crate) mod reductions;
 pub(crate) mod row_reductions;
 mod rows;
+mod saved;
 mod scores;
 mod search;
 mod selections;

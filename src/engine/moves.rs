@@ -109,10 +109,17 @@ impl GpuRows {
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(super) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
+        let mut values = Vec::with_capacity(slots.len() * self.dim);
+        self.gather_own(slots, |row| self.widen(self.layout, row, &mut values)).await?;
+        Ok(values)
+    }
+
+    /// Reads the rows in these slots to the host, and gives the padded bytes of each.
+    pub(super) async fn gather_own(&self, slots: &[u32], each: impl FnMut(&[u8])) -> Result<()> {
         let segments = self.segments.iter();
         let from: Vec<_> =
             segments.map(|segment| (segment.rows_slice(), segment.first_slot, segment.capacity)).collect();
-        self.gather(&from, self.layout, slots).await
+        self.gather_bytes(&from, self.layout, slots, each).await
     }
 
     /// Rows of buffers, each with the slot of its first row and how many it holds, read to the host.
@@ -122,8 +129,26 @@ impl GpuRows {
         layout: RowLayout,
         slots: &[u32],
     ) -> Result<Vec<f32>> {
-        let row_bytes = layout.row_bytes();
         let mut values = Vec::with_capacity(slots.len() * self.dim);
+        self.gather_bytes(from, layout, slots, |row| self.widen(layout, row, &mut values)).await?;
+        Ok(values)
+    }
+
+    fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
+        match layout.elements {
+            ElementKind::F32 => values.extend(elements::<f32>(row, self.dim)),
+            ElementKind::F16 => values.extend(elements::<half::f16>(row, self.dim)),
+        }
+    }
+
+    async fn gather_bytes(
+        &self,
+        from: &[(BufferSlice<'_>, u32, u32)],
+        layout: RowLayout,
+        slots: &[u32],
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let row_bytes = layout.row_bytes();
         let piece = self.piece(slots.len(), &[row_bytes, 4], 1)?;
         let request_of = |purpose, bytes| Request { purpose, bytes: piece as u64 * bytes };
         let scratch = self.gpu.reserve(&[request_of("rows", row_bytes), request_of("slots", 4)]).await?;
@@ -144,14 +169,9 @@ impl GpuRows {
                 move_rows::encode(&mut commands, &moving)?;
             }
             let read = commands.read(&[(&scratch[0], 0, slots.len() as u64 * row_bytes)]).await?;
-            for row in read[0].chunks_exact(row_bytes as usize) {
-                match layout.elements {
-                    ElementKind::F32 => values.extend(elements::<f32>(row, self.dim)),
-                    ElementKind::F16 => values.extend(elements::<half::f16>(row, self.dim)),
-                }
-            }
+            read[0].chunks_exact(row_bytes as usize).for_each(&mut each);
         }
-        Ok(values)
+        Ok(())
     }
 
     /// How many of so many rows go through scratch buffers at a time that take so many bytes a row each; a multiple of

@@ -40,6 +40,15 @@ impl std::str::FromStr for Screen {
 }
 
 impl Screen {
+    /// The word that [`FromStr`](std::str::FromStr) reads.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::None => "none",
+            Self::I8 => "i8",
+        }
+    }
+
     /// Whether a copy is kept.
     pub(super) fn is_wanted(self, gpu: &Gpu, dim: usize) -> bool {
         match self {

@@ -12,7 +12,7 @@ mod reader;
 mod tests;
 mod writer;
 
-pub(crate) use reader::Reader;
+pub(crate) use reader::{Pieces, Reader};
 pub(crate) use safetensors::Dtype;
 pub(crate) use writer::Writer;
 

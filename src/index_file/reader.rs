@@ -61,6 +61,11 @@ impl Reader {
         Ok(Self { path: path.into(), file, header, data })
     }
 
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The value of a key of the metadata; `needed` says what it can be.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod changes;
 mod pages;
+mod persist;
 
 use crate::engine::{
     Device, EngineLists, EngineRows, Found, Queries, RowShape, Screen, SearchRequest, Statistics,
@@ -39,6 +40,8 @@ pub struct Ivf {
     dim: usize,
     elements: ElementKind,
     budget: u64,
+    /// As it was asked for.
+    screen: Screen,
     lists: usize,
     store: RowStore,
     pages: Pages,
@@ -158,6 +161,7 @@ impl<'a> IvfBuilder<'a> {
             dim: self.dim,
             elements: self.elements,
             budget,
+            screen: self.screen,
             lists,
             store: RowStore::new(rows),
             pages: Pages::new(lists),

@@ -34,6 +34,18 @@ impl Pages {
         &self.sizes
     }
 
+    /// The slots of all rows, list after list, and where each list starts among them. `alive` and `end` are as of [`Pages::place`].
+    pub(super) fn in_order(&self, alive: Option<&Bits>, end: u64) -> (Vec<u32>, Vec<u64>) {
+        let has_row =
+            |slot: &u32| u64::from(*slot) < end && alive.is_none_or(|bits| bits.get(*slot as usize));
+        let (mut slots, mut offsets) = (vec![], vec![0]);
+        for own in &self.of_list {
+            slots.extend(own.iter().flat_map(|&page| page * PAGE..(page + 1) * PAGE).filter(has_row));
+            offsets.push(slots.len() as u64);
+        }
+        (slots, offsets)
+    }
+
     /// The list that the row of a slot is in.
     fn list_of(&self, slot: u32) -> Option<u32> {
         self.list_of.get((slot / PAGE) as usize).copied().filter(|&list| list != NONE)

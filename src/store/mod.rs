@@ -13,7 +13,7 @@ use crate::matrix::Element;
 use ids::Ids;
 
 /// Ids are below this, so that files can hold them as i64 with -1 for none.
-const ID_LIMIT: u64 = 1 << 63;
+pub(crate) const ID_LIMIT: u64 = 1 << 63;
 
 /// Fewer slots are not compacted by themselves.
 const SPARSE_SLOTS: u64 = 4096;
@@ -34,6 +34,24 @@ impl RowStore {
 
     pub(crate) fn len(&self) -> u64 {
         self.rows.len()
+    }
+
+    /// The insertion number of the next row without an id of its own.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.inserted
+    }
+
+    /// Goes on with insertion number `next`, which is not below the one it would go on with.
+    pub(crate) fn go_on_with(&mut self, next: u64) {
+        self.inserted = self.inserted.max(next);
+    }
+
+    /// The slots that have a row, ascending.
+    pub(crate) fn slots(&self) -> Vec<u32> {
+        match self.rows.alive() {
+            Some(bits) => bits.ones_in_order().map(|slot| slot as u32).collect(),
+            None => (0..self.rows.end() as u32).collect(),
+        }
     }
 
     pub(crate) fn contains(&self, id: u64) -> bool {
