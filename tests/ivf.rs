@@ -76,13 +76,13 @@ fn with_all_probes_it_answers_as_flat_bit_for_bit() {
 #[test]
 fn a_batch_answers_as_single_queries_do() {
     let Some(device) = gpu() else { return };
-    let values = numbers(3000, 32, 3);
+    let values = numbers(1200, 32, 3);
     let queries = numbers(200, 32, 4);
     for metric in METRICS {
-        let index = ivf(device, metric, view(&values, 32), 50, Screen::I8);
-        for (k, probes) in [(10, 1), (10, 7), (300, 7)] {
+        let index = ivf(device, metric, view(&values, 32), 24, Screen::I8);
+        for (k, probes) in [(10, 1), (300, 7)] {
             let together = bits(&index.search(view(&queries, 32), k, probes).expect("an answer"));
-            for number in (0..200).step_by(17) {
+            for number in (0..200).step_by(61) {
                 let one = view(&queries[number * 32..][..32], 32);
                 let alone = bits(&index.search(one, k, probes).expect("an answer"));
                 assert_eq!(together[number], alone[0], "{metric:?}, query {number}, {probes} probes, k {k}");
@@ -95,7 +95,7 @@ fn a_batch_answers_as_single_queries_do() {
 fn more_probes_never_find_worse_rows() {
     let Some(device) = gpu() else { return };
     let mut random = Random::new(6);
-    let values: Vec<f32> = (0..4000 * 16).map(|_| random.below(1000) as f32 * 1e-3).collect();
+    let values: Vec<f32> = (0..2000 * 16).map(|_| random.below(1000) as f32 * 1e-3).collect();
     let queries: Vec<f32> = (0..100 * 16).map(|_| random.below(1000) as f32 * 1e-3).collect();
     let index = ivf(device, Metric::L2, view(&values, 16), 64, Screen::I8);
     let wanted = flat(device, Metric::L2, view(&values, 16), Screen::None)
@@ -115,17 +115,17 @@ fn more_probes_never_find_worse_rows() {
         assert!(statistics.scored > scored, "{probes} probes: {} rows after {scored}", statistics.scored);
         (last, scored) = (hits, statistics.scored);
     }
-    assert_eq!((last, scored), (1000, 400_000));
+    assert_eq!((last, scored), (1000, 200_000));
 }
 
 #[test]
 fn probes_for_a_recall_are_the_fewest_that_reach_it() {
     let Some(device) = gpu() else { return };
     let mut random = Random::new(16);
-    let values: Vec<f32> = (0..3000 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
+    let values: Vec<f32> = (0..1500 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
     let queries: Vec<f32> = (0..80 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
     let (rows, queries) = (view(&values, 12), view(&queries, 12));
-    let index = ivf(device, Metric::L2, rows, 40, Screen::I8);
+    let index = ivf(device, Metric::L2, rows, 20, Screen::I8);
     let truth = flat(device, Metric::L2, rows, Screen::None).search(queries, 10).expect("an answer");
     let recall = |probes| {
         let found = index.search(queries, 10, probes).expect("an answer");
@@ -242,7 +242,7 @@ fn after_any_changes_it_answers_as_a_fresh_index_of_what_is_left() {
         let builder = Ivf::builder(device, metric, DIM).lists(20).screen(screen);
         let index = builder.train(view(&sample, DIM)).expect("trains");
         let mut living = Living::<f32> { rows: BTreeMap::new(), index, next: 0 };
-        for step in 0..160 {
+        for step in 0..100 {
             let some: Vec<u64> = living.rows.keys().copied().filter(|_| random.below(3) == 0).collect();
             match random.below(10) {
                 0..=3 => {
@@ -286,7 +286,7 @@ fn after_any_changes_it_answers_as_a_fresh_index_of_what_is_left() {
             assert_eq!(living.index.len(), living.rows.len());
             assert!(living.index.ids().eq(living.rows.keys().copied()));
             assert_eq!(living.index.list_sizes().iter().sum::<usize>(), living.rows.len());
-            if step % 8 == 7 {
+            if step % 10 == 9 {
                 check(device, &living, metric, step);
             }
         }
