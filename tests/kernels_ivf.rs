@@ -921,8 +921,11 @@ fn averages(
         .collect();
     let mut offsets = vec![0u32];
     sizes.iter().for_each(|&size| offsets.push(offsets[offsets.len() - 1] + size as u32));
+    // Behind the last list comes a row that is in none.
+    offsets.push(order.len() as u32 + 1);
+    let order = [order, &[0]].concat();
     let inputs =
-        [bench.input(&padded(rows, dim)), bench.input(&norms), bench.input(order), bench.input(&offsets)];
+        [bench.input(&padded(rows, dim)), bench.input(&norms), bench.input(&order), bench.input(&offsets)];
     let means = bench.output(sizes.len() * width);
     let params = average::Params { lists: sizes.len() as u32, vectors: width as u32 / 4 };
     let mut buffers: Vec<BufferSlice<'_>> = inputs.iter().map(BufferSlice::all).collect();
