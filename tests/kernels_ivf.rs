@@ -732,7 +732,11 @@ fn check_blocks(
     let mut tables = Tables::of_pages(&mut random, &mut pages, &page_counts);
     if let Some(last) = tables.tiles.last_mut() {
         // Pages of the segments before and behind.
-        last[3] = if step % 2 == 0 { first_slot / PAGE - 1 } else { (first_slot + row_count as u32) / PAGE };
+        last[3] = if step.is_multiple_of(2) {
+            first_slot / PAGE - 1
+        } else {
+            (first_slot + row_count as u32) / PAGE
+        };
     }
     // The same queries in several lists.
     let mut probed: Vec<Vec<u32>> = vec![vec![]; queries];
