@@ -272,9 +272,10 @@ impl Winnowing {
     }
 
     fn run(&self, bench: Bench<'_>, k: usize, blocks: [usize; 2], before: &Lists, is_first: bool) -> Lists {
-        let place = blocks[0] * self.room * BLOCK;
-        let end = ((blocks[0] + blocks[1]) * self.room * BLOCK).min(self.scores.len());
-        let scores = bench.input(&self.scores[place..end]);
+        // Of the last wave some blocks are not there.
+        let wave = (blocks[0] * self.room * BLOCK)..((blocks[0] + blocks[1]) * self.room * BLOCK);
+        let scores =
+            bench.input(&self.scores[wave.start.min(self.scores.len())..wave.end.min(self.scores.len())]);
         let [queries, rows] = [0, 1].map(|which| bench.input(&self.terms[which]));
         let allowed = bench.input(&self.allowed);
         let (pairs, probes, tiles) = match &self.probed {
@@ -393,7 +394,7 @@ fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
     }
 }
 
-/// One list of the nearest rows, so that the threshold is their upper end.
+/// Intervals without width, a third of them the nearest: the threshold is their distance.
 #[test]
 fn winnow_keeps_rows_at_the_threshold_and_drops_what_is_just_above() {
     let Some(device) = gpu() else { return };
@@ -406,7 +407,6 @@ fn winnow_keeps_rows_at_the_threshold_and_drops_what_is_just_above() {
             let one = Terms { scale: 1.0, length: 0.0, residual: 0.0, bias: 0.0 };
             winnowing.terms.iter_mut().for_each(|terms| terms.fill(one));
             for query in 0..3 {
-                // The k nearest lie in places of different invocations: at turn t of a warp the lane's row of four is t % 4.
                 for row in 0..2560 {
                     let score = -8.0 - random.below(3) as f32;
                     let place = (row / BLOCK * winnowing.room + query) * BLOCK + row % BLOCK;
@@ -426,6 +426,43 @@ fn winnow_keeps_rows_at_the_threshold_and_drops_what_is_just_above() {
                 want.sort_unstable();
                 slots.sort_unstable();
                 assert_eq!(slots, want, "{form:?}, k {k}: ties stay, and nothing above");
+            }
+        }
+    }
+}
+
+/// An invocation looks at four neighbouring rows of every eighth block, in two turns: where the nearest are all looked at apart, the
+/// threshold is the k-th smallest upper end of all.
+#[test]
+fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    for form in FORMS {
+        for k in [1, 2, 63, 64, 65, 66, 511, 512] {
+            let mut winnowing = Winnowing::whole(form, 2, 2560);
+            winnowing.margin = NONE;
+            let one = Terms { scale: 1.0, length: 0.0, residual: 0.0, bias: 0.0 };
+            winnowing.terms.iter_mut().for_each(|terms| terms.fill(one));
+            let blocks = if k <= 64 { 8 } else { 16 };
+            let nearest = |number: usize| {
+                let (block, row) = (number % blocks, number / blocks * 4 + number % 4);
+                // Those of the second query lie in other lanes.
+                [block * BLOCK + row, (blocks - 1 - block) * BLOCK + BLOCK - 1 - row]
+            };
+            for number in 0..blocks * 32 {
+                for (query, row) in nearest(number).into_iter().enumerate() {
+                    let place = (row / BLOCK * winnowing.room + query) * BLOCK + row % BLOCK;
+                    winnowing.scores[place] = 2000.0 - number as f32;
+                }
+            }
+            let lists = winnowing.run(bench, k, [0, 20], &Lists::new(2, 2560), true);
+            for query in 0..2 {
+                let mut found: Vec<u32> = lists.of(query).iter().map(|entry| entry[0]).collect();
+                let mut want: Vec<u32> =
+                    (0..k).map(|number| winnowing.first_slot + nearest(number)[query] as u32).collect();
+                found.sort_unstable();
+                want.sort_unstable();
+                assert_eq!(found, want, "{form:?}, k {k}: the k nearest and no others");
             }
         }
     }
@@ -471,23 +508,17 @@ fn waves_of_blocks_keep_what_one_wave_keeps() {
             let whole = [0, winnowing.blocks];
             let one = winnowing.run(bench, k, whole, &Lists::new(21, 2100), true);
             let mut lists = Lists::new(21, 2100);
-            // One wave more than there is work for, and the last one longer than the rest.
-            for first in (0..winnowing.blocks + step).step_by(step) {
-                let wave = [first.min(winnowing.blocks - 1), step];
-                let wave = if first < winnowing.blocks { [first, step] } else { [first + 1000, wave[1]] };
+            // And one wave behind the last block.
+            let behind = winnowing.blocks.next_multiple_of(step);
+            for first in (0..=behind).step_by(step) {
+                let wave = [first, step];
                 let before = lists.clone();
-                let inside = [wave[0].min(winnowing.blocks), step];
-                lists = if wave[0] < winnowing.blocks {
-                    winnowing.run(bench, k, wave, &before, first == 0)
-                } else {
-                    // Nothing is there: any scores will do.
-                    winnowing.run_behind(bench, k, wave, &before)
-                };
+                lists = winnowing.run(bench, k, wave, &before, first == 0);
                 for query in 0..21 {
                     let known = if first == 0 { 0 } else { before.counts[query] as usize };
                     let all = lists.of(query);
                     assert_eq!(all[..known], before.of(query)[..known], "what was there stays");
-                    let scored = winnowing.rows_of(query, inside);
+                    let scored = winnowing.rows_of(query, wave);
                     winnowing.check(
                         &scored,
                         &all[known..],
@@ -507,23 +538,6 @@ fn waves_of_blocks_keep_what_one_wave_keeps() {
                 }
             }
         }
-    }
-}
-
-impl Winnowing {
-    /// A wave behind the last block.
-    fn run_behind(&self, bench: Bench<'_>, k: usize, blocks: [usize; 2], before: &Lists) -> Lists {
-        let Some((pairs, probes, tables)) = &self.probed else { return before.clone() };
-        let (pairs, tables) = (pairs.clone(), Tables { tiles: tables.tiles.clone(), list_tiles: vec![] });
-        let scores = vec![0.0; (blocks[0] + blocks[1]) * self.room * BLOCK];
-        let other = Self {
-            terms: self.terms.clone(),
-            scores,
-            allowed: self.allowed.clone(),
-            probed: Some((pairs, *probes, tables)),
-            ..*self
-        };
-        other.run(bench, k, blocks, before, false)
     }
 }
 
@@ -837,7 +851,10 @@ fn slots_of_probed_lists_are_appended_segment_by_segment() {
         let allowed_buffer = bench.input(&allowed);
         let (counts, slots) = (bench.output(queries), bench.output(queries * capacity));
         for (number, tables) in tables.iter().enumerate() {
-            let (list_tiles, tiles) = (bench.input(&tables.list_tiles), bench.input(&tables.tiles));
+            // What lies behind the last list's tiles is not of a list.
+            let behind = [tables.tiles.len() as u32 + 1];
+            let list_tiles = bench.input(&[&tables.list_tiles[..], &behind].concat());
+            let tiles = bench.input(&[&tables.tiles[..], &[[0, 1, 2, 3]]].concat());
             let params = probe_slots::Params {
                 queries: queries as u32,
                 probes: probes as u32,
@@ -908,8 +925,11 @@ fn averages(
         .collect();
     let mut offsets = vec![0u32];
     sizes.iter().for_each(|&size| offsets.push(offsets[offsets.len() - 1] + size as u32));
+    // Behind the last list comes a row that is in none.
+    offsets.push(order.len() as u32 + 1);
+    let order = [order, &[0]].concat();
     let inputs =
-        [bench.input(&padded(rows, dim)), bench.input(&norms), bench.input(order), bench.input(&offsets)];
+        [bench.input(&padded(rows, dim)), bench.input(&norms), bench.input(&order), bench.input(&offsets)];
     let means = bench.output(sizes.len() * width);
     let params = average::Params { lists: sizes.len() as u32, vectors: width as u32 / 4 };
     let mut buffers: Vec<BufferSlice<'_>> = inputs.iter().map(BufferSlice::all).collect();
