@@ -197,8 +197,8 @@ impl<'a> KMeans<'a> {
         let training = if is_whole {
             Training::on(device, metric, rows, lists, self.screen).await?
         } else {
-            let sample: Vec<T> =
-                numbers.iter().flat_map(|&number| rows.row(number as usize)).copied().collect();
+            let mut sample: Vec<T> = Vec::with_capacity(numbers.len() * rows.dim());
+            numbers.iter().for_each(|&number| sample.extend_from_slice(rows.row(number as usize)));
             Training::on(device, metric, MatrixView::new(&sample, rows.dim())?, lists, self.screen).await?
         };
         let mut trained = Trained { training, rows: numbers, inertia: vec![] };

@@ -119,6 +119,32 @@ fn more_probes_never_find_worse_rows() {
 }
 
 #[test]
+fn probes_for_a_recall_are_the_fewest_that_reach_it() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(16);
+    let values: Vec<f32> = (0..3000 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
+    let queries: Vec<f32> = (0..80 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
+    let (rows, queries) = (view(&values, 12), view(&queries, 12));
+    let index = ivf(device, Metric::L2, rows, 40, Screen::I8);
+    let truth = flat(device, Metric::L2, rows, Screen::None).search(queries, 10).expect("an answer");
+    let recall = |probes| {
+        let found = index.search(queries, 10, probes).expect("an answer");
+        let hits = found.iter().zip(truth.iter()).map(|(found, truth)| {
+            found.iter().filter(|hit| truth.iter().any(|other| other.id == hit.id)).count()
+        });
+        hits.sum::<usize>() as f64 / 800.0
+    };
+    for wanted in [0.0, 0.3, 0.8, 0.95, 1.0] {
+        let probes = index.probes_for_recall(queries, 10, wanted).expect("probes");
+        assert!(recall(probes) >= wanted, "{wanted}: {probes} probes");
+        assert!(probes == 1 || recall(probes - 1) < wanted, "{wanted}: {probes} probes");
+    }
+    for wrong in [-0.1, 1.1, f64::NAN] {
+        assert!(matches!(index.probes_for_recall(queries, 10, wrong), Err(Error::Argument { .. })));
+    }
+}
+
+#[test]
 fn queries_do_not_see_each_others_lists() {
     let Some(device) = gpu() else { return };
     // Two clusters far from each other, ids of one even, of the other odd.
@@ -148,6 +174,13 @@ fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates() {
     let found = index.search(view(&values, 2), 3, 1).expect("an answer");
     for row in 0..100 {
         assert_eq!(bits(&found)[row], [(row as u64, 0)]);
+    }
+    // More probes than one workgroup sorts.
+    let many: Vec<f32> = (0..1200).map(|row| row as f32).collect();
+    let index = ivf(device, Metric::L2, view(&many, 1), 1200, Screen::None);
+    for probes in [1100, 1200] {
+        let found = index.search(view(&many[..2], 1), 1200, probes).expect("an answer");
+        assert!(found.row(0).iter().map(|hit| hit.id).eq(0..probes as u64));
     }
     // Equal rows: ties go to the smaller id.
     let same = vec![2.0f32; 600 * 8];
@@ -327,4 +360,39 @@ fn what_does_not_fit_is_refused() {
     // Nothing was added yet.
     let empty = train(8, 4, &values, 8).expect("trains");
     assert!(empty.search(one, 3, 2).expect("an answer").row(0).is_empty());
+}
+
+/// Slots behind the last row, in its page, are of nobody: neither those that never had a row nor those that lost it.
+#[test]
+fn a_last_page_that_is_not_full_has_no_rows_behind_the_last() {
+    let Some(device) = gpu() else { return };
+    // Whichever of the two lists is the first.
+    for sizes in [[32, 5], [5, 32], [32, 37], [37, 32]] {
+        for metric in METRICS {
+            let at = [[1.0, 20.0], [20.0, 1.0]];
+            let row = |which: usize, number: usize| {
+                let [x, y]: [f32; 2] = at[which];
+                [x, y, number as f32 * 0.3, 0.5]
+            };
+            let rows = |which: usize| (0..sizes[which]).flat_map(move |number| row(which, number % 5 + 20));
+            let values: Vec<f32> = rows(0).chain(rows(1)).collect();
+            let queries: Vec<f32> = (0..140).flat_map(|number| row(number % 2, number % 5)).collect();
+            let mut index = ivf(device, metric, view(&values, 4), 2, Screen::I8);
+            assert!(index.list_sizes().iter().all(|size| sizes.contains(size)), "the lists are the groups");
+            // Rows that are nearer than any other come behind the last, and go.
+            let near: Vec<f32> = (0..2).flat_map(|which| (0..3).flat_map(move |_| row(which, 1))).collect();
+            let first = (sizes[0] + sizes[1]) as u64;
+            index.add(view(&near, 4)).expect("rows");
+            index.remove(&(first..first + 6).collect::<Vec<u64>>()).expect("they are there");
+            let exact = flat(device, metric, view(&values, 4), Screen::None);
+            for count in [2, 140] {
+                let some = view(&queries[..count * 4], 4);
+                for k in [1, 3] {
+                    let found = index.search(some, k, 1).expect("an answer");
+                    let wanted = exact.search(some, k).expect("an answer");
+                    assert_eq!(bits(&found), bits(&wanted), "{sizes:?}, {metric:?}, {count} queries, k {k}");
+                }
+            }
+        }
+    }
 }

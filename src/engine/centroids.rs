@@ -133,6 +133,8 @@ pub(super) const BUFFERS: usize = 6;
 pub(super) struct Found<'a> {
     /// `[queries, k]` keys and numbers of lists.
     pub(super) selected: select_k::Selected<'a>,
+    /// A second place for them, for more than [`select_k::SORTED_MAX`].
+    pub(super) spare: Option<select_k::Selected<'a>>,
     /// `[queries]`, u32.
     pub(super) counts: BufferSlice<'a>,
     /// `[queries]`, u32, written by a screen: how many entries its lists would have. Where that is too many ([`Coarse::overflowed`]) the
@@ -290,7 +292,7 @@ impl Coarse {
             selected: found.selected,
             selected_pitch: self.k,
             selected_counts: found.counts,
-            spare: None,
+            spare: found.spare,
             scratch: None,
         };
         select_k::encode(commands, &select)

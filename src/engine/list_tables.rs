@@ -1,6 +1,7 @@
 //! Which slots each list of an `Ivf` has, as the device reads it.
 
 use super::rows::GpuRows;
+use crate::bits::Bits;
 use crate::error::Result;
 use crate::gpu::Gpu;
 
@@ -21,7 +22,7 @@ pub(crate) struct ListTables {
     pub(super) sizes: Vec<u32>,
     /// The same, the largest first, summed up: entry `n` is what `n` lists have at most.
     largest: Vec<u64>,
-    /// A bit a slot, all set: for when every slot has a row.
+    /// A bit a slot, set up to the last that has a row: for when every slot before it has one.
     pub(super) full: wgpu::Buffer,
 }
 
@@ -77,9 +78,10 @@ impl ListTables {
             let (count, largest) = (tiles.len() as u64, sums_of_largest(counts));
             segments.push(SegmentTables { list_tiles, tiles: buffer, count, largest });
         }
-        let words = vec![u32::MAX; rows.end().div_ceil(PAGE.into()) as usize];
-        let full = gpu.create_storage("all slots", words.len() as u64 * 4)?;
-        gpu.upload_bytes(&full, 0, bytemuck::cast_slice(&words)).await?;
+        // Behind the last slot that has a row, in its page, there are none: what lies there is of no row, or of one that left.
+        let bits = Bits::ones(rows.end() as usize);
+        let full = gpu.create_storage("all slots", bits.words().len() as u64 * 4)?;
+        gpu.upload_bytes(&full, 0, bytemuck::cast_slice(bits.words())).await?;
         Ok(Self { segments, largest: sums_of_largest(sizes.clone()), sizes, full })
     }
 

@@ -158,7 +158,8 @@ impl Probing<'_> {
 
     /// Scratch bytes a query of itself and its probes.
     fn own_bytes(&self) -> u64 {
-        self.rows.vectors_bytes() + 8 + u64::from(self.probes) * 12 + 16
+        let probes = u64::from(self.probes) * if self.probes > select_k::SORTED_MAX { 24 } else { 12 };
+        self.rows.vectors_bytes() + 8 + probes + 16
     }
 
     /// The list-major form, where the budget has room for it.
@@ -300,7 +301,8 @@ impl Probing<'_> {
         let is_major = blocks > 0;
         let if_major = |bytes: u64| if is_major { bytes } else { 0 };
         let entries = count * capacity;
-        let spare = if form.k > select_k::SORTED_MAX { count * k } else { 0 };
+        let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
+        let spare = if_many(form.k).max(if_many(self.probes));
         let lists = u64::from(self.lists());
         let padded = count.next_multiple_of(BLOCK_ROWS.into());
         let request_of = |purpose, bytes| Request { purpose, bytes };
@@ -409,6 +411,10 @@ impl Probing<'_> {
                 keys: BufferSlice::all(&buffers[Buffer::ProbedKeys]),
                 ids: BufferSlice::all(&buffers[Buffer::Probed]),
             },
+            spare: (self.probes > select_k::SORTED_MAX).then(|| select_k::Selected {
+                keys: BufferSlice::all(&buffers[Buffer::SpareKeys]),
+                ids: BufferSlice::all(&buffers[Buffer::SpareIds]),
+            }),
             counts: BufferSlice::all(&buffers[Buffer::ProbedCounts]),
             survivors: BufferSlice::all(&buffers[Buffer::CoarseSurvivors]),
         };

@@ -281,6 +281,7 @@ pub(super) async fn assign<T: Element>(
                     keys: result(0, start, 4, many),
                     ids: result(1, start, 8, many),
                 },
+                spare: None,
                 counts: result(2, start, 4, many),
                 survivors: result(3, start, 4, many),
             };

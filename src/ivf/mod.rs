@@ -268,6 +268,66 @@ impl Ivf {
         Ok((neighbors, statistics))
     }
 
+    /// The fewest probes with which these queries find at least `recall` of their k nearest rows, on average: measured against
+    /// exact search. Take some hundred queries like those to come. At most [`Ivf::lists`], which find them all.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`Ivf::search`].
+    ///
+    /// ```no_run
+    /// # use nearfield::{Device, Ivf, MatrixView, Metric};
+    /// # let (device, rows) = (Device::best()?, MatrixView::new(&[0.0f32; 64], 1)?);
+    /// # let index = Ivf::builder(&device, Metric::L2, 1).lists(4).train(rows)?;
+    /// # let (sample, queries) = (rows, rows);
+    /// let probes = index.probes_for_recall(sample, 10, 0.95)?;
+    /// let found = index.search(queries, 10, probes)?;
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn probes_for_recall<'q>(
+        &self,
+        queries: impl Into<Queries<'q>>,
+        k: usize,
+        recall: f64,
+    ) -> Result<usize> {
+        self.device.block_on(self.probes_for_recall_async(queries, k, recall))
+    }
+
+    /// [`Ivf::probes_for_recall`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn probes_for_recall_async<'q>(
+        &self,
+        queries: impl Into<Queries<'q>>,
+        k: usize,
+        recall: f64,
+    ) -> Result<usize> {
+        let queries = queries.into();
+        if queries.rows() == 0 {
+            return Err(Error::argument("queries", "at least one", 0));
+        }
+        if !(0.0..=1.0).contains(&recall) {
+            return Err(Error::argument("recall", "0 to 1", recall));
+        }
+        let truth = self.search_async(queries, k, self.lists).await?;
+        let wanted = (recall * truth.hits().len() as f64).ceil() as usize;
+        // What a query finds with some probes it finds with more, so the number of true neighbours never falls.
+        let (mut too_few, mut enough) = (0, self.lists);
+        let mut next = 1;
+        while enough - too_few > 1 {
+            let probes = next.clamp(too_few + 1, enough - 1);
+            let found = self.search_async(queries, k, probes).await?;
+            if shared(&found, &truth) >= wanted {
+                enough = probes;
+            } else {
+                too_few = probes;
+            }
+            // Few probes cost little: doubled until they are enough, then halved between.
+            next = if enough == self.lists { 2 * probes } else { (too_few + enough) / 2 };
+        }
+        Ok(enough)
+    }
+
     /// How many lists there are.
     pub fn lists(&self) -> usize {
         self.lists
@@ -305,4 +365,14 @@ impl Ivf {
     pub fn device(&self) -> &Device {
         &self.device
     }
+}
+
+/// How many rows two answers share, query by query.
+fn shared(found: &Neighbors, truth: &Neighbors) -> usize {
+    let rows = found.iter().zip(truth.iter());
+    rows.map(|(found, truth)| {
+        let ids: std::collections::HashSet<u64> = truth.iter().map(|hit| hit.id).collect();
+        found.iter().filter(|hit| ids.contains(&hit.id)).count()
+    })
+    .sum()
 }
