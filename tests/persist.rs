@@ -51,11 +51,12 @@ impl Kind {
         let mut all = vec![];
         for lists in [None, Some(12)] {
             for metric in Metric::ALL {
-                for elements in [ElementKind::F32, ElementKind::F16] {
-                    for screen in [Screen::None, Screen::I8] {
-                        all.push(Self { lists, metric, elements, screen });
-                    }
-                }
+                let stored = [
+                    (ElementKind::F32, Screen::None),
+                    (ElementKind::F32, Screen::I8),
+                    (ElementKind::F16, Screen::I8),
+                ];
+                all.extend(stored.map(|(elements, screen)| Self { lists, metric, elements, screen }));
             }
         }
         all
