@@ -59,7 +59,7 @@ fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
     succeed(at, "truth --rows b.f16bin --queries q.npy --metric cosine -k 20 --out truth.npz")?;
     let (rows, queries, truth) = ("b.f16bin", "--queries q.npy -k 20", "--truth truth.npz");
     succeed(at, &format!("search --rows {rows} {queries} --metric cosine --ids rows.npy"))?;
-    let wanted = read_ids(&at.join("rows.npy"))?;
+    let wanted = read_ids(at.join("rows.npy"))?;
     for (kind, more, probes) in [("flat", "", ""), ("ivf", "--lists 20", "--probes 20")] {
         let built = succeed(
             at,
@@ -74,7 +74,7 @@ fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
         assert_eq!(record["metric"], "cosine", "{found}");
         assert_eq!((&record["elements"], &record["rows"]), (&"f16".into(), &800.into()), "{found}");
         assert!(record["recall_by_distance"].as_f64() == Some(1.0), "{found}");
-        assert_eq!(read_ids(&at.join(format!("{kind}.npy")))?.values, wanted.values, "{kind}");
+        assert_eq!(read_ids(at.join(format!("{kind}.npy")))?.values, wanted.values, "{kind}");
         let printed = succeed(at, &search)?;
         assert!(
             printed.contains(&format!("{kind}.nf")) && printed.contains("metric     cosine"),

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use common::{Random, confined, gpu, rounded, view};
 use nearfield::{
@@ -18,8 +18,8 @@ const DIM: usize = 19;
 
 /// An index of either kind.
 enum Index {
-    Flat(Flat),
-    Ivf(Ivf),
+    Flat(Box<Flat>),
+    Ivf(Box<Ivf>),
 }
 
 /// Calls a method that both kinds have.
@@ -68,12 +68,12 @@ impl Kind {
         match lists {
             None => {
                 let builder = Flat::builder(device, metric, DIM).elements(elements).screen(screen);
-                Index::Flat(builder.build().expect("an index"))
+                Index::Flat(Box::new(builder.build().expect("an index")))
             }
             Some(lists) => {
                 let sample = Random::new(99).floats(200 * DIM);
                 let builder = Ivf::builder(device, metric, DIM).elements(elements).screen(screen);
-                Index::Ivf(builder.lists(lists).train(view(&sample, DIM)).expect("trains"))
+                Index::Ivf(Box::new(builder.lists(lists).train(view(&sample, DIM)).expect("trains")))
             }
         }
     }
@@ -119,8 +119,8 @@ impl Index {
 
     fn load(device: &Device, path: &Path) -> Result<Self, Error> {
         match SavedIndex::read(path)?.lists {
-            None => Ok(Self::Flat(Flat::load(device, path)?)),
-            Some(_) => Ok(Self::Ivf(Ivf::load(device, path)?)),
+            None => Ok(Self::Flat(Box::new(Flat::load(device, path)?))),
+            Some(_) => Ok(Self::Ivf(Box::new(Ivf::load(device, path)?))),
         }
     }
 
@@ -421,7 +421,7 @@ fn what_fails_to_be_saved_leaves_the_old_file() {
     small(device, None, &path);
     let before = fs::read(&path).expect("reads");
     let stays = |said: &str| {
-        assert_eq!(names(directory.path()), [path.clone()], "{said}");
+        assert_eq!(names(directory.path()), std::slice::from_ref(&path), "{said}");
         assert!(fs::read(&path).expect("reads") == before, "{said}");
     };
     // No row goes through so little scratch, which is found out when half of the file is written.
@@ -441,7 +441,7 @@ fn what_fails_to_be_saved_leaves_the_old_file() {
             Index::Ivf(index) => Box::pin(index.save_async(&path)),
         };
         let first = saving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if let Poll::Pending = first {
+        if first.is_pending() {
             drop(saving);
             stays("a future that was dropped");
         }
@@ -476,6 +476,7 @@ fn loading_and_saving_without_blocking_is_the_same() {
     same(&index, &Index::load(device, &path).expect("loads"), &mut random, "ivf");
 }
 
+/// Waits for a future.
 fn device_wait<T>(future: impl Future<Output = T>) -> T {
     pollster::block_on(future)
 }

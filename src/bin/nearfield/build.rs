@@ -106,9 +106,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut index = match lists {
         None => {
             let builder = Flat::builder(&device, args.metric, rows.dim()).elements(rows.kind());
-            Index::Flat(builder.capacity(rows.rows()).screen(args.screen).build()?)
+            Index::Flat(Box::new(builder.capacity(rows.rows()).screen(args.screen).build()?))
         }
-        Some(lists) => Index::Ivf(train(args, &device, &rows, lists)?),
+        Some(lists) => Index::Ivf(Box::new(train(args, &device, &rows, lists)?)),
     };
     let train = if lists.is_some() { start.elapsed() } else { Default::default() };
     let filled = files::fill(&mut index, &rows)?;

@@ -9,8 +9,8 @@ use nearfield::{
 
 /// An index of either kind.
 pub(crate) enum Index {
-    Flat(Flat),
-    Ivf(Ivf),
+    Flat(Box<Flat>),
+    Ivf(Box<Ivf>),
 }
 
 /// Calls a method that both kinds have.
@@ -27,8 +27,8 @@ impl Index {
     /// The index of a file, whose kind is known.
     pub(crate) fn load(device: &Device, path: &Path, about: &SavedIndex) -> nearfield::Result<Self> {
         match about.lists {
-            None => Ok(Self::Flat(Flat::load(device, path)?)),
-            Some(_) => Ok(Self::Ivf(Ivf::load(device, path)?)),
+            None => Ok(Self::Flat(Box::new(Flat::load(device, path)?))),
+            Some(_) => Ok(Self::Ivf(Box::new(Ivf::load(device, path)?))),
         }
     }
 

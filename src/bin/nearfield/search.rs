@@ -179,7 +179,8 @@ impl<'a> Source<'a> {
         match self {
             Self::Rows(rows) => {
                 let builder = Flat::builder(device, args.metric, rows.dim()).elements(rows.kind());
-                let mut index = Index::Flat(builder.capacity(rows.rows()).screen(args.screen).build()?);
+                let mut index =
+                    Index::Flat(Box::new(builder.capacity(rows.rows()).screen(args.screen).build()?));
                 let filled = files::fill(&mut index, rows)?;
                 Ok((index, filled))
             }
