@@ -149,7 +149,7 @@ fn queries_do_not_see_each_others_lists() {
     let Some(device) = gpu() else { return };
     // Two clusters far from each other, ids of one even, of the other odd.
     let mut random = Random::new(8);
-    let at = |number: usize| if number % 2 == 0 { 500.0 } else { -500.0 };
+    let at = |number: usize| if number.is_multiple_of(2) { 500.0 } else { -500.0 };
     let values: Vec<f32> = (0..1000 * 20).map(|i| at(i / 20) + random.below(10) as f32).collect();
     let queries: Vec<f32> = (0..300 * 20).map(|i| at(i / 20) + random.below(10) as f32).collect();
     let index = ivf(device, Metric::L2, view(&values, 20), 2, Screen::I8);
@@ -203,7 +203,7 @@ fn filters_widen_the_probes_until_k_are_found() {
     let index = ivf(device, Metric::L2, view(&values, 16), 60, Screen::I8);
     let exact = flat(device, Metric::L2, view(&values, 16), Screen::None);
     for share in [1, 2, 10, 100, 700, 5000] {
-        let is_allowed = |id: u64| id % share == 0;
+        let is_allowed = |id: u64| id.is_multiple_of(share);
         for count in [3, 120] {
             let some = view(&queries[..count * 16], 16);
             let options = SearchOptions::new(10).filter(Filter::by(&is_allowed));
