@@ -239,3 +239,6 @@ impl Loading {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
