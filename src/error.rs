@@ -61,6 +61,12 @@ pub enum Error {
         /// The repeated id.
         id: u64,
     },
+    /// No row has this id.
+    #[error("ids: needed ids of rows in the index, given {id}, which no row has")]
+    UnknownId {
+        /// The id.
+        id: u64,
+    },
     /// An id is 2^63 or above.
     #[error("ids: needed ids below 2^63, given {id}")]
     IdTooLarge {

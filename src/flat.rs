@@ -1,8 +1,12 @@
 //! `Flat`: exact search over all rows.
 
+mod changes;
+mod persist;
+
 use crate::engine::{Device, EngineRows, Found, Plan, Queries, RowShape, Screen, SearchRequest, Statistics};
 use crate::error::{Error, Result};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::filter::Filter;
+use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::store::RowStore;
@@ -28,11 +32,13 @@ pub struct Flat {
     dim: usize,
     elements: ElementKind,
     budget: u64,
+    /// As it was asked for.
+    screen: Screen,
     store: RowStore,
 }
 
 /// The margins of rounding are proved up to this (docs/certified-search.md).
-const MAX_DIM: usize = 1 << 20;
+pub(crate) const MAX_DIM: usize = 1 << 20;
 
 /// Options of a new [`Flat`]. Made by [`Flat::builder`].
 #[derive(Debug, Clone)]
@@ -107,6 +113,7 @@ impl FlatBuilder {
             dim: self.dim,
             elements: self.elements,
             budget,
+            screen: self.screen,
             store: RowStore::new(rows),
         })
     }
@@ -122,12 +129,23 @@ pub struct SearchOptions<'a> {
     pub progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
     /// Times the stages on the device, where the adapter has timestamps. A little slower.
     pub profile: bool,
+    /// The rows that may be found; none for all.
+    pub filter: Option<Filter<'a>>,
+    /// Lists that an [`Ivf`](crate::Ivf) looks at for a query; none for its default. A `Flat` has none.
+    pub probes: Option<usize>,
 }
 
 impl<'a> SearchOptions<'a> {
-    /// The k nearest, without progress or profile.
+    /// The k nearest of all rows, without progress or profile.
     pub fn new(k: usize) -> Self {
-        Self { k, progress: None, profile: false }
+        Self { k, progress: None, profile: false, filter: None, probes: None }
+    }
+
+    /// Looks at so many lists for a query, in an [`Ivf`](crate::Ivf).
+    #[must_use]
+    pub fn probes(mut self, probes: usize) -> Self {
+        self.probes = Some(probes);
+        self
     }
 
     /// Calls `progress` after each batch with the number of queries answered so far.
@@ -143,6 +161,57 @@ impl<'a> SearchOptions<'a> {
         self.profile = profile;
         self
     }
+
+    /// Searches among the rows that `filter` allows. The answer is as exact as one of an index of these rows alone, and has fewer
+    /// than k of them where fewer are allowed.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter<'a>) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+}
+
+/// How a search for all rows within a radius is done: see [`Flat::search_within_with`].
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct WithinOptions<'a> {
+    /// Called after each batch with the number of queries answered so far.
+    pub progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
+    /// The rows that may be found; none for all.
+    pub filter: Option<Filter<'a>>,
+    /// Lists that an [`Ivf`](crate::Ivf) looks at for a query; none for its default. A `Flat` has none.
+    pub probes: Option<usize>,
+}
+
+impl<'a> WithinOptions<'a> {
+    /// Among all rows, without progress.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Calls `progress` after each batch with the number of queries answered so far.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a (dyn Fn(usize) + Send + Sync)) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Searches among the rows that `filter` allows.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter<'a>) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+}
+
+impl std::fmt::Debug for WithinOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WithinOptions")
+            .field("probes", &self.probes)
+            .field("progress", &self.progress.is_some())
+            .field("filter", &self.filter)
+            .finish()
+    }
 }
 
 impl std::fmt::Debug for SearchOptions<'_> {
@@ -151,6 +220,7 @@ impl std::fmt::Debug for SearchOptions<'_> {
             .field("k", &self.k)
             .field("progress", &self.progress.is_some())
             .field("profile", &self.profile)
+            .field("filter", &self.filter)
             .finish()
     }
 }
@@ -169,76 +239,10 @@ impl Flat {
         }
     }
 
-    /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for another dim, or f32 rows in an index that stores f16; [`Error::NotFinite`] and
-    /// [`Error::NormOutOfRange`] with the row's number; [`Error::DuplicateId`] when an insertion number was given to
-    /// another row as its id; [`Error::OutOfMemory`]. The index is then as it was.
-    pub fn add<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(rows, None, |_| ()))
-    }
-
-    /// [`Flat::add`] without blocking. An index whose future was dropped is as it was.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn add_async<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
-        self.add_rows(rows, None, |_| ()).await
-    }
-
-    /// Adds rows under the ids of the caller: one a row, each below 2^63 and not yet in the index.
-    ///
-    /// # Errors
-    /// As [`Flat::add`]; [`Error::DuplicateId`], [`Error::IdTooLarge`], and [`Error::Argument`] when there is not one id
-    /// a row.
-    pub fn add_with_ids<T: Element>(&mut self, rows: MatrixView<'_, T>, ids: &[u64]) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(rows, Some(ids), |_| ()))
-    }
-
-    /// [`Flat::add_with_ids`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn add_with_ids_async<T: Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        ids: &[u64],
-    ) -> Result<()> {
-        self.add_rows(rows, Some(ids), |_| ()).await
-    }
-
-    /// [`Flat::add`], calling `progress` with the number of rows sent so far.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn add_with_progress<T: Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        progress: impl FnMut(usize),
-    ) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(rows, None, progress))
-    }
-
-    async fn add_rows<T: Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        ids: Option<&[u64]>,
-        progress: impl FnMut(usize),
-    ) -> Result<()> {
-        if rows.dim() != self.dim {
-            return Err(Error::argument("rows", format!("dim {}, as the index has", self.dim), rows.dim()));
-        }
-        if self.elements == ElementKind::F16 && T::KIND == ElementKind::F32 {
-            return Err(Error::argument("rows", "f16 rows, because the index stores f16", "f32 rows"));
-        }
-        self.store.add(rows, ids, progress).await
-    }
-
     /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id. Fewer than k rows
     /// give shorter answers.
     ///
-    /// Queries are a [`MatrixView`] of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
+    /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
     ///
     /// # Errors
     /// [`Error::Argument`] for k = 0 or another dim; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's
@@ -278,11 +282,12 @@ impl Flat {
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = self.checked(queries.into())?;
+        let allowed = options.filter.map(|filter| self.store.allowed(&filter));
         let request = SearchRequest {
             metric: self.metric,
             k: options.k,
             budget: self.budget,
-            allowed: None,
+            allowed: allowed.as_ref(),
             profile: options.profile,
             progress: options.progress,
         };
@@ -322,11 +327,10 @@ impl Flat {
         queries: impl Into<Queries<'a>>,
         radius: f32,
     ) -> Result<Neighbors> {
-        Ok(self.search_within_with_async(queries, radius, None).await?.0)
+        Ok(self.search_within_with_async(queries, radius, &WithinOptions::new()).await?.0)
     }
 
-    /// [`Flat::search_within`], calling `progress` with the number of queries answered so far; tells also how the answer came
-    /// about.
+    /// [`Flat::search_within`] with options; tells also how the answer came about.
     ///
     /// # Errors
     /// As there.
@@ -334,9 +338,9 @@ impl Flat {
         &self,
         queries: impl Into<Queries<'a>>,
         radius: f32,
-        progress: Option<&(dyn Fn(usize) + Send + Sync)>,
+        options: &WithinOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        self.device.block_on(self.search_within_with_async(queries, radius, progress))
+        self.device.block_on(self.search_within_with_async(queries, radius, options))
     }
 
     /// [`Flat::search_within_with`] without blocking.
@@ -347,16 +351,17 @@ impl Flat {
         &self,
         queries: impl Into<Queries<'a>>,
         radius: f32,
-        progress: Option<&(dyn Fn(usize) + Send + Sync)>,
+        options: &WithinOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = self.checked(queries.into())?;
+        let allowed = options.filter.map(|filter| self.store.allowed(&filter));
         let request = SearchRequest {
             metric: self.metric,
             k: 1,
             budget: self.budget,
-            allowed: None,
+            allowed: allowed.as_ref(),
             profile: false,
-            progress,
+            progress: options.progress,
         };
         let Found { neighbors, statistics } =
             self.store.rows.search_within(&queries, radius, &request).await?;
@@ -378,21 +383,6 @@ impl Flat {
     /// [`Error::Argument`] for k = 0; [`Error::Budget`] when not even one query fits the budget.
     pub fn plan(&self, queries: usize, k: usize) -> Result<Plan> {
         self.store.rows.plan(queries, k, self.budget)
-    }
-
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.store.len() as usize
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether a row has this id.
-    pub fn contains(&self, id: u64) -> bool {
-        self.store.contains(id)
     }
 
     /// Whether a copy of the rows in 8-bit integers is kept: see [`FlatBuilder::screen`].

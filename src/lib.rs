@@ -19,18 +19,25 @@
 //!
 //! [wgpu]: https://docs.rs/wgpu
 
+mod bits;
 pub mod certificate;
 mod engine;
 mod error;
+mod files;
+mod filter;
 mod flat;
 mod gpu;
+mod index_file;
 #[cfg(feature = "io")]
 pub mod io;
+mod ivf;
 pub mod kernels;
+mod kmeans;
 pub mod ladder;
 mod matrix;
 mod metric;
 mod neighbors;
+mod persist;
 mod reduce;
 mod store;
 
@@ -39,15 +46,19 @@ pub use engine::{
     Stages, Statistics, ValueRows, Values,
 };
 pub use error::{Error, Result};
-pub use flat::{Flat, FlatBuilder, SearchOptions};
+pub use filter::Filter;
+pub use flat::{Flat, FlatBuilder, SearchOptions, WithinOptions};
 pub use gpu::{
     Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, Profile, StageTime,
 };
+pub use ivf::{Ivf, IvfBuilder};
 pub use kernels::distance_pairs::Output;
 pub use kernels::reduce::Summation;
+pub use kmeans::{Clusters, KMeans};
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};
+pub use persist::SavedIndex;
 pub use reduce::{Norm, Reduce};
 /// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
 pub use wgpu;

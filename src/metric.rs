@@ -43,6 +43,14 @@ impl Metric {
         }
     }
 
+    /// By what centroids are near: lists of inner products are cones as those of cosines are.
+    pub(crate) fn of_centroids(self) -> Self {
+        match self {
+            Self::L2 | Self::L2Squared => Self::L2Squared,
+            Self::Cosine | Self::InnerProduct => Self::Cosine,
+        }
+    }
+
     /// The distance of two vectors in f64, by the definition: the yardstick of tests and benchmarks.
     ///
     /// # Panics

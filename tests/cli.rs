@@ -384,7 +384,7 @@ fn a_reader_that_leaves_early_is_no_failure() -> Result<()> {
 
 #[test]
 fn helps() -> Result<()> {
-    for subcommand in ["info", "search", "demo"] {
+    for subcommand in ["info", "search", "build", "demo"] {
         let help = succeed(&[subcommand, "--help"])?;
         assert!(help.contains("Examples:") && help.contains(&format!("nearfield {subcommand}")), "{help}");
     }
@@ -397,7 +397,7 @@ fn helps() -> Result<()> {
 #[test]
 fn examples_in_help_are_a_line_each() -> Result<()> {
     let bench = ["exact", "reduce", "select", "draw"].map(|suite| vec!["bench", suite]);
-    let others = ["info", "search", "generate", "truth", "demo"].map(|one| vec![one]);
+    let others = ["info", "search", "build", "generate", "truth", "demo"].map(|one| vec![one]);
     for mut command in bench.into_iter().chain(others) {
         command.push("--help");
         let help = succeed(&command)?;

@@ -206,6 +206,8 @@ fn register_arrays_are_indexed_by_constants_alone() {
         &kernels::distance_tile::KERNEL,
         &kernels::distance_scan::KERNEL,
         &kernels::screen_scan_i8::KERNEL,
+        &kernels::screen_lists_coop::KERNEL,
+        &kernels::screen_lists_i8::KERNEL,
         &kernels::screen_tile_coop::KERNEL,
         &kernels::screen_tile_i8::KERNEL,
         &kernels::reduce::KERNEL,
@@ -221,6 +223,9 @@ fn register_arrays_are_indexed_by_constants_alone() {
         &kernels::select_short::KERNEL,
         &kernels::sort_buckets::KERNEL,
         &kernels::sort_places::KERNEL,
+        &kernels::average::KERNEL,
+        &kernels::list_work::KERNEL,
+        &kernels::winnow::KERNEL,
     ];
     for kernel in kernels {
         for variant in kernel.variants() {

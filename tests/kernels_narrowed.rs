@@ -3,7 +3,7 @@
 mod common;
 
 use common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
-use common::narrowed::{Vectors, packed};
+use common::narrowed::{Slots, Vectors, packed};
 use common::{Random, gpu, rounded};
 use nearfield::certificate::{Narrowing, Terms};
 use nearfield::kernels::{BLOCK_ROWS, Part, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8};
@@ -373,5 +373,46 @@ fn tiles_on_cooperative_matrices_are_exact() {
             check_tiles(device, Screen::Coop);
         }
         None => println!("skipped: no cooperative matrices of f16"),
+    }
+}
+
+/// Staged rows are narrowed to any slots of a segment, bit for bit as where they lie, and nothing else is written.
+#[test]
+fn rows_are_narrowed_to_their_slots_as_in_place() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let mut random = Random::new(0x510e);
+    for dim in [1, 4, 33, 384] {
+        for centre in centres(&mut random, dim) {
+            let values = rows(&mut random, dim, &centre);
+            let count = values.len() / dim;
+            // Some of them are slots of another segment, before and behind.
+            let room = 300;
+            let first = 1000;
+            let mut list: Vec<u32> = (first - 40..first + room as u32 + 40).collect();
+            for place in (1..list.len()).rev() {
+                list.swap(place, random.below(place + 1));
+            }
+            list.truncate(count);
+            for metric in METRICS {
+                let in_place = Vectors::narrow(bench, metric, &values, &centre, 0, 1);
+                let slots = Slots { list: &list, first, rows: room };
+                let to_slots = Vectors::narrow_to(bench, metric, &values, &centre, 0, 1, Some(slots));
+                let (want, found) = (bench.read(&in_place.integers), bench.read(&to_slots.integers));
+                let (want_terms, found_terms) = (bench.read(&in_place.terms), bench.read(&to_slots.terms));
+                let granules = in_place.granules;
+                for row in 0..room {
+                    let position = list.iter().position(|&slot| slot == first + row as u32);
+                    for dimension in (0..granules * 16).step_by(4) {
+                        let word = position.map(|from| want[narrow::place(from, dimension, granules) / 4]);
+                        let place = narrow::place(row, dimension, granules) / 4;
+                        assert_eq!(found[place], word.unwrap_or(GUARD), "{metric}, dim {dim}, row {row}");
+                    }
+                    let terms = position.map(|from| &want_terms[from * 4..from * 4 + 4]);
+                    let found = &found_terms[row * 4..row * 4 + 4];
+                    assert_eq!(found, terms.unwrap_or(&[GUARD; 4]), "{metric}, dim {dim}, row {row}");
+                }
+            }
+        }
     }
 }

@@ -333,6 +333,30 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
         let untouched = (4..2 * pitch).all(|place| keys[place] == common::bench::GUARD);
         assert!(untouched, "{metric}: nothing behind the end of a list");
 
+        // The same list for every query, from its place 3 on: slots that do not exist among others, in any order.
+        let shared: Vec<u32> = (0..40).map(|place| 1000 + (place * 37 + 11) % 90).collect();
+        let list = bench.input(&shared);
+        let slots = BufferSlice::range(&list, 0, 40 * 4);
+        let candidates = Candidates::Shared { slots, first: 3, count: 30, found_pitch: 33, found_first: 1 };
+        let (keys, ids) = rescored(candidates, 3 * 33);
+        for query in 0..3 {
+            let row = query * 33;
+            let is_left = |place: usize| keys[row + place] == common::bench::GUARD;
+            assert!([0, 31, 32].into_iter().all(is_left), "{metric}");
+            for place in 0..30 {
+                let slot = shared[3 + place];
+                let (key, id) = (keys[row + 1 + place], ids[row + 1 + place]);
+                if slot >= 1070 {
+                    assert_eq!((key, id), (ABSENT, NOBODY), "{metric}, slot {slot}");
+                    continue;
+                }
+                assert_eq!(id, id_of(slot - 1000), "{metric}, slot {slot}");
+                if query == 2 && slot >= 1060 {
+                    assert_eq!(key, want.0[(4 + slot - 1060) as usize], "{metric}, slot {slot}");
+                }
+            }
+        }
+
         // Slots 1055 .. 1075, of which 1070 on do not exist, behind two places that stay as they are.
         let words: Vec<u32> = (0..34).map(|word| 0xffff_0f0f ^ word).collect();
         let allowed = bench.input(&words);

@@ -252,7 +252,7 @@ fn three_steps(device: &Device, words: &[u32], filter: Option<u32>) {
         let everything = limit == (ABSENT - 1, u32::MAX);
         let failed = want.iter().any(|bucket| bucket.len() > 1024) || (all < k as usize && !everything);
         println!("row {row}: {there} in the sample, {all} in buckets, failed: {failed}");
-        assert_eq!(filled[4 * row + 3], failed.into(), "row {row}");
+        assert_eq!(filled[4 * row + 3], u32::from(failed), "row {row}");
         if failed {
             assert_eq!(counts[row], u32::MAX, "row {row}");
             continue;

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Mutex;
 
 use common::{Random, confined, gpu, view, with_bindings_of, without_subgroups};
-use nearfield::{Device, Error, Flat, Metric, Neighbor, Screen};
+use nearfield::{Device, Error, Flat, Metric, Neighbor, Screen, WithinOptions};
 
 fn filled(device: &Device, metric: Metric, rows: &[f32], dim: usize, screen: Screen) -> Flat {
     let mut index = Flat::builder(device, metric, dim).screen(screen).build().expect("builds");
@@ -85,7 +85,7 @@ fn lists_that_overflow_grow_and_then_every_row_is_computed() {
         let all = index.search_within(view(&queries, dim), f32::INFINITY).expect("a search");
         assert!(all.iter().all(|row| row.len() == 20_000));
         let (found, statistics) = index
-            .search_within_with(view(&queries, dim), ranked.row(0)[6000].distance, None)
+            .search_within_with(view(&queries, dim), ranked.row(0)[6000].distance, &WithinOptions::new())
             .expect("a search");
         assert_eq!(found.row(0).len(), 6000);
         assert!(statistics.searched_again > 0 || statistics.searched_exhaustively > 0, "{statistics:?}");
@@ -136,7 +136,9 @@ fn progress_ends_with_all_queries() {
     let index = filled(&device, Metric::L2Squared, &rows, 8, Screen::None);
     let seen = Mutex::new(vec![]);
     let progress = |count: usize| seen.lock().expect("one thread").push(count);
-    index.search_within_with(view(&queries, 8), 1.0, Some(&progress)).expect("a search");
+    index
+        .search_within_with(view(&queries, 8), 1.0, &WithinOptions::new().progress(&progress))
+        .expect("a search");
     let seen = seen.into_inner().expect("one thread");
     assert!(seen.is_sorted() && seen.last() == Some(&300), "{seen:?}");
 }

@@ -6,9 +6,11 @@
 @group(0) @binding(3) var<storage, read> centre: array<vec4<f32>>; // [dim]
 @group(0) @binding(4) var<storage, read_write> narrowed: array<u32>; // [PLANES] blocks of 128 rows, 16 dimensions of each after the other
 @group(0) @binding(5) var<storage, read_write> terms: array<vec4<f32>>; // [rows]: scale, length, residual, bias
+@group(0) @binding(6) var<storage, read> slots: array<u32>; // [rows], where SLOTS = 1
 
 override METRIC: u32 = 0u; // 0: squared L2, 1: cosine, 2: inner product
 override PLANES: u32 = 1u; // 2: the residual is narrowed once more
+override SLOTS: u32 = 0u; // 1: rows lie in the order of a list, and what is made of them goes to their slots
 
 const AT_ONCE = 8u; // rows a workgroup
 
@@ -36,7 +38,13 @@ fn narrow(
 ) {
   let row = params.first_row + workgroup_number(workgroup, workgroups) * AT_ONCE + index / WIDTH;
   let lane = index % WIDTH;
-  let here = row < params.end_row;
+  var here = row < params.end_row;
+  // Where integers and terms are written.
+  var place_of_row = row;
+  if (SLOTS == 1u && here) {
+    place_of_row = slots[row] - params.first_slot; // of a smaller slot: larger than any row
+    here = place_of_row < params.rows;
+  }
   if (index < AT_ONCE) { atomicStore(&largest[index], 0u); }
   workgroupBarrier();
   var inverse = 1.0;
@@ -63,7 +71,7 @@ fn narrow(
   var residuals = vec4(0.0);
   var products = vec4(0.0);
   if (here) {
-    let first = ((row >> 7u) * params.granules * 128u + (row & 127u)) * 4u;
+    let first = ((place_of_row >> 7u) * params.granules * 128u + (place_of_row & 127u)) * 4u;
     for (var i = lane; i < params.granules * 4u; i += WIDTH) {
       let four = centred(row, i, inverse) * steps;
       let most_steps = vec4(params.levels);
@@ -94,6 +102,6 @@ fn narrow(
     }
     var bias = scale * (scale * sums.x);
     if (METRIC != 0u) { bias = sums.z; }
-    terms[row] = vec4(scale, length, residual, bias);
+    terms[place_of_row] = vec4(scale, length, residual, bias);
   }
 }

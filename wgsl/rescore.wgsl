@@ -3,8 +3,8 @@
 // other candidates or the adapter's subgroups.
 //
 // Candidates are a CSR list (query q has offsets[q] .. offsets[q + 1]), lists of a fixed pitch, each with its count
-// (list_pitch > 0, a row of workgroups a query), or all slots of a range (dense_count > 0, a row of workgroups a query). With entries > 0 a
-// candidate is an index into `slots`, otherwise it is the slot itself; of a range, `slots` then has a bit a slot, and
+// (list_pitch > 0, a row of workgroups a query), or all slots of a range (dense_count > 0, a row of workgroups a query; with
+// list_pitch > 0 too they are the slots at these places of one list for all queries). With entries > 0 a candidate is an index into `slots`, otherwise it is the slot itself; of a range, `slots` then has a bit a slot, and
 // slots whose bit is 0 are passed over.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows of the segment, dim]
@@ -56,7 +56,7 @@ fn rescore(
   let vectors = params.vectors;
   let dense = params.dense_count > 0u;
   var total = params.dense_count;
-  let listed = params.list_pitch > 0u;
+  let listed = !dense && params.list_pitch > 0u;
   if (!dense && !listed) { total = offsets[params.queries]; }
   if (listed) { total = min(offsets[workgroup.y], params.list_pitch); }
   for (var start = workgroup.x * AT_ONCE; start < total; start += workgroups.x * AT_ONCE) {
@@ -66,6 +66,10 @@ fn rescore(
     var place = query * params.found_pitch + params.found_first + candidate;
     var known = candidate < total;
     if (dense) {
+      if (params.list_pitch > 0u) {
+        known = known && slot < arrayLength(&candidates);
+        slot = candidates[slot];
+      }
       if (params.entries > 0u) { known = known && ((slots[slot >> 5u] >> (slot & 31u)) & 1u) == 1u; }
     } else {
       place = candidate;

@@ -24,15 +24,25 @@ impl Centre {
         Self { metric, sums: vec![0.0; dim], squares: 0.0, counted: 0, used: 0, values: vec![0.0; dim] }
     }
 
+    /// One that does not move.
+    pub(super) fn fixed(metric: Metric, values: Vec<f32>) -> Self {
+        Self { values, counted: SAMPLE, used: SAMPLE, ..Self::new(metric, 0) }
+    }
+
     /// The centre in use.
     pub(super) fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// Counts rows that are added, which are known to be finite; true when the centre is another now. That happens a dozen
+    /// How many of so many new rows are counted.
+    pub(super) fn wanted(&self, rows: usize) -> usize {
+        (SAMPLE - self.counted).min(rows as u64) as usize
+    }
+
+    /// Counts rows that are added; true when the centre is another now. That happens a dozen
     /// times at most, and only while there are few rows, so narrowing them all anew costs little.
     pub(super) fn count<T: Element>(&mut self, rows: MatrixView<'_, T>) -> bool {
-        let wanted = (SAMPLE - self.counted).min(rows.rows() as u64) as usize;
+        let wanted = self.wanted(rows.rows());
         for number in 0..wanted {
             // Spread over all rows: the first ones may be of one kind.
             let row = rows.row((number as u128 * rows.rows() as u128 / wanted as u128) as usize);

@@ -1,6 +1,7 @@
 //! The exhaustive route: the reporting kernel computes every distance, for small indexes, for large k, and for queries
 //! whose list of nominated rows overflowed. No data defeat it.
 
+use super::allowed::Looked;
 use super::plan::{Plan, Route};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
@@ -39,7 +40,11 @@ pub(super) async fn exhaustive(
         requests.push(request_of("keys", count * pitch * 4));
         requests.push(request_of("ids", count * pitch * 8));
     }
+    let looked = Looked::new(rows, request.room());
+    requests.push(looked.request());
     let scratch = gpu.reserve(&requests).await?;
+    let allowed = &scratch[requests.len() - 1];
+    looked.upload(allowed).await?;
     let place = |number: usize| select_k::Selected {
         keys: BufferSlice::all(&scratch[4 + 2 * number]),
         ids: BufferSlice::all(&scratch[5 + 2 * number]),
@@ -65,54 +70,44 @@ pub(super) async fn exhaustive(
     )?;
     let (mut from, mut to) = (0, 1);
     let mut kept = 0;
-    for segment in &rows.segments {
-        let mut first = 0;
-        while first < segment.len {
-            let chunk = chunk_rows.min(segment.len - first);
-            commands.stage("rescore");
-            let candidates = rescore::Candidates::Dense {
-                first: segment.first_slot + first,
-                count: chunk,
-                found_pitch: pitch as u32,
-                found_first: kept,
-                allowed: request.allowed.map(BufferSlice::all),
-            };
-            let rescoring = rescore::Rescore {
-                metric: request.metric,
-                queries: BufferSlice::all(query_buffer),
-                count,
-                rows: segment.rows_slice(),
-                elements: rows.layout.elements,
-                vectors: rows.vectors(),
-                row_count: segment.len,
-                first_slot: segment.first_slot,
-                ids: BufferSlice::all(&segment.ids),
-                candidates,
-                keys: place(from).keys,
-                found_ids: place(from).ids,
-                mark_absent: true,
-            };
-            rescore::encode(&mut commands, &rescoring)?;
-            commands.stage("select");
-            let select = select_k::Select {
-                keys: place(from).keys,
-                ids: Some(place(from).ids),
-                floats: false,
-                rows: select_k::Rows::Equal { length: kept + chunk, pitch: pitch as u32 },
-                count,
-                k: plan.k,
-                selected: place(to),
-                selected_pitch: pitch as u32,
-                selected_counts: BufferSlice::all(&scratch[3]),
-                spare: many.then(|| place(2)),
-                scratch: None,
-            };
-            select_k::encode(&mut commands, &select)?;
-            (from, to) = (to, from);
-            kept = plan.k;
-            first += chunk;
-            commands = commands.submit_and_go_on();
-        }
+    for stretch in looked.stretches(chunk_rows) {
+        let segment = &rows.segments[stretch.segment];
+        commands.stage("rescore");
+        let candidates = looked.candidates(stretch, [pitch as u32, kept], allowed);
+        let rescoring = rescore::Rescore {
+            metric: request.metric,
+            queries: BufferSlice::all(query_buffer),
+            count,
+            rows: segment.rows_slice(),
+            elements: rows.layout.elements,
+            vectors: rows.vectors(),
+            row_count: segment.len,
+            first_slot: segment.first_slot,
+            ids: BufferSlice::all(&segment.ids),
+            candidates,
+            keys: place(from).keys,
+            found_ids: place(from).ids,
+            mark_absent: true,
+        };
+        rescore::encode(&mut commands, &rescoring)?;
+        commands.stage("select");
+        let select = select_k::Select {
+            keys: place(from).keys,
+            ids: Some(place(from).ids),
+            floats: false,
+            rows: select_k::Rows::Equal { length: kept + stretch.count, pitch: pitch as u32 },
+            count,
+            k: plan.k,
+            selected: place(to),
+            selected_pitch: pitch as u32,
+            selected_counts: BufferSlice::all(&scratch[3]),
+            spare: many.then(|| place(2)),
+            scratch: None,
+        };
+        select_k::encode(&mut commands, &select)?;
+        (from, to) = (to, from);
+        kept = plan.k;
+        commands = commands.submit_and_go_on();
     }
     // Only the first k of each row are wanted, but one copy of all is quicker than one a row while rows are short.
     let (keys, ids) = (place(from).keys.buffer, place(from).ids.buffer);

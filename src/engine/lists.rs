@@ -25,7 +25,7 @@ impl Screen<'_> {
         round: Round,
         thresholds: Thresholds,
     ) -> Result<()> {
-        let Self { rows, request, buffers, .. } = self;
+        let Self { rows, buffers, .. } = self;
         let (form, margin) = self.intervals;
         let segment = &rows.segments[part.segment];
         let (row_terms, query_terms) = match &segment.narrowed {
@@ -44,7 +44,7 @@ impl Screen<'_> {
             query_terms: &buffers[query_terms],
             queries: count,
             thresholds: &buffers[Buffer::Thresholds],
-            allowed: request.allowed,
+            allowed: self.allowed(),
             counts: &buffers[Buffer::Counts],
             lists: &buffers[Buffer::Lists],
             capacity: self.capacity,

@@ -40,8 +40,17 @@ impl std::str::FromStr for Screen {
 }
 
 impl Screen {
+    /// The word that [`FromStr`](std::str::FromStr) reads.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::None => "none",
+            Self::I8 => "i8",
+        }
+    }
+
     /// Whether a copy is kept.
-    fn is_wanted(self, gpu: &Gpu, dim: usize) -> bool {
+    pub(super) fn is_wanted(self, gpu: &Gpu, dim: usize) -> bool {
         match self {
             Self::Auto => gpu.adapter.kind != AdapterKind::Software && (16..=16_384).contains(&dim),
             Self::None => false,
@@ -91,6 +100,22 @@ impl NarrowedRows {
         }))
     }
 
+    /// Around a centre that does not move.
+    pub(super) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
+        let layout = RowLayout::padded(ElementKind::F32, dim);
+        let centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
+        gpu.upload_rows(&centre_buffer, 0, layout, MatrixView::new(&centre, dim)?, |_| ()).await?;
+        Ok(Self {
+            metric,
+            dim,
+            narrowing: Narrowing::of(metric, dim),
+            side: screen_tile_coop::side(gpu),
+            is_optional: false,
+            centre: Centre::fixed(metric, centre),
+            centre_buffer,
+        })
+    }
+
     /// Bytes of the larger of a row's integers and terms.
     pub(super) fn row_bytes(&self) -> u64 {
         (u64::from(narrow::granules(self.dim)) * 16).max(16)
@@ -115,48 +140,77 @@ impl NarrowedRows {
         }
     }
 
-    /// Narrows the rows of `segments` from slot `first` on, or all when the new rows move the centre. Nothing is sent before
-    /// everything is recorded.
-    pub(super) async fn narrow<T: Element>(
-        &mut self,
-        gpu: &Gpu,
+    /// Counts rows that are added towards the centre, or a sample of them; true when it is another now. Then all rows have to be
+    /// narrowed anew. Called on a copy, which is dropped when the rows are refused.
+    pub(super) async fn count<T: Element>(&mut self, gpu: &Gpu, new: MatrixView<'_, T>) -> Result<bool> {
+        if !self.centre.count(new) {
+            return Ok(false);
+        }
+        let layout = RowLayout::padded(ElementKind::F32, self.dim);
+        // A buffer of its own: the one in use stays as it is until this is done.
+        self.centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
+        let centre = MatrixView::new(self.centre.values(), self.dim)?;
+        gpu.upload_rows(&self.centre_buffer, 0, layout, centre, |_| ()).await?;
+        Ok(true)
+    }
+
+    /// How many of so many new rows are to be counted.
+    pub(super) fn wanted(&self, rows: usize) -> usize {
+        self.centre.wanted(rows)
+    }
+
+    /// Narrows rows `range` of a segment, where it has a copy.
+    pub(super) fn encode(
+        &self,
+        commands: &mut Commands<'_>,
         layout: RowLayout,
-        segments: &[Segment],
-        new: MatrixView<'_, T>,
-        first: u64,
+        segment: &Segment,
+        range: [u32; 2],
     ) -> Result<()> {
-        let is_moved = self.centre.count(new);
-        if is_moved {
-            let layout = RowLayout::padded(ElementKind::F32, self.dim);
-            // A buffer of its own: the one in use stays as it is until this is done.
-            self.centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
-            let centre = MatrixView::new(self.centre.values(), self.dim)?;
-            gpu.upload_rows(&self.centre_buffer, 0, layout, centre, |_| ()).await?;
-        }
-        let mut commands = Commands::new(gpu, None);
-        for segment in segments {
-            let Some(narrowed) = &segment.narrowed else { continue };
-            let from = if is_moved { 0 } else { first.saturating_sub(segment.first_slot.into()) };
-            if from >= u64::from(segment.len) {
-                continue;
-            }
-            let narrowing = narrow::Narrow {
-                metric: self.metric,
-                dim: self.dim,
-                rows: segment.rows_slice(),
-                elements: layout.elements,
-                vectors: (layout.stride / 4) as u32,
-                norms: BufferSlice::all(&segment.norms),
-                centre: BufferSlice::all(&self.centre_buffer),
-                range: [from as u32, segment.len],
-                narrowed: BufferSlice::all(&narrowed.rows),
-                terms: BufferSlice::all(&narrowed.terms),
-                planes: 1,
-                plane_bytes: narrowed.rows.size(),
-            };
-            narrow::encode(&mut commands, &narrowing)?;
-        }
-        commands.submit();
-        Ok(())
+        let rows = (segment.rows_slice(), BufferSlice::all(&segment.norms));
+        self.encode_rows(commands, layout, rows, segment, range, None)
+    }
+
+    /// Narrows staged rows, with their norms, to those slots of their list that are the segment's. `range` are places of the
+    /// list.
+    pub(super) fn encode_staged(
+        &self,
+        commands: &mut Commands<'_>,
+        layout: RowLayout,
+        staged: (BufferSlice<'_>, BufferSlice<'_>),
+        list: BufferSlice<'_>,
+        segment: &Segment,
+        range: [u32; 2],
+    ) -> Result<()> {
+        let slots = narrow::Slots { list, first_slot: segment.first_slot, rows: segment.capacity };
+        self.encode_rows(commands, layout, staged, segment, range, Some(slots))
+    }
+
+    fn encode_rows(
+        &self,
+        commands: &mut Commands<'_>,
+        layout: RowLayout,
+        (rows, norms): (BufferSlice<'_>, BufferSlice<'_>),
+        segment: &Segment,
+        range: [u32; 2],
+        slots: Option<narrow::Slots<'_>>,
+    ) -> Result<()> {
+        let (Some(narrowed), true) = (&segment.narrowed, range[0] < range[1]) else { return Ok(()) };
+        let narrowing = narrow::Narrow {
+            metric: self.metric,
+            dim: self.dim,
+            rows,
+            elements: layout.elements,
+            vectors: (layout.stride / 4) as u32,
+            norms,
+            centre: BufferSlice::all(&self.centre_buffer),
+            range,
+            narrowed: BufferSlice::all(&narrowed.rows),
+            terms: BufferSlice::all(&narrowed.terms),
+            planes: 1,
+            plane_bytes: narrowed.rows.size(),
+            slots,
+        };
+        narrow::encode(commands, &narrowing)
     }
 }

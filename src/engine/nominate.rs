@@ -67,6 +67,7 @@ pub(super) enum Buffer {
     SpareIds,
     NarrowedQueries,
     QueryTerms,
+    Allowed,
 }
 
 pub(super) struct Buffers(Scratch);
@@ -117,9 +118,14 @@ impl<'a> Screen<'a> {
                 request_of("spare ids", spare * 8),
                 request_of("narrowed queries", u64::from(planes) * narrow::plane_bytes(padded, rows.dim)),
                 request_of("terms of narrowed queries", u64::from(planes.min(1)) * padded * 16),
+                request_of("allowed", request.room().bits_bytes()),
             ])
             .await?;
         let buffers = Buffers(scratch);
+        if let Some(allowed) = request.allowed {
+            let words = bytemuck::cast_slice(allowed.words());
+            rows.gpu.upload_bytes(&buffers[Buffer::Allowed], 0, words).await?;
+        }
         Ok(Some(Self {
             rows,
             request,
@@ -146,7 +152,7 @@ impl<'a> Screen<'a> {
         let count = numbers.len() as u32;
         let mut commands = self.begin(queries, &numbers, profile).await?;
         let scoring = self.scoring(count);
-        let all = rows.len();
+        let all = rows.end();
         let padded_rows: u64 =
             self.chunks.iter().map(|parts| u64::from(blocks(parts)) * u64::from(BLOCK_ROWS)).sum();
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
@@ -251,6 +257,14 @@ impl<'a> Screen<'a> {
         Ok(commands)
     }
 
+    /// A bit a slot, where not all rows may be found or not all slots have one.
+    pub(super) fn allowed(&self) -> Option<&wgpu::Buffer> {
+        match self.request.allowed {
+            Some(_) => Some(&self.buffers[Buffer::Allowed]),
+            None => self.rows.alive_buffer(),
+        }
+    }
+
     /// How the scores of a batch are computed.
     pub(super) fn scoring(&self, count: u32) -> Scores<'_> {
         Scores {
@@ -283,6 +297,7 @@ impl<'a> Screen<'a> {
             terms: BufferSlice::all(&buffers[Buffer::QueryTerms]),
             planes: self.planes,
             plane_bytes: narrow::plane_bytes(queries, narrowed.dim),
+            slots: None,
         };
         narrow::encode(commands, &narrowing)
     }

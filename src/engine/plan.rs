@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::allowed::Room;
 use super::narrowed::NarrowedRows;
 use super::rows::{GpuRows, Segment};
 use crate::error::{Error, Result};
@@ -44,6 +45,13 @@ const CAPACITY: [u64; 2] = [2048, 32_768];
 
 /// So few distances are computed by the reporting kernel alone, without the dozen dispatches that nominating takes.
 const SMALL_PAIRS: u64 = 4096;
+
+/// When less than this share of the rows is allowed, their distances are computed without scoring the others: the reporting
+/// kernel has about a tenth of a tile's speed.
+const SELECTIVE: u64 = 16;
+
+/// The same where integers are scored, which is several times as fast.
+const SELECTIVE_NARROWED: u64 = 64;
 
 /// Queries of a batch at most: enough that reading the rows costs little beside the arithmetic.
 const BATCH: u64 = 1024;
@@ -111,47 +119,53 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    pub(super) fn new(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Result<Self> {
+    pub(super) fn new(rows: &GpuRows, queries: u64, k: u64, room: Room<'_>) -> Result<Self> {
         if k == 0 {
             return Err(Error::argument("k", "at least 1", k));
         }
-        let k = k.min(rows.len()).max(1);
+        let found = room.found(rows);
+        let k = k.min(found).max(1);
         let queries = queries.max(1);
+        let is_small = rows.end() * queries <= SMALL_PAIRS;
         // Where every row may well be needed, nothing is won by nominating either.
-        if rows.len() * queries <= SMALL_PAIRS || k * 16 > rows.len() {
-            return Self::exhaustive(rows, queries, k, budget);
+        if is_small || k * 16 > found || is_selective(rows, room) {
+            return Self::exhaustive(rows, queries, k, room);
         }
-        Self::nominating(rows, true, queries, k, budget)
-            .map_or_else(|| Self::nominating_or_exhaustive(rows, queries, k, budget), Ok)
+        Self::nominating(rows, true, queries, k, room)
+            .map_or_else(|| Self::nominating_or_exhaustive(rows, queries, k, room), Ok)
     }
 
     /// The plan for `queries` queries whose lists overflowed under this one: without narrowing, then without lists.
-    pub(super) fn again(&self, rows: &GpuRows, queries: u64, budget: u64) -> Result<Self> {
+    pub(super) fn again(&self, rows: &GpuRows, queries: u64, room: Room<'_>) -> Result<Self> {
         let k = u64::from(self.k);
         match self.route {
             Route::Nominate { kernel, .. } if kernel.is_narrowed() => {
-                Self::nominating_or_exhaustive(rows, queries, k, budget)
+                Self::nominating_or_exhaustive(rows, queries, k, room)
             }
-            _ => Self::exhaustive(rows, queries, k, budget),
+            _ => Self::exhaustive(rows, queries, k, room),
         }
     }
 
-    /// The plan for all rows within a radius, with lists of at least `capacity` rows; none when they do not fit the budget.
-    pub(super) fn within(rows: &GpuRows, queries: u64, capacity: u64, budget: u64) -> Option<Self> {
+    /// The plan for all rows within a radius, with lists of at least `capacity` rows; none when they do not fit the budget, or
+    /// when few rows are allowed.
+    pub(super) fn within(rows: &GpuRows, queries: u64, capacity: u64, room: Room<'_>) -> Option<Self> {
+        if is_selective(rows, room) {
+            return None;
+        }
         let narrowed = rows.narrowed.is_some();
-        Self::nominating_on_lists(rows, narrowed, queries, 1, capacity, budget)
+        Self::nominating_on_lists(rows, narrowed, queries, 1, capacity, room)
     }
 
-    fn nominating_or_exhaustive(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Result<Self> {
-        match Self::nominating(rows, false, queries, k, budget) {
+    fn nominating_or_exhaustive(rows: &GpuRows, queries: u64, k: u64, room: Room<'_>) -> Result<Self> {
+        match Self::nominating(rows, false, queries, k, room) {
             Some(plan) => Ok(plan),
-            None => Self::exhaustive(rows, queries, k, budget),
+            None => Self::exhaustive(rows, queries, k, room),
         }
     }
 
-    fn nominating(rows: &GpuRows, narrowed: bool, queries: u64, k: u64, budget: u64) -> Option<Self> {
+    fn nominating(rows: &GpuRows, narrowed: bool, queries: u64, k: u64, room: Room<'_>) -> Option<Self> {
         let least = (16 * k).next_power_of_two().max(CAPACITY[0]);
-        Self::nominating_on_lists(rows, narrowed, queries, k, least, budget)
+        Self::nominating_on_lists(rows, narrowed, queries, k, least, room)
     }
 
     /// The kernel for so many queries, or where the budget is too small for its batches the one that takes few at a time.
@@ -161,7 +175,7 @@ impl Plan {
         queries: u64,
         k: u64,
         least: u64,
-        budget: u64,
+        room: Room<'_>,
     ) -> Option<Self> {
         let (scan, tile, scanned) = match (narrowed, &rows.narrowed) {
             (false, _) => (Nominator::Scan, Nominator::Tile, SCANNED),
@@ -172,11 +186,11 @@ impl Plan {
             (true, None) => return None,
         };
         let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
-        let by =
-            |kernel, most, capacity| Self::nominating_by(kernel, rows, most, queries, k, capacity, budget);
+        let by = |kernel, most, capacity| Self::nominating_by(kernel, rows, most, queries, k, capacity, room);
         // A sixth of the scratch for longer lists.
         let longer = |most: u64| {
-            let fits = usable(budget) / 6 / (queries.min(most) * ENTRY_BYTES);
+            let fits =
+                usable(room.budget).saturating_sub(room.bits_bytes()) / 6 / (queries.min(most) * ENTRY_BYTES);
             if fits > least { (fits + 1).next_power_of_two() / 2 } else { least }.min(CAPACITY[1].max(least))
         };
         let tiles = if queries > scanned { by(tile, batch, longer(batch)) } else { None };
@@ -190,9 +204,9 @@ impl Plan {
         queries: u64,
         k: u64,
         capacity: u64,
-        budget: u64,
+        room: Room<'_>,
     ) -> Option<Self> {
-        let usable = usable(budget);
+        let usable = usable(room.budget).saturating_sub(room.bits_bytes());
         let binding = rows.gpu.adapter.capabilities.max_binding_bytes;
         let all_blocks: u64 = rows.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
         let smallest = kernel.padded(1);
@@ -219,7 +233,7 @@ impl Plan {
                         chunk_blocks: chunk_blocks as u32,
                         chunks: chunks as u32,
                     },
-                    scratch_bytes: lists + chunk_blocks * block_bytes,
+                    scratch_bytes: lists + chunk_blocks * block_bytes + room.bits_bytes(),
                 });
             }
             if batch == smallest {
@@ -229,12 +243,13 @@ impl Plan {
         }
     }
 
-    pub(super) fn exhaustive(rows: &GpuRows, queries: u64, k: u64, budget: u64) -> Result<Self> {
+    pub(super) fn exhaustive(rows: &GpuRows, queries: u64, k: u64, room: Room<'_>) -> Result<Self> {
         let binding = rows.gpu.adapter.capabilities.max_binding_bytes;
-        let usable = usable(budget);
+        let usable = usable(room.budget).saturating_sub(room.list_bytes());
         // Two places for keys and ids, and a third for sorting many results.
         let places = if k > u64::from(SORTED_MAX) { 3 } else { 2 };
-        let longest = rows.segments.iter().map(|segment| u64::from(segment.len)).max().unwrap_or(1).max(1);
+        let longest = rows.segments.iter().map(|segment| u64::from(segment.len)).max().unwrap_or(1);
+        let longest = longest.min(room.listed().unwrap_or(longest)).max(1);
         let query_bytes = rows.layout.stride as u64 * 4 + 16;
         let fitting = |chunk: u64| {
             let bytes = places * 12 * (k + chunk) + query_bytes;
@@ -248,13 +263,13 @@ impl Plan {
         let batch =
             fitting(chunk).min(queries).min(BATCH).min(rows.gpu.adapter.capabilities.max_workgroups.into());
         if batch == 0 && queries > 0 {
-            let purpose = format!("a search for the {k} nearest of {} rows", rows.len());
+            let purpose = format!("a search for the {k} nearest of {} rows", room.found(rows));
             // More budget would not help where the adapter does not see so much at once.
             rows.gpu.check_binding(&purpose, 8 * (k + least))?;
             return Err(Error::Budget {
                 purpose,
-                needed: budget_for(places * 12 * (k + least) + query_bytes),
-                budget,
+                needed: budget_for(places * 12 * (k + least) + query_bytes + room.list_bytes()),
+                budget: room.budget,
             });
         }
         // The fewer chunks the better, as far as memory and the length of a submission go.
@@ -272,9 +287,15 @@ impl Plan {
             k: k as u32,
             batch: batch as u32,
             route: Route::Exhaustive { chunk_rows: chunk as u32 },
-            scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes),
+            scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes) + room.list_bytes(),
         })
     }
+}
+
+/// Whether so few rows are allowed that computing their distances costs less than scoring all rows.
+pub(super) fn is_selective(rows: &GpuRows, room: Room<'_>) -> bool {
+    let share = if rows.narrowed.is_some() { SELECTIVE_NARROWED } else { SELECTIVE };
+    room.allowed.is_some_and(|allowed| allowed.count() * share <= rows.end())
 }
 
 impl Nominator {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::alive::Alive;
 use super::narrowed::{NarrowedRows, NarrowedSegment};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{self, BLOCK_ROWS, norms};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::kernels::{self, BLOCK_ROWS};
+use crate::matrix::ElementKind;
 
 /// Rows of an index on a GPU. Slots number them through, segment after segment.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct GpuRows {
     pub(super) segments: Vec<Segment>,
     /// How rows are narrowed, where a narrowed copy is kept: then every segment has one.
     pub(super) narrowed: Option<NarrowedRows>,
+    /// Which slots have a row, where not all do.
+    pub(super) alive: Option<Alive>,
     /// Rows of a full segment.
     segment_rows: u32,
     /// Rows that the caller expects in all, so that segments need not grow.
@@ -32,8 +35,10 @@ pub(super) struct Segment {
     pub(super) ids: wgpu::Buffer,
     pub(super) narrowed: Option<NarrowedSegment>,
     pub(super) first_slot: u32,
+    /// Slots up to the end, gaps among them.
     pub(super) len: u32,
-    capacity: u32,
+    /// Slots that there is room for.
+    pub(super) capacity: u32,
 }
 
 impl Segment {
@@ -73,7 +78,7 @@ impl GpuRows {
             });
         }
         let segment_rows = blocks as u32 * BLOCK_ROWS;
-        Ok(Self { gpu, layout, dim, segments: vec![], narrowed, segment_rows, expected })
+        Ok(Self { gpu, layout, dim, segments: vec![], narrowed, alive: None, segment_rows, expected })
     }
 
     pub(super) fn vectors(&self) -> u32 {
@@ -85,106 +90,105 @@ impl GpuRows {
         self.layout.stride as u64 * 4
     }
 
-    pub(super) fn len(&self) -> u64 {
+    /// One past the last slot that has a row. Slots before it may be gaps: see [`GpuRows::alive`].
+    pub(super) fn end(&self) -> u64 {
         self.segments.last().map_or(0, |last| u64::from(last.first_slot) + u64::from(last.len))
     }
 
-    pub(super) async fn add<T: Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        ids: &[u64],
-        mut progress: impl FnMut(usize),
-    ) -> Result<()> {
-        let total = self.len() + rows.rows() as u64;
-        if total >= u64::from(u32::MAX) {
-            return Err(Error::Unsupported {
-                what: "rows".into(),
-                needed: format!("{total} slots"),
-                available: format!("{}", u32::MAX - 1),
-            });
-        }
-        let gpu = self.gpu.clone();
-        let refused = gpu.create_storage("refused", 8)?;
-        gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
-        let mut commands = Commands::new(&gpu, None);
-        // Everything happens on a copy of the list of segments: until it is taken over at the end, the index is as
-        // it was. Rows behind a segment's length are never read as rows, whatever an unfinished call left there.
+    /// How many rows there are.
+    pub(super) fn len(&self) -> u64 {
+        self.end() - self.alive.as_ref().map_or(0, |alive| alive.gaps)
+    }
+
+    /// The bits of the slots below the end, where some have no row.
+    pub(super) fn alive_buffer(&self) -> Option<&wgpu::Buffer> {
+        self.alive.as_ref().map(|alive| &alive.buffer)
+    }
+
+    /// The segments with room up to slot `end`, and how they are narrowed: not at all where there is no memory for it any more.
+    pub(super) fn reached(&self, end: u64) -> Result<(Vec<Segment>, Option<NarrowedRows>)> {
         let mut segments = self.segments.clone();
-        let mut done = 0;
-        while done < rows.rows() {
-            let left = rows.rows() - done;
-            let index = self.room(&mut segments, left, &mut commands)?;
-            let segment = &mut segments[index];
-            let count = left.min((segment.capacity - segment.len) as usize);
-            let at = u64::from(segment.len);
-            let offset = at * self.layout.row_bytes();
-            let piece = rows.slice(done..done + count);
-            // Copies of a grown segment have to be on their way before rows are written behind them.
-            std::mem::replace(&mut commands, Commands::new(&gpu, None)).submit();
-            let before = done;
-            gpu.upload_rows(&segment.rows, offset, self.layout, piece, |uploaded| {
-                progress(before + uploaded)
-            })
-            .await?;
-            gpu.upload_bytes(&segment.ids, at * 8, bytemuck::cast_slice(&ids[done..done + count])).await?;
-            norms::encode(
-                &mut commands,
-                &norms::Norms {
-                    rows: segment.rows_slice(),
-                    elements: self.layout.elements,
-                    vectors: self.vectors(),
-                    range: [segment.len, segment.len + count as u32],
-                    first_number: done as u32,
-                    norms: BufferSlice::all(&segment.norms),
-                    refused: BufferSlice::all(&refused),
-                },
-            )?;
-            segment.len += count as u32;
-            done += count;
-        }
-        let parts = commands.read(&[(&refused, 0, 8)]).await?;
-        norms::check("rows", &parts[0])?;
+        let mut commands = Commands::new(&self.gpu, None);
+        self.reach(&mut segments, end, &mut commands)?;
+        // Copies of a grown segment have to be on their way before rows are written behind them.
+        commands.submit();
         let mut narrowed = self.narrowed.clone();
         if segments.iter().any(|segment| segment.narrowed.is_none()) {
             narrowed = None;
             segments.iter_mut().for_each(|segment| segment.narrowed = None);
         }
-        if let Some(narrowed) = &mut narrowed {
-            narrowed.narrow(&gpu, self.layout, &segments, rows, self.len()).await?;
-        }
-        self.segments = segments;
-        self.narrowed = narrowed;
-        Ok(())
+        Ok((segments, narrowed))
     }
 
-    /// A segment with room for at least one more row: the last one, grown if it may, or a new one.
-    fn room(&self, segments: &mut Vec<Segment>, wanted: usize, commands: &mut Commands<'_>) -> Result<usize> {
-        if let Some(last) = segments.last_mut() {
-            if last.len < last.capacity {
-                return Ok(segments.len() - 1);
+    /// Makes room up to slot `end`: the last segment grows, or others are made. What is copied is on its way with `commands`.
+    fn reach(&self, segments: &mut Vec<Segment>, end: u64, commands: &mut Commands<'_>) -> Result<()> {
+        if end >= u64::from(u32::MAX) {
+            return Err(Error::Unsupported {
+                what: "rows".into(),
+                needed: format!("{end} slots"),
+                available: format!("{}", u32::MAX - 1),
+            });
+        }
+        loop {
+            let Some(last) = segments.last_mut() else {
+                if end == 0 {
+                    return Ok(());
+                }
+                segments.push(self.create(0, self.expected.max(end))?);
+                continue;
+            };
+            let behind = u64::from(last.first_slot) + u64::from(last.capacity);
+            if end <= behind {
+                return Ok(());
             }
             if last.capacity < self.segment_rows {
                 let grown = u64::from(last.capacity) * 3 / 2;
                 let expected = self.expected.saturating_sub(last.first_slot.into());
-                let wanted = grown.max(u64::from(last.capacity) + wanted as u64).max(expected);
-                let larger = self.create(last.first_slot, wanted)?;
-                let rows = u64::from(last.len);
-                commands.copy((&last.rows, 0), (&larger.rows, 0), rows * self.layout.row_bytes());
-                commands.copy((&last.norms, 0), (&larger.norms, 0), rows * 8);
-                commands.copy((&last.ids, 0), (&larger.ids, 0), rows * 8);
-                if let (Some(last), Some(larger)) = (&last.narrowed, &larger.narrowed) {
-                    // Blocks lie one behind the other.
-                    commands.copy((&last.rows, 0), (&larger.rows, 0), last.rows.size());
-                    commands.copy((&last.terms, 0), (&larger.terms, 0), rows * 16);
-                }
-                *last = Segment { len: last.len, ..larger };
-                return Ok(segments.len() - 1);
+                let wanted = grown.max(end - u64::from(last.first_slot)).max(expected);
+                *last = self.copied(last, wanted, commands)?;
+                continue;
             }
+            let expected = self.expected.saturating_sub(behind);
+            segments.push(self.create(behind as u32, expected.max(end - behind))?);
         }
-        let first_slot = segments.last().map_or(0, |last| last.first_slot + last.len);
-        let expected = self.expected.saturating_sub(first_slot.into());
-        segments.push(self.create(first_slot, expected.max(wanted as u64))?);
-        Ok(segments.len() - 1)
+    }
+
+    /// The rows of a segment in one with room for so many.
+    fn copied(&self, segment: &Segment, room: u64, commands: &mut Commands<'_>) -> Result<Segment> {
+        let other = self.create(segment.first_slot, room)?;
+        let rows = u64::from(segment.len);
+        commands.copy((&segment.rows, 0), (&other.rows, 0), rows * self.layout.row_bytes());
+        commands.copy((&segment.norms, 0), (&other.norms, 0), rows * 8);
+        commands.copy((&segment.ids, 0), (&other.ids, 0), rows * 8);
+        if let (Some(segment), Some(other)) = (&segment.narrowed, &other.narrowed) {
+            // Blocks lie one behind the other.
+            commands.copy((&segment.rows, 0), (&other.rows, 0), segment.rows.size().min(other.rows.size()));
+            commands.copy((&segment.terms, 0), (&other.terms, 0), rows * 16);
+        }
+        Ok(Segment { len: segment.len, ..other })
+    }
+
+    /// Gives up room behind the end, where the last segment has more than twice what its rows, or those that are expected, need.
+    pub(super) fn shrink(&mut self) -> Result<()> {
+        let Some(last) = self.segments.last() else { return Ok(()) };
+        let expected = self.expected.saturating_sub(last.first_slot.into());
+        let needed = u64::from(last.len).max(expected).next_multiple_of(BLOCK_ROWS.into());
+        if u64::from(last.capacity) <= 2 * needed {
+            return Ok(());
+        }
+        if needed == 0 {
+            self.segments.pop();
+            return Ok(());
+        }
+        let mut commands = Commands::new(&self.gpu, None);
+        let smaller = self.copied(last, needed, &mut commands)?;
+        // Where there is no memory for a second copy, the first stays.
+        if smaller.narrowed.is_some() == last.narrowed.is_some() {
+            commands.submit();
+            self.segments.pop();
+            self.segments.push(smaller);
+        }
+        Ok(())
     }
 
     fn create(&self, first_slot: u32, rows: u64) -> Result<Segment> {
@@ -201,5 +205,14 @@ impl GpuRows {
             len: 0,
             capacity: capacity as u32,
         })
+    }
+}
+
+/// Lets segments end with slot `end`. Those behind it are given up, but for the first.
+pub(super) fn cut(segments: &mut Vec<Segment>, end: u32) {
+    let needed = segments.iter().filter(|segment| segment.first_slot < end).count().max(1);
+    segments.truncate(needed);
+    for segment in segments {
+        segment.len = (end - segment.first_slot.min(end)).min(segment.capacity);
     }
 }

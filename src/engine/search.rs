@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::allowed::{Allowed, Room};
 use super::exhaustive::exhaustive;
 use super::nominate::Screen;
 use super::plan::{Plan, Route};
@@ -18,8 +19,8 @@ pub(crate) struct SearchRequest<'a> {
     pub(crate) metric: Metric,
     pub(crate) k: usize,
     pub(crate) budget: u64,
-    /// A bit a slot: rows whose bit is 0 are passed over. For indexes that remove or filter rows; `Flat` has no such call yet.
-    pub(crate) allowed: Option<&'a wgpu::Buffer>,
+    /// The rows of a filter; none for all.
+    pub(crate) allowed: Option<&'a Allowed>,
     /// Times the stages on the device.
     pub(crate) profile: bool,
     /// Called with the number of queries that are answered.
@@ -27,6 +28,10 @@ pub(crate) struct SearchRequest<'a> {
 }
 
 impl SearchRequest<'_> {
+    pub(super) fn room(&self) -> Room<'_> {
+        Room { budget: self.budget, allowed: self.allowed }
+    }
+
     pub(super) fn report(&self, answered: usize) {
         if let Some(progress) = self.progress {
             progress(answered);
@@ -41,6 +46,9 @@ const BATCHES_IN_FLIGHT: usize = 2;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
+    /// Rows of which a score or a distance was computed, over all queries: every row of the index, unless a filter allows so few
+    /// that only theirs are. Gaps that removed rows left count, and rows of a query that was searched again count again.
+    pub scored: u64,
     /// Rows that screens could not exclude, so that their distance was computed as it is reported: over all queries.
     pub rescored: u64,
     /// Queries whose list of such rows overflowed, and which were searched another way: first without narrowing, then
@@ -70,8 +78,8 @@ pub(super) async fn search(
     let mut statistics = Statistics::default();
     // A row a query, in order.
     let mut answers: Vec<Vec<Neighbor>> = vec![vec![]; count];
-    let mut plan = Plan::new(rows, count as u64, request.k as u64, request.budget)?;
-    if rows.len() == 0 {
+    let mut plan = Plan::new(rows, count as u64, request.k as u64, request.room())?;
+    if request.room().found(rows) == 0 {
         return Ok(Found { neighbors: collected(answers), statistics });
     }
     let mut open = Numbers::Range(0..count);
@@ -91,6 +99,7 @@ pub(super) async fn search(
                 let Some(batch) = pending.pop_front() else { break };
                 let found = screen.finish(batch).await?;
                 statistics.rescored += found.rescored;
+                statistics.scored += found.rows.len() as u64 * rows.end();
                 answered += found.rows.len() - found.overflowed.len();
                 for (number, row) in found.numbers.iter().zip(found.rows) {
                     answers[number] = row;
@@ -102,6 +111,7 @@ pub(super) async fn search(
             for numbers in batches {
                 let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
                 answered += found.len();
+                statistics.scored += found.len() as u64 * request.room().looked_at(rows);
                 for (number, row) in numbers.iter().zip(found) {
                     answers[number] = row;
                 }
@@ -112,7 +122,7 @@ pub(super) async fn search(
         if overflowed.is_empty() {
             break;
         }
-        plan = plan.again(rows, overflowed.len() as u64, request.budget)?;
+        plan = plan.again(rows, overflowed.len() as u64, request.room())?;
         statistics.searched_again += overflowed.len() as u64;
         if let Route::Exhaustive { .. } = plan.route {
             statistics.searched_exhaustively += overflowed.len() as u64;

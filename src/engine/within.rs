@@ -1,8 +1,9 @@
 //! All rows within a radius: the pipeline with a threshold that is fixed.
 
+use super::allowed::Looked;
 use super::lists::Thresholds;
 use super::nominate::{Buffer, Screen};
-use super::plan::{Plan, Route};
+use super::plan::{Plan, Route, is_selective};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::search::{Found, SearchRequest, Statistics, distance_of};
@@ -32,13 +33,17 @@ pub(super) async fn search_within(
     let mut statistics = Statistics::default();
     let within = Within { rows, queries, request, radius };
     // Queries without an answer, and the room their lists need.
-    let mut open = Numbers::Range(0..if rows.len() == 0 { 0 } else { count });
+    let mut open = Numbers::Range(0..if request.room().found(rows) == 0 { 0 } else { count });
     let mut capacity = CAPACITY;
     let mut answered = 0;
     while open.len() > 0 {
-        let Some(plan) = Plan::within(rows, open.len() as u64, capacity, request.budget) else {
-            let plan = Plan::exhaustive(rows, open.len() as u64, 1, request.budget)?;
-            statistics.searched_exhaustively += open.len() as u64;
+        let Some(plan) = Plan::within(rows, open.len() as u64, capacity, request.room()) else {
+            let plan = Plan::exhaustive(rows, open.len() as u64, 1, request.room())?;
+            // Where a filter allows few rows, this is not a way round, but the way.
+            if !is_selective(rows, request.room()) {
+                statistics.searched_exhaustively += open.len() as u64;
+            }
+            statistics.scored += open.len() as u64 * request.room().looked_at(rows);
             for numbers in open.batches(plan.batch as usize) {
                 within.exhaustive(&plan, &numbers, &mut answers).await?;
                 answered += numbers.len();
@@ -56,6 +61,7 @@ pub(super) async fn search_within(
             answered += numbers.len() - needed_again;
             request.report(answered);
         }
+        statistics.scored += open.len() as u64 * rows.end();
         statistics.searched_again += overflowed.len() as u64;
         capacity = capacity.next_power_of_two();
         open = Numbers::List(overflowed);
@@ -155,6 +161,7 @@ impl Within<'_> {
         let gpu = &rows.gpu;
         let (count, pitch) = (numbers.len() as u64, u64::from(chunk_rows));
         let request_of = |purpose, bytes| Request { purpose, bytes };
+        let looked = Looked::new(rows, request.room());
         let scratch = gpu
             .reserve(&[
                 request_of("queries", count * rows.vectors_bytes()),
@@ -162,8 +169,10 @@ impl Within<'_> {
                 request_of("refused", 8),
                 request_of("keys", count * pitch * 4),
                 request_of("ids", count * pitch * 8),
+                looked.request(),
             ])
             .await?;
+        looked.upload(&scratch[5]).await?;
         queries.copy_to(gpu, numbers, &scratch[0]).await?;
         gpu.upload_bytes(&scratch[2], 0, &[0xff; 8]).await?;
         let mut commands = crate::gpu::Commands::new(gpu, None);
@@ -180,46 +189,38 @@ impl Within<'_> {
             },
         )?;
         let mut commands = Some(commands);
-        for segment in &rows.segments {
-            for first in (0..segment.len).step_by(chunk_rows as usize) {
-                let chunk = chunk_rows.min(segment.len - first);
-                let mut recording = commands.take().unwrap_or_else(|| crate::gpu::Commands::new(gpu, None));
-                let rescoring = rescore::Rescore {
-                    metric: request.metric,
-                    queries: BufferSlice::all(&scratch[0]),
-                    count: count as u32,
-                    rows: segment.rows_slice(),
-                    elements: rows.layout.elements,
-                    vectors: rows.vectors(),
-                    row_count: segment.len,
-                    first_slot: segment.first_slot,
-                    ids: BufferSlice::all(&segment.ids),
-                    candidates: rescore::Candidates::Dense {
-                        first: segment.first_slot + first,
-                        count: chunk,
-                        found_pitch: chunk_rows,
-                        found_first: 0,
-                        allowed: request.allowed.map(BufferSlice::all),
-                    },
-                    keys: BufferSlice::all(&scratch[3]),
-                    found_ids: BufferSlice::all(&scratch[4]),
-                    mark_absent: true,
-                };
-                rescore::encode(&mut recording, &rescoring)?;
-                let ranges = [
-                    (&scratch[2], 0, 8),
-                    (&scratch[3], 0, count * pitch * 4),
-                    (&scratch[4], 0, count * pitch * 8),
-                ];
-                let parts = recording.read(&ranges).await?;
-                numbers.check(&parts[0])?;
-                for (place, number) in numbers.iter().enumerate() {
-                    let from = place * chunk_rows as usize;
-                    let to = from + chunk as usize;
-                    let keys = words(&parts[1][from * 4..to * 4]);
-                    let ids = words(&parts[2][from * 8..to * 8]);
-                    answers[number].extend(self.hits(keys, ids));
-                }
+        for stretch in looked.stretches(chunk_rows) {
+            let segment = &rows.segments[stretch.segment];
+            let mut recording = commands.take().unwrap_or_else(|| crate::gpu::Commands::new(gpu, None));
+            let rescoring = rescore::Rescore {
+                metric: request.metric,
+                queries: BufferSlice::all(&scratch[0]),
+                count: count as u32,
+                rows: segment.rows_slice(),
+                elements: rows.layout.elements,
+                vectors: rows.vectors(),
+                row_count: segment.len,
+                first_slot: segment.first_slot,
+                ids: BufferSlice::all(&segment.ids),
+                candidates: looked.candidates(stretch, [chunk_rows, 0], &scratch[5]),
+                keys: BufferSlice::all(&scratch[3]),
+                found_ids: BufferSlice::all(&scratch[4]),
+                mark_absent: true,
+            };
+            rescore::encode(&mut recording, &rescoring)?;
+            let ranges = [
+                (&scratch[2], 0, 8),
+                (&scratch[3], 0, count * pitch * 4),
+                (&scratch[4], 0, count * pitch * 8),
+            ];
+            let parts = recording.read(&ranges).await?;
+            numbers.check(&parts[0])?;
+            for (place, number) in numbers.iter().enumerate() {
+                let from = place * chunk_rows as usize;
+                let to = from + stretch.count as usize;
+                let keys = words(&parts[1][from * 4..to * 4]);
+                let ids = words(&parts[2][from * 8..to * 8]);
+                answers[number].extend(self.hits(keys, ids));
             }
         }
         for number in numbers.iter() {

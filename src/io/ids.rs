@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::location::Location;
-use super::mismatch;
 use super::npz::Archive;
 use super::number::Number;
 use super::open::{Format, Wanted, array, open};
 use super::table::Table;
 use crate::error::Result;
+use crate::files::mismatch;
 
 const IDS: Wanted = Wanted {
     formats: &[

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use npyz::zip::ZipArchive;
 
-use super::positioned::PositionedFile;
+use crate::files::PositionedFile;
 
 /// Bytes a chunk.
 const CHUNK: u64 = 1 << 20;

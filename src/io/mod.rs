@@ -12,7 +12,7 @@
 //! `FILE.npz:MEMBER` names a member of an archive, with or without the `.npy` of its name.
 //!
 //! A file is read with positioned reads and never mapped into memory. Its header is held against its true
-//! length before anything is allocated, so a damaged file gives an [`Error`] that names the file, what was
+//! length before anything is allocated, so a damaged file gives an [`Error`](crate::Error) that names the file, what was
 //! needed and what was found. The checksums of an archive are verified for deflated members only.
 //!
 //! ```no_run
@@ -24,10 +24,6 @@
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 
-use std::path::Path;
-
-use crate::error::Error;
-
 mod guard;
 mod ids;
 mod inflate;
@@ -36,8 +32,6 @@ mod npy;
 mod npz;
 mod number;
 mod open;
-mod pending;
-mod positioned;
 mod raw;
 mod source;
 mod table;
@@ -47,14 +41,3 @@ mod write;
 pub use ids::{Ids, read_distances, read_ids, read_values};
 pub use vectors::{Pieces, VectorFile};
 pub use write::{NpyValue, VectorWriter, write_npy, write_truth};
-
-/// An [`Error::File`].
-fn mismatch(path: &Path, needed: impl Into<String>, found: impl Into<String>) -> Error {
-    Error::File { path: path.into(), needed: needed.into(), found: found.into() }
-}
-
-/// Turns the system's answer about `path` into an [`Error::Io`].
-fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |cause| Error::Io { path, cause }
-}

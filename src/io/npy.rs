@@ -6,8 +6,8 @@ use npyz::{NpyHeader, Order};
 
 use super::guard::check_header_text;
 use super::source::Source;
-use super::{failed, mismatch};
 use crate::error::Result;
+use crate::files::{failed, mismatch};
 
 /// How every npy array starts.
 const MAGIC: &[u8] = b"\x93NUMPY";

@@ -9,10 +9,9 @@ use npyz::zip::{CompressionMethod, ZipArchive};
 use super::inflate::Inflater;
 use super::location::member_path;
 use super::npy::Header;
-use super::positioned::PositionedFile;
 use super::source::Source;
-use super::{failed, mismatch};
 use crate::error::Result;
+use crate::files::{PositionedFile, failed, mismatch};
 
 /// No deflated byte makes more bytes than this.
 const LARGEST_RATIO: u64 = 1032;

@@ -6,12 +6,11 @@ use super::location::Location;
 use super::npy::Header;
 use super::npz::Archive;
 use super::number::{Number, list};
-use super::positioned::PositionedFile;
 use super::raw::{open_with_header, open_with_row_headers, open_with_twin};
 use super::source::Source;
 use super::table::{Layout, Table};
-use super::{failed, mismatch};
 use crate::error::Result;
+use crate::files::{PositionedFile, failed, mismatch};
 
 /// How a file is laid out.
 #[derive(Debug, Clone, Copy)]

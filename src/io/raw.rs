@@ -5,8 +5,8 @@ use std::path::Path;
 use super::number::Number;
 use super::source::Source;
 use super::table::{Layout, Table};
-use super::{failed, mismatch};
 use crate::error::Result;
+use crate::files::{failed, mismatch};
 
 /// Opens a file of the fbin family: u32 rows, u32 dim, then the numbers.
 pub(super) fn open_with_header(path: &Path, source: Source, number: Number) -> Result<Table> {

@@ -1,7 +1,7 @@
 //! Where the bytes of an array come from: a stretch of a file, or a deflated member.
 
 use super::inflate::Inflater;
-use super::positioned::PositionedFile;
+use crate::files::PositionedFile;
 
 /// Bytes that can be read at any offset.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::number::{Number, list};
 use super::source::Source;
-use super::{failed, mismatch};
 use crate::error::{Error, Result};
+use crate::files::{failed, mismatch};
 
 /// Bytes read at a time: a multiple of every number's size that stays in the cache until it is converted.
 const STEP: usize = 256 << 10;

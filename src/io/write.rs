@@ -11,9 +11,8 @@ use npyz::{DType, WriterBuilder};
 
 use super::ids::Ids;
 use super::location::Location;
-use super::pending::Pending;
-use super::{failed, mismatch};
 use crate::error::{Error, Result};
+use crate::files::{Pending, failed, mismatch};
 use crate::matrix::{Element, ElementKind};
 
 mod sealed {

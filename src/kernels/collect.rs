@@ -52,7 +52,12 @@ pub use crate::certificate::{Form, Margin, Terms};
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
     name: "collect",
-    source: &[include_str!("../../wgsl/lib/keys.wgsl"), include_str!("../../wgsl/lib/scores.wgsl"), include_str!("../../wgsl/collect.wgsl")],
+    source: &[
+        include_str!("../../wgsl/lib/keys.wgsl"),
+        include_str!("../../wgsl/lib/scores.wgsl"),
+        include_str!("../../wgsl/lib/intervals.wgsl"),
+        include_str!("../../wgsl/collect.wgsl"),
+    ],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[

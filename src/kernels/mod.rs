@@ -15,7 +15,12 @@ macro_rules! kernels {
 }
 
 kernels! {
-    collect copy distance_pairs distance_scan distance_tile locate merge_runs multiply_add narrow norms prefix_sum reduce reduce_partials reduce_rows rescore sample_runs scatter_buckets screen_scan_i8 screen_tile_coop screen_tile_i8 select_filter select_k select_row select_sample select_short sort_buckets sort_places sort_runs tighten
+    average collect copy distance_pairs distance_scan distance_tile
+    group list_work locate merge_runs move_rows multiply_add
+    narrow norms prefix_sum probe_slots reduce reduce_partials reduce_rows
+    rescore sample_runs scatter_buckets screen_lists_coop screen_lists_i8 screen_scan_i8 screen_tile_coop screen_tile_i8
+    select_filter select_k select_row select_sample select_short
+    sort_buckets sort_places sort_runs tighten winnow
 }
 
 mod selection;

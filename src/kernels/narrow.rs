@@ -20,6 +20,10 @@ params! {
         end_row: u32,
         /// Granules of a plane.
         plane: u32,
+        /// Slot of the segment's first row, where there is a list of slots.
+        first_slot: u32,
+        /// Rows that the segment has room for, where there is one.
+        rows: u32,
         /// Largest magnitude of an integer.
         levels: f32,
         /// Steps of the second plane in a step of the first.
@@ -56,8 +60,9 @@ pub static KERNEL: Kernel = Kernel {
         ("centre", Access::Read),
         ("narrowed", Access::Write),
         ("terms", Access::Write),
+        ("slots", Access::Read),
     ],
-    overrides: &[("METRIC", &[0, 1, 2]), ("PLANES", &[1, 2])],
+    overrides: &[("METRIC", &[0, 1, 2]), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])],
     loads_rows: true,
     sums_lanes: false,
     adds_floats: false,
@@ -98,6 +103,19 @@ pub(crate) struct Narrow<'a> {
     pub(crate) planes: u32,
     /// Bytes of a plane.
     pub(crate) plane_bytes: u64,
+    /// Where rows go that lie in the order of a list.
+    pub(crate) slots: Option<Slots<'a>>,
+}
+
+/// Rows and norms lie in the order of this list, and their integers and terms go to the slots on it. Slots of other segments
+/// are passed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slots<'a> {
+    pub(crate) list: BufferSlice<'a>,
+    /// Slot of the segment's first row.
+    pub(crate) first_slot: u32,
+    /// Rows that the segment has room for.
+    pub(crate) rows: u32,
 }
 
 /// Records the kernel.
@@ -107,7 +125,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, narrow: &Narrow<'_>) -> Result
         Metric::Cosine => 1,
         Metric::InnerProduct => 2,
     };
-    let pipeline = commands.gpu().pipeline(&KERNEL, narrow.elements, &[metric, narrow.planes])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, narrow.elements, &[metric, narrow.planes, narrow.slots.is_some().into()])?;
     let [first_row, end_row] = narrow.range;
     let params = Params {
         vectors: narrow.vectors,
@@ -115,10 +133,13 @@ pub(crate) fn encode(commands: &mut Commands<'_>, narrow: &Narrow<'_>) -> Result
         first_row,
         end_row,
         plane: (narrow.plane_bytes / GRANULE as u64) as u32,
+        first_slot: narrow.slots.map_or(0, |slots| slots.first_slot),
+        rows: narrow.slots.map_or(0, |slots| slots.rows),
         ..Params::of(Narrowing::of(narrow.metric, narrow.dim))
     };
     let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(8));
-    let buffers = [narrow.rows, narrow.norms, narrow.centre, narrow.narrowed, narrow.terms];
+    let slots = narrow.slots.map_or(narrow.norms, |slots| slots.list);
+    let buffers = [narrow.rows, narrow.norms, narrow.centre, narrow.narrowed, narrow.terms, slots];
     commands.dispatch(&pipeline, &params, &buffers, grid)
 }
 

@@ -19,11 +19,11 @@ params! {
         rows: u32,
         /// Length of `slots`; 0 when candidates are slots themselves, or when every slot of a range is allowed.
         entries: u32,
-        /// Distance between the lists of two queries; 0 when there are CSR offsets.
+        /// Distance between the lists of two queries; 0 when there are CSR offsets. Of a range: 1 when it is of places on a list.
         list_pitch: u32,
-        /// First slot of a dense range.
+        /// First slot of a dense range, or first place.
         dense_first: u32,
-        /// Slots of a dense range; 0 for candidate lists.
+        /// Slots of a dense range, or places; 0 for lists of each query's own.
         dense_count: u32,
         /// Distance between the results of two queries of a dense range.
         found_pitch: u32,
@@ -99,6 +99,19 @@ pub enum Candidates<'a> {
         found_first: u32,
         /// A bit a slot, `u32` words: slots whose bit is 0 are absent.
         allowed: Option<BufferSlice<'a>>,
+    },
+    /// Neighbouring ones on a list of slots, for every query. Results lie as those of a range.
+    Shared {
+        /// Slots, `u32`.
+        slots: BufferSlice<'a>,
+        /// Place of the first on the list.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// Distance between the results of two queries.
+        found_pitch: u32,
+        /// Where a query's results start.
+        found_first: u32,
     },
 }
 
@@ -176,6 +189,15 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             params.entries = allowed.map_or(0, |words| (words.bytes / 4) as u32);
             let columns = count.div_ceil(8).min(limit);
             (allowed.unwrap_or(unused), unused, unused, Grid::Tiles(columns, rescore.count))
+        }
+        Candidates::Shared { slots, first, count, found_pitch, found_first } => {
+            params.dense_first = first;
+            params.dense_count = count;
+            params.found_pitch = found_pitch;
+            params.found_first = found_first;
+            params.list_pitch = 1;
+            let columns = count.div_ceil(8).min(limit);
+            (unused, slots, unused, Grid::Tiles(columns, rescore.count))
         }
     };
     let buffers = [

@@ -10,7 +10,11 @@ pub use super::screen_tile_i8::{Params, reference};
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
     name: "screen_tile_coop",
-    source: &[include_str!("../../wgsl/lib/scores.wgsl"), include_str!("../../wgsl/screen_tile_coop.wgsl")],
+    source: &[
+        include_str!("../../wgsl/lib/scores.wgsl"),
+        include_str!("../../wgsl/lib/integers.wgsl"),
+        include_str!("../../wgsl/screen_tile_coop.wgsl"),
+    ],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],

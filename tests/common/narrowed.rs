@@ -22,6 +22,14 @@ pub(crate) struct Vectors {
     pub(crate) plane_words: usize,
 }
 
+/// Which row lies in which slot of a segment with room for so many, when they are not narrowed in place.
+#[derive(Clone, Copy)]
+pub(crate) struct Slots<'a> {
+    pub(crate) list: &'a [u32],
+    pub(crate) first: u32,
+    pub(crate) rows: usize,
+}
+
 /// Number of the metric, as kernels take it.
 pub(crate) fn constant_of(metric: Metric) -> u32 {
     match metric {
@@ -41,11 +49,25 @@ impl Vectors {
         first: usize,
         planes: usize,
     ) -> Self {
+        Self::narrow_to(bench, metric, values, centre, first, planes, None)
+    }
+
+    /// The same to their slots.
+    pub(crate) fn narrow_to<T: Element>(
+        bench: Bench<'_>,
+        metric: Metric,
+        values: &[T],
+        centre: &[f32],
+        first: usize,
+        planes: usize,
+        slots: Option<Slots<'_>>,
+    ) -> Self {
         let dim = centre.len();
         let count = values.len() / dim;
         let granules = narrow::granules(dim) as usize;
-        let plane_words = narrow::plane_bytes(count as u64, dim) as usize / 4;
-        let blocks = count.next_multiple_of(BLOCK_ROWS as usize);
+        let room = slots.map_or(count, |slots| slots.rows);
+        let plane_words = narrow::plane_bytes(room as u64, dim) as usize / 4;
+        let blocks = room.max(count).next_multiple_of(BLOCK_ROWS as usize);
         let made = Self {
             values: bench.input(&padded(values, dim)),
             vectors: dim.div_ceil(4) as u32,
@@ -58,12 +80,15 @@ impl Vectors {
         };
         let centre_buffer = bench.input(&padded(centre, dim));
         let refused = bench.filled(&[u32::MAX; 2]);
+        let list = bench.input(slots.map_or(&[], |slots| slots.list));
         let params = narrow::Params {
             vectors: made.vectors,
             granules: granules as u32,
             first_row: first as u32,
             end_row: count as u32,
             plane: plane_words as u32 / 4,
+            first_slot: slots.map_or(0, |slots| slots.first),
+            rows: slots.map_or(0, |slots| slots.rows as u32),
             ..narrow::Params::of(Narrowing::of(metric, dim))
         };
         bench.run(|recorder| {
@@ -81,8 +106,9 @@ impl Vectors {
                 BufferSlice::all(&centre_buffer),
                 made.integers.slice(),
                 made.terms.slice(),
+                BufferSlice::all(&list),
             ];
-            let constants = [constant_of(metric), planes as u32];
+            let constants = [constant_of(metric), planes as u32, slots.is_some().into()];
             let workgroups = ((count - first) as u32).div_ceil(8);
             // Two rows of workgroups, the second of which may be one too long.
             let grid = [workgroups.div_ceil(2), 2];

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nearfield::io::{VectorFile, write_npy};
-use nearfield::{ElementKind, Error, Flat, Matrix, MatrixView, Neighbors};
+use nearfield::{ElementKind, Error, Matrix, Neighbors};
 
+use crate::index::Index;
 use crate::progress::Bar;
 
 /// Bytes of rows in memory at a time: a file may be larger than the memory.
-const PIECE_BYTES: usize = 64 << 20;
+pub(crate) const PIECE_BYTES: usize = 64 << 20;
 
 /// How long it took to fill an index.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ pub(crate) struct Filled {
 }
 
 /// Adds all rows of a file to an empty index, piece after piece.
-pub(crate) fn fill(index: &mut Flat, file: &VectorFile) -> Result<Filled> {
+pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
     let bar = Bar::new("upload", file.rows());
     let mut filled = Filled::default();
     let mut pieces = file.pieces(PIECE_BYTES);
@@ -35,14 +36,7 @@ pub(crate) fn fill(index: &mut Flat, file: &VectorFile) -> Result<Filled> {
         let (first, rows) = piece.context("--rows")?;
         filled.load += start.elapsed();
         let start = Instant::now();
-        let added = match &rows {
-            Matrix::F32(values, dim) => {
-                index.add_with_progress(MatrixView::new(values, *dim)?, |done| bar.set(first + done))
-            }
-            Matrix::F16(values, dim) => {
-                index.add_with_progress(MatrixView::new(values, *dim)?, |done| bar.set(first + done))
-            }
-        };
+        let added = index.add(&rows, |done| bar.set(first + done));
         added.map_err(|error| blame(error, "--rows", file, first as u64))?;
         filled.upload += start.elapsed();
     }

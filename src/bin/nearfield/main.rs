@@ -1,10 +1,12 @@
 //! `nearfield`: exact nearest-neighbour search on any GPU, from the command line.
 
 mod bench;
+mod build;
 mod demo;
 mod device;
 mod files;
 mod generate;
+mod index;
 mod info;
 mod output;
 mod progress;
@@ -44,6 +46,7 @@ struct Cli {
 enum Command {
     Info(info::Args),
     Search(search::Args),
+    Build(build::Args),
     Demo(demo::Args),
     Generate(generate::Args),
     Truth(truth::Args),
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Info(args) => info::run(&args),
         Command::Search(args) => search::run(&args),
+        Command::Build(args) => build::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Truth(args) => truth::run(&args),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use nearfield::io::{Ids, VectorFile, read_distances, read_ids};
+use nearfield::io::{Ids, read_distances, read_ids};
 use nearfield::{Matrix, Metric, Neighbors};
 
 use crate::files;
@@ -12,6 +12,9 @@ use crate::files;
 const TOLERANCE: f64 = 1e-3;
 /// Queries whose true distances are recomputed, to see whether a file's are of the metric of the search.
 const SAMPLE: usize = 8;
+
+/// The row of an id, in f32.
+pub(crate) type Rows<'a> = &'a dyn Fn(u64) -> Result<Vec<f32>>;
 
 /// The true neighbours of each query.
 #[derive(Debug)]
@@ -88,7 +91,7 @@ impl Truth {
         found: &Neighbors,
         k: usize,
         metric: Metric,
-        rows: &VectorFile,
+        rows: Rows<'_>,
         queries: &Matrix,
     ) -> Result<Recall> {
         let at = k.min(self.ids.width);
@@ -116,7 +119,7 @@ impl Truth {
         &self,
         at: usize,
         metric: Metric,
-        rows: &VectorFile,
+        rows: Rows<'_>,
         queries: &Matrix,
     ) -> Result<(Vec<f64>, Origin)> {
         // A query without true neighbours has no results that count, whatever its limit.
@@ -150,7 +153,7 @@ impl Truth {
         numbers: &[usize],
         at: usize,
         metric: Metric,
-        rows: &VectorFile,
+        rows: Rows<'_>,
         queries: &Matrix,
     ) -> Result<Vec<f64>> {
         let wanted = numbers.iter().enumerate();
@@ -160,8 +163,7 @@ impl Truth {
         wanted.sort_unstable();
         let mut exact = vec![0.0; numbers.len()];
         for (id, place, query) in wanted {
-            let row = rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32();
-            exact[place] = metric.exact(&files::vector(queries, query), &row);
+            exact[place] = metric.exact(&files::vector(queries, query), &rows(id as u64)?);
         }
         Ok(exact)
     }

@@ -1,27 +1,31 @@
 //! `nearfield search`: the rows of a file that are nearest to the queries of another.
 
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use nearfield::io::VectorFile;
-use nearfield::{Error, Flat, Matrix, MatrixView, Metric, Neighbors, Screen, SearchOptions, Statistics};
+use nearfield::{
+    Device, ElementKind, Error, Flat, Matrix, Metric, Neighbors, SavedIndex, Screen, SearchOptions,
+    Statistics,
+};
 use serde_json::json;
 
 use crate::device::{self, Choice};
 use crate::files::{self, Filled};
+use crate::index::Index;
 use crate::output;
 use crate::progress::Bar;
 use crate::recall::{Recall, Truth};
 
 const LONG: &str = "\
-Search the rows of one file for the nearest to each query of another.
+Search the rows of one file, or a saved index, for the nearest to each query of another.
 
 Files are .npy, .npz (FILE.npz:MEMBER names a member), .fvecs, .bvecs, .fbin, .f16bin, .u8bin and .i8bin. \
 Rows are sent to the device piece by piece, so a file may be larger than the memory; rows of f16 stay f16. \
-A row's id is its number in the file. The search time includes compiling the kernels for the device.
+A row's id is its number in the file. --index-file searches an index that `nearfield build` saved instead. The search time includes compiling the kernels for the device.
 
 --json prints one object, in one line:
   rows, queries, dim  counts
@@ -29,7 +33,7 @@ A row's id is its number in the file. The search time includes compiling the ker
   metric, k           as asked for
   device              {name, backend, driver, kind}
   plan                how the search ran, as text
-  load_seconds        reading the rows
+  load_seconds        reading the rows, or the index, which sends it as well
   upload_seconds      sending them to the device
   search_seconds      searching all queries
   queries_per_second  queries / search_seconds
@@ -50,15 +54,22 @@ const EXAMPLES: &str = "\
 Examples:
   nearfield search --rows base.npy --queries query.npy --k 100 --metric cosine --ids ids.npy
   nearfield search --rows sift.fvecs --queries sift_query.fvecs --truth sift_groundtruth.ivecs
-  nearfield search --rows base.npz:train --queries base.npz:test --device radeon --json";
+  nearfield search --rows base.npz:train --queries base.npz:test --device radeon --json
+  nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
 /// Arguments of `nearfield search`.
 #[derive(Debug, clap::Args)]
-#[command(about = "Search the rows of one file for the nearest to each query of another", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Search the rows of one file, or an index, for the nearest to each query of another", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// File of the rows to search
-    #[arg(long, value_name = "FILE")]
-    rows: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "index_file")]
+    rows: Option<PathBuf>,
+    /// Index to search, which `nearfield build` saved
+    #[arg(long, value_name = "INDEX.nf", conflicts_with_all = ["rows", "metric", "screen"])]
+    index_file: Option<PathBuf>,
+    /// Lists that are looked at for a query, of an ivf index; by default a 64th of them
+    #[arg(long, value_name = "N", value_parser = count, conflicts_with = "rows")]
+    probes: Option<usize>,
     /// File of the queries
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
@@ -110,6 +121,78 @@ pub(crate) fn metric(text: &str) -> Result<Metric> {
     })
 }
 
+/// What is searched.
+enum Source<'a> {
+    Rows(VectorFile),
+    Saved(&'a Path, SavedIndex),
+}
+
+impl<'a> Source<'a> {
+    fn open(args: &'a Args) -> Result<Self> {
+        match (&args.rows, &args.index_file) {
+            (_, Some(path)) => Ok(Self::Saved(path, SavedIndex::read(path).context("--index-file")?)),
+            (Some(path), None) => Ok(Self::Rows(VectorFile::open(path).context("--rows")?)),
+            (None, None) => Err(anyhow!("--rows: needed a file, or --index-file, given neither")),
+        }
+    }
+
+    fn argument(&self) -> &'static str {
+        match self {
+            Self::Rows(_) => "--rows",
+            Self::Saved(..) => "--index-file",
+        }
+    }
+
+    fn dim(&self) -> usize {
+        match self {
+            Self::Rows(file) => file.dim(),
+            Self::Saved(_, about) => about.dim,
+        }
+    }
+
+    fn kind(&self) -> ElementKind {
+        match self {
+            Self::Rows(file) => file.kind(),
+            Self::Saved(_, about) => about.elements,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Rows(file) => file.path(),
+            Self::Saved(path, _) => path,
+        }
+    }
+
+    /// Whether so many lists can be looked at.
+    fn check_probes(&self, probes: Option<usize>) -> Result<()> {
+        let (Self::Saved(path, about), Some(probes)) = (self, probes) else { return Ok(()) };
+        let lists = about
+            .lists
+            .with_context(|| format!("--probes: needed an ivf index, {} is flat", path.display()))?;
+        ensure!(probes <= lists, "--probes: needed 1 to {lists}, the number of lists, given {probes}");
+        Ok(())
+    }
+
+    /// The index on the device, and how long that took.
+    fn index(&self, args: &Args, device: &Device) -> Result<(Index, Filled)> {
+        match self {
+            Self::Rows(rows) => {
+                let builder = Flat::builder(device, args.metric, rows.dim()).elements(rows.kind());
+                let mut index =
+                    Index::Flat(Box::new(builder.capacity(rows.rows()).screen(args.screen).build()?));
+                let filled = files::fill(&mut index, rows)?;
+                Ok((index, filled))
+            }
+            Self::Saved(path, about) => {
+                let start = Instant::now();
+                let index = Index::load(device, path, about).context("--index-file")?;
+                Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
+            }
+        }
+    }
+}
+
 /// What a search came to.
 struct Outcome {
     found: Neighbors,
@@ -124,58 +207,70 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // What can be refused is refused before anything is sent.
     files::refuse_overwriting(
         &[
-            ("--rows", Some(&args.rows)),
+            ("--rows", args.rows.as_deref()),
+            ("--index-file", args.index_file.as_deref()),
             ("--queries", Some(&args.queries)),
             ("--truth", args.truth.as_deref()),
         ],
         &[("--ids", args.ids.as_deref()), ("--distances", args.distances.as_deref())],
     )?;
-    let rows = VectorFile::open(&args.rows).context("--rows")?;
+    let source = Source::open(args)?;
+    source.check_probes(args.probes)?;
     let query_file = VectorFile::open(&args.queries).context("--queries")?;
-    let dim = rows.dim();
+    let (dim, argument) = (source.dim(), source.argument());
     ensure!(
         query_file.dim() == dim,
-        "--queries: needed dim {dim}, as --rows has, given dim {}",
+        "--queries: needed dim {dim}, as {argument} has, given dim {}",
         query_file.dim()
     );
-    let truth =
-        args.truth.as_ref().map(|path| Truth::open(path, query_file.rows(), rows.rows())).transpose()?;
+    let truth_of = |path: &PathBuf, rows| Truth::open(path, query_file.rows(), rows);
+    let mut truth = match (&args.truth, &source) {
+        (Some(path), Source::Rows(rows)) => Some(truth_of(path, rows.rows())?),
+        _ => None,
+    };
     let queries = query_file.read_all().context("--queries")?;
     let device = args.device.open()?;
 
-    let mut index = Flat::builder(&device, args.metric, dim)
-        .elements(rows.kind())
-        .capacity(rows.rows())
-        .screen(args.screen)
-        .build()?;
-    let filled = files::fill(&mut index, &rows)?;
+    let (index, filled) = source.index(args, &device)?;
+    if let (Some(path), Source::Saved(..)) = (&args.truth, &source) {
+        // Which ids there are is known now.
+        truth = Some(truth_of(path, index.ids_end() as usize)?);
+    }
     let (found, statistics, search) =
-        search(&index, &queries, args.k).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
+        search(&index, &queries, args).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
     if let Some(path) = &args.ids {
         files::write_ids(path, &found, args.k)?;
     }
     if let Some(path) = &args.distances {
         files::write_distances(path, &found, args.k)?;
     }
-    let recall =
-        truth.as_ref().map(|truth| truth.score(&found, args.k, args.metric, &rows, &queries)).transpose()?;
+    let row = |id: u64| match &source {
+        Source::Rows(rows) => Ok(rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32()),
+        Source::Saved(..) => index.get(id).context("--truth"),
+    };
+    let recall = truth
+        .as_ref()
+        .map(|truth| truth.score(&found, args.k, index.metric(), &row, &queries))
+        .transpose()?;
     let outcome = Outcome { found, statistics, filled, search, recall };
     if args.json {
-        print_json(args, &index, &rows, &outcome)
+        print_json(args, &index, &source, &outcome)
     } else {
-        print_text(args, &index, [&rows, &query_file], &outcome, truth.as_ref().map(Truth::width))
+        print_text(args, &index, (&source, &query_file), &outcome, truth.as_ref().map(Truth::width))
     }
 }
 
-fn search(index: &Flat, queries: &Matrix, k: usize) -> nearfield::Result<(Neighbors, Statistics, Duration)> {
+fn search(
+    index: &Index,
+    queries: &Matrix,
+    args: &Args,
+) -> nearfield::Result<(Neighbors, Statistics, Duration)> {
     let bar = Bar::new("search", queries.rows());
     let progress = |done: usize| bar.set(done);
-    let options = SearchOptions::new(k).progress(&progress);
+    let mut options = SearchOptions::new(args.k).progress(&progress);
+    options.probes = args.probes;
     let start = Instant::now();
-    let (found, statistics) = match queries {
-        Matrix::F32(values, dim) => index.search_with(MatrixView::new(values, *dim)?, &options)?,
-        Matrix::F16(values, dim) => index.search_with(MatrixView::new(values, *dim)?, &options)?,
-    };
+    let (found, statistics) = index.search(queries, &options)?;
     Ok((found, statistics, start.elapsed()))
 }
 
@@ -187,19 +282,19 @@ impl Outcome {
 
 fn print_text(
     args: &Args,
-    index: &Flat,
-    files: [&VectorFile; 2],
+    index: &Index,
+    (source, queries): (&Source<'_>, &VectorFile),
     outcome: &Outcome,
     truth_width: Option<usize>,
 ) -> Result<()> {
     let mut out = stdout().lock();
-    for (name, file) in ["rows", "queries"].into_iter().zip(files) {
-        let kind = files::kind_name(file.kind());
-        writeln!(out, "{name:<10} {} x {} {kind}, {}", file.rows(), file.dim(), file.path().display())?;
-    }
+    let (kind, dim) = (files::kind_name(source.kind()), source.dim());
+    writeln!(out, "rows       {} x {dim} {kind}, {}", index.len(), source.path().display())?;
+    let kind = files::kind_name(queries.kind());
+    writeln!(out, "queries    {} x {dim} {kind}, {}", queries.rows(), queries.path().display())?;
     writeln!(out, "device     {}", index.device().adapter())?;
-    writeln!(out, "metric     {}", args.metric)?;
-    writeln!(out, "plan       {}", index.plan(outcome.found.queries(), args.k)?)?;
+    writeln!(out, "metric     {}", index.metric())?;
+    writeln!(out, "plan       {}", index.plan(outcome.found.queries(), args.k, args.probes)?)?;
     writeln!(out, "load       {}", output::time(outcome.filled.load))?;
     writeln!(out, "upload     {}", output::time(outcome.filled.upload))?;
     let search = output::time(outcome.search);
@@ -220,16 +315,16 @@ fn print_text(
     Ok(out.flush()?)
 }
 
-fn print_json(args: &Args, index: &Flat, rows: &VectorFile, outcome: &Outcome) -> Result<()> {
+fn print_json(args: &Args, index: &Index, source: &Source<'_>, outcome: &Outcome) -> Result<()> {
     let mut record = json!({
         "rows": index.len(),
         "queries": outcome.found.queries(),
-        "dim": index.dim(),
-        "elements": files::kind_name(rows.kind()),
-        "metric": args.metric.name(),
+        "dim": source.dim(),
+        "elements": files::kind_name(source.kind()),
+        "metric": index.metric().name(),
         "k": args.k,
         "device": device::to_json(index.device().adapter()),
-        "plan": index.plan(outcome.found.queries(), args.k)?.to_string(),
+        "plan": index.plan(outcome.found.queries(), args.k, args.probes)?,
         "load_seconds": outcome.filled.load.as_secs_f64(),
         "upload_seconds": outcome.filled.upload.as_secs_f64(),
         "search_seconds": outcome.search.as_secs_f64(),

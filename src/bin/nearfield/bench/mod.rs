@@ -5,6 +5,7 @@ mod ceilings;
 mod data;
 mod draw;
 mod exact;
+mod ivf;
 mod reduce;
 mod select;
 
@@ -23,6 +24,8 @@ pub(crate) struct Args {
 enum Suite {
     /// Exact search: wall clock, stages on the device, upload, and the ceilings of this adapter
     Exact(exact::Args),
+    /// Search in lists: building an index, recall against queries a second over probes
+    Ivf(ivf::Args),
     /// Reductions, or the ladder of the dot product: time on the device and in all, bytes a second, error
     Reduce(reduce::Args),
     /// The smallest elements of rows: time on the device and in all, bytes a second
@@ -35,6 +38,7 @@ enum Suite {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.suite {
         Suite::Exact(args) => exact::run(&args),
+        Suite::Ivf(args) => ivf::run(&args),
         Suite::Reduce(args) => reduce::run(&args),
         Suite::Select(args) => select::run(&args),
         Suite::Draw(args) => draw::run(&args),

@@ -17,7 +17,7 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize> {
 
 /// An open file with a position and the length it had when it was opened. Clones share the file only.
 #[derive(Debug, Clone)]
-pub(super) struct PositionedFile {
+pub(crate) struct PositionedFile {
     file: Arc<File>,
     position: u64,
     length: u64,
@@ -25,7 +25,7 @@ pub(super) struct PositionedFile {
 
 impl PositionedFile {
     /// Opens `path`, which has to be a regular file.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -35,12 +35,12 @@ impl PositionedFile {
     }
 
     /// Bytes in the file.
-    pub(super) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
     /// Fills `buffer` with the bytes from `offset` on.
-    pub(super) fn fill(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn fill(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
         while !buffer.is_empty() {
             match read_at(&self.file, buffer, offset) {
                 Ok(0) => {

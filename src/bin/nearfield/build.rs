@@ -1,0 +1,203 @@
+//! `nearfield build`: an index of the rows of a file, in a file.
+
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use nearfield::io::VectorFile;
+use nearfield::{Device, Flat, Ivf, Matrix, MatrixView, Metric, Screen};
+use serde_json::json;
+
+use crate::device::{self, Choice};
+use crate::index::Index;
+use crate::progress::Bar;
+use crate::{files, output};
+
+/// Rows a list that centroids are trained on, as the library takes it.
+const ROWS_A_LIST: usize = 64;
+
+const LONG: &str = "\
+Build an index of the rows of a file, and save it to a file that `nearfield search --index-file` reads.
+
+Rows are read piece by piece, so a file may be larger than the memory. A row's id is its number in the file. The index \
+is a file of safetensors, which takes its name when it is whole: docs/files.md describes it.
+
+--json prints one object, in one line:
+  rows, dim, elements      of the file
+  index, lists, metric     as asked for; lists is null for flat
+  device                   {name, backend, driver, kind}
+  load_seconds             reading the rows
+  train_seconds            training the centroids, and reading what they are trained on; 0 for flat
+  add_seconds              sending the rows to the device and into their lists
+  save_seconds             writing the index
+  out, bytes               the file written, and its size";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield build --rows base.npy --index flat --metric cosine --out index.nf
+  nearfield build --rows base.npy --index ivf --lists 4096 --out index.nf
+  nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
+
+/// Which index.
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Kind {
+    /// Exact: every search looks at all rows
+    Flat,
+    /// Approximate: a search looks at the lists of rows that are nearest
+    Ivf,
+}
+
+/// Arguments of `nearfield build`.
+#[derive(Debug, clap::Args)]
+#[command(about = "Build an index of the rows of a file, and save it", long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// File of the rows
+    #[arg(long, value_name = "FILE")]
+    rows: PathBuf,
+    /// Which index
+    #[arg(long, value_enum, value_name = "INDEX", default_value = "flat")]
+    index: Kind,
+    /// Lists of an ivf index; by default four times the root of the number of rows, about
+    #[arg(long, value_name = "N", value_parser = crate::search::count)]
+    lists: Option<usize>,
+    /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::search::metric)]
+    metric: Metric,
+    /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded: auto, none or i8. The answers are the
+    /// same
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::search::screen)]
+    screen: Screen,
+    #[command(flatten)]
+    device: Choice,
+    /// File for the index
+    #[arg(long, value_name = "OUT.nf", value_parser = output_path)]
+    out: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn output_path(text: &str) -> Result<PathBuf> {
+    files::output_path_of(text, &["nf"])
+}
+
+/// Builds, saves and prints how it went.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    files::refuse_overwriting(&[("--rows", Some(&args.rows))], &[("--out", Some(&args.out))])?;
+    files::refuse_existing("--out", &args.out, args.force)?;
+    let rows = VectorFile::open(&args.rows).context("--rows")?;
+    let lists = match (args.index, args.lists) {
+        (Kind::Flat, None) => None,
+        (Kind::Flat, Some(lists)) => anyhow::bail!("--lists: needed --index ivf, given {lists} for flat"),
+        (Kind::Ivf, lists) => Some(lists.unwrap_or_else(|| Ivf::recommend(rows.rows()))),
+    };
+    if let Some(lists) = lists {
+        let most = rows.rows();
+        ensure!(lists <= most, "--lists: needed 1 to {most}, the number of rows, given {lists}");
+    }
+    let device = args.device.open()?;
+    let start = Instant::now();
+    let mut index = match lists {
+        None => {
+            let builder = Flat::builder(&device, args.metric, rows.dim()).elements(rows.kind());
+            Index::Flat(Box::new(builder.capacity(rows.rows()).screen(args.screen).build()?))
+        }
+        Some(lists) => Index::Ivf(Box::new(train(args, &device, &rows, lists)?)),
+    };
+    let train = if lists.is_some() { start.elapsed() } else { Default::default() };
+    let filled = files::fill(&mut index, &rows)?;
+    let start = Instant::now();
+    index.save(&args.out).context("--out")?;
+    let save = start.elapsed();
+    let bytes = fs::metadata(&args.out).with_context(|| format!("--out {}", args.out.display()))?.len();
+
+    let kind = files::kind_name(rows.kind());
+    let mut out = stdout().lock();
+    if args.json {
+        let record = json!({
+            "rows": index.len(),
+            "dim": rows.dim(),
+            "elements": kind,
+            "index": if lists.is_some() { "ivf" } else { "flat" },
+            "lists": lists,
+            "metric": args.metric.name(),
+            "device": device::to_json(device.adapter()),
+            "load_seconds": filled.load.as_secs_f64(),
+            "train_seconds": train.as_secs_f64(),
+            "add_seconds": filled.upload.as_secs_f64(),
+            "save_seconds": save.as_secs_f64(),
+            "out": args.out,
+            "bytes": bytes,
+        });
+        writeln!(out, "{record}")?;
+        return Ok(out.flush()?);
+    }
+    writeln!(out, "rows       {} x {} {kind}, {}", rows.rows(), rows.dim(), rows.path().display())?;
+    writeln!(out, "device     {}", device.adapter())?;
+    writeln!(out, "metric     {}", args.metric)?;
+    match lists {
+        None => writeln!(out, "index      flat")?,
+        Some(lists) => {
+            writeln!(out, "index      ivf, {lists} lists")?;
+            writeln!(out, "train      {}", output::time(train))?;
+        }
+    }
+    writeln!(out, "load       {}", output::time(filled.load))?;
+    writeln!(out, "add        {}", output::time(filled.upload))?;
+    writeln!(out, "save       {}", output::time(save))?;
+    writeln!(out, "wrote      {}, {}", args.out.display(), output::bytes(bytes))?;
+    Ok(out.flush()?)
+}
+
+/// An index without rows, trained on a sample of the file.
+fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Result<Ivf> {
+    let sample = sample(rows, lists.saturating_mul(ROWS_A_LIST).min(rows.rows()))?;
+    let bar = Bar::new("train", ITERATIONS);
+    let progress = |iteration: usize, _: f64| bar.set(iteration);
+    let builder = Ivf::builder(device, args.metric, rows.dim())
+        .lists(lists)
+        .elements(rows.kind())
+        .capacity(rows.rows())
+        .screen(args.screen)
+        .kmeans(|means| means.iterations(ITERATIONS).progress(&progress));
+    let trained = match &sample {
+        Matrix::F32(values, dim) => builder.train(MatrixView::new(values, *dim)?),
+        Matrix::F16(values, dim) => builder.train(MatrixView::new(values, *dim)?),
+    };
+    // Rows of a sample have other numbers than they have in the file, so that theirs is not told.
+    trained.with_context(|| format!("--rows {}", rows.path().display()))
+}
+
+/// Rounds of k-means, as the library has it.
+const ITERATIONS: usize = 10;
+
+/// So many rows, spread over the file, which is read through once.
+fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
+    let bar = Bar::new("sample", file.rows());
+    let (mut wide, mut half) = (vec![], vec![]);
+    let mut next = 0;
+    for piece in file.pieces(files::PIECE_BYTES) {
+        let (first, rows) = piece.context("--rows")?;
+        let (count, dim) = (rows.rows(), rows.dim());
+        while next < wanted {
+            let number = (next as u128 * file.rows() as u128 / wanted as u128) as usize;
+            if number >= first + count {
+                break;
+            }
+            let range = (number - first) * dim..(number - first + 1) * dim;
+            match &rows {
+                Matrix::F32(values, _) => wide.extend_from_slice(&values[range]),
+                Matrix::F16(values, _) => half.extend_from_slice(&values[range]),
+            }
+            next += 1;
+        }
+        bar.set(first + count);
+    }
+    Ok(if half.is_empty() { Matrix::F32(wide, file.dim()) } else { Matrix::F16(half, file.dim()) })
+}

@@ -1,0 +1,155 @@
+//! A bit a slot, in the words that kernels read.
+
+const WORD: usize = 32;
+
+/// So many bits. Those of the last word behind the last bit are 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Bits {
+    words: Vec<u32>,
+    len: usize,
+}
+
+impl Bits {
+    pub(crate) fn zeros(len: usize) -> Self {
+        Self { words: vec![0; len.div_ceil(WORD)], len }
+    }
+
+    pub(crate) fn ones(len: usize) -> Self {
+        let mut bits = Self { words: vec![u32::MAX; len.div_ceil(WORD)], len };
+        bits.clear_behind();
+        bits
+    }
+
+    /// The first `len` bits of 64-bit words, the lowest first; what the words do not have is 0.
+    pub(crate) fn of_words(words: &[u64], len: usize) -> Self {
+        let wanted = len.div_ceil(2 * WORD).min(words.len());
+        let mut bits = Self { words: Vec::with_capacity(2 * wanted), len };
+        bits.words.extend(words[..wanted].iter().flat_map(|&word| [word as u32, (word >> 32) as u32]));
+        bits.words.resize(len.div_ceil(WORD), 0);
+        bits.clear_behind();
+        bits
+    }
+
+    /// These words as they are: their bits behind the last are 0.
+    pub(crate) fn from_words(words: Vec<u32>, len: usize) -> Self {
+        debug_assert_eq!(words.len(), len.div_ceil(WORD));
+        Self { words, len }
+    }
+
+    /// Bit i is `bit_of(i)`.
+    pub(crate) fn from_fn(len: usize, mut bit_of: impl FnMut(usize) -> bool) -> Self {
+        let word = |first: usize| {
+            let bits = first..len.min(first + WORD);
+            bits.fold(0, |word, i| word | u32::from(bit_of(i)) << (i - first))
+        };
+        Self { words: (0..len).step_by(WORD).map(word).collect(), len }
+    }
+
+    fn clear_behind(&mut self) {
+        if let (Some(last), used @ 1..) = (self.words.last_mut(), self.len % WORD) {
+            *last &= (1 << used) - 1;
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Whether bit `i` is set; a bit behind the end is not.
+    pub(crate) fn get(&self, i: usize) -> bool {
+        i < self.len && self.words[i / WORD] >> (i % WORD) & 1 == 1
+    }
+
+    pub(crate) fn set(&mut self, i: usize, bit: bool) {
+        let mask = 1 << (i % WORD);
+        if bit {
+            self.words[i / WORD] |= mask;
+        } else {
+            self.words[i / WORD] &= !mask;
+        }
+    }
+
+    /// Cuts bits off at the end, or appends zeros.
+    pub(crate) fn resize(&mut self, len: usize) {
+        self.words.resize(len.div_ceil(WORD), 0);
+        self.len = len;
+        self.clear_behind();
+    }
+
+    /// Only those bits stay that are set in both.
+    pub(crate) fn and(&mut self, other: &Self) {
+        for (i, word) in self.words.iter_mut().enumerate() {
+            *word &= other.words.get(i).copied().unwrap_or(0);
+        }
+    }
+
+    pub(crate) fn count_ones(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The last bit that is set.
+    pub(crate) fn last_one(&self) -> Option<usize> {
+        let word = self.words.iter().rposition(|&word| word != 0)?;
+        Some(word * WORD + WORD - 1 - self.words[word].leading_zeros() as usize)
+    }
+
+    /// The bits that are set, in their order.
+    pub(crate) fn ones_in_order(&self) -> impl Iterator<Item = usize> + '_ {
+        places(self.words.iter().copied())
+    }
+
+    /// The bits that are not set, in their order.
+    pub(crate) fn zeros_in_order(&self) -> impl Iterator<Item = usize> + '_ {
+        places(self.words.iter().map(|word| !word)).take_while(|&i| i < self.len)
+    }
+}
+
+/// Which bits of these words are set.
+fn places(words: impl Iterator<Item = u32>) -> impl Iterator<Item = usize> {
+    words.enumerate().flat_map(|(number, mut word)| {
+        std::iter::from_fn(move || {
+            let bit = word.trailing_zeros() as usize;
+            word &= word.checked_sub(1)?;
+            Some(number * WORD + bit)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_what_was_set() {
+        for len in [0, 1, 31, 32, 33, 63, 64, 65, 1000] {
+            let is_set = |i: usize| (i * i) % 7 < 3;
+            let bits = Bits::from_fn(len, is_set);
+            let ones: Vec<usize> = (0..len).filter(|&i| is_set(i)).collect();
+            assert!(bits.ones_in_order().eq(ones.iter().copied()), "{len}");
+            assert!(bits.zeros_in_order().eq((0..len).filter(|&i| !is_set(i))), "{len}");
+            assert_eq!((bits.count_ones(), bits.last_one()), (ones.len(), ones.last().copied()));
+            assert!((0..len + 99).all(|i| bits.get(i) == (i < len && is_set(i))));
+            assert_eq!(Bits::ones(len).count_ones(), len);
+            let mut both = Bits::ones(len);
+            both.and(&bits);
+            assert_eq!(both, bits);
+            let mut set = Bits::zeros(len);
+            ones.iter().for_each(|&i| set.set(i, true));
+            assert_eq!(set, bits);
+            let words: Vec<u64> = (0..16)
+                .map(|w| (0..64).fold(0, |word, i| word | u64::from(is_set(w * 64 + i)) << i))
+                .collect();
+            assert_eq!(Bits::of_words(&words, len), bits);
+            let mut cut = Bits::of_words(&words, 1000);
+            cut.resize(len);
+            assert_eq!(cut, bits);
+            cut.resize(1000);
+            assert_eq!(cut.count_ones(), ones.len(), "zeros are appended");
+        }
+        assert_eq!(Bits::of_words(&[u64::MAX], 200).count_ones(), 64);
+    }
+}

@@ -1,0 +1,105 @@
+//! Which slots have a row: a bit a slot, on the host and on the device, while there are gaps between them.
+
+use crate::bits::Bits;
+use crate::error::Result;
+use crate::gpu::Gpu;
+
+/// Bits of the slots below the end, some of which are 0.
+#[derive(Debug, Clone)]
+pub(super) struct Alive {
+    pub(super) bits: Bits,
+    /// How many are 0.
+    pub(super) gaps: u64,
+    /// The same words, for kernels. It may be longer.
+    pub(super) buffer: wgpu::Buffer,
+}
+
+/// What slots there will be after a change. Nothing of it is visible until [`Change::apply`].
+pub(super) struct Change {
+    /// One past the last slot that has a row.
+    pub(super) end: u32,
+    alive: Option<Alive>,
+    /// Words of the buffer in use that are others then.
+    changed: Vec<usize>,
+}
+
+impl Change {
+    /// `filled` slots get rows, then `freed` ones lose theirs.
+    pub(super) async fn new(
+        gpu: &Gpu,
+        current: Option<&Alive>,
+        end: u32,
+        filled: &[u32],
+        freed: &[u32],
+    ) -> Result<Self> {
+        let most = filled.iter().max().map_or(end, |&slot| end.max(slot + 1));
+        let is_appended = filled.iter().zip(end..).all(|(&slot, next)| slot == next);
+        if current.is_none() && freed.is_empty() && is_appended {
+            return Ok(Self { end: most, alive: None, changed: vec![] });
+        }
+        let mut bits = current.map_or_else(|| Bits::ones(end as usize), |alive| alive.bits.clone());
+        bits.resize(most as usize);
+        filled.iter().for_each(|&slot| bits.set(slot as usize, true));
+        freed.iter().for_each(|&slot| bits.set(slot as usize, false));
+        let words_before = (end as usize).div_ceil(32).saturating_sub(1);
+        let words = bits.words().len();
+        let end = bits.last_one().map_or(0, |slot| slot as u32 + 1);
+        bits.resize(end as usize);
+        let gaps = bits.len() as u64 - bits.count_ones() as u64;
+        if gaps == 0 {
+            return Ok(Self { end, alive: None, changed: vec![] });
+        }
+        let bytes = bits.words().len() as u64 * 4;
+        if let Some(Alive { buffer, .. }) = current.filter(|alive| alive.buffer.size() >= bytes) {
+            // Those behind the end before as well: whatever lies there is not of this use of them.
+            let behind = words_before..words;
+            let slots = filled.iter().chain(freed).map(|&slot| slot as usize / 32);
+            let mut changed: Vec<usize> =
+                slots.chain(behind).filter(|&word| word * 4 < bytes as usize).collect();
+            changed.sort_unstable();
+            changed.dedup();
+            return Ok(Self { end, alive: Some(Alive { bits, gaps, buffer: buffer.clone() }), changed });
+        }
+        let buffer = gpu.create_storage("alive", bytes + bytes / 2)?;
+        gpu.upload_bytes(&buffer, 0, bytemuck::cast_slice(bits.words())).await?;
+        Ok(Self { end, alive: Some(Alive { bits, gaps, buffer }), changed: vec![] })
+    }
+
+    /// Takes it over; cannot fail.
+    pub(super) fn apply(self, gpu: &Gpu, current: &mut Option<Alive>) {
+        if let Some(alive) = &self.alive {
+            let words = alive.bits.words();
+            for (first, count) in runs(&self.changed) {
+                let bytes = bytemuck::cast_slice(&words[first..first + count]);
+                gpu.queue.write_buffer(&alive.buffer, first as u64 * 4, bytes);
+            }
+        }
+        *current = self.alive;
+    }
+}
+
+/// Writes of changed words, as (first, how many): words that are near each other are written together.
+fn runs(changed: &[usize]) -> Vec<(usize, usize)> {
+    // A write costs about as much as that of so many words.
+    const NEAR: usize = 256;
+    let mut runs: Vec<(usize, usize)> = vec![];
+    for &word in changed {
+        match runs.last_mut() {
+            Some((first, count)) if word - (*first + *count - 1) <= NEAR => *count = word + 1 - *first,
+            _ => runs.push((word, 1)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs;
+
+    #[test]
+    fn runs_cover_what_changed() {
+        let changed = [0, 1, 5, 261, 518, 519, 10_000];
+        assert_eq!(runs(&changed), [(0, 262), (518, 2), (10_000, 1)]);
+        assert_eq!(runs(&[]), []);
+    }
+}

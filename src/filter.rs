@@ -1,0 +1,61 @@
+//! Which rows a search may find.
+
+use std::fmt;
+
+/// The rows that a search may find, by their ids. It borrows what it is made of and costs nothing to make, so that one set of ids
+/// serves many searches: each turns it into a bit a row.
+///
+/// ```no_run
+/// use nearfield::{Device, Filter, Flat, MatrixView, Metric, SearchOptions};
+/// let device = Device::best()?;
+/// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+/// index.add(MatrixView::new(&[0.0f32, 1.0, 2.0, 3.0], 1)?)?;
+/// let even = |id: u64| id % 2 == 0;
+/// let options = SearchOptions::new(3).filter(Filter::by(&even));
+/// let (found, _) = index.search_with(MatrixView::new(&[3.0f32], 1)?, &options)?;
+/// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
+/// assert_eq!(ids, [2, 0]);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Filter<'a> {
+    pub(crate) kind: Kind<'a>,
+}
+
+/// How the rows are said.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind<'a> {
+    Ids(&'a [u64]),
+    Bits(&'a [u64]),
+    By(&'a (dyn Fn(u64) -> bool + Send + Sync)),
+}
+
+impl<'a> Filter<'a> {
+    /// The rows with these ids, in any order. Ids that no row has are ignored.
+    pub fn ids(ids: &'a [u64]) -> Self {
+        Self { kind: Kind::Ids(ids) }
+    }
+
+    /// The rows whose bit is set: bit `id % 64` of word `id / 64`, the lowest first. Bits that are not there are not set.
+    ///
+    /// Where rows have their insertion numbers and none was ever moved into the place of a removed one, the words are copied as
+    /// they are.
+    pub fn bits(words: &'a [u64]) -> Self {
+        Self { kind: Kind::Bits(words) }
+    }
+
+    /// The rows of whose id this is true. It is asked once a row, before each search begins.
+    pub fn by(is_allowed: &'a (impl Fn(u64) -> bool + Send + Sync)) -> Self {
+        Self { kind: Kind::By(is_allowed) }
+    }
+}
+
+impl fmt::Debug for Filter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Ids(ids) => write!(f, "Filter of {} ids", ids.len()),
+            Kind::Bits(words) => write!(f, "Filter of {} bits", words.len() * 64),
+            Kind::By(_) => write!(f, "Filter by a function"),
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! k-means on the device.
+
+use crate::engine::{Device, Screen, Training, most_training_rows};
+use crate::error::{Error, Result};
+use crate::matrix::{Element, MatrixView};
+use crate::metric::Metric;
+
+/// k-means clustering (S. P. Lloyd, *Least squares quantization in PCM*, IEEE Transactions on Information Theory 28, 1982).
+///
+/// Rows are assigned to the nearest centroid exactly, and centroids are sums in a fixed order: on one adapter the same seed gives the
+/// same centroids, bit for bit.
+///
+/// For [`Metric::Cosine`] and [`Metric::InnerProduct`] it is spherical: rows count by their direction, and centroids have length 1.
+///
+/// ```no_run
+/// use nearfield::{Device, KMeans, MatrixView, Metric};
+/// let device = Device::best()?;
+/// let rows = [0.0f32, 1.0, 10.0, 11.0];
+/// let clusters = KMeans::new(Metric::L2, 2).train(&device, MatrixView::new(&rows, 1)?)?;
+/// let mut centroids = clusters.centroids.clone();
+/// centroids.sort_by(f32::total_cmp);
+/// assert_eq!(centroids, [0.5, 10.5]);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct KMeans<'a> {
+    metric: Metric,
+    lists: usize,
+    iterations: usize,
+    tolerance: f64,
+    rows_per_list: usize,
+    balance: Option<f64>,
+    screen: Screen,
+    seed: u64,
+    progress: Option<Progress<'a>>,
+}
+
+/// Is called after each iteration with its number, from 1 on, and the inertia before it.
+type Progress<'a> = &'a (dyn Fn(usize, f64) + Send + Sync);
+
+impl std::fmt::Debug for KMeans<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KMeans")
+            .field("metric", &self.metric)
+            .field("lists", &self.lists)
+            .field("iterations", &self.iterations)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What [`KMeans`] found.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Clusters {
+    /// `[lists, dim]`.
+    pub centroids: Vec<f32>,
+    /// The nearest centroid of each row that was trained on.
+    pub assignments: Vec<u32>,
+    /// Which rows those were: all of them, or the sample, ascending.
+    pub rows: Vec<u64>,
+    /// The sum over those rows of their distances to the nearest centroid (squared L2, or cosine): before each iteration, and last of what is
+    /// returned.
+    pub inertia: Vec<f64>,
+}
+
+/// So few centroids are started by k-means++, which reads all rows once for each.
+const FEW: usize = 256;
+
+impl<'a> KMeans<'a> {
+    /// `lists` centroids for a metric, with 10 iterations on up to 64 rows a list.
+    pub fn new(metric: Metric, lists: usize) -> Self {
+        Self {
+            metric,
+            lists,
+            iterations: 10,
+            tolerance: 1e-4,
+            rows_per_list: 64,
+            balance: None,
+            screen: Screen::Auto,
+            seed: 1,
+            progress: None,
+        }
+    }
+
+    /// The same with another number of lists.
+    pub(crate) fn of_lists(self, lists: usize) -> Self {
+        Self { lists, ..self }
+    }
+
+    /// Iterations at most. Default: 10.
+    #[must_use]
+    pub fn iterations(mut self, iterations: usize) -> Self {
+        self.iterations = iterations;
+        self
+    }
+
+    /// Ends when an iteration lowers the inertia by less than this share of it. Default: 1e-4.
+    #[must_use]
+    pub fn tolerance(mut self, share: f64) -> Self {
+        self.tolerance = share;
+        self
+    }
+
+    /// Rows that are trained on, a list: a seeded sample where there are more. Default: 64.
+    #[must_use]
+    pub fn rows_per_list(mut self, rows: usize) -> Self {
+        self.rows_per_list = rows;
+        self
+    }
+
+    /// Splits lists that have more than `ratio` times as many rows as the average, and gives up the smallest for that. A ratio of 1.5 evens
+    /// lists out at the price of some inertia. Default: none.
+    #[must_use]
+    pub fn balance(mut self, ratio: f64) -> Self {
+        self.balance = Some(ratio);
+        self
+    }
+
+    /// Whether the nearest centroids are found by way of a copy in 8-bit integers. They are the same. Default: [`Screen::Auto`].
+    #[must_use]
+    pub fn screen(mut self, screen: Screen) -> Self {
+        self.screen = screen;
+        self
+    }
+
+    /// Seed of everything that is random. Default: 1.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Calls `progress` after each iteration with its number, from 1 on, and the inertia before it.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a (dyn Fn(usize, f64) + Send + Sync)) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Trains on `rows`, `[rows, dim]`. While it runs, the rows that are trained on take `dim` times 4 bytes each on the device, beside the
+    /// scratch budget.
+    ///
+    /// Of a list that is left without rows, the centroid becomes the row of the largest list that is farthest from its own. Where there are
+    /// fewer distinct rows than lists, some lists stay without rows.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for no lists or more lists than rows, no rows a list, a balance below 1; [`Error::NotFinite`] and
+    /// [`Error::NormOutOfRange`] with the number of the row among those that are trained on; [`Error::Unsupported`] when the centroids do not
+    /// fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
+    pub fn train<T: Element>(&self, device: &Device, rows: MatrixView<'_, T>) -> Result<Clusters> {
+        device.block_on(self.train_async(device, rows))
+    }
+
+    /// [`KMeans::train`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn train_async<T: Element>(
+        &self,
+        device: &Device,
+        rows: MatrixView<'_, T>,
+    ) -> Result<Clusters> {
+        let trained = self.run(device, rows).await?;
+        let last = trained.training.assign().await?;
+        let mut inertia = trained.inertia;
+        inertia.push(last.iter().map(|row| f64::from(row.distance)).sum());
+        Ok(Clusters {
+            centroids: trained.training.centroids().await?,
+            assignments: last.iter().map(|row| row.list).collect(),
+            rows: trained.rows,
+            inertia,
+        })
+    }
+
+    /// Centroids that stay on the device.
+    pub(crate) async fn run<T: Element>(&self, device: &Device, rows: MatrixView<'_, T>) -> Result<Trained> {
+        self.check(rows.rows())?;
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let wanted = self.rows_per_list.saturating_mul(self.lists).min(rows.rows());
+        let wanted = wanted.min(most_training_rows(device, rows.dim()));
+        if wanted < self.lists {
+            return Err(Error::argument(
+                "lists",
+                format!("at most {wanted}, the rows that can be trained on"),
+                self.lists,
+            ));
+        }
+        let is_whole = wanted == rows.rows();
+        let mut numbers: Vec<u64> = (0..rows.rows() as u64).collect();
+        if !is_whole {
+            numbers = random.choose_multiple(0..rows.rows() as u64, wanted);
+            numbers.sort_unstable();
+        }
+        let metric = self.metric.of_centroids();
+        let lists = self.lists as u32;
+        let training = if is_whole {
+            Training::on(device, metric, rows, lists, self.screen).await?
+        } else {
+            let mut sample: Vec<T> = Vec::with_capacity(numbers.len() * rows.dim());
+            numbers.iter().for_each(|&number| sample.extend_from_slice(rows.row(number as usize)));
+            Training::on(device, metric, MatrixView::new(&sample, rows.dim())?, lists, self.screen).await?
+        };
+        let mut trained = Trained { training, rows: numbers, inertia: vec![] };
+        self.start(&trained, &mut random).await?;
+        self.iterate(&mut trained).await?;
+        Ok(trained)
+    }
+
+    fn check(&self, rows: usize) -> Result<()> {
+        if self.lists == 0 || self.lists > rows {
+            return Err(Error::argument("lists", format!("1 to {rows}, the number of rows"), self.lists));
+        }
+        if self.rows_per_list == 0 {
+            return Err(Error::argument("rows_per_list", "at least 1", 0));
+        }
+        match self.balance {
+            Some(ratio) if ratio.is_nan() || ratio < 1.0 => {
+                Err(Error::argument("balance", "at least 1", ratio))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first centroids: rows by chance, or few by k-means++ (D. Arthur, S. Vassilvitskii, *k-means++: the advantages of careful
+    /// seeding*, SODA 2007).
+    async fn start(&self, trained: &Trained, random: &mut fastrand::Rng) -> Result<()> {
+        let (training, count) = (&trained.training, trained.rows.len());
+        let rows = 0..count as u32;
+        if self.lists > FEW || self.lists == count {
+            let chosen = random.choose_multiple(rows, self.lists);
+            let seeds: Vec<(u32, u32)> = (0..).zip(chosen).collect();
+            return training.seed(&seeds).await;
+        }
+        // Every list has the same centroid at first, so that the nearest one is the nearest of those chosen so far.
+        let first = random.u32(rows);
+        let seeds: Vec<(u32, u32)> = (0..self.lists as u32).map(|list| (list, first)).collect();
+        training.seed(&seeds).await?;
+        for list in 1..self.lists as u32 {
+            let weights: Vec<f64> =
+                training.assign().await?.iter().map(|row| f64::from(row.distance.max(0.0))).collect();
+            let total: f64 = weights.iter().sum();
+            let mut left = random.f64() * total;
+            // Where all rows are centroids already, any will do.
+            let by_chance = weights.iter().position(|&weight| {
+                left -= weight;
+                left < 0.0 && weight > 0.0
+            });
+            let row = by_chance.unwrap_or_else(|| random.usize(0..count));
+            training.seed(&[(list, row as u32)]).await?;
+        }
+        Ok(())
+    }
+
+    async fn iterate(&self, trained: &mut Trained) -> Result<()> {
+        for iteration in 1..=self.iterations {
+            let assigned = trained.training.assign().await?;
+            let inertia: f64 = assigned.iter().map(|row| f64::from(row.distance)).sum();
+            let before = trained.inertia.last().copied();
+            trained.inertia.push(inertia);
+            let lists = Lists::new(&assigned, self.lists);
+            trained.training.update(&lists.order, &lists.offsets).await?;
+            let seeds = lists.seeds(&assigned, self.balance);
+            if !seeds.is_empty() {
+                trained.training.seed(&seeds).await?;
+            }
+            if let Some(progress) = self.progress {
+                progress(iteration, inertia);
+            }
+            let settled = before.is_some_and(|before| before - inertia <= self.tolerance * before);
+            if seeds.is_empty() && settled {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Centroids, and what they were trained on.
+pub(crate) struct Trained {
+    pub(crate) training: Training,
+    rows: Vec<u64>,
+    inertia: Vec<f64>,
+}
+
+/// Rows by their list, ascending within one.
+struct Lists {
+    order: Vec<u32>,
+    /// `[lists + 1]`.
+    offsets: Vec<u32>,
+}
+
+impl Lists {
+    fn new(assigned: &[crate::engine::Assigned], lists: usize) -> Self {
+        let mut offsets = vec![0u32; lists + 1];
+        assigned.iter().for_each(|row| offsets[row.list as usize + 1] += 1);
+        for list in 0..lists {
+            offsets[list + 1] += offsets[list];
+        }
+        let mut next = offsets.clone();
+        let mut order = vec![0; assigned.len()];
+        for (row, to) in assigned.iter().enumerate() {
+            let place = &mut next[to.list as usize];
+            order[*place as usize] = row as u32;
+            *place += 1;
+        }
+        Self { order, offsets }
+    }
+
+    /// Lists that are to begin anew from a row: those without rows, and the smallest where others are too large.
+    fn seeds(&self, assigned: &[crate::engine::Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
+        let lists = self.offsets.len() - 1;
+        let size = |list: usize| (self.offsets[list + 1] - self.offsets[list]) as usize;
+        let mut smallest: Vec<usize> = (0..lists).collect();
+        smallest.sort_by_key(|&list| size(list));
+        // Sizes as they are expected to become: a split list has half of its rows.
+        let mut largest: std::collections::BinaryHeap<(usize, std::cmp::Reverse<usize>)> =
+            (0..lists).map(|list| (size(list), std::cmp::Reverse(list))).collect();
+        let most = balance
+            .map_or(usize::MAX, |ratio| (ratio * assigned.len() as f64 / lists as f64).ceil() as usize);
+        let mut taken = vec![0; lists];
+        let mut seeds = vec![];
+        for list in smallest {
+            let Some((rows, std::cmp::Reverse(donor))) = largest.pop() else { break };
+            let is_needed =
+                size(list) == 0 || (rows > most && size(list) * 2 < most && seeds.len() < lists / 4 + 1);
+            if !is_needed || rows < 2 || donor == list {
+                break;
+            }
+            // The farthest rows, one after the other when a list is split more than once.
+            let mut members: Vec<u32> =
+                self.order[self.offsets[donor] as usize..self.offsets[donor + 1] as usize].to_vec();
+            let farthest =
+                |row: &u32| (std::cmp::Reverse(OrderedDistance(assigned[*row as usize].distance)), *row);
+            members.sort_by_key(farthest);
+            let Some(&row) = members.get(taken[donor]) else { break };
+            taken[donor] += 1;
+            seeds.push((list as u32, row));
+            largest.push((rows / 2, std::cmp::Reverse(donor)));
+        }
+        seeds
+    }
+}
+
+/// A distance in the total order of f32.
+#[derive(PartialEq)]
+struct OrderedDistance(f32);
+
+impl Eq for OrderedDistance {}
+
+impl Ord for OrderedDistance {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for OrderedDistance {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}

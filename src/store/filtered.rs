@@ -1,0 +1,89 @@
+//! What a filter says about ids, as bits over slots.
+
+use super::RowStore;
+use super::ids::Ids;
+use crate::bits::Bits;
+use crate::engine::Allowed;
+use crate::filter::{Filter, Kind};
+
+impl RowStore {
+    /// The rows that a filter lets pass.
+    pub(crate) fn allowed(&self, filter: &Filter<'_>) -> Allowed {
+        let end = self.rows.end() as usize;
+        let mut bits = match (filter.kind, &self.ids) {
+            (Kind::Ids(ids), _) => {
+                let mut bits = Bits::zeros(end);
+                let slots = ids.iter().filter_map(|&id| self.slot_of(id));
+                slots.for_each(|slot| bits.set(slot as usize, true));
+                bits
+            }
+            (Kind::Bits(words), Ids::Slots) => Bits::of_words(words, end),
+            (Kind::Bits(words), Ids::Table { ids, .. }) => Bits::from_words(bits_of(ids, words), end),
+            (Kind::By(is_allowed), ids) => {
+                let alive = self.rows.alive();
+                Bits::from_fn(end, |slot| {
+                    alive.is_none_or(|bits| bits.get(slot)) && is_allowed(ids.of(slot as u32))
+                })
+            }
+        };
+        if let Some(alive) = self.rows.alive() {
+            bits.and(alive);
+        }
+        Allowed::new(bits)
+    }
+}
+
+/// Fewer ids are looked up by one thread.
+const IDS_A_THREAD: usize = 1 << 18;
+/// More do not make it quicker.
+const THREADS: usize = 4;
+
+/// A bit an id: that which `words` have for it. The id of a slot without a row lies behind them all.
+fn bits_of(ids: &[u64], words: &[u64]) -> Vec<u32> {
+    let bit = |id: u64| {
+        let place = (id / 64) as usize;
+        let word = if place < words.len() { words[place] } else { 0 };
+        (word >> (id % 64)) as u32 & 1
+    };
+    let word = |ids: &[u64]| ids.iter().rev().fold(0, |word, &id| word << 1 | bit(id));
+    let fill = |bits: &mut [u32], ids: &[u64]| {
+        bits.iter_mut().zip(ids.chunks(32)).for_each(|(bits, ids)| *bits = word(ids));
+    };
+    let mut bits = vec![0; ids.len().div_ceil(32)];
+    let threads = match ids.len() {
+        0..IDS_A_THREAD => 1,
+        _ => std::thread::available_parallelism().map_or(1, |count| count.get().min(THREADS)),
+    };
+    let share = bits.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let mut parts = bits.chunks_mut(share).zip(ids.chunks(share * 32));
+        let first = parts.next();
+        for (bits, ids) in parts {
+            scope.spawn(move || fill(bits, ids));
+        }
+        if let Some((bits, ids)) = first {
+            fill(bits, ids);
+        }
+    });
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bits_of;
+    use crate::bits::Bits;
+
+    #[test]
+    fn bits_of_any_ids_are_those_of_the_words() {
+        let words: Vec<u64> = (0..9000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        for len in [0, 1, 31, 33, 1000, 262_143, 262_144, 700_001] {
+            let ids: Vec<u64> = (0..len as u64)
+                .map(|i| if i % 11 == 3 { u64::MAX - i } else { i.wrapping_mul(7919) % 600_000 })
+                .collect();
+            let is_set =
+                |id: u64| words.get((id / 64) as usize).is_some_and(|word| word >> (id % 64) & 1 == 1);
+            let want = Bits::from_fn(len, |slot| is_set(ids[slot]));
+            assert_eq!(Bits::from_words(bits_of(&ids, &words), len), want, "{len} ids");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The row store: which id lies in which slot, over the engine's rows.
+//!
+//! Which slots new rows get is said by the index that keeps the store: `Flat` takes [`RowStore::vacant`] ones.
+
+mod filtered;
+mod ids;
+
+use std::collections::HashSet;
+
+use crate::engine::{EngineRows, Placing, RowSource};
+use crate::error::{Error, Result};
+use crate::matrix::Element;
+use ids::Ids;
+
+/// Ids are below this, so that files can hold them as i64 with -1 for none.
+pub(crate) const ID_LIMIT: u64 = 1 << 63;
+
+/// Fewer slots are not compacted by themselves.
+const SPARSE_SLOTS: u64 = 4096;
+
+/// Rows with their ids.
+#[derive(Debug)]
+pub(crate) struct RowStore {
+    pub(crate) rows: EngineRows,
+    ids: Ids,
+    /// How many rows were ever added: the next insertion number. It never goes back.
+    inserted: u64,
+}
+
+impl RowStore {
+    pub(crate) fn new(rows: EngineRows) -> Self {
+        Self { rows, ids: Ids::Slots, inserted: 0 }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.rows.len()
+    }
+
+    /// The insertion number of the next row without an id of its own.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.inserted
+    }
+
+    /// Goes on with insertion number `next`, which is not below the one it would go on with.
+    pub(crate) fn go_on_with(&mut self, next: u64) {
+        self.inserted = self.inserted.max(next);
+    }
+
+    /// The slots that have a row, ascending.
+    pub(crate) fn slots(&self) -> Vec<u32> {
+        match self.rows.alive() {
+            Some(bits) => bits.ones_in_order().map(|slot| slot as u32).collect(),
+            None => (0..self.rows.end() as u32).collect(),
+        }
+    }
+
+    pub(crate) fn contains(&self, id: u64) -> bool {
+        self.slot_of(id).is_some()
+    }
+
+    /// The slot of a row.
+    pub(crate) fn slot_of(&self, id: u64) -> Option<u32> {
+        match &self.ids {
+            Ids::Slots => (id < self.rows.end() && self.has_row(id as u32)).then_some(id as u32),
+            Ids::Table { slots, .. } => slots.get(&id).copied(),
+        }
+    }
+
+    /// The id of the row in a slot.
+    pub(crate) fn id_of(&self, slot: u32) -> Option<u64> {
+        let has_row = u64::from(slot) < self.rows.end() && self.has_row(slot);
+        has_row.then(|| self.ids.of(slot))
+    }
+
+    /// Whether a slot below the end has a row.
+    fn has_row(&self, slot: u32) -> bool {
+        self.rows.alive().is_none_or(|bits| bits.get(slot as usize))
+    }
+
+    /// The ids of all rows, ascending.
+    pub(crate) fn ids(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        match (&self.ids, self.rows.alive()) {
+            (Ids::Slots, None) => Box::new(0..self.rows.end()),
+            (Ids::Slots, Some(bits)) => Box::new(bits.ones_in_order().map(|slot| slot as u64)),
+            (Ids::Table { slots, .. }, _) => {
+                let mut ids: Vec<u64> = slots.keys().copied().collect();
+                ids.sort_unstable();
+                Box::new(ids.into_iter())
+            }
+        }
+    }
+
+    /// The smallest slots without a row: gaps first, and as many behind the end as are missing.
+    pub(crate) fn vacant(&self, count: usize) -> Result<Vec<u32>> {
+        let mut slots: Vec<u32> = match self.rows.alive() {
+            Some(bits) => bits.zeros_in_order().take(count).map(|slot| slot as u32).collect(),
+            None => vec![],
+        };
+        let first = self.rows.end();
+        let end = first + (count - slots.len()) as u64;
+        let Ok(last) = u32::try_from(end) else {
+            return Err(Error::Unsupported {
+                what: "rows".into(),
+                needed: format!("{end} slots"),
+                available: format!("{}", u32::MAX - 1),
+            });
+        };
+        slots.extend(first as u32..last);
+        Ok(slots)
+    }
+
+    /// Adds rows in the smallest vacant slots: see [`RowStore::add_at`].
+    pub(crate) async fn add<T: Element>(
+        &mut self,
+        rows: RowSource<'_, T>,
+        ids: Option<&[u64]>,
+        progress: impl FnMut(usize),
+    ) -> Result<()> {
+        let slots = self.vacant(rows.rows())?;
+        self.add_at(rows, ids, &slots, progress).await
+    }
+
+    /// Adds rows in slots without one, with the given ids or their insertion numbers; all of them or, after an error, none.
+    pub(crate) async fn add_at<T: Element>(
+        &mut self,
+        rows: RowSource<'_, T>,
+        ids: Option<&[u64]>,
+        slots: &[u32],
+        progress: impl FnMut(usize),
+    ) -> Result<()> {
+        let count = rows.rows();
+        let given = match ids {
+            Some(ids) => ids.to_vec(),
+            None => (self.inserted..self.inserted + count as u64).collect(),
+        };
+        if given.len() != count {
+            return Err(Error::argument("ids", format!("{count} ids, one a row"), given.len()));
+        }
+        if let Some(&id) = given.iter().find(|&&id| id >= ID_LIMIT) {
+            return Err(Error::IdTooLarge { id });
+        }
+        // Insertion numbers differ from each other.
+        let mut seen = HashSet::with_capacity(if ids.is_some() { count } else { 0 });
+        for &id in &given {
+            if self.contains(id) || ids.is_some() && !seen.insert(id) {
+                return Err(Error::DuplicateId { id });
+            }
+        }
+        self.rows.put(rows, &Placing { slots, ids: &given, freed: &[] }, progress).await?;
+        self.note(&given, slots);
+        self.inserted += count as u64;
+        Ok(())
+    }
+
+    /// Takes rows out; all of them or, after an error, none. An id may be there twice.
+    pub(crate) async fn remove(&mut self, ids: &[u64]) -> Result<()> {
+        let mut slots = vec![];
+        for &id in ids {
+            slots.push(self.slot_of(id).ok_or(Error::UnknownId { id })?);
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        if slots.is_empty() {
+            return Ok(());
+        }
+        self.rows.release(&slots).await?;
+        self.ids.forget(&slots);
+        self.ids.vacate(&slots, self.rows.end());
+        Ok(())
+    }
+
+    /// Puts another row in the place of one. It gets a slot without a row, so that the old one is there until the new one is in.
+    pub(crate) async fn update_at<T: Element>(
+        &mut self,
+        id: u64,
+        row: RowSource<'_, T>,
+        slot: u32,
+    ) -> Result<()> {
+        let old = self.slot_of(id).ok_or(Error::UnknownId { id })?;
+        self.rows.put(row, &Placing { slots: &[slot], ids: &[id], freed: &[old] }, |_| ()).await?;
+        self.note(&[id], &[slot]);
+        self.ids.vacate(&[old], self.rows.end());
+        Ok(())
+    }
+
+    /// The row of an id, widened to f32.
+    pub(crate) async fn get(&self, id: u64) -> Result<Vec<f32>> {
+        let slot = self.slot_of(id).ok_or(Error::UnknownId { id })?;
+        self.rows.fetch(&[slot]).await
+    }
+
+    /// Whether so many slots are gaps that an index compacts itself: more than 30%.
+    pub(crate) fn is_sparse(&self) -> bool {
+        let end = self.rows.end();
+        end >= SPARSE_SLOTS && (end - self.len()) * 10 > end * 3
+    }
+
+    /// Moves the last rows into the gaps, so that there are none, and gives up memory that is free then.
+    pub(crate) async fn compact(&mut self) -> Result<()> {
+        self.fill_gaps().await?;
+        self.rows.shrink()
+    }
+
+    async fn fill_gaps(&mut self) -> Result<()> {
+        let len = self.len() as usize;
+        let Some(bits) = self.rows.alive() else { return Ok(()) };
+        let to: Vec<u32> =
+            bits.zeros_in_order().take_while(|&slot| slot < len).map(|slot| slot as u32).collect();
+        let from: Vec<u32> =
+            bits.ones_in_order().skip_while(|&slot| slot < len).map(|slot| slot as u32).collect();
+        self.relocate(&from, &to).await
+    }
+
+    /// Moves rows to slots that have none.
+    pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
+        let ids: Vec<u64> = from.iter().filter_map(|&slot| self.id_of(slot)).collect();
+        self.rows.relocate(from, to).await?;
+        self.note(&ids, to);
+        self.ids.vacate(from, self.rows.end());
+        Ok(())
+    }
+
+    /// Rows with these ids lie in these slots now. The engine has them already.
+    fn note(&mut self, ids: &[u64], slots: &[u32]) {
+        let is_slot = |(&id, &slot): (&u64, &u32)| id == u64::from(slot);
+        match &mut self.ids {
+            Ids::Slots if ids.iter().zip(slots).all(is_slot) => {}
+            Ids::Slots => {
+                let (rows, end) = (&self.rows, self.rows.end());
+                let has_row = |slot: u64| rows.alive().is_none_or(|bits| bits.get(slot as usize));
+                self.ids = Ids::table((0..end).map(|slot| has_row(slot).then_some(slot)), ids, slots);
+            }
+            table => table.note(ids, slots),
+        }
+    }
+}

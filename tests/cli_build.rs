@@ -1,0 +1,137 @@
+//! `nearfield build`, and `nearfield search` of what it saved.
+#![cfg(feature = "cli")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Result, ensure};
+use nearfield::io::{read_ids, write_npy};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Runs the program in a directory; arguments are words.
+fn run(directory: &Path, arguments: &str) -> Result<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+    command.current_dir(directory).args(arguments.split_whitespace());
+    Ok(command.env("XDG_RUNTIME_DIR", std::env::temp_dir()).output()?)
+}
+
+fn succeed(directory: &Path, arguments: &str) -> Result<String> {
+    let output = run(directory, arguments)?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{arguments}: {complaint}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
+    let output = run(directory, arguments)?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(matches!(output.status.code(), Some(1 | 2)), "{arguments}: {} {complaint}", output.status);
+    let lines: Vec<&str> = complaint.lines().filter(|line| line.starts_with("error: ")).collect();
+    ensure!(lines.len() == 1, "{arguments}: needed one line, found {complaint}");
+    for part in parts {
+        ensure!(lines[0].contains(part), "{arguments}: needed {part:?} in {}", lines[0]);
+    }
+    Ok(())
+}
+
+fn has_device() -> bool {
+    let Err(error) = nearfield::Device::best() else {
+        return true;
+    };
+    assert_ne!(std::env::var("NEARFIELD_REQUIRE_GPU").as_deref(), Ok("1"), "{error}");
+    println!("skipped: {error}");
+    false
+}
+
+#[test]
+fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
+    if !has_device() {
+        return Ok(());
+    }
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    succeed(
+        at,
+        "generate --data embedding --rows 800 --dim 32 --queries 30 --out-rows b.f16bin --out-queries q.npy",
+    )?;
+    succeed(at, "truth --rows b.f16bin --queries q.npy --metric cosine -k 20 --out truth.npz")?;
+    let (rows, queries, truth) = ("b.f16bin", "--queries q.npy -k 20", "--truth truth.npz");
+    succeed(at, &format!("search --rows {rows} {queries} --metric cosine --ids rows.npy"))?;
+    let wanted = read_ids(at.join("rows.npy"))?;
+    for (kind, more, probes) in [("flat", "", ""), ("ivf", "--lists 20", "--probes 20")] {
+        let built = succeed(
+            at,
+            &format!("build --rows {rows} --index {kind} {more} --metric cosine --out {kind}.nf --json"),
+        )?;
+        let record: Value = serde_json::from_str(&built)?;
+        assert_eq!((record["rows"].as_u64(), record["index"].as_str()), (Some(800), Some(kind)), "{built}");
+        assert_eq!(record["bytes"].as_u64(), Some(fs::metadata(at.join(format!("{kind}.nf")))?.len()));
+        let search = format!("search --index-file {kind}.nf {queries} {probes} {truth}");
+        let found = succeed(at, &format!("{search} --ids {kind}.npy --json"))?;
+        let record: Value = serde_json::from_str(&found)?;
+        assert_eq!(record["metric"], "cosine", "{found}");
+        assert_eq!((&record["elements"], &record["rows"]), (&"f16".into(), &800.into()), "{found}");
+        assert!(record["recall_by_distance"].as_f64() == Some(1.0), "{found}");
+        assert_eq!(read_ids(at.join(format!("{kind}.npy")))?.values, wanted.values, "{kind}");
+        let printed = succeed(at, &search)?;
+        assert!(
+            printed.contains(&format!("{kind}.nf")) && printed.contains("metric     cosine"),
+            "{printed}"
+        );
+    }
+    // By default a part of the lists.
+    let printed = succeed(at, &format!("search --index-file ivf.nf {queries}"))?;
+    assert!(printed.contains("1 of 20 lists"), "{printed}");
+    let printed = succeed(at, &format!("build --rows {rows} --index ivf --out ivf.nf --force"))?;
+    assert!(printed.contains("ivf, 25 lists"), "{printed}");
+    // Probes that the index has not.
+    fail(at, &format!("search --index-file flat.nf {queries} --probes 2"), &["--probes", "ivf", "flat.nf"])?;
+    fail(at, &format!("search --index-file ivf.nf {queries} --probes 5000"), &["--probes", "lists", "5000"])?;
+    // A damaged file.
+    let mut bytes = fs::read(at.join("flat.nf"))?;
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(at.join("damaged.nf"), &bytes)?;
+    fail(
+        at,
+        &format!("search --index-file damaged.nf {queries}"),
+        &["--index-file", "damaged.nf", "checksum"],
+    )
+}
+
+#[test]
+fn refuses_bad_arguments() -> Result<()> {
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    write_npy(at.join("three.npy"), [3, 2], &[0.0f32, 0.0, 3.0, 4.0, 6.0, 8.0])?;
+    let rows = "build --rows three.npy";
+    fs::write(at.join("old.nf"), "old")?;
+    for (arguments, parts) in [
+        (format!("{rows} --out index.npy"), ["--out", "index.npy", ".nf"]),
+        (format!("{rows} --out missing/index.nf"), ["--out", "directory", "missing"]),
+        (format!("{rows} --out old.nf"), ["--out", "--force", "old.nf"]),
+        (format!("{rows} --out i.nf --lists 3"), ["--lists", "--index ivf", "3"]),
+        (format!("{rows} --out i.nf --lists 4 --index ivf"), ["--lists", "1 to 3", "4"]),
+        (format!("{rows} --out i.nf --index tree"), ["--index", "flat", "ivf"]),
+        (format!("{rows} --out i.nf --metric near"), ["--metric", "l2sq", "near"]),
+        ("build --rows missing.npy --out i.nf".into(), ["--rows", "missing.npy", ""]),
+        ("search --queries three.npy".into(), ["required", "--rows", ""]),
+        (
+            "search --index-file old.nf --rows three.npy --queries three.npy".into(),
+            ["--index-file", "--rows", ""],
+        ),
+        (
+            "search --index-file old.nf --metric ip --queries three.npy".into(),
+            ["--index-file", "--metric", ""],
+        ),
+        ("search --rows three.npy --probes 2 --queries three.npy".into(), ["--probes", "--rows", ""]),
+        ("search --index-file old.nf --queries three.npy".into(), ["--index-file", "old.nf", "nearfield"]),
+        ("search --index-file no.nf --queries three.npy".into(), ["--index-file", "no.nf", ""]),
+    ] {
+        fail(at, &arguments, &parts)?;
+    }
+    ensure!(fs::read(at.join("old.nf"))? == b"old" && !at.join("i.nf").exists());
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! k-means: what it finds, that it repeats itself, and what it does with few rows, few distinct ones and uneven ones.
+
+mod common;
+
+use common::{Random, gpu};
+use nearfield::{Error, KMeans, MatrixView, Metric, Screen};
+
+/// Rows around `centres` points that are far from each other, list by list, and the points.
+fn around(centres: usize, each: usize, dim: usize) -> (Vec<f32>, Vec<f32>) {
+    let mut random = Random::new(7);
+    let points: Vec<f32> = (0..centres * dim).map(|_| random.below(200) as f32 - 100.0).collect();
+    let mut rows = vec![];
+    for number in 0..centres * each {
+        let point = &points[number % centres * dim..][..dim];
+        rows.extend(point.iter().map(|x| x + random.below(3) as f32 - 1.0));
+    }
+    (rows, points)
+}
+
+#[test]
+fn clusters_that_are_apart_are_found() {
+    let Some(device) = gpu() else { return };
+    for (centres, dim) in [(5, 8), (12, 33), (300, 24)] {
+        let (rows, points) = around(centres, 10, dim);
+        let view = MatrixView::new(&rows, dim).expect("rows");
+        let mut found = vec![];
+        for screen in [Screen::None, Screen::I8] {
+            let clusters = KMeans::new(Metric::L2, centres)
+                .screen(screen)
+                .iterations(12)
+                .train(device, view)
+                .expect("trains");
+            found.push(clusters.clone());
+            assert_eq!(clusters.centroids.len(), centres * dim);
+            assert_eq!(clusters.assignments.len(), centres * 10);
+            // Noise has a variance of 2/3 an element.
+            let each = clusters.inertia.last().expect("an inertia") / (centres * 10 * dim) as f64;
+            // Rows chosen by chance leave some of many points out.
+            assert!(centres > 256 || each < 2.0, "{centres}: {each}");
+            assert!(
+                clusters.inertia.windows(2).all(|pair| pair[1] <= pair[0] * 1.2),
+                "{:?}",
+                clusters.inertia
+            );
+            if centres < 100 {
+                for point in points.chunks(dim) {
+                    let nearest = clusters.centroids.chunks(dim).map(|centroid| {
+                        centroid.iter().zip(point).map(|(a, b)| (a - b).powi(2)).sum::<f32>()
+                    });
+                    assert!(
+                        nearest.fold(f32::MAX, f32::min) < 0.5 * dim as f32,
+                        "{centres}: a point without a centroid"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_centroid_is_the_mean_of_its_rows_and_assignments_are_exact() {
+    let Some(device) = gpu() else { return };
+    let (rows, _) = around(9, 50, 20);
+    let view = MatrixView::new(&rows, 20).expect("rows");
+    // No tolerance: it ends when nothing changes.
+    let clusters =
+        KMeans::new(Metric::L2, 9).iterations(50).tolerance(0.0).train(device, view).expect("trains");
+    for (list, centroid) in clusters.centroids.chunks(20).enumerate() {
+        let members: Vec<&[f32]> = (0..view.rows())
+            .filter(|&row| clusters.assignments[row] as usize == list)
+            .map(|row| view.row(row))
+            .collect();
+        for (d, &found) in centroid.iter().enumerate() {
+            let mean = members.iter().map(|row| f64::from(row[d])).sum::<f64>() / members.len() as f64;
+            assert!((f64::from(found) - mean).abs() < 1e-4, "list {list}: {found} for {mean}");
+        }
+    }
+    for (row, &list) in clusters.assignments.iter().enumerate() {
+        let distances: Vec<f64> = clusters
+            .centroids
+            .chunks(20)
+            .map(|centroid| view.row(row).iter().zip(centroid).map(|(a, b)| f64::from(a - b).powi(2)).sum())
+            .collect();
+        let least = distances.iter().copied().fold(f64::MAX, f64::min);
+        assert!(distances[list as usize] <= least * 1.0001 + 1e-6, "row {row}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_centroids() {
+    let Some(device) = gpu() else { return };
+    let (rows, _) = around(40, 30, 24);
+    let view = MatrixView::new(&rows, 24).expect("rows");
+    for metric in [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct] {
+        for lists in [1, 20, 260] {
+            let train = |seed| {
+                KMeans::new(metric, lists).seed(seed).rows_per_list(2).train(device, view).expect("trains")
+            };
+            let clusters = train(3);
+            assert_eq!(clusters, train(3), "{metric:?}");
+            if lists == 20 {
+                assert_eq!(clusters.rows.len(), 40);
+                assert!(clusters.rows.windows(2).all(|pair| pair[0] < pair[1]));
+                assert_ne!(clusters.rows, train(4).rows);
+            }
+            if metric != Metric::L2Squared {
+                for centroid in clusters.centroids.chunks(24) {
+                    let length: f32 = centroid.iter().map(|x| x * x).sum();
+                    assert!((length - 1.0).abs() < 1e-5, "{metric:?}: {length}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_lists_as_rows_and_fewer_distinct_rows_than_lists() {
+    let Some(device) = gpu() else { return };
+    let (rows, _) = around(30, 1, 16);
+    let view = MatrixView::new(&rows, 16).expect("rows");
+    let clusters = KMeans::new(Metric::L2, 30).train(device, view).expect("trains");
+    let mut lists = clusters.assignments.clone();
+    lists.sort_unstable();
+    assert_eq!(lists, (0..30).collect::<Vec<u32>>(), "each row is a list of its own");
+    assert_eq!(clusters.inertia.last(), Some(&0.0));
+
+    let same: Vec<f32> = rows[..32].iter().copied().cycle().take(100 * 16).collect();
+    let view = MatrixView::new(&same, 16).expect("rows");
+    let clusters = KMeans::new(Metric::L2, 10).train(device, view).expect("trains");
+    let mut lists = clusters.assignments;
+    lists.sort_unstable();
+    lists.dedup();
+    assert_eq!(lists.len(), 2, "two distinct rows, two lists with rows");
+    assert_eq!(clusters.inertia.last(), Some(&0.0));
+}
+
+#[test]
+fn no_list_stays_empty_while_rows_differ() {
+    let Some(device) = gpu() else { return };
+    // Most rows in one place, so that centroids chosen by chance fall together.
+    let mut random = Random::new(3);
+    let rows: Vec<f32> = (0..1000 * 8)
+        .map(|i| if i / 8 < 950 { random.below(2) as f32 * 1e-3 } else { random.below(1000) as f32 })
+        .collect();
+    let view = MatrixView::new(&rows, 8).expect("rows");
+    let clusters = KMeans::new(Metric::L2, 270).iterations(12).train(device, view).expect("trains");
+    let sizes = sizes(&clusters.assignments, 270);
+    let empty = sizes.iter().filter(|&&size| size == 0).count();
+    assert!(empty < 100, "{empty} empty lists of 270; 306 rows are distinct");
+}
+
+fn sizes(assignments: &[u32], lists: usize) -> Vec<usize> {
+    let mut sizes = vec![0; lists];
+    assignments.iter().for_each(|&list| sizes[list as usize] += 1);
+    sizes
+}
+
+#[test]
+fn balance_evens_lists_out() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(5);
+    // Half of the rows in a fiftieth of the space.
+    let rows: Vec<f32> = (0..1200)
+        .flat_map(|row| {
+            let width = if row % 2 == 0 { 1.0 } else { 50.0 };
+            [0; 6].map(|_| random.below(1000) as f32 * width * 1e-3)
+        })
+        .collect();
+    let view = MatrixView::new(&rows, 6).expect("rows");
+    let train = |means: KMeans<'_>| means.iterations(12).tolerance(0.0).train(device, view).expect("trains");
+    let largest = |assignments: &[u32]| sizes(assignments, 40).into_iter().max().expect("lists");
+    let free = train(KMeans::new(Metric::L2, 40).rows_per_list(80));
+    let even = train(KMeans::new(Metric::L2, 40).rows_per_list(80).balance(1.5));
+    assert!(
+        largest(&even.assignments) < largest(&free.assignments) / 2,
+        "{} {}",
+        largest(&even.assignments),
+        largest(&free.assignments)
+    );
+}
+
+#[test]
+fn what_cannot_be_trained_is_refused() {
+    let Some(device) = gpu() else { return };
+    let rows = [0.0f32; 12];
+    let view = MatrixView::new(&rows, 3).expect("rows");
+    for means in [
+        KMeans::new(Metric::L2, 0),
+        KMeans::new(Metric::L2, 5),
+        KMeans::new(Metric::L2, 2).rows_per_list(0),
+        KMeans::new(Metric::L2, 2).balance(0.5),
+        KMeans::new(Metric::L2, 2).balance(f64::NAN),
+    ] {
+        assert!(matches!(means.train(device, view), Err(Error::Argument { .. })));
+    }
+    let bad = [0.0, 1.0, f32::NAN];
+    let refused = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&bad, 1).expect("rows"));
+    assert!(matches!(refused, Err(Error::NotFinite { row: 2, .. })), "{refused:?}");
+    // Every row the same is no reason to fail.
+    let clusters = KMeans::new(Metric::Cosine, 2).train(device, view).expect("trains");
+    assert_eq!(clusters.centroids, [0.0; 6]);
+}

@@ -1,0 +1,62 @@
+// The mean of each list's rows, added in their order: one workgroup a list. A list without rows keeps what it has. Lengths become 1
+// where that is asked for.
+@group(0) @binding(1) var<storage, read> rows: array<vec4<f32>>; // [rows, dim]
+@group(0) @binding(2) var<storage, read> row_norms: array<vec2<f32>>; // [rows]: squared, inverse
+@group(0) @binding(3) var<storage, read> order: array<u32>; // [rows]: rows, list by list
+@group(0) @binding(4) var<storage, read> offsets: array<u32>; // [lists + 1]: where they start
+@group(0) @binding(5) var<storage, read_write> means: array<vec4<f32>>; // [lists, dim]
+
+override UNIT: u32 = 0u; // 1: means have length 1; 2: rows are made so, too
+
+const WORKGROUP = 128u;
+const AT_ONCE = 4u; // rows whose loads are on their way together
+
+var<workgroup> squares: array<f32, WORKGROUP>;
+
+fn element(place: u32, column: u32) -> vec4<f32> {
+  let row = order[place];
+  let value = rows[row * params.vectors + column];
+  if (UNIT == 2u) { return value * row_norms[row].y; }
+  return value;
+}
+
+@compute @workgroup_size(128)
+fn average(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let list = workgroup_number(workgroup, workgroups);
+  if (list >= params.lists) { return; }
+  let begin = offsets[list];
+  let end = offsets[list + 1u];
+  if (begin >= end) { return; }
+  let share = 1.0 / f32(end - begin);
+  var square = vec4(0.0);
+  for (var column = index; column < params.vectors; column += WORKGROUP) {
+    var sum = vec4(0.0);
+    var place = begin;
+    for (; place + AT_ONCE <= end; place += AT_ONCE) {
+      var four: array<vec4<f32>, AT_ONCE>;
+      // unroll
+      for (var i = 0u; i < AT_ONCE; i++) { four[i] = element(place + i, column); }
+      // unroll
+      for (var i = 0u; i < AT_ONCE; i++) { sum += four[i]; }
+    }
+    for (; place < end; place += 1u) { sum += element(place, column); }
+    let mean = sum * share;
+    square = fma(mean, mean, square);
+    means[list * params.vectors + column] = mean;
+  }
+  if (UNIT == 0u) { return; }
+  squares[index] = (square.x + square.y) + (square.z + square.w);
+  workgroupBarrier();
+  var total = 0.0;
+  for (var i = 0u; i < WORKGROUP; i++) { total += squares[i]; }
+  // The mean of opposite rows has no direction.
+  if (total < 1e-30) { return; }
+  let scale = inverseSqrt(total);
+  for (var column = index; column < params.vectors; column += WORKGROUP) {
+    means[list * params.vectors + column] *= scale;
+  }
+}

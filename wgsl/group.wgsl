@@ -1,0 +1,39 @@
+// Groups pairs of queries and lists they probe by list: a counting sort. First pairs are counted (PLACE = 0), a pair's rank being how
+// many of its list were counted before; then, when `list_work` has found where lists start, pairs are put there (PLACE = 1).
+// The order within a list is arbitrary, and nothing that is reported depends on it.
+@group(0) @binding(1) var<storage, read> probed: array<vec2<u32>>; // [queries, probes]: lists, u64
+@group(0) @binding(2) var<storage, read_write> counts: array<atomic<u32>>; // [lists]: 0 at first
+@group(0) @binding(3) var<storage, read_write> ranks: array<u32>; // [queries, probes]
+@group(0) @binding(4) var<storage, read> starts: array<vec2<u32>>; // [lists + 1]: of pairs, and of blocks of scores
+@group(0) @binding(5) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
+@group(0) @binding(6) var<storage, read_write> grouped: array<u32>; // [queries * probes]: queries, list by list
+@group(0) @binding(7) var<storage, read_write> pairs: array<vec4<u32>>; // [queries, probes]: what `winnow` needs of a pair
+
+override PLACE: u32 = 0u;
+
+@compute @workgroup_size(256)
+fn group(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let pair = workgroup_number(workgroup, workgroups) * 256u + index;
+  if (pair >= params.pairs) { return; }
+  let list = probed[pair].x;
+  // A query that was refused has no lists.
+  let is_list = list < params.lists;
+  if (PLACE == 0u) {
+    if (is_list) { ranks[pair] = atomicAdd(&counts[list], 1u); }
+    return;
+  }
+  if (!is_list) {
+    pairs[pair] = vec4(0u);
+    return;
+  }
+  let rank = ranks[pair];
+  let start = starts[list];
+  let first_tile = list_tiles[list];
+  let tiles = list_tiles[list + 1u] - first_tile;
+  grouped[start.x + rank] = pair / params.probes;
+  pairs[pair] = vec4(start.y + rank / params.height * tiles, tiles, first_tile, rank % params.height);
+}

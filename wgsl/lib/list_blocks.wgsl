@@ -1,0 +1,37 @@
+// Blocks of scores of lists and the queries that probe them, numbered list by list.
+const HEIGHT = 64u; // queries of a block
+const NO_PAGE = 0xffffffffu;
+
+struct Block {
+  first_pair: u32, // the first of its queries in `grouped`
+  queries: u32,
+  tile: u32,
+}
+
+fn block_of(number: u32) -> Block {
+  var list = 0u;
+  var high = params.lists;
+  while (list + 1u < high) {
+    let middle = (list + high) >> 1u;
+    if (starts[middle].y <= number) { list = middle; } else { high = middle; }
+  }
+  let first_tile = list_tiles[list];
+  let tiles = max(list_tiles[list + 1u] - first_tile, 1u);
+  let rest = number - starts[list].y;
+  let first_pair = starts[list].x + rest / tiles * HEIGHT;
+  return Block(first_pair, min(starts[list + 1u].x - first_pair, HEIGHT), first_tile + rest % tiles);
+}
+
+// Where a query's granules start in blocks of 128.
+fn query_start(block: Block, place: u32) -> u32 {
+  // Places beyond the queries get scores that nobody reads.
+  let query = grouped[block.first_pair + min(place, block.queries - 1u)];
+  return (query >> 7u) * params.granules * 128u + (query & 127u);
+}
+
+// Where a row's granules start. What is not in this segment gets scores that nobody reads.
+fn row_start(block: Block, place: u32) -> u32 {
+  let page = tiles[block.tile][place >> 5u];
+  let row = min(page * 32u + (place & 31u) - params.first_slot, params.rows - 1u);
+  return (row >> 7u) * params.granules * 128u + (row & 127u);
+}

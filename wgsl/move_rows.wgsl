@@ -1,0 +1,38 @@
+// Rows between a buffer in their order and the slots of a segment: scattered to their slots, or gathered from them. A row is
+// any number of words of 8 bytes, so one kernel moves rows, norms and ids. Slots of other segments are passed over.
+@group(0) @binding(1) var<storage, read> slots: array<u32>; // [positions]
+@group(0) @binding(2) var<storage, read> moved_from: array<vec2<u32>>; // [positions, words], or GATHER = 1: [rows, words]
+@group(0) @binding(3) var<storage, read_write> moved_to: array<vec2<u32>>; // [rows, words], or GATHER = 1: [positions, words]
+
+override GATHER: u32 = 0u;
+
+const AT_ONCE = 4u; // words an invocation
+
+@compute @workgroup_size(256)
+fn move_rows(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let words = params.words;
+  let total = (params.end_position - params.first_position) * words;
+  let first = workgroup_number(workgroup, workgroups) * (256u * AT_ONCE) + index;
+  // unroll
+  for (var i = 0u; i < AT_ONCE; i++) {
+    let number = first + i * 256u;
+    if (number < total) {
+      let position = params.first_position + number / words;
+      let word = number % words;
+      let row = slots[position] - params.first_slot; // of a smaller slot: larger than any row
+      if (row < params.rows) {
+        let in_order = position * words + word;
+        let in_slots = row * words + word;
+        if (GATHER == 1u) {
+          moved_to[in_order] = moved_from[in_slots];
+        } else {
+          moved_to[in_slots] = moved_from[in_order];
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,166 @@
+// Which of the rows that were scored for a query can be among its k nearest, where all its scores are there at once: one workgroup
+// a query. A score gives an interval (lib/intervals.wgsl). An invocation keeps the smallest upper ends of its rows, the k-th
+// smallest of those of all invocations is a threshold, and rows whose lower end is not above it are put on the query's list.
+// k rows lie at or below the threshold, so it is one; that it is not the k-th smallest of all costs a few rows more.
+@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, 128]
+@group(0) @binding(2) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
+@group(0) @binding(3) var<storage, read> query_terms: array<vec4<f32>>; // [queries]
+@group(0) @binding(4) var<storage, read> allowed: array<u32>; // a bit a slot of the index, where PROBED = 1
+// Where PROBED = 1, of each list that a query probes: its first block of scores, how many, its first tile, the query's place in a block.
+@group(0) @binding(5) var<storage, read> pairs: array<vec4<u32>>; // [queries, probes]
+@group(0) @binding(6) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
+@group(0) @binding(7) var<storage, read_write> counts: array<u32>; // [queries]
+@group(0) @binding(8) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
+
+override PROBED: u32 = 0u; // 0: every row was scored for every query, in order
+
+const WORKGROUP = 256u;
+const BESIDE = 8u; // blocks of 128 scores that are looked at beside each other
+const FEW = 64u; // up to this k, one upper end an invocation will do
+const LARGEST = 0xff7fffffu; // the key of the largest number
+const NO_PAGE = 0xffffffffu;
+
+var<workgroup> side: Query;
+var<workgroup> smallest: array<vec4<u32>, 2u * WORKGROUP>;
+var<workgroup> threshold: u32;
+var<workgroup> kept: atomic<u32>;
+
+struct Ends { lower: vec4<u32>, upper: vec4<u32>, slot: u32, usable: u32 }
+
+// The intervals of four neighbouring rows.
+fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
+  var row = tile * 128u + lane * 4u;
+  var usable = 0u;
+  if (PROBED == 1u) {
+    let page = tiles[tile][lane >> 3u];
+    row = page * 32u + (lane & 7u) * 4u - params.first_slot;
+    if (page != NO_PAGE && row < params.rows) { usable = (allowed[page] >> ((lane & 7u) * 4u)) & 15u; }
+  } else if (row < params.rows) {
+    usable = select((1u << (params.rows - row)) - 1u, 15u, params.rows - row >= 4u);
+  }
+  if (usable == 0u) { return Ends(vec4(ABSENT), vec4(ABSENT), 0u, 0u); }
+  let score = scores[(block * params.room + within) * 32u + lane];
+  var scale: vec4<f32>;
+  var length: vec4<f32>;
+  var residual: vec4<f32>;
+  var floor_x: vec4<f32>;
+  var slack: vec4<f32>;
+  // unroll
+  for (var r = 0u; r < 4u; r++) {
+    let terms = row_side(row_terms[row + r]);
+    scale[r] = terms.x;
+    length[r] = terms.y;
+    residual[r] = terms.z;
+    slack[r] = slack_of(terms);
+    floor_x[r] = terms.w - slack[r];
+  }
+  let own = side;
+  let lower = lower_end(own, score, scale, length, residual, floor_x);
+  let upper = lower + 2.0 * margin_of(own, score, length, residual, slack);
+  var ends = Ends(vec4(ABSENT), vec4(ABSENT), params.first_slot + row, usable);
+  // unroll
+  for (var r = 0u; r < 4u; r++) {
+    if ((usable >> r & 1u) == 1u) {
+      ends.lower[r] = key_of(lower[r]);
+      ends.upper[r] = key_of(upper[r]);
+    }
+  }
+  return ends;
+}
+
+// Of a probe: as `pairs` has it, cut to the blocks that are there.
+fn pair_of(query: u32, probe: u32) -> vec4<u32> {
+  if (PROBED == 0u) { return vec4(probe, 1u, probe, query); }
+  var pair = pairs[query * params.probes + probe];
+  if (pair.x < params.block_first) {
+    let cut = min(params.block_first - pair.x, pair.y);
+    pair = vec4(pair.x + cut, pair.y - cut, pair.z + cut, pair.w);
+  }
+  let local = pair.x - params.block_first;
+  return vec4(local, min(pair.y, params.blocks - min(local, params.blocks)), pair.z, pair.w);
+}
+
+fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
+  let place = atomicAdd(&kept, 1u);
+  // A count above the capacity tells `tighten` that rows were lost.
+  if (place < params.capacity) {
+    let entry = query * params.capacity + place;
+    lists[entry] = slot;
+    lists[params.plane + entry] = lower;
+    lists[2u * params.plane + entry] = upper;
+  }
+}
+
+// How many come before an upper end, ties by place.
+fn rank_of(own: u32, place: u32, vectors: u32) -> u32 {
+  var rank = 0u;
+  for (var v = 0u; v < vectors; v++) {
+    let others = smallest[v];
+    let places = vec4(v * 4u) + vec4(0u, 1u, 2u, 3u);
+    let before = (others < vec4(own)) | ((others == vec4(own)) & (places < vec4(place)));
+    let ones = select(vec4(0u), vec4(1u), before);
+    rank += ones.x + ones.y + ones.z + ones.w;
+  }
+  return rank;
+}
+
+@compute @workgroup_size(256)
+fn winnow(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let query = workgroup_number(workgroup, workgroups);
+  if (query >= params.queries) { return; }
+  let lane = index & 31u;
+  let beside = index >> 5u;
+  if (index == 0u) {
+    side = query_of(terms_of(query_terms[query]), 0.0);
+    threshold = LARGEST;
+    atomicStore(&kept, select(counts[query], 0u, params.is_first != 0u));
+  }
+  workgroupBarrier();
+
+  // The smallest upper end of each of the four rows, in turns, because a query's nearest rows lie beside each other.
+  var even = vec4(ABSENT);
+  var odd = vec4(ABSENT);
+  var turn = 0u;
+  for (var probe = beside; probe < params.probes; probe += BESIDE) {
+    let pair = pair_of(query, probe);
+    for (var t = 0u; t < pair.y; t++) {
+      let ends = ends_of(query, pair.x + t, pair.w, pair.z + t, lane);
+      if ((turn & 1u) == 0u) { even = min(even, ends.upper); } else { odd = min(odd, ends.upper); }
+      turn += 1u;
+    }
+  }
+  if (params.k <= FEW) {
+    let both = min(even, odd);
+    let own = min(min(both.x, both.y), min(both.z, both.w));
+    smallest[index >> 2u][index & 3u] = own;
+    workgroupBarrier();
+    if (own < LARGEST && rank_of(own, index, WORKGROUP / 4u) == params.k - 1u) { threshold = own; }
+  } else {
+    smallest[2u * index] = even;
+    smallest[2u * index + 1u] = odd;
+    workgroupBarrier();
+    // unroll
+    for (var r = 0u; r < 4u; r++) {
+      if (even[r] < LARGEST && rank_of(even[r], index * 8u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = even[r]; }
+      if (odd[r] < LARGEST && rank_of(odd[r], index * 8u + 4u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = odd[r]; }
+    }
+  }
+  let limit = workgroupUniformLoad(&threshold);
+
+  for (var probe = beside; probe < params.probes; probe += BESIDE) {
+    let pair = pair_of(query, probe);
+    for (var t = 0u; t < pair.y; t++) {
+      let ends = ends_of(query, pair.x + t, pair.w, pair.z + t, lane);
+      // unroll
+      for (var r = 0u; r < 4u; r++) {
+        if ((ends.usable >> r & 1u) == 1u && ends.lower[r] <= limit) { keep(query, ends.slot + r, ends.lower[r], ends.upper[r]); }
+      }
+    }
+  }
+  let all = workgroupUniformLoad(&kept);
+  if (index == 0u) { counts[query] = all; }
+}
