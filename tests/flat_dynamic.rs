@@ -426,7 +426,7 @@ fn what_is_unknown_or_does_not_fit_is_refused_by_name() {
     let Some(device) = gpu() else { return };
     let mut index = empty(device, Screen::None);
     index.add(view(&[1.0f32; 3 * DIM], DIM)).expect("good rows");
-    let unknown = |error: Error, wanted| {
+    let unknown = |error: Error, wanted: u64| {
         assert!(matches!(error, Error::UnknownId { id } if id == wanted), "{error}");
         assert!(error.to_string().contains(&wanted.to_string()), "{error}");
     };
