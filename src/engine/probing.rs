@@ -285,6 +285,12 @@ impl Probing<'_> {
                 }
                 self.request.report(answers.answered);
             }
+            // Lists of candidates have room for all of them: a fault of ours must not become a loop without end.
+            if let (true, Some(query)) = (is_again, overflowed.first()) {
+                return Err(Error::Device {
+                    message: format!("query {query} has more candidates than its lists rows"),
+                });
+            }
             answers.statistics.searched_again += overflowed.len() as u64;
             open = Numbers::List(overflowed);
             is_again = true;
