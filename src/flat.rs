@@ -9,7 +9,7 @@ use crate::filter::Filter;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::RowStore;
+use crate::store::{RowStore, budget_of, check_dim};
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -36,9 +36,6 @@ pub struct Flat {
     screen: Screen,
     store: RowStore,
 }
-
-/// The margins of rounding are proved up to this (docs/certified-search.md).
-pub(crate) const MAX_DIM: usize = 1 << 20;
 
 /// Options of a new [`Flat`]. Made by [`Flat::builder`].
 #[derive(Debug, Clone)]
@@ -90,15 +87,8 @@ impl FlatBuilder {
     /// [`Error::Argument`] when dim is 0 or above 2^20; [`Error::Budget`] when the budget exceeds the device's;
     /// [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter.
     pub fn build(self) -> Result<Flat> {
-        if self.dim == 0 || self.dim > MAX_DIM {
-            return Err(Error::argument("dim", format!("1 to {MAX_DIM}"), self.dim));
-        }
-        let whole = self.device.options().budget_bytes;
-        let budget = self.budget.unwrap_or(whole);
-        if budget > whole {
-            let purpose = "an index (the device was opened with a smaller budget)".to_owned();
-            return Err(Error::Budget { purpose, needed: budget, budget: whole });
-        }
+        check_dim(self.dim)?;
+        let budget = budget_of(&self.device, self.budget)?;
         let shape = RowShape {
             metric: self.metric,
             elements: self.elements,

@@ -102,7 +102,8 @@ impl<'a> KMeans<'a> {
         self
     }
 
-    /// Rows that are trained on, a list: a seeded sample where there are more. Default: 64.
+    /// Rows that are trained on, a list: a seeded sample where there are more, and no more than fit one binding of the adapter
+    /// ([`Clusters::rows`] says which). Default: 64.
     #[must_use]
     pub fn rows_per_list(mut self, rows: usize) -> Self {
         self.rows_per_list = rows;

@@ -7,11 +7,10 @@ use half::f16;
 use crate::engine::{RowSource, Screen};
 use crate::error::{Error, Result};
 use crate::files::mismatch;
-use crate::flat::MAX_DIM;
 use crate::index_file::{self, Dtype, Pieces, Reader, Writer};
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::metric::Metric;
-use crate::store::{ID_LIMIT, RowStore};
+use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
 
 /// Bytes of rows on the host at a time: enough that the device and the disk are busy.
 const PIECE_BYTES: usize = 16 << 20;

@@ -215,11 +215,10 @@ impl EngineLists {
         &self,
         rows: RowSource<'_, T>,
         budget: u64,
-        progress: impl FnMut(usize),
     ) -> Result<Vec<Assigned>> {
         match self {
             Self::Gpu { centroids, .. } => {
-                training::assign(centroids, &training::Assigning::New(rows), budget, progress).await
+                training::assign(centroids, &training::Assigning::New(rows), budget).await
             }
         }
     }

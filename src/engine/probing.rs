@@ -4,21 +4,20 @@
 //! is the quicker one for few queries. The list-major form is for many, where rows are narrowed: queries are grouped by the lists they
 //! probe, so that a list is read once for 64 of them, and screened by tiles of integers as in `Flat`.
 
+mod form;
+mod major;
+
 use std::collections::VecDeque;
 
-use super::centroids::{self, Centroids, Coarse};
+use self::form::{BLOCK_BYTES, Form};
+use super::centroids::{self, Centroids};
 use super::list_tables::ListTables;
-use super::plan::{budget_for, usable};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::search::{Found, SearchRequest, Statistics, decode};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch, words};
-use crate::kernels::screen_lists_i8::{HEIGHT, ListBlocks};
-use crate::kernels::{
-    BLOCK_ROWS, group, list_work, narrow, norms, probe_slots, rescore, screen_lists_coop, screen_lists_i8,
-    select_k, winnow,
-};
+use crate::kernels::{BLOCK_ROWS, narrow, norms, probe_slots, rescore, select_k};
 use crate::matrix::ElementKind;
 use crate::neighbors::{Neighbor, Neighbors};
 
@@ -32,30 +31,8 @@ pub(super) struct Probing<'a> {
     pub(super) probes: u32,
 }
 
-/// How a batch is searched.
-#[derive(Debug, Clone, Copy)]
-struct Form {
-    coarse: Coarse,
-    k: u32,
-    /// Queries at a time.
-    batch: u32,
-    /// Entries of a query's list: all rows that it can have in the candidate form.
-    capacity: u32,
-    /// Blocks of scores that there is room for; 0 in the candidate form.
-    blocks: u32,
-}
-
-/// Queries up to which the candidate form is the quicker one.
-const FEW: u64 = 64;
-
-/// Queries of a batch at most.
-const BATCH: u64 = 8192;
-
 /// Batches that are sent before the first of them is read. They share their scratch buffers.
 const BATCHES_IN_FLIGHT: usize = 2;
-
-/// Bytes of a block of scores.
-const BLOCK_BYTES: u64 = HEIGHT as u64 * BLOCK_ROWS as u64 * 4;
 
 /// The scratch buffers of a batch, by their place in the reservation.
 #[derive(Clone, Copy)]
@@ -119,83 +96,9 @@ impl Probing<'_> {
         self.centroids.lists
     }
 
-    fn is_narrowed(&self) -> bool {
-        self.rows.narrowed.is_some() && self.rows.segments.iter().all(|segment| segment.narrowed.is_some())
-    }
-
     /// Bytes of a bit a slot.
     fn allowed_bytes(&self) -> u64 {
         self.request.allowed.map_or(0, |allowed| allowed.words().len() as u64 * 4)
-    }
-
-    /// How many queries would be searched.
-    fn form(&self, queries: u64, is_again: bool) -> Result<Form> {
-        let k = (self.request.k as u64).min(self.rows.len()).max(1) as u32;
-        let is_major = !is_again && queries > FEW && k <= winnow::K_MAX && self.is_narrowed();
-        let coarse = Coarse::new(self.centroids, self.probes, queries);
-        let coarse = if is_again { coarse.exhaustive() } else { coarse };
-        if is_major && let Some(form) = self.major(coarse, k, queries) {
-            return Ok(form);
-        }
-        let capacity = self.tables.most_rows(self.probes).max(1);
-        let results = if k > select_k::SORTED_MAX { 24 } else { 12 } * u64::from(k);
-        let own =
-            self.own_bytes() + results + capacity * 4 + capacity.max(coarse.entries(self.centroids)) * 12;
-        let each = own + coarse.screen_bytes(self.centroids);
-        let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
-        let widest = 8 * capacity.max(coarse.entries(self.centroids)).max(k.into());
-        let room = usable(self.request.budget).saturating_sub(self.allowed_bytes());
-        let batch = (room / each).min(binding / widest).min(BATCH).min(u64::from(u32::MAX) / capacity);
-        if batch == 0 {
-            let purpose = format!("a search of {} of {} lists", self.probes, self.lists());
-            self.rows.gpu.check_binding(&purpose, widest)?;
-            let needed = budget_for(each + self.allowed_bytes());
-            return Err(Error::Budget { purpose, needed, budget: self.request.budget });
-        }
-        let batch = batch.min(queries) as u32;
-        Ok(Form { coarse: coarse.of(batch), k, batch, capacity: capacity as u32, blocks: 0 })
-    }
-
-    /// Scratch bytes a query of itself and its probes.
-    fn own_bytes(&self) -> u64 {
-        let probes = u64::from(self.probes) * if self.probes > select_k::SORTED_MAX { 24 } else { 12 };
-        self.rows.vectors_bytes() + 8 + probes + 16
-    }
-
-    /// The list-major form, where the budget has room for it.
-    fn major(&self, coarse: Coarse, k: u32, queries: u64) -> Option<Form> {
-        let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
-        let capacity = (16 * u64::from(k)).next_power_of_two().max(512);
-        let narrowed = narrow::plane_bytes(BLOCK_ROWS.into(), self.rows.dim) / u64::from(BLOCK_ROWS) + 16;
-        let entries = capacity.max(coarse.entries(self.centroids)) * 24;
-        let scores = coarse.score_bytes(self.centroids);
-        let each =
-            self.own_bytes() + u64::from(k) * 12 + 2 * narrowed + u64::from(self.probes) * 24 + entries;
-        let lists = u64::from(self.lists()) * 16 + self.allowed_bytes();
-        let room = usable(self.request.budget).checked_sub(lists)?;
-        let unit = u64::from(BLOCK_ROWS);
-        let most = (room / 2 / each)
-            .min(room / (each + scores))
-            .min(binding / (capacity * 12))
-            .min(binding / (u64::from(self.probes) * 16))
-            .min(binding / scores.max(1))
-            .min(BATCH);
-        let batch =
-            queries.div_ceil(queries.div_ceil(most.max(1))).next_multiple_of(unit).min(most / unit * unit);
-        if batch < unit {
-            return None;
-        }
-        let bound = |segment: &super::list_tables::SegmentTables| {
-            segment.most_blocks(batch as u32, self.probes, HEIGHT)
-        };
-        let wanted = self.tables.segments.iter().map(bound).max().unwrap_or(1).max(1);
-        let blocks = ((room - batch * each).min(binding) / BLOCK_BYTES).min(wanted);
-        // With few blocks at a time many dispatches find nothing to do.
-        if blocks == 0 || wanted / blocks > 64 || wanted > 1 << 31 {
-            return None;
-        }
-        let batch = batch as u32;
-        Some(Form { coarse: coarse.of(batch), k, batch, capacity: capacity as u32, blocks: blocks as u32 })
     }
 
     /// The nearest rows in the lists that are nearest to each query. Where a filter leaves a query fewer than k rows of them, it
@@ -461,114 +364,6 @@ impl Probing<'_> {
                 is_first: number == 0,
             };
             probe_slots::encode(commands, &probing)?;
-        }
-        Ok(())
-    }
-
-    /// The rows that cannot be excluded of the lists that are probed, on the queries' lists.
-    fn encode_major(
-        &self,
-        commands: &mut Commands<'_>,
-        form: &Form,
-        buffers: &Buffers,
-        count: u32,
-    ) -> Result<()> {
-        let Some(narrowed) = &self.rows.narrowed else { return Ok(()) };
-        commands.stage("narrow");
-        let narrowing = narrow::Narrow {
-            metric: narrowed.metric,
-            dim: narrowed.dim,
-            rows: BufferSlice::all(&buffers[Buffer::Queries]),
-            elements: ElementKind::F32,
-            vectors: self.rows.vectors(),
-            norms: BufferSlice::all(&buffers[Buffer::QueryNorms]),
-            centre: BufferSlice::all(&narrowed.centre_buffer),
-            range: [0, count],
-            narrowed: BufferSlice::all(&buffers[Buffer::Narrowed]),
-            terms: BufferSlice::all(&buffers[Buffer::Terms]),
-            planes: 1,
-            plane_bytes: buffers[Buffer::Narrowed].size(),
-            slots: None,
-        };
-        narrow::encode(commands, &narrowing)?;
-        commands.stage("group");
-        commands.clear(&buffers[Buffer::ListCounts], 0, u64::from(self.lists()) * 4);
-        let (form_of, margin) = narrowed.margin();
-        let mut is_first = true;
-        for (segment, tables) in self.rows.segments.iter().zip(&self.tables.segments) {
-            let grouping = group::Group {
-                probed: &buffers[Buffer::Probed],
-                queries: count,
-                probes: self.probes,
-                lists: self.lists(),
-                height: HEIGHT,
-                counts: &buffers[Buffer::ListCounts],
-                ranks: &buffers[Buffer::Ranks],
-                starts: &buffers[Buffer::Starts],
-                list_tiles: &tables.list_tiles,
-                grouped: &buffers[Buffer::Grouped],
-                pairs: &buffers[Buffer::Pairs],
-            };
-            commands.stage("group");
-            if is_first {
-                group::encode(commands, &grouping, false)?;
-            }
-            let counts = &buffers[Buffer::ListCounts];
-            let starts = &buffers[Buffer::Starts];
-            list_work::encode(commands, (self.lists(), HEIGHT), counts, &tables.list_tiles, starts)?;
-            group::encode(commands, &grouping, true)?;
-            let Some(copy) = &segment.narrowed else { continue };
-            let most = tables.most_blocks(count, self.probes, HEIGHT);
-            let mut first = 0;
-            while u64::from(first) < most {
-                commands.stage("screen_lists");
-                let blocks = [first, form.blocks];
-                let scoring = ListBlocks {
-                    queries: &buffers[Buffer::Narrowed],
-                    rows: &copy.rows,
-                    segment: [segment.first_slot, segment.capacity],
-                    granules: narrow::granules(self.rows.dim),
-                    lists: self.lists(),
-                    starts,
-                    list_tiles: &tables.list_tiles,
-                    tiles: &tables.tiles,
-                    grouped: &buffers[Buffer::Grouped],
-                    scores: &buffers[Buffer::Scores],
-                    blocks,
-                    most,
-                };
-                match narrowed.side {
-                    Some(side) => screen_lists_coop::encode(commands, &scoring, side)?,
-                    None => screen_lists_i8::encode(commands, &scoring)?,
-                }
-                commands.stage("winnow");
-                let winnowing = winnow::Winnow {
-                    form: form_of,
-                    margin,
-                    scores: &buffers[Buffer::Scores],
-                    room: HEIGHT,
-                    blocks,
-                    row_terms: &copy.terms,
-                    rows: segment.len,
-                    first_slot: segment.first_slot,
-                    query_terms: &buffers[Buffer::Terms],
-                    queries: count,
-                    k: form.k,
-                    probed: Some(winnow::Probed {
-                        probes: self.probes,
-                        pairs: &buffers[Buffer::Pairs],
-                        tiles: &tables.tiles,
-                        allowed: self.allowed_buffer(buffers),
-                    }),
-                    counts: BufferSlice::all(&buffers[Buffer::Counts]),
-                    lists: &buffers[Buffer::Lists],
-                    capacity: form.capacity,
-                    is_first,
-                };
-                winnow::encode(commands, &winnowing)?;
-                is_first = false;
-                first += form.blocks;
-            }
         }
         Ok(())
     }

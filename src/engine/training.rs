@@ -50,22 +50,11 @@ impl Training {
         lists: u32,
         is_narrowed: bool,
     ) -> Result<Self> {
-        let layout = RowLayout::padded(ElementKind::F32, rows.dim());
-        let count = rows.rows();
+        let (count, dim) = (rows.rows(), rows.dim());
+        let layout = RowLayout::padded(ElementKind::F32, dim);
         let buffer = gpu.create_storage("rows to train on", count as u64 * layout.row_bytes())?;
         gpu.upload_rows(&buffer, 0, layout, rows, |_| ()).await?;
-        Self::of_buffer(gpu, metric, rows.dim(), (buffer, count), lists, is_narrowed).await
-    }
-
-    async fn of_buffer(
-        gpu: &Arc<Gpu>,
-        metric: Metric,
-        dim: usize,
-        (rows, count): (wgpu::Buffer, usize),
-        lists: u32,
-        is_narrowed: bool,
-    ) -> Result<Self> {
-        let layout = RowLayout::padded(ElementKind::F32, dim);
+        let rows = buffer;
         let norms = gpu.create_storage("norms", count as u64 * 8)?;
         let refused = gpu.create_storage("refused", 8)?;
         gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
@@ -116,7 +105,7 @@ impl Training {
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
         let rows: Assigning<'_, f32> =
             Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
-        assign(&self.centroids, &rows, self.gpu.options.budget_bytes, |_| ()).await
+        assign(&self.centroids, &rows, self.gpu.options.budget_bytes).await
     }
 
     /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
@@ -206,7 +195,6 @@ pub(super) async fn assign<T: Element>(
     centroids: &Centroids,
     rows: &Assigning<'_, T>,
     budget: u64,
-    mut progress: impl FnMut(usize),
 ) -> Result<Vec<Assigned>> {
     let (gpu, count) = (&centroids.gpu, rows.count());
     let layout = centroids.layout();
@@ -302,7 +290,6 @@ pub(super) async fn assign<T: Element>(
         let found = words::<u32>(&parts[0]).zip(lists);
         assigned.extend(found.map(|(key, list)| Assigned { list, distance: distance_of(metric, key) }));
         done += part;
-        progress(done);
     }
     match assigned.iter().position(|row| row.list >= centroids.lists) {
         None => Ok(assigned),

@@ -2,8 +2,9 @@
 
 use super::Flat;
 use crate::engine::{DeviceMatrix, RowSource};
-use crate::error::{Error, Result};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::error::Result;
+use crate::matrix::{Element, MatrixView};
+use crate::store::check_rows;
 
 impl Flat {
     /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0. Every row that is added
@@ -115,20 +116,8 @@ impl Flat {
             RowSource::Host(view) => view.dim(),
             RowSource::Device(matrix) => matrix.dim(),
         };
-        self.check_rows("rows", dim, T::KIND)?;
+        check_rows("rows", (self.dim, self.elements), (dim, T::KIND))?;
         self.store.add(rows, ids, progress).await
-    }
-
-    /// Whether rows of this dim and element type can be stored.
-    fn check_rows(&self, argument: &'static str, dim: usize, elements: ElementKind) -> Result<()> {
-        if dim != self.dim {
-            return Err(Error::argument(argument, format!("dim {}, as the index has", self.dim), dim));
-        }
-        if self.elements == ElementKind::F16 && elements == ElementKind::F32 {
-            let needed = "f16 rows, because the index stores f16";
-            return Err(Error::argument(argument, needed, "f32 rows"));
-        }
-        Ok(())
     }
 
     /// Removes the rows with these ids: all of them or, after an error, none. An id that is said twice is removed once.
@@ -180,7 +169,7 @@ impl Flat {
     /// # Errors
     /// As there.
     pub async fn update_async<T: Element>(&mut self, id: u64, row: &[T]) -> Result<()> {
-        self.check_rows("row", row.len(), T::KIND)?;
+        check_rows("row", (self.dim, self.elements), (row.len(), T::KIND))?;
         let slot = self.store.vacant(1)?[0];
         self.store.update_at(id, RowSource::Host(MatrixView::new(row, self.dim)?), slot).await
     }

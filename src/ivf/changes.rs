@@ -3,7 +3,8 @@
 use super::Ivf;
 use crate::engine::{DeviceMatrix, RowSource};
 use crate::error::{Error, Result};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, MatrixView};
+use crate::store::check_rows;
 
 impl Ivf {
     /// Adds rows, `[rows, dim]`, under their insertion numbers, each to the list of its nearest centroid: see
@@ -60,7 +61,15 @@ impl Ivf {
     /// # Errors
     /// As there.
     pub fn add_device(&mut self, rows: &DeviceMatrix) -> Result<()> {
-        self.device.clone().block_on(self.add_rows::<f32>(RowSource::Device(rows), None, |_| ()))
+        self.device.clone().block_on(self.add_device_async(rows))
+    }
+
+    /// [`Ivf::add_device`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn add_device_async(&mut self, rows: &DeviceMatrix) -> Result<()> {
+        self.add_rows::<f32>(RowSource::Device(rows), None, |_| ()).await
     }
 
     /// [`Ivf::add_with_ids`] of rows that are on the index's device.
@@ -68,7 +77,15 @@ impl Ivf {
     /// # Errors
     /// As [`Ivf::add_device`] and [`Ivf::add_with_ids`].
     pub fn add_device_with_ids(&mut self, rows: &DeviceMatrix, ids: &[u64]) -> Result<()> {
-        self.device.clone().block_on(self.add_rows::<f32>(RowSource::Device(rows), Some(ids), |_| ()))
+        self.device.clone().block_on(self.add_device_with_ids_async(rows, ids))
+    }
+
+    /// [`Ivf::add_device_with_ids`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn add_device_with_ids_async(&mut self, rows: &DeviceMatrix, ids: &[u64]) -> Result<()> {
+        self.add_rows::<f32>(RowSource::Device(rows), Some(ids), |_| ()).await
     }
 
     async fn add_rows<T: Element>(
@@ -81,7 +98,7 @@ impl Ivf {
             RowSource::Host(view) => view.dim(),
             RowSource::Device(matrix) => matrix.dim(),
         };
-        self.check_rows("rows", dim, T::KIND)?;
+        check_rows("rows", (self.dim, self.elements), (dim, T::KIND))?;
         let (slots, pages) = self.placed(rows).await?;
         self.store.add_at(rows, ids, &slots, progress).await?;
         self.pages = pages;
@@ -91,7 +108,7 @@ impl Ivf {
 
     /// Slots for rows in the lists of their nearest centroids, and the pages when they are there.
     async fn placed<T: Element>(&self, rows: RowSource<'_, T>) -> Result<(Vec<u32>, super::Pages)> {
-        let assigned = self.engine.assign(rows, self.budget, |_| ()).await?;
+        let assigned = self.engine.assign(rows, self.budget).await?;
         let lists: Vec<u32> = assigned.iter().map(|row| row.list).collect();
         let mut pages = self.pages.clone();
         let slots = pages.place(&lists, self.store.rows.alive(), self.store.rows.end())?;
@@ -103,18 +120,6 @@ impl Ivf {
     async fn tell(&mut self) {
         let sizes = self.pages.sizes().to_vec();
         let _ = self.engine.set(&self.store.rows, self.pages.of_lists(), sizes).await;
-    }
-
-    /// Whether rows of this dim and element type can be stored.
-    fn check_rows(&self, argument: &'static str, dim: usize, elements: ElementKind) -> Result<()> {
-        if dim != self.dim {
-            return Err(Error::argument(argument, format!("dim {}, as the index has", self.dim), dim));
-        }
-        if self.elements == ElementKind::F16 && elements == ElementKind::F32 {
-            let needed = "f16 rows, because the index stores f16";
-            return Err(Error::argument(argument, needed, "f32 rows"));
-        }
-        Ok(())
     }
 
     /// Removes the rows with these ids: see [`Flat::remove`](crate::Flat::remove).
@@ -156,7 +161,7 @@ impl Ivf {
     /// # Errors
     /// As there.
     pub async fn update_async<T: Element>(&mut self, id: u64, row: &[T]) -> Result<()> {
-        self.check_rows("row", row.len(), T::KIND)?;
+        check_rows("row", (self.dim, self.elements), (row.len(), T::KIND))?;
         let old = self.store.slot_of(id).ok_or(Error::UnknownId { id })?;
         let source = RowSource::Host(MatrixView::new(row, self.dim)?);
         let (slots, pages) = self.placed(source).await?;

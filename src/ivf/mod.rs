@@ -8,12 +8,12 @@ use crate::engine::{
     Device, EngineLists, EngineRows, Found, Queries, RowShape, Screen, SearchRequest, Statistics,
 };
 use crate::error::{Error, Result};
-use crate::flat::{MAX_DIM, SearchOptions};
+use crate::flat::SearchOptions;
 use crate::kmeans::KMeans;
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::RowStore;
+use crate::store::{RowStore, budget_of, check_dim};
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
@@ -129,9 +129,7 @@ impl<'a> IvfBuilder<'a> {
     /// # Errors
     /// As there.
     pub async fn train_async<T: Element>(self, sample: MatrixView<'_, T>) -> Result<Ivf> {
-        if self.dim == 0 || self.dim > MAX_DIM {
-            return Err(Error::argument("dim", format!("1 to {MAX_DIM}"), self.dim));
-        }
+        check_dim(self.dim)?;
         if sample.dim() != self.dim {
             return Err(Error::argument(
                 "sample",
@@ -139,12 +137,7 @@ impl<'a> IvfBuilder<'a> {
                 sample.dim(),
             ));
         }
-        let whole = self.device.options().budget_bytes;
-        let budget = self.budget.unwrap_or(whole);
-        if budget > whole {
-            let purpose = "an index (the device was opened with a smaller budget)".to_owned();
-            return Err(Error::Budget { purpose, needed: budget, budget: whole });
-        }
+        let budget = budget_of(&self.device, self.budget)?;
         let lists = self.lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
         let shape = RowShape {
             metric: self.metric,

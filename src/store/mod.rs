@@ -2,6 +2,7 @@
 //!
 //! Which slots new rows get is said by the index that keeps the store: `Flat` takes [`RowStore::vacant`] ones.
 
+mod checks;
 mod filtered;
 mod ids;
 
@@ -10,6 +11,7 @@ use std::collections::HashSet;
 use crate::engine::{EngineRows, Placing, RowSource};
 use crate::error::{Error, Result};
 use crate::matrix::Element;
+pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_rows};
 use ids::Ids;
 
 /// Ids are below this, so that files can hold them as i64 with -1 for none.

@@ -2,6 +2,7 @@
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
 pub(crate) mod bench;
+pub(crate) mod lists;
 pub(crate) mod narrowed;
 pub(crate) mod reduce;
 pub(crate) mod select;
