@@ -2,6 +2,8 @@
 
 use super::Flat;
 use crate::engine::{DeviceMatrix, RowSource};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::matrix::{Element, MatrixView};
 use crate::store::check_rows;
