@@ -64,6 +64,17 @@ impl Bits {
         i < self.len && self.words[i / WORD] >> (i % WORD) & 1 == 1
     }
 
+    /// Whether any bit of a range is set.
+    pub(crate) fn has_any(&self, range: std::ops::Range<usize>) -> bool {
+        let words = range.start / WORD..range.end.min(self.len).div_ceil(WORD);
+        // Bits beside the range in its first and last word are looked at one by one.
+        words.clone().any(|word| {
+            self.words[word] != 0
+                && (word * WORD >= range.start && (word + 1) * WORD <= range.end
+                    || (range.start.max(word * WORD)..range.end.min((word + 1) * WORD)).any(|i| self.get(i)))
+        })
+    }
+
     pub(crate) fn set(&mut self, i: usize, bit: bool) {
         let mask = 1 << (i % WORD);
         if bit {
@@ -89,6 +100,24 @@ impl Bits {
 
     pub(crate) fn count_ones(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Which slots below the end have a row after `filled` ones got one and then `freed` ones lost theirs, and the end there is then. None
+    /// where all of them have, as before where there are none `before`, of slots up to `end`.
+    pub(crate) fn after(before: Option<&Self>, end: usize, filled: &[u32], freed: &[u32]) -> (usize, Option<Self>) {
+        let most = filled.iter().max().map_or(end, |&slot| end.max(slot as usize + 1));
+        let is_appended = filled.iter().zip(end as u32..).all(|(&slot, next)| slot == next);
+        if before.is_none() && freed.is_empty() && is_appended {
+            return (most, None);
+        }
+        let mut bits = before.map_or_else(|| Self::ones(end), Self::clone);
+        bits.resize(most);
+        filled.iter().for_each(|&slot| bits.set(slot as usize, true));
+        freed.iter().for_each(|&slot| bits.set(slot as usize, false));
+        let end = bits.last_one().map_or(0, |slot| slot + 1);
+        bits.resize(end);
+        let has_gaps = bits.count_ones() < end;
+        (end, has_gaps.then_some(bits))
     }
 
     /// The last bit that is set.

@@ -213,9 +213,9 @@ impl Rung {
             Way::HostAdds(kernel) => (*kernel, 1),
             Way::Atomic { kernel, coarsening, .. } => (*kernel, *coarsening),
         };
-        let gpu = device.gpu();
+        let gpu = device.gpu("a rung of the ladder")?;
         for (argument, vector) in [("a", a), ("b", b)] {
-            vector.check_device(argument, gpu)?;
+            vector.check_device(argument, &gpu.into())?;
             if vector.kind() != ElementKind::F32 {
                 return Err(Error::argument(argument, "f32", "f16"));
             }

@@ -20,6 +20,7 @@
 //! [wgpu]: https://docs.rs/wgpu
 
 mod bits;
+mod centre;
 pub mod certificate;
 mod engine;
 mod error;
@@ -27,6 +28,7 @@ mod files;
 mod filter;
 mod flat;
 mod gpu;
+mod host;
 mod index_file;
 #[cfg(feature = "io")]
 pub mod io;

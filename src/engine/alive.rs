@@ -32,23 +32,15 @@ impl Change {
         filled: &[u32],
         freed: &[u32],
     ) -> Result<Self> {
+        let (after, bits) = Bits::after(current.map(|alive| &alive.bits), end as usize, filled, freed);
+        let Some(bits) = bits else {
+            return Ok(Self { end: after as u32, alive: None, changed: vec![] });
+        };
         let most = filled.iter().max().map_or(end, |&slot| end.max(slot + 1));
-        let is_appended = filled.iter().zip(end..).all(|(&slot, next)| slot == next);
-        if current.is_none() && freed.is_empty() && is_appended {
-            return Ok(Self { end: most, alive: None, changed: vec![] });
-        }
-        let mut bits = current.map_or_else(|| Bits::ones(end as usize), |alive| alive.bits.clone());
-        bits.resize(most as usize);
-        filled.iter().for_each(|&slot| bits.set(slot as usize, true));
-        freed.iter().for_each(|&slot| bits.set(slot as usize, false));
         let words_before = (end as usize).div_ceil(32).saturating_sub(1);
-        let words = bits.words().len();
-        let end = bits.last_one().map_or(0, |slot| slot as u32 + 1);
-        bits.resize(end as usize);
+        let words = (most as usize).div_ceil(32);
+        let end = after as u32;
         let gaps = bits.len() as u64 - bits.count_ones() as u64;
-        if gaps == 0 {
-            return Ok(Self { end, alive: None, changed: vec![] });
-        }
         let bytes = bits.words().len() as u64 * 4;
         if let Some(Alive { buffer, .. }) = current.filter(|alive| alive.buffer.size() >= bytes) {
             // Those behind the end before as well: whatever lies there is not of this use of them.

@@ -26,6 +26,10 @@ impl Allowed {
         self.count
     }
 
+    pub(super) fn bits(&self) -> &Bits {
+        &self.bits
+    }
+
     pub(super) fn words(&self) -> &[u32] {
         self.bits.words()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, BufferSlice, Commands, DeviceOptions, Gpu, RowLayout};
+use crate::host::Host;
 use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, MatrixView};
 
@@ -12,6 +13,40 @@ use crate::matrix::{Element, ElementKind, MatrixView};
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
     Gpu(Arc<Gpu>),
+    Host(Arc<Host>),
+}
+
+impl From<&Arc<Gpu>> for Engine {
+    fn from(gpu: &Arc<Gpu>) -> Self {
+        Self::Gpu(gpu.clone())
+    }
+}
+
+impl Engine {
+    /// Whether both are one device.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Gpu(one), Self::Gpu(other)) => Arc::ptr_eq(one, other),
+            (Self::Host(one), Self::Host(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    pub(super) fn adapter(&self) -> &Adapter {
+        match self {
+            Self::Gpu(gpu) => &gpu.adapter,
+            Self::Host(host) => &host.adapter,
+        }
+    }
+
+    /// An error when what lives on the device `there` is used with this one.
+    pub(crate) fn check(&self, argument: &'static str, what: &str, there: &Self) -> Result<()> {
+        if self.is(there) {
+            return Ok(());
+        }
+        let needed = format!("{what} on the same device ({})", self.adapter());
+        Err(Error::argument(argument, needed, format!("one on another ({})", there.adapter())))
+    }
 }
 
 /// A device that indexes live on. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
@@ -31,6 +66,16 @@ impl Device {
     /// `NEARFIELD_ADAPTER` asks for.
     pub fn best() -> Result<Self> {
         pollster::block_on(Self::open_async(None, DeviceOptions::default()))
+    }
+
+    /// The processor, through the host engine.
+    pub fn host() -> Self {
+        Self::host_with(DeviceOptions::default())
+    }
+
+    /// [`Device::host`] with other than the default options.
+    pub fn host_with(options: DeviceOptions) -> Self {
+        Self { engine: Engine::Host(Arc::new(Host::new(options))) }
     }
 
     /// The best adapter whose name contains `name`, in any case.
@@ -82,9 +127,7 @@ impl Device {
 
     /// The adapter of this device.
     pub fn adapter(&self) -> &Adapter {
-        match &self.engine {
-            Engine::Gpu(gpu) => &gpu.adapter,
-        }
+        self.engine.adapter()
     }
 
     /// What the adapter can do.
@@ -96,13 +139,19 @@ impl Device {
     pub fn options(&self) -> &DeviceOptions {
         match &self.engine {
             Engine::Gpu(gpu) => &gpu.options,
+            Engine::Host(host) => &host.options,
         }
     }
 
-    /// The engine of operations that only a GPU has.
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+    /// The engine of what only a GPU has.
+    pub(crate) fn gpu(&self, what: &str) -> Result<&Arc<Gpu>> {
         match &self.engine {
-            Engine::Gpu(gpu) => gpu,
+            Engine::Gpu(gpu) => Ok(gpu),
+            Engine::Host(host) => Err(Error::Unsupported {
+                what: what.to_owned(),
+                needed: "a GPU".to_owned(),
+                available: host.adapter.to_string(),
+            }),
         }
     }
 
@@ -110,6 +159,7 @@ impl Device {
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         match &self.engine {
             Engine::Gpu(gpu) => gpu.block_on(future),
+            Engine::Host(_) => pollster::block_on(future),
         }
     }
 
@@ -128,7 +178,60 @@ impl Device {
     /// # Errors
     /// As there.
     pub async fn upload_async<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
-        let gpu = self.gpu();
+        match &self.engine {
+            Engine::Gpu(gpu) => DeviceMatrix::on_gpu(gpu, rows).await,
+            Engine::Host(_) => {
+                crate::host::checked("rows", rows)?;
+                let values: Vec<f32> = rows.values().iter().map(|x| x.widen()).collect();
+                let numbers = Numbers::Host(values.into());
+                let (rows, dim) = (rows.rows(), rows.dim());
+                Ok(DeviceMatrix { engine: self.engine.clone(), numbers, rows, dim, stride: dim })
+            }
+        }
+    }
+}
+
+/// f32 that a device keeps.
+#[derive(Debug, Clone)]
+pub(super) enum Numbers {
+    Gpu(wgpu::Buffer),
+    Host(Arc<[f32]>),
+}
+
+impl Numbers {
+    /// The buffer of a GPU.
+    pub(super) fn buffer(&self) -> Result<&wgpu::Buffer> {
+        match self {
+            Self::Gpu(buffer) => Ok(buffer),
+            Self::Host(_) => Err(Error::Unsupported {
+                what: "a buffer".to_owned(),
+                needed: "a GPU".to_owned(),
+                available: "its numbers in the host's memory".to_owned(),
+            }),
+        }
+    }
+
+    /// The numbers, where they are in the host's memory.
+    pub(super) fn on_host(&self) -> &[f32] {
+        match self {
+            Self::Gpu(_) => &[],
+            Self::Host(values) => values,
+        }
+    }
+}
+
+/// Vectors on a device, `[rows, dim]`, f32, checked to be finite.
+#[derive(Debug, Clone)]
+pub struct DeviceMatrix {
+    engine: Engine,
+    numbers: Numbers,
+    rows: usize,
+    dim: usize,
+    stride: usize,
+}
+
+impl DeviceMatrix {
+    async fn on_gpu<T: Element>(gpu: &Arc<Gpu>, rows: MatrixView<'_, T>) -> Result<Self> {
         let layout = RowLayout::padded(ElementKind::F32, rows.dim());
         let bytes = rows.rows() as u64 * layout.row_bytes();
         gpu.check_binding("vectors", bytes)?;
@@ -152,44 +255,28 @@ impl Device {
         )?;
         let parts = commands.read(&[(&refused, 0, 8)]).await?;
         norms::check("rows", &parts[0])?;
-        Ok(DeviceMatrix {
-            gpu: gpu.clone(),
-            buffer,
+        Ok(Self {
+            engine: Engine::Gpu(gpu.clone()),
+            numbers: Numbers::Gpu(buffer),
             rows: rows.rows(),
             dim: rows.dim(),
             stride: layout.stride,
         })
     }
-}
 
-/// An error when what lives on the device `there` is used with another one.
-pub(super) fn check_same(
-    argument: &'static str,
-    what: &str,
-    there: &Arc<Gpu>,
-    here: &Arc<Gpu>,
-) -> Result<()> {
-    if Arc::ptr_eq(there, here) {
-        return Ok(());
-    }
-    let needed = format!("{what} on the same device ({})", here.adapter);
-    Err(Error::argument(argument, needed, format!("one on another ({})", there.adapter)))
-}
-
-/// Vectors on a device, `[rows, dim]`, f32, checked to be finite.
-#[derive(Debug, Clone)]
-pub struct DeviceMatrix {
-    gpu: Arc<Gpu>,
-    pub(crate) buffer: wgpu::Buffer,
-    rows: usize,
-    dim: usize,
-    pub(crate) stride: usize,
-}
-
-impl DeviceMatrix {
     /// An error when the matrix lives on another device.
-    pub(crate) fn check_device(&self, argument: &'static str, gpu: &Arc<Gpu>) -> Result<()> {
-        check_same(argument, "a matrix", &self.gpu, gpu)
+    pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
+        engine.check(argument, "a matrix", &self.engine)
+    }
+
+    /// The buffer of a GPU.
+    pub(crate) fn buffer(&self) -> Result<&wgpu::Buffer> {
+        self.numbers.buffer()
+    }
+
+    /// The vectors of a host engine.
+    pub(crate) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
+        MatrixView::new(self.numbers.on_host(), self.dim)
     }
 
     /// How many vectors there are.
@@ -208,7 +295,10 @@ impl DeviceMatrix {
     }
 
     /// The buffer, for kernels that the caller records.
-    pub fn as_slice(&self) -> BufferSlice<'_> {
-        BufferSlice::all(&self.buffer)
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
+        Ok(BufferSlice::all(self.buffer()?))
     }
 }

@@ -4,10 +4,10 @@
 mod alive;
 mod allowed;
 mod answers;
-mod centre;
 mod centroids;
 mod device;
 mod exhaustive;
+mod host;
 mod list_tables;
 mod lists;
 mod moves;
@@ -49,6 +49,7 @@ pub(crate) use write::{Placing, RowSource};
 
 use crate::bits::Bits;
 use crate::error::Result;
+use crate::host::HostRows;
 use crate::matrix::{Element, ElementKind};
 use crate::metric::Metric;
 
@@ -67,6 +68,7 @@ pub(crate) struct RowShape {
 #[derive(Debug)]
 pub(crate) enum EngineRows {
     Gpu(rows::GpuRows),
+    Host(HostRows),
 }
 
 impl EngineRows {
@@ -77,6 +79,10 @@ impl EngineRows {
                 let narrowed = narrowed::NarrowedRows::new(gpu, screen, metric, dim)?;
                 Ok(Self::Gpu(rows::GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
             }
+            device::Engine::Host(host) => {
+                let is_narrowed = screen.is_wanted_on_host(dim);
+                Ok(Self::Host(HostRows::new(host.clone(), metric, elements, dim, is_narrowed)))
+            }
         }
     }
 
@@ -84,6 +90,7 @@ impl EngineRows {
     pub(crate) fn is_narrowed(&self) -> bool {
         match self {
             Self::Gpu(rows) => rows.narrowed.is_some(),
+            Self::Host(rows) => rows.is_narrowed(),
         }
     }
 
@@ -98,6 +105,16 @@ impl EngineRows {
     ) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.put(source, placing, progress).await,
+            Self::Host(rows) => {
+                let places = (placing.slots, placing.ids, placing.freed);
+                match source {
+                    RowSource::Host(view) => rows.put(view, places, progress),
+                    RowSource::Device(matrix) => {
+                        matrix.check_device("rows", &device::Engine::Host(rows.host().clone()))?;
+                        rows.put(matrix.on_host()?, places, progress)
+                    }
+                }
+            }
         }
     }
 
@@ -105,6 +122,10 @@ impl EngineRows {
     pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.release(freed).await,
+            Self::Host(rows) => {
+                rows.release(freed);
+                Ok(())
+            }
         }
     }
 
@@ -112,6 +133,7 @@ impl EngineRows {
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.relocate(from, to).await,
+            Self::Host(rows) => rows.relocate(from, to),
         }
     }
 
@@ -119,6 +141,10 @@ impl EngineRows {
     pub(crate) fn shrink(&mut self) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.shrink(),
+            Self::Host(rows) => {
+                rows.shrink();
+                Ok(())
+            }
         }
     }
 
@@ -126,6 +152,7 @@ impl EngineRows {
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         match self {
             Self::Gpu(rows) => rows.fetch(slots).await,
+            Self::Host(rows) => Ok(rows.fetch(slots)),
         }
     }
 
@@ -133,6 +160,7 @@ impl EngineRows {
     pub(crate) fn alive(&self) -> Option<&Bits> {
         match self {
             Self::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
+            Self::Host(rows) => rows.alive(),
         }
     }
 
@@ -140,6 +168,7 @@ impl EngineRows {
     pub(crate) fn end(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.end(),
+            Self::Host(rows) => rows.end() as u64,
         }
     }
 
@@ -147,12 +176,14 @@ impl EngineRows {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.len(),
+            Self::Host(rows) => rows.len() as u64,
         }
     }
 
     pub(crate) async fn search(&self, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
         match self {
             Self::Gpu(rows) => search::search(rows, queries, request).await,
+            Self::Host(rows) => host::search(rows, queries, request),
         }
     }
 
@@ -164,6 +195,7 @@ impl EngineRows {
     ) -> Result<Found> {
         match self {
             Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
+            Self::Host(rows) => host::search_within(rows, queries, radius, request),
         }
     }
 
@@ -172,6 +204,7 @@ impl EngineRows {
             Self::Gpu(rows) => {
                 Plan::new(rows, queries as u64, k as u64, allowed::Room { budget, allowed: None })
             }
+            Self::Host(rows) => host::plan(rows, queries, k, budget),
         }
     }
 }
@@ -180,6 +213,7 @@ impl EngineRows {
 pub(crate) fn most_training_rows(device: &Device, dim: usize) -> usize {
     match &device.engine {
         device::Engine::Gpu(gpu) => training::most_rows(gpu, dim),
+        device::Engine::Host(_) => u32::MAX as usize,
     }
 }
 
@@ -199,6 +233,7 @@ impl Training {
                 let is_narrowed = screen.is_wanted(gpu, rows.dim());
                 Self::new(gpu, metric, rows, numbers, lists, is_narrowed).await
             }
+            device::Engine::Host(_) => Err(unsupported()),
         }
     }
 }
@@ -243,6 +278,7 @@ impl EngineLists {
                 *tables = Some(list_tables::ListTables::new(rows, pages, sizes).await?);
                 Ok(())
             }
+            _ => Err(unsupported()),
         }
     }
 
@@ -262,6 +298,11 @@ impl EngineLists {
             (Self::Gpu { tables: None, .. }, EngineRows::Gpu(rows)) => {
                 search::search(rows, queries, request).await
             }
+            _ => Err(unsupported()),
         }
     }
+}
+
+fn unsupported() -> crate::Error {
+    crate::Error::Unsupported { what: "lists".into(), needed: "a GPU".into(), available: "the host engine".into() }
 }

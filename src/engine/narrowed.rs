@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::centre::Centre;
 use super::rows::Segment;
+use crate::centre::Centre;
 use crate::certificate::{Form, Margin, Narrowing};
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, BufferSlice, Commands, Gpu, RowLayout};
@@ -46,6 +46,15 @@ impl Screen {
             Self::Auto => "auto",
             Self::None => "none",
             Self::I8 => "i8",
+        }
+    }
+
+    /// Whether a copy is kept by the host engine.
+    pub(super) fn is_wanted_on_host(self, dim: usize) -> bool {
+        match self {
+            Self::Auto => (16..=16_384).contains(&dim),
+            Self::None => false,
+            Self::I8 => true,
         }
     }
 

@@ -1,41 +1,54 @@
 //! Operations on matrices of the device: all distances of two sets.
 
-use std::sync::Arc;
-
-use super::device::{Device, DeviceMatrix, check_same};
+use super::device::{Device, DeviceMatrix, Engine, Numbers};
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, words};
+use crate::host;
+use crate::gpu::{BufferSlice, Commands, words};
 use crate::kernels::distance_pairs::{self, Output};
+use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
 /// Distances on the device, `[queries, rows]`, f32.
 #[derive(Debug, Clone)]
 pub struct DistanceMatrix {
-    gpu: Arc<Gpu>,
-    buffer: wgpu::Buffer,
-    queries: u32,
-    rows: u32,
+    engine: Engine,
+    numbers: Numbers,
+    queries: usize,
+    rows: usize,
 }
 
 impl DistanceMatrix {
     /// An error when the matrix lives on another device.
-    pub(super) fn check_device(&self, argument: &'static str, gpu: &Arc<Gpu>) -> Result<()> {
-        check_same(argument, "a matrix", &self.gpu, gpu)
+    pub(super) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
+        engine.check(argument, "a matrix", &self.engine)
+    }
+
+    /// The buffer of a GPU.
+    pub(super) fn buffer(&self) -> Result<&wgpu::Buffer> {
+        self.numbers.buffer()
+    }
+
+    /// The distances of a host engine, `[queries, rows]`.
+    pub(super) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
+        MatrixView::new(self.numbers.on_host(), self.rows)
     }
 
     /// How many queries.
     pub fn queries(&self) -> usize {
-        self.queries as usize
+        self.queries
     }
 
     /// How many rows.
     pub fn rows(&self) -> usize {
-        self.rows as usize
+        self.rows
     }
 
     /// The buffer, for kernels that the caller records.
-    pub fn as_slice(&self) -> BufferSlice<'_> {
-        BufferSlice::all(&self.buffer)
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on the host engine, which has no buffers.
+    pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
+        Ok(BufferSlice::all(self.buffer()?))
     }
 }
 
@@ -70,9 +83,22 @@ impl Device {
                 queries.dim(),
             ));
         }
-        let gpu = self.gpu();
-        queries.check_device("queries", gpu)?;
-        rows.check_device("rows", gpu)?;
+        queries.check_device("queries", &self.engine)?;
+        rows.check_device("rows", &self.engine)?;
+        let gpu = match &self.engine {
+            Engine::Gpu(gpu) => gpu,
+            Engine::Host(_) => {
+                distance_pairs::check(metric, output)?;
+                let values = host::distances(queries.on_host()?, rows.on_host()?, metric, output);
+                let numbers = Numbers::Host(values.into());
+                return Ok(DistanceMatrix {
+                    engine: self.engine.clone(),
+                    numbers,
+                    queries: queries.rows(),
+                    rows: rows.rows(),
+                });
+            }
+        };
         // Reductions read whole vectors of four.
         let bytes = (queries.rows() as u64 * rows.rows() as u64 * 4).next_multiple_of(16);
         gpu.check_binding("distances", bytes)?;
@@ -82,10 +108,10 @@ impl Device {
             metric,
             unit_vectors: false,
             output,
-            queries: queries.as_slice(),
+            queries: queries.as_slice()?,
             query_count: queries.rows() as u32,
             query_stride: queries.stride() as u32,
-            rows: rows.as_slice(),
+            rows: rows.as_slice()?,
             row_count: rows.rows() as u32,
             row_stride: rows.stride() as u32,
             dim: rows.dim() as u32,
@@ -95,8 +121,8 @@ impl Device {
         distance_pairs::encode(&mut commands, &pairs)?;
         commands.submit();
         gpu.check_faults()?;
-        let gpu = gpu.clone();
-        Ok(DistanceMatrix { gpu, buffer, queries: queries.rows() as u32, rows: rows.rows() as u32 })
+        let (queries, rows) = (queries.rows(), rows.rows());
+        Ok(DistanceMatrix { engine: self.engine.clone(), numbers: Numbers::Gpu(buffer), queries, rows })
     }
 
     /// Fetches distances from the device, `[queries, rows]`.
@@ -112,12 +138,14 @@ impl Device {
     /// # Errors
     /// As there.
     pub async fn read_async(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
-        let bytes = u64::from(distances.queries) * u64::from(distances.rows) * 4;
-        let mut values = Vec::with_capacity(distances.queries() * distances.rows());
-        let commands = Commands::new(self.gpu(), None);
-        commands
-            .read_each(&[(&distances.buffer, 0, bytes)], |_, bytes| values.extend(words::<f32>(bytes)))
-            .await?;
+        let gpu = match &self.engine {
+            Engine::Gpu(gpu) => gpu,
+            Engine::Host(_) => return Ok(distances.numbers.on_host().to_vec()),
+        };
+        let count = distances.queries * distances.rows;
+        let mut values = Vec::with_capacity(count);
+        let range = (distances.buffer()?, 0, count as u64 * 4);
+        Commands::new(gpu, None).read_each(&[range], |_, bytes| values.extend(words::<f32>(bytes))).await?;
         Ok(values)
     }
 }

@@ -76,6 +76,11 @@ pub enum Route {
         /// Rows at a time.
         chunk_rows: u32,
     },
+    /// The host engine scores all rows, on its threads; those it cannot exclude are rescored.
+    Host {
+        /// Whether scores are of the narrowed copy.
+        is_screened: bool,
+    },
 }
 
 /// How a search will run. `Display` prints it in a line.
@@ -112,6 +117,10 @@ impl fmt::Display for Plan {
             }
             Route::Exhaustive { chunk_rows } => {
                 write!(f, "rescore of every row in chunks of {chunk_rows}, then select_k")?;
+            }
+            Route::Host { is_screened } => {
+                let kind = if is_screened { "integers" } else { "f32" };
+                write!(f, "the host engine scores every row in {kind}, then rescores what is left")?;
             }
         }
         write!(f, "; {} bytes of scratch", self.scratch_bytes)

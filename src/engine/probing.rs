@@ -106,7 +106,7 @@ impl Probing<'_> {
     /// probes twice as many lists, until it has k or has probed all.
     pub(super) async fn search(&self, queries: &Queries<'_>) -> Result<Found> {
         let count = queries.rows();
-        queries.check_device(&self.rows.gpu)?;
+        queries.check_device(&(&self.rows.gpu).into())?;
         if self.request.k == 0 {
             return Err(Error::argument("k", "at least 1", 0));
         }

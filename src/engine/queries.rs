@@ -1,8 +1,6 @@
 //! The queries of a call, wherever they are.
 
-use std::sync::Arc;
-
-use super::device::DeviceMatrix;
+use super::device::{DeviceMatrix, Engine};
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, Gpu, RowLayout};
 use crate::kernels::norms;
@@ -112,9 +110,9 @@ impl Queries<'_> {
         }
     }
 
-    pub(super) fn check_device(&self, gpu: &Arc<Gpu>) -> Result<()> {
+    pub(super) fn check_device(&self, engine: &Engine) -> Result<()> {
         match self {
-            Self::Device(matrix) => matrix.check_device("queries", gpu),
+            Self::Device(matrix) => matrix.check_device("queries", engine),
             _ => Ok(()),
         }
     }
@@ -128,7 +126,7 @@ impl Queries<'_> {
                 let row_bytes = RowLayout::padded(ElementKind::F32, self.dim()).row_bytes();
                 let mut commands = Commands::new(gpu, None);
                 for (place, run) in numbers.runs() {
-                    let from = (&matrix.buffer, run.start as u64 * row_bytes);
+                    let from = (matrix.buffer()?, run.start as u64 * row_bytes);
                     commands.copy(from, (buffer, place as u64 * row_bytes), run.len() as u64 * row_bytes);
                 }
                 commands.submit();

@@ -28,24 +28,31 @@ impl Device {
     ///
     /// Recording ends when the recorder is dropped, or with [`Recorder::finish`]; then the caller submits the encoder to this
     /// device's queue.
-    pub fn record<'a>(&'a self, encoder: &'a mut wgpu::CommandEncoder) -> Recorder<'a> {
-        Recorder { commands: Some(Commands::within(self.gpu(), encoder)), gpu: self.gpu() }
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no kernels.
+    pub fn record<'a>(&'a self, encoder: &'a mut wgpu::CommandEncoder) -> Result<Recorder<'a>> {
+        let gpu = self.gpu("a recording")?;
+        Ok(Recorder { commands: Some(Commands::within(gpu, encoder)), gpu })
     }
 
     /// Timestamps for one recording; none where the adapter has no timestamps.
     pub fn profile(&self) -> Option<Profile> {
-        Profile::new(self.gpu())
+        self.gpu("timestamps").ok().and_then(|gpu| Profile::new(gpu))
     }
 
     /// [`Device::record`] with timestamps: around the whole recording, or around every kernel, which takes longer in all.
+    ///
+    /// # Errors
+    /// As there.
     pub fn record_timed<'a>(
         &'a self,
         encoder: &'a mut wgpu::CommandEncoder,
         profile: &'a mut Profile,
         each_kernel: bool,
-    ) -> Recorder<'a> {
-        let gpu = self.gpu();
-        Recorder { commands: Some(Commands::within_timed(gpu, encoder, profile, each_kernel)), gpu }
+    ) -> Result<Recorder<'a>> {
+        let gpu = self.gpu("a recording")?;
+        Ok(Recorder { commands: Some(Commands::within_timed(gpu, encoder, profile, each_kernel)), gpu })
     }
 
     /// What a recording took on the device, after the caller submitted it. Waits for it.
@@ -53,17 +60,23 @@ impl Device {
     /// # Errors
     /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn times_of(&self, profile: Profile) -> Result<Vec<StageTime>> {
-        self.block_on(profile.times(self.gpu()))
+        self.block_on(profile.times(self.gpu("timestamps")?))
     }
 
     /// The wgpu device, for making buffers and encoders.
-    pub fn wgpu_device(&self) -> &wgpu::Device {
-        &self.gpu().device
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
+    pub fn wgpu_device(&self) -> Result<&wgpu::Device> {
+        Ok(&self.gpu("a wgpu device")?.device)
     }
 
     /// The wgpu queue that recorded encoders are submitted to.
-    pub fn wgpu_queue(&self) -> &wgpu::Queue {
-        &self.gpu().queue
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
+    pub fn wgpu_queue(&self) -> Result<&wgpu::Queue> {
+        Ok(&self.gpu("a wgpu queue")?.queue)
     }
 }
 

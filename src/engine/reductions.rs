@@ -74,7 +74,7 @@ impl Job<'_> {
 fn check<'v>(gpu: &Arc<Gpu>, values: &Values<'v>, others: Option<&Values<'v>>) -> Result<()> {
     for (argument, operand) in [("values", Some(values)), ("others", others)] {
         if let Some(Values::Device(vector)) = operand {
-            vector.check_device(argument, gpu)?;
+            vector.check_device(argument, &gpu.into())?;
         }
     }
     let Some(others) = others else { return Ok(()) };

@@ -21,8 +21,8 @@ pub(crate) async fn rows(
 ) -> Result<Vec<u32>> {
     for (argument, operand) in [("values", Some(&values)), ("others", others.as_ref())] {
         match operand {
-            Some(ValueRows::Device(matrix)) => matrix.check_device(argument, gpu)?,
-            Some(ValueRows::Distances(matrix)) => matrix.check_device(argument, gpu)?,
+            Some(ValueRows::Device(matrix)) => matrix.check_device(argument, &gpu.into())?,
+            Some(ValueRows::Distances(matrix)) => matrix.check_device(argument, &gpu.into())?,
             _ => {}
         }
     }

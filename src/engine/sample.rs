@@ -35,7 +35,7 @@ impl<T: Element> Sample<'_, T> {
     pub(super) fn check(&self, gpu: &Arc<Gpu>) -> Result<()> {
         let Self::Device(pieces) = self else { return Ok(()) };
         for piece in *pieces {
-            piece.check_device("rows", gpu)?;
+            piece.check_device("rows", &gpu.into())?;
             if piece.dim() != self.dim() {
                 return Err(Error::argument(
                     "rows",
@@ -73,7 +73,7 @@ impl<T: Element> Sample<'_, T> {
                 Ok(buffer)
             }
             // Nothing writes to the rows that are trained on.
-            Self::Device([all]) if is_whole => Ok(all.buffer.clone()),
+            Self::Device([all]) if is_whole => Ok(all.buffer()?.clone()),
             Self::Device(pieces) => {
                 let buffer = create()?;
                 let list = gpu.create_storage("numbers of rows", numbers.len() as u64 * 4)?;
@@ -92,7 +92,7 @@ impl<T: Element> Sample<'_, T> {
                         positions: start as u32..end as u32,
                         first_slot,
                         rows,
-                        from: piece.as_slice(),
+                        from: piece.as_slice()?,
                         to: BufferSlice::all(&buffer),
                     };
                     if start < end {

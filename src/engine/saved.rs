@@ -20,6 +20,7 @@ impl EngineRows {
                 rows.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
                 Ok(bytes)
             }
+            Self::Host(rows) => Ok(rows.fetch_bytes(slots)),
         }
     }
 }
@@ -39,6 +40,7 @@ impl EngineLists {
                     Centroids::of_host(gpu, metric.of_centroids(), centroids, is_narrowed).await?;
                 Ok(Self::Gpu { centroids, tables: None })
             }
+            Engine::Host(_) => Err(super::unsupported()),
         }
     }
 }

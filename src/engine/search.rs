@@ -74,7 +74,7 @@ pub(super) async fn search(
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
     let count = queries.rows();
-    queries.check_device(&rows.gpu)?;
+    queries.check_device(&(&rows.gpu).into())?;
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
     let mut statistics = Statistics::default();
     let mut answers = Answers::new(count);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::answers::Results;
-use super::device::Device;
+use super::device::{Device, Engine};
 use super::plan::{budget_for, usable};
 use super::values::ValueRows;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ impl Device {
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     pub fn top_k<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
-        self.block_on(top_k(self.gpu(), rows.into(), k))
+        self.block_on(self.top_k_async(rows, k))
     }
 
     /// [`Device::top_k`] without blocking.
@@ -41,7 +41,10 @@ impl Device {
     /// As there.
     pub async fn top_k_async<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
         let rows = rows.into();
-        top_k(self.gpu(), rows, k).await
+        match &self.engine {
+            Engine::Gpu(gpu) => top_k(gpu, rows, k).await,
+            Engine::Host(_) => Err(super::unsupported()),
+        }
     }
 }
 
@@ -57,8 +60,8 @@ struct Selection<'a> {
 
 async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
     match &rows {
-        ValueRows::Device(matrix) => matrix.check_device("rows", gpu)?,
-        ValueRows::Distances(matrix) => matrix.check_device("rows", gpu)?,
+        ValueRows::Device(matrix) => matrix.check_device("rows", &gpu.into())?,
+        ValueRows::Distances(matrix) => matrix.check_device("rows", &gpu.into())?,
         _ => {}
     }
     if k == 0 {

@@ -244,7 +244,7 @@ pub(super) async fn assign<T: Element>(
             let (queries, norms) = match rows {
                 Assigning::Known { rows, norms, .. } => (slice(*rows, row_bytes), slice(*norms, 8)),
                 Assigning::New(RowSource::Device(matrix)) => {
-                    (slice(&matrix.buffer, row_bytes), BufferSlice::all(staged_norms))
+                    (slice(matrix.buffer()?, row_bytes), BufferSlice::all(staged_norms))
                 }
                 Assigning::New(RowSource::Host(view)) => {
                     let piece = view.slice(done + start..done + start + many);

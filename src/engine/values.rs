@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::device::{Device, DeviceMatrix, check_same};
+use super::device::{Device, DeviceMatrix, Engine};
 use super::operations::DistanceMatrix;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Gpu};
+use crate::gpu::BufferSlice;
 use crate::kernels::reduce::Shape;
 use crate::matrix::{Element, ElementKind, MatrixView};
 
@@ -177,8 +177,8 @@ impl ValueRows<'_> {
     /// Buffer and stride of rows on the device.
     pub(super) fn on_device(&self) -> Option<(&wgpu::Buffer, usize)> {
         match self {
-            Self::Device(matrix) => Some((&matrix.buffer, matrix.stride())),
-            Self::Distances(matrix) => Some((matrix.as_slice().buffer, matrix.rows())),
+            Self::Device(matrix) => matrix.buffer().ok().map(|buffer| (buffer, matrix.stride())),
+            Self::Distances(matrix) => matrix.buffer().ok().map(|buffer| (buffer, matrix.rows())),
             _ => None,
         }
     }
@@ -189,10 +189,18 @@ impl ValueRows<'_> {
 /// Unlike [`DeviceMatrix`](crate::DeviceMatrix) it may hold NaN and infinities.
 #[derive(Debug, Clone)]
 pub struct DeviceVector {
-    gpu: Arc<Gpu>,
+    engine: Engine,
     kind: ElementKind,
-    parts: Vec<Part>,
+    numbers: Kept,
     len: u64,
+}
+
+/// Where the numbers of a vector are.
+#[derive(Debug, Clone)]
+enum Kept {
+    Gpu(Vec<Part>),
+    F32(Arc<[f32]>),
+    F16(Arc<[half::f16]>),
 }
 
 #[derive(Debug, Clone)]
@@ -235,7 +243,8 @@ impl DeviceVector {
             }
             first += len;
         }
-        Ok(Self { gpu: device.gpu().clone(), kind, parts, len: first })
+        let engine = Engine::from(device.gpu("a vector in buffers")?);
+        Ok(Self { engine, kind, numbers: Kept::Gpu(parts), len: first })
     }
 
     /// How many numbers.
@@ -243,9 +252,25 @@ impl DeviceVector {
         self.len
     }
 
-    /// The buffers, for kernels that the caller records, and how many numbers each holds.
+    /// The buffers, for kernels that the caller records, and how many numbers each holds. None on the host engine.
     pub fn buffers(&self) -> impl Iterator<Item = (&wgpu::Buffer, u64)> {
-        self.parts.iter().map(|part| (&part.buffer, part.len))
+        self.parts().iter().map(|part| (&part.buffer, part.len))
+    }
+
+    fn parts(&self) -> &[Part] {
+        match &self.numbers {
+            Kept::Gpu(parts) => parts,
+            _ => &[],
+        }
+    }
+
+    /// The numbers in the host's memory, where they are there.
+    pub(super) fn on_host(&self) -> Option<Values<'_>> {
+        match &self.numbers {
+            Kept::Gpu(_) => None,
+            Kept::F32(values) => Some(Values::F32(values)),
+            Kept::F16(values) => Some(Values::F16(values)),
+        }
     }
 
     /// Whether there are none.
@@ -259,16 +284,17 @@ impl DeviceVector {
     }
 
     /// An error when the vector lives on another device.
-    pub(crate) fn check_device(&self, argument: &'static str, gpu: &Arc<Gpu>) -> Result<()> {
-        check_same(argument, "a vector", &self.gpu, gpu)
+    pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
+        engine.check(argument, "a vector", &self.engine)
     }
 
     /// The numbers from `at` on, up to `count` of them, as far as one binding holds them; `at` is a multiple of `block`,
     /// and so is the count unless it ends the vector.
     pub(crate) fn run(&self, at: u64, count: u64, block: u64) -> (BufferSlice<'_>, u64) {
-        let part = &self.parts[self.parts.partition_point(|part| part.first + part.len <= at)];
+        let parts = self.parts();
+        let part = &parts[parts.partition_point(|part| part.first + part.len <= at)];
         let size = self.kind.size() as u64;
-        let limit = self.gpu.adapter.capabilities.max_binding_bytes / size / block * block;
+        let limit = self.engine.adapter().capabilities.max_binding_bytes / size / block * block;
         let count = count.min(part.first + part.len - at).min(limit);
         let slice =
             BufferSlice::range(&part.buffer, (at - part.first) * size, count.next_multiple_of(4) * size);
@@ -290,7 +316,17 @@ impl Device {
     /// # Errors
     /// As there.
     pub async fn upload_vector_async<T: Element>(&self, values: &[T]) -> Result<DeviceVector> {
-        let gpu = self.gpu();
+        let gpu = match &self.engine {
+            Engine::Gpu(gpu) => gpu,
+            Engine::Host(_) => {
+                let numbers = match T::KIND {
+                    ElementKind::F32 => Kept::F32(bytemuck::cast_slice::<T, f32>(values).into()),
+                    ElementKind::F16 => Kept::F16(bytemuck::cast_slice::<T, half::f16>(values).into()),
+                };
+                let (engine, len) = (self.engine.clone(), values.len() as u64);
+                return Ok(DeviceVector { engine, kind: T::KIND, numbers, len });
+            }
+        };
         let size = T::KIND.size() as u64;
         let unit = DeviceVector::BUFFER_UNIT;
         let most = (gpu.segment_bytes() / size / unit).max(1) * unit;
@@ -304,7 +340,7 @@ impl Device {
             first += len;
         }
         gpu.check_faults()?;
-        Ok(DeviceVector { gpu: gpu.clone(), kind: T::KIND, parts, len: first })
+        Ok(DeviceVector { engine: self.engine.clone(), kind: T::KIND, numbers: Kept::Gpu(parts), len: first })
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn search_within(
     if radius.is_nan() {
         return Err(Error::argument("radius", "a number", radius));
     }
-    queries.check_device(&rows.gpu)?;
+    queries.check_device(&(&rows.gpu).into())?;
     let count = queries.rows();
     let mut answers = Answers::new(count);
     let mut statistics = Statistics::default();
@@ -70,6 +70,17 @@ pub(super) async fn search_within(
     Ok(Found { neighbors: answers.collected(), statistics })
 }
 
+/// A number that is not below any distance within a radius: L2 is computed as its square.
+pub(super) fn limit_of(metric: Metric, radius: f32) -> f32 {
+    let radius = f64::from(radius);
+    let limit = match metric {
+        // A root may round down to less than the radius, by one unit of it.
+        Metric::L2 => radius * radius * (1.0 + 2f64.powi(-20)) + f64::from(f32::MIN_POSITIVE),
+        _ => radius,
+    };
+    (limit as f32).next_up().clamp(f32::MIN, f32::MAX)
+}
+
 /// What is asked for.
 struct Within<'a> {
     rows: &'a GpuRows,
@@ -79,15 +90,9 @@ struct Within<'a> {
 }
 
 impl Within<'_> {
-    /// The key of a number that is not below any distance within the radius: L2 is computed as its square.
+    /// The key of the limit of distances.
     fn threshold(&self) -> u32 {
-        let radius = f64::from(self.radius);
-        let limit = match self.request.metric {
-            // A root may round down to less than the radius, by one unit of it.
-            Metric::L2 => radius * radius * (1.0 + 2f64.powi(-20)) + f64::from(f32::MIN_POSITIVE),
-            _ => radius,
-        };
-        key_of((limit as f32).next_up().clamp(f32::MIN, f32::MAX))
+        key_of(limit_of(self.request.metric, self.radius))
     }
 
     /// The rows among these that are within the radius, in their order.

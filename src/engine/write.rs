@@ -65,7 +65,7 @@ impl GpuRows {
     ) -> Result<()> {
         debug_assert!(source.rows() == placing.slots.len() && source.rows() == placing.ids.len());
         if let RowSource::Device(matrix) = source {
-            matrix.check_device("rows", &self.gpu)?;
+            matrix.check_device("rows", &(&self.gpu).into())?;
         }
         let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
         let gpu = self.gpu.clone();
@@ -115,7 +115,7 @@ impl GpuRows {
         }
         let rows = matrix.rows() as u64;
         let numbers: Vec<u32> = (0..wanted).map(|number| (number * rows / wanted) as u32).collect();
-        let from = [(BufferSlice::all(&matrix.buffer), 0, rows as u32)];
+        let from = [(BufferSlice::all(matrix.buffer()?), 0, rows as u32)];
         let sample = self.gather(&from, layout, &numbers).await?;
         narrowed.count(&self.gpu, MatrixView::new(&sample, self.dim)?).await
     }
@@ -204,7 +204,7 @@ impl GpuRows {
                 RowSource::Device(matrix) => {
                     progress(range.end);
                     let offset = done as u64 * row_bytes;
-                    BufferSlice::range(&matrix.buffer, offset, u64::from(count) * row_bytes)
+                    BufferSlice::range(matrix.buffer()?, offset, u64::from(count) * row_bytes)
                 }
             };
             gpu.upload_bytes(&scratch[2], 0, bytemuck::cast_slice(&ids[range.clone()])).await?;

@@ -16,6 +16,8 @@ pub enum AdapterKind {
     Virtual,
     /// The driver does not say.
     Unknown,
+    /// The processor itself, through the host engine.
+    Host,
     /// A driver that runs on the processor: for tests.
     Software,
 }
@@ -27,6 +29,7 @@ impl fmt::Display for AdapterKind {
             Self::Integrated => "integrated",
             Self::Virtual => "virtual",
             Self::Unknown => "unknown",
+            Self::Host => "host",
             Self::Software => "software",
         })
     }

@@ -88,12 +88,18 @@ pub struct Pairs<'a> {
     pub distance_stride: u32,
 }
 
-/// Records the kernel.
-pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<()> {
-    let similar = matches!(pairs.metric, Metric::Cosine | Metric::InnerProduct);
-    if pairs.output == Output::Similarity && !similar {
+/// An error where a metric has no such output.
+pub(crate) fn check(metric: Metric, output: Output) -> Result<()> {
+    let similar = matches!(metric, Metric::Cosine | Metric::InnerProduct);
+    if output == Output::Similarity && !similar {
         return Err(Error::argument("output", "distances, because L2 has no similarity", "similarities"));
     }
+    Ok(())
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<()> {
+    check(pairs.metric, pairs.output)?;
     check_extent("queries", pairs.queries, pairs.query_count, pairs.query_stride, pairs.dim)?;
     check_extent("rows", pairs.rows, pairs.row_count, pairs.row_stride, pairs.dim)?;
     check_extent(

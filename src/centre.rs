@@ -9,7 +9,7 @@ const SAMPLE: u64 = 4096;
 
 /// The mean of a sample of the rows so far, for cosine of the rows divided by their norms.
 #[derive(Debug, Clone)]
-pub(super) struct Centre {
+pub(crate) struct Centre {
     metric: Metric,
     sums: Vec<f64>,
     squares: f64,
@@ -20,28 +20,28 @@ pub(super) struct Centre {
 }
 
 impl Centre {
-    pub(super) fn new(metric: Metric, dim: usize) -> Self {
+    pub(crate) fn new(metric: Metric, dim: usize) -> Self {
         Self { metric, sums: vec![0.0; dim], squares: 0.0, counted: 0, used: 0, values: vec![0.0; dim] }
     }
 
     /// One that does not move.
-    pub(super) fn fixed(metric: Metric, values: Vec<f32>) -> Self {
+    pub(crate) fn fixed(metric: Metric, values: Vec<f32>) -> Self {
         Self { values, counted: SAMPLE, used: SAMPLE, ..Self::new(metric, 0) }
     }
 
     /// The centre in use.
-    pub(super) fn values(&self) -> &[f32] {
+    pub(crate) fn values(&self) -> &[f32] {
         &self.values
     }
 
     /// How many of so many new rows are counted.
-    pub(super) fn wanted(&self, rows: usize) -> usize {
+    pub(crate) fn wanted(&self, rows: usize) -> usize {
         (SAMPLE - self.counted).min(rows as u64) as usize
     }
 
     /// Counts rows that are added; true when the centre is another now. That happens a dozen
     /// times at most, and only while there are few rows, so narrowing them all anew costs little.
-    pub(super) fn count<T: Element>(&mut self, rows: MatrixView<'_, T>) -> bool {
+    pub(crate) fn count<T: Element>(&mut self, rows: MatrixView<'_, T>) -> bool {
         let wanted = self.wanted(rows.rows());
         for number in 0..wanted {
             // Spread over all rows: the first ones may be of one kind.

@@ -1,0 +1,107 @@
+//! Distances as they are reported: in f64, rounded to f32 once.
+
+use pulp::Arch;
+use rayon::prelude::*;
+
+use crate::kernels::distance_pairs::Output;
+use crate::matrix::MatrixView;
+use crate::metric::Metric;
+
+/// Sums that run beside each other: enough to hide the latency of addition at every register width.
+const LANES: usize = 32;
+
+/// The sum of `term` over pairs of elements. The order of summation depends on the length alone.
+#[inline(always)]
+fn sum_of(a: &[f32], b: &[f32], term: impl Fn(f64, f64) -> f64) -> f64 {
+    let mut sums = [0.0f64; LANES];
+    let (whole, rest) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let tail = whole.remainder().iter().zip(rest.remainder());
+    for (a, b) in whole.zip(rest) {
+        for lane in 0..LANES {
+            sums[lane] += term(f64::from(a[lane]), f64::from(b[lane]));
+        }
+    }
+    for (lane, (&a, &b)) in tail.enumerate() {
+        sums[lane] += term(f64::from(a), f64::from(b));
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            sums[lane] += sums[lane + width];
+        }
+        width /= 2;
+    }
+    sums[0]
+}
+
+/// The sum of squares.
+pub(super) fn squares(x: &[f32]) -> f64 {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || sum_of(x, x, |a, b| a * b),
+    )
+}
+
+/// The dot product.
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f64 {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || sum_of(a, b, |a, b| a * b),
+    )
+}
+
+/// A query, and what is needed of it to compute distances.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) vector: &'a [f32],
+    /// Its squared norm.
+    pub(super) squared: f64,
+}
+
+/// The distance that is reported; of L2 its square.
+pub(super) fn distance(metric: Metric, query: Side<'_>, row: Side<'_>) -> f32 {
+    let (q, x) = (query.vector, row.vector);
+    let exact = match metric {
+        Metric::L2Squared | Metric::L2 => Arch::new().dispatch(
+            #[inline(always)]
+            || sum_of(q, x, |a, b| (a - b) * (a - b)),
+        ),
+        Metric::InnerProduct => -dot(q, x),
+        Metric::Cosine => 1.0 - cosine(query, row),
+    };
+    // Not -0, which no key stands for.
+    exact as f32 + 0.0
+}
+
+fn cosine(query: Side<'_>, row: Side<'_>) -> f64 {
+    let norms = query.squared.sqrt() * row.squared.sqrt();
+    if norms == 0.0 { 0.0 } else { (dot(query.vector, row.vector) / norms).clamp(-1.0, 1.0) }
+}
+
+/// The distance, or the similarity, of every query to every row, `[queries, rows]`.
+pub(crate) fn distances(
+    queries: MatrixView<'_, f32>,
+    rows: MatrixView<'_, f32>,
+    metric: Metric,
+    output: Output,
+) -> Vec<f32> {
+    let mut found = vec![0.0; queries.rows() * rows.rows()];
+    if found.is_empty() {
+        return found;
+    }
+    let squared: Vec<f64> = (0..rows.rows()).into_par_iter().map(|row| squares(rows.row(row))).collect();
+    found.par_chunks_mut(rows.rows()).enumerate().for_each(|(query, found)| {
+        let vector = queries.row(query);
+        let query = Side { vector, squared: squares(vector) };
+        for (row, found) in found.iter_mut().enumerate() {
+            let side = Side { vector: rows.row(row), squared: squared[row] };
+            *found = match (metric, output) {
+                (Metric::Cosine, Output::Similarity) => cosine(query, side) as f32,
+                (Metric::InnerProduct, Output::Similarity) => dot(query.vector, side.vector) as f32,
+                (Metric::L2, _) => distance(metric, query, side).sqrt(),
+                _ => distance(metric, query, side),
+            };
+        }
+    });
+    found
+}

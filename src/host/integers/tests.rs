@@ -1,0 +1,70 @@
+use super::*;
+
+/// The plain meaning: `[query][row]`.
+fn reference(rows: &[i8], queries: &[i8], dim: usize) -> Vec<i32> {
+    queries
+        .chunks_exact(dim)
+        .flat_map(|query| {
+            rows.chunks_exact(dim)
+                .map(move |row| row.iter().zip(query).map(|(&x, &q)| x as i32 * q as i32).sum())
+        })
+        .collect()
+}
+
+fn numbers(count: usize, mut seed: u64, extreme: bool) -> Vec<i8> {
+    (0..count)
+        .map(|_| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let value = (seed >> 33) % 255;
+            if extreme { if value < 128 { 127 } else { -127 } } else { (value as i32 - 127) as i8 }
+        })
+        .collect()
+}
+
+#[test]
+fn equal_on_every_isa() {
+    for isa in Isa::all() {
+        for dim in [1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 63, 64, 65, 127, 384, 385, 1536, 2049] {
+            for (count, queries) in [(1, 1), (15, 2), (16, 3), (17, 5), (31, 11), (32, 12), (33, 13), (95, 25), (0, 1), (1, 0)]
+            {
+                for extreme in [false, true] {
+                    let rows = numbers(count * dim, 7, extreme);
+                    let wanted = numbers(queries * dim, 11, extreme);
+                    let truth = reference(&rows, &wanted, dim);
+                    let (packed, panels) = (PackedRows::new(&rows, dim), PackedQueries::new(&wanted, dim, isa));
+                    let mut out = vec![i32::MIN; packed.groups() * GROUP * queries];
+                    dots(&packed, 0..packed.groups(), &panels, 0..panels.panels(), &mut out);
+                    for query in 0..queries {
+                        for row in 0..count {
+                            let got = out[(row / GROUP * queries + query) * GROUP + row % GROUP];
+                            assert_eq!(got, truth[query * count + row], "{isa:?} dim {dim} row {row} query {query}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_equal_the_whole() {
+    let (dim, queries, count) = (37, 29, 100);
+    let (rows, wanted) = (numbers(count * dim, 1, false), numbers(queries * dim, 2, false));
+    let truth = reference(&rows, &wanted, dim);
+    for isa in Isa::all() {
+        let (packed, panels) = (PackedRows::new(&rows, dim), PackedQueries::new(&wanted, dim, isa));
+        for groups in [0..1, 2..5, 3..7, 6..7, 4..4] {
+            for range in [0..1, 1..3, 2..3, 1..1] {
+                let wide = (range.end * PANEL).min(queries) - range.start * PANEL;
+                let mut out = vec![i32::MIN; groups.len() * wide * GROUP];
+                dots(&packed, groups.clone(), &panels, range.clone(), &mut out);
+                for (at, &got) in out.iter().enumerate() {
+                    let (group, query, lane) = (at / GROUP / wide, at / GROUP % wide, at % GROUP);
+                    let (row, query) = ((groups.start + group) * GROUP + lane, range.start * PANEL + query);
+                    let true_one = if row < count { truth[query * count + row] } else { 0 };
+                    assert_eq!(got, true_one, "{isa:?} {groups:?} {range:?} row {row} query {query}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The host engine: the same operations on the processor, for machines without a GPU and for work that is too small for one.
+//!
+//! Distances are computed in f64 and rounded once, so that they do not depend on the order of summation; what screens nominate is
+//! held against them by the same certificates as on a GPU.
+
+mod distances;
+mod integers;
+mod intervals;
+mod narrowed;
+mod nominees;
+mod norms;
+mod rows;
+mod scorer;
+mod search;
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use crate::gpu::{Adapter, AdapterKind, Capabilities, DeviceOptions};
+use crate::matrix::{Element, ElementKind};
+pub(crate) use distances::distances;
+pub(crate) use norms::checked;
+pub(crate) use rows::HostRows;
+pub(crate) use search::{Answer, Asked, Wanted};
+
+/// The processor as a device.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) adapter: Adapter,
+    pub(crate) options: DeviceOptions,
+}
+
+impl Host {
+    pub(crate) fn new(options: DeviceOptions) -> Self {
+        let threads = rayon::current_num_threads();
+        let capabilities = Capabilities {
+            max_buffer_bytes: u64::MAX,
+            max_binding_bytes: u64::MAX,
+            max_storage_buffers: 0,
+            max_workgroup_size: 0,
+            max_workgroup_bytes: 0,
+            max_workgroups: 0,
+            subgroup_sizes: None,
+            f16: false,
+            float_atomics: false,
+            cooperative_sizes: vec![],
+            timestamps: false,
+        };
+        let adapter = Adapter {
+            name: format!("host, {threads} threads"),
+            backend: "host".to_owned(),
+            driver: std::env::consts::ARCH.to_owned(),
+            kind: AdapterKind::Host,
+            capabilities,
+        };
+        Self { adapter, options }
+    }
+}
+
+/// A vector in f32; `space` is as long.
+fn widened<'a, T: Element>(vector: &'a [T], space: &'a mut [f32]) -> &'a [f32] {
+    match T::KIND {
+        ElementKind::F32 => bytemuck::cast_slice(vector),
+        ElementKind::F16 => {
+            bytemuck::cast_slice::<T, f16>(vector).convert_to_f32_slice(space);
+            space
+        }
+    }
+}
