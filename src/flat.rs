@@ -169,8 +169,6 @@ pub struct WithinOptions<'a> {
     pub progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
     /// The rows that may be found; none for all.
     pub filter: Option<Filter<'a>>,
-    /// Lists that an [`Ivf`](crate::Ivf) looks at for a query; none for its default. A `Flat` has none.
-    pub probes: Option<usize>,
 }
 
 impl<'a> WithinOptions<'a> {
@@ -197,7 +195,6 @@ impl<'a> WithinOptions<'a> {
 impl std::fmt::Debug for WithinOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WithinOptions")
-            .field("probes", &self.probes)
             .field("progress", &self.progress.is_some())
             .field("filter", &self.filter)
             .finish()
@@ -211,6 +208,7 @@ impl std::fmt::Debug for SearchOptions<'_> {
             .field("progress", &self.progress.is_some())
             .field("profile", &self.profile)
             .field("filter", &self.filter)
+            .field("probes", &self.probes)
             .finish()
     }
 }
