@@ -78,11 +78,14 @@ fn sync_directory(_: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Longer names are left out of temporary ones, which have 40 bytes more: most systems have names of up to 255 bytes.
+const LONG_NAME: usize = 200;
+
 /// A hidden name that no other call uses at the same time.
 fn temporary_name(path: &Path) -> OsString {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
+    name.push(path.file_name().filter(|own| own.len() <= LONG_NAME).unwrap_or_default());
     name.push(format!(".{}-{}.tmp", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed)));
     name
 }
