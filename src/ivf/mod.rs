@@ -147,7 +147,7 @@ impl<'a> IvfBuilder<'a> {
             screen: self.screen,
         };
         let rows = EngineRows::new(&self.device, &shape)?;
-        let trained = self.means.of_lists(lists).run(&self.device, sample).await?;
+        let trained = self.means.of(self.metric, lists).run(&self.device, sample).await?;
         Ok(Ivf {
             device: self.device,
             metric: self.metric,
@@ -303,14 +303,17 @@ impl Ivf {
             return Err(Error::argument("recall", "0 to 1", recall));
         }
         let truth = self.search_async(queries, k, self.lists).await?;
-        let wanted = (recall * truth.hits().len() as f64).ceil() as usize;
+        // Divided, because a product may be rounded up past a whole number of rows.
+        let all = truth.hits().len().max(1) as f64;
+        let is_enough =
+            |found: &Neighbors| truth.hits().is_empty() || shared(found, &truth) as f64 / all >= recall;
         // What a query finds with some probes it finds with more, so the number of true neighbours never falls.
         let (mut too_few, mut enough) = (0, self.lists);
         let mut next = 1;
         while enough - too_few > 1 {
             let probes = next.clamp(too_few + 1, enough - 1);
             let found = self.search_async(queries, k, probes).await?;
-            if shared(&found, &truth) >= wanted {
+            if is_enough(&found) {
                 enough = probes;
             } else {
                 too_few = probes;
