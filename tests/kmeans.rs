@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, gpu};
+use common::{Random, confined, gpu};
 use nearfield::{Error, KMeans, MatrixView, Metric, Screen};
 
 /// Rows around `centres` points that are far from each other, list by list, and the points.
@@ -193,10 +193,37 @@ fn what_cannot_be_trained_is_refused() {
     ] {
         assert!(matches!(means.train(device, view), Err(Error::Argument { .. })));
     }
+    let none = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&[0.0f32; 0], 3).expect("no rows"));
+    assert!(matches!(none, Err(Error::Argument { argument: "rows", .. })), "{none:?}");
+    let wide = vec![0.0f32; (1 << 20) + 1];
+    let wide = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&wide, wide.len()).expect("a row"));
+    assert!(matches!(wide, Err(Error::Argument { argument: "dim", .. })), "{wide:?}");
     let bad = [0.0, 1.0, f32::NAN];
     let refused = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&bad, 1).expect("rows"));
     assert!(matches!(refused, Err(Error::NotFinite { row: 2, .. })), "{refused:?}");
     // Every row the same is no reason to fail.
     let clusters = KMeans::new(Metric::Cosine, 2).train(device, view).expect("trains");
     assert_eq!(clusters.centroids, [0.0; 6]);
+}
+
+#[test]
+fn a_budget_that_an_error_asks_for_is_enough() {
+    let (rows, _) = around(30, 20, 8);
+    let mut budget = 1 << 15;
+    for _ in 0..2 {
+        let Some(device) = confined(u64::MAX, budget) else { return };
+        let trained = KMeans::new(Metric::L2, 300)
+            .iterations(1)
+            .train(&device, MatrixView::new(&rows, 8).expect("rows"));
+        match trained {
+            Ok(_) => return,
+            Err(Error::Budget { needed, budget: told, .. }) => {
+                assert_eq!(told, budget);
+                assert!(needed > budget, "{needed} of {budget}");
+                budget = needed;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("{budget} bytes were to be enough");
 }

@@ -78,11 +78,27 @@ pub(super) async fn search(
     let mut statistics = Statistics::default();
     // A row a query, in order.
     let mut answers: Vec<Vec<Neighbor>> = vec![vec![]; count];
-    let mut plan = Plan::new(rows, count as u64, request.k as u64, request.room())?;
-    if request.room().found(rows) == 0 {
-        return Ok(Found { neighbors: collected(answers), statistics });
+    let into = (&mut answers[..], &mut statistics, profile.as_mut());
+    search_some(rows, queries, Numbers::Range(0..count), request, into).await?;
+    if let Some(profile) = profile {
+        statistics.stages = profile.times(&rows.gpu).await?;
     }
-    let mut open = Numbers::Range(0..count);
+    Ok(Found { neighbors: collected(answers), statistics })
+}
+
+/// Answers some queries: a row of all answers each.
+pub(super) async fn search_some(
+    rows: &GpuRows,
+    queries: &Queries<'_>,
+    some: Numbers,
+    request: &SearchRequest<'_>,
+    (answers, statistics, mut profile): (&mut [Vec<Neighbor>], &mut Statistics, Option<&mut Profile>),
+) -> Result<()> {
+    let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.room())?;
+    if request.room().found(rows) == 0 {
+        return Ok(());
+    }
+    let mut open = some;
     let mut answered = 0;
     loop {
         let mut overflowed = vec![];
@@ -94,7 +110,7 @@ pub(super) async fn search(
                 while pending.len() < BATCHES_IN_FLIGHT
                     && let Some(numbers) = batches.next()
                 {
-                    pending.push_back(screen.submit(queries, numbers, profile.as_mut()).await?);
+                    pending.push_back(screen.submit(queries, numbers, profile.as_deref_mut()).await?);
                 }
                 let Some(batch) = pending.pop_front() else { break };
                 let found = screen.finish(batch).await?;
@@ -109,7 +125,8 @@ pub(super) async fn search(
             }
         } else {
             for numbers in batches {
-                let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
+                let profile = profile.as_deref_mut();
+                let found = exhaustive(rows, queries, &numbers, request, &plan, profile).await?;
                 answered += found.len();
                 statistics.scored += found.len() as u64 * request.room().looked_at(rows);
                 for (number, row) in numbers.iter().zip(found) {
@@ -129,10 +146,7 @@ pub(super) async fn search(
         }
         open = Numbers::List(overflowed);
     }
-    if let Some(profile) = profile {
-        statistics.stages = profile.times(&rows.gpu).await?;
-    }
-    Ok(Found { neighbors: collected(answers), statistics })
+    Ok(())
 }
 
 fn collected(answers: Vec<Vec<Neighbor>>) -> Neighbors {

@@ -105,7 +105,7 @@ impl Training {
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
         let rows: Assigning<'_, f32> =
             Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
-        assign(&self.centroids, &rows, self.gpu.options.budget_bytes).await
+        assign(&self.centroids, &rows).await
     }
 
     /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
@@ -190,13 +190,16 @@ impl<T: Element> Assigning<'_, T> {
     }
 }
 
-/// The nearest of the centroids for each row.
+/// The nearest of the centroids for each row, under the budget of the device.
 pub(super) async fn assign<T: Element>(
     centroids: &Centroids,
     rows: &Assigning<'_, T>,
-    budget: u64,
 ) -> Result<Vec<Assigned>> {
     let (gpu, count) = (&centroids.gpu, rows.count());
+    let budget = gpu.options.budget_bytes;
+    if let Assigning::New(RowSource::Device(matrix)) = rows {
+        matrix.check_device("rows", gpu)?;
+    }
     let layout = centroids.layout();
     let row_bytes = layout.row_bytes();
     let staged_bytes = rows.staged_bytes(row_bytes);
@@ -208,8 +211,7 @@ pub(super) async fn assign<T: Element>(
     while done < count {
         let part = at_once.min(count - done);
         let kept = part as u64 * RESULT_BYTES;
-        let left = budget.saturating_sub(kept * 8 / 7);
-        let fitting = coarse.fit(centroids, staged_bytes.iter().sum(), left, part as u64)?;
+        let fitting = coarse.fit(centroids, staged_bytes.iter().sum(), [budget, kept], part as u64)?;
         let request_of = |purpose, bytes| Request { purpose, bytes };
         let staged =
             staged_bytes.map(|bytes| request_of("rows on their way", bytes * u64::from(fitting.batch)));

@@ -108,7 +108,7 @@ impl Ivf {
 
     /// Slots for rows in the lists of their nearest centroids, and the pages when they are there.
     async fn placed<T: Element>(&self, rows: RowSource<'_, T>) -> Result<(Vec<u32>, super::Pages)> {
-        let assigned = self.engine.assign(rows, self.budget).await?;
+        let assigned = self.engine.assign(rows).await?;
         let lists: Vec<u32> = assigned.iter().map(|row| row.list).collect();
         let mut pages = self.pages.clone();
         let slots = pages.place(&lists, self.store.rows.alive(), self.store.rows.end())?;

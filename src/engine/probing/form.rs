@@ -42,20 +42,27 @@ impl Probing<'_> {
         }
         let capacity = self.tables.most_rows(self.probes).max(1);
         let results = if k > select_k::SORTED_MAX { 24 } else { 12 } * u64::from(k);
-        let own =
-            self.own_bytes() + results + capacity * 4 + capacity.max(coarse.entries(self.centroids)) * 12;
-        let each = own + coarse.screen_bytes(self.centroids);
         let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
-        let widest = 8 * capacity.max(coarse.entries(self.centroids)).max(k.into());
         let room = usable(self.request.budget).saturating_sub(self.allowed_bytes());
-        let batch = (room / each).min(binding / widest).min(BATCH).min(u64::from(u32::MAX) / capacity);
+        let each = |coarse: Coarse| {
+            let entries = capacity * 4 + capacity.max(coarse.entries(self.centroids)) * 12;
+            self.own_bytes() + results + entries + coarse.screen_bytes(self.centroids)
+        };
+        let widest = |coarse: Coarse| (8 * capacity.max(k.into())).max(coarse.widest(self.centroids));
+        let most = |coarse: Coarse| {
+            let fits = (room / each(coarse)).min(binding / widest(coarse));
+            let most = fits.min(BATCH).min(u64::from(u32::MAX) / capacity);
+            most - most % u64::from(coarse.unit())
+        };
+        // Where there is no room for a tile of queries, there may be for one.
+        let coarse = if most(coarse) > 0 { coarse } else { coarse.exhaustive() };
+        let batch = most(coarse).min(queries) as u32;
         if batch == 0 {
             let purpose = format!("a search of {} of {} lists", self.probes, self.lists());
-            self.rows.gpu.check_binding(&purpose, widest)?;
-            let needed = budget_for(each + self.allowed_bytes());
+            self.rows.gpu.check_binding(&purpose, widest(coarse))?;
+            let needed = budget_for(each(coarse) + self.allowed_bytes());
             return Err(Error::Budget { purpose, needed, budget: self.request.budget });
         }
-        let batch = batch.min(queries) as u32;
         Ok(Form { coarse: coarse.of(batch), k, batch, capacity: capacity as u32, blocks: 0 })
     }
 
@@ -81,7 +88,7 @@ impl Probing<'_> {
             .min(room / (each + scores))
             .min(binding / (capacity * 12))
             .min(binding / (u64::from(self.probes) * 16))
-            .min(binding / scores.max(1))
+            .min(binding / coarse.widest(self.centroids))
             .min(BATCH);
         let batch =
             queries.div_ceil(queries.div_ceil(most.max(1))).next_multiple_of(unit).min(most / unit * unit);
