@@ -11,7 +11,8 @@ use crate::store::check_dim;
 /// Rows are assigned to the nearest centroid exactly, and centroids are sums in a fixed order: on one adapter the same seed gives the
 /// same centroids, bit for bit.
 ///
-/// For [`Metric::Cosine`] and [`Metric::InnerProduct`] it is spherical: rows count by their direction, and centroids have length 1.
+/// For [`Metric::Cosine`] and [`Metric::InnerProduct`] it is spherical: rows count by their direction, and centroids
+/// have length 1, except where rows cancel each other out.
 ///
 /// ```no_run
 /// use nearfield::{Device, KMeans, MatrixView, Metric};

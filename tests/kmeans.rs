@@ -180,6 +180,23 @@ fn balance_evens_lists_out() {
 }
 
 #[test]
+fn spherical_centroids_have_length_one_whichever_way_they_came_about() {
+    let Some(device) = gpu() else { return };
+    // Three distinct rows, so that lists begin anew until the end, and seeds that are never averaged.
+    let rows: Vec<f32> = (0..30).flat_map(|i| [[3.0, 4.0], [0.0, -7.0], [0.1, 0.1]][i % 3]).collect();
+    for metric in [Metric::Cosine, Metric::InnerProduct] {
+        for (lists, iterations) in [(2, 0), (6, 0), (6, 3), (30, 1)] {
+            let means = KMeans::new(metric, lists).iterations(iterations);
+            let clusters = means.train(device, MatrixView::new(&rows, 2).expect("rows")).expect("trains");
+            for centroid in clusters.centroids.chunks(2) {
+                let length = (centroid[0].powi(2) + centroid[1].powi(2)).sqrt();
+                assert!((length - 1.0).abs() < 1e-5, "{lists} lists, {iterations} iterations: {centroid:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_trained_is_refused() {
     let Some(device) = gpu() else { return };
     let rows = [0.0f32; 12];

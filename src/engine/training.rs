@@ -88,17 +88,14 @@ impl Training {
         Ok(training)
     }
 
-    /// Makes rows centroids: each list gets the row beside it.
+    /// Makes rows centroids: each list gets the row beside it, as the mean of that row alone.
     pub(crate) async fn seed(&self, seeds: &[(u32, u32)]) -> Result<()> {
-        let bytes = self.layout.row_bytes();
-        let mut commands = Commands::new(&self.gpu, None);
-        for &(list, row) in seeds {
-            let from = (&self.rows, u64::from(row) * bytes);
-            commands.copy(from, (&self.centroids.rows, u64::from(list) * bytes), bytes);
-        }
-        self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;
-        commands.submit();
-        Ok(())
+        let mut seeds = seeds.to_vec();
+        seeds.sort_unstable();
+        let order: Vec<u32> = seeds.iter().map(|&(_, row)| row).collect();
+        let start = |list| seeds.partition_point(|&(other, _)| other < list) as u32;
+        let offsets: Vec<u32> = (0..=self.centroids.lists).map(start).collect();
+        self.update(&order, &offsets).await
     }
 
     /// The nearest of the centroids for every row.

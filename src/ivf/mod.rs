@@ -334,7 +334,7 @@ impl Ivf {
         self.pages.sizes().iter().map(|&size| size as usize).collect()
     }
 
-    /// The centroids, `[lists, dim]`: of length 1 for cosine and inner product.
+    /// The centroids, `[lists, dim]`: of length 1 for cosine and inner product, except where rows cancel each other out.
     ///
     /// # Errors
     /// [`Error::DeviceLost`].
