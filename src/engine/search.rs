@@ -47,12 +47,13 @@ const BATCHES_IN_FLIGHT: usize = 2;
 #[non_exhaustive]
 pub struct Statistics {
     /// Rows of which a score or a distance was computed, over all queries: every row of the index, unless a filter allows so few
-    /// that only theirs are. Gaps that removed rows left count, and rows of a query that was searched again count again.
+    /// that only theirs are, and of an [`Ivf`](crate::Ivf) those of the lists that were probed. Gaps that removed rows left count in a
+    /// `Flat`, and rows of a query that was searched again count again.
     pub scored: u64,
     /// Rows that screens could not exclude, so that their distance was computed as it is reported: over all queries.
     pub rescored: u64,
     /// Queries whose list of such rows overflowed, and which were searched another way: first without narrowing, then
-    /// exhaustively. A query that this happened to twice counts twice.
+    /// exhaustively; in an `Ivf` by all rows of their lists. A query that this happened to twice counts twice.
     pub searched_again: u64,
     /// Those of them that were searched exhaustively.
     pub searched_exhaustively: u64,
