@@ -16,7 +16,8 @@ impl Ivf {
         self.device.clone().block_on(self.add_rows(RowSource::Host(rows), None, |_| ()))
     }
 
-    /// [`Ivf::add`] without blocking. An index whose future was dropped is as it was.
+    /// [`Ivf::add`] without blocking. When its future is dropped, all rows are there or none is; searches may look at all lists, whatever
+    /// their probes, until the next change.
     ///
     /// # Errors
     /// As there.
