@@ -224,6 +224,17 @@ fn what_cannot_be_trained_is_refused() {
 }
 
 #[test]
+fn a_screen_that_has_no_room_is_left_out() {
+    let Some(device) = confined(u64::MAX, 900 << 10) else { return };
+    let (rows, _) = around(24, 10, 16);
+    let train = |screen| {
+        let means = KMeans::new(Metric::L2, 24).screen(screen).iterations(2);
+        means.train(&device, MatrixView::new(&rows, 16).expect("rows")).expect("trains")
+    };
+    assert_eq!(train(Screen::I8), train(Screen::None));
+}
+
+#[test]
 fn a_budget_that_an_error_asks_for_is_enough() {
     let (rows, _) = around(30, 20, 8);
     let mut budget = 1 << 15;

@@ -208,7 +208,13 @@ pub(super) async fn assign<T: Element>(
     while done < count {
         let part = at_once.min(count - done);
         let kept = part as u64 * RESULT_BYTES;
-        let fitting = coarse.fit(centroids, staged_bytes.iter().sum(), [budget, kept], part as u64)?;
+        let fit =
+            |coarse: Coarse| coarse.fit(centroids, staged_bytes.iter().sum(), [budget, kept], part as u64);
+        // Where there is no room for a screen, there may be for the distances of all centroids.
+        let fitting = match fit(coarse) {
+            Err(_) if coarse.is_screened() => fit(coarse.exhaustive())?,
+            fitting => fitting?,
+        };
         let request_of = |purpose, bytes| Request { purpose, bytes };
         let staged =
             staged_bytes.map(|bytes| request_of("rows on their way", bytes * u64::from(fitting.batch)));
