@@ -198,6 +198,9 @@ impl<'a> KMeans<'a> {
 
     /// Centroids that stay on the device.
     pub(crate) async fn run<T: Element>(&self, device: &Device, sample: Sample<'_, T>) -> Result<Trained> {
+        if let Sample::Device([]) = sample {
+            return Err(Error::argument("rows", "at least one matrix", 0));
+        }
         let rows = sample.rows();
         check_dim(sample.dim())?;
         self.check(rows)?;

@@ -461,8 +461,8 @@ fn all_lists_are_probed_however_many_rows_they_have() {
         let found = index.search(queries, 5, 20).expect("an answer");
         assert_eq!(bits(&found), bits(&exact.search(queries, 5).expect("an answer")), "{count} queries");
         let few = [3, 77, 19_999];
-        let options = SearchOptions::new(5).filter(Filter::ids(&few)).probes(20);
-        let (found, _) = index.search_with(queries, &options).expect("an answer");
+        let options = SearchOptions::new(5).filter(Filter::ids(&few));
+        let (found, _) = index.search_with(queries, &options.clone().probes(20)).expect("an answer");
         let (wanted, _) = exact.search_with(queries, &options).expect("an answer");
         assert_eq!(bits(&found), bits(&wanted), "{count} queries, filtered");
     }
