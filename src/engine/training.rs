@@ -89,24 +89,21 @@ impl Training {
         Ok(training)
     }
 
-    /// Makes rows centroids: each list gets the row beside it.
+    /// Makes rows centroids: each list gets the row beside it, as the mean of that row alone.
     pub(crate) async fn seed(&self, seeds: &[(u32, u32)]) -> Result<()> {
-        let bytes = self.layout.row_bytes();
-        let mut commands = Commands::new(&self.gpu, None);
-        for &(list, row) in seeds {
-            let from = (&self.rows, u64::from(row) * bytes);
-            commands.copy(from, (&self.centroids.rows, u64::from(list) * bytes), bytes);
-        }
-        self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;
-        commands.submit();
-        Ok(())
+        let mut seeds = seeds.to_vec();
+        seeds.sort_unstable();
+        let order: Vec<u32> = seeds.iter().map(|&(_, row)| row).collect();
+        let start = |list| seeds.partition_point(|&(other, _)| other < list) as u32;
+        let offsets: Vec<u32> = (0..=self.centroids.lists).map(start).collect();
+        self.update(&order, &offsets).await
     }
 
     /// The nearest of the centroids for every row.
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
         let rows: Assigning<'_, f32> =
             Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
-        assign(&self.centroids, &rows, self.gpu.options.budget_bytes).await
+        assign(&self.centroids, &rows).await
     }
 
     /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
@@ -191,13 +188,16 @@ impl<T: Element> Assigning<'_, T> {
     }
 }
 
-/// The nearest of the centroids for each row.
+/// The nearest of the centroids for each row, under the budget of the device.
 pub(super) async fn assign<T: Element>(
     centroids: &Centroids,
     rows: &Assigning<'_, T>,
-    budget: u64,
 ) -> Result<Vec<Assigned>> {
     let (gpu, count) = (&centroids.gpu, rows.count());
+    let budget = gpu.options.budget_bytes;
+    if let Assigning::New(RowSource::Device(matrix)) = rows {
+        matrix.check_device("rows", gpu)?;
+    }
     let layout = centroids.layout();
     let row_bytes = layout.row_bytes();
     let staged_bytes = rows.staged_bytes(row_bytes);
@@ -209,8 +209,13 @@ pub(super) async fn assign<T: Element>(
     while done < count {
         let part = at_once.min(count - done);
         let kept = part as u64 * RESULT_BYTES;
-        let left = budget.saturating_sub(kept * 8 / 7);
-        let fitting = coarse.fit(centroids, staged_bytes.iter().sum(), left, part as u64)?;
+        let fit =
+            |coarse: Coarse| coarse.fit(centroids, staged_bytes.iter().sum(), [budget, kept], part as u64);
+        // Where there is no room for a screen, there may be for the distances of all centroids.
+        let fitting = match fit(coarse) {
+            Err(_) if coarse.is_screened() => fit(coarse.exhaustive())?,
+            fitting => fitting?,
+        };
         let request_of = |purpose, bytes| Request { purpose, bytes };
         let staged =
             staged_bytes.map(|bytes| request_of("rows on their way", bytes * u64::from(fitting.batch)));
