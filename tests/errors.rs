@@ -299,7 +299,7 @@ fn a_lost_device_is_an_error_and_nothing_hangs() {
     let mut index = Flat::builder(&device, Metric::L2, DIM).build().expect("an index");
     index.add(view(&rows, DIM)).expect("good rows");
     index.search(view(&rows[..DIM], DIM), 3).expect("an answer");
-    device.wgpu_device().destroy();
+    device.wgpu_device().expect("a GPU").destroy();
     for _ in 0..2 {
         let error = index.search(view(&rows[..DIM], DIM), 3).expect_err("the device is gone");
         assert!(matches!(error, Error::DeviceLost { .. }), "{error:?}");
@@ -321,8 +321,8 @@ fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
     let mut hog = vec![];
     for bytes in [2u64 << 30, 1 << 28, 1 << 25, 1 << 22] {
         loop {
-            let scope = device.wgpu_device().push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-            let buffer = device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+            let scope = device.wgpu_device().expect("a GPU").push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+            let buffer = device.wgpu_device().expect("a GPU").create_buffer(&wgpu::BufferDescriptor {
                 label: Some("hog"),
                 size: bytes.min(device.capabilities().max_buffer_bytes),
                 usage: wgpu::BufferUsages::STORAGE,
@@ -339,7 +339,7 @@ fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
     assert!(matches!(error, Error::OutOfMemory { bytes, .. } if bytes > 1 << 25), "{error:?}");
     assert_eq!(index.search(view(&rows[..dim], dim), 3).expect("an answer"), before);
     drop(hog);
-    device.wgpu_device().poll(wgpu::PollType::wait_indefinitely()).expect("the device is there");
+    device.wgpu_device().expect("a GPU").poll(wgpu::PollType::wait_indefinitely()).expect("the device is there");
     index.add(view(&rows, dim)).expect("there is memory again");
     assert_eq!(index.len(), 2 * 8192);
 }

@@ -360,7 +360,7 @@ fn rows_on_the_device_that_do_not_fit_are_refused() {
     let written = bench.input(&values);
     let params = copy::Params { vectors: 8 };
     bench.run(|recorder| {
-        let buffers = [BufferSlice::all(&written), uploaded.as_slice()];
+        let buffers = [BufferSlice::all(&written), uploaded.as_slice().expect("a GPU")];
         recorder.dispatch(&copy::KERNEL, ElementKind::F32, &[], &params, &buffers, [1, 1])
     });
     let error = index.add_device(&uploaded).expect_err("not finite");

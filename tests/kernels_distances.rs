@@ -195,8 +195,8 @@ fn shapes_that_exceed_their_buffers_are_refused() {
         distance_stride: 10,
     };
     let is_refused = |pairs: Pairs<'_>| {
-        let mut encoder = device.wgpu_device().create_command_encoder(&Default::default());
-        let mut recorder = device.record(&mut encoder);
+        let mut encoder = device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let mut recorder = device.record(&mut encoder).expect("a GPU");
         let refused = recorder.distances(&pairs).is_err();
         recorder.finish();
         refused

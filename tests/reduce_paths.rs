@@ -270,7 +270,7 @@ fn vectors_of_another_device_are_refused() {
 fn buffers_that_make_no_vector_are_refused() {
     let Some(device) = gpu() else { return };
     let buffer = |bytes: u64, usage: wgpu::BufferUsages| {
-        device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+        device.wgpu_device().expect("a GPU").create_buffer(&wgpu::BufferDescriptor {
             label: Some("test"),
             size: bytes,
             usage,

@@ -121,7 +121,7 @@ fn every_distance_is_in_a_vector_of_four_that_kernels_see() {
         let (matrix, _) = distances(device, &mut Random::new(0xec), queries, rows);
         let counts = bench.output(1);
         bench.run(|recorder| {
-            let buffers = [matrix.as_slice(), counts.slice()];
+            let buffers = [matrix.as_slice().expect("a GPU"), counts.slice()];
             recorder.dispatch(&VECTORS, ElementKind::F32, &[], &Params::default(), &buffers, [1, 1])
         });
         let vectors = bench.read(&counts)[0] as usize;

@@ -351,8 +351,8 @@ fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let (keys, found, counts) = (bench.input(&[0u32; 64]), bench.output(4000), bench.output(1));
-    let mut encoder = device.wgpu_device().create_command_encoder(&Default::default());
-    let mut recorder = device.record(&mut encoder);
+    let mut encoder = device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+    let mut recorder = device.record(&mut encoder).expect("a GPU");
     for k in [0, SORTED_MAX + 1] {
         let select = Select {
             keys: BufferSlice::all(&keys),

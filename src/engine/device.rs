@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::gpu::{self, Adapter, BufferSlice, Commands, DeviceOptions, Gpu, RowLayout};
+use crate::gpu::{self, Adapter, BufferSlice, Commands, DeviceOptions, Gpu, RowLayout, Wanted};
 use crate::host::Host;
 use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, MatrixView};
@@ -49,36 +49,42 @@ impl Engine {
     }
 }
 
-/// A device that indexes live on. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
+/// A device that indexes live on: a GPU, or the processor. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
 ///
-/// The environment variable `NEARFIELD_ADAPTER` (a part of an adapter's name) overrides the choice of [`Device::best`],
-/// `WGPU_BACKEND` (`vulkan`, `metal`, `dx12`, `gl`) narrows every choice.
+/// The environment variable `NEARFIELD_ADAPTER` overrides the choice of [`Device::best`]: `host` for the processor, `gpu` for the best
+/// adapter, software drivers included, `software` for a software driver, or a part of an adapter's name. `WGPU_BACKEND` (`vulkan`, `metal`,
+/// `dx12`, `gl`) narrows every choice among adapters.
 #[derive(Debug, Clone)]
 pub struct Device {
     pub(crate) engine: Engine,
+    reason: Arc<str>,
 }
 
 impl Device {
-    /// The best adapter: a discrete GPU before an integrated one before a software driver.
+    /// The best device: a discrete GPU before an integrated one, and without a GPU the processor. A software driver, which is a GPU played
+    /// by the processor, is only taken where `NEARFIELD_ADAPTER` asks for it. [`Device::describe`] tells what was taken and why.
     ///
     /// # Errors
-    /// [`Error::NoAdapter`](crate::Error::NoAdapter) when there is none, or none has the name that
-    /// `NEARFIELD_ADAPTER` asks for.
+    /// [`Error::NoAdapter`](crate::Error::NoAdapter) when there is none of the name that `NEARFIELD_ADAPTER` asks for.
     pub fn best() -> Result<Self> {
         pollster::block_on(Self::open_async(None, DeviceOptions::default()))
     }
 
-    /// The processor, through the host engine.
+    /// The processor: no driver is needed, and small work starts at once. It uses the threads of [rayon]'s global pool; the environment
+    /// variable `RAYON_NUM_THREADS` sets how many there are.
+    ///
+    /// Its futures are ready when they return: they compute on the thread that polls them and on those of the pool.
+    ///
+    /// [rayon]: https://docs.rs/rayon
     pub fn host() -> Self {
-        Self::host_with(DeviceOptions::default())
+        Self::host_for("because the caller asks for it".to_owned(), DeviceOptions::default())
     }
 
-    /// [`Device::host`] with other than the default options.
-    pub fn host_with(options: DeviceOptions) -> Self {
-        Self { engine: Engine::Host(Arc::new(Host::new(options))) }
+    fn host_for(reason: String, options: DeviceOptions) -> Self {
+        Self { engine: Engine::Host(Arc::new(Host::new(options))), reason: reason.into() }
     }
 
-    /// The best adapter whose name contains `name`, in any case.
+    /// The best adapter whose name contains `name`, in any case; or what `NEARFIELD_ADAPTER` can ask for besides.
     ///
     /// # Errors
     /// [`Error::NoAdapter`](crate::Error::NoAdapter), which lists the adapters that are there.
@@ -103,8 +109,40 @@ impl Device {
             Some(_) => None,
             None => std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty()),
         };
-        let gpu = Gpu::open(name.or(asked.as_deref()), options).await?;
-        Ok(Self { engine: Engine::Gpu(Arc::new(gpu)) })
+        let Some(wanted) = name.or(asked.as_deref()) else { return Self::choose(options).await };
+        let who = if asked.is_some() { "NEARFIELD_ADAPTER" } else { "the caller" };
+        let reason = format!("because {who} asks for \"{wanted}\"");
+        let wanted = match wanted.to_lowercase().as_str() {
+            "host" => return Ok(Self::host_for(reason, options)),
+            "gpu" => Wanted::Any,
+            "software" => Wanted::Software,
+            _ => Wanted::Named(wanted),
+        };
+        let gpu = Gpu::open(wanted, options).await?;
+        Ok(Self { engine: Engine::Gpu(Arc::new(gpu)), reason: reason.into() })
+    }
+
+    async fn choose(options: DeviceOptions) -> Result<Self> {
+        match Gpu::open(Wanted::Hardware, options.clone()).await {
+            Ok(gpu) => {
+                let reason = "because it is the first GPU: discrete ones come before integrated and virtual ones";
+                Ok(Self { engine: Engine::Gpu(Arc::new(gpu)), reason: reason.into() })
+            }
+            Err(Error::NoAdapter { found, .. }) => {
+                Ok(Self::host_for(format!("because there is no GPU ({found})"), options))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What this device is, and why it was taken.
+    pub fn describe(&self) -> String {
+        format!("{}, {}", self.adapter(), self.reason)
+    }
+
+    /// Why it was taken: the part of [`Device::describe`] behind the name.
+    pub fn reason(&self) -> &str {
+        &self.reason
     }
 
     /// Uses a wgpu device of the caller, with the features and limits it was made with.
@@ -117,7 +155,8 @@ impl Device {
     /// another with `on_uncaptured_error` if that is not wanted. Calls then fail with
     /// [`Error::Device`](crate::Error::Device) or [`Error::DeviceLost`](crate::Error::DeviceLost).
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
-        Self { engine: Engine::Gpu(Arc::new(Gpu::from_wgpu(device, queue, options))) }
+        let reason = "because it is the caller's".into();
+        Self { engine: Engine::Gpu(Arc::new(Gpu::from_wgpu(device, queue, options))), reason }
     }
 
     /// Every adapter, best first.

@@ -196,7 +196,7 @@ pub(super) async fn assign<T: Element>(
     let (gpu, count) = (&centroids.gpu, rows.count());
     let budget = gpu.options.budget_bytes;
     if let Assigning::New(RowSource::Device(matrix)) = rows {
-        matrix.check_device("rows", gpu)?;
+        matrix.check_device("rows", &gpu.into())?;
     }
     let layout = centroids.layout();
     let row_bytes = layout.row_bytes();

@@ -221,8 +221,32 @@ pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
     described
 }
 
-/// The best adapter, or the best one whose name contains `name` in any case.
-pub(crate) async fn choose(name: Option<&str>) -> Result<(wgpu::Adapter, Adapter)> {
+/// Which adapter is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted<'a> {
+    /// The best, of whatever kind.
+    Any,
+    /// The best that is no software driver.
+    Hardware,
+    /// The best software driver.
+    Software,
+    /// The best whose name contains this, in any case.
+    Named(&'a str),
+}
+
+impl Wanted<'_> {
+    fn fits(self, adapter: &Adapter) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Hardware => adapter.kind != AdapterKind::Software,
+            Self::Software => adapter.kind == AdapterKind::Software,
+            Self::Named(name) => adapter.name.to_lowercase().contains(&name.to_lowercase()),
+        }
+    }
+}
+
+/// The best adapter that is wanted.
+pub(crate) async fn choose(wanted: Wanted<'_>) -> Result<(wgpu::Adapter, Adapter)> {
     let adapters = enumerate().await;
     let found = if adapters.is_empty() {
         "no adapter: is a Vulkan, Metal or DX12 driver installed?".to_owned()
@@ -230,17 +254,13 @@ pub(crate) async fn choose(name: Option<&str>) -> Result<(wgpu::Adapter, Adapter
         let names: Vec<String> = adapters.iter().map(|(_, adapter)| adapter.to_string()).collect();
         names.join("; ")
     };
-    let wanted = name.map(str::to_lowercase);
-    adapters
-        .into_iter()
-        .find(|(_, adapter)| {
-            wanted.as_deref().is_none_or(|wanted| adapter.name.to_lowercase().contains(wanted))
-        })
-        .ok_or_else(|| Error::NoAdapter {
-            needed: match name {
-                Some(name) => format!("an adapter whose name contains \"{name}\""),
-                None => "an adapter that can compute".to_owned(),
-            },
-            found,
-        })
+    adapters.into_iter().find(|(_, adapter)| wanted.fits(adapter)).ok_or_else(|| Error::NoAdapter {
+        needed: match wanted {
+            Wanted::Named(name) => format!("an adapter whose name contains \"{name}\""),
+            Wanted::Software => "a software adapter".to_owned(),
+            Wanted::Hardware => "a GPU".to_owned(),
+            Wanted::Any => "an adapter that can compute".to_owned(),
+        },
+        found,
+    })
 }

@@ -16,6 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+pub(crate) use adapter::Wanted;
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
 pub(crate) use kernel::Pipeline;
@@ -76,9 +77,9 @@ struct Faults {
 }
 
 impl Gpu {
-    /// Opens an adapter: the best one, or the best whose name contains `name`.
-    pub(crate) async fn open(name: Option<&str>, options: DeviceOptions) -> Result<Self> {
-        let (wgpu_adapter, adapter) = adapter::choose(name).await?;
+    /// Opens the best adapter that is wanted.
+    pub(crate) async fn open(wanted: Wanted<'_>, options: DeviceOptions) -> Result<Self> {
+        let (wgpu_adapter, adapter) = adapter::choose(wanted).await?;
         let required_features = wgpu_adapter.features() & adapter::wanted_features();
         let experimental_features = match required_features & wgpu::Features::all_experimental_mask() {
             none if none.is_empty() => wgpu::ExperimentalFeatures::disabled(),

@@ -43,11 +43,11 @@ impl<'d> Bench<'d> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
         let buffer = self.create((bytes.len().max(16)).next_multiple_of(4), usage);
         let whole = bytes.len() / 4 * 4;
-        self.device.wgpu_queue().write_buffer(&buffer, 0, &bytes[..whole]);
+        self.device.wgpu_queue().expect("a GPU").write_buffer(&buffer, 0, &bytes[..whole]);
         if whole < bytes.len() {
             let mut last = [0; 4];
             last[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
-            self.device.wgpu_queue().write_buffer(&buffer, whole as u64, &last);
+            self.device.wgpu_queue().expect("a GPU").write_buffer(&buffer, whole as u64, &last);
         }
         buffer
     }
@@ -64,12 +64,12 @@ impl<'d> Bench<'d> {
         words.resize(length + GUARD_WORDS, GUARD);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let buffer = self.create(words.len() * 4, usage);
-        self.device.wgpu_queue().write_buffer(&buffer, 0, bytemuck::cast_slice(&words));
+        self.device.wgpu_queue().expect("a GPU").write_buffer(&buffer, 0, bytemuck::cast_slice(&words));
         Output { buffer, words: length }
     }
 
     fn create(&self, bytes: usize, usage: wgpu::BufferUsages) -> wgpu::Buffer {
-        self.device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+        self.device.wgpu_device().expect("a GPU").create_buffer(&wgpu::BufferDescriptor {
             label: Some("test"),
             size: bytes as u64,
             usage,
@@ -79,11 +79,11 @@ impl<'d> Bench<'d> {
 
     /// Records and submits, and waits for the device.
     pub(crate) fn run(&self, record: impl FnOnce(&mut Recorder<'_>) -> nearfield::Result<()>) {
-        let mut encoder = self.device.wgpu_device().create_command_encoder(&Default::default());
-        let mut recorder = self.device.record(&mut encoder);
+        let mut encoder = self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let mut recorder = self.device.record(&mut encoder).expect("a GPU");
         record(&mut recorder).expect("the kernel is recorded");
         recorder.finish();
-        self.device.wgpu_queue().submit([encoder.finish()]);
+        self.device.wgpu_queue().expect("a GPU").submit([encoder.finish()]);
     }
 
     /// [`Bench::run`], and the names of the kernels in the order of their first dispatch; none without timestamps.
@@ -95,11 +95,11 @@ impl<'d> Bench<'d> {
             self.run(record);
             return None;
         };
-        let mut encoder = self.device.wgpu_device().create_command_encoder(&Default::default());
-        let mut recorder = self.device.record_timed(&mut encoder, &mut profile, true);
+        let mut encoder = self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let mut recorder = self.device.record_timed(&mut encoder, &mut profile, true).expect("a GPU");
         record(&mut recorder).expect("the kernels are recorded");
         recorder.finish();
-        self.device.wgpu_queue().submit([encoder.finish()]);
+        self.device.wgpu_queue().expect("a GPU").submit([encoder.finish()]);
         let times = self.device.times_of(profile).expect("times");
         Some(times.iter().map(|one| one.stage).collect())
     }
@@ -109,15 +109,15 @@ impl<'d> Bench<'d> {
         let bytes = output.buffer.size();
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let staging = self.create(bytes as usize, usage);
-        let mut encoder = self.device.wgpu_device().create_command_encoder(&Default::default());
+        let mut encoder = self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(&output.buffer, 0, &staging, 0, bytes);
-        self.device.wgpu_queue().submit([encoder.finish()]);
+        self.device.wgpu_queue().expect("a GPU").submit([encoder.finish()]);
         let (sender, mapped) = std::sync::mpsc::channel();
         staging
             .map_async(wgpu::MapMode::Read, .., move |result| sender.send(result).expect("the test waits"));
         let result = loop {
             // The callback may also run in the poll of another test's thread.
-            self.device.wgpu_device().poll(wgpu::PollType::wait_indefinitely()).expect("the device answers");
+            self.device.wgpu_device().expect("a GPU").poll(wgpu::PollType::wait_indefinitely()).expect("the device answers");
             if let Ok(result) = mapped.recv_timeout(std::time::Duration::from_millis(10)) {
                 break result;
             }

@@ -22,10 +22,15 @@ pub(crate) fn row_counts(k: usize) -> [usize; 12] {
     [0, 1, k - 1, k, k + 1, 127, 128, 129, 4095, 4096, 4097, 9001]
 }
 
-/// The best device, or the one that `NEARFIELD_ADAPTER` names; shared by a test binary.
+/// The best adapter, or the device that `NEARFIELD_ADAPTER` names; shared by a test binary.
 pub(crate) fn gpu() -> Option<&'static Device> {
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
-    present(DEVICE.get_or_init(|| opened(Device::best())).as_ref())
+    present(DEVICE.get_or_init(|| opened(Device::open(Some(&wanted()), DeviceOptions::default()))).as_ref())
+}
+
+/// What the tests run on. Kernels need an adapter, be it a software driver.
+pub(crate) fn wanted() -> String {
+    std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "gpu".to_owned())
 }
 
 /// The same adapter without subgroup operations.
@@ -34,7 +39,7 @@ pub(crate) fn without_subgroups() -> Option<&'static Device> {
     let open = || {
         let mut options = DeviceOptions::default();
         options.subgroups = false;
-        opened(Device::open(None, options))
+        opened(Device::open(Some(&wanted()), options))
     };
     present(DEVICE.get_or_init(open).as_ref())
 }
@@ -44,7 +49,7 @@ pub(crate) fn confined(segment_bytes: u64, budget_bytes: u64) -> Option<Device> 
     let mut options = DeviceOptions::default();
     options.max_segment_bytes = segment_bytes;
     options.budget_bytes = budget_bytes;
-    present(opened(Device::open(None, options)))
+    present(opened(Device::open(Some(&wanted()), options)))
 }
 
 /// A device of the same adapter that sees so many bytes of a buffer at once; it has no subgroup operations.

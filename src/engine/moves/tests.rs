@@ -89,7 +89,7 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Random) {
 
 fn any_slots(screen: Screen) {
     let Some(device) = device(256) else { return };
-    let gpu = device.gpu().clone();
+    let gpu = device.gpu("a test").expect("a GPU").clone();
     let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
     let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, narrowed).expect("rows");
     let (mut model, mut random, mut next) = (Model::new(), Random(0x5107), 0u64);
@@ -160,7 +160,7 @@ fn rows_in_any_slots_are_narrowed_where_they_lie() {
 #[test]
 fn slots_behind_an_end_that_came_nearer_have_no_rows() {
     let Some(device) = device(256) else { return };
-    let gpu = device.gpu().clone();
+    let gpu = device.gpu("a test").expect("a GPU").clone();
     let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, None).expect("rows");
     let (mut model, mut random) = (Model::new(), Random(0xbe));
     let put = |rows: &mut GpuRows, model: &mut Model, slots: &[u32]| {
@@ -184,7 +184,7 @@ fn slots_behind_an_end_that_came_nearer_have_no_rows() {
 #[test]
 fn memory_behind_the_end_is_given_up_as_far_as_it_is_much() {
     let Some(device) = device(1024) else { return };
-    let gpu = device.gpu().clone();
+    let gpu = device.gpu("a test").expect("a GPU").clone();
     for (screen, expected) in [(Screen::None, 0), (Screen::I8, 0), (Screen::I8, 1800)] {
         let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
         let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, expected, narrowed).expect("rows");

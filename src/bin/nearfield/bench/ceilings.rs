@@ -55,12 +55,12 @@ impl Ceilings {
 }
 
 fn wait(device: &Device) -> anyhow::Result<()> {
-    device.wgpu_device().poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
+    device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
     Ok(())
 }
 
 fn buffer(device: &Device, label: &str, size: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
-    device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+    device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
         label: Some(label),
         size,
         usage,
@@ -69,7 +69,7 @@ fn buffer(device: &Device, label: &str, size: u64, usage: wgpu::BufferUsages) ->
 }
 
 fn encoder(device: &Device) -> wgpu::CommandEncoder {
-    device.wgpu_device().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("ceiling") })
+    device.wgpu_device()?.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("ceiling") })
 }
 
 /// Submits commands and waits for them, as often as it takes to tell, and returns the time of one submission.
@@ -81,7 +81,7 @@ pub(super) fn time_of(
         let mut commands = encoder(device);
         record(&mut commands)?;
         let started = Instant::now();
-        device.wgpu_queue().submit([commands.finish()]);
+        device.wgpu_queue()?.submit([commands.finish()]);
         wait(device)?;
         Ok(started.elapsed())
     };
@@ -114,13 +114,13 @@ impl Warmer {
     pub(super) fn warm(&self, device: &Device) -> anyhow::Result<()> {
         let Some(sums) = &self.sums else { return Ok(()) };
         let mut commands = encoder(device);
-        let mut recorder = device.record(&mut commands);
+        let mut recorder = device.record(&mut commands)?;
         let params = multiply_add::Params { turns: 4000, factor: 0.5 };
         let slices = [BufferSlice::all(sums)];
         let grid = [Self::WORKGROUPS, 1];
         recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?;
         recorder.finish();
-        device.wgpu_queue().submit([commands.finish()]);
+        device.wgpu_queue()?.submit([commands.finish()]);
         Ok(())
     }
 }
@@ -137,7 +137,7 @@ fn copy_bytes(device: &Device) -> anyhow::Result<f64> {
     let workgroups = params.vectors.div_ceil(256 * copy::VECTORS_AN_INVOCATION);
     let grid = [workgroups.min(1 << 15), workgroups.div_ceil(1 << 15)];
     let one = time_of(device, |commands| {
-        let mut recorder = device.record(commands);
+        let mut recorder = device.record(commands)?;
         let slices = [BufferSlice::all(&from), BufferSlice::all(&to)];
         for _ in 0..copies {
             recorder.dispatch(&copy::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?;
@@ -159,7 +159,7 @@ fn flops(device: &Device) -> anyhow::Result<f64> {
         buffer(device, "sums", invocations * 16, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
     let params = multiply_add::Params { turns, factor: 0.5 };
     let one = time_of(device, |commands| {
-        let mut recorder = device.record(commands);
+        let mut recorder = device.record(commands)?;
         recorder.dispatch(
             &multiply_add::KERNEL,
             ElementKind::F32,
@@ -182,13 +182,13 @@ fn latency(device: &Device) -> anyhow::Result<Duration> {
     let run = || {
         let started = Instant::now();
         let mut commands = encoder(device);
-        let mut recorder = device.record(&mut commands);
+        let mut recorder = device.record(&mut commands)?;
         let params = multiply_add::Params { turns: 0, factor: 0.5 };
         let slices = [BufferSlice::all(&sums)];
         recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, [1, 1])?;
         recorder.finish();
         commands.copy_buffer_to_buffer(&sums, 0, &readback, 0, 16);
-        device.wgpu_queue().submit([commands.finish()]);
+        device.wgpu_queue()?.submit([commands.finish()]);
         readback.map_async(wgpu::MapMode::Read, .., |_| ());
         wait(device)?;
         drop(readback.get_mapped_range(..).context("reading back")?);

@@ -39,7 +39,7 @@ impl Bench<'_> {
                     for turns in [4, 8, 16, 32, 64, 128] {
                         let shape = Shape { workgroup, coarsening, turns };
                         let blocks = (length as u64).div_ceil(shape.block());
-                        let partials = self.device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+                        let partials = self.device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
                             label: Some("partial results"),
                             size: blocks * 8,
                             usage: wgpu::BufferUsages::STORAGE,
@@ -58,7 +58,7 @@ impl Bench<'_> {
                         let constants = [operation as u32, 0, coarsening, workgroup];
                         let grid = [blocks.min(1 << 15) as u32, blocks.div_ceil(1 << 15) as u32];
                         let time = time_of(self.device, |encoder| {
-                            let mut recorder = self.device.record(encoder);
+                            let mut recorder = self.device.record(encoder)?;
                             for _ in 0..repeats {
                                 let slices = [(&left).into(), (&right).into(), (&partials).into()];
                                 let kind = ElementKind::F32;

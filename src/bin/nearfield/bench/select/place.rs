@@ -33,7 +33,7 @@ impl<'v> Place<'v> {
         let (values, _) = values.buffers().next().context("--shapes: needed at least one element")?;
         let results = u64::from(shape.rows) * u64::from(k);
         let buffer = |label: &str, bytes: u64| {
-            device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+            device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
                 label: Some(label),
                 size: bytes.max(16),
                 usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC,
@@ -82,9 +82,9 @@ impl<'v> Place<'v> {
     /// Selects, and returns the time from the submission to its end.
     pub(super) fn run(&self, device: &Device) -> anyhow::Result<Duration> {
         let mut encoder = encoder(device);
-        self.record(device.record(&mut encoder))?;
+        self.record(device.record(&mut encoder)?)?;
         let started = Instant::now();
-        device.wgpu_queue().submit([encoder.finish()]);
+        device.wgpu_queue()?.submit([encoder.finish()]);
         wait(device)?;
         Ok(started.elapsed())
     }
@@ -97,8 +97,8 @@ impl<'v> Place<'v> {
     ) -> anyhow::Result<Option<(Duration, Value)>> {
         let Some(mut profile) = device.profile() else { return Ok(None) };
         let mut encoder = encoder(device);
-        self.record(device.record_timed(&mut encoder, &mut profile, each_kernel))?;
-        device.wgpu_queue().submit([encoder.finish()]);
+        self.record(device.record_timed(&mut encoder, &mut profile, each_kernel)?)?;
+        device.wgpu_queue()?.submit([encoder.finish()]);
         let times = device.times_of(profile)?;
         let mut kernels = json!({});
         for one in &times {
@@ -126,16 +126,16 @@ fn words_of(bytes: &[u8]) -> Vec<u32> {
 }
 
 fn encoder(device: &Device) -> wgpu::CommandEncoder {
-    device.wgpu_device().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("selection") })
+    device.wgpu_device()?.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("selection") })
 }
 
 fn wait(device: &Device) -> anyhow::Result<()> {
-    device.wgpu_device().poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
+    device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
     Ok(())
 }
 
 fn read(device: &Device, buffer: &wgpu::Buffer) -> anyhow::Result<Vec<u8>> {
-    let staging = device.wgpu_device().create_buffer(&wgpu::BufferDescriptor {
+    let staging = device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
         label: Some("readback"),
         size: buffer.size(),
         usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
@@ -143,7 +143,7 @@ fn read(device: &Device, buffer: &wgpu::Buffer) -> anyhow::Result<Vec<u8>> {
     });
     let mut encoder = encoder(device);
     encoder.copy_buffer_to_buffer(buffer, 0, &staging, 0, buffer.size());
-    device.wgpu_queue().submit([encoder.finish()]);
+    device.wgpu_queue()?.submit([encoder.finish()]);
     staging.map_async(wgpu::MapMode::Read, .., |_| ());
     wait(device)?;
     let view = staging.get_mapped_range(..).context("reading back")?;
