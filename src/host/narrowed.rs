@@ -1,47 +1,55 @@
 //! The narrowed copy of an index's rows on the host: small integers, and what is known of what they leave out.
 
-use super::integers::{GROUP, PackedRows};
+use pulp::Arch;
+use rayon::prelude::*;
+
+use super::integers::{GROUP, PackedRows, set_lane};
 use super::intervals::Group;
-use super::widened;
+use super::rows::HostRows;
 use crate::centre::Centre;
 use crate::certificate::{Form, Margin, Narrowing, Terms};
 use crate::error::Result;
 use crate::matrix::{Element, MatrixView};
 use crate::metric::Metric;
 
-/// Rows as integers in groups of 16, with their terms.
+/// How vectors are narrowed.
 #[derive(Debug)]
-pub(crate) struct NarrowedRows {
+pub(crate) struct Narrower {
     metric: Metric,
     narrowing: Narrowing,
     centre: Centre,
+    pub(super) form: Form,
+    pub(super) margin: Margin,
+}
+
+/// Rows as integers in groups of 16, with their terms.
+#[derive(Debug)]
+pub(crate) struct NarrowedRows {
+    pub(super) narrower: Narrower,
     pub(super) rows: PackedRows,
     pub(super) terms: Vec<Group>,
-    /// Space for the integers of one row.
-    integers: Vec<i8>,
 }
+
+/// So many groups are not worth a thread.
+const FEW_GROUPS: usize = 8;
 
 impl NarrowedRows {
     pub(super) fn new(metric: Metric, dim: usize) -> Self {
-        Self {
-            metric,
-            narrowing: Narrowing::of(metric, dim),
-            centre: Centre::new(metric, dim),
-            rows: PackedRows::new(dim),
-            terms: vec![],
-            integers: vec![0; dim],
-        }
-    }
-
-    /// The form of scores, and how far they are off.
-    pub(super) fn margin(&self) -> (Form, Margin) {
-        let form = Form::narrowed(self.metric);
-        (form, Margin::around(form, self.centre.values()))
+        let centre = Centre::new(metric, dim);
+        let form = Form::narrowed(metric);
+        let margin = Margin::around(form, centre.values());
+        let narrower = Narrower { metric, narrowing: Narrowing::of(metric, dim), centre, form, margin };
+        Self { narrower, rows: PackedRows::new(dim), terms: vec![] }
     }
 
     /// Counts new rows towards the centre; true when it is another now, and all rows have to be narrowed anew.
     pub(super) fn count<T: Element>(&mut self, rows: MatrixView<'_, T>) -> bool {
-        self.centre.count(rows)
+        let Narrower { centre, form, margin, .. } = &mut self.narrower;
+        let is_moved = centre.count(rows);
+        if is_moved {
+            *margin = Margin::around(*form, centre.values());
+        }
+        is_moved
     }
 
     /// Room for so many rows.
@@ -56,14 +64,25 @@ impl NarrowedRows {
         self.rows.cut(rows);
     }
 
-    /// A row in its slot, of whose squared norm is known.
-    pub(super) fn set(&mut self, slot: usize, row: &[f32], squared: f64) {
-        let mut integers = std::mem::take(&mut self.integers);
-        let terms = self.narrow(row, squared, &mut integers);
-        self.rows.set(slot, &integers);
-        let (form, margin) = self.margin();
-        self.terms[slot / GROUP].set(slot % GROUP, form, margin, terms);
-        self.integers = integers;
+    /// Narrows the rows of those groups that are named.
+    pub(super) fn fill(&mut self, is_named: &[bool], rows: &HostRows) {
+        let Self { narrower, rows: packed, terms } = self;
+        let fill = |(group, (lines, terms)): (usize, (&mut [_], &mut Group))| {
+            if !is_named[group] {
+                return;
+            }
+            let (mut space, mut integers) = (vec![0.0; rows.dim], vec![0; rows.dim]);
+            for slot in group * GROUP..rows.end().min((group + 1) * GROUP) {
+                let of_row = narrower.narrow(rows.row(slot, &mut space), rows.squared[slot], &mut integers);
+                set_lane(lines, slot % GROUP, &integers);
+                terms.set(slot % GROUP, narrower.form, narrower.margin, of_row);
+            }
+        };
+        if is_named.iter().filter(|named| **named).count() < FEW_GROUPS {
+            packed.groups_mut().zip(terms).enumerate().for_each(fill);
+        } else {
+            packed.par_groups_mut().zip(terms.par_iter_mut()).enumerate().for_each(fill);
+        }
     }
 
     pub(super) fn relocate(&mut self, from: usize, to: usize) {
@@ -76,7 +95,9 @@ impl NarrowedRows {
         self.rows.shrink();
         self.terms.shrink_to_fit();
     }
+}
 
+impl Narrower {
     /// The integers of a vector, and its terms.
     ///
     /// All is computed in f64, so what is rounded is the terms alone, by far less than [`Narrowing`] makes room for: its constants are
@@ -84,42 +105,79 @@ impl NarrowedRows {
     pub(super) fn narrow(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
         let centre = self.centre.values();
         let unit = if self.metric == Metric::Cosine && squared > 0.0 { 1.0 / squared.sqrt() } else { 1.0 };
-        let parts = || vector.iter().zip(centre).map(|(&x, &m)| f64::from(x) * unit - f64::from(m));
-        let most = parts().fold(0.0f64, |most, x| most.max(x.abs()));
         let Narrowing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = self.narrowing;
-        let product = || vector.iter().zip(centre).map(|(&x, &m)| f64::from(x) * unit * f64::from(m)).sum::<f64>();
+        let most = Arch::new().dispatch(
+            #[inline(always)]
+            || largest(vector, centre, unit),
+        );
+        let is_tiny = most < f64::from(smallest);
+        let scale = if is_tiny { 0.0 } else { (most / f64::from(levels)) as f32 };
+        let [lengths, residuals, products] = Arch::new().dispatch(
+            #[inline(always)]
+            || steps(vector, centre, [unit, scale.into(), levels.into()], integers),
+        );
         let is_l2 = matches!(self.metric, Metric::L2 | Metric::L2Squared);
-        if most < f64::from(smallest) {
-            integers.fill(0);
+        let bias = if is_l2 { lengths } else { products } as f32;
+        if is_tiny {
             let length = tiny + unit_error;
-            let bias = if is_l2 { parts().map(|x| x * x).sum() } else { product() };
-            return Terms { scale: 0.0, length, residual: length, bias: bias as f32 };
-        }
-        let scale = (most / f64::from(levels)) as f32;
-        let (steps, levels) = (1.0 / f64::from(scale), f64::from(levels));
-        let (mut lengths, mut residuals) = (0.0, 0.0);
-        for (integer, x) in integers.iter_mut().zip(parts()) {
-            let whole = (x * steps).round_ties_even().clamp(-levels, levels);
-            *integer = whole as i8;
-            let rest = x - whole * f64::from(scale);
-            lengths += x * x;
-            residuals += rest * rest;
+            return Terms { scale, length, residual: length, bias };
         }
         let upper = |x: f64| x.sqrt() as f32 * inflation;
         let length = upper(lengths) + unit_error;
         let residual = upper(residuals) + step_error * length + unit_error;
-        Terms { scale, length, residual, bias: if is_l2 { lengths } else { product() } as f32 }
+        Terms { scale, length, residual, bias }
     }
 
     /// The integers of several vectors, one after another, and the terms of each.
-    pub(super) fn narrow_all<T: Element>(&self, vectors: MatrixView<'_, T>, squared: &[f64]) -> (Vec<i8>, Vec<Terms>) {
+    pub(super) fn narrow_all(&self, vectors: MatrixView<'_, f32>, squared: &[f64]) -> (Vec<i8>, Vec<Terms>) {
         let dim = vectors.dim();
         let mut integers = vec![0; vectors.rows() * dim];
-        let mut space = vec![0.0; dim];
-        let terms = integers.chunks_exact_mut(dim).enumerate().map(|(row, integers)| {
-            self.narrow(widened(vectors.row(row), &mut space), squared[row], integers)
-        });
-        let terms = terms.collect();
+        let rows = integers.chunks_exact_mut(dim).enumerate();
+        let terms = rows.map(|(row, integers)| self.narrow(vectors.row(row), squared[row], integers)).collect();
         (integers, terms)
     }
+}
+
+/// Numbers that are worked on beside each other.
+const LANES: usize = 32;
+
+/// The largest magnitude of `x unit - m`.
+#[inline(always)]
+fn largest(vector: &[f32], centre: &[f32], unit: f64) -> f64 {
+    let mut most = [0.0f64; LANES];
+    let (x, m) = (vector.chunks_exact(LANES), centre.chunks_exact(LANES));
+    let rest = x.remainder().iter().zip(m.remainder());
+    for (x, m) in x.zip(m) {
+        for lane in 0..LANES {
+            let part = (f64::from(x[lane]) * unit - f64::from(m[lane])).abs();
+            most[lane] = if part > most[lane] { part } else { most[lane] };
+        }
+    }
+    let rest = rest.map(|(&x, &m)| (f64::from(x) * unit - f64::from(m)).abs());
+    most.into_iter().chain(rest).fold(0.0, f64::max)
+}
+
+/// The integers of `(x unit - m) / scale`, all 0 for a scale of 0; and the sums of the squares of `x unit - m`, of the squares of what
+/// the integers leave out, and of `x unit m`.
+#[inline(always)]
+fn steps(vector: &[f32], centre: &[f32], [unit, scale, levels]: [f64; 3], integers: &mut [i8]) -> [f64; 3] {
+    let each = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+    let mut sums = [[0.0f64; LANES]; 3];
+    let mut start = 0;
+    while start < vector.len() {
+        let end = vector.len().min(start + LANES);
+        let (x, m, t) = (&vector[start..end], &centre[start..end], &mut integers[start..end]);
+        for lane in 0..x.len() {
+            let y = f64::from(x[lane]) * unit;
+            let part = y - f64::from(m[lane]);
+            let whole = (part * each).round_ties_even().clamp(-levels, levels);
+            let left = part - whole * scale;
+            t[lane] = whole as i8;
+            sums[0][lane] += part * part;
+            sums[1][lane] += left * left;
+            sums[2][lane] += y * f64::from(m[lane]);
+        }
+        start = end;
+    }
+    sums.map(|lanes| lanes.iter().sum())
 }

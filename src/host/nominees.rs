@@ -73,7 +73,12 @@ impl Nominees {
         let before = self.best.len();
         self.best.extend(near.map(|(_, slot)| distance_of(slot)));
         self.rescored += (self.best.len() - before) as u64;
-        let Some(k) = self.k else { return };
+        let Some(k) = self.k else {
+            // Where all rows of a filter were taken, most are far away.
+            let most = key_of(limit);
+            self.best.retain(|&(key, _)| key <= most);
+            return;
+        };
         self.best.sort_unstable();
         self.best.truncate(k);
         if let (Some(&(key, _)), true) = (self.best.last(), self.best.len() == k) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::integers::GROUP;
 use super::narrowed::NarrowedRows;
 use super::{Host, norms};
 use crate::bits::Bits;
@@ -258,17 +259,9 @@ impl HostRows {
     /// Narrows rows that were put into slots, or all rows where they moved the centre.
     fn narrow<T: Element>(&mut self, rows: MatrixView<'_, T>, slots: &[u32]) {
         let Some(mut narrowed) = self.narrowed.take() else { return };
-        let mut space = vec![0.0; self.dim];
-        if narrowed.count(rows) {
-            for slot in 0..self.end() {
-                narrowed.set(slot, self.row(slot, &mut space), self.squared[slot]);
-            }
-        } else {
-            for &slot in slots {
-                let slot = slot as usize;
-                narrowed.set(slot, self.row(slot, &mut space), self.squared[slot]);
-            }
-        }
+        let mut is_named = vec![narrowed.count(rows); self.end().div_ceil(GROUP)];
+        slots.iter().for_each(|&slot| is_named[slot as usize / GROUP] = true);
+        narrowed.fill(&is_named, self);
         self.narrowed = Some(narrowed);
     }
 }

@@ -64,8 +64,9 @@ impl<'a> Scorer<'a> {
             let way = Way::Floats { form, margin, terms: vec![], scores: vec![], widened: vec![] };
             return Self { rows, queries, sides, way };
         };
-        let (form, margin) = narrowed.margin();
-        let (integers, terms) = narrowed.narrow_all(queries.vectors, queries.squared);
+        let narrower = &narrowed.narrower;
+        let (form, margin) = (narrower.form, narrower.margin);
+        let (integers, terms) = narrower.narrow_all(queries.vectors, queries.squared);
         let sides = terms.into_iter().map(|terms| Side::new(form, margin, terms)).collect();
         let packed = PackedQueries::new(&integers, rows.dim, Isa::detect());
         Self { rows, queries, sides, way: Way::Integers { narrowed, packed, scores: vec![] } }

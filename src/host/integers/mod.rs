@@ -40,6 +40,8 @@ mod x86;
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use crate::error::Result;
 
 /// Rows of a group.
@@ -128,7 +130,7 @@ impl Isa {
 /// Four components of each of 16 rows.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([i8; 64]);
+pub(crate) struct Line([i8; 64]);
 
 /// Rows in groups.
 #[derive(Debug)]
@@ -159,12 +161,14 @@ impl PackedRows {
         self.rows = rows;
     }
 
-    /// Another row in the place of one.
-    pub(crate) fn set(&mut self, row: usize, components: &[i8]) {
-        let (first, lane) = (row / GROUP * self.steps, row % GROUP);
-        for (line, four) in self.lines[first..first + self.steps].iter_mut().zip(components.chunks(4)) {
-            line.0[lane * 4..][..four.len()].copy_from_slice(four);
-        }
+    /// The lines of each group.
+    pub(crate) fn groups_mut(&mut self) -> impl Iterator<Item = &mut [Line]> {
+        self.lines.chunks_exact_mut(self.steps)
+    }
+
+    /// The same for threads.
+    pub(crate) fn par_groups_mut(&mut self) -> impl IndexedParallelIterator<Item = &mut [Line]> {
+        self.lines.par_chunks_exact_mut(self.steps)
     }
 
     /// A row in the place of another.
@@ -184,6 +188,13 @@ impl PackedRows {
 
     pub(crate) fn groups(&self) -> usize {
         self.rows.div_ceil(GROUP)
+    }
+}
+
+/// The components of one row of a group.
+pub(crate) fn set_lane(lines: &mut [Line], lane: usize, components: &[i8]) {
+    for (line, four) in lines.iter_mut().zip(components.chunks(4)) {
+        line.0[lane * 4..][..four.len()].copy_from_slice(four);
     }
 }
 

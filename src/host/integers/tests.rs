@@ -15,7 +15,9 @@ fn reference(rows: &[i8], queries: &[i8], dim: usize) -> Vec<i32> {
 fn packed_rows(rows: &[i8], dim: usize) -> PackedRows {
     let mut packed = PackedRows::new(dim);
     packed.resize(rows.len() / dim).expect("memory");
-    rows.chunks_exact(dim).enumerate().for_each(|(row, components)| packed.set(row, components));
+    for (group, rows) in packed.groups_mut().zip(rows.chunks(GROUP * dim)) {
+        rows.chunks_exact(dim).enumerate().for_each(|(lane, row)| set_lane(group, lane, row));
+    }
     packed
 }
 
