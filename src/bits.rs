@@ -104,7 +104,12 @@ impl Bits {
 
     /// Which slots below the end have a row after `filled` ones got one and then `freed` ones lost theirs, and the end there is then. None
     /// where all of them have, as before where there are none `before`, of slots up to `end`.
-    pub(crate) fn after(before: Option<&Self>, end: usize, filled: &[u32], freed: &[u32]) -> (usize, Option<Self>) {
+    pub(crate) fn after(
+        before: Option<&Self>,
+        end: usize,
+        filled: &[u32],
+        freed: &[u32],
+    ) -> (usize, Option<Self>) {
         let most = filled.iter().max().map_or(end, |&slot| end.max(slot as usize + 1));
         let is_appended = filled.iter().zip(end as u32..).all(|(&slot, next)| slot == next);
         if before.is_none() && freed.is_empty() && is_appended {

@@ -6,10 +6,11 @@ mod persist;
 use crate::engine::{Device, EngineRows, Found, Plan, Queries, RowShape, Screen, SearchRequest, Statistics};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::gpu::AdapterKind;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::{RowStore, budget_of, check_dim, check_queries};
+use crate::store::{HostCopy, RowStore, budget_of, check_dim, check_queries};
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -47,6 +48,8 @@ pub struct FlatBuilder {
     budget: Option<u64>,
     capacity: usize,
     screen: Screen,
+    keep_host_copy: bool,
+    fallback: bool,
 }
 
 impl FlatBuilder {
@@ -81,10 +84,28 @@ impl FlatBuilder {
         self
     }
 
+    /// Whether a second copy of the rows is kept in the host's memory. Searches that the processor is expected to finish before a GPU has
+    /// launched a kernel and sent its result back then run there, which [`Statistics::on_host`] tells; both speeds are measured, once a
+    /// process and once an index. `get` and `save` read from the copy. Answers differ as they do between adapters: by the last bits of
+    /// distances, within the bounds of [`Metric`]. Ignored on the host engine, whose rows are there already. Default: false.
+    #[must_use]
+    pub fn keep_host_copy(mut self, keep: bool) -> Self {
+        self.keep_host_copy = keep;
+        self
+    }
+
+    /// Whether searches that fail because the GPU is lost, or out of memory, are answered from the host's copy; [`Statistics::on_host`]
+    /// tells. Needs [`FlatBuilder::keep_host_copy`]. Default: false.
+    #[must_use]
+    pub fn fallback(mut self, fallback: bool) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
     /// The empty index.
     ///
     /// # Errors
-    /// [`Error::Argument`] when dim is 0 or above 2^20; [`Error::Budget`] when the budget exceeds the device's;
+    /// [`Error::Argument`] when dim is 0 or above 2^20, or for a fallback without a copy; [`Error::Budget`] when the budget exceeds the device's;
     /// [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter.
     pub fn build(self) -> Result<Flat> {
         check_dim(self.dim)?;
@@ -96,7 +117,12 @@ impl FlatBuilder {
             expected: self.capacity as u64,
             screen: self.screen,
         };
+        if self.fallback && !self.keep_host_copy {
+            return Err(Error::argument("fallback", "a copy of the rows on the host", "none"));
+        }
         let rows = EngineRows::new(&self.device, &shape)?;
+        let copies = self.keep_host_copy && self.device.adapter().kind != AdapterKind::Host;
+        let copy = copies.then(|| HostCopy::new(&self.device, &shape, self.fallback)).transpose()?;
         Ok(Flat {
             device: self.device,
             metric: self.metric,
@@ -104,7 +130,7 @@ impl FlatBuilder {
             elements: self.elements,
             budget,
             screen: self.screen,
-            store: RowStore::new(rows),
+            store: RowStore::new(rows).with_copy(copy),
         })
     }
 }
@@ -224,6 +250,8 @@ impl Flat {
             budget: None,
             capacity: 0,
             screen: Screen::default(),
+            keep_host_copy: false,
+            fallback: false,
         }
     }
 
@@ -283,7 +311,7 @@ impl Flat {
             profile: options.profile,
             progress: options.progress,
         };
-        let Found { neighbors, statistics } = self.store.rows.search(&queries, &request).await?;
+        let Found { neighbors, statistics } = self.store.search(&queries, &request).await?;
         Ok((neighbors, statistics))
     }
 
@@ -356,8 +384,7 @@ impl Flat {
             profile: false,
             progress: options.progress,
         };
-        let Found { neighbors, statistics } =
-            self.store.rows.search_within(&queries, radius, &request).await?;
+        let Found { neighbors, statistics } = self.store.search_within(&queries, radius, &request).await?;
         Ok((neighbors, statistics))
     }
 

@@ -109,7 +109,7 @@ impl Saving<'_> {
         }
         let piece = (PIECE_BYTES / (self.dim * self.elements.size())).max(1);
         for slots in self.slots.chunks(piece) {
-            writer.write("rows", &self.store.rows.fetch_bytes(slots).await?)?;
+            writer.write("rows", &self.store.fetch_bytes(slots).await?)?;
         }
         writer.finish()
     }

@@ -292,7 +292,8 @@ impl<'d> Reduce<'d> {
         values: ValueRows<'_>,
         others: Option<ValueRows<'_>>,
     ) -> Result<Vec<u32>> {
-        row_reductions::rows(self.device.gpu("a reduction")?, &self.job(operation, scale), values, others).await
+        row_reductions::rows(self.device.gpu("a reduction")?, &self.job(operation, scale), values, others)
+            .await
     }
 
     async fn measure(&self, measure: Measure, values: Values<'_>) -> Result<f32> {

@@ -339,7 +339,11 @@ fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
     assert!(matches!(error, Error::OutOfMemory { bytes, .. } if bytes > 1 << 25), "{error:?}");
     assert_eq!(index.search(view(&rows[..dim], dim), 3).expect("an answer"), before);
     drop(hog);
-    device.wgpu_device().expect("a GPU").poll(wgpu::PollType::wait_indefinitely()).expect("the device is there");
+    device
+        .wgpu_device()
+        .expect("a GPU")
+        .poll(wgpu::PollType::wait_indefinitely())
+        .expect("the device is there");
     index.add(view(&rows, dim)).expect("there is memory again");
     assert_eq!(index.len(), 2 * 8192);
 }

@@ -1,30 +1,143 @@
-//! The host engine, held against f64.
+//! The host engine: held against f64 on shapes of its own, and as the copy beside a GPU. The suites that are not about kernels run on it
+//! too, with NEARFIELD_ADAPTER=host (scripts/test).
 
-use nearfield::{Device, Flat, MatrixView, Metric, Screen};
+mod common;
+
+use common::{Random, gpu, has_kernels, wanted};
+use nearfield::MatrixView;
+use nearfield::{Device, DeviceOptions, Error, Flat, Metric, Neighbors, Screen, SearchOptions};
+
+fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
+    (0..count).map(|_| random.unit()).collect()
+}
+
+fn ids(found: &Neighbors) -> Vec<Vec<u64>> {
+    found.iter().map(|row| row.iter().map(|hit| hit.id).collect()).collect()
+}
 
 #[test]
 fn nearest_rows_are_those_of_f64() {
     let device = Device::host();
-    let mut random = fastrand::Rng::with_seed(3);
+    let mut random = Random::new(3);
     for (rows, queries, dim) in [(1, 1, 1), (17, 3, 5), (1000, 7, 33), (5000, 130, 24), (3000, 1, 384)] {
-        let mut numbers = |count: usize| (0..count * dim).map(|_| random.f32() * 2.0 - 1.0).collect::<Vec<f32>>();
-        let (base, wanted) = (numbers(rows), numbers(queries));
-        let (base, wanted) = (MatrixView::new(&base, dim).unwrap(), MatrixView::new(&wanted, dim).unwrap());
+        let (base, wanted) = (numbers(&mut random, rows * dim), numbers(&mut random, queries * dim));
+        let base = MatrixView::new(&base, dim).expect("rows");
+        let wanted = MatrixView::new(&wanted, dim).expect("queries");
         for metric in Metric::ALL {
             for screen in [Screen::None, Screen::I8] {
-                let mut index = Flat::builder(&device, metric, dim).screen(screen).build().unwrap();
-                index.add(base).unwrap();
-                let found = index.search(wanted, 10).unwrap();
+                let mut index = Flat::builder(&device, metric, dim).screen(screen).build().expect("an index");
+                index.add(base).expect("rows");
+                let found = index.search(wanted, 10).expect("an answer");
                 for query in 0..queries {
-                    let mut truth: Vec<(f32, u64)> = (0..rows)
-                        .map(|row| (metric.exact(wanted.row(query), base.row(row)) as f32, row as u64))
-                        .collect();
-                    truth.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-                    truth.truncate(10);
+                    let exact = |row: usize| metric.exact(wanted.row(query), base.row(row)) as f32;
+                    let mut expected: Vec<(f32, u64)> =
+                        (0..rows).map(|row| (exact(row), row as u64)).collect();
+                    expected.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+                    expected.truncate(10);
                     let ids: Vec<u64> = found.row(query).iter().map(|hit| hit.id).collect();
-                    let expected: Vec<u64> = truth.iter().map(|hit| hit.1).collect();
+                    let expected: Vec<u64> = expected.iter().map(|hit| hit.1).collect();
                     assert_eq!(ids, expected, "{metric} {screen:?} {rows} {query}");
                 }
+            }
+        }
+    }
+}
+
+/// A device of its own, and an index there with a copy on the host.
+fn with_copy(fallback: bool, rows: MatrixView<'_, f32>) -> Option<(Device, Flat)> {
+    if !has_kernels(gpu()?) {
+        return None;
+    }
+    let device = Device::open(Some(&wanted()), DeviceOptions::default()).expect("a device");
+    let builder = Flat::builder(&device, Metric::L2, rows.dim()).screen(Screen::I8);
+    let mut index = builder.keep_host_copy(true).fallback(fallback).build().expect("an index");
+    index.add(rows).expect("rows");
+    Some((device, index))
+}
+
+#[test]
+fn a_copy_has_what_the_gpu_has_after_any_change() {
+    let mut random = Random::new(5);
+    let values: Vec<f32> = (0..600 * 20).map(|_| random.below(20) as f32).collect();
+    let rows = MatrixView::new(&values, 20).expect("rows");
+    let Some((device, mut index)) = with_copy(false, rows) else { return };
+    index.remove(&[3, 4, 5, 599]).expect("there");
+    index.update(7, &values[..20]).expect("there");
+    let more = device.upload(rows.slice(100..140)).expect("fits");
+    index.add_device(&more).expect("rows");
+    index.compact().expect("compacted");
+    let refused = [f32::NAN; 20];
+    assert!(index.add(MatrixView::new(&refused, 20).expect("a row")).is_err());
+    let queries = rows.slice(0..3);
+    let mut alone = Flat::builder(&Device::host(), Metric::L2, 20).build().expect("an index");
+    for id in index.ids() {
+        let row = index.get(id).expect("there");
+        alone.add_with_ids(MatrixView::new(&row, 20).expect("a row"), &[id]).expect("a row");
+    }
+    let (found, statistics) = index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
+    assert!(statistics.on_host, "three queries of 600 rows are over before a launch is");
+    assert_eq!(found, alone.search(queries, 15).expect("an answer"));
+    let there = device.upload(queries).expect("fits");
+    let (on_gpu, statistics) = index.search_with(&there, &SearchOptions::new(15)).expect("an answer");
+    assert!(!statistics.on_host, "queries on the GPU stay there");
+    assert_eq!(on_gpu, found, "integers have the same distances everywhere");
+}
+
+#[test]
+fn a_lost_gpu_is_stood_in_for_by_the_copy() {
+    let mut random = Random::new(6);
+    let values = numbers(&mut random, 5000 * 32);
+    let rows = MatrixView::new(&values, 32).expect("rows");
+    let Some((device, mut index)) = with_copy(true, rows) else { return };
+    let queries = rows.slice(0..900);
+    let before = index.search(queries, 5).expect("an answer");
+    device.wgpu_device().expect("a GPU").destroy();
+    let (after, statistics) = index.search_with(queries, &SearchOptions::new(5)).expect("an answer");
+    assert!(statistics.on_host);
+    assert_eq!(ids(&after), ids(&before));
+    assert_eq!(index.get(17).expect("there"), rows.row(17));
+    let found = index.search_within(rows.slice(0..1), 0.5).expect("an answer");
+    assert_eq!(found.row(0)[0].id, 0);
+    assert!(index.add(rows.slice(0..10)).is_err(), "there is no device to add to");
+    assert_eq!((index.len(), index.search(queries, 5).expect("an answer")), (5000, after));
+}
+
+#[test]
+fn a_lost_gpu_without_fallback_is_an_error_that_leaves_ids_alone() {
+    let mut random = Random::new(7);
+    let values = numbers(&mut random, 5000 * 32);
+    let rows = MatrixView::new(&values, 32).expect("rows");
+    let Some((device, index)) = with_copy(false, rows) else { return };
+    let there = device.upload(rows.slice(0..900)).expect("fits");
+    device.wgpu_device().expect("a GPU").destroy();
+    let lost = index.search(&there, 5).expect_err("the device is gone");
+    assert!(matches!(lost, Error::DeviceLost { .. }), "{lost}");
+    assert!(index.contains(4999) && index.len() == 5000);
+}
+
+#[test]
+fn a_fallback_needs_a_copy() {
+    let refused = Flat::builder(&Device::host(), Metric::L2, 4).fallback(true).build();
+    assert!(matches!(refused, Err(Error::Argument { argument: "fallback", .. })));
+}
+
+#[test]
+fn distances_are_f64_rounded_once() {
+    let device = Device::host();
+    let mut random = Random::new(8);
+    for dim in [1, 5, 33, 384] {
+        let (a, b) = (numbers(&mut random, 7 * dim), numbers(&mut random, 9 * dim));
+        let [a, b] = [&a, &b].map(|values| MatrixView::new(values, dim).expect("rows"));
+        let [on_a, on_b] = [a, b].map(|view| device.upload(view).expect("memory"));
+        for metric in Metric::ALL {
+            let found =
+                device.distances(&on_a, &on_b, metric, nearfield::Output::Distance).expect("distances");
+            for (place, found) in device.read(&found).expect("read").into_iter().enumerate() {
+                let exact = metric.exact(a.row(place / 9), b.row(place % 9));
+                assert!(
+                    (f64::from(found) - exact).abs() <= exact.abs().max(1e-3) * 2f64.powi(-23),
+                    "{metric} {dim}"
+                );
             }
         }
     }

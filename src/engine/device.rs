@@ -125,7 +125,8 @@ impl Device {
     async fn choose(options: DeviceOptions) -> Result<Self> {
         match Gpu::open(Wanted::Hardware, options.clone()).await {
             Ok(gpu) => {
-                let reason = "because it is the first GPU: discrete ones come before integrated and virtual ones";
+                let reason =
+                    "because it is the first GPU: discrete ones come before integrated and virtual ones";
                 Ok(Self { engine: Engine::Gpu(Arc::new(gpu)), reason: reason.into() })
             }
             Err(Error::NoAdapter { found, .. }) => {

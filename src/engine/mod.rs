@@ -118,6 +118,14 @@ impl EngineRows {
         }
     }
 
+    /// Room for slots up to this one, so that a change that fills them does not fail for memory of the host.
+    pub(crate) fn reserve(&mut self, end: usize) -> Result<()> {
+        match self {
+            Self::Gpu(_) => Ok(()),
+            Self::Host(rows) => rows.reserve(end),
+        }
+    }
+
     /// Takes the rows out of slots that have one; the end may come nearer.
     pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
         match self {
@@ -298,5 +306,9 @@ impl EngineLists {
 }
 
 fn unsupported() -> crate::Error {
-    crate::Error::Unsupported { what: "lists".into(), needed: "a GPU".into(), available: "the host engine".into() }
+    crate::Error::Unsupported {
+        what: "lists".into(),
+        needed: "a GPU".into(),
+        available: "the host engine".into(),
+    }
 }

@@ -1,9 +1,11 @@
 //! Operations on matrices of the device: all distances of two sets.
 
+use std::time::{Duration, Instant};
+
 use super::device::{Device, DeviceMatrix, Engine, Numbers};
 use crate::error::{Error, Result};
-use crate::host;
 use crate::gpu::{BufferSlice, Commands, words};
+use crate::host;
 use crate::kernels::distance_pairs::{self, Output};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
@@ -123,6 +125,35 @@ impl Device {
         gpu.check_faults()?;
         let (queries, rows) = (queries.rows(), rows.rows());
         Ok(DistanceMatrix { engine: self.engine.clone(), numbers: Numbers::Gpu(buffer), queries, rows })
+    }
+
+    /// Fetches vectors from the device, `[rows, dim]`.
+    pub(crate) async fn read_matrix(&self, matrix: &DeviceMatrix) -> Result<Vec<f32>> {
+        matrix.check_device("rows", &self.engine)?;
+        let gpu = match &self.engine {
+            Engine::Gpu(gpu) => gpu,
+            Engine::Host(_) => return Ok(matrix.on_host()?.values().to_vec()),
+        };
+        let (dim, stride) = (matrix.dim(), matrix.stride());
+        let mut padded = Vec::with_capacity(matrix.rows() * stride);
+        let range = (matrix.buffer()?, 0, (matrix.rows() * stride * 4) as u64);
+        Commands::new(gpu, None).read_each(&[range], |_, bytes| padded.extend(words::<f32>(bytes))).await?;
+        Ok(padded.chunks_exact(stride).flat_map(|row| row[..dim].iter().copied()).collect())
+    }
+
+    /// How long a launch and a readback take: the least of some.
+    pub(crate) async fn latency(&self) -> Result<Duration> {
+        let Engine::Gpu(gpu) = &self.engine else { return Ok(Duration::ZERO) };
+        let buffer = gpu.create_storage("latency", 16)?;
+        let mut least = Duration::MAX;
+        for _ in 0..8 {
+            let started = Instant::now();
+            let mut commands = Commands::new(gpu, None);
+            commands.clear(&buffer, 0, 16);
+            commands.read(&[(&buffer, 0, 16)]).await?;
+            least = least.min(started.elapsed());
+        }
+        Ok(least)
     }
 
     /// Fetches distances from the device, `[queries, rows]`.

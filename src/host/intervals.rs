@@ -104,7 +104,8 @@ impl Side {
     fn lower_ends<S: Score>(&self, group: &Group, scores: &[S; GROUP]) -> [f32; GROUP] {
         let mut ends = [0.0; GROUP];
         for lane in 0..GROUP {
-            let rest = group.floor[lane] - self.along * group.length[lane] - self.across * group.residual[lane];
+            let rest =
+                group.floor[lane] - self.along * group.length[lane] - self.across * group.residual[lane];
             // First the row's scale: the product of two scales may be subnormal where that of all three is not.
             ends[lane] = rest + self.base - self.factor * (group.scale[lane] * scores[lane].value());
         }
@@ -113,7 +114,9 @@ impl Side {
 
     /// The upper end of a row's interval, by its lower one.
     pub(super) fn upper_end(&self, group: &Group, lane: usize, lower: f32) -> f32 {
-        let margin = self.along * group.length[lane] + self.across * group.residual[lane] + (group.slack[lane] + self.slack);
+        let margin = self.along * group.length[lane]
+            + self.across * group.residual[lane]
+            + (group.slack[lane] + self.slack);
         lower + 2.0 * margin
     }
 }

@@ -9,6 +9,7 @@ mod intervals;
 mod narrowed;
 mod nominees;
 mod norms;
+mod pace;
 mod rows;
 mod scorer;
 mod search;
@@ -20,6 +21,7 @@ use crate::gpu::{Adapter, AdapterKind, Capabilities, DeviceOptions};
 use crate::matrix::{Element, ElementKind};
 pub(crate) use distances::distances;
 pub(crate) use norms::checked;
+pub(crate) use pace::expected;
 pub(crate) use rows::HostRows;
 pub(crate) use search::{Answer, Asked, Wanted};
 

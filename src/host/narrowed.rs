@@ -133,7 +133,8 @@ impl Narrower {
         let dim = vectors.dim();
         let mut integers = vec![0; vectors.rows() * dim];
         let rows = integers.chunks_exact_mut(dim).enumerate();
-        let terms = rows.map(|(row, integers)| self.narrow(vectors.row(row), squared[row], integers)).collect();
+        let terms =
+            rows.map(|(row, integers)| self.narrow(vectors.row(row), squared[row], integers)).collect();
         (integers, terms)
     }
 }

@@ -27,7 +27,14 @@ pub(super) struct Nominees {
 impl Nominees {
     /// For the k nearest rows, k > 0.
     pub(super) fn nearest(k: usize) -> Self {
-        Self { k: Some(k), limit: f32::INFINITY, uppers: BinaryHeap::new(), list: vec![], best: vec![], rescored: 0 }
+        Self {
+            k: Some(k),
+            limit: f32::INFINITY,
+            uppers: BinaryHeap::new(),
+            list: vec![],
+            best: vec![],
+            rescored: 0,
+        }
     }
 
     /// For all rows within a limit.

@@ -173,6 +173,14 @@ impl HostRows {
         Ok(())
     }
 
+    /// Room for slots up to this one.
+    pub(crate) fn reserve(&mut self, end: usize) -> Result<()> {
+        let before = self.end();
+        let done = self.resize(end.max(before));
+        self.cut(before);
+        done
+    }
+
     /// Takes the rows out of slots that have one; the end may come nearer.
     pub(crate) fn release(&mut self, freed: &[u32]) {
         let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), &[], freed);

@@ -59,7 +59,8 @@ impl<'a> Scorer<'a> {
                 Metric::Cosine => Form::Cosine,
             };
             let margin = Margin::of_rounding(form, rows.dim);
-            let sides = queries.squared.iter().map(|&squared| Side::new(form, margin, terms_of(form, squared)));
+            let sides =
+                queries.squared.iter().map(|&squared| Side::new(form, margin, terms_of(form, squared)));
             let sides = sides.collect();
             let way = Way::Floats { form, margin, terms: vec![], scores: vec![], widened: vec![] };
             return Self { rows, queries, sides, way };

@@ -3,15 +3,17 @@
 //! Which slots new rows get is said by the index that keeps the store: `Flat` takes [`RowStore::vacant`] ones.
 
 mod checks;
+mod copy;
 mod filtered;
 mod ids;
 
 use std::collections::HashSet;
 
-use crate::engine::{EngineRows, Placing, RowSource};
+use crate::engine::{EngineRows, Found, Placing, Queries, RowSource, SearchRequest};
 use crate::error::{Error, Result};
-use crate::matrix::Element;
+use crate::matrix::{Element, MatrixView};
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_queries, check_rows};
+pub(crate) use copy::HostCopy;
 use ids::Ids;
 
 /// Ids are below this, so that files can hold them as i64 with -1 for none.
@@ -24,6 +26,7 @@ const SPARSE_SLOTS: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct RowStore {
     pub(crate) rows: EngineRows,
+    copy: Option<HostCopy>,
     ids: Ids,
     /// How many rows were ever added: the next insertion number. It never goes back.
     inserted: u64,
@@ -31,7 +34,72 @@ pub(crate) struct RowStore {
 
 impl RowStore {
     pub(crate) fn new(rows: EngineRows) -> Self {
-        Self { rows, ids: Ids::Slots, inserted: 0 }
+        Self { rows, copy: None, ids: Ids::Slots, inserted: 0 }
+    }
+
+    /// The same with a copy of the rows in the host's memory. There are none yet.
+    pub(crate) fn with_copy(self, copy: Option<HostCopy>) -> Self {
+        Self { copy, ..self }
+    }
+
+    /// The nearest rows of each query: see [`EngineRows::search`].
+    pub(crate) async fn search(&self, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
+        let Some(copy) = &self.copy else { return self.rows.search(queries, request).await };
+        if copy.is_quicker(queries).await {
+            return copy.search(queries, request).await;
+        }
+        match self.rows.search(queries, request).await {
+            Err(error) if copy.stands_in_for(&error, queries) => copy.search(queries, request).await,
+            done => done,
+        }
+    }
+
+    /// The rows within a radius of each query: see [`EngineRows::search_within`].
+    pub(crate) async fn search_within(
+        &self,
+        queries: &Queries<'_>,
+        radius: f32,
+        request: &SearchRequest<'_>,
+    ) -> Result<Found> {
+        let Some(copy) = &self.copy else {
+            return self.rows.search_within(queries, radius, request).await;
+        };
+        if copy.is_quicker(queries).await {
+            return copy.search_within(queries, radius, request).await;
+        }
+        match self.rows.search_within(queries, radius, request).await {
+            Err(error) if copy.stands_in_for(&error, queries) => {
+                copy.search_within(queries, radius, request).await
+            }
+            done => done,
+        }
+    }
+
+    /// The rows in these slots, as they are stored: see [`EngineRows::fetch_bytes`].
+    pub(crate) async fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
+        let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
+        rows.fetch_bytes(slots).await
+    }
+
+    /// Puts rows into slots, and into those of the copy.
+    async fn put<T: Element>(
+        &mut self,
+        rows: RowSource<'_, T>,
+        placing: &Placing<'_>,
+        progress: impl FnMut(usize),
+    ) -> Result<()> {
+        let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
+        let fetched = copy.fetched(rows).await?;
+        copy.reserve(placing)?;
+        self.rows.put(rows, placing, progress).await?;
+        // What is ready at once is not dropped half way.
+        match (&fetched, rows) {
+            (Some(values), _) => {
+                let view = MatrixView::new(values, values.len() / placing.slots.len().max(1))?;
+                copy.rows.put(RowSource::Host(view), placing, |_| ()).await
+            }
+            (None, rows) => copy.rows.put(rows, placing, |_| ()).await,
+        }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -142,7 +210,7 @@ impl RowStore {
                 return Err(Error::DuplicateId { id });
             }
         }
-        self.rows.put(rows, &Placing { slots, ids: &given, freed: &[] }, progress).await?;
+        self.put(rows, &Placing { slots, ids: &given, freed: &[] }, progress).await?;
         self.note(&given, slots);
         self.inserted += count as u64;
         Ok(())
@@ -160,6 +228,9 @@ impl RowStore {
             return Ok(());
         }
         self.rows.release(&slots).await?;
+        if let Some(copy) = &mut self.copy {
+            copy.rows.release(&slots).await?;
+        }
         self.ids.forget(&slots);
         self.ids.vacate(&slots, self.rows.end());
         Ok(())
@@ -173,7 +244,7 @@ impl RowStore {
         slot: u32,
     ) -> Result<()> {
         let old = self.slot_of(id).ok_or(Error::UnknownId { id })?;
-        self.rows.put(row, &Placing { slots: &[slot], ids: &[id], freed: &[old] }, |_| ()).await?;
+        self.put(row, &Placing { slots: &[slot], ids: &[id], freed: &[old] }, |_| ()).await?;
         self.note(&[id], &[slot]);
         self.ids.vacate(&[old], self.rows.end());
         Ok(())
@@ -182,7 +253,8 @@ impl RowStore {
     /// The row of an id, widened to f32.
     pub(crate) async fn get(&self, id: u64) -> Result<Vec<f32>> {
         let slot = self.slot_of(id).ok_or(Error::UnknownId { id })?;
-        self.rows.fetch(&[slot]).await
+        let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
+        rows.fetch(&[slot]).await
     }
 
     /// Whether so many slots are gaps that an index compacts itself: more than 30%.
@@ -194,6 +266,9 @@ impl RowStore {
     /// Moves the last rows into the gaps, so that there are none, and gives up memory that is free then.
     pub(crate) async fn compact(&mut self) -> Result<()> {
         self.fill_gaps().await?;
+        if let Some(copy) = &mut self.copy {
+            copy.rows.shrink()?;
+        }
         self.rows.shrink()
     }
 
@@ -210,7 +285,13 @@ impl RowStore {
     /// Moves rows to slots that have none.
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
         let ids: Vec<u64> = from.iter().filter_map(|&slot| self.id_of(slot)).collect();
+        if let Some(copy) = &mut self.copy {
+            copy.reserve(&Placing { slots: to, ids: &[], freed: &[] })?;
+        }
         self.rows.relocate(from, to).await?;
+        if let Some(copy) = &mut self.copy {
+            copy.rows.relocate(from, to).await?;
+        }
         self.note(&ids, to);
         self.ids.vacate(from, self.rows.end());
         Ok(())

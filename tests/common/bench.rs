@@ -79,7 +79,8 @@ impl<'d> Bench<'d> {
 
     /// Records and submits, and waits for the device.
     pub(crate) fn run(&self, record: impl FnOnce(&mut Recorder<'_>) -> nearfield::Result<()>) {
-        let mut encoder = self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let mut encoder =
+            self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
         let mut recorder = self.device.record(&mut encoder).expect("a GPU");
         record(&mut recorder).expect("the kernel is recorded");
         recorder.finish();
@@ -95,7 +96,8 @@ impl<'d> Bench<'d> {
             self.run(record);
             return None;
         };
-        let mut encoder = self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let mut encoder =
+            self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
         let mut recorder = self.device.record_timed(&mut encoder, &mut profile, true).expect("a GPU");
         record(&mut recorder).expect("the kernels are recorded");
         recorder.finish();
@@ -109,7 +111,8 @@ impl<'d> Bench<'d> {
         let bytes = output.buffer.size();
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let staging = self.create(bytes as usize, usage);
-        let mut encoder = self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let mut encoder =
+            self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(&output.buffer, 0, &staging, 0, bytes);
         self.device.wgpu_queue().expect("a GPU").submit([encoder.finish()]);
         let (sender, mapped) = std::sync::mpsc::channel();
@@ -117,7 +120,11 @@ impl<'d> Bench<'d> {
             .map_async(wgpu::MapMode::Read, .., move |result| sender.send(result).expect("the test waits"));
         let result = loop {
             // The callback may also run in the poll of another test's thread.
-            self.device.wgpu_device().expect("a GPU").poll(wgpu::PollType::wait_indefinitely()).expect("the device answers");
+            self.device
+                .wgpu_device()
+                .expect("a GPU")
+                .poll(wgpu::PollType::wait_indefinitely())
+                .expect("the device answers");
             if let Ok(result) = mapped.recv_timeout(std::time::Duration::from_millis(10)) {
                 break result;
             }

@@ -30,7 +30,10 @@ pub(crate) fn gpu() -> Option<&'static Device> {
 
 /// What the tests run on. Kernels need an adapter, be it a software driver.
 pub(crate) fn wanted() -> String {
-    std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "gpu".to_owned())
+    std::env::var("NEARFIELD_ADAPTER")
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "gpu".to_owned())
 }
 
 /// The same adapter without subgroup operations.
@@ -179,4 +182,9 @@ pub(crate) fn padded<T: Element>(values: &[T], dim: usize) -> Vec<T> {
         target[..dim].copy_from_slice(row);
     }
     rows
+}
+
+/// Whether a device has kernels and buffers: the host engine has none.
+pub(crate) fn has_kernels(device: &Device) -> bool {
+    device.capabilities().max_storage_buffers > 0
 }

@@ -34,7 +34,8 @@ unsafe fn tile_of<const Q: usize>(tile: Tile) {
         let mut sums = [[vdupq_n_s32(0); 4]; Q];
         for step in 0..tile.steps {
             let line: *const i8 = tile.lines.add(step).cast();
-            let rows = [vld1q_s8(line), vld1q_s8(line.add(16)), vld1q_s8(line.add(32)), vld1q_s8(line.add(48))];
+            let rows =
+                [vld1q_s8(line), vld1q_s8(line.add(16)), vld1q_s8(line.add(32)), vld1q_s8(line.add(48))];
             let words = tile.words.add(step * PANEL);
             for query in 0..Q {
                 let q = vdupq_n_s32(*words.add(query));

@@ -30,12 +30,18 @@ macro_rules! by_count {
 }
 
 #[cfg(target_arch = "aarch64")]
-#[expect(unsafe_code, reason = "SIMD instructions that the caller has detected, on pointers into slices cut to size")]
+#[expect(
+    unsafe_code,
+    reason = "SIMD instructions that the caller has detected, on pointers into slices cut to size"
+)]
 mod arm;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "SIMD instructions that the caller has detected, on pointers into slices cut to size")]
+#[expect(
+    unsafe_code,
+    reason = "SIMD instructions that the caller has detected, on pointers into slices cut to size"
+)]
 mod x86;
 
 use std::ops::Range;
@@ -225,7 +231,9 @@ impl PackedQueries {
                 let at = panel + step * PANEL * per + number % PANEL * per;
                 if per == 2 {
                     // The even components and the odd ones, as a row's are taken apart.
-                    let pair = |low: i8, high: i8| (low as i16 as u16 as u32 | (high as i16 as u16 as u32) << 16) as i32;
+                    let pair = |low: i8, high: i8| {
+                        (low as i16 as u16 as u32 | (high as i16 as u16 as u32) << 16) as i32
+                    };
                     words[at] = pair(q[0], q[2]);
                     words[at + 1] = pair(q[1], q[3]);
                 } else {
@@ -259,13 +267,22 @@ struct Tile {
     steps: usize,
     /// Where the scores of the first group and the panel's first query go, and how far apart groups are.
     out: *mut i32,
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "one kernel takes two groups, that of AVX-512"))]
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "one kernel takes two groups, that of AVX-512")
+    )]
     group_stride: usize,
 }
 
 /// Scores of some groups of rows with the queries of some panels: `out[group][query][lane]`, where group and query count from
 /// the ranges' starts and there are `queries_of(panels) = min(panels.end * PANEL, queries) - panels.start * PANEL` queries.
-pub(crate) fn dots(rows: &PackedRows, groups: Range<usize>, queries: &PackedQueries, panels: Range<usize>, out: &mut [i32]) {
+pub(crate) fn dots(
+    rows: &PackedRows,
+    groups: Range<usize>,
+    queries: &PackedQueries,
+    panels: Range<usize>,
+    out: &mut [i32],
+) {
     assert_eq!(rows.dim, queries.dim);
     assert!(groups.start <= groups.end && groups.end <= rows.groups());
     assert!(panels.start <= panels.end && panels.end <= queries.panels());
@@ -281,11 +298,15 @@ pub(crate) fn dots(rows: &PackedRows, groups: Range<usize>, queries: &PackedQuer
                 words: queries.words[panel * steps * PANEL * per..][..steps * PANEL * per].as_ptr(),
                 starts: queries.starts[panel * PANEL..][..PANEL].as_ptr(),
                 steps,
-                out: out[((group - groups.start) * wide + (panel - panels.start) * PANEL) * GROUP..].as_mut_ptr(),
+                out: out[((group - groups.start) * wide + (panel - panels.start) * PANEL) * GROUP..]
+                    .as_mut_ptr(),
                 group_stride: wide * GROUP,
             };
             let count = (queries.queries - panel * PANEL).min(PANEL);
-            #[expect(unsafe_code, reason = "SIMD instructions, on pointers into slices that were cut to size")]
+            #[expect(
+                unsafe_code,
+                reason = "SIMD instructions, on pointers into slices that were cut to size"
+            )]
             // SAFETY: `tile` points at whole groups and a whole panel (sliced above), its output has `count` queries of `pair`
             // groups (length asserted above), and `PackedQueries::new` refuses an `isa` that the machine lacks.
             unsafe {

@@ -35,7 +35,8 @@ fn numbers(count: usize, mut seed: u64, extreme: bool) -> Vec<i8> {
 fn equal_on_every_isa() {
     for isa in Isa::all() {
         for dim in [1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 63, 64, 65, 127, 384, 385, 1536, 2049] {
-            for (count, queries) in [(1, 1), (15, 2), (16, 3), (17, 5), (31, 11), (32, 12), (33, 13), (95, 25), (0, 1), (1, 0)]
+            for (count, queries) in
+                [(1, 1), (15, 2), (16, 3), (17, 5), (31, 11), (32, 12), (33, 13), (95, 25), (0, 1), (1, 0)]
             {
                 for extreme in [false, true] {
                     let rows = numbers(count * dim, 7, extreme);
@@ -47,7 +48,11 @@ fn equal_on_every_isa() {
                     for query in 0..queries {
                         for row in 0..count {
                             let got = out[(row / GROUP * queries + query) * GROUP + row % GROUP];
-                            assert_eq!(got, truth[query * count + row], "{isa:?} dim {dim} row {row} query {query}");
+                            assert_eq!(
+                                got,
+                                truth[query * count + row],
+                                "{isa:?} dim {dim} row {row} query {query}"
+                            );
                         }
                     }
                 }

@@ -147,9 +147,13 @@ unsafe fn avx2_tile<const Q: usize>(tile: Tile) {
             let odd = [a, b].map(|row| _mm256_srai_epi16::<8>(row));
             let words = tile.words.add(step * PANEL * 2);
             for query in 0..Q {
-                let q = [_mm256_set1_epi32(*words.add(query * 2)), _mm256_set1_epi32(*words.add(query * 2 + 1))];
+                let q =
+                    [_mm256_set1_epi32(*words.add(query * 2)), _mm256_set1_epi32(*words.add(query * 2 + 1))];
                 for half in 0..2 {
-                    let sum = _mm256_add_epi32(_mm256_madd_epi16(even[half], q[0]), _mm256_madd_epi16(odd[half], q[1]));
+                    let sum = _mm256_add_epi32(
+                        _mm256_madd_epi16(even[half], q[0]),
+                        _mm256_madd_epi16(odd[half], q[1]),
+                    );
                     sums[query][half] = _mm256_add_epi32(sums[query][half], sum);
                 }
             }
@@ -183,7 +187,8 @@ unsafe fn sse2_tile<const Q: usize>(tile: Tile) {
                 let even = _mm_srai_epi16::<8>(_mm_slli_epi16::<8>(row));
                 let odd = _mm_srai_epi16::<8>(row);
                 for query in 0..Q {
-                    let q = [_mm_set1_epi32(*words.add(query * 2)), _mm_set1_epi32(*words.add(query * 2 + 1))];
+                    let q =
+                        [_mm_set1_epi32(*words.add(query * 2)), _mm_set1_epi32(*words.add(query * 2 + 1))];
                     let sum = _mm_add_epi32(_mm_madd_epi16(even, q[0]), _mm_madd_epi16(odd, q[1]));
                     sums[query][four] = _mm_add_epi32(sums[query][four], sum);
                 }
