@@ -1,6 +1,7 @@
 //! `nearfield bench`: the one benchmark runner. A suite verifies its answers before it times them, and measures the
 //! ceilings it is compared with in the same run.
 
+mod breakeven;
 mod ceilings;
 mod data;
 mod draw;
@@ -26,6 +27,8 @@ enum Suite {
     Exact(exact::Args),
     /// Search in lists: building an index, recall against queries a second over probes
     Ivf(ivf::Args),
+    /// Exact search on a GPU and on the processor, side by side: from how much work on which is ahead
+    Breakeven(breakeven::Args),
     /// Reductions, or the ladder of the dot product: time on the device and in all, bytes a second, error
     Reduce(reduce::Args),
     /// The smallest elements of rows: time on the device and in all, bytes a second
@@ -39,6 +42,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.suite {
         Suite::Exact(args) => exact::run(&args),
         Suite::Ivf(args) => ivf::run(&args),
+        Suite::Breakeven(args) => breakeven::run(&args),
         Suite::Reduce(args) => reduce::run(&args),
         Suite::Select(args) => select::run(&args),
         Suite::Draw(args) => draw::run(&args),
