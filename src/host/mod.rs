@@ -51,7 +51,7 @@ impl Host {
         let adapter = Adapter {
             name: format!("host, {threads} threads"),
             backend: "host".to_owned(),
-            driver: std::env::consts::ARCH.to_owned(),
+            driver: format!("{}, {:?}", std::env::consts::ARCH, integers::Isa::detect()).to_lowercase(),
             kind: AdapterKind::Host,
             capabilities,
         };

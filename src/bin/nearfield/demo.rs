@@ -35,6 +35,7 @@ The data are the descriptions of 4000 Debian packages, as vectors of 384 f16 num
 const EXAMPLES: &str = "\
 Examples:
   nearfield demo
+  nearfield demo --device host
   nearfield demo --device llvmpipe";
 
 /// Arguments of `nearfield demo`.
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let mut out = stdout().lock();
     writeln!(out, "device  {}", device.adapter())?;
-    writeln!(out, "        {}", args.device.reason())?;
+    writeln!(out, "        {}", device.reason())?;
 
     let rows = Named::new(ROWS, ROW_NAMES).context("the rows in the program")?;
     let queries = Named::new(QUERIES, QUERY_NAMES).context("the queries in the program")?;

@@ -10,7 +10,8 @@ const BEST: &str = "best";
 /// The argument that names a device.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Choice {
-    /// The device: `best`, or a part of an adapter's name
+    /// The device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver where there is no other),
+    /// `software` (a software driver), or a part of an adapter's name
     #[arg(long, value_name = "NAME", default_value = BEST)]
     device: String,
     /// Scratch memory on the device, like 256MiB (the default) or 1GiB
@@ -52,25 +53,6 @@ impl Choice {
             Error::NoAdapter { needed, found } => anyhow!("{argument}: needed {needed}, found {found}"),
             other => other.into(),
         })
-    }
-
-    /// Why the device that [`open`](Self::open) takes is the one.
-    pub(crate) fn reason(&self) -> String {
-        match (self.device == BEST, Device::adapters().len()) {
-            (false, _) => format!("because --device asks for \"{}\"", self.device),
-            (true, adapters) => best_reason(adapters),
-        }
-    }
-}
-
-/// Why [`Device::best`] takes the adapter that it takes, out of so many.
-pub(crate) fn best_reason(adapters: usize) -> String {
-    match asked() {
-        Some(name) => format!("because NEARFIELD_ADAPTER asks for \"{name}\""),
-        None if adapters == 1 => "because it is the only adapter".to_owned(),
-        None => {
-            format!("the first of {adapters} adapters: discrete, then integrated, virtual, unknown, software")
-        }
     }
 }
 

@@ -1,19 +1,23 @@
-//! `nearfield info`: which adapters there are, and which one is taken.
+//! `nearfield info`: which devices there are, and which one is taken.
 
 use std::io::{Write, stdout};
 
 use anyhow::Result;
-use nearfield::{Adapter, Capabilities, Device};
+use nearfield::{Adapter, AdapterKind, Capabilities, Device};
 use serde_json::{Value, json};
 
 use crate::{device, output};
 
 const LONG: &str = "\
-List the adapters, what they can do, and which one is taken.
+List the adapters and the host engine, what they can do, and which one is taken and why.
+
+The host engine is the processor: it needs no driver, and is taken where there is no GPU. Software drivers come after \
+it, and are taken only where NEARFIELD_ADAPTER or --device asks for them.
 
 --json prints one document:
   adapters            list, best first, of
-    name, backend, driver, kind   texts; kind is discrete, integrated, virtual, unknown or software
+    name, backend, driver, kind   texts; kind is discrete, integrated, virtual, unknown, host or software.
+                                  Of the host, driver is the architecture and the instructions for 8-bit products
     best                          whether this one is taken where no --device is given
     max_buffer_bytes              bytes of one buffer at most
     max_binding_bytes             bytes of a buffer that a kernel sees at most
@@ -25,30 +29,34 @@ List the adapters, what they can do, and which one is taken.
     f16                           arithmetic on f16 in kernels
     cooperative_sizes             list of {size: [m, n, k], operands, accumulator}
     timestamps                    whether stages can be timed on the device
-  best                name of the adapter that is taken, or null
-  reason              why that one, or why none";
+  best                name of the device that is taken, or null
+  reason              why that one, or why none
+All limits of the host, from max_buffer_bytes to timestamps, are null: it runs no kernels.";
 
 const EXAMPLES: &str = "\
 Examples:
   nearfield info
+  NEARFIELD_ADAPTER=host nearfield info
   NEARFIELD_ADAPTER=llvmpipe nearfield info
   nearfield info --json | jq '.adapters[].name'";
 
 /// Arguments of `nearfield info`.
 #[derive(Debug, clap::Args)]
-#[command(about = "List the adapters, what they can do, and which one is taken", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "List the adapters and the host engine, what they can do, and which one is taken", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the adapters. Fails when no device can be opened.
+/// Prints the devices. Fails when none of what NEARFIELD_ADAPTER asks for can be opened.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let adapters = Device::adapters();
+    let mut adapters = Device::adapters();
+    adapters.push(Device::host().adapter().clone());
+    adapters.sort_by_key(|one| one.kind);
     let best = Device::best();
     let reason = match &best {
-        Ok(_) => device::best_reason(adapters.len()),
+        Ok(best) => best.reason().to_owned(),
         Err(error) => error.to_string(),
     };
     // Two cards of one kind are described alike: the first is the one.
@@ -71,7 +79,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     out.flush()?;
     match best {
         Ok(_) => Ok(()),
-        // Also says so when there is no adapter at all.
         Err(error) => Err(error.into()),
     }
 }
@@ -85,6 +92,9 @@ fn describe(out: &mut impl Write, adapter: &Adapter, best: bool) -> Result<()> {
     line("backend", adapter.backend.clone())?;
     line("driver", adapter.driver.clone())?;
     line("kind", adapter.kind.to_string())?;
+    if adapter.kind == AdapterKind::Host {
+        return Ok(writeln!(out)?);
+    }
     let (buffer, binding) = (output::bytes(limits.max_buffer_bytes), output::bytes(limits.max_binding_bytes));
     line(
         "buffers",
@@ -137,7 +147,12 @@ fn to_json(adapter: &Adapter, best: bool) -> Value {
         "timestamps": limits.timestamps,
     });
     if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
-        document.extend(more);
+        // The host engine has no limits of its own.
+        let is_limit = |name: &str| adapter.kind == AdapterKind::Host && name != "best";
+        document.extend(more.into_iter().map(|(name, value)| match is_limit(&name) {
+            true => (name, Value::Null),
+            false => (name, value),
+        }));
     }
     document
 }

@@ -15,6 +15,7 @@ mod recipe;
 mod search;
 mod threads;
 mod truth;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -23,17 +24,17 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   nearfield demo                                    search real data that comes with the program
-  nearfield info                                    which adapters there are, which one is taken
+  nearfield info                                    which devices there are, which one is taken
   nearfield search --rows base.npy --queries q.npy  search your own files
 
 Environment:
-  NEARFIELD_ADAPTER  a part of the name of the adapter to take where --device names none
+  NEARFIELD_ADAPTER  what to take where --device names nothing: host, gpu, software, or a part of an adapter's name
   WGPU_BACKEND       vulkan, metal, dx12 or gl: the only interface to look for adapters in
 
 The exit code is 0 after success, 2 when the arguments cannot be read, and 1 after any other \
 failure. A failure is told in one line on stderr.";
 
-/// Exact nearest-neighbour search on any GPU: Metal, Vulkan and DX12 through wgpu, no CUDA
+/// Exact nearest-neighbour search on any GPU (Metal, Vulkan and DX12 through wgpu, no CUDA), or on the processor
 #[derive(Debug, Parser)]
 #[command(name = "nearfield", version, after_help = EXAMPLES)]
 struct Cli {
@@ -50,6 +51,7 @@ enum Command {
     Demo(demo::Args),
     Generate(generate::Args),
     Truth(truth::Args),
+    Verify(verify::Args),
     /// Verify, then time
     Bench(bench::Args),
 }
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Truth(args) => truth::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(args),
     };
     match done {

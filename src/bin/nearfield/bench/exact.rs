@@ -61,6 +61,7 @@ JSON lines, one object each; times in milliseconds, rates per second:
    screened, data, verified, rescored, survivors_per_query, searched_again, searched_exhaustively,
    stages: {NAME: {ms, passes}},
    scan_bytes_per_s and scan_share_of_copy, or tile_flops_per_s and tile_share_of_flops}
+On the host engine stages are not timed, and flops_per_s and latency_ms are null.
 Operations of integers and of cooperative matrices are compared with multiply-adds in f32, too: more than 100 % is possible.";
 
 /// Runs the suite.
@@ -198,7 +199,8 @@ impl Case<'_> {
         }
         if let Some(operations) = operations {
             let rate = operations / seconds;
-            rates.extend([("tile_flops_per_s", rate), ("tile_share_of_flops", rate / ceilings.flops)]);
+            rates.push(("tile_flops_per_s", rate));
+            rates.extend(ceilings.kernels.map(|of| ("tile_share_of_flops", rate / of.flops)));
         }
         rates
     }

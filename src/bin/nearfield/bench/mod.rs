@@ -12,7 +12,9 @@ mod select;
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use clap::{Args as ClapArgs, Subcommand};
+use nearfield::Device;
 
 /// Arguments of `nearfield bench`.
 #[derive(Debug, ClapArgs)]
@@ -67,6 +69,21 @@ impl Times {
         times.sort_unstable();
         Ok(Self { median: times[times.len() / 2], least: times[0], most: times[times.len() - 1] })
     }
+}
+
+/// Whether a device runs kernels; the host engine does not.
+fn has_kernels(device: &Device) -> bool {
+    device.capabilities().max_storage_buffers > 0
+}
+
+/// An error where there are no kernels to time.
+fn needs_kernels(device: &Device, suite: &str) -> anyhow::Result<()> {
+    let given = device.describe();
+    ensure!(
+        has_kernels(device),
+        "--device: {suite} times kernels: needed a GPU or a software driver, given {given}"
+    );
+    Ok(())
 }
 
 /// Milliseconds, with three decimals.

@@ -14,8 +14,8 @@ use nearfield::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
-use super::ceilings::{Ceilings, Warmer, is_software};
-use super::{Times, WARM_UP, data, milliseconds, rounded};
+use super::ceilings::{Ceilings, Warmer, is_processor};
+use super::{Times, WARM_UP, data, milliseconds, needs_kernels, rounded};
 use crate::device::Choice;
 use truth::{Truth, checked, truth};
 
@@ -23,7 +23,7 @@ use truth::{Truth, checked, truth};
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
-    /// Numbers an operand, a case each; 268,435,456, or 4,194,304 on a software adapter
+    /// Numbers an operand, a case each; 268,435,456, or 4,194,304 where the processor computes
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     length: Vec<usize>,
     /// Times every rung of the ladder of the dot product instead
@@ -129,7 +129,10 @@ impl Name {
 /// Runs the suite.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let device = args.device.open()?;
-    let usual = if is_software(&device) { 1 << 22 } else { 1 << 28 };
+    if args.ladder || args.sweep {
+        needs_kernels(&device, "bench reduce --ladder and --sweep")?;
+    }
+    let usual = if is_processor(&device) { 1 << 22 } else { 1 << 28 };
     let lengths = if args.length.is_empty() { vec![usual] } else { args.length.clone() };
     let most = lengths.iter().copied().max().context("--length: needed at least one number")?;
     ensure!(lengths.iter().all(|&length| length > 0), "--length: needed at least 1, given 0");
@@ -284,7 +287,7 @@ impl Bench<'_> {
         // The lowest rungs take seconds: fewer runs of those.
         let runs = (5.0 / one.as_secs_f64()).clamp(3.0, self.args.runs.max(3) as f64) as usize;
         let wall = Times::of(runs, || elapsed(|| run(None)))?;
-        let (warmer, mut times) = (Warmer::new(self.device), vec![]);
+        let (warmer, mut times) = (Warmer::new(self.device)?, vec![]);
         for _ in 0..runs {
             warmer.warm(self.device)?;
             let stages = Stages::new();

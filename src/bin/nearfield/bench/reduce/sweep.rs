@@ -7,7 +7,7 @@ use nearfield::kernels::reduce::{self, Operation, Shape};
 use nearfield::{DeviceVector, ElementKind, wgpu};
 use serde_json::json;
 
-use super::super::ceilings::{is_software, time_of};
+use super::super::ceilings::{is_processor, time_of};
 use super::super::{milliseconds, rounded};
 use super::Bench;
 
@@ -26,7 +26,7 @@ impl Bench<'_> {
         };
         let (left, right) = (one_run(&left)?, one_run(&right)?);
         // Enough of them that launch and readback do not count.
-        let repeats = if is_software(self.device) { 2 } else { 64 };
+        let repeats = if is_processor(self.device) { 2 } else { 64 };
         for &name in &self.args.operation {
             let operation = match name.operation() {
                 Operation::ArgMin => Operation::Min,

@@ -11,8 +11,8 @@ use clap::Args as ClapArgs;
 use nearfield::Device;
 use serde_json::{Value, json};
 
-use super::ceilings::{Ceilings, Warmer, is_software};
-use super::{Times, WARM_UP, milliseconds, rounded};
+use super::ceilings::{Ceilings, Warmer, is_processor};
+use super::{Times, WARM_UP, milliseconds, needs_kernels, rounded};
 use crate::device::Choice;
 use place::Place;
 use values::{Kind, Shape, Truth};
@@ -74,7 +74,8 @@ is that of ms. `kernels` are timed in a run of their own, with a pass each, whic
 /// Runs the suite.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let device = args.device.open()?;
-    let fewer = if is_software(&device) { 100 } else { 1 };
+    needs_kernels(&device, "bench select")?;
+    let fewer = if is_processor(&device) { 100 } else { 1 };
     let usual = [(20_000, 500), (1000, 10_000), (100, 100_000), (10, 1_000_000)];
     let shapes = match args.shapes.is_empty() {
         false => args.shapes.clone(),
@@ -91,7 +92,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let ceilings = Ceilings::measure(&device)?;
     ceilings.report(&device, args.json)?;
-    let bench = Bench { args, device: &device, ceilings, warmer: Warmer::new(&device) };
+    let bench = Bench { args, device: &device, ceilings, warmer: Warmer::new(&device)? };
     for shape in shapes {
         for &kind in &args.values {
             bench.cases(shape, kind)?;

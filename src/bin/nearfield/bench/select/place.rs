@@ -32,8 +32,9 @@ impl<'v> Place<'v> {
     ) -> anyhow::Result<Self> {
         let (values, _) = values.buffers().next().context("--shapes: needed at least one element")?;
         let results = u64::from(shape.rows) * u64::from(k);
+        let wgpu = device.wgpu_device()?;
         let buffer = |label: &str, bytes: u64| {
-            device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
+            wgpu.create_buffer(&wgpu::BufferDescriptor {
                 label: Some(label),
                 size: bytes.max(16),
                 usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC,
@@ -81,7 +82,7 @@ impl<'v> Place<'v> {
 
     /// Selects, and returns the time from the submission to its end.
     pub(super) fn run(&self, device: &Device) -> anyhow::Result<Duration> {
-        let mut encoder = encoder(device);
+        let mut encoder = encoder(device)?;
         self.record(device.record(&mut encoder)?)?;
         let started = Instant::now();
         device.wgpu_queue()?.submit([encoder.finish()]);
@@ -96,7 +97,7 @@ impl<'v> Place<'v> {
         each_kernel: bool,
     ) -> anyhow::Result<Option<(Duration, Value)>> {
         let Some(mut profile) = device.profile() else { return Ok(None) };
-        let mut encoder = encoder(device);
+        let mut encoder = encoder(device)?;
         self.record(device.record_timed(&mut encoder, &mut profile, each_kernel)?)?;
         device.wgpu_queue()?.submit([encoder.finish()]);
         let times = device.times_of(profile)?;
@@ -125,8 +126,9 @@ fn words_of(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
 }
 
-fn encoder(device: &Device) -> wgpu::CommandEncoder {
-    device.wgpu_device()?.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("selection") })
+fn encoder(device: &Device) -> anyhow::Result<wgpu::CommandEncoder> {
+    let descriptor = wgpu::CommandEncoderDescriptor { label: Some("selection") };
+    Ok(device.wgpu_device()?.create_command_encoder(&descriptor))
 }
 
 fn wait(device: &Device) -> anyhow::Result<()> {
@@ -141,7 +143,7 @@ fn read(device: &Device, buffer: &wgpu::Buffer) -> anyhow::Result<Vec<u8>> {
         usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
         mapped_at_creation: false,
     });
-    let mut encoder = encoder(device);
+    let mut encoder = encoder(device)?;
     encoder.copy_buffer_to_buffer(buffer, 0, &staging, 0, buffer.size());
     device.wgpu_queue()?.submit([encoder.finish()]);
     staging.map_async(wgpu::MapMode::Read, .., |_| ());

@@ -1,0 +1,209 @@
+//! `nearfield verify`: the distances that a device reports, held against f64.
+
+mod worst;
+
+use std::collections::BTreeMap;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use nearfield::io::VectorFile;
+use nearfield::{Device, Error, Flat, Matrix, MatrixView, Metric, Neighbors, Output, SearchOptions};
+use serde_json::json;
+
+use crate::device::{self, Choice};
+use crate::files;
+use crate::index::Index;
+use worst::{Compared, Pair, Worst};
+
+const LONG: &str = "\
+Compare the distances that a device reports with those of f64, and tell the largest error.
+
+All queries are searched for, and the distance of every result is compared. Then some rows and some queries, spread \
+evenly over the files, are compared pair by pair with what the device computes for all pairs of two sets. What is \
+true is computed in f64 by the definition, on the processor. The exit code is 1 if an error exceeds the bound that is \
+promised for its pair.
+
+--json prints one object, in one line:
+  rows, queries, dim, metric, k  what was compared
+  device                         {name, backend, driver, kind}
+  search, pairs                  of results and of pairs: {compared, exceeded, largest, nearest_bound}; pairs is null
+                                 where the device does not compute them, or --sample is 0
+    compared, exceeded           distances that were compared, and those whose error exceeds its bound
+    largest                      the pair of the largest error: {query, row, reported, exact, error, bound}, or null
+    nearest_bound                the same for the largest error / bound";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield verify --rows base.npy --queries query.npy --metric cosine
+  nearfield verify --rows base.npy --queries query.npy --device host --sample 1000 --json";
+
+/// Arguments of `nearfield verify`.
+#[derive(Debug, clap::Args)]
+#[command(about = "Compare the distances that a device reports with f64", long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// File of the rows
+    #[arg(long, value_name = "FILE")]
+    rows: PathBuf,
+    /// File of the queries
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Results of a query that are compared
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::search::count)]
+    k: usize,
+    /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::search::metric)]
+    metric: Metric,
+    /// So many rows and so many queries are compared pair by pair as well; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    sample: usize,
+    #[command(flatten)]
+    device: Choice,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares, and prints what came of it.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let rows = VectorFile::open(&args.rows).context("--rows")?;
+    let query_file = VectorFile::open(&args.queries).context("--queries")?;
+    let dim = rows.dim();
+    ensure!(
+        query_file.dim() == dim,
+        "--queries: needed dim {dim}, as --rows has, given dim {}",
+        query_file.dim()
+    );
+    let queries = query_file.read_all().context("--queries")?;
+    let device = args.device.open()?;
+    let builder = Flat::builder(&device, args.metric, dim).elements(rows.kind()).capacity(rows.rows());
+    let mut index = Index::Flat(Box::new(builder.build()?));
+    files::fill(&mut index, &rows)?;
+    let (found, _) = index
+        .search(&queries, &SearchOptions::new(args.k))
+        .map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
+    drop(index);
+    let queries = queries.into_f32();
+    let queries = MatrixView::new(&queries, dim)?;
+    let search = of_results(args, &rows, queries, &found)?;
+    let pairs = of_pairs(args, &device, &rows, queries)?;
+    print(args, &device, [&rows, &query_file], (&search, pairs.as_ref()))?;
+    let exceeded = [Some(&search), pairs.as_ref()].into_iter().flatten().find_map(Worst::fault);
+    exceeded.map_or(Ok(()), |fault| bail!(fault))
+}
+
+/// The results of a search, a piece of the rows after another.
+fn of_results(
+    args: &Args,
+    rows: &VectorFile,
+    queries: MatrixView<'_, f32>,
+    found: &Neighbors,
+) -> Result<Worst> {
+    let wanted = args.k.min(rows.rows());
+    let mut by_row: BTreeMap<u64, Vec<(usize, f32)>> = BTreeMap::new();
+    for (query, hits) in found.iter().enumerate() {
+        ensure!(hits.len() == wanted, "query {query}: needed {wanted} results, found {}", hits.len());
+        hits.iter().for_each(|hit| by_row.entry(hit.id).or_default().push((query, hit.distance)));
+    }
+    let mut worst = Worst::new(args.metric);
+    for piece in rows.pieces(files::PIECE_BYTES) {
+        let (first, piece): (usize, Matrix) = piece.context("--rows")?;
+        let piece = piece.into_f32();
+        let piece = MatrixView::new(&piece, rows.dim())?;
+        let numbers = first as u64..(first + piece.rows()) as u64;
+        let pairs: Vec<Compared<'_>> = (by_row.range(numbers))
+            .flat_map(|(&row, hits)| hits.iter().map(move |&(query, reported)| (query, row, reported)))
+            .map(|(query, row, reported)| Compared {
+                pair: Pair { query, row: row as usize },
+                vectors: [queries.row(query), piece.row(row as usize - first)],
+                reported,
+            })
+            .collect();
+        worst.add(&pairs);
+    }
+    let compared = found.hits().len() as u64;
+    ensure!(worst.compared == compared, "needed ids below {}, found others", rows.rows());
+    Ok(worst)
+}
+
+/// So many of 0..count, spread evenly.
+fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> + Clone {
+    let taken = most.min(count);
+    (0..taken).map(move |number| (number as u128 * count as u128 / taken as u128) as usize)
+}
+
+/// Pairs of a sample; none where the device does not compute them.
+fn of_pairs(
+    args: &Args,
+    device: &Device,
+    rows: &VectorFile,
+    queries: MatrixView<'_, f32>,
+) -> Result<Option<Worst>> {
+    let row_numbers = spread(rows.rows(), args.sample);
+    let query_numbers = spread(queries.rows(), args.sample);
+    let mut sample: Vec<f32> = vec![];
+    for row in row_numbers.clone() {
+        sample.extend(rows.read(row..row + 1).context("--rows")?.into_f32());
+    }
+    let wanted: Vec<f32> = query_numbers.clone().flat_map(|query| queries.row(query)).copied().collect();
+    if sample.is_empty() || wanted.is_empty() {
+        return Ok(None);
+    }
+    let (sample, wanted) = (MatrixView::new(&sample, rows.dim())?, MatrixView::new(&wanted, rows.dim())?);
+    let (there, asked) = (device.upload(sample)?, device.upload(wanted)?);
+    let distances = match device.distances(&asked, &there, args.metric, Output::Distance) {
+        Err(Error::Unsupported { .. }) => return Ok(None),
+        distances => device.read(&distances?)?,
+    };
+    let mut worst = Worst::new(args.metric);
+    for ((place, query), reported) in query_numbers.enumerate().zip(distances.chunks_exact(sample.rows())) {
+        let pairs: Vec<Compared<'_>> = (row_numbers.clone().enumerate().zip(reported))
+            .map(|((number, row), &reported)| Compared {
+                pair: Pair { query, row },
+                vectors: [wanted.row(place), sample.row(number)],
+                reported,
+            })
+            .collect();
+        worst.add(&pairs);
+    }
+    Ok(Some(worst))
+}
+
+fn print(
+    args: &Args,
+    device: &Device,
+    of: [&VectorFile; 2],
+    (search, pairs): (&Worst, Option<&Worst>),
+) -> Result<()> {
+    let mut out = stdout().lock();
+    let [rows, queries] = of;
+    if args.json {
+        let record = json!({
+            "rows": rows.rows(),
+            "queries": queries.rows(),
+            "dim": rows.dim(),
+            "metric": args.metric.name(),
+            "k": args.k,
+            "device": device::to_json(device.adapter()),
+            "search": search.to_json(),
+            "pairs": pairs.map(Worst::to_json),
+        });
+        writeln!(out, "{record}")?;
+        return Ok(out.flush()?);
+    }
+    for (name, file) in ["rows", "queries"].into_iter().zip(of) {
+        let kind = files::kind_name(file.kind());
+        writeln!(out, "{name:<10} {} x {} {kind}, {}", file.rows(), file.dim(), file.path().display())?;
+    }
+    writeln!(out, "device     {}", device.describe())?;
+    writeln!(out, "metric     {}", args.metric)?;
+    search.describe(&mut out, "results")?;
+    match (pairs, args.sample) {
+        (Some(pairs), _) => pairs.describe(&mut out, "pairs")?,
+        (None, 0) => {}
+        (None, _) => {
+            writeln!(out, "pairs      not compared: there are none, or this device does not compute them")?
+        }
+    }
+    Ok(out.flush()?)
+}

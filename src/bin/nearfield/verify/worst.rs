@@ -1,0 +1,173 @@
+//! The largest errors of some distances.
+
+use std::io::{self, Write};
+
+use nearfield::Metric;
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+/// A query and a row, by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pair {
+    pub(super) query: usize,
+    pub(super) row: usize,
+}
+
+/// What is compared: a pair, its vectors, and the distance that was reported.
+pub(super) struct Compared<'a> {
+    pub(super) pair: Pair,
+    pub(super) vectors: [&'a [f32]; 2],
+    pub(super) reported: f32,
+}
+
+/// A pair with its distances.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    pair: Pair,
+    reported: f32,
+    exact: f64,
+    /// Infinite for what is not a number.
+    error: f64,
+    bound: f64,
+}
+
+impl Found {
+    fn new(metric: Metric, of: &Compared<'_>) -> Self {
+        let [query, row] = of.vectors;
+        let exact = metric.exact(query, row);
+        let error = (f64::from(of.reported) - exact).abs();
+        let error = if error.is_nan() { f64::INFINITY } else { error };
+        Self { pair: of.pair, reported: of.reported, exact, error, bound: metric.error_bound(query, row) }
+    }
+
+    fn share(&self) -> f64 {
+        if self.error == 0.0 { 0.0 } else { self.error / self.bound }
+    }
+
+    fn to_json(self) -> Value {
+        let Self { pair, reported, exact, error, bound } = self;
+        json!({
+            "query": pair.query, "row": pair.row, "reported": reported, "exact": exact, "error": error, "bound": bound,
+        })
+    }
+}
+
+/// The pairs of the largest errors so far.
+#[derive(Debug)]
+pub(super) struct Worst {
+    metric: Metric,
+    pub(super) compared: u64,
+    exceeded: u64,
+    largest: Option<Found>,
+    nearest_bound: Option<Found>,
+}
+
+impl Worst {
+    pub(super) fn new(metric: Metric) -> Self {
+        Self { metric, compared: 0, exceeded: 0, largest: None, nearest_bound: None }
+    }
+
+    /// Compares some more.
+    pub(super) fn add(&mut self, pairs: &[Compared<'_>]) {
+        let found: Vec<Found> = pairs.par_iter().map(|one| Found::new(self.metric, one)).collect();
+        self.compared += found.len() as u64;
+        for one in found {
+            self.exceeded += u64::from(one.error > one.bound);
+            keep(&mut self.largest, one, |one| one.error);
+            keep(&mut self.nearest_bound, one, Found::share);
+        }
+    }
+
+    /// What is wrong, if anything is.
+    pub(super) fn fault(&self) -> Option<String> {
+        let one = self.nearest_bound.filter(|_| self.exceeded > 0)?;
+        let Found { pair: Pair { query, row }, reported, exact, bound, .. } = one;
+        let (exceeded, compared) = (self.exceeded, self.compared);
+        Some(format!(
+            "{exceeded} of {compared} distances exceed the bound: of query {query} and row {row} needed {exact} within {bound:.3e}, found {reported}"
+        ))
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "compared": self.compared,
+            "exceeded": self.exceeded,
+            "largest": self.largest.map(Found::to_json),
+            "nearest_bound": self.nearest_bound.map(Found::to_json),
+        })
+    }
+
+    pub(super) fn describe(&self, out: &mut impl Write, name: &str) -> io::Result<()> {
+        writeln!(out, "{name:<10} {} distances compared, {} exceed the bound", self.compared, self.exceeded)?;
+        for (what, one) in [("error", self.largest), ("of bound", self.nearest_bound)] {
+            let Some(one) = one else { continue };
+            let figure = match what {
+                "error" => format!("{:.3e}", one.error),
+                _ => format!("{:.3} %", 100.0 * one.share()),
+            };
+            let Found { pair: Pair { query, row }, reported, exact, bound, .. } = one;
+            writeln!(
+                out,
+                "  largest {what:<8} {figure:<10} query {query}, row {row}: {reported}, in f64 {exact}, bound {bound:.3e}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the larger; of equals the first.
+fn keep(kept: &mut Option<Found>, one: Found, size: impl Fn(&Found) -> f64) {
+    if kept.as_ref().is_none_or(|kept| size(&one) > size(kept)) {
+        *kept = Some(one);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(metric: Metric, reported: [f32; 3]) -> Worst {
+        let (query, rows) = ([1.0f32, 2.0], [[1.0f32, 2.0], [4.0, 6.0], [1.0, 3.0]]);
+        let pairs: Vec<Compared<'_>> = (rows.iter().zip(reported).enumerate())
+            .map(|(row, (vector, reported))| Compared {
+                pair: Pair { query: 7, row },
+                vectors: [&query, vector],
+                reported,
+            })
+            .collect();
+        let mut worst = Worst::new(metric);
+        worst.add(&pairs);
+        worst
+    }
+
+    #[test]
+    fn right_distances_have_no_fault() {
+        let worst = judged(Metric::L2Squared, [0.0, 25.0, 1.0]);
+        assert_eq!((worst.compared, worst.exceeded, worst.fault()), (3, 0, None));
+        let rounded = judged(Metric::L2Squared, [0.0, 25.000_002, 1.0]);
+        assert_eq!(rounded.fault(), None);
+        assert_eq!(rounded.largest.map(|one| one.pair.row), Some(1));
+    }
+
+    #[test]
+    fn a_planted_fault_is_found() {
+        // The larger error is within its bound, the smaller one is not.
+        let worst = judged(Metric::L2Squared, [0.0, 25.000_015, 1.000_002]);
+        assert_eq!(worst.exceeded, 1);
+        assert_eq!(worst.largest.map(|one| one.pair.row), Some(1));
+        assert_eq!(worst.nearest_bound.map(|one| one.pair.row), Some(2));
+        let fault = worst.fault().expect("a fault");
+        assert!(fault.contains("1 of 3") && fault.contains("query 7 and row 2"), "{fault}");
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_a_fault() {
+        for reported in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for metric in Metric::ALL {
+                assert!(
+                    judged(metric, [0.0, reported, 1.0]).fault().is_some_and(|fault| fault.contains("row 1"))
+                );
+            }
+        }
+    }
+}
