@@ -138,6 +138,7 @@ impl<'r> Engines<'r> {
             Ok(index)
         };
         Ok(Self {
+            rows,
             gpu: index(device, false)?,
             host: index(&Device::host(), false)?,
             both: index(device, true)?,
