@@ -59,7 +59,7 @@ fn parts(rows: &Rows) -> (Vec<u64>, Vec<f32>) {
 /// Both indexes have these methods, of the same names.
 macro_rules! dropped_at_every_poll {
     ($make:ident, $screen:expr) => {
-        let Some(device) = confined(256 * 32, 64 << 10) else { return };
+        let Some(device) = confined(256 * 32, 2 << 20) else { return };
         let mut random = Random::new(0xd0);
         let values = random.integers(ROWS as usize * DIM, 3);
         let all: Rows = (0..ROWS).zip(values.chunks(DIM).map(<[f32]>::to_vec)).collect();
