@@ -1,6 +1,6 @@
 //! k-means on the device.
 
-use crate::engine::{Device, Screen, Training, most_training_rows};
+use crate::engine::{Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
 use crate::error::{Error, Result};
 use crate::matrix::{Element, MatrixView};
 use crate::metric::Metric;
@@ -162,6 +162,26 @@ impl<'a> KMeans<'a> {
         device: &Device,
         rows: MatrixView<'_, T>,
     ) -> Result<Clusters> {
+        self.clusters(device, Sample::Host(rows)).await
+    }
+
+    /// [`KMeans::train`] on rows that lie on the device, in one matrix or several that follow each other.
+    ///
+    /// # Errors
+    /// As there; [`Error::Argument`] for rows of another device, or of different dims.
+    pub fn train_device(&self, device: &Device, rows: &[&DeviceMatrix]) -> Result<Clusters> {
+        device.block_on(self.train_device_async(device, rows))
+    }
+
+    /// [`KMeans::train_device`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn train_device_async(&self, device: &Device, rows: &[&DeviceMatrix]) -> Result<Clusters> {
+        self.clusters::<f32>(device, Sample::Device(rows)).await
+    }
+
+    async fn clusters<T: Element>(&self, device: &Device, rows: Sample<'_, T>) -> Result<Clusters> {
         let trained = self.run(device, rows).await?;
         let last = trained.training.assign().await?;
         let mut inertia = trained.inertia;
@@ -175,11 +195,12 @@ impl<'a> KMeans<'a> {
     }
 
     /// Centroids that stay on the device.
-    pub(crate) async fn run<T: Element>(&self, device: &Device, rows: MatrixView<'_, T>) -> Result<Trained> {
-        self.check(rows.rows())?;
+    pub(crate) async fn run<T: Element>(&self, device: &Device, sample: Sample<'_, T>) -> Result<Trained> {
+        let rows = sample.rows();
+        self.check(rows)?;
         let mut random = fastrand::Rng::with_seed(self.seed);
-        let wanted = self.rows_per_list.saturating_mul(self.lists).min(rows.rows());
-        let wanted = wanted.min(most_training_rows(device, rows.dim()));
+        let wanted = self.rows_per_list.saturating_mul(self.lists).min(rows);
+        let wanted = wanted.min(most_training_rows(device, sample.dim()));
         if wanted < self.lists {
             return Err(Error::argument(
                 "lists",
@@ -187,21 +208,13 @@ impl<'a> KMeans<'a> {
                 self.lists,
             ));
         }
-        let is_whole = wanted == rows.rows();
-        let mut numbers: Vec<u64> = (0..rows.rows() as u64).collect();
-        if !is_whole {
-            numbers = random.choose_multiple(0..rows.rows() as u64, wanted);
+        let mut numbers: Vec<u64> = (0..rows as u64).collect();
+        if wanted < rows {
+            numbers = random.choose_multiple(0..rows as u64, wanted);
             numbers.sort_unstable();
         }
-        let metric = self.metric.of_centroids();
-        let lists = self.lists as u32;
-        let training = if is_whole {
-            Training::on(device, metric, rows, lists, self.screen).await?
-        } else {
-            let mut sample: Vec<T> = Vec::with_capacity(numbers.len() * rows.dim());
-            numbers.iter().for_each(|&number| sample.extend_from_slice(rows.row(number as usize)));
-            Training::on(device, metric, MatrixView::new(&sample, rows.dim())?, lists, self.screen).await?
-        };
+        let (metric, lists) = (self.metric.of_centroids(), self.lists as u32);
+        let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await?;
         let mut trained = Trained { training, rows: numbers, inertia: vec![] };
         self.start(&trained, &mut random).await?;
         self.iterate(&mut trained).await?;

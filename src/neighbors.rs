@@ -27,10 +27,16 @@ impl Default for Neighbors {
 }
 
 impl Neighbors {
-    pub(crate) fn with_capacity(queries: usize, k: usize) -> Self {
+    pub(crate) fn with_capacity(queries: usize, hits: usize) -> Self {
         let mut offsets = Vec::with_capacity(queries + 1);
         offsets.push(0);
-        Self { hits: Vec::with_capacity(queries.saturating_mul(k)), offsets }
+        Self { hits: Vec::with_capacity(hits), offsets }
+    }
+
+    /// The hits of each query, which lie one query behind the other, from the first on and to the last.
+    pub(crate) fn of(hits: Vec<Neighbor>, places: &[std::ops::Range<usize>]) -> Self {
+        let offsets = std::iter::once(0).chain(places.iter().map(|place| place.end)).collect();
+        Self { hits, offsets }
     }
 
     pub(crate) fn push_row(&mut self, hits: impl IntoIterator<Item = Neighbor>) {

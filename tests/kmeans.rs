@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Random, gpu};
-use nearfield::{Error, KMeans, MatrixView, Metric, Screen};
+use nearfield::{Error, Ivf, KMeans, MatrixView, Metric, Screen};
 
 /// Rows around `centres` points that are far from each other, list by list, and the points.
 fn around(centres: usize, each: usize, dim: usize) -> (Vec<f32>, Vec<f32>) {
@@ -199,4 +199,43 @@ fn what_cannot_be_trained_is_refused() {
     // Every row the same is no reason to fail.
     let clusters = KMeans::new(Metric::Cosine, 2).train(device, view).expect("trains");
     assert_eq!(clusters.centroids, [0.0; 6]);
+}
+
+#[test]
+fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several() {
+    let Some(device) = gpu() else { return };
+    let (rows, _) = around(20, 30, 18);
+    let view = MatrixView::new(&rows, 18).expect("rows");
+    let whole = device.upload(view).expect("fits");
+    let parts = [0..7, 7..8, 8..600].map(|range| device.upload(view.slice(range)).expect("fits"));
+    let parts: Vec<_> = parts.iter().collect();
+    // All rows, and a sample of 160 of them.
+    for each in [64, 8] {
+        for metric in [Metric::L2, Metric::Cosine] {
+            let means = KMeans::new(metric, 20).rows_per_list(each);
+            let expected = means.train(device, view).expect("trains");
+            assert_eq!(expected.rows.len(), (each * 20).min(600));
+            for there in [&[&whole][..], &parts[..]] {
+                assert_eq!(means.train_device(device, there).expect("trains"), expected, "{metric} {each}");
+            }
+        }
+    }
+    let builder = || Ivf::builder(device, Metric::L2, 18).lists(20);
+    let expected = builder().train(view).expect("trains").centroids().expect("centroids");
+    let found = builder().train_device(&parts).expect("trains").centroids().expect("centroids");
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn rows_on_the_device_are_refused_where_there_are_none_or_dims_differ() {
+    let Some(device) = gpu() else { return };
+    let [three, four] =
+        [3, 4].map(|dim| device.upload(MatrixView::new(&[1.0f32; 12], dim).expect("rows")).expect("fits"));
+    let means = KMeans::new(Metric::L2, 2);
+    let refused =
+        |pieces: &[&nearfield::DeviceMatrix]| means.train_device(device, pieces).expect_err("refused");
+    assert_eq!(refused(&[]).to_string(), "lists: needed 1 to 0, the number of rows, given 2");
+    assert_eq!(refused(&[&three, &four]).to_string(), "rows: needed dim 3, as the first have, given 4");
+    let index = Ivf::builder(device, Metric::L2, 4).lists(2);
+    assert!(matches!(index.train_device(&[&three]), Err(Error::Argument { argument: "sample", .. })));
 }

@@ -1,14 +1,13 @@
 // Scores of the rows of lists and the queries that probe them, on cooperative matrices: what `screen_tile_coop` does, with the queries
-// of a list gathered and its rows found by their pages. A workgroup of four subgroups computes blocks of 64 queries by 128 rows, one
-// after the other; a subgroup 32 x 64 of it.
+// of a list gathered and its rows found by their pages. A workgroup of four subgroups computes blocks of 32 queries by 128 rows, one
+// after the other; a subgroup 32 x 32 of it.
 const TILE = 128u;
-const PART_QUERIES = 32u;
-const PART_ROWS = 64u;
+const PART_ROWS = 32u;
 const DEPTH = 32u; // dimensions a slice
 const THREADS = 128u;
 const GRANULES = DEPTH / 16u;
 const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row, against bank conflicts
-const DOWN = PART_QUERIES / SIDE;
+const DOWN = HEIGHT / SIDE;
 const ACROSS = PART_ROWS / SIDE;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of 128 queries
@@ -17,7 +16,7 @@ const ACROSS = PART_ROWS / SIDE;
 @group(0) @binding(4) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
 @group(0) @binding(5) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
 @group(0) @binding(6) var<storage, read> grouped: array<u32>; // [queries * probes]: queries, list by list
-@group(0) @binding(7) var<storage, read_write> scores: array<f32>; // [blocks, 64, 128]
+@group(0) @binding(7) var<storage, read_write> scores: array<f32>; // [blocks, 32, 128]
 
 var<workgroup> query_slice: array<vec4<f16>, HEIGHT * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
@@ -29,9 +28,8 @@ fn screen_lists_coop(
   @builtin(local_invocation_index) index: u32,
 ) {
   let subgroup = index / 32u;
-  let part_query = (subgroup / 2u) * PART_QUERIES;
-  let part_row = (subgroup % 2u) * PART_ROWS;
-  // An invocation loads granules of one row, and one granule of one query.
+  let part_row = subgroup * PART_ROWS;
+  // An invocation loads granules of one row, and half of them one granule of a query.
   let own_query = index % HEIGHT;
   let own_granule = index / HEIGHT;
   let end = min(starts[params.lists].y, params.block_first + params.blocks);
@@ -41,13 +39,14 @@ fn screen_lists_coop(
     let first_row = row_start(block, index);
     var sums: array<array<Sum, ACROSS>, DOWN>;
     var next_row: array<vec4<u32>, GRANULES>;
-    var next_query = queries[first_query + own_granule * TILE];
+    var next_query = vec4(0u);
+    if (own_granule < GRANULES) { next_query = queries[first_query + own_granule * TILE]; }
     // unroll
     for (var g = 0u; g < GRANULES; g++) { next_row[g] = rows[first_row + g * TILE]; }
     for (var start = 0u; start < params.granules; start += GRANULES) {
       // unroll
       for (var w = 0u; w < 4u; w++) {
-        query_slice[own_query * PITCH + own_granule * 4u + w] = widen_integers(next_query[w]);
+        if (own_granule < GRANULES) { query_slice[own_query * PITCH + own_granule * 4u + w] = widen_integers(next_query[w]); }
         // unroll
         for (var g = 0u; g < GRANULES; g++) {
           row_slice[index * PITCH + g * 4u + w] = widen_integers(next_row[g][w]);
@@ -56,7 +55,7 @@ fn screen_lists_coop(
       workgroupBarrier();
       let ahead = start + GRANULES;
       if (ahead < params.granules) {
-        next_query = queries[first_query + (ahead + own_granule) * TILE];
+        if (own_granule < GRANULES) { next_query = queries[first_query + (ahead + own_granule) * TILE]; }
         // unroll
         for (var g = 0u; g < GRANULES; g++) { next_row[g] = rows[first_row + (ahead + g) * TILE]; }
       }
@@ -69,7 +68,7 @@ fn screen_lists_coop(
         }
         // unroll
         for (var i = 0u; i < DOWN; i++) {
-          let left = coopLoadT<Left>(&query_slice[(part_query + i * SIDE) * PITCH + d], PITCH);
+          let left = coopLoadT<Left>(&query_slice[(i * SIDE) * PITCH + d], PITCH);
           // unroll
           for (var j = 0u; j < ACROSS; j++) {
             sums[i][j] = coopMultiplyAdd(left, right[j], sums[i][j]);
@@ -79,7 +78,7 @@ fn screen_lists_coop(
       workgroupBarrier();
     }
     // naga 30 takes as arguments of coopStoreT only what has a name.
-    let first = ((number - params.block_first) * HEIGHT + part_query) * TILE + part_row;
+    let first = (number - params.block_first) * HEIGHT * TILE + part_row;
     // unroll
     for (var i = 0u; i < DOWN; i++) {
       // unroll

@@ -1,10 +1,10 @@
 // Scores of the rows of lists and the queries that probe them, by four-way integer products: what `screen_tile_i8` does, with the
-// queries of a list gathered and its rows found by their pages. A workgroup computes blocks of 64 queries by 128 rows, one after the
-// other; an invocation 4 x 16 of it in registers.
+// queries of a list gathered and its rows found by their pages. A workgroup computes blocks of 32 queries by 128 rows, one after the
+// other; an invocation 4 x 8 of it in registers.
 const TILE = 128u;
 const WORDS = 8u; // words of a vector in a slice
 const THREADS = 128u;
-const ACROSS = 8u; // invocations along rows
+const ACROSS = 16u; // invocations along rows
 const QUERY_PITCH = HEIGHT / 4u + 1u; // one vector more, against bank conflicts
 const ROW_PITCH = TILE / 4u + 1u;
 const GRANULES = WORDS / 4u;
@@ -15,7 +15,7 @@ const GRANULES = WORDS / 4u;
 @group(0) @binding(4) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
 @group(0) @binding(5) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
 @group(0) @binding(6) var<storage, read> grouped: array<u32>; // [queries * probes]: queries, list by list
-@group(0) @binding(7) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, 64, 128]
+@group(0) @binding(7) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, 32, 128]
 
 var<workgroup> query_slice: array<array<vec4<u32>, QUERY_PITCH>, WORDS>;
 var<workgroup> row_slice: array<array<vec4<u32>, ROW_PITCH>, WORDS>;
@@ -28,7 +28,7 @@ fn screen_lists_i8(
 ) {
   let across = index % ACROSS;
   let down = index / ACROSS;
-  // An invocation loads granules of one row, and one granule of one query.
+  // An invocation loads granules of one row, and half of them one granule of a query.
   let own_query = index % HEIGHT;
   let own_granule = index / HEIGHT;
   let end = min(starts[params.lists].y, params.block_first + params.blocks);
@@ -36,16 +36,19 @@ fn screen_lists_i8(
     let block = block_of(number);
     let first_query = query_start(block, own_query);
     let first_row = row_start(block, index);
-    var sums: array<array<vec4<i32>, 4>, 4>;
+    var sums: array<array<vec4<i32>, 2>, 4>;
     var next_row: array<vec4<u32>, GRANULES>;
-    var next_query = queries[first_query + own_granule * TILE];
+    var next_query = vec4(0u);
+    if (own_granule < GRANULES) { next_query = queries[first_query + own_granule * TILE]; }
     // unroll
     for (var g = 0u; g < GRANULES; g++) { next_row[g] = rows[first_row + g * TILE]; }
     for (var start = 0u; start < params.granules; start += GRANULES) {
       // unroll
       for (var w = 0u; w < 4u; w++) {
         // Stored with 128 added: flipping the highest bit takes it off.
-        query_slice[own_granule * 4u + w][own_query / 4u][own_query % 4u] = next_query[w] ^ 0x80808080u;
+        if (own_granule < GRANULES) {
+          query_slice[own_granule * 4u + w][own_query / 4u][own_query % 4u] = next_query[w] ^ 0x80808080u;
+        }
         // unroll
         for (var g = 0u; g < GRANULES; g++) {
           row_slice[g * 4u + w][index / 4u][index % 4u] = next_row[g][w] ^ 0x80808080u;
@@ -54,7 +57,7 @@ fn screen_lists_i8(
       workgroupBarrier();
       let ahead = start + GRANULES;
       if (ahead < params.granules) {
-        next_query = queries[first_query + (ahead + own_granule) * TILE];
+        if (own_granule < GRANULES) { next_query = queries[first_query + (ahead + own_granule) * TILE]; }
         // unroll
         for (var g = 0u; g < GRANULES; g++) { next_row[g] = rows[first_row + (ahead + g) * TILE]; }
       }
@@ -62,7 +65,7 @@ fn screen_lists_i8(
       for (var w = 0u; w < WORDS; w++) {
         let query = query_slice[w][down];
         // unroll
-        for (var j = 0u; j < 4u; j++) {
+        for (var j = 0u; j < 2u; j++) {
           let four = row_slice[w][j * ACROSS + across];
           // unroll
           for (var e = 0u; e < 4u; e++) {
@@ -81,7 +84,7 @@ fn screen_lists_i8(
     // unroll
     for (var e = 0u; e < 4u; e++) {
       // unroll
-      for (var j = 0u; j < 4u; j++) {
+      for (var j = 0u; j < 2u; j++) {
         scores[first + e * (TILE / 4u) + j * ACROSS] = vec4<f32>(sums[e][j]);
       }
     }

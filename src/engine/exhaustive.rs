@@ -2,15 +2,15 @@
 //! whose list of nominated rows overflowed. No data defeat it.
 
 use super::allowed::Looked;
+use super::answers::Results;
 use super::plan::{Plan, Route};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
-use super::search::{SearchRequest, decode};
+use super::search::SearchRequest;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Profile, Request};
 use crate::kernels::{norms, rescore, select_k};
 use crate::matrix::ElementKind;
-use crate::neighbors::Neighbor;
 
 /// Computes every distance of a batch, chunk after chunk, keeping the k best so far in front of each chunk.
 pub(super) async fn exhaustive(
@@ -20,7 +20,7 @@ pub(super) async fn exhaustive(
     request: &SearchRequest<'_>,
     plan: &Plan,
     profile: Option<&mut Profile>,
-) -> Result<Vec<Vec<Neighbor>>> {
+) -> Result<Results> {
     let Route::Exhaustive { chunk_rows } = plan.route else {
         return Err(Error::Device { message: "a nominating plan cannot be run exhaustively".into() });
     };
@@ -128,8 +128,14 @@ pub(super) async fn exhaustive(
     let parts = commands.read(&ranges).await?;
     numbers.check(&parts[0])?;
     if whole {
-        return Ok(decode(request.metric, k as usize, pitch as usize, &parts[2], &parts[3], &parts[1]));
+        return Ok(Results::new(
+            request.metric,
+            [k as usize, pitch as usize],
+            &parts[2],
+            &parts[3],
+            &parts[1],
+        ));
     }
     let (keys, ids) = parts[2..].split_at(count as usize);
-    Ok(decode(request.metric, k as usize, k as usize, &keys.concat(), &ids.concat(), &parts[1]))
+    Ok(Results::new(request.metric, [k as usize; 2], &keys.concat(), &ids.concat(), &parts[1]))
 }

@@ -3,6 +3,7 @@
 
 mod alive;
 mod allowed;
+mod answers;
 mod centre;
 mod centroids;
 mod device;
@@ -20,6 +21,7 @@ mod record;
 pub(crate) mod reductions;
 pub(crate) mod row_reductions;
 mod rows;
+mod sample;
 mod saved;
 mod scores;
 mod search;
@@ -38,6 +40,7 @@ pub use plan::{Nominator, Plan, Route};
 pub use queries::Queries;
 pub use record::Recorder;
 pub use reductions::Stages;
+pub(crate) use sample::Sample;
 pub use search::Statistics;
 pub(crate) use search::{Found, SearchRequest};
 pub(crate) use training::{Assigned, Training};
@@ -46,7 +49,7 @@ pub(crate) use write::{Placing, RowSource};
 
 use crate::bits::Bits;
 use crate::error::Result;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, ElementKind};
 use crate::metric::Metric;
 
 /// What rows an index has.
@@ -181,18 +184,20 @@ pub(crate) fn most_training_rows(device: &Device, dim: usize) -> usize {
 }
 
 impl Training {
-    /// Rows that so many centroids are trained on; the metric is squared L2 or cosine.
+    /// The rows that so many centroids are trained on, by their numbers; the metric is squared L2 or cosine.
     pub(crate) async fn on<T: Element>(
         device: &Device,
         metric: Metric,
-        rows: MatrixView<'_, T>,
+        rows: Sample<'_, T>,
+        numbers: &[u64],
         lists: u32,
         screen: Screen,
     ) -> Result<Self> {
         match &device.engine {
             device::Engine::Gpu(gpu) => {
+                rows.check(gpu)?;
                 let is_narrowed = screen.is_wanted(gpu, rows.dim());
-                Self::new(gpu, metric, rows, lists, is_narrowed).await
+                Self::new(gpu, metric, rows, numbers, lists, is_narrowed).await
             }
         }
     }

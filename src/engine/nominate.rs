@@ -1,11 +1,12 @@
 //! The nominating route: score, collect, tighten, rescore, select, with one readback.
 
+use super::answers::Results;
 use super::lists::Thresholds;
 use super::plan::{Nominator, Plan, Route, chunk_parts, rounds, submission_flops};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::scores::{self, Scores};
-use super::search::{SearchRequest, decode};
+use super::search::SearchRequest;
 use crate::certificate::{Form, Margin};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch};
@@ -13,7 +14,6 @@ use crate::kernels::collect::GROUP;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{BLOCK_ROWS, Part, narrow, norms, select_k};
 use crate::matrix::ElementKind;
-use crate::neighbors::Neighbor;
 
 /// A nominating search: its chunks, and the scratch buffers that its batches use one after the other.
 pub(super) struct Screen<'a> {
@@ -41,7 +41,7 @@ pub(super) struct Pending {
 /// The answers of a batch.
 pub(super) struct Batch {
     pub(super) numbers: Numbers,
-    pub(super) rows: Vec<Vec<Neighbor>>,
+    pub(super) results: Results,
     /// Numbers of the queries that have no answer yet.
     pub(super) overflowed: Vec<usize>,
     pub(super) rescored: u64,
@@ -311,7 +311,7 @@ impl<'a> Screen<'a> {
         let overflowed = words(&parts[4]);
         let k = self.k as usize;
         Ok(Batch {
-            rows: decode(self.request.metric, k, k, &parts[1], &parts[2], &parts[3]),
+            results: Results::new(self.request.metric, [k; 2], &parts[1], &parts[2], &parts[3]),
             overflowed: numbers
                 .iter()
                 .zip(overflowed)

@@ -2,7 +2,7 @@
 //!
 //! There are two forms with one answer. The candidate form takes all rows of the lists that a query probes and reports the nearest; it
 //! is the quicker one for few queries. The list-major form is for many, where rows are narrowed: queries are grouped by the lists they
-//! probe, so that a list is read once for 64 of them, and screened by tiles of integers as in `Flat`.
+//! probe, so that a list is read once for 32 of them, and screened by tiles of integers as in `Flat`.
 
 mod form;
 mod major;
@@ -10,16 +10,16 @@ mod major;
 use std::collections::VecDeque;
 
 use self::form::{BLOCK_BYTES, Form};
+use super::answers::{Answers, Results};
 use super::centroids::{self, Centroids};
 use super::list_tables::ListTables;
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
-use super::search::{Found, SearchRequest, Statistics, decode};
+use super::search::{Found, SearchRequest, Statistics};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch, words};
 use crate::kernels::{BLOCK_ROWS, narrow, norms, probe_slots, rescore, select_k};
 use crate::matrix::ElementKind;
-use crate::neighbors::{Neighbor, Neighbors};
 
 /// What is searched.
 #[derive(Clone, Copy)]
@@ -64,6 +64,8 @@ enum Buffer {
     Starts,
     Grouped,
     Pairs,
+    Thresholds,
+    Overflowed,
 }
 
 struct Buffers(Scratch);
@@ -83,9 +85,8 @@ struct Pending {
 }
 
 /// What was found so far.
-struct Answers {
-    /// A row a query, in order.
-    rows: Vec<Vec<Neighbor>>,
+struct Progress {
+    answers: Answers,
     statistics: Statistics,
     profile: Option<Profile>,
     answered: usize,
@@ -109,8 +110,8 @@ impl Probing<'_> {
         if self.request.k == 0 {
             return Err(Error::argument("k", "at least 1", 0));
         }
-        let mut answers = Answers {
-            rows: vec![vec![]; count],
+        let mut progress = Progress {
+            answers: Answers::new(count),
             statistics: Statistics::default(),
             profile: if self.request.profile { Profile::new(&self.rows.gpu) } else { None },
             answered: 0,
@@ -120,27 +121,25 @@ impl Probing<'_> {
         let mut open = Numbers::Range(0..if wanted == 0 { 0 } else { count });
         let mut wider = *self;
         loop {
-            wider.search_some(queries, open, &mut answers).await?;
-            let is_short = |&number: &usize| answers.rows[number].len() < wanted;
+            wider.search_some(queries, open, &mut progress).await?;
+            let is_short = |&number: &usize| progress.answers.len_of(number) < wanted;
             let short: Vec<usize> = (0..count).filter(is_short).collect();
             if self.request.allowed.is_none() || short.is_empty() || wider.probes >= self.lists() {
                 break;
             }
             wider.probes = (2 * wider.probes).min(self.lists());
-            answers.answered -= short.len();
+            progress.answered -= short.len();
             open = Numbers::List(short);
         }
-        let Answers { rows, mut statistics, profile, .. } = answers;
+        let Progress { answers, mut statistics, profile, .. } = progress;
         if let Some(profile) = profile {
             statistics.stages = profile.times(&self.rows.gpu).await?;
         }
-        let mut neighbors = Neighbors::with_capacity(count, rows.first().map_or(0, Vec::len));
-        rows.into_iter().for_each(|row| neighbors.push_row(row));
-        Ok(Found { neighbors, statistics })
+        Ok(Found { neighbors: answers.collected(), statistics })
     }
 
     /// Answers some queries, those whose lists overflow in the candidate form.
-    async fn search_some(&self, queries: &Queries<'_>, some: Numbers, answers: &mut Answers) -> Result<()> {
+    async fn search_some(&self, queries: &Queries<'_>, some: Numbers, progress: &mut Progress) -> Result<()> {
         let gpu = &self.rows.gpu;
         let mut open = some;
         let mut is_again = false;
@@ -159,18 +158,20 @@ impl Probing<'_> {
                 while pending.len() < BATCHES_IN_FLIGHT
                     && let Some(numbers) = batches.next()
                 {
-                    let profile = answers.profile.as_mut();
+                    let profile = progress.profile.as_mut();
                     pending.push_back(self.submit(&form, &buffers, queries, numbers, profile).await?);
                 }
                 let Some(Pending { numbers, reading }) = pending.pop_front() else { break };
                 let parts = reading.wait(gpu).await?;
                 numbers.check(&parts[0])?;
                 let k = form.k as usize;
-                let found = decode(self.request.metric, k, k, &parts[1], &parts[2], &parts[3]);
+                let found = Results::new(self.request.metric, [k; 2], &parts[1], &parts[2], &parts[3]);
                 let survivors = words::<u32>(&parts[4]).zip(words::<u32>(&parts[5]));
-                let statistics = &mut answers.statistics;
-                for ((number, row), (listed, coarse)) in numbers.iter().zip(found).zip(survivors) {
-                    if listed > form.capacity || form.coarse.overflowed(coarse) {
+                let statistics = &mut progress.statistics;
+                let mut flags = words::<u32>(&parts[7]);
+                for ((number, row), (listed, coarse)) in numbers.iter().zip(found.rows()).zip(survivors) {
+                    let is_cut = listed > form.capacity || flags.next().is_some_and(|flag| flag != 0);
+                    if is_cut || form.coarse.overflowed(coarse) {
                         overflowed.push(number);
                         continue;
                     }
@@ -178,15 +179,15 @@ impl Probing<'_> {
                     if form.blocks == 0 {
                         statistics.scored += u64::from(listed);
                     }
-                    answers.rows[number] = row;
-                    answers.answered += 1;
+                    progress.answers.put(number, row);
+                    progress.answered += 1;
                 }
                 if form.blocks > 0 {
                     let probed = words::<u32>(&parts[6]).zip(&self.tables.sizes);
                     statistics.scored +=
                         probed.map(|(queries, rows)| u64::from(queries) * u64::from(*rows)).sum::<u64>();
                 }
-                self.request.report(answers.answered);
+                self.request.report(progress.answered);
             }
             // Lists of candidates have room for all of them: a fault of ours must not become a loop without end.
             if let (true, Some(query)) = (is_again, overflowed.first()) {
@@ -194,7 +195,7 @@ impl Probing<'_> {
                     message: format!("query {query} has more candidates than its lists rows"),
                 });
             }
-            answers.statistics.searched_again += overflowed.len() as u64;
+            progress.statistics.searched_again += overflowed.len() as u64;
             open = Numbers::List(overflowed);
             is_again = true;
         }
@@ -247,6 +248,8 @@ impl Probing<'_> {
                 request_of("starts of lists", if_major((lists + 1) * 8)),
                 request_of("grouped queries", if_major(pairs * 4)),
                 request_of("pairs", if_major(pairs * 16)),
+                request_of("thresholds", if_major(count * 4)),
+                request_of("overflowed", if_major(count * 4)),
             ])
             .await?;
         Ok(Buffers(scratch))
@@ -295,6 +298,7 @@ impl Probing<'_> {
             (&buffers[Buffer::Counts], 0, u64::from(count) * 4),
             (&buffers[Buffer::CoarseSurvivors], 0, u64::from(count) * 4),
             (&buffers[Buffer::ListCounts], 0, if form.blocks > 0 { u64::from(self.lists()) * 4 } else { 0 }),
+            (&buffers[Buffer::Overflowed], 0, if form.blocks > 0 { u64::from(count) * 4 } else { 0 }),
         ])?;
         Ok(Pending { numbers, reading })
     }

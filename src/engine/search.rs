@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::allowed::{Allowed, Room};
+use super::answers::Answers;
 use super::exhaustive::exhaustive;
 use super::nominate::Screen;
 use super::plan::{Plan, Route};
@@ -12,7 +13,7 @@ use crate::error::Result;
 use crate::gpu::{Profile, StageTime};
 use crate::kernels::value_of;
 use crate::metric::Metric;
-use crate::neighbors::{Neighbor, Neighbors};
+use crate::neighbors::Neighbors;
 
 /// What a search is asked for.
 pub(crate) struct SearchRequest<'a> {
@@ -76,11 +77,10 @@ pub(super) async fn search(
     queries.check_device(&rows.gpu)?;
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
     let mut statistics = Statistics::default();
-    // A row a query, in order.
-    let mut answers: Vec<Vec<Neighbor>> = vec![vec![]; count];
+    let mut answers = Answers::new(count);
     let mut plan = Plan::new(rows, count as u64, request.k as u64, request.room())?;
     if request.room().found(rows) == 0 {
-        return Ok(Found { neighbors: collected(answers), statistics });
+        return Ok(Found { neighbors: answers.collected(), statistics });
     }
     let mut open = Numbers::Range(0..count);
     let mut answered = 0;
@@ -99,10 +99,10 @@ pub(super) async fn search(
                 let Some(batch) = pending.pop_front() else { break };
                 let found = screen.finish(batch).await?;
                 statistics.rescored += found.rescored;
-                statistics.scored += found.rows.len() as u64 * rows.end();
-                answered += found.rows.len() - found.overflowed.len();
-                for (number, row) in found.numbers.iter().zip(found.rows) {
-                    answers[number] = row;
+                statistics.scored += found.results.len() as u64 * rows.end();
+                answered += found.results.len() - found.overflowed.len();
+                for (number, row) in found.numbers.iter().zip(found.results.rows()) {
+                    answers.put(number, row);
                 }
                 overflowed.extend(found.overflowed);
                 request.report(answered);
@@ -112,8 +112,8 @@ pub(super) async fn search(
                 let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
                 answered += found.len();
                 statistics.scored += found.len() as u64 * request.room().looked_at(rows);
-                for (number, row) in numbers.iter().zip(found) {
-                    answers[number] = row;
+                for (number, row) in numbers.iter().zip(found.rows()) {
+                    answers.put(number, row);
                 }
                 request.report(answered);
             }
@@ -132,13 +132,7 @@ pub(super) async fn search(
     if let Some(profile) = profile {
         statistics.stages = profile.times(&rows.gpu).await?;
     }
-    Ok(Found { neighbors: collected(answers), statistics })
-}
-
-fn collected(answers: Vec<Vec<Neighbor>>) -> Neighbors {
-    let mut neighbors = Neighbors::with_capacity(answers.len(), answers.first().map_or(0, Vec::len));
-    answers.into_iter().for_each(|row| neighbors.push_row(row));
-    neighbors
+    Ok(Found { neighbors: answers.collected(), statistics })
 }
 
 /// The distance that a key stands for: L2 is computed as its square.
@@ -147,28 +141,4 @@ pub(super) fn distance_of(metric: Metric, key: u32) -> f32 {
         Metric::L2 => value_of(key).sqrt(),
         _ => value_of(key),
     }
-}
-
-/// Rows of results from the device's bytes: keys and ids `[queries, pitch]`, and how many of the first k are there.
-pub(super) fn decode(
-    metric: Metric,
-    k: usize,
-    pitch: usize,
-    keys: &[u8],
-    ids: &[u8],
-    counts: &[u8],
-) -> Vec<Vec<Neighbor>> {
-    let keys: Vec<u32> = bytemuck::pod_collect_to_vec(keys);
-    let ids: Vec<[u32; 2]> = bytemuck::pod_collect_to_vec(ids);
-    let counts: Vec<u32> = bytemuck::pod_collect_to_vec(counts);
-    let row = |(query, &count): (usize, &u32)| -> Vec<Neighbor> {
-        let range = query * pitch..query * pitch + k.min(count as usize);
-        let ids = ids[range.clone()].iter().map(|&[low, high]| u64::from(high) << 32 | u64::from(low));
-        keys[range]
-            .iter()
-            .zip(ids)
-            .map(|(&key, id)| Neighbor { id, distance: distance_of(metric, key) })
-            .collect()
-    };
-    counts.iter().enumerate().map(row).collect()
 }

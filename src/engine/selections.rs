@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::answers::Results;
 use super::device::Device;
 use super::plan::{budget_for, usable};
-use super::search::decode;
 use super::values::ValueRows;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch};
@@ -66,7 +66,7 @@ async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Result<Neighbor
     }
     let (count, length) = (rows.rows(), rows.length() as u64);
     let mut selection = Selection { gpu, rows, length, k: length.min(k as u64), has_lists: true };
-    let mut smallest = Neighbors::with_capacity(count, selection.k as usize);
+    let mut smallest = Neighbors::with_capacity(count, count * selection.k as usize);
     if selection.k == 0 {
         (0..count).for_each(|_| smallest.push_row(vec![]));
         return Ok(smallest);
@@ -188,8 +188,8 @@ impl Selection<'_> {
         let parts = commands.read(&ranges).await?;
         // Keys stand for the values themselves.
         let (k, as_they_are) = (k as usize, Metric::L2Squared);
-        let found = decode(as_they_are, k, k, &parts[0], &parts[1], &parts[2]);
-        found.into_iter().for_each(|row| smallest.push_row(row));
+        let found = Results::new(as_they_are, [k; 2], &parts[0], &parts[1], &parts[2]);
+        found.rows().for_each(|row| smallest.push_row(row));
         Ok(())
     }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::centroids::{BUFFERS, Buffers, Centroids, Coarse, Found};
 use super::plan::usable;
+use super::sample::Sample;
 use super::search::distance_of;
 use super::write::RowSource;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, words};
 use crate::kernels::average::{self, Unit};
 use crate::kernels::{norms, select_k};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, ElementKind};
 use crate::metric::Metric;
 
 /// The list of a row, and the distance to its centroid.
@@ -42,19 +43,19 @@ pub(crate) fn most_rows(gpu: &Gpu, dim: usize) -> usize {
 }
 
 impl Training {
-    /// Rows of the host, with room for so many centroids. The metric is squared L2 or cosine, for which means have length 1.
+    /// The rows with these numbers, ascending, and room for so many centroids. The metric is squared L2 or cosine, for which means have
+    /// length 1.
     pub(crate) async fn new<T: Element>(
         gpu: &Arc<Gpu>,
         metric: Metric,
-        rows: MatrixView<'_, T>,
+        source: Sample<'_, T>,
+        numbers: &[u64],
         lists: u32,
         is_narrowed: bool,
     ) -> Result<Self> {
-        let (count, dim) = (rows.rows(), rows.dim());
+        let (count, dim) = (numbers.len(), source.dim());
         let layout = RowLayout::padded(ElementKind::F32, dim);
-        let buffer = gpu.create_storage("rows to train on", count as u64 * layout.row_bytes())?;
-        gpu.upload_rows(&buffer, 0, layout, rows, |_| ()).await?;
-        let rows = buffer;
+        let rows = source.to_buffer(gpu, layout, numbers).await?;
         let norms = gpu.create_storage("norms", count as u64 * 8)?;
         let refused = gpu.create_storage("refused", 8)?;
         gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;

@@ -1,6 +1,7 @@
 //! All rows within a radius: the pipeline with a threshold that is fixed.
 
 use super::allowed::Looked;
+use super::answers::Answers;
 use super::lists::Thresholds;
 use super::nominate::{Buffer, Screen};
 use super::plan::{Plan, Route, is_selective};
@@ -13,7 +14,7 @@ use crate::kernels::collect::Round;
 use crate::kernels::{key_of, norms, rescore};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
-use crate::neighbors::{Neighbor, Neighbors};
+use crate::neighbors::Neighbor;
 
 /// Room of a list at first. What a query needs is known when its list overflows.
 const CAPACITY: u64 = 4096;
@@ -29,7 +30,7 @@ pub(super) async fn search_within(
     }
     queries.check_device(&rows.gpu)?;
     let count = queries.rows();
-    let mut answers: Vec<Vec<Neighbor>> = vec![vec![]; count];
+    let mut answers = Answers::new(count);
     let mut statistics = Statistics::default();
     let within = Within { rows, queries, request, radius };
     // Queries without an answer, and the room their lists need.
@@ -66,9 +67,7 @@ pub(super) async fn search_within(
         capacity = capacity.next_power_of_two();
         open = Numbers::List(overflowed);
     }
-    let mut neighbors = Neighbors::with_capacity(count, 0);
-    answers.into_iter().for_each(|row| neighbors.push_row(row));
-    Ok(Found { neighbors, statistics })
+    Ok(Found { neighbors: answers.collected(), statistics })
 }
 
 /// What is asked for.
@@ -107,7 +106,7 @@ impl Within<'_> {
         &self,
         screen: &Screen<'_>,
         numbers: &Numbers,
-        answers: &mut [Vec<Neighbor>],
+        answers: &mut Answers,
         statistics: &mut Statistics,
     ) -> Result<Vec<(usize, u32)>> {
         let gpu = &self.rows.gpu;
@@ -149,13 +148,13 @@ impl Within<'_> {
             }
             let (Some(keys), Some(ids)) = (read.next(), read.next()) else { break };
             statistics.rescored += u64::from(*found);
-            answers[number] = self.hits(words(&keys), words(&ids));
+            answers.put(number, self.hits(words(&keys), words(&ids)));
         }
         Ok(overflowed)
     }
 
     /// Answers a batch by the distances of all rows, chunk after chunk.
-    async fn exhaustive(&self, plan: &Plan, numbers: &Numbers, answers: &mut [Vec<Neighbor>]) -> Result<()> {
+    async fn exhaustive(&self, plan: &Plan, numbers: &Numbers, answers: &mut Answers) -> Result<()> {
         let Route::Exhaustive { chunk_rows } = plan.route else { return Ok(()) };
         let Self { rows, queries, request, .. } = self;
         let gpu = &rows.gpu;
@@ -189,6 +188,7 @@ impl Within<'_> {
             },
         )?;
         let mut commands = Some(commands);
+        let mut hits = vec![vec![]; numbers.len()];
         for stretch in looked.stretches(chunk_rows) {
             let segment = &rows.segments[stretch.segment];
             let mut recording = commands.take().unwrap_or_else(|| crate::gpu::Commands::new(gpu, None));
@@ -215,17 +215,18 @@ impl Within<'_> {
             ];
             let parts = recording.read(&ranges).await?;
             numbers.check(&parts[0])?;
-            for (place, number) in numbers.iter().enumerate() {
+            for (place, hits) in hits.iter_mut().enumerate() {
                 let from = place * chunk_rows as usize;
                 let to = from + stretch.count as usize;
                 let keys = words(&parts[1][from * 4..to * 4]);
                 let ids = words(&parts[2][from * 8..to * 8]);
-                answers[number].extend(self.hits(keys, ids));
+                hits.extend(self.hits(keys, ids));
             }
         }
-        for number in numbers.iter() {
+        for (number, mut hits) in numbers.iter().zip(hits) {
             // Chunks are in order each, but not together.
-            answers[number].sort_unstable_by_key(|one| (key_of(one.distance), one.id));
+            hits.sort_unstable_by_key(|one: &Neighbor| (key_of(one.distance), one.id));
+            answers.put(number, hits);
         }
         Ok(())
     }

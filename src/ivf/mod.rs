@@ -5,7 +5,8 @@ mod pages;
 mod persist;
 
 use crate::engine::{
-    Device, EngineLists, EngineRows, Found, Queries, RowShape, Screen, SearchRequest, Statistics,
+    Device, DeviceMatrix, EngineLists, EngineRows, Found, Queries, RowShape, Sample, Screen, SearchRequest,
+    Statistics,
 };
 use crate::error::{Error, Result};
 use crate::flat::SearchOptions;
@@ -129,6 +130,27 @@ impl<'a> IvfBuilder<'a> {
     /// # Errors
     /// As there.
     pub async fn train_async<T: Element>(self, sample: MatrixView<'_, T>) -> Result<Ivf> {
+        self.trained(Sample::Host(sample)).await
+    }
+
+    /// [`IvfBuilder::train`] on rows that lie on the device, in one matrix or several that follow each other.
+    ///
+    /// # Errors
+    /// As there; [`Error::Argument`] for rows of another device, or of different dims.
+    pub fn train_device(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
+        let device = self.device.clone();
+        device.block_on(self.train_device_async(sample))
+    }
+
+    /// [`IvfBuilder::train_device`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn train_device_async(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
+        self.trained::<f32>(Sample::Device(sample)).await
+    }
+
+    async fn trained<T: Element>(self, sample: Sample<'_, T>) -> Result<Ivf> {
         check_dim(self.dim)?;
         if sample.dim() != self.dim {
             return Err(Error::argument(

@@ -23,7 +23,7 @@ pub static KERNEL: Kernel = Kernel {
     adds_floats: false,
     multiplies_matrices: true,
     workgroup_size: 128,
-    workgroup_bytes: (64 + 128) * 10 * 8,
+    workgroup_bytes: (32 + 128) * 10 * 8,
 };
 
 /// Records the kernel for matrices of this side, which the adapter must have (`screen_tile_coop::side`).

@@ -37,7 +37,7 @@ pub static KERNEL: Kernel = Kernel {
     adds_floats: false,
     multiplies_matrices: false,
     workgroup_size: 128,
-    workgroup_bytes: 8 * (17 + 33) * 16,
+    workgroup_bytes: 8 * (9 + 33) * 16,
 };
 
 /// The buffers of both kernels.
@@ -51,8 +51,8 @@ pub(super) const BUFFERS: &[(&str, Access)] = &[
     ("scores", Access::Write),
 ];
 
-/// Queries of a block of scores.
-pub const HEIGHT: u32 = 64;
+/// Queries of a block of scores: about as many as probe one list of those that a batch has.
+pub const HEIGHT: u32 = 32;
 
 /// Workgroups that keep a large card busy; each computes one block after the other.
 const WORKGROUPS: u64 = 4096;

@@ -1,5 +1,5 @@
 // Blocks of scores of lists and the queries that probe them, numbered list by list.
-const HEIGHT = 64u; // queries of a block
+const HEIGHT = 32u; // queries of a block
 const NO_PAGE = 0xffffffffu;
 
 struct Block {

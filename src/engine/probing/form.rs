@@ -70,7 +70,7 @@ impl Probing<'_> {
         let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
         let capacity = (16 * u64::from(k)).next_power_of_two().max(512);
         let narrowed = narrow::plane_bytes(BLOCK_ROWS.into(), self.rows.dim) / u64::from(BLOCK_ROWS) + 16;
-        let entries = capacity.max(coarse.entries(self.centroids)) * 24;
+        let entries = capacity.max(coarse.entries(self.centroids)) * 24 + 8;
         let scores = coarse.score_bytes(self.centroids);
         let each =
             self.own_bytes() + u64::from(k) * 12 + 2 * narrowed + u64::from(self.probes) * 24 + entries;

@@ -5,7 +5,7 @@ use super::{Buffer, Buffers, Probing};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands};
 use crate::kernels::screen_lists_i8::{HEIGHT, ListBlocks};
-use crate::kernels::{group, list_work, narrow, screen_lists_coop, screen_lists_i8, winnow};
+use crate::kernels::{group, list_work, narrow, screen_lists_coop, screen_lists_i8, tighten, winnow};
 use crate::matrix::ElementKind;
 
 impl Probing<'_> {
@@ -114,6 +114,20 @@ impl Probing<'_> {
                 first += form.blocks;
             }
         }
-        Ok(())
+        // What is found in all blocks lies nearer than what one turn of them told.
+        commands.stage("tighten");
+        let tightening = tighten::Tighten {
+            thresholds: &buffers[Buffer::Thresholds],
+            counts: &buffers[Buffer::Counts],
+            lists: &buffers[Buffer::Lists],
+            overflowed: &buffers[Buffer::Overflowed],
+            exact: None,
+            unused: &buffers[Buffer::Keys],
+            queries: count,
+            k: form.k,
+            capacity: form.capacity,
+            is_first: true,
+        };
+        tighten::encode(commands, &tightening)
     }
 }

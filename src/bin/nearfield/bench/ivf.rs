@@ -61,7 +61,7 @@ Examples:
 
 Recall is held against the exact answers of `Flat`, and with as many probes as lists the answers have to be those, bit for bit; if they
 are not, the run ends with exit code 1. Every case is timed twice: with queries in the host's memory, and with queries that lie on
-the device before; results come to the host both times. Rows are uploaded before the build is timed, except those that are trained on.
+the device before; results come to the host both times. Rows are uploaded before the build is timed.
 
 JSON lines, one object each; times in milliseconds, rates per second:
   {\"record\":\"device\", date, adapter, backend, driver, kind, version, copy_bytes_per_s, flops_per_s, latency_ms}
@@ -135,7 +135,7 @@ fn built(args: &Args, device: &Device, rows: MatrixView<'_, f32>, lists: usize) 
             .screen(args.screen)
             .capacity(rows.rows() + 16 * lists)
             .kmeans(|means| means.iterations(args.iterations));
-        let mut index = builder.train(rows)?;
+        let mut index = builder.train_device(&pieces.iter().collect::<Vec<_>>())?;
         let trained = started.elapsed();
         for piece in &pieces {
             index.add_device(piece)?;
