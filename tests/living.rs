@@ -1,102 +1,62 @@
-//! One life for both indexes: after any interleaving of changes, filters, saves and loads, an index answers bit for bit as a fresh
-//! one of the rows that are left.
+//! After any interleaving of changes, filtered searches, saves and loads, an index answers bit for bit as a fresh one of the rows that
+//! are left: `Flat` and `Ivf` live the same lives.
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use common::living::{LISTS, Living, MOST, bits};
 use common::{Random, confined, rounded, view};
-use nearfield::{
-    Device, DeviceMatrix, ElementKind, Error, Filter, Flat, Ivf, MatrixView, Metric, Neighbors, Screen,
-    SearchOptions,
-};
+use nearfield::{Device, ElementKind, Error, Filter, Flat, Ivf, Metric, Screen, SearchOptions};
 
 const DIM: usize = 6;
-const LISTS: usize = 12;
-const OPERATIONS: usize = 150;
+const OPERATIONS: usize = 120;
 
-/// The most that values are, either way: small, so that many distances are equal.
-const MOST: usize = 3;
+/// Operations from one check of everything to the next.
+const EVERY: usize = 24;
 
-/// What is the same of `Flat` and `Ivf`.
-trait Living: Sized {
-    fn load(device: &Device, path: &PathBuf) -> Result<Self, Error>;
-    fn save(&self, path: &PathBuf) -> Result<(), Error>;
-    fn add<T: nearfield::Element>(
-        &mut self,
-        rows: MatrixView<'_, T>,
-        ids: Option<&[u64]>,
-    ) -> Result<(), Error>;
-    fn add_device(&mut self, rows: &DeviceMatrix, ids: Option<&[u64]>) -> Result<(), Error>;
-    fn remove(&mut self, ids: &[u64]) -> Result<(), Error>;
-    fn update<T: nearfield::Element>(&mut self, id: u64, row: &[T]) -> Result<(), Error>;
-    fn compact(&mut self) -> Result<(), Error>;
-    fn get(&self, id: u64) -> Result<Vec<f32>, Error>;
-    fn ids(&self) -> Vec<u64>;
-    fn answer(&self, queries: &[f32], options: &SearchOptions<'_>) -> Neighbors;
+/// What kind of index lives.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    metric: Metric,
+    elements: ElementKind,
+    screen: Screen,
+    segment_rows: u64,
+    /// Rows that it starts with: with more than 4,096 slots it compacts itself.
+    first: usize,
 }
 
-macro_rules! living {
-    ($index:ident) => {
-        impl Living for $index {
-            fn load(device: &Device, path: &PathBuf) -> Result<Self, Error> {
-                $index::load(device, path)
-            }
-            fn save(&self, path: &PathBuf) -> Result<(), Error> {
-                self.save(path)
-            }
-            fn add<T: nearfield::Element>(
-                &mut self,
-                rows: MatrixView<'_, T>,
-                ids: Option<&[u64]>,
-            ) -> Result<(), Error> {
-                match ids {
-                    Some(ids) => self.add_with_ids(rows, ids),
-                    None => self.add(rows),
-                }
-            }
-            fn add_device(&mut self, rows: &DeviceMatrix, ids: Option<&[u64]>) -> Result<(), Error> {
-                match ids {
-                    Some(ids) => self.add_device_with_ids(rows, ids),
-                    None => self.add_device(rows),
-                }
-            }
-            fn remove(&mut self, ids: &[u64]) -> Result<(), Error> {
-                self.remove(ids)
-            }
-            fn update<T: nearfield::Element>(&mut self, id: u64, row: &[T]) -> Result<(), Error> {
-                self.update(id, row)
-            }
-            fn compact(&mut self) -> Result<(), Error> {
-                self.compact()
-            }
-            fn get(&self, id: u64) -> Result<Vec<f32>, Error> {
-                self.get(id)
-            }
-            fn ids(&self) -> Vec<u64> {
-                assert_eq!(self.len(), self.ids().count());
-                self.ids().collect()
-            }
-            fn answer(&self, queries: &[f32], options: &SearchOptions<'_>) -> Neighbors {
-                self.search_with(view(queries, DIM), options).expect("an answer").0
-            }
-        }
-    };
-}
-living!(Flat);
-living!(Ivf);
-
-fn bits(found: &Neighbors) -> Vec<Vec<(u64, u32)>> {
-    found.iter().map(|row| row.iter().map(|hit| (hit.id, hit.distance.to_bits())).collect()).collect()
-}
+const CASES: [Case; 4] = [
+    Case { metric: Metric::L2, elements: ElementKind::F32, screen: Screen::I8, segment_rows: 128, first: 0 },
+    Case {
+        metric: Metric::InnerProduct,
+        elements: ElementKind::F16,
+        screen: Screen::None,
+        segment_rows: 128,
+        first: 0,
+    },
+    Case {
+        metric: Metric::Cosine,
+        elements: ElementKind::F16,
+        screen: Screen::I8,
+        segment_rows: 256,
+        first: 300,
+    },
+    Case {
+        metric: Metric::L2Squared,
+        elements: ElementKind::F32,
+        screen: Screen::None,
+        segment_rows: 4096,
+        first: 6000,
+    },
+];
 
 /// What an index should hold.
 struct Life<'d> {
     device: &'d Device,
-    metric: Metric,
-    elements: ElementKind,
-    /// An index without rows: `Ivf`s that are loaded of it have the same centroids.
+    case: Case,
+    /// An index without rows: every `Ivf` that is loaded of it has the same centroids.
     empty: PathBuf,
     saved: PathBuf,
     rows: BTreeMap<u64, Vec<f32>>,
@@ -107,32 +67,39 @@ struct Life<'d> {
 
 impl Life<'_> {
     fn add(&self, index: &mut impl Living, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
-        match self.elements {
+        match self.case.elements {
             ElementKind::F32 => index.add(view(rows, DIM), ids),
             ElementKind::F16 => index.add(view(&rounded(rows).0, DIM), ids),
         }
     }
 
+    /// About one in so many of the ids that are there.
     fn some_ids(&mut self, every: usize) -> Vec<u64> {
         let ids: Vec<u64> = self.rows.keys().copied().collect();
         ids.into_iter().filter(|_| self.random.below(every) == 0).collect()
     }
 
-    /// Rows under their numbers, or under ids of which some were there before; from the host or the device.
-    fn grow(&mut self, index: &mut impl Living, is_numbered: bool) {
-        let count = [1, 7, 40, 200][self.random.below(4)];
-        let mut ids: Vec<u64> = (self.inserted..self.inserted + count).collect();
-        if !is_numbered {
-            let taken = &self.rows;
-            let random = &mut self.random;
-            ids = ids.iter().map(|_| [random.next() >> 1, random.next() % 2000][random.below(2)]).collect();
-            let mut seen = std::collections::BTreeSet::new();
-            ids.retain(|id| !taken.contains_key(id) && seen.insert(*id));
-        }
+    /// Ids that are free: of rows that left, far from all others and, seldom, numbers that are still to be given.
+    fn free_ids(&mut self, count: usize) -> Vec<u64> {
+        let below = self.inserted + [1, 1, 1, 100][self.random.below(4)];
+        let mut any = || [self.random.next() >> 1, self.random.next() % below][self.random.below(2)];
+        let ids: BTreeSet<u64> = (0..count).map(|_| any()).collect();
+        let mut ids: Vec<u64> = ids.into_iter().filter(|id| !self.rows.contains_key(id)).collect();
+        // In no order.
+        ids.sort_unstable_by_key(|id| id.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        ids
+    }
+
+    /// Rows under their numbers, or under ids of the caller; from the host or the device.
+    fn grow(&mut self, index: &mut impl Living, count: usize, is_numbered: bool) {
+        let ids = match is_numbered {
+            true => (self.inserted..self.inserted + count as u64).collect(),
+            false => self.free_ids(count),
+        };
         let given = (!is_numbered).then_some(&ids[..]);
         let rows = self.random.integers(ids.len() * DIM, MOST);
-        let is_on_device = self.elements == ElementKind::F32 && self.random.below(3) == 0 && !ids.is_empty();
-        let result = if is_on_device {
+        let can_be_there = self.case.elements == ElementKind::F32 && !ids.is_empty();
+        let result = if can_be_there && self.random.below(3) == 0 {
             let uploaded = self.device.upload(view(&rows, DIM)).expect("good rows");
             index.add_device(&uploaded, given)
         } else {
@@ -148,20 +115,51 @@ impl Life<'_> {
         }
     }
 
+    fn update(&mut self, index: &mut impl Living, id: u64, row: Vec<f32>) -> Result<(), Error> {
+        match self.case.elements {
+            ElementKind::F32 => index.update(id, &row)?,
+            ElementKind::F16 => index.update(id, &rounded(&row).0)?,
+        }
+        self.rows.insert(id, row);
+        Ok(())
+    }
+
+    /// What an index refuses leaves it as it was.
+    fn refuse(&mut self, index: &mut impl Living) {
+        let unknown = (1 << 63) - 1;
+        let known = self.rows.keys().next().copied();
+        let error = index.remove(&[known.unwrap_or(unknown), unknown]).expect_err("unknown");
+        assert!(matches!(error, Error::UnknownId { id } if id == unknown), "{error}");
+        let mut bad = self.random.integers(90 * DIM, MOST);
+        bad[77 * DIM] = f32::NAN;
+        let error = self.add(index, &bad, None).expect_err("not finite");
+        assert!(matches!(error, Error::NotFinite { row: 77, .. } | Error::DuplicateId { .. }), "{error}");
+        if let Some(id) = known {
+            let error = self.update(index, id, bad[77 * DIM..78 * DIM].to_vec()).expect_err("not finite");
+            assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
+        }
+    }
+
     /// One random operation; says which.
-    fn change<I: Living>(&mut self, index: &mut I) -> &'static str {
-        match self.random.below(11) {
+    fn operate<I: Living>(&mut self, index: &mut I) -> &'static str {
+        match self.random.below(13) {
             0..3 => {
-                self.grow(index, true);
+                let count = [1, 7, 40, 200][self.random.below(4)];
+                self.grow(index, count, true);
                 "add"
             }
             3 | 4 => {
-                self.grow(index, false);
+                let count = [0, 5, 60, 150][self.random.below(4)];
+                self.grow(index, count, false);
                 "add_with_ids"
             }
             5 | 6 => {
                 let every = [2, 3, 20][self.random.below(3)];
-                let gone = self.some_ids(every);
+                let gone = match self.random.below(4) {
+                    // The largest ids: at the end, as it may be.
+                    0 => self.rows.keys().rev().take(self.random.below(300)).copied().collect(),
+                    _ => self.some_ids(every),
+                };
                 index.remove(&gone).expect("they are there");
                 gone.iter().for_each(|id| drop(self.rows.remove(id)));
                 "remove"
@@ -169,12 +167,7 @@ impl Life<'_> {
             7 | 8 => {
                 for id in self.some_ids(30).into_iter().take(3) {
                     let row = self.random.integers(DIM, MOST);
-                    match self.elements {
-                        ElementKind::F32 => index.update(id, &row),
-                        ElementKind::F16 => index.update(id, &rounded(&row).0),
-                    }
-                    .expect("it is there");
-                    self.rows.insert(id, row);
+                    self.update(index, id, row).expect("it is there");
                 }
                 "update"
             }
@@ -182,10 +175,19 @@ impl Life<'_> {
                 index.compact().expect("it is compacted");
                 "compact"
             }
-            _ => {
+            10 => {
                 index.save(&self.saved).expect("it is saved");
                 *index = I::load(self.device, &self.saved).expect("it is loaded");
                 "save and load"
+            }
+            11 => {
+                self.refuse(index);
+                "refuse"
+            }
+            _ => {
+                let queries = 1 + self.random.below(4);
+                self.search(index, queries);
+                "filter"
             }
         }
     }
@@ -198,56 +200,64 @@ impl Life<'_> {
         index
     }
 
-    /// The index answers as fresh ones, without a filter and with one of each kind.
+    /// The index answers as fresh ones: without a filter and with one of any kind, with all probes and with few.
+    fn search<I: Living>(&mut self, index: &I, queries: usize) {
+        let Case { metric, elements, .. } = self.case;
+        let exact = self.fill(Flat::make(self.device, metric, DIM, elements, Screen::None));
+        let same = self.fill(I::load(self.device, &self.empty).expect("it is loaded"));
+        let values = self.random.integers(queries * DIM, MOST);
+        let queries = view(&values, DIM);
+        let share = [0, 1, 5, 30, 100][self.random.below(5)];
+        let is_allowed = |id: u64| id % 100 < share;
+        // One that no row has, too.
+        let ids: Vec<u64> =
+            self.rows.keys().copied().filter(|id| is_allowed(*id)).chain([u64::MAX]).collect();
+        let mut words = vec![0u64; self.inserted as usize / 64 + 1];
+        for id in ids.iter().filter(|id| **id < self.inserted) {
+            words[*id as usize / 64] |= 1 << (id % 64);
+        }
+        let filters = [Filter::ids(&ids), Filter::bits(&words), Filter::by(&is_allowed)];
+        let number = self.random.below(3);
+        for filter in [None, Some(filters[number])] {
+            let most = if queries.rows() < 10 { self.rows.len() + 7 } else { 50 };
+            let k = [1, 9, 30, most][self.random.below(4)];
+            let mut options = SearchOptions::new(k);
+            if let Some(filter) = filter {
+                options = options.filter(filter);
+            }
+            let is_filtered = filter.is_some();
+            let said = format!(
+                "{} queries, k {k}; {is_filtered}: filter {number} of {share} in 100",
+                queries.rows()
+            );
+            let all = options.clone().probes(LISTS);
+            assert_eq!(bits(&index.answer(queries, &all)), bits(&exact.answer(queries, &all)), "{said}");
+            let few = options.probes(1 + self.random.below(LISTS - 1));
+            assert_eq!(
+                bits(&index.answer(queries, &few)),
+                bits(&same.answer(queries, &few)),
+                "few probes, {said}"
+            );
+        }
+        if let (Some(found), Some(wanted)) = (index.within(queries, 4.0), exact.within(queries, 4.0)) {
+            assert_eq!(bits(&found), bits(&wanted), "within a radius");
+        }
+    }
+
+    /// The rows are there, and are found by candidates and list by list.
     fn check<I: Living>(&mut self, index: &I) {
         assert!(index.ids().iter().eq(self.rows.keys()), "ids");
-        if let Some(&id) = self.some_ids(20).first() {
+        for id in self.some_ids(20).into_iter().take(3) {
             assert_eq!(index.get(id).expect("it is there"), self.rows[&id], "row {id}");
         }
-        let builder = Flat::builder(self.device, self.metric, DIM).screen(Screen::None);
-        let exact = self.fill(builder.elements(self.elements).build().expect("an index"));
-        let same = self.fill(I::load(self.device, &self.empty).expect("it is loaded"));
-        let share = [0, 1, 5, 30, 100][self.random.below(5)];
-        let mut ids = self.some_ids(1);
-        ids.retain(|_| self.random.below(100) < share);
-        // Of those that are not there, too.
-        ids.push(u64::MAX);
-        let mut words = vec![0u64; 40];
-        ids.iter().filter(|&&id| id < 40 * 64).for_each(|id| words[*id as usize / 64] |= 1 << (id % 64));
-        let is_allowed = |id: u64| id % 100 < share as u64;
-        let filters =
-            [None, Some(Filter::ids(&ids)), Some(Filter::bits(&words)), Some(Filter::by(&is_allowed))];
-        // By candidates, and list by list.
-        for count in [3, 70] {
-            let queries = self.random.integers(count * DIM, MOST);
-            for number in [0, 1 + self.random.below(3)] {
-                let filter = &filters[number];
-                let k = [1, 9, 30][self.random.below(3)];
-                let mut options = SearchOptions::new(k);
-                if let Some(filter) = filter {
-                    options = options.filter(*filter);
-                }
-                let said = format!("{count} queries, k {k}, filter {number} of {share} in 100");
-                let all = options.clone().probes(LISTS);
-                assert_eq!(
-                    bits(&index.answer(&queries, &all)),
-                    bits(&exact.answer(&queries, &all)),
-                    "{said}"
-                );
-                let few = options.probes(1 + self.random.below(LISTS - 1));
-                assert_eq!(
-                    bits(&index.answer(&queries, &few)),
-                    bits(&same.answer(&queries, &few)),
-                    "{said}, few probes"
-                );
-            }
-        }
+        self.search(index, 3);
+        self.search(index, 70);
     }
 }
 
 /// The operation that was under way when a test panicked.
 struct Said {
-    seed: u64,
+    case: Case,
     operation: usize,
     name: &'static str,
 }
@@ -255,68 +265,41 @@ struct Said {
 impl Drop for Said {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("seed {:#x}, operation {} after {}", self.seed, self.operation, self.name);
+            println!("{:?}: operation {}, {}", self.case, self.operation, self.name);
         }
     }
 }
 
-fn lives<I: Living>(
-    make: impl Fn(&Device, Metric, ElementKind, Screen) -> I,
-    cases: [(Metric, ElementKind, Screen); 3],
-    seed: u64,
-) {
-    // 128 rows a segment, and room to train centroids.
-    let Some(device) = confined(128 * 32, 4 << 20) else { return };
+fn live<I: Living>(seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
-    for (number, (metric, elements, screen)) in cases.into_iter().enumerate() {
-        let seed = seed + number as u64;
-        let empty = folder.path().join("empty.nf");
-        let mut index = make(&device, metric, elements, screen);
+    let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.path().join(name));
+    for (case, seed) in CASES.into_iter().zip(seed..) {
+        let Case { metric, elements, screen, segment_rows, first } = case;
+        // Rows of both kinds take no more than 32 bytes each; there is room to train centroids.
+        let Some(device) = confined(segment_rows * 32, 4 << 20) else { return };
+        let mut index = I::make(&device, metric, DIM, elements, screen);
         index.save(&empty).expect("it is saved");
-        let mut life = Life {
-            device: &device,
-            metric,
-            elements,
-            empty,
-            saved: folder.path().join("saved.nf"),
-            rows: BTreeMap::new(),
-            inserted: 0,
-            random: Random::new(seed),
-        };
-        let mut said = Said { seed, operation: 0, name: "nothing" };
+        let (rows, random) = (BTreeMap::new(), Random::new(seed));
+        let (empty, saved) = (empty.clone(), saved.clone());
+        let mut life = Life { device: &device, case, empty, saved, rows, inserted: 0, random };
+        let mut said = Said { case, operation: 0, name: "add" };
+        life.grow(&mut index, first, true);
         for operation in 0..OPERATIONS {
-            said.operation = operation;
-            said.name = life.change(&mut index);
-            if operation % 12 == 11 {
+            (said.operation, said.name) = (operation, "after the one before");
+            said.name = life.operate(&mut index);
+            if operation % EVERY == EVERY - 1 {
                 life.check(&index);
             }
         }
-        life.check(&index);
     }
-}
-
-const CASES: [(Metric, ElementKind, Screen); 3] = [
-    (Metric::L2, ElementKind::F32, Screen::I8),
-    (Metric::InnerProduct, ElementKind::F16, Screen::None),
-    (Metric::Cosine, ElementKind::F16, Screen::I8),
-];
-
-fn flat(device: &Device, metric: Metric, elements: ElementKind, screen: Screen) -> Flat {
-    Flat::builder(device, metric, DIM).elements(elements).screen(screen).build().expect("an index")
-}
-
-fn ivf(device: &Device, metric: Metric, elements: ElementKind, screen: Screen) -> Ivf {
-    let sample = Random::new(0x5a).integers(400 * DIM, MOST);
-    let builder = Ivf::builder(device, metric, DIM).lists(LISTS).elements(elements).screen(screen);
-    builder.train(view(&sample, DIM)).expect("trains")
 }
 
 #[test]
 fn after_any_life_a_flat_answers_as_a_fresh_one() {
-    lives(flat, CASES, 0x11fe);
+    live::<Flat>(0x11fe);
 }
 
 #[test]
 fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids() {
-    lives(ivf, CASES, 0x21fe);
+    live::<Ivf>(0x21fe);
 }
