@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use common::living::{LISTS, Living, MOST, bits};
-use common::{Random, confined, rounded, view};
+use common::{Random, confined, gpu, rounded, view};
 use nearfield::{Device, ElementKind, Error, Filter, Flat, Ivf, Metric, Screen, SearchOptions};
 
 const DIM: usize = 6;
@@ -23,17 +23,26 @@ struct Case {
     elements: ElementKind,
     screen: Screen,
     segment_rows: u64,
+    budget: u64,
     /// Rows that it starts with: with more than 4,096 slots it compacts itself.
     first: usize,
 }
 
 const CASES: [Case; 4] = [
-    Case { metric: Metric::L2, elements: ElementKind::F32, screen: Screen::I8, segment_rows: 128, first: 0 },
+    Case {
+        metric: Metric::L2,
+        elements: ElementKind::F32,
+        screen: Screen::I8,
+        segment_rows: 128,
+        budget: 128 << 10,
+        first: 0,
+    },
     Case {
         metric: Metric::InnerProduct,
         elements: ElementKind::F16,
         screen: Screen::None,
         segment_rows: 128,
+        budget: 128 << 10,
         first: 0,
     },
     Case {
@@ -41,6 +50,7 @@ const CASES: [Case; 4] = [
         elements: ElementKind::F16,
         screen: Screen::I8,
         segment_rows: 256,
+        budget: 128 << 10,
         first: 300,
     },
     Case {
@@ -48,6 +58,7 @@ const CASES: [Case; 4] = [
         elements: ElementKind::F32,
         screen: Screen::None,
         segment_rows: 4096,
+        budget: 512 << 10,
         first: 6000,
     },
 ];
@@ -219,7 +230,8 @@ impl Life<'_> {
         let filters = [Filter::ids(&ids), Filter::bits(&words), Filter::by(&is_allowed)];
         let number = self.random.below(3);
         for filter in [None, Some(filters[number])] {
-            let most = if queries.rows() < 10 { self.rows.len() + 7 } else { 50 };
+            // All of them, where they are not too many for the budget.
+            let most = if queries.rows() < 10 { (self.rows.len() + 7).min(1500) } else { 50 };
             let k = [1, 9, 30, most][self.random.below(4)];
             let mut options = SearchOptions::new(k);
             if let Some(filter) = filter {
@@ -270,15 +282,16 @@ impl Drop for Said {
     }
 }
 
-fn live<I: Living>(seed: u64) {
+fn live<I: Living>(least_budget: u64, seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.path().join(name));
     for (case, seed) in CASES.into_iter().zip(seed..) {
-        let Case { metric, elements, screen, segment_rows, first } = case;
-        // Rows of both kinds take no more than 32 bytes each; there is room to train centroids.
-        let Some(device) = confined(segment_rows * 32, 4 << 20) else { return };
-        let mut index = I::make(&device, metric, DIM, elements, screen);
-        index.save(&empty).expect("it is saved");
+        let Case { metric, elements, screen, segment_rows, budget, first } = case;
+        // Centroids are trained where there is room for it. Rows of both kinds take no more than 32 bytes each.
+        let Some(roomy) = gpu() else { return };
+        I::make(roomy, metric, DIM, elements, screen).save(&empty).expect("it is saved");
+        let Some(device) = confined(segment_rows * 32, budget.max(least_budget)) else { return };
+        let mut index = I::load(&device, &empty).expect("it is loaded");
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
         let (empty, saved) = (empty.clone(), saved.clone());
         let mut life = Life { device: &device, case, empty, saved, rows, inserted: 0, random };
@@ -296,10 +309,10 @@ fn live<I: Living>(seed: u64) {
 
 #[test]
 fn after_any_life_a_flat_answers_as_a_fresh_one() {
-    live::<Flat>(0x11fe);
+    live::<Flat>(0, 0x11fe);
 }
 
 #[test]
 fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids() {
-    live::<Ivf>(0x21fe);
+    live::<Ivf>(2 << 20, 0x21fe);
 }
