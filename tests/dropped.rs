@@ -69,14 +69,21 @@ struct Holding<'a>(
 
 impl<'a> Holding<'a> {
     fn new(other: &'a Flat, queries: &'a [f32]) -> Self {
-        let search = |_| -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+        let mut held: Vec<Pin<Box<dyn Future<Output = ()> + 'a>>> = vec![];
+        for _ in 0..200 {
             let mut search = Box::pin(async move {
                 other.search_async(view(queries, DIM), 12).await.expect("an answer");
             });
-            assert!(poll_once(search.as_mut()).is_pending(), "a search waits for the device at least");
-            search
-        };
-        Self((0..4).map(search).collect())
+            // One that is answered at once, because the device was so quick, holds nothing.
+            if poll_once(search.as_mut()).is_pending() {
+                held.push(search);
+            }
+            if held.len() == 4 {
+                break;
+            }
+        }
+        assert_eq!(held.len(), 4, "searches wait for the device");
+        Self(held)
     }
 }
 
@@ -157,7 +164,7 @@ fn dropped_at_every_poll<I: Changing>(budget: u64, waits: [usize; 5]) {
     let mut random = Random::new(0xd0);
     let values = random.integers(ROWS as usize * DIM, MOST);
     let more = random.integers(300 * DIM, MOST);
-    let queries = random.integers(2000 * DIM, MOST);
+    let queries = random.integers(1000 * DIM, MOST);
     // Centroids are trained where there is room for it.
     let mut index = I::make(roomy, Metric::L2, DIM, ElementKind::F32, Screen::I8);
     index.save(&empty).expect("it is saved");
@@ -168,7 +175,7 @@ fn dropped_at_every_poll<I: Changing>(budget: u64, waits: [usize; 5]) {
     let rows = (0..ROWS).zip(values.chunks(DIM).map(<[f32]>::to_vec));
     let before: Rows = rows.filter(|(id, _)| id % 4 != 1).collect();
     let mut other = Flat::make(&device, Metric::L2, DIM, ElementKind::F32, Screen::None);
-    other.add(view(&values[..300 * DIM], DIM)).expect("good rows");
+    other.add(view(&values[..40 * DIM], DIM)).expect("good rows");
     let uploaded = device.upload(view(&more, DIM)).expect("good rows");
     let leaving = before.keys().copied().filter(|id| id % 4 == 3).collect();
     let given = Given { more: more.clone(), uploaded, leaving };
