@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, gpu};
+use common::{Random, confined, gpu};
 use nearfield::{Device, Error, Filter, Flat, Ivf, MatrixView, Metric, Neighbors, Screen, SearchOptions};
 
 const METRICS: [Metric; 4] = [Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct];
@@ -302,4 +302,36 @@ fn a_last_page_that_is_not_full_has_no_rows_behind_the_last() {
             }
         }
     }
+}
+
+#[test]
+fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(2000, 6, 17);
+    let (rows, one) = (view(&values[..600 * 6], 6), view(&values[..6], 6));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("index.nf");
+    ivf(device, Metric::L2, rows, 12, Screen::I8).save(&path).expect("it is saved");
+    let Some(small) = confined(u64::MAX, 128 << 10) else { return };
+    let mut index = Ivf::load(&small, &path).expect("it is loaded");
+    let mut least = 0;
+    for result in [index.add(view(&values, 6)), index.add(one), index.update(5, &[1.0f32; 6])] {
+        let Err(Error::Budget { needed, budget, .. }) = result else { panic!("{result:?}") };
+        assert!(budget == 128 << 10 && needed > budget, "{needed} of {budget} bytes");
+        least = needed.max(least);
+    }
+    // What needs no scratch is done.
+    index.remove(&[7]).expect("it is there");
+    assert!(index.len() == 599 && index.get(5).expect("it is there") == values[5 * 6..6 * 6]);
+    // As much as they said is enough.
+    let Some(enough) = confined(u64::MAX, least) else { return };
+    let mut index = Ivf::load(&enough, &path).expect("it is loaded");
+    index.add(view(&values, 6)).expect("rows");
+    index.update(5, &[1.0f32; 6]).expect("a row");
+    let mut fresh = Flat::builder(device, Metric::L2, 6).build().expect("an index");
+    fresh.add(rows).expect("rows");
+    fresh.add(view(&values, 6)).expect("rows");
+    fresh.update(5, &[1.0f32; 6]).expect("a row");
+    let found = index.search(one, 9, 12).expect("an answer");
+    assert_eq!(bits(&found), bits(&fresh.search(one, 9).expect("an answer")));
 }

@@ -10,6 +10,7 @@ use super::write::RowSource;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, words};
 use crate::kernels::average::{self, Unit};
+use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{norms, select_k};
 use crate::matrix::{Element, ElementKind};
 use crate::metric::Metric;
@@ -207,10 +208,8 @@ pub(super) async fn assign<T: Element>(
     let mut coarse = Coarse::new(centroids, 1, count as u64);
     let mut done = 0;
     while done < count {
-        let part = at_once.min(count - done);
-        let kept = part as u64 * RESULT_BYTES;
-        let left = budget.saturating_sub(kept * 8 / 7);
-        let fitting = coarse.fit(centroids, staged_bytes.iter().sum(), left, part as u64)?;
+        let beside = staged_bytes.iter().sum();
+        let (part, fitting) = fit(&coarse, centroids, beside, budget, at_once.min(count - done))?;
         let request_of = |purpose, bytes| Request { purpose, bytes };
         let staged =
             staged_bytes.map(|bytes| request_of("rows on their way", bytes * u64::from(fitting.batch)));
@@ -295,6 +294,30 @@ pub(super) async fn assign<T: Element>(
     match assigned.iter().position(|row| row.list >= centroids.lists) {
         None => Ok(assigned),
         Some(row) => Err(Error::Device { message: format!("row {row} has no nearest centroid") }),
+    }
+}
+
+/// How many rows' results are kept at once, of so many at most, and the batches that fit beside them: fewer where there is no room for
+/// a batch otherwise.
+fn fit(
+    coarse: &Coarse,
+    centroids: &Centroids,
+    beside: u64,
+    budget: u64,
+    most: usize,
+) -> Result<(usize, Coarse)> {
+    let kept = |part: usize| (part as u64 * RESULT_BYTES).div_ceil(7) * 8;
+    let fitting = |part: usize| {
+        let left = budget.saturating_sub(kept(part));
+        Ok((part, coarse.fit(centroids, beside, left, part as u64)?))
+    };
+    let fewest = most.min(TILE_QUERIES as usize);
+    match fitting(most).or_else(|_: Error| fitting(fewest)) {
+        Err(Error::Budget { purpose, needed, .. }) => {
+            // Of what the budget is, not of what is left of it.
+            Err(Error::Budget { purpose, needed: needed + kept(TILE_QUERIES as usize), budget })
+        }
+        fitted => fitted,
     }
 }
 

@@ -117,8 +117,8 @@ impl Ivf {
     }
 
     /// Tells the device which pages the lists have. The change is made by then, and nothing was waited for between the store's part of it
-    /// and that of the pages: where the device has no memory for it, or the future
-    /// is dropped, all rows are searched until the next change.
+    /// and that of the pages: where the device has no memory for this, or the future is dropped, all rows are searched until the next
+    /// change.
     async fn tell(&mut self) {
         let sizes = self.pages.sizes().to_vec();
         let _ = self.engine.set(&self.store.rows, self.pages.of_lists(), sizes).await;
