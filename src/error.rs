@@ -128,4 +128,13 @@ impl Error {
     pub(crate) fn argument(argument: &'static str, needed: impl Into<String>, given: impl ToString) -> Self {
         Self::Argument { argument, needed: needed.into(), given: given.to_string() }
     }
+
+    /// An error where an index would have so many slots or more than kernels can number, gaps included.
+    pub(crate) fn check_slots(end: u64) -> Result<()> {
+        if end < u64::from(u32::MAX) {
+            return Ok(());
+        }
+        let (needed, available) = (format!("{end} slots"), (u32::MAX - 1).to_string());
+        Err(Self::Unsupported { what: "rows".into(), needed, available })
+    }
 }

@@ -9,7 +9,7 @@ use crate::filter::Filter;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::{RowStore, budget_of, check_dim};
+use crate::store::{RowStore, budget_of, check_dim, check_queries};
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -121,7 +121,7 @@ pub struct SearchOptions<'a> {
     pub profile: bool,
     /// The rows that may be found; none for all.
     pub filter: Option<Filter<'a>>,
-    /// Lists that an [`Ivf`](crate::Ivf) looks at for a query; none for its default. A `Flat` has none.
+    /// Lists that an [`Ivf`](crate::Ivf) looks at for a query; none for its default. A `Flat`, which has no lists, refuses any.
     pub probes: Option<usize>,
 }
 
@@ -169,8 +169,6 @@ pub struct WithinOptions<'a> {
     pub progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
     /// The rows that may be found; none for all.
     pub filter: Option<Filter<'a>>,
-    /// Lists that an [`Ivf`](crate::Ivf) looks at for a query; none for its default. A `Flat` has none.
-    pub probes: Option<usize>,
 }
 
 impl<'a> WithinOptions<'a> {
@@ -197,7 +195,6 @@ impl<'a> WithinOptions<'a> {
 impl std::fmt::Debug for WithinOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WithinOptions")
-            .field("probes", &self.probes)
             .field("progress", &self.progress.is_some())
             .field("filter", &self.filter)
             .finish()
@@ -211,6 +208,7 @@ impl std::fmt::Debug for SearchOptions<'_> {
             .field("progress", &self.progress.is_some())
             .field("profile", &self.profile)
             .field("filter", &self.filter)
+            .field("probes", &self.probes)
             .finish()
     }
 }
@@ -271,7 +269,11 @@ impl Flat {
         queries: impl Into<Queries<'a>>,
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        let queries = self.checked(queries.into())?;
+        let queries = queries.into();
+        check_queries(&queries, self.dim)?;
+        if let Some(probes) = options.probes {
+            return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
+        }
         let allowed = options.filter.map(|filter| self.store.allowed(&filter));
         let request = SearchRequest {
             metric: self.metric,
@@ -343,7 +345,8 @@ impl Flat {
         radius: f32,
         options: &WithinOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        let queries = self.checked(queries.into())?;
+        let queries = queries.into();
+        check_queries(&queries, self.dim)?;
         let allowed = options.filter.map(|filter| self.store.allowed(&filter));
         let request = SearchRequest {
             metric: self.metric,
@@ -356,15 +359,6 @@ impl Flat {
         let Found { neighbors, statistics } =
             self.store.rows.search_within(&queries, radius, &request).await?;
         Ok((neighbors, statistics))
-    }
-
-    /// Queries of the index's dim.
-    fn checked<'a>(&self, queries: Queries<'a>) -> Result<Queries<'a>> {
-        if queries.dim() != self.dim {
-            let needed = format!("dim {}, as the index has", self.dim);
-            return Err(Error::argument("queries", needed, queries.dim()));
-        }
-        Ok(queries)
     }
 
     /// How a search for the k nearest of so many queries would run.

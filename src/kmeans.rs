@@ -4,13 +4,15 @@ use crate::engine::{Device, DeviceMatrix, Sample, Screen, Training, most_trainin
 use crate::error::{Error, Result};
 use crate::matrix::{Element, MatrixView};
 use crate::metric::Metric;
+use crate::store::check_dim;
 
 /// k-means clustering (S. P. Lloyd, *Least squares quantization in PCM*, IEEE Transactions on Information Theory 28, 1982).
 ///
 /// Rows are assigned to the nearest centroid exactly, and centroids are sums in a fixed order: on one adapter the same seed gives the
 /// same centroids, bit for bit.
 ///
-/// For [`Metric::Cosine`] and [`Metric::InnerProduct`] it is spherical: rows count by their direction, and centroids have length 1.
+/// For [`Metric::Cosine`] and [`Metric::InnerProduct`] it is spherical: rows count by their direction, and centroids
+/// have length 1, except where rows cancel each other out.
 ///
 /// ```no_run
 /// use nearfield::{Device, KMeans, MatrixView, Metric};
@@ -83,9 +85,9 @@ impl<'a> KMeans<'a> {
         }
     }
 
-    /// The same with another number of lists.
-    pub(crate) fn of_lists(self, lists: usize) -> Self {
-        Self { lists, ..self }
+    /// The same for the metric and the number of lists of an index.
+    pub(crate) fn of(self, metric: Metric, lists: usize) -> Self {
+        Self { metric, lists, ..self }
     }
 
     /// Iterations at most. Default: 10.
@@ -146,7 +148,7 @@ impl<'a> KMeans<'a> {
     /// fewer distinct rows than lists, some lists stay without rows.
     ///
     /// # Errors
-    /// [`Error::Argument`] for no lists or more lists than rows, no rows a list, a balance below 1; [`Error::NotFinite`] and
+    /// [`Error::Argument`] for no rows, a dim above 2^20, no lists or more lists than rows, no rows a list, a balance below 1; [`Error::NotFinite`] and
     /// [`Error::NormOutOfRange`] with the number of the row among those that are trained on; [`Error::Unsupported`] when the centroids do not
     /// fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
     pub fn train<T: Element>(&self, device: &Device, rows: MatrixView<'_, T>) -> Result<Clusters> {
@@ -196,7 +198,11 @@ impl<'a> KMeans<'a> {
 
     /// Centroids that stay on the device.
     pub(crate) async fn run<T: Element>(&self, device: &Device, sample: Sample<'_, T>) -> Result<Trained> {
+        if let Sample::Device([]) = sample {
+            return Err(Error::argument("rows", "at least one matrix", 0));
+        }
         let rows = sample.rows();
+        check_dim(sample.dim())?;
         self.check(rows)?;
         let mut random = fastrand::Rng::with_seed(self.seed);
         let wanted = self.rows_per_list.saturating_mul(self.lists).min(rows);
@@ -222,6 +228,9 @@ impl<'a> KMeans<'a> {
     }
 
     fn check(&self, rows: usize) -> Result<()> {
+        if rows == 0 {
+            return Err(Error::argument("rows", "at least one to train on", 0));
+        }
         if self.lists == 0 || self.lists > rows {
             return Err(Error::argument("lists", format!("1 to {rows}, the number of rows"), self.lists));
         }

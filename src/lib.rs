@@ -1,4 +1,4 @@
-//! Exact nearest-neighbour search on any GPU: Metal, Vulkan and DX12 through [wgpu], no CUDA.
+//! Nearest-neighbour search on any GPU, exact ([`Flat`]) or in lists ([`Ivf`]): Metal, Vulkan and DX12 through [wgpu], no CUDA.
 //!
 //! ```no_run
 //! use nearfield::{Device, Flat, MatrixView, Metric};

@@ -182,6 +182,15 @@ impl Loading {
         if !centroids.iter().all(|value| value.is_finite()) {
             return Err(mismatch(path, "centroids of finite values", "a NaN or an infinity"));
         }
+        // Rows are no longer than 2^50, and their means hardly.
+        let is_mean = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() <= 2f64.powi(102);
+        if let Some(list) = centroids.chunks_exact(dim).position(|row| !is_mean(row)) {
+            return Err(mismatch(
+                path,
+                "centroids no longer than 2^51",
+                format!("a longer one of list {list}"),
+            ));
+        }
         Ok(Lists { offsets, centroids })
     }
 
@@ -219,14 +228,19 @@ impl Loading {
             let range = done..done + rows.rows();
             let source = RowSource::Host(rows);
             let added = store.add_at(source, Some(&ids[range.clone()]), &slots[range.clone()], |_| ());
-            added.await.map_err(|error| self.blame(error))?;
+            added.await.map_err(|error| self.blame(error, done as u64))?;
             done = range.end;
         }
         Ok(())
     }
 
-    /// Rows and ids that no index has are the file's fault.
-    fn blame(&self, error: Error) -> Error {
+    /// Rows and ids that no index has are the file's fault. `first` is the number of the first row of the piece.
+    fn blame(&self, error: Error, first: u64) -> Error {
+        let error = match error {
+            Error::NotFinite { argument, row } => Error::NotFinite { argument, row: first + row },
+            Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: first + row },
+            other => other,
+        };
         match error {
             Error::DuplicateId { .. }
             | Error::IdTooLarge { .. }

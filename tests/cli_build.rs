@@ -102,6 +102,23 @@ fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
 }
 
 #[test]
+fn a_row_that_no_index_takes_is_named_by_its_number_in_the_file() -> Result<()> {
+    if !has_device() {
+        return Ok(());
+    }
+    let directory = TempDir::new()?;
+    let mut values = vec![1.0f32; 500 * 4];
+    // Row 96 of the 128 that two lists are trained on.
+    values[375 * 4] = f32::INFINITY;
+    write_npy(directory.path().join("b.npy"), [500, 4], &values)?;
+    for kind in ["flat", "ivf --lists 2", "ivf --lists 100"] {
+        fail(directory.path(), &format!("build --rows b.npy --index {kind} --out i.nf"), &["row 375 holds"])?;
+    }
+    write_npy::<f32>(directory.path().join("none.npy"), [0, 4], &[])?;
+    fail(directory.path(), "build --rows none.npy --index ivf --out i.nf", &["--rows", "at least one"])
+}
+
+#[test]
 fn refuses_bad_arguments() -> Result<()> {
     let directory = TempDir::new()?;
     let at = directory.path();

@@ -133,7 +133,7 @@ impl Place<'_> {
     fn answers(&self, index: &impl Living) -> Answers {
         let queries = view(&self.queries[..70 * DIM], DIM);
         let asked = [(queries.slice(0..3), LISTS), (queries.slice(0..3), 2), (queries, 2)];
-        let answer = |(some, probes)| bits(&index.answer(some, &SearchOptions::new(9).probes(probes)));
+        let answer = |(some, probes)| bits(&index.answer(some, &SearchOptions::new(9), probes));
         asked.into_iter().map(answer).collect()
     }
 

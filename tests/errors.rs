@@ -4,7 +4,9 @@ mod common;
 
 use common::{confined, gpu, rounded, view};
 use half::f16;
-use nearfield::{Device, DeviceOptions, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output};
+use nearfield::{
+    Device, DeviceOptions, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output, SearchOptions,
+};
 
 const DIM: usize = 3;
 
@@ -340,4 +342,13 @@ fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
     device.wgpu_device().poll(wgpu::PollType::wait_indefinitely()).expect("the device is there");
     index.add(view(&rows, dim)).expect("there is memory again");
     assert_eq!(index.len(), 2 * 8192);
+}
+
+#[test]
+fn a_flat_index_refuses_probes() {
+    let Some(device) = gpu() else { return };
+    let mut index = Flat::builder(device, Metric::L2, 2).build().expect("an index");
+    index.add(view(&[1.0f32; 6], 2)).expect("rows");
+    let found = index.search_with(view(&[0.0f32; 2], 2), &SearchOptions::new(1).probes(4));
+    assert!(matches!(found, Err(Error::Argument { argument: "probes", .. })), "{found:?}");
 }

@@ -2,8 +2,10 @@
 
 mod common;
 
-use common::{Random, confined, gpu};
-use nearfield::{Device, Error, Filter, Flat, Ivf, MatrixView, Metric, Neighbors, Screen, SearchOptions};
+use common::{Random, confined, gpu, with_bindings_of};
+use nearfield::{
+    Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Neighbors, Screen, SearchOptions,
+};
 
 const METRICS: [Metric; 4] = [Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
@@ -267,6 +269,127 @@ fn what_does_not_fit_is_refused() {
     // Nothing was added yet.
     let empty = train(8, 4, &values, 8).expect("trains");
     assert!(empty.search(one, 3, 2).expect("an answer").row(0).is_empty());
+}
+
+#[test]
+fn rows_and_queries_of_another_device_are_refused() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(64, 8, 14);
+    let other = Device::best().expect("a second device of the adapter");
+    let there = other.upload(view(&values, 8)).expect("rows");
+    let train = || Ivf::builder(device, Metric::L2, 8).lists(4).train(view(&values, 8)).expect("trains");
+    let mut index = train();
+    for step in 0..2 {
+        let refused = index.add_device(&there);
+        assert!(matches!(refused, Err(Error::Argument { argument: "rows", .. })), "{refused:?}");
+        let refused = index.search(&there, 1, 1);
+        assert!(matches!(refused, Err(Error::Argument { argument: "queries", .. })), "{refused:?}");
+        assert_eq!(index.len(), step * 64);
+        index.add(view(&values, 8)).expect("rows");
+    }
+}
+
+#[test]
+fn what_is_set_of_means_is_all_but_their_metric_and_lists() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(300, 8, 15);
+    let train = |set: fn(KMeans<'_>) -> KMeans<'_>| {
+        let builder = Ivf::builder(device, Metric::L2, 8).lists(5).kmeans(|means| set(means).seed(3));
+        builder.train(view(&values, 8)).expect("trains").centroids().expect("centroids")
+    };
+    assert_eq!(train(|_| KMeans::new(Metric::Cosine, 9)), train(|means| means));
+}
+
+#[test]
+fn a_recall_that_is_reached_exactly_is_enough() {
+    let Some(device) = gpu() else { return };
+    // 55 of 100 rows are in the list of the query, and 0.55 times 100 is rounded up.
+    let values: Vec<f32> =
+        (0..55).map(|i| i as f32 * 0.01).chain((0..45).map(|i| 9.0 + i as f32 * 0.01)).collect();
+    let index = ivf(device, Metric::L2, view(&values, 1), 2, Screen::None);
+    assert_eq!(index.probes_for_recall(view(&[0.0], 1), 100, 0.55).expect("probes"), 1);
+    assert_eq!(index.probes_for_recall(view(&[0.0], 1), 100, 0.56).expect("probes"), 2);
+}
+
+/// What an error says is needed is enough, and no more is taken.
+#[test]
+fn a_budget_that_an_error_asks_for_is_enough() {
+    for (dim, lists, count, probes) in [(768, 8, 1, 8), (8, 300, 70, 2)] {
+        let Some(device) = confined(u64::MAX, 8 << 20) else { return };
+        let values = numbers(400, dim, 17);
+        let rows = view(&values, dim);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let index = ivf(&device, Metric::L2, rows, lists, Screen::I8);
+        index.save(file.path()).expect("a saved index");
+        let queries = rows.slice(0..count);
+        let wanted = index.search(queries, 3, probes).expect("an answer");
+        let mut budget = 1 << 15;
+        let found = loop {
+            let device = confined(u64::MAX, budget).expect("it was there");
+            let found = Ivf::load(&device, file.path()).and_then(|index| index.search(queries, 3, probes));
+            match found {
+                Ok(found) => break found,
+                Err(Error::Budget { needed, purpose, .. }) => {
+                    let known = ["a search", "rows on their way"];
+                    assert!(known.iter().any(|known| purpose.starts_with(known)), "{purpose}");
+                    assert!(needed > budget, "{purpose}: {needed} of {budget}");
+                    budget = needed;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(bits(&found), bits(&wanted));
+        assert!(budget < 1 << 18, "dim {dim}, {count} queries: {budget} bytes");
+    }
+}
+
+/// The budget of an index is for its searches: rows are sent under that of the device.
+#[test]
+fn rows_are_added_whatever_the_budget_of_searches() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(400, 8, 17);
+    let builder = Ivf::builder(device, Metric::L2, 8).lists(300).budget(100 << 10);
+    let mut index = builder.train(view(&values, 8)).expect("trains");
+    index.add(view(&values, 8)).expect("rows");
+    index.update(7, &values[..8]).expect("another row");
+    assert_eq!(index.search(view(&values[..8], 8), 1, 2).expect("an answer").row(0)[0].id, 0);
+}
+
+/// The rows of all lists together may be more than a binding has room for, or the budget: then all rows are searched as in `Flat`.
+#[test]
+fn all_lists_are_probed_however_many_rows_they_have() {
+    let Some(device) = with_bindings_of(1 << 17) else { return };
+    let values = numbers(20_000, 4, 18);
+    let rows = view(&values, 4);
+    let builder = Ivf::builder(&device, Metric::L2, 4).lists(20).screen(Screen::None);
+    let mut index = builder.kmeans(|means| means.iterations(1)).train(rows).expect("trains");
+    index.add(rows).expect("rows");
+    let exact = flat(&device, Metric::L2, rows, Screen::None);
+    for count in [1, 70] {
+        let queries = rows.slice(0..count);
+        let found = index.search(queries, 5, 20).expect("an answer");
+        assert_eq!(bits(&found), bits(&exact.search(queries, 5).expect("an answer")), "{count} queries");
+        let few = [3, 77, 19_999];
+        let options = SearchOptions::new(5).filter(Filter::ids(&few));
+        let (found, _) = index.search_with(queries, &options.clone().probes(20)).expect("an answer");
+        let (wanted, _) = exact.search_with(queries, &options).expect("an answer");
+        assert_eq!(bits(&found), bits(&wanted), "{count} queries, filtered");
+    }
+}
+
+/// A screen of many centroids takes more of a binding than the few rows of their lists.
+#[test]
+fn queries_of_a_batch_are_no_more_than_their_centroids_have_room_for() {
+    let Some(device) = with_bindings_of(1 << 22) else { return };
+    let values = numbers(2500, 4, 19);
+    let rows = view(&values, 4);
+    let builder = Ivf::builder(&device, Metric::L2, 4).lists(2000).screen(Screen::I8);
+    let mut index = builder.kmeans(|means| means.iterations(1)).train(rows).expect("trains");
+    index.add(rows).expect("rows");
+    // More than the list-major form takes.
+    let found = index.search(rows.slice(0..600), 600, 1).expect("an answer");
+    let one = index.search(rows.slice(7..8), 600, 1).expect("an answer");
+    assert_eq!(bits(&found)[7], bits(&one)[0]);
 }
 
 /// Slots behind the last row, in its page, are of nobody: neither those that never had a row nor those that lost it.

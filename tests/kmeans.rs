@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, gpu};
+use common::{Random, confined, gpu};
 use nearfield::{Error, Ivf, KMeans, MatrixView, Metric, Screen};
 
 /// Rows around `centres` points that are far from each other, list by list, and the points.
@@ -180,6 +180,23 @@ fn balance_evens_lists_out() {
 }
 
 #[test]
+fn spherical_centroids_have_length_one_whichever_way_they_came_about() {
+    let Some(device) = gpu() else { return };
+    // Three distinct rows, so that lists begin anew until the end, and seeds that are never averaged.
+    let rows: Vec<f32> = (0..30).flat_map(|i| [[3.0, 4.0], [0.0, -7.0], [0.1, 0.1]][i % 3]).collect();
+    for metric in [Metric::Cosine, Metric::InnerProduct] {
+        for (lists, iterations) in [(2, 0), (6, 0), (6, 3), (30, 1)] {
+            let means = KMeans::new(metric, lists).iterations(iterations);
+            let clusters = means.train(device, MatrixView::new(&rows, 2).expect("rows")).expect("trains");
+            for centroid in clusters.centroids.chunks(2) {
+                let length = (centroid[0].powi(2) + centroid[1].powi(2)).sqrt();
+                assert!((length - 1.0).abs() < 1e-5, "{lists} lists, {iterations} iterations: {centroid:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_trained_is_refused() {
     let Some(device) = gpu() else { return };
     let rows = [0.0f32; 12];
@@ -193,6 +210,11 @@ fn what_cannot_be_trained_is_refused() {
     ] {
         assert!(matches!(means.train(device, view), Err(Error::Argument { .. })));
     }
+    let none = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&[0.0f32; 0], 3).expect("no rows"));
+    assert!(matches!(none, Err(Error::Argument { argument: "rows", .. })), "{none:?}");
+    let wide = vec![0.0f32; (1 << 20) + 1];
+    let wide = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&wide, wide.len()).expect("a row"));
+    assert!(matches!(wide, Err(Error::Argument { argument: "dim", .. })), "{wide:?}");
     let bad = [0.0, 1.0, f32::NAN];
     let refused = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&bad, 1).expect("rows"));
     assert!(matches!(refused, Err(Error::NotFinite { row: 2, .. })), "{refused:?}");
@@ -234,8 +256,41 @@ fn rows_on_the_device_are_refused_where_there_are_none_or_dims_differ() {
     let means = KMeans::new(Metric::L2, 2);
     let refused =
         |pieces: &[&nearfield::DeviceMatrix]| means.train_device(device, pieces).expect_err("refused");
-    assert_eq!(refused(&[]).to_string(), "lists: needed 1 to 0, the number of rows, given 2");
+    assert_eq!(refused(&[]).to_string(), "rows: needed at least one matrix, given 0");
     assert_eq!(refused(&[&three, &four]).to_string(), "rows: needed dim 3, as the first have, given 4");
     let index = Ivf::builder(device, Metric::L2, 4).lists(2);
     assert!(matches!(index.train_device(&[&three]), Err(Error::Argument { argument: "sample", .. })));
+}
+
+#[test]
+fn a_screen_that_has_no_room_is_left_out() {
+    let Some(device) = confined(u64::MAX, 900 << 10) else { return };
+    let (rows, _) = around(24, 10, 16);
+    let train = |screen| {
+        let means = KMeans::new(Metric::L2, 24).screen(screen).iterations(2);
+        means.train(&device, MatrixView::new(&rows, 16).expect("rows")).expect("trains")
+    };
+    assert_eq!(train(Screen::I8), train(Screen::None));
+}
+
+#[test]
+fn a_budget_that_an_error_asks_for_is_enough() {
+    let (rows, _) = around(30, 20, 8);
+    let mut budget = 1 << 15;
+    for _ in 0..2 {
+        let Some(device) = confined(u64::MAX, budget) else { return };
+        let trained = KMeans::new(Metric::L2, 300)
+            .iterations(1)
+            .train(&device, MatrixView::new(&rows, 8).expect("rows"));
+        match trained {
+            Ok(_) => return,
+            Err(Error::Budget { needed, budget: told, .. }) => {
+                assert_eq!(told, budget);
+                assert!(needed > budget, "{needed} of {budget}");
+                budget = needed;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("{budget} bytes were to be enough");
 }

@@ -414,6 +414,15 @@ fn names(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn a_name_may_be_as_long_as_the_system_allows() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join(format!("{}.nf", "n".repeat(252)));
+    small_to(device, &path).expect("a file");
+    assert_eq!(names(directory.path()), [path]);
+}
+
+#[test]
 fn what_fails_to_be_saved_leaves_the_old_file() {
     let Some(device) = gpu() else { return };
     let directory = TempDir::new().expect("a directory");

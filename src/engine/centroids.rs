@@ -108,7 +108,7 @@ impl Centroids {
 pub(super) struct Coarse {
     /// Centroids wanted.
     pub(super) k: u32,
-    /// Queries at a time, padded.
+    /// Queries at a time, a multiple of [`Coarse::unit`].
     pub(super) batch: u32,
     /// Entries of the lists of a screen; 0 where the distances of all centroids are computed.
     capacity: u32,
@@ -165,9 +165,14 @@ impl Coarse {
         self.is_screened() && survivors > self.capacity
     }
 
+    /// Queries of a batch are so many times a number: those that are screened go by tiles.
+    pub(super) fn unit(self) -> u32 {
+        if self.is_screened() { TILE_QUERIES } else { 1 }
+    }
+
     /// The same for batches of so many queries.
     pub(super) fn of(self, batch: u32) -> Self {
-        Self { batch: batch.next_multiple_of(TILE_QUERIES), ..self }
+        Self { batch: batch.next_multiple_of(self.unit()), ..self }
     }
 
     /// Distances a query that are computed at most.
@@ -178,6 +183,12 @@ impl Coarse {
     /// Scratch bytes a query of scores.
     pub(super) fn score_bytes(self, centroids: &Centroids) -> u64 {
         if self.is_screened() { Self::columns(centroids) * 4 } else { 0 }
+    }
+
+    /// Bytes a query of the largest of [`Coarse::bytes`].
+    pub(super) fn widest(self, centroids: &Centroids) -> u64 {
+        let entry = if self.is_screened() { 12 } else { 8 };
+        self.score_bytes(centroids).max(self.entries(centroids) * entry)
     }
 
     /// Scratch bytes a query of all that a screen needs, the distances of its survivors apart.
@@ -193,21 +204,30 @@ impl Coarse {
         u64::from(centroids.lists.next_multiple_of(BLOCK_ROWS))
     }
 
-    /// As many queries at a time as the budget has room for, of which each takes so many bytes beside those of this step.
-    pub(super) fn fit(self, centroids: &Centroids, beside: u64, budget: u64, queries: u64) -> Result<Self> {
+    /// As many queries at a time as the budget has room for, of which each takes so many bytes beside those of this step. `kept` bytes of
+    /// the budget are others', a quarter of it at most where they are many.
+    pub(super) fn fit(
+        self,
+        centroids: &Centroids,
+        beside: u64,
+        [budget, kept]: [u64; 2],
+        queries: u64,
+    ) -> Result<Self> {
         let binding = centroids.gpu.adapter.capabilities.max_binding_bytes;
         let each = self.screen_bytes(centroids) + self.entries(centroids) * 12 + beside;
         let widest = (Self::columns(centroids) * 8).max(u64::from(self.capacity) * 12).max(beside);
-        let most = (usable(budget) / each).min(binding / widest).min(1 << 15);
+        let room = usable(budget).saturating_sub(kept);
+        let most = (room / each).min(binding / widest).min(1 << 15);
         // Slices of buffers start at multiples of 256 bytes, and tiles are 128 queries high.
         let unit = u64::from(TILE_QUERIES);
         let batch = (most / unit * unit).min(queries.next_multiple_of(unit));
         if batch == 0 && queries > 0 {
-            return Err(Error::Budget {
-                purpose: format!("the nearest of {} centroids", centroids.lists),
-                needed: budget_for(each * unit),
-                budget,
-            });
+            let purpose = format!("the nearest of {} centroids", centroids.lists);
+            // More budget would not help where the adapter does not see so much at once.
+            centroids.gpu.check_binding(&purpose, widest * unit)?;
+            // Of a larger budget more is kept.
+            let needed = budget_for((each * unit).div_ceil(3) * 4 + kept);
+            return Err(Error::Budget { purpose, needed, budget });
         }
         Ok(Self { batch: batch as u32, ..self })
     }

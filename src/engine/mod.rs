@@ -216,15 +216,9 @@ impl EngineLists {
     }
 
     /// The list of each row: that of the nearest centroid.
-    pub(crate) async fn assign<T: Element>(
-        &self,
-        rows: RowSource<'_, T>,
-        budget: u64,
-    ) -> Result<Vec<Assigned>> {
+    pub(crate) async fn assign<T: Element>(&self, rows: RowSource<'_, T>) -> Result<Vec<Assigned>> {
         match self {
-            Self::Gpu { centroids, .. } => {
-                training::assign(centroids, &training::Assigning::New(rows), budget).await
-            }
+            Self::Gpu { centroids, .. } => training::assign(centroids, &training::Assigning::New(rows)).await,
         }
     }
 

@@ -15,7 +15,7 @@ use super::centroids::{self, Centroids};
 use super::list_tables::ListTables;
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
-use super::search::{Found, SearchRequest, Statistics};
+use super::search::{self, Found, SearchRequest, Statistics};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch, words};
 use crate::kernels::{BLOCK_ROWS, narrow, norms, probe_slots, rescore, select_k};
@@ -144,7 +144,12 @@ impl Probing<'_> {
         let mut open = some;
         let mut is_again = false;
         while open.len() > 0 {
-            let form = self.form(open.len() as u64, is_again)?;
+            let form = match self.form(open.len() as u64, is_again) {
+                Err(_) if self.probes >= self.lists() => {
+                    return self.search_all(queries, open, progress).await;
+                }
+                form => form?,
+            };
             let buffers = self.reserve(&form).await?;
             if let Some(allowed) = self.request.allowed {
                 let words = bytemuck::cast_slice(allowed.words());
@@ -202,6 +207,17 @@ impl Probing<'_> {
         Ok(())
     }
 
+    /// Answers some queries from all rows, as `Flat` does: where there is no room for lists of all of them.
+    async fn search_all(&self, queries: &Queries<'_>, some: Numbers, progress: &mut Progress) -> Result<()> {
+        let request = SearchRequest { progress: None, ..*self.request };
+        let Progress { answers, statistics, profile, answered } = progress;
+        *answered += some.len();
+        search::search_some(self.rows, queries, some, &request, (answers, statistics, profile.as_mut()))
+            .await?;
+        self.request.report(*answered);
+        Ok(())
+    }
+
     async fn reserve(&self, form: &Form) -> Result<Buffers> {
         let Form { coarse, batch, capacity, blocks, .. } = *form;
         let (count, k, capacity) = (u64::from(batch), u64::from(form.k), u64::from(capacity));
@@ -214,7 +230,8 @@ impl Probing<'_> {
         let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
         let spare = if_many(form.k).max(if_many(self.probes));
         let lists = u64::from(self.lists());
-        let padded = count.next_multiple_of(BLOCK_ROWS.into());
+        let padded =
+            if is_major { count.next_multiple_of(BLOCK_ROWS.into()) } else { u64::from(coarse.batch) };
         let request_of = |purpose, bytes| Request { purpose, bytes };
         // In the order of `Buffer`.
         let scratch = self

@@ -122,13 +122,7 @@ impl GpuRows {
 
     /// Makes room up to slot `end`: the last segment grows, or others are made. What is copied is on its way with `commands`.
     fn reach(&self, segments: &mut Vec<Segment>, end: u64, commands: &mut Commands<'_>) -> Result<()> {
-        if end >= u64::from(u32::MAX) {
-            return Err(Error::Unsupported {
-                what: "rows".into(),
-                needed: format!("{end} slots"),
-                available: format!("{}", u32::MAX - 1),
-            });
-        }
+        Error::check_slots(end)?;
         loop {
             let Some(last) = segments.last_mut() else {
                 if end == 0 {

@@ -52,7 +52,7 @@ impl<T: Element> Sample<'_, T> {
 
     /// The rows with these numbers, ascending, in a buffer.
     pub(super) async fn to_buffer(
-        &self,
+        self,
         gpu: &Arc<Gpu>,
         layout: RowLayout,
         numbers: &[u64],
@@ -62,7 +62,7 @@ impl<T: Element> Sample<'_, T> {
         match self {
             Self::Host(rows) if is_whole => {
                 let buffer = create()?;
-                gpu.upload_rows(&buffer, 0, layout, *rows, |_| ()).await?;
+                gpu.upload_rows(&buffer, 0, layout, rows, |_| ()).await?;
                 Ok(buffer)
             }
             Self::Host(rows) => {
@@ -81,7 +81,7 @@ impl<T: Element> Sample<'_, T> {
                 gpu.upload_bytes(&list, 0, bytemuck::cast_slice(&numbers)).await?;
                 let mut commands = Commands::new(gpu, None);
                 let mut first_slot = 0;
-                for piece in *pieces {
+                for piece in pieces {
                     let rows = piece.rows() as u32;
                     let start = numbers.partition_point(|&number| number < first_slot);
                     let end = numbers.partition_point(|&number| number < first_slot + rows);

@@ -48,12 +48,13 @@ const BATCHES_IN_FLIGHT: usize = 2;
 #[non_exhaustive]
 pub struct Statistics {
     /// Rows of which a score or a distance was computed, over all queries: every row of the index, unless a filter allows so few
-    /// that only theirs are. Gaps that removed rows left count, and rows of a query that was searched again count again.
+    /// that only theirs are, and of an [`Ivf`](crate::Ivf) those of the lists that were probed. Gaps that removed rows left count in a
+    /// `Flat`, and rows of a query that was searched again count again.
     pub scored: u64,
     /// Rows that screens could not exclude, so that their distance was computed as it is reported: over all queries.
     pub rescored: u64,
     /// Queries whose list of such rows overflowed, and which were searched another way: first without narrowing, then
-    /// exhaustively. A query that this happened to twice counts twice.
+    /// exhaustively; in an `Ivf` by all rows of their lists. A query that this happened to twice counts twice.
     pub searched_again: u64,
     /// Those of them that were searched exhaustively.
     pub searched_exhaustively: u64,
@@ -78,11 +79,27 @@ pub(super) async fn search(
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
     let mut statistics = Statistics::default();
     let mut answers = Answers::new(count);
-    let mut plan = Plan::new(rows, count as u64, request.k as u64, request.room())?;
-    if request.room().found(rows) == 0 {
-        return Ok(Found { neighbors: answers.collected(), statistics });
+    let into = (&mut answers, &mut statistics, profile.as_mut());
+    search_some(rows, queries, Numbers::Range(0..count), request, into).await?;
+    if let Some(profile) = profile {
+        statistics.stages = profile.times(&rows.gpu).await?;
     }
-    let mut open = Numbers::Range(0..count);
+    Ok(Found { neighbors: answers.collected(), statistics })
+}
+
+/// Answers some queries: a row of all answers each.
+pub(super) async fn search_some(
+    rows: &GpuRows,
+    queries: &Queries<'_>,
+    some: Numbers,
+    request: &SearchRequest<'_>,
+    (answers, statistics, mut profile): (&mut Answers, &mut Statistics, Option<&mut Profile>),
+) -> Result<()> {
+    let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.room())?;
+    if request.room().found(rows) == 0 {
+        return Ok(());
+    }
+    let mut open = some;
     let mut answered = 0;
     loop {
         let mut overflowed = vec![];
@@ -94,7 +111,7 @@ pub(super) async fn search(
                 while pending.len() < BATCHES_IN_FLIGHT
                     && let Some(numbers) = batches.next()
                 {
-                    pending.push_back(screen.submit(queries, numbers, profile.as_mut()).await?);
+                    pending.push_back(screen.submit(queries, numbers, profile.as_deref_mut()).await?);
                 }
                 let Some(batch) = pending.pop_front() else { break };
                 let found = screen.finish(batch).await?;
@@ -109,7 +126,8 @@ pub(super) async fn search(
             }
         } else {
             for numbers in batches {
-                let found = exhaustive(rows, queries, &numbers, request, &plan, profile.as_mut()).await?;
+                let profile = profile.as_deref_mut();
+                let found = exhaustive(rows, queries, &numbers, request, &plan, profile).await?;
                 answered += found.len();
                 statistics.scored += found.len() as u64 * request.room().looked_at(rows);
                 for (number, row) in numbers.iter().zip(found.rows()) {
@@ -129,10 +147,7 @@ pub(super) async fn search(
         }
         open = Numbers::List(overflowed);
     }
-    if let Some(profile) = profile {
-        statistics.stages = profile.times(&rows.gpu).await?;
-    }
-    Ok(Found { neighbors: answers.collected(), statistics })
+    Ok(())
 }
 
 /// The distance that a key stands for: L2 is computed as its square.

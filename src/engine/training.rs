@@ -10,7 +10,6 @@ use super::write::RowSource;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, words};
 use crate::kernels::average::{self, Unit};
-use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{norms, select_k};
 use crate::matrix::{Element, ElementKind};
 use crate::metric::Metric;
@@ -90,24 +89,21 @@ impl Training {
         Ok(training)
     }
 
-    /// Makes rows centroids: each list gets the row beside it.
+    /// Makes rows centroids: each list gets the row beside it, as the mean of that row alone.
     pub(crate) async fn seed(&self, seeds: &[(u32, u32)]) -> Result<()> {
-        let bytes = self.layout.row_bytes();
-        let mut commands = Commands::new(&self.gpu, None);
-        for &(list, row) in seeds {
-            let from = (&self.rows, u64::from(row) * bytes);
-            commands.copy(from, (&self.centroids.rows, u64::from(list) * bytes), bytes);
-        }
-        self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;
-        commands.submit();
-        Ok(())
+        let mut seeds = seeds.to_vec();
+        seeds.sort_unstable();
+        let order: Vec<u32> = seeds.iter().map(|&(_, row)| row).collect();
+        let start = |list| seeds.partition_point(|&(other, _)| other < list) as u32;
+        let offsets: Vec<u32> = (0..=self.centroids.lists).map(start).collect();
+        self.update(&order, &offsets).await
     }
 
     /// The nearest of the centroids for every row.
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
         let rows: Assigning<'_, f32> =
             Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
-        assign(&self.centroids, &rows, self.gpu.options.budget_bytes).await
+        assign(&self.centroids, &rows).await
     }
 
     /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
@@ -192,13 +188,16 @@ impl<T: Element> Assigning<'_, T> {
     }
 }
 
-/// The nearest of the centroids for each row.
+/// The nearest of the centroids for each row, under the budget of the device.
 pub(super) async fn assign<T: Element>(
     centroids: &Centroids,
     rows: &Assigning<'_, T>,
-    budget: u64,
 ) -> Result<Vec<Assigned>> {
     let (gpu, count) = (&centroids.gpu, rows.count());
+    let budget = gpu.options.budget_bytes;
+    if let Assigning::New(RowSource::Device(matrix)) = rows {
+        matrix.check_device("rows", gpu)?;
+    }
     let layout = centroids.layout();
     let row_bytes = layout.row_bytes();
     let staged_bytes = rows.staged_bytes(row_bytes);
@@ -208,8 +207,15 @@ pub(super) async fn assign<T: Element>(
     let mut coarse = Coarse::new(centroids, 1, count as u64);
     let mut done = 0;
     while done < count {
-        let beside = staged_bytes.iter().sum();
-        let (part, fitting) = fit(&coarse, centroids, beside, budget, at_once.min(count - done))?;
+        let part = at_once.min(count - done);
+        let kept = part as u64 * RESULT_BYTES;
+        let fit =
+            |coarse: Coarse| coarse.fit(centroids, staged_bytes.iter().sum(), [budget, kept], part as u64);
+        // Where there is no room for a screen, there may be for the distances of all centroids.
+        let fitting = match fit(coarse) {
+            Err(_) if coarse.is_screened() => fit(coarse.exhaustive())?,
+            fitting => fitting?,
+        };
         let request_of = |purpose, bytes| Request { purpose, bytes };
         let staged =
             staged_bytes.map(|bytes| request_of("rows on their way", bytes * u64::from(fitting.batch)));
@@ -294,30 +300,6 @@ pub(super) async fn assign<T: Element>(
     match assigned.iter().position(|row| row.list >= centroids.lists) {
         None => Ok(assigned),
         Some(row) => Err(Error::Device { message: format!("row {row} has no nearest centroid") }),
-    }
-}
-
-/// How many rows' results are kept at once, of so many at most, and the batches that fit beside them: fewer where there is no room for
-/// a batch otherwise.
-fn fit(
-    coarse: &Coarse,
-    centroids: &Centroids,
-    beside: u64,
-    budget: u64,
-    most: usize,
-) -> Result<(usize, Coarse)> {
-    let kept = |part: usize| (part as u64 * RESULT_BYTES).div_ceil(7) * 8;
-    let fitting = |part: usize| {
-        let left = budget.saturating_sub(kept(part));
-        Ok((part, coarse.fit(centroids, beside, left, part as u64)?))
-    };
-    let fewest = most.min(TILE_QUERIES as usize);
-    match fitting(most).or_else(|_: Error| fitting(fewest)) {
-        Err(Error::Budget { purpose, needed, .. }) => {
-            // Of what the budget is, not of what is left of it.
-            Err(Error::Budget { purpose, needed: needed + kept(TILE_QUERIES as usize), budget })
-        }
-        fitted => fitted,
     }
 }
 

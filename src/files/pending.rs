@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind, Result, Write};
+use std::io::{BufWriter, Error, ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,8 +27,13 @@ impl Drop for Temporary {
 }
 
 impl Pending {
-    /// Starts a file that will be at `path`.
+    /// Starts a file that will be at `path`, or where a link there leads to.
     pub(crate) fn create(path: &Path) -> Result<Self> {
+        // A rename would replace a link, or a device, itself.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Err(Error::new(ErrorKind::InvalidInput, "there is something else than a file"));
+        }
         let (temporary, file) = loop {
             let temporary = path.with_file_name(temporary_name(path));
             match File::create_new(&temporary) {
@@ -78,11 +83,35 @@ fn sync_directory(_: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Longer names are left out of temporary ones, which have 40 bytes more: most systems have names of up to 255 bytes.
+const LONG_NAME: usize = 200;
+
 /// A hidden name that no other call uses at the same time.
 fn temporary_name(path: &Path) -> OsString {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
+    name.push(path.file_name().filter(|own| own.len() <= LONG_NAME).unwrap_or_default());
     name.push(format!(".{}-{}.tmp", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed)));
     name
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_the_file_and_other_things_stay() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [file, link] = ["file", "link"].map(|name| directory.path().join(name));
+        fs::write(&file, "old").expect("written");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        let mut pending = Pending::create(&link).expect("starts");
+        pending.file().write_all(b"new").expect("written");
+        pending.finish().expect("finished");
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(fs::read(&file).expect("read"), b"new");
+        for there in [directory.path(), Path::new("/dev/null")] {
+            assert_eq!(Pending::create(there).expect_err("refused").kind(), ErrorKind::InvalidInput);
+        }
+    }
 }

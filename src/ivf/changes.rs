@@ -16,8 +16,8 @@ impl Ivf {
         self.device.clone().block_on(self.add_rows(RowSource::Host(rows), None, |_| ()))
     }
 
-    /// [`Ivf::add`] without blocking. When its future is dropped, all rows are there or none is. Where it is dropped while the device
-    /// is told which list each row is in, all rows are searched until the next change: slower, and exact whatever the probes.
+    /// [`Ivf::add`] without blocking. When its future is dropped, all rows are there or none is; searches may look at all lists, whatever
+    /// their probes, until the next change.
     ///
     /// # Errors
     /// As there.
@@ -109,7 +109,7 @@ impl Ivf {
 
     /// Slots for rows in the lists of their nearest centroids, and the pages when they are there.
     async fn placed<T: Element>(&self, rows: RowSource<'_, T>) -> Result<(Vec<u32>, super::Pages)> {
-        let assigned = self.engine.assign(rows, self.budget).await?;
+        let assigned = self.engine.assign(rows).await?;
         let lists: Vec<u32> = assigned.iter().map(|row| row.list).collect();
         let mut pages = self.pages.clone();
         let slots = pages.place(&lists, self.store.rows.alive(), self.store.rows.end())?;

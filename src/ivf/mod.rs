@@ -14,7 +14,7 @@ use crate::kmeans::KMeans;
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::{RowStore, budget_of, check_dim};
+use crate::store::{RowStore, budget_of, check_dim, check_queries};
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
@@ -169,7 +169,7 @@ impl<'a> IvfBuilder<'a> {
             screen: self.screen,
         };
         let rows = EngineRows::new(&self.device, &shape)?;
-        let trained = self.means.of_lists(lists).run(&self.device, sample).await?;
+        let trained = self.means.of(self.metric, lists).run(&self.device, sample).await?;
         Ok(Ivf {
             device: self.device,
             metric: self.metric,
@@ -201,7 +201,8 @@ impl Ivf {
         }
     }
 
-    /// How many lists are about right for so many rows: four times the square root, as a power of two, and at least 32 rows a list.
+    /// How many lists are about right for so many rows: the power of two that is nearest to four times the square root, or fewer where
+    /// that leaves less than 32 rows a list.
     pub fn recommend(rows: usize) -> usize {
         let root = 4 * rows.isqrt();
         let nearest = (root + root / 3).next_power_of_two() / 2;
@@ -234,8 +235,8 @@ impl Ivf {
         Ok(self.search_with_async(queries, &SearchOptions::new(k).probes(probes)).await?.0)
     }
 
-    /// [`Ivf::search`] with options; tells also how the answer came about. Without [`SearchOptions::probes`] a 64th of the lists is
-    /// probed, and at least one. Under a filter, a query that finds fewer than k rows probes twice as many lists, again and again.
+    /// [`Ivf::search`] with options; tells also how the answer came about. Without [`SearchOptions::probes`] it probes
+    /// [`Ivf::default_probes`]. Under a filter, a query that finds fewer than k rows probes twice as many lists, again and again.
     ///
     /// # Errors
     /// As there.
@@ -257,11 +258,8 @@ impl Ivf {
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = queries.into();
-        if queries.dim() != self.dim {
-            let needed = format!("dim {}, as the index has", self.dim);
-            return Err(Error::argument("queries", needed, queries.dim()));
-        }
-        let probes = options.probes.unwrap_or((self.lists / 64).max(1));
+        check_queries(&queries, self.dim)?;
+        let probes = options.probes.unwrap_or(self.default_probes());
         if probes == 0 || probes > self.lists {
             return Err(Error::argument(
                 "probes",
@@ -325,14 +323,17 @@ impl Ivf {
             return Err(Error::argument("recall", "0 to 1", recall));
         }
         let truth = self.search_async(queries, k, self.lists).await?;
-        let wanted = (recall * truth.hits().len() as f64).ceil() as usize;
+        // Divided, because a product may be rounded up past a whole number of rows.
+        let all = truth.hits().len().max(1) as f64;
+        let is_enough =
+            |found: &Neighbors| truth.hits().is_empty() || shared(found, &truth) as f64 / all >= recall;
         // What a query finds with some probes it finds with more, so the number of true neighbours never falls.
         let (mut too_few, mut enough) = (0, self.lists);
         let mut next = 1;
         while enough - too_few > 1 {
             let probes = next.clamp(too_few + 1, enough - 1);
             let found = self.search_async(queries, k, probes).await?;
-            if shared(&found, &truth) >= wanted {
+            if is_enough(&found) {
                 enough = probes;
             } else {
                 too_few = probes;
@@ -341,6 +342,11 @@ impl Ivf {
             next = if enough == self.lists { 2 * probes } else { (too_few + enough) / 2 };
         }
         Ok(enough)
+    }
+
+    /// The probes of a search that does not say how many: a 64th of the lists, and at least one.
+    pub fn default_probes(&self) -> usize {
+        (self.lists / 64).max(1)
     }
 
     /// How many lists there are.
@@ -353,7 +359,7 @@ impl Ivf {
         self.pages.sizes().iter().map(|&size| size as usize).collect()
     }
 
-    /// The centroids, `[lists, dim]`: of length 1 for cosine and inner product.
+    /// The centroids, `[lists, dim]`: of length 1 for cosine and inner product, except where rows cancel each other out.
     ///
     /// # Errors
     /// [`Error::DeviceLost`].

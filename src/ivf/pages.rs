@@ -86,13 +86,7 @@ impl Pages {
             Some(page) => page,
             None => {
                 let page = self.list_of.len() as u32;
-                if u64::from(page + 1) * u64::from(PAGE) >= u64::from(u32::MAX) {
-                    return Err(Error::Unsupported {
-                        what: "rows".into(),
-                        needed: format!("{} slots", u64::from(page + 1) * u64::from(PAGE)),
-                        available: format!("{}", u32::MAX - 1),
-                    });
-                }
+                Error::check_slots(u64::from(page + 1) * u64::from(PAGE))?;
                 self.list_of.push(NONE);
                 page
             }

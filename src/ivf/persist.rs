@@ -111,13 +111,7 @@ impl Ivf {
 /// Pages of lists without gaps but at their ends, and the slots of their rows in the order of the lists.
 fn packed(offsets: &[u64]) -> Result<(Pages, Vec<u32>)> {
     let rows = offsets.last().copied().unwrap_or(0);
-    if rows >= u64::from(u32::MAX) {
-        return Err(Error::Unsupported {
-            what: "rows".into(),
-            needed: format!("{rows} slots"),
-            available: format!("{}", u32::MAX - 1),
-        });
-    }
+    Error::check_slots(rows)?;
     let mut lists = Vec::with_capacity(rows as usize);
     for (list, range) in (0..).zip(offsets.windows(2)) {
         lists.resize(range[1] as usize, list);

@@ -52,12 +52,39 @@ impl Forged {
     }
 }
 
-#[test]
-fn content_that_no_index_has_is_an_error_of_the_file() -> Result<()> {
+fn gpu() -> Option<Device> {
     let device = Device::best().ok();
     let required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
     assert!(device.is_some() || !required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
-    let Some(device) = device else { return Ok(()) };
+    device
+}
+
+#[test]
+fn a_row_of_a_later_piece_is_named_by_its_number_in_the_file() -> Result<()> {
+    let Some(device) = gpu() else { return Ok(()) };
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let path = &directory.path().join("index.nf");
+    let (rows, dim) = (40, 1 << 17);
+    assert!(rows * dim * 4 > PIECE_BYTES);
+    let metadata = [("index", "flat"), ("metric", "l2"), ("screen", "none"), ("next", "40")];
+    let mut metadata: Vec<(&str, String)> = metadata.map(|(key, value)| (key, value.to_owned())).into();
+    metadata.push(("dim", dim.to_string()));
+    let (ids, shape): ([usize; 1], _) = ([rows], [rows, dim]);
+    let mut writer =
+        Writer::create(path, &metadata, &[("ids", Dtype::U64, &ids), ("rows", Dtype::F32, &shape)])?;
+    writer.write("ids", bytemuck::cast_slice(&(0..rows as u64).collect::<Vec<u64>>()))?;
+    let mut values = vec![1.0f32; rows * dim];
+    values[37 * dim] = f32::NAN;
+    writer.write("rows", bytemuck::cast_slice(&values))?;
+    writer.finish()?;
+    let error = Flat::load(&device, path).map(|index| index.len()).expect_err("a NaN").to_string();
+    assert!(error.contains("row 37 holds"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn content_that_no_index_has_is_an_error_of_the_file() -> Result<()> {
+    let Some(device) = gpu() else { return Ok(()) };
     let directory = tempfile::TempDir::new().expect("a directory");
     let path = &directory.path().join("index.nf");
     for kind in ["flat", "ivf"] {
@@ -90,6 +117,7 @@ fn content_that_no_index_has_is_an_error_of_the_file() -> Result<()> {
                 (Forged { offsets: vec![0, 3], ..sound() }, "list_offsets"),
                 (Forged { offsets: vec![0], centroids: vec![], ..sound() }, "lists"),
                 (Forged { centroids: vec![0.0, 0.0, f32::INFINITY, 5.0], ..sound() }, "finite"),
+                (Forged { centroids: vec![0.0, 0.0, 1e25, 5.0], ..sound() }, "2^51"),
             ]);
         }
         for (file, part) in forged {

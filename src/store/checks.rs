@@ -1,6 +1,6 @@
 //! What every index checks before it is made, and before it takes rows.
 
-use crate::engine::Device;
+use crate::engine::{Device, Queries};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 
@@ -40,4 +40,12 @@ pub(crate) fn check_rows(
         return Err(Error::argument(argument, "f16 rows, because the index stores f16", "f32 rows"));
     }
     Ok(())
+}
+
+/// Queries of the index's dim.
+pub(crate) fn check_queries(queries: &Queries<'_>, dim: usize) -> Result<()> {
+    if queries.dim() == dim {
+        return Ok(());
+    }
+    Err(Error::argument("queries", format!("dim {dim}, as the index has"), queries.dim()))
 }

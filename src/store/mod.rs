@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use crate::engine::{EngineRows, Placing, RowSource};
 use crate::error::{Error, Result};
 use crate::matrix::Element;
-pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_rows};
+pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_queries, check_rows};
 use ids::Ids;
 
 /// Ids are below this, so that files can hold them as i64 with -1 for none.
@@ -100,14 +100,8 @@ impl RowStore {
         };
         let first = self.rows.end();
         let end = first + (count - slots.len()) as u64;
-        let Ok(last) = u32::try_from(end) else {
-            return Err(Error::Unsupported {
-                what: "rows".into(),
-                needed: format!("{end} slots"),
-                available: format!("{}", u32::MAX - 1),
-            });
-        };
-        slots.extend(first as u32..last);
+        Error::check_slots(end)?;
+        slots.extend(first as u32..end as u32);
         Ok(slots)
     }
 

@@ -27,7 +27,8 @@ pub(crate) trait Living: Sized {
     fn compact(&mut self) -> Result<(), Error>;
     fn get(&self, id: u64) -> Result<Vec<f32>, Error>;
     fn ids(&self) -> Vec<u64>;
-    fn answer(&self, queries: MatrixView<'_, f32>, options: &SearchOptions<'_>) -> Neighbors;
+    /// A `Flat` has no probes.
+    fn answer(&self, queries: MatrixView<'_, f32>, options: &SearchOptions<'_>, probes: usize) -> Neighbors;
     /// Where there is such a search.
     fn within(&self, queries: MatrixView<'_, f32>, radius: f32) -> Option<Neighbors>;
 }
@@ -65,9 +66,6 @@ macro_rules! shared {
         fn get(&self, id: u64) -> Result<Vec<f32>, Error> {
             self.get(id)
         }
-        fn answer(&self, queries: MatrixView<'_, f32>, options: &SearchOptions<'_>) -> Neighbors {
-            self.search_with(queries, options).expect("an answer").0
-        }
     };
 }
 
@@ -81,6 +79,10 @@ impl Living for Flat {
     fn ids(&self) -> Vec<u64> {
         assert_eq!(self.len(), self.ids().count());
         self.ids().collect()
+    }
+
+    fn answer(&self, queries: MatrixView<'_, f32>, options: &SearchOptions<'_>, _: usize) -> Neighbors {
+        self.search_with(queries, options).expect("an answer").0
     }
 
     fn within(&self, queries: MatrixView<'_, f32>, radius: f32) -> Option<Neighbors> {
@@ -101,6 +103,10 @@ impl Living for Ivf {
         assert_eq!(self.len(), self.ids().count());
         assert_eq!(self.len(), self.list_sizes().iter().sum::<usize>());
         self.ids().collect()
+    }
+
+    fn answer(&self, queries: MatrixView<'_, f32>, options: &SearchOptions<'_>, probes: usize) -> Neighbors {
+        self.search_with(queries, &options.clone().probes(probes)).expect("an answer").0
     }
 
     fn within(&self, _: MatrixView<'_, f32>, _: f32) -> Option<Neighbors> {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use nearfield::io::VectorFile;
-use nearfield::{Device, Flat, Ivf, Matrix, MatrixView, Metric, Screen};
+use nearfield::{Device, Error, Flat, Ivf, Matrix, MatrixView, Metric, Screen};
 use serde_json::json;
 
 use crate::device::{self, Choice};
@@ -99,6 +99,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     if let Some(lists) = lists {
         let most = rows.rows();
+        ensure!(
+            most > 0,
+            "--rows: needed at least one row for an ivf index, {} has none",
+            rows.path().display()
+        );
         ensure!(lists <= most, "--lists: needed 1 to {most}, the number of rows, given {lists}");
     }
     let device = args.device.open()?;
@@ -157,7 +162,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// An index without rows, trained on a sample of the file.
 fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Result<Ivf> {
-    let sample = sample(rows, lists.saturating_mul(ROWS_A_LIST).min(rows.rows()))?;
+    let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
+    let sample = sample(rows, wanted)?;
     let bar = Bar::new("train", ITERATIONS);
     let progress = |iteration: usize, _: f64| bar.set(iteration);
     let builder = Ivf::builder(device, args.metric, rows.dim())
@@ -170,8 +176,21 @@ fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Resul
         Matrix::F32(values, dim) => builder.train(MatrixView::new(values, *dim)?),
         Matrix::F16(values, dim) => builder.train(MatrixView::new(values, *dim)?),
     };
-    // Rows of a sample have other numbers than they have in the file, so that theirs is not told.
-    trained.with_context(|| format!("--rows {}", rows.path().display()))
+    // Rows of a sample have other numbers than they have in the file.
+    let number = |row: u64| sampled(rows, wanted, row as usize) as u64;
+    trained.map_err(|error| {
+        let error = match error {
+            Error::NotFinite { argument, row } => Error::NotFinite { argument, row: number(row) },
+            Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: number(row) },
+            other => other,
+        };
+        files::blame(error, "--rows", rows, 0)
+    })
+}
+
+/// The number in the file of a row of a sample of so many.
+fn sampled(file: &VectorFile, wanted: usize, number: usize) -> usize {
+    (number as u128 * file.rows() as u128 / wanted as u128) as usize
 }
 
 /// Rounds of k-means, as the library has it.
@@ -186,7 +205,7 @@ fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
         let (first, rows) = piece.context("--rows")?;
         let (count, dim) = (rows.rows(), rows.dim());
         while next < wanted {
-            let number = (next as u128 * file.rows() as u128 / wanted as u128) as usize;
+            let number = sampled(file, wanted, next);
             if number >= first + count {
                 break;
             }

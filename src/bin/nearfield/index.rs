@@ -57,7 +57,7 @@ impl Index {
             Self::Flat(index) => index.plan(queries, k)?.to_string(),
             Self::Ivf(index) => {
                 // As the library takes it.
-                let probes = probes.unwrap_or((index.lists() / 64).max(1));
+                let probes = probes.unwrap_or(index.default_probes());
                 format!("{probes} of {} lists a query", index.lists())
             }
         })

@@ -3,7 +3,7 @@
 use super::Probing;
 use crate::engine::centroids::Coarse;
 use crate::engine::list_tables::SegmentTables;
-use crate::engine::plan::{budget_for, usable};
+use crate::engine::plan::{budget_for, submission_flops, usable};
 use crate::error::{Error, Result};
 use crate::kernels::screen_lists_i8::HEIGHT;
 use crate::kernels::{BLOCK_ROWS, narrow, select_k, winnow};
@@ -42,20 +42,30 @@ impl Probing<'_> {
         }
         let capacity = self.tables.most_rows(self.probes).max(1);
         let results = if k > select_k::SORTED_MAX { 24 } else { 12 } * u64::from(k);
-        let own =
-            self.own_bytes() + results + capacity * 4 + capacity.max(coarse.entries(self.centroids)) * 12;
-        let each = own + coarse.screen_bytes(self.centroids);
         let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
-        let widest = 8 * capacity.max(coarse.entries(self.centroids)).max(k.into());
         let room = usable(self.request.budget).saturating_sub(self.allowed_bytes());
-        let batch = (room / each).min(binding / widest).min(BATCH).min(u64::from(u32::MAX) / capacity);
+        let each = |coarse: Coarse| {
+            let entries = capacity * 4 + capacity.max(coarse.entries(self.centroids)) * 12;
+            self.own_bytes() + results + entries + coarse.screen_bytes(self.centroids)
+        };
+        let widest = |coarse: Coarse| (8 * capacity.max(k.into())).max(coarse.widest(self.centroids));
+        let most = |coarse: Coarse| {
+            let fits = (room / each(coarse)).min(binding / widest(coarse));
+            // The reporting kernel has about a tenth of a tile's speed.
+            let flops = 20 * (capacity + coarse.entries(self.centroids)) * self.rows.layout.stride as u64;
+            let quick = (submission_flops(self.rows) / flops).max(coarse.unit().into());
+            let most = fits.min(BATCH).min(quick).min(u64::from(u32::MAX) / capacity);
+            most - most % u64::from(coarse.unit())
+        };
+        // Where there is no room for a tile of queries, there may be for one.
+        let coarse = if most(coarse) > 0 { coarse } else { coarse.exhaustive() };
+        let batch = most(coarse).min(queries) as u32;
         if batch == 0 {
             let purpose = format!("a search of {} of {} lists", self.probes, self.lists());
-            self.rows.gpu.check_binding(&purpose, widest)?;
-            let needed = budget_for(each + self.allowed_bytes());
+            self.rows.gpu.check_binding(&purpose, widest(coarse))?;
+            let needed = budget_for(each(coarse) + self.allowed_bytes());
             return Err(Error::Budget { purpose, needed, budget: self.request.budget });
         }
-        let batch = batch.min(queries) as u32;
         Ok(Form { coarse: coarse.of(batch), k, batch, capacity: capacity as u32, blocks: 0 })
     }
 
@@ -77,11 +87,16 @@ impl Probing<'_> {
         let lists = u64::from(self.lists()) * 16 + self.allowed_bytes();
         let room = usable(self.request.budget).checked_sub(lists)?;
         let unit = u64::from(BLOCK_ROWS);
+        // Blocks are not full: about half of what is scored is nobody's.
+        let scored =
+            u64::from(self.lists()) + 2 * u64::from(self.probes) * self.rows.len() / u64::from(self.lists());
+        let quick = submission_flops(self.rows) / (2 * scored * self.rows.layout.stride as u64);
         let most = (room / 2 / each)
             .min(room / (each + scores))
             .min(binding / (capacity * 12))
             .min(binding / (u64::from(self.probes) * 16))
-            .min(binding / scores.max(1))
+            .min(binding / coarse.widest(self.centroids))
+            .min(quick.max(unit))
             .min(BATCH);
         let batch =
             queries.div_ceil(queries.div_ceil(most.max(1))).next_multiple_of(unit).min(most / unit * unit);

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Lists; by default about four times the square root of the rows
-    #[arg(long)]
+    #[arg(long, value_parser = crate::search::count)]
     lists: Option<usize>,
     /// Lists that a query probes, a case each
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,64", value_name = "P,…")]
