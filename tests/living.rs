@@ -14,7 +14,7 @@ const DIM: usize = 6;
 const OPERATIONS: usize = 120;
 
 /// Operations from one check of everything to the next.
-const EVERY: usize = 24;
+const EVERY: usize = 40;
 
 /// What kind of index lives.
 #[derive(Debug, Clone, Copy)]
@@ -310,5 +310,5 @@ fn after_any_life_a_flat_answers_as_a_fresh_one() {
 
 #[test]
 fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids() {
-    live::<Ivf>(2 << 20, 0x21fe);
+    live::<Ivf>(4 << 20, 0x21fe);
 }
