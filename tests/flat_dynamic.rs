@@ -1,17 +1,14 @@
-//! An index whose rows come and go answers like a fresh one of the rows that are left.
+//! A `Flat` whose rows come and go, change by change; whole lives are in `living.rs`.
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
 use common::bench::Bench;
-use common::{Random, confined, gpu, rounded, view};
+use common::{Random, confined, gpu, view};
 use nearfield::kernels::copy;
-use nearfield::{
-    BufferSlice, Device, ElementKind, Error, Filter, Flat, Metric, Route, Screen, SearchOptions,
-};
+use nearfield::{BufferSlice, Device, ElementKind, Error, Flat, Metric, Route, Screen, SearchOptions};
 
 const DIM: usize = 6;
 
@@ -45,180 +42,6 @@ fn a_removed_row_is_gone_and_its_place_is_used_again() {
         assert_eq!(index.get(5).expect("it is there"), [0.5; DIM]);
         assert_eq!(index.len(), 300);
     }
-}
-
-/// What an index should hold, and how it is made.
-struct Model<'d> {
-    device: &'d Device,
-    screen: Screen,
-    elements: ElementKind,
-    metric: Metric,
-    rows: BTreeMap<u64, Vec<f32>>,
-    /// Insertion numbers that were given.
-    inserted: u64,
-}
-
-impl Model<'_> {
-    fn index(&self) -> Flat {
-        let builder = Flat::builder(self.device, self.metric, DIM).screen(self.screen);
-        builder.elements(self.elements).build().expect("an index")
-    }
-
-    fn add(&self, index: &mut Flat, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
-        let (halves, _) = rounded(rows);
-        match (self.elements, ids) {
-            (ElementKind::F32, None) => index.add(view(rows, DIM)),
-            (ElementKind::F32, Some(ids)) => index.add_with_ids(view(rows, DIM), ids),
-            (ElementKind::F16, None) => index.add(view(&halves, DIM)),
-            (ElementKind::F16, Some(ids)) => index.add_with_ids(view(&halves, DIM), ids),
-        }
-    }
-
-    fn update(&self, index: &mut Flat, id: u64, row: &[f32]) -> Result<(), Error> {
-        match self.elements {
-            ElementKind::F32 => index.update(id, row),
-            ElementKind::F16 => index.update(id, &rounded(row).0),
-        }
-    }
-
-    fn any_id(&self, random: &mut Random) -> Option<u64> {
-        let place = random.below(self.rows.len().max(1));
-        self.rows.keys().copied().nth(place)
-    }
-
-    /// The index answers as the rows themselves, and as an index that was made of them.
-    fn check(&self, index: &Flat, random: &mut Random) {
-        assert_eq!(index.len(), self.rows.len());
-        assert!(index.ids().eq(self.rows.keys().copied()), "ids ascend");
-        if let Some(id) = self.any_id(random) {
-            assert_eq!(index.get(id).expect("it is there"), self.rows[&id], "row {id}");
-        }
-        // In another order, so that slots have nothing in common.
-        let mut fresh = self.index();
-        let ids: Vec<u64> = self.rows.keys().rev().copied().collect();
-        let rows: Vec<f32> = self.rows.values().rev().flatten().copied().collect();
-        self.add(&mut fresh, &rows, Some(&ids)).expect("good rows");
-        let share = random.below(6) as u64;
-        let allowed = |id: u64| id % 5 < share;
-        for (count, k) in [(1, 3), (6, 11), (35, 4), (2, self.rows.len() + 7)] {
-            let queries = random.integers(count * DIM, 3);
-            let queries = view(&queries, DIM);
-            let said = format!("{} rows, {count} queries, k {k}", self.rows.len());
-            let want = fresh.search(queries, k).expect("an answer");
-            assert_eq!(index.search(queries, k).expect("an answer"), want, "{said}");
-            let options = SearchOptions::new(k).filter(Filter::by(&allowed));
-            let (want, _) = fresh.search_with(queries, &options).expect("an answer");
-            let (found, _) = index.search_with(queries, &options).expect("an answer");
-            assert_eq!(found, want, "{said}, {share} of 5 ids");
-        }
-        let queries = random.integers(3 * DIM, 3);
-        let want = fresh.search_within(view(&queries, DIM), 30.0).expect("an answer");
-        assert_eq!(index.search_within(view(&queries, DIM), 30.0).expect("an answer"), want);
-    }
-
-    /// So many random operations.
-    fn live(&mut self, seed: u64, operations: usize) {
-        let mut random = Random::new(seed);
-        let mut index = self.index();
-        for operation in 0..operations {
-            match random.below(12) {
-                0..4 => {
-                    let count = if random.below(6) == 0 { random.below(700) } else { random.below(40) };
-                    let rows = random.integers(count * DIM, 3);
-                    let numbers = self.inserted..self.inserted + count as u64;
-                    let taken = numbers.clone().find(|id| self.rows.contains_key(id));
-                    let result = self.add(&mut index, &rows, None);
-                    match (result, taken) {
-                        (Ok(()), None) => {
-                            self.rows.extend(numbers.zip(rows.chunks(DIM).map(<[f32]>::to_vec)));
-                            self.inserted += count as u64;
-                        }
-                        (Err(Error::DuplicateId { id }), Some(taken)) => assert_eq!(id, taken),
-                        (result, taken) => panic!("{result:?}, {taken:?} is taken"),
-                    }
-                }
-                4 | 5 => {
-                    // Far away and near, some of them ids that were there before.
-                    let count = random.below(60);
-                    let mut ids: Vec<u64> = (0..count)
-                        .map(|_| [random.next() >> 1, random.next() % 3000][random.below(2)])
-                        .filter(|id| !self.rows.contains_key(id))
-                        .collect();
-                    ids.sort_unstable_by_key(|id| id.wrapping_mul(0x9e37_79b9));
-                    ids.dedup();
-                    let rows = random.integers(ids.len() * DIM, 3);
-                    self.add(&mut index, &rows, Some(&ids)).expect("good rows");
-                    self.inserted += ids.len() as u64;
-                    self.rows.extend(ids.into_iter().zip(rows.chunks(DIM).map(<[f32]>::to_vec)));
-                }
-                6 | 7 => {
-                    let every = [2, 3, 20][random.below(3)];
-                    let mut gone: Vec<u64> =
-                        self.rows.keys().copied().filter(|_| random.below(every) == 0).collect();
-                    if random.below(4) == 0 {
-                        // From the end, as it may be.
-                        gone = self.rows.keys().rev().take(random.below(300)).copied().collect();
-                    }
-                    index.remove(&gone).expect("they are there");
-                    gone.iter().for_each(|id| drop(self.rows.remove(id)));
-                }
-                8 | 9 => {
-                    for _ in 0..random.below(4) {
-                        let Some(id) = self.any_id(&mut random) else { continue };
-                        let row = random.integers(DIM, 3);
-                        self.update(&mut index, id, &row).expect("a good row");
-                        self.rows.insert(id, row);
-                    }
-                }
-                10 => index.compact().expect("it is compacted"),
-                _ => {
-                    let unknown = random.next() >> 1;
-                    let known = self.any_id(&mut random);
-                    let error = index.remove(&[known.unwrap_or(unknown), unknown]).expect_err("unknown");
-                    assert!(matches!(error, Error::UnknownId { id } if id == unknown), "{error}");
-                    let mut bad = vec![1.0; 90 * DIM];
-                    bad[77 * DIM] = f32::NAN;
-                    let error = self.add(&mut index, &bad, None).expect_err("not finite");
-                    assert!(matches!(error, Error::NotFinite { row: 77, .. } | Error::DuplicateId { .. }));
-                    if let Some(id) = known {
-                        let error = self.update(&mut index, id, &bad[77 * DIM..78 * DIM]);
-                        assert!(matches!(error, Err(Error::NotFinite { row: 0, .. })));
-                    }
-                }
-            }
-            if operation % 5 == 4 {
-                self.check(&index, &mut random);
-            }
-        }
-        self.check(&index, &mut random);
-    }
-}
-
-fn lives(screen: Screen, elements: ElementKind, metric: Metric, seed: u64) {
-    // 128 rows a segment, and room for some hundred rows on their way.
-    let Some(device) = confined(128 * 32, 512 << 10) else { return };
-    let mut model = Model { device: &device, screen, elements, metric, rows: BTreeMap::new(), inserted: 0 };
-    model.live(seed, 250);
-}
-
-#[test]
-fn after_any_operations_an_index_of_f32_answers_as_a_fresh_one() {
-    lives(Screen::None, ElementKind::F32, Metric::L2Squared, 0xf1a7);
-}
-
-#[test]
-fn after_any_operations_a_screened_index_of_f32_answers_as_a_fresh_one() {
-    lives(Screen::I8, ElementKind::F32, Metric::InnerProduct, 0xf1a8);
-}
-
-#[test]
-fn after_any_operations_an_index_of_f16_answers_as_a_fresh_one() {
-    lives(Screen::None, ElementKind::F16, Metric::Cosine, 0xf1a9);
-}
-
-#[test]
-fn after_any_operations_a_screened_index_of_f16_answers_as_a_fresh_one() {
-    lives(Screen::I8, ElementKind::F16, Metric::L2Squared, 0xf1aa);
 }
 
 /// The row that was given with an insertion number.

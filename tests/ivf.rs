@@ -1,12 +1,10 @@
-//! `Ivf`: with all probes it is `Flat`, with fewer it answers exactly among the rows of the lists it looks at, and it lives.
+//! `Ivf`: with all probes it is `Flat`, with fewer it answers exactly among the rows of the lists it looks at.
 
 mod common;
 
-use std::collections::BTreeMap;
-
 use common::{Random, confined, gpu, with_bindings_of};
 use nearfield::{
-    Device, Element, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Neighbors, Screen, SearchOptions,
+    Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Neighbors, Screen, SearchOptions,
 };
 
 const METRICS: [Metric; 4] = [Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct];
@@ -223,95 +221,6 @@ fn filters_widen_the_probes_until_k_are_found() {
     }
 }
 
-/// The rows that are there, and an index of them.
-struct Living<T> {
-    rows: BTreeMap<u64, Vec<T>>,
-    index: Ivf,
-    next: u64,
-}
-
-#[test]
-fn after_any_changes_it_answers_as_a_fresh_index_of_what_is_left() {
-    let Some(device) = gpu() else { return };
-    const DIM: usize = 12;
-    for (seed, screen, metric) in
-        [(1, Screen::None, Metric::L2), (2, Screen::I8, Metric::Cosine), (3, Screen::I8, Metric::L2Squared)]
-    {
-        let mut random = Random::new(seed);
-        let sample = numbers(400, DIM, 11);
-        let builder = Ivf::builder(device, metric, DIM).lists(20).screen(screen);
-        let index = builder.train(view(&sample, DIM)).expect("trains");
-        let mut living = Living::<f32> { rows: BTreeMap::new(), index, next: 0 };
-        for step in 0..100 {
-            let some: Vec<u64> = living.rows.keys().copied().filter(|_| random.below(3) == 0).collect();
-            match random.below(10) {
-                0..=3 => {
-                    let count = [1, 5, 40, 300][random.below(4)];
-                    let values = numbers(count, DIM, random.below(1 << 30) as u64);
-                    living.index.add(view(&values, DIM)).expect("rows");
-                    living.rows.extend((living.next..).zip(values.chunks(DIM).map(<[f32]>::to_vec)));
-                    living.next += count as u64;
-                }
-                4 => {
-                    let values = numbers(7, DIM, random.below(1 << 30) as u64);
-                    let ids: Vec<u64> = (0..7).map(|i| (1 << 40) + step * 100 + i).collect();
-                    living.index.add_with_ids(view(&values, DIM), &ids).expect("rows");
-                    living.rows.extend(ids.into_iter().zip(values.chunks(DIM).map(<[f32]>::to_vec)));
-                    living.next += 7;
-                }
-                5 | 6 => {
-                    living.index.remove(&some).expect("they are there");
-                    some.iter().for_each(|id| drop(living.rows.remove(id)));
-                }
-                7 => {
-                    for &id in some.iter().take(4) {
-                        let row = numbers(1, DIM, random.below(1 << 30) as u64);
-                        living.index.update(id, &row).expect("it is there");
-                        living.rows.insert(id, row);
-                    }
-                }
-                8 => living.index.compact().expect("moves rows"),
-                _ => {
-                    for id in some.iter().take(3) {
-                        assert_eq!(living.index.get(*id).expect("it is there"), living.rows[id]);
-                    }
-                    let bad = [f32::NAN; DIM];
-                    assert!(matches!(
-                        living.index.add(view(&bad, DIM)),
-                        Err(Error::NotFinite { row: 0, .. })
-                    ));
-                    assert!(matches!(living.index.remove(&[u64::MAX >> 2]), Err(Error::UnknownId { .. })));
-                }
-            }
-            assert_eq!(living.index.len(), living.rows.len());
-            assert!(living.index.ids().eq(living.rows.keys().copied()));
-            assert_eq!(living.index.list_sizes().iter().sum::<usize>(), living.rows.len());
-            if step % 10 == 9 {
-                check(device, &living, metric, step);
-            }
-        }
-    }
-}
-
-/// With all probes as a fresh `Flat`; with some, only rows that are there, the nearest of their lists.
-fn check<T: Element>(device: &Device, living: &Living<T>, metric: Metric, step: u64) {
-    let dim = living.index.dim();
-    let values: Vec<T> = living.rows.values().flatten().copied().collect();
-    let ids: Vec<u64> = living.rows.keys().copied().collect();
-    let mut fresh = Flat::builder(device, metric, dim).screen(Screen::None).build().expect("an index");
-    if !ids.is_empty() {
-        fresh.add_with_ids(MatrixView::new(&values, dim).expect("rows"), &ids).expect("rows");
-    }
-    let queries = numbers(90, dim, step);
-    for count in [2, 90] {
-        let some = view(&queries[..count * dim], dim);
-        let found = living.index.search(some, 9, 20).expect("an answer");
-        assert_eq!(bits(&found), bits(&fresh.search(some, 9).expect("an answer")), "step {step}");
-        let near = living.index.search(some, 9, 2).expect("an answer");
-        assert!((0..count).all(|query| near.row(query).iter().all(|hit| living.rows.contains_key(&hit.id))));
-    }
-}
-
 #[test]
 fn eight_threads_search_at_the_same_time() {
     let Some(device) = gpu() else { return };
@@ -516,4 +425,36 @@ fn a_last_page_that_is_not_full_has_no_rows_behind_the_last() {
             }
         }
     }
+}
+
+#[test]
+fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(2000, 6, 17);
+    let (rows, one) = (view(&values[..600 * 6], 6), view(&values[..6], 6));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("index.nf");
+    ivf(device, Metric::L2, rows, 12, Screen::I8).save(&path).expect("it is saved");
+    let Some(small) = confined(u64::MAX, 128 << 10) else { return };
+    let mut index = Ivf::load(&small, &path).expect("it is loaded");
+    let mut least = 0;
+    for result in [index.add(view(&values, 6)), index.add(one), index.update(5, &[1.0f32; 6])] {
+        let Err(Error::Budget { needed, budget, .. }) = result else { panic!("{result:?}") };
+        assert!(budget == 128 << 10 && needed > budget, "{needed} of {budget} bytes");
+        least = needed.max(least);
+    }
+    // What needs no scratch is done.
+    index.remove(&[7]).expect("it is there");
+    assert!(index.len() == 599 && index.get(5).expect("it is there") == values[5 * 6..6 * 6]);
+    // As much as they said is enough.
+    let Some(enough) = confined(u64::MAX, least) else { return };
+    let mut index = Ivf::load(&enough, &path).expect("it is loaded");
+    index.add(view(&values, 6)).expect("rows");
+    index.update(5, &[1.0f32; 6]).expect("a row");
+    let mut fresh = Flat::builder(device, Metric::L2, 6).build().expect("an index");
+    fresh.add(rows).expect("rows");
+    fresh.add(view(&values, 6)).expect("rows");
+    fresh.update(5, &[1.0f32; 6]).expect("a row");
+    let found = index.search(one, 9, 12).expect("an answer");
+    assert_eq!(bits(&found), bits(&fresh.search(one, 9).expect("an answer")));
 }

@@ -144,7 +144,8 @@ impl Flat {
         self.device.clone().block_on(self.remove_async(ids))
     }
 
-    /// [`Flat::remove`] without blocking. When its future is dropped, all rows are there or none is.
+    /// [`Flat::remove`] without blocking. When its future is dropped, all rows are there or none is: where the index was compacting
+    /// itself by then, they are gone.
     ///
     /// # Errors
     /// As there.

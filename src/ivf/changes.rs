@@ -33,7 +33,7 @@ impl Ivf {
         self.device.clone().block_on(self.add_rows(RowSource::Host(rows), Some(ids), |_| ()))
     }
 
-    /// [`Ivf::add_with_ids`] without blocking.
+    /// [`Ivf::add_with_ids`] without blocking. A dropped future leaves the index as that of [`Ivf::add_async`] does.
     ///
     /// # Errors
     /// As there.
@@ -65,7 +65,7 @@ impl Ivf {
         self.device.clone().block_on(self.add_device_async(rows))
     }
 
-    /// [`Ivf::add_device`] without blocking.
+    /// [`Ivf::add_device`] without blocking. A dropped future leaves the index as that of [`Ivf::add_async`] does.
     ///
     /// # Errors
     /// As there.
@@ -81,7 +81,7 @@ impl Ivf {
         self.device.clone().block_on(self.add_device_with_ids_async(rows, ids))
     }
 
-    /// [`Ivf::add_device_with_ids`] without blocking.
+    /// [`Ivf::add_device_with_ids`] without blocking. A dropped future leaves the index as that of [`Ivf::add_async`] does.
     ///
     /// # Errors
     /// As there.
@@ -116,8 +116,9 @@ impl Ivf {
         Ok((slots, pages))
     }
 
-    /// Tells the device which pages the lists have. The change is made by then: where the device has no memory for it, or the future
-    /// is dropped, all rows are searched until the next change.
+    /// Tells the device which pages the lists have. The change is made by then, and nothing was waited for between the store's part of it
+    /// and that of the pages: where the device has no memory for this, or the future is dropped, all rows are searched until the next
+    /// change.
     async fn tell(&mut self) {
         let sizes = self.pages.sizes().to_vec();
         let _ = self.engine.set(&self.store.rows, self.pages.of_lists(), sizes).await;
@@ -131,7 +132,8 @@ impl Ivf {
         self.device.clone().block_on(self.remove_async(ids))
     }
 
-    /// [`Ivf::remove`] without blocking. When its future is dropped, all rows are there or none is.
+    /// [`Ivf::remove`] without blocking. When its future is dropped, all rows are there or none is: where the index was compacting
+    /// itself by then, they are gone. As for searches, see [`Ivf::add_async`].
     ///
     /// # Errors
     /// As there.
@@ -157,7 +159,8 @@ impl Ivf {
         self.device.clone().block_on(self.update_async(id, row))
     }
 
-    /// [`Ivf::update`] without blocking. When its future is dropped, the old row is there or the new one.
+    /// [`Ivf::update`] without blocking. When its future is dropped, the old row is there or the new one. As for searches, see
+    /// [`Ivf::add_async`].
     ///
     /// # Errors
     /// As there.
@@ -218,7 +221,8 @@ impl Ivf {
         self.device.clone().block_on(self.compact_async())
     }
 
-    /// [`Ivf::compact`] without blocking.
+    /// [`Ivf::compact`] without blocking. When its future is dropped, the rows are the same; some may have moved. As for searches, see
+    /// [`Ivf::add_async`].
     ///
     /// # Errors
     /// As there.

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod lists;
+pub(crate) mod living;
 pub(crate) mod narrowed;
 pub(crate) mod reduce;
 pub(crate) mod select;
