@@ -158,16 +158,16 @@ pub(super) fn sift<S: Score>(
                     let start = number * pitch[0] + query * pitch[1];
                     let Some(scores) = scores[start..].first_chunk::<GROUP>() else { return };
                     let ends = side.lower_ends(group, scores);
-                    let mut passed = 0u32;
-                    for (lane, &end) in ends.iter().enumerate() {
-                        passed |= u32::from(end <= *limit) << lane;
+                    let mut passed = false;
+                    for &end in &ends {
+                        passed |= end <= *limit;
                     }
-                    while passed != 0 {
-                        let lane = passed.trailing_zeros() as usize;
-                        passed &= passed - 1;
-                        // The limit may have fallen since.
-                        if ends[lane] <= *limit {
-                            *limit = found(query, number, lane, ends[lane]);
+                    if !passed {
+                        continue;
+                    }
+                    for (lane, &end) in ends.iter().enumerate() {
+                        if end <= *limit {
+                            *limit = found(query, number, lane, end);
                         }
                     }
                 }

@@ -167,18 +167,26 @@ fn steps(vector: &[f32], centre: &[f32], [unit, scale, levels]: [f64; 3], intege
     let mut start = 0;
     while start < vector.len() {
         let end = vector.len().min(start + LANES);
-        let (x, m, t) = (&vector[start..end], &centre[start..end], &mut integers[start..end]);
-        for lane in 0..x.len() {
+        // Zeros beside the last elements add nothing.
+        let (mut x, mut m, mut t) = ([0.0f32; LANES], [0.0f32; LANES], [0i8; LANES]);
+        x[..end - start].copy_from_slice(&vector[start..end]);
+        m[..end - start].copy_from_slice(&centre[start..end]);
+        for lane in 0..LANES {
             let y = f64::from(x[lane]) * unit;
             let part = y - f64::from(m[lane]);
-            let whole = (part * each).round_ties_even().clamp(-levels, levels);
-            let left = part - whole * scale;
-            t[lane] = whole as i8;
+            let shifted = (part * each).max(-levels).min(levels) + TO_WHOLE;
+            let left = part - (shifted - TO_WHOLE) * scale;
+            t[lane] = shifted.to_bits() as i8;
             sums[0][lane] += part * part;
             sums[1][lane] += left * left;
             sums[2][lane] += y * f64::from(m[lane]);
         }
+        integers[start..end].copy_from_slice(&t[..end - start]);
         start = end;
     }
     sums.map(|lanes| lanes.iter().sum())
 }
+
+/// Added to a small number it leaves no room for a fraction: the sum is rounded to whole numbers, ties to even, and its lowest bits are
+/// those of the integer. A conversion to i8 would be done one by one.
+const TO_WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
