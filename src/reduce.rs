@@ -282,7 +282,7 @@ impl<'d> Reduce<'d> {
         values: Values<'_>,
         others: Option<Values<'_>>,
     ) -> Result<Found> {
-        reductions::whole(self.device.gpu("a reduction")?, &self.job(operation, scale), values, others).await
+        reductions::whole(&self.device.engine, &self.job(operation, scale), values, others).await
     }
 
     async fn rows(
@@ -292,7 +292,7 @@ impl<'d> Reduce<'d> {
         values: ValueRows<'_>,
         others: Option<ValueRows<'_>>,
     ) -> Result<Vec<u32>> {
-        row_reductions::rows(self.device.gpu("a reduction")?, &self.job(operation, scale), values, others).await
+        row_reductions::rows(&self.device.engine, &self.job(operation, scale), values, others).await
     }
 
     async fn measure(&self, measure: Measure, values: Values<'_>) -> Result<f32> {
