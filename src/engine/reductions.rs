@@ -142,8 +142,12 @@ pub(crate) async fn whole(
 fn whole_on_host(job: &Job<'_>, values: Values<'_>, others: Option<Values<'_>>) -> Found {
     let Job { operation, scale, .. } = *job;
     let Reduced { record, place } = match (values, others) {
-        (Values::F32(values), Some(Values::F32(others))) => host::reduce(operation, scale, values, Some(others)),
-        (Values::F16(values), Some(Values::F16(others))) => host::reduce(operation, scale, values, Some(others)),
+        (Values::F32(values), Some(Values::F32(others))) => {
+            host::reduce(operation, scale, values, Some(others))
+        }
+        (Values::F16(values), Some(Values::F16(others))) => {
+            host::reduce(operation, scale, values, Some(others))
+        }
         (Values::F32(values), _) => host::reduce(operation, scale, values, None),
         (Values::F16(values), _) => host::reduce(operation, scale, values, None),
         (Values::Device(_), _) => return job.nothing(),

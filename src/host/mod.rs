@@ -14,6 +14,7 @@ mod reduce;
 mod rows;
 mod scorer;
 mod search;
+mod select;
 mod widen;
 
 use crate::gpu::{Adapter, AdapterKind, Capabilities, DeviceOptions};
@@ -22,6 +23,7 @@ pub(crate) use norms::checked;
 pub(crate) use reduce::{Reduced, reduce, reduce_rows};
 pub(crate) use rows::HostRows;
 pub(crate) use search::{Answer, Asked, Wanted};
+pub(crate) use select::top_k;
 use widen::widened;
 
 /// The processor as a device.
