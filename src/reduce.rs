@@ -32,7 +32,7 @@ pub enum Norm {
 ///   better. [`Summation::Compensated`] adds as if in twice the precision and rounds once: within `2^-23` of the result itself
 ///   plus `(300 + n / 2^22)^2 2^-46` of the sum of magnitudes, and `2^-32` of it more where terms are products. Besides,
 ///   numbers and errors below 2^-126 may count as 0. A sum whose parts leave f32 on the way is infinite or NaN. What
-///   compensation costs, and why the bounds hold, is in docs/reductions.md.
+///   compensation costs, and why the bounds hold, is in docs/reductions.md. The host engine adds in f64 and rounds once either way.
 /// - **NaN and infinity**: sums, products and norms follow IEEE 754: a NaN among the terms, or infinities of both signs, give
 ///   NaN; one infinity gives that infinity. `min`, `max`, `argmin` and `argmax` never find a NaN, as
 ///   [`Device::top_k`] never selects one; infinities are numbers like others, and -0 equals +0 (and is reported as +0).
@@ -282,7 +282,7 @@ impl<'d> Reduce<'d> {
         values: Values<'_>,
         others: Option<Values<'_>>,
     ) -> Result<Found> {
-        reductions::whole(self.device.gpu("a reduction")?, &self.job(operation, scale), values, others).await
+        reductions::whole(&self.device.engine, &self.job(operation, scale), values, others).await
     }
 
     async fn rows(
@@ -292,8 +292,7 @@ impl<'d> Reduce<'d> {
         values: ValueRows<'_>,
         others: Option<ValueRows<'_>>,
     ) -> Result<Vec<u32>> {
-        row_reductions::rows(self.device.gpu("a reduction")?, &self.job(operation, scale), values, others)
-            .await
+        row_reductions::rows(&self.device.engine, &self.job(operation, scale), values, others).await
     }
 
     async fn measure(&self, measure: Measure, values: Values<'_>) -> Result<f32> {

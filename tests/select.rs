@@ -3,7 +3,7 @@
 mod common;
 
 use common::bench::{Bench, GUARD, ids_of};
-use common::{Random, confined, gpu, rounded, view};
+use common::{Random, confined, gpu, has_kernels, rounded, view};
 use nearfield::kernels::select_k::{Rows, SORTED_MAX, Select, Selected, reference};
 use nearfield::kernels::{ABSENT, key_of, value_of};
 use nearfield::{BufferSlice, Device, Metric, Output};
@@ -265,7 +265,7 @@ fn check_rows(device: &Device, keys: &[u32], ids: &[u64], rows: &[(usize, usize)
 
 #[test]
 fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
-    let Some(device) = gpu() else { return };
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     for length in [5, 1024, 1025, 3000] {
         // Descending, so that positions and ids disagree; then ids that differ in one word or the other alone.
         let descending: Vec<u64> = (0..length as u64).map(|i| (length as u64 - i) * 0x1_0000_0001).collect();
@@ -285,7 +285,7 @@ fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
 
 #[test]
 fn csr_segments_of_any_length_are_selected_from() {
-    let Some(device) = gpu() else { return };
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     let lengths = [0, 3, 1, 0, 0, 1024, 1025, 700, 5000, 0, 1023, 2, 2048, 2049, 0];
     let mut start = 0;
     let rows: Vec<(usize, usize)> = lengths
@@ -304,7 +304,7 @@ fn csr_segments_of_any_length_are_selected_from() {
 
 #[test]
 fn rows_at_a_pitch_are_selected_from() {
-    let Some(device) = gpu() else { return };
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     let mut random = Random::new(13);
     let keys: Vec<u32> = (0..5 * 1300).map(|_| random.next() as u32).collect();
     let ids: Vec<u64> = (0..5 * 1300).map(|_| random.next() >> 1).collect();
@@ -318,7 +318,7 @@ fn rows_at_a_pitch_are_selected_from() {
 
 #[test]
 fn absent_elements_push_nobody_out() {
-    let Some(device) = gpu() else { return };
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     for (length, present) in [(1100, 100), (1100, 900), (5000, 10), (5000, 4000)] {
         // The present ones last, as a chunk behind the best so far of a search, and then anywhere.
         let mut keys = vec![ABSENT; length - present];
@@ -338,7 +338,7 @@ fn absent_elements_push_nobody_out() {
 
 #[test]
 fn more_rows_than_a_dispatch_has_columns_of_workgroups() {
-    let Some(device) = gpu() else { return };
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     let count = 65_535 + 70;
     let keys: Vec<u32> = (0..2 * count as u32).map(|place| place ^ 1).collect();
     let ids: Vec<u64> = (0..2 * count as u64).collect();
@@ -348,7 +348,7 @@ fn more_rows_than_a_dispatch_has_columns_of_workgroups() {
 
 #[test]
 fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
-    let Some(device) = gpu() else { return };
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     let bench = Bench::new(device);
     let (keys, found, counts) = (bench.input(&[0u32; 64]), bench.output(4000), bench.output(1));
     let mut encoder = device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
@@ -370,6 +370,13 @@ fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
         assert!(recorder.select(&select).is_err(), "k {k}");
     }
     recorder.finish();
+}
+
+#[test]
+fn no_values_at_all_are_refused() {
+    let Some(device) = gpu() else { return };
+    let error = device.top_k(view(&[1.0f32, 2.0], 2), 0).expect_err("k 0");
+    assert_eq!(error.to_string(), "k: needed at least 1, given 0");
 }
 
 proptest! {

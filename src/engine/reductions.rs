@@ -1,13 +1,15 @@
-//! Reductions on a GPU: numbers go through in runs of a binding or of a staging buffer, every run leaves the records of its
+//! Reductions of vectors. On the host they are one call. On a GPU numbers go through in runs of a binding or of a staging buffer, every run leaves the records of its
 //! blocks, and one more pass makes one record of them. Which numbers form a block depends on the length alone, so the bits of
 //! a sum do not depend on where the numbers were, on budgets or on binding limits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::device::Engine;
 use super::plan::usable;
 use super::values::Values;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch, StageTime};
+use crate::host::{self, Reduced};
 use crate::kernels::reduce::{self, Operation, Reduce, Shape, Summation};
 use crate::kernels::{locate, reduce_partials};
 use crate::matrix::Element;
@@ -71,10 +73,10 @@ impl Job<'_> {
 }
 
 /// An error unless both operands fit each other and live here.
-fn check<'v>(gpu: &Arc<Gpu>, values: &Values<'v>, others: Option<&Values<'v>>) -> Result<()> {
+fn check<'v>(engine: &Engine, values: &Values<'v>, others: Option<&Values<'v>>) -> Result<()> {
     for (argument, operand) in [("values", Some(values)), ("others", others)] {
         if let Some(Values::Device(vector)) = operand {
-            vector.check_device(argument, &gpu.into())?;
+            vector.check_device(argument, engine)?;
         }
     }
     let Some(others) = others else { return Ok(()) };
@@ -123,16 +125,44 @@ impl Feed<'_> {
 
 /// Reduces numbers to one record.
 pub(crate) async fn whole(
+    engine: &Engine,
+    job: &Job<'_>,
+    values: Values<'_>,
+    others: Option<Values<'_>>,
+) -> Result<Found> {
+    check(engine, &values, others.as_ref())?;
+    match engine {
+        _ if values.len() == 0 => Ok(job.nothing()),
+        Engine::Gpu(gpu) => whole_on_gpu(gpu, job, values, others).await,
+        Engine::Host(_) => Ok(whole_on_host(job, values.on_host(), others.map(|others| others.on_host()))),
+    }
+}
+
+/// Operands are of one type.
+fn whole_on_host(job: &Job<'_>, values: Values<'_>, others: Option<Values<'_>>) -> Found {
+    let Job { operation, scale, .. } = *job;
+    let Reduced { record, place } = match (values, others) {
+        (Values::F32(values), Some(Values::F32(others))) => {
+            host::reduce(operation, scale, values, Some(others))
+        }
+        (Values::F16(values), Some(Values::F16(others))) => {
+            host::reduce(operation, scale, values, Some(others))
+        }
+        (Values::F32(values), _) => host::reduce(operation, scale, values, None),
+        (Values::F16(values), _) => host::reduce(operation, scale, values, None),
+        (Values::Device(_), _) => return job.nothing(),
+    };
+    Found { record, place }
+}
+
+/// The same of numbers, at least one, that are checked.
+pub(super) async fn whole_on_gpu(
     gpu: &Arc<Gpu>,
     job: &Job<'_>,
     values: Values<'_>,
     others: Option<Values<'_>>,
 ) -> Result<Found> {
-    check(gpu, &values, others.as_ref())?;
     let length = values.len();
-    if length == 0 {
-        return Ok(job.nothing());
-    }
     let shape = Shape::of(length);
     let block = shape.block();
     let blocks = length.div_ceil(block);

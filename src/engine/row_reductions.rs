@@ -1,46 +1,85 @@
-//! Reductions of every row on a GPU: short rows by groups of lanes in one pass, long rows in blocks as a whole vector is.
+//! Reductions of every row. On the host they are one call. On a GPU short rows are taken by groups of lanes in one pass, long rows in blocks as a whole vector is.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::device::Engine;
 use super::plan::usable;
-use super::reductions::{Job, STAGED_BYTES, whole};
+use super::reductions::{Job, STAGED_BYTES, whole_on_gpu};
 use super::values::ValueRows;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, words};
+use crate::host;
 use crate::kernels::reduce::{self, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials, reduce_rows};
 use crate::matrix::{Element, MatrixView};
 
+/// An error unless both operands fit each other and live here.
+fn check(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows<'_>>) -> Result<()> {
+    values.check_device("values", engine)?;
+    let Some(others) = others else { return Ok(()) };
+    others.check_device("others", engine)?;
+    let shape = |rows: &ValueRows<'_>| format!("[{}, {}] {:?}", rows.rows(), rows.length(), rows.kind());
+    if shape(others) != shape(values) {
+        let needed = format!("{}, as the values have", shape(values));
+        return Err(Error::argument("others", needed, shape(others)));
+    }
+    if others.place() != values.place() {
+        let needed = format!("{}, as the values are", values.place());
+        return Err(Error::argument("others", needed, others.place()));
+    }
+    Ok(())
+}
+
 /// Reduces every row to a word: the bits of a sum, a key, or a place, `u32::MAX` where there is no number.
 pub(crate) async fn rows(
+    engine: &Engine,
+    job: &Job<'_>,
+    values: ValueRows<'_>,
+    others: Option<ValueRows<'_>>,
+) -> Result<Vec<u32>> {
+    check(engine, &values, others.as_ref())?;
+    match engine {
+        _ if values.length() == 0 => Ok(vec![job.nothing().record[0]; values.rows()]),
+        Engine::Gpu(gpu) => rows_on_gpu(gpu, job, values, others).await,
+        Engine::Host(_) => rows_on_host(job, values.on_host()?, others),
+    }
+}
+
+fn rows_on_host(job: &Job<'_>, values: ValueRows<'_>, others: Option<ValueRows<'_>>) -> Result<Vec<u32>> {
+    let Job { operation, scale, .. } = *job;
+    if operation.is_place() {
+        check_places(values.length() as u64 - 1, values.length() as u64)?;
+    }
+    let others = others.map(|others| others.on_host()).transpose()?;
+    Ok(match (values, others) {
+        (ValueRows::F32(values), Some(ValueRows::F32(others))) => {
+            host::reduce_rows(operation, scale, values, Some(others))
+        }
+        (ValueRows::F16(values), Some(ValueRows::F16(others))) => {
+            host::reduce_rows(operation, scale, values, Some(others))
+        }
+        (ValueRows::F32(values), _) => host::reduce_rows(operation, scale, values, None),
+        (ValueRows::F16(values), _) => host::reduce_rows(operation, scale, values, None),
+        _ => vec![],
+    })
+}
+
+/// An error when a place in a row of this length is none of 32 bits.
+fn check_places(place: u64, length: u64) -> Result<()> {
+    if place < u64::from(u32::MAX) {
+        return Ok(());
+    }
+    Err(Error::argument("values", "rows of fewer than 2^32 - 1 numbers", length))
+}
+
+async fn rows_on_gpu(
     gpu: &Arc<Gpu>,
     job: &Job<'_>,
     values: ValueRows<'_>,
     others: Option<ValueRows<'_>>,
 ) -> Result<Vec<u32>> {
-    for (argument, operand) in [("values", Some(&values)), ("others", others.as_ref())] {
-        match operand {
-            Some(ValueRows::Device(matrix)) => matrix.check_device(argument, &gpu.into())?,
-            Some(ValueRows::Distances(matrix)) => matrix.check_device(argument, &gpu.into())?,
-            _ => {}
-        }
-    }
-    if let Some(others) = &others {
-        let shape = |rows: &ValueRows<'_>| format!("[{}, {}] {:?}", rows.rows(), rows.length(), rows.kind());
-        if shape(others) != shape(&values) {
-            let needed = format!("{}, as the values have", shape(&values));
-            return Err(Error::argument("others", needed, shape(others)));
-        }
-        if others.place() != values.place() {
-            let needed = format!("{}, as the values are", values.place());
-            return Err(Error::argument("others", needed, others.place()));
-        }
-    }
     let (count, length) = (values.rows(), values.length() as u64);
-    if length == 0 {
-        return Ok(vec![job.nothing().record[0]; count]);
-    }
     let operands: Vec<ValueRows<'_>> = std::iter::once(values).chain(others).collect();
     let layout = RowLayout::padded(values.kind(), length as usize);
     let blocks = blocks_a_row(length);
@@ -76,12 +115,9 @@ async fn one_by_one(gpu: &Arc<Gpu>, job: &Job<'_>, operands: &[ValueRows<'_>]) -
     for row in 0..operands[0].rows() {
         let mut parts = operands.iter().filter_map(|rows| rows.host_row(row));
         let Some(values) = parts.next() else { return Err(gpu.fault(&"rows of the device are not staged")) };
-        let found = whole(gpu, job, values, parts.next()).await?;
-        if found.place >= u64::from(u32::MAX) {
-            let needed = "rows of fewer than 2^32 - 1 numbers";
-            return Err(Error::argument("values", needed, values.len()));
-        }
-        words.push(word_of(job, found.record, found.place as u32));
+        let found = whole_on_gpu(gpu, job, values, parts.next()).await?;
+        check_places(found.place, values.len())?;
+        words.push(job.operation.word(found.record, found.place as u32));
     }
     Ok(words)
 }
@@ -162,18 +198,8 @@ async fn some_rows(
     job.timed(profile, gpu).await?;
     let [records, places] = parts;
     let rows = records.chunks_exact(2).zip(places);
-    found.extend(rows.map(|(record, place)| word_of(job, [record[0], record[1]], place)));
+    found.extend(rows.map(|(record, place)| job.operation.word([record[0], record[1]], place)));
     Ok(())
-}
-
-/// The word of a row, as `reduce_rows` writes it.
-fn word_of(job: &Job<'_>, record: [u32; 2], place: u32) -> u32 {
-    match job.operation.value(record) {
-        Some(sum) if job.operation.is_sum() => sum.to_bits(),
-        Some(_) if job.operation.is_place() => place,
-        None if job.operation.is_place() => u32::MAX,
-        _ => record[0],
-    }
 }
 
 async fn upload<T: Element>(

@@ -9,6 +9,7 @@ use super::plan::{budget_for, usable};
 use super::values::ValueRows;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch};
+use crate::host::{self, Host};
 use crate::kernels::select_k::{self, SORTED_MAX, Select, Selected, scratch_bytes};
 use crate::matrix::Element;
 use crate::metric::Metric;
@@ -41,11 +42,36 @@ impl Device {
     /// As there.
     pub async fn top_k_async<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
         let rows = rows.into();
+        rows.check_device("rows", &self.engine)?;
+        if k == 0 {
+            return Err(Error::argument("k", "at least 1", k));
+        }
         match &self.engine {
+            _ if rows.length() == 0 => {
+                let mut nothing = Neighbors::default();
+                (0..rows.rows()).for_each(|_| nothing.push_row(vec![]));
+                Ok(nothing)
+            }
             Engine::Gpu(gpu) => top_k(gpu, rows, k).await,
-            Engine::Host(_) => Err(super::unsupported()),
+            Engine::Host(host) => top_k_on_host(host, rows, k),
         }
     }
+}
+
+fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
+    let most = u32::MAX as usize;
+    if rows.length() > most {
+        return Err(Error::Unsupported {
+            what: format!("selecting {k} of {} values", rows.length()),
+            needed: format!("rows of up to {most} values"),
+            available: host.adapter.to_string(),
+        });
+    }
+    Ok(match rows.on_host()? {
+        ValueRows::F32(rows) => host::top_k(rows, k),
+        ValueRows::F16(rows) => host::top_k(rows, k),
+        _ => Neighbors::default(),
+    })
 }
 
 /// What is selected, and with how much scratch memory.
@@ -59,21 +85,9 @@ struct Selection<'a> {
 }
 
 async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
-    match &rows {
-        ValueRows::Device(matrix) => matrix.check_device("rows", &gpu.into())?,
-        ValueRows::Distances(matrix) => matrix.check_device("rows", &gpu.into())?,
-        _ => {}
-    }
-    if k == 0 {
-        return Err(Error::argument("k", "at least 1", k));
-    }
     let (count, length) = (rows.rows(), rows.length() as u64);
     let mut selection = Selection { gpu, rows, length, k: length.min(k as u64), has_lists: true };
     let mut smallest = Neighbors::with_capacity(count, count * selection.k as usize);
-    if selection.k == 0 {
-        (0..count).for_each(|_| smallest.push_row(vec![]));
-        return Ok(smallest);
-    }
     // Without room for lists where the budget has none for one row.
     let budget = gpu.options.budget_bytes;
     let fits = |bytes: u64| bytes <= gpu.adapter.capabilities.max_binding_bytes;

@@ -63,7 +63,7 @@ impl<'a> From<&'a DeviceVector> for Values<'a> {
     }
 }
 
-impl Values<'_> {
+impl<'a> Values<'a> {
     /// How many numbers.
     pub(crate) fn len(&self) -> u64 {
         match self {
@@ -78,6 +78,14 @@ impl Values<'_> {
             Self::F32(_) => ElementKind::F32,
             Self::F16(_) => ElementKind::F16,
             Self::Device(vector) => vector.kind,
+        }
+    }
+
+    /// The numbers in the host's memory, where a host engine keeps them.
+    pub(super) fn on_host(&self) -> Self {
+        match self {
+            Self::Device(vector) => vector.on_host().unwrap_or(*self),
+            _ => *self,
         }
     }
 
@@ -129,7 +137,7 @@ impl<'a> From<&'a DistanceMatrix> for ValueRows<'a> {
     }
 }
 
-impl ValueRows<'_> {
+impl<'a> ValueRows<'a> {
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::F32(view) => view.rows(),
@@ -163,6 +171,24 @@ impl ValueRows<'_> {
             Self::Device(_) => "vectors on the device",
             Self::Distances(_) => "distances on the device",
         }
+    }
+
+    /// An error when they live on another device.
+    pub(super) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
+        match self {
+            Self::Device(matrix) => matrix.check_device(argument, engine),
+            Self::Distances(matrix) => matrix.check_device(argument, engine),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rows in the host's memory, where a host engine keeps them; they are not empty.
+    pub(super) fn on_host(&self) -> Result<ValueRows<'a>> {
+        Ok(match self {
+            Self::Device(matrix) => Self::F32(matrix.on_host()?),
+            Self::Distances(matrix) => Self::F32(matrix.on_host()?),
+            _ => *self,
+        })
     }
 
     /// One row of a matrix on the host.

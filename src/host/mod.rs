@@ -4,26 +4,29 @@
 //! held against them by the same certificates as on a GPU.
 
 mod distances;
+mod folds;
 mod integers;
 mod intervals;
 mod narrowed;
 mod nominees;
 mod norms;
 mod pace;
+mod reduce;
 mod rows;
 mod scorer;
 mod search;
-
-use half::f16;
-use half::slice::HalfFloatSliceExt;
+mod select;
+mod widen;
 
 use crate::gpu::{Adapter, AdapterKind, Capabilities, DeviceOptions};
-use crate::matrix::{Element, ElementKind};
 pub(crate) use distances::distances;
 pub(crate) use norms::checked;
 pub(crate) use pace::expected;
+pub(crate) use reduce::{Reduced, reduce, reduce_rows};
 pub(crate) use rows::HostRows;
 pub(crate) use search::{Answer, Asked, Wanted};
+pub(crate) use select::top_k;
+use widen::widened;
 
 /// The processor as a device.
 #[derive(Debug)]
@@ -56,16 +59,5 @@ impl Host {
             capabilities,
         };
         Self { adapter, options }
-    }
-}
-
-/// A vector in f32; `space` is as long.
-fn widened<'a, T: Element>(vector: &'a [T], space: &'a mut [f32]) -> &'a [f32] {
-    match T::KIND {
-        ElementKind::F32 => bytemuck::cast_slice(vector),
-        ElementKind::F16 => {
-            bytemuck::cast_slice::<T, f16>(vector).convert_to_f32_slice(space);
-            space
-        }
     }
 }

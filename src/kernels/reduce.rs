@@ -111,7 +111,7 @@ impl Operation {
     }
 
     /// The operation that finds the number whose place is wanted.
-    pub(super) fn extreme(self) -> Self {
+    pub(crate) fn extreme(self) -> Self {
         match self {
             Self::ArgMin => Self::Min,
             Self::ArgMax => Self::Max,
@@ -150,6 +150,16 @@ impl Operation {
             _ if key > 0xff00_0001 => None,
             Self::Min | Self::ArgMin => Some(from_ordered(key.wrapping_add(0x807f_ffff))),
             Self::Max | Self::ArgMax => Some(from_ordered(0x7f80_0000u32.wrapping_sub(key))),
+        }
+    }
+
+    /// The word of a row, as `reduce_rows` writes it: the bits of a sum, a key, or a place, `u32::MAX` where there is no number.
+    pub(crate) fn word(self, record: [u32; 2], place: u32) -> u32 {
+        match self.value(record) {
+            Some(sum) if self.is_sum() => sum.to_bits(),
+            Some(_) if self.is_place() => place,
+            None if self.is_place() => u32::MAX,
+            _ => record[0],
         }
     }
 }

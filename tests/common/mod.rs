@@ -163,6 +163,15 @@ impl Drop for Random {
     }
 }
 
+/// Whether a device runs kernels on buffers, of the library or of the test: all but the host engine do.
+pub(crate) fn has_kernels(device: &Device) -> bool {
+    let has = device.capabilities().max_storage_buffers > 0;
+    if !has {
+        println!("skipped: {} has no kernels", device.adapter());
+    }
+    has
+}
+
 /// A view that cannot fail.
 pub(crate) fn view<T: Element>(values: &[T], dim: usize) -> MatrixView<'_, T> {
     MatrixView::new(values, dim).expect("whole rows")
