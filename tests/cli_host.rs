@@ -69,7 +69,8 @@ fn the_demo_finds_the_truth() -> Result<()> {
 fn a_search_finds_the_ids_of_the_truth() -> Result<()> {
     let directory = TempDir::new()?;
     let here = directory.path();
-    let set = "generate --data clustered --rows 3000 --dim 40 --queries 50 --out-rows r.npy --out-queries q.npy";
+    let set =
+        "generate --data clustered --rows 3000 --dim 40 --queries 50 --out-rows r.npy --out-queries q.npy";
     succeed(here, set)?;
     for metric in ["l2sq", "l2", "cosine", "ip"] {
         let of = format!("--rows r.npy --queries q.npy -k 10 --metric {metric}");

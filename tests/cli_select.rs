@@ -7,7 +7,10 @@ use serde_json::Value;
 
 /// Kernels need an adapter, be it a software driver.
 fn wanted() -> String {
-    std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "gpu".to_owned())
+    std::env::var("NEARFIELD_ADAPTER")
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "gpu".to_owned())
 }
 
 fn run(arguments: &[&str]) -> Output {

@@ -67,7 +67,8 @@ fn check(worst: &Value, metric: Metric, [rows, queries]: &[Vec<f32>; 2], dim: us
 fn every_device_keeps_its_bounds() -> Result<()> {
     let directory = TempDir::new()?;
     let here = directory.path();
-    let set = "generate --data embedding --rows 900 --dim 24 --queries 12 --out-rows r.npy --out-queries q.npy";
+    let set =
+        "generate --data embedding --rows 900 --dim 24 --queries 12 --out-rows r.npy --out-queries q.npy";
     succeed(here, set)?;
     let read = |name: &str| anyhow::Ok(VectorFile::open(here.join(name))?.read_all()?.into_f32());
     let vectors = [read("r.npy")?, read("q.npy")?];
@@ -76,7 +77,10 @@ fn every_device_keeps_its_bounds() -> Result<()> {
             let of = format!("verify --rows r.npy --queries q.npy -k 7 --metric {metric} --device {device}");
             let printed = succeed(here, &format!("{of} --sample 50 --json"))?;
             let record: Value = serde_json::from_str(&printed)?;
-            assert_eq!((&record["rows"], &record["queries"], &record["k"]), (&900.into(), &12.into(), &7.into()));
+            assert_eq!(
+                (&record["rows"], &record["queries"], &record["k"]),
+                (&900.into(), &12.into(), &7.into())
+            );
             assert_eq!(record["metric"], metric.name());
             for (name, compared) in [("search", 7 * 12), ("pairs", 50 * 12)] {
                 let worst = &record[name];
@@ -95,7 +99,9 @@ fn prints_text_and_fewer_results_where_there_are_fewer() -> Result<()> {
     write_npy(here.join("three.npy"), [3, 2], &[0.0f32, 0.0, 3.0, 4.0, 6.0, 8.0])?;
     write_npy(here.join("none.npy"), [0, 2], &[0.0f32; 0])?;
     let printed = succeed(here, "verify --rows three.npy --queries three.npy --metric l2 --device host")?;
-    for part in ["device     host, ", "9 distances compared, 0 exceed", "largest error    0.000e0", "query 0, row 0"] {
+    for part in
+        ["device     host, ", "9 distances compared, 0 exceed", "largest error    0.000e0", "query 0, row 0"]
+    {
         ensure!(printed.contains(part), "{part}: {printed}");
     }
     let none = "verify --rows three.npy --queries none.npy --device host --json";

@@ -10,8 +10,8 @@ use super::distances::{self, distance};
 use super::integers::{GROUP, PANEL};
 use super::intervals::sift;
 use super::nominees::Nominees;
-use super::rows::HostRows;
 use super::norms;
+use super::rows::HostRows;
 use super::scorer::{Batch, Scorer, Scores};
 use crate::bits::Bits;
 use crate::error::{Error, Result};
@@ -96,7 +96,8 @@ impl HostRows {
                     &space
                 }
             };
-            let batch = Batch { vectors: MatrixView::new(values, self.dim)?, squared: &squared[range.clone()] };
+            let batch =
+                Batch { vectors: MatrixView::new(values, self.dim)?, squared: &squared[range.clone()] };
             self.search_batch(batch, asked, (found, room), &mut answer);
             if let Some(progress) = asked.progress {
                 progress(range.end);
@@ -153,7 +154,9 @@ impl HostRows {
         let parts = if chunks.len() >= 2 * threads || threads == 1 { 1 } else { parts };
         let each = groups.div_ceil(parts).next_multiple_of(2);
         let tasks: Vec<(Range<usize>, Range<usize>)> = (chunks.iter())
-            .flat_map(|chunk| (0..parts).map(|part| (chunk.clone(), part * each..groups.min((part + 1) * each))))
+            .flat_map(|chunk| {
+                (0..parts).map(|part| (chunk.clone(), part * each..groups.min((part + 1) * each)))
+            })
             .collect();
         let work = |(chunk, groups): &(Range<usize>, Range<usize>)| {
             let mut nominees: Vec<Nominees> = chunk.clone().map(|_| fresh()).collect();
