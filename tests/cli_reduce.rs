@@ -5,15 +5,24 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+/// Kernels need an adapter, be it a software driver.
+fn wanted() -> String {
+    std::env::var("NEARFIELD_ADAPTER")
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "gpu".to_owned())
+}
+
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
     command.args(["bench", "reduce"]).args(arguments).env("XDG_RUNTIME_DIR", std::env::temp_dir());
+    command.env("NEARFIELD_ADAPTER", wanted());
     command.output().expect("the program runs")
 }
 
 /// The lines of a run that has to succeed, but for the first, which is the device's; none without a device.
 fn lines(arguments: &[&str]) -> Option<Vec<Value>> {
-    if nearfield::Device::best().is_err() {
+    if nearfield::Device::named(&wanted()).is_err() {
         assert_ne!(std::env::var("NEARFIELD_REQUIRE_GPU").as_deref(), Ok("1"), "there is no adapter");
         println!("skipped: no adapter");
         return None;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::truth::Truth;
-use common::{DIMS, Random, gpu, rounded, row_counts, view, without_subgroups};
+use common::{DIMS, Random, gpu, has_kernels, rounded, row_counts, view, without_subgroups};
 use half::f16;
 use nearfield::{Device, ElementKind, Flat, MatrixView, Metric, Neighbors, SearchOptions};
 
@@ -225,7 +225,8 @@ fn equal_rows_overflow_the_lists_and_are_answered_all_the_same() {
             let mut index = Flat::builder(device, metric, 3).build().expect("an index");
             index.add_with_ids(view(&values, 3), &ids).expect("good rows");
             let (found, searched_again) = search_and_count(&index, view(&queries, 3), K);
-            assert_eq!(searched_again, count as u64, "{metric}: every list overflows");
+            let overflowed = if has_kernels(device) { count as u64 } else { 0 };
+            assert_eq!(searched_again, overflowed, "{metric}: every list overflows, where there are lists");
             assert_eq!(truth.judge_exact(metric, &ids, K, &found), Ok(()));
         }
     }

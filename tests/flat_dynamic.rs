@@ -6,7 +6,7 @@ use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
 use common::bench::Bench;
-use common::{Random, confined, gpu, view};
+use common::{Random, confined, gpu, has_kernels, view};
 use nearfield::kernels::copy;
 use nearfield::{BufferSlice, Device, ElementKind, Error, Flat, Metric, Route, Screen, SearchOptions};
 
@@ -176,6 +176,9 @@ fn rows_on_the_device_that_do_not_fit_are_refused() {
     let error = index.add_device_with_ids(&uploaded, &[1, 2, 3]).expect_err("one id short");
     assert!(matches!(error, Error::Argument { argument: "ids", .. }), "{error}");
     assert!(index.is_empty());
+    if !has_kernels(device) {
+        return;
+    }
     // What a caller wrote into the matrix is looked at again.
     let mut values = [1.0f32; 4 * 8];
     values[3 * 8] = f32::NAN;
@@ -191,7 +194,7 @@ fn rows_on_the_device_that_do_not_fit_are_refused() {
     assert!(index.is_empty());
 }
 
-/// Blocks that a search looks at.
+/// Blocks that a search looks at, which the plan of kernels tells.
 fn blocks(index: &Flat) -> u32 {
     let plan = index.plan(40, 1).expect("a plan");
     let Route::Nominate { chunk_blocks, chunks, .. } = plan.route else { panic!("{plan}") };
@@ -200,7 +203,7 @@ fn blocks(index: &Flat) -> u32 {
 
 #[test]
 fn an_index_with_many_gaps_compacts_itself() {
-    let Some(device) = gpu() else { return };
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     for screen in [Screen::None, Screen::I8] {
         let mut random = Random::new(0xc0);
         let rows = random.integers(6000 * DIM, 3);
@@ -233,7 +236,8 @@ fn rows_at_the_end_leave_no_gap() {
     let rows = Random::new(5).integers(3000 * DIM, 3);
     index.add(view(&rows, DIM)).expect("good rows");
     index.remove(&(1000..3000).collect::<Vec<u64>>()).expect("they are there");
-    assert_eq!((index.len(), blocks(&index)), (1000, 8));
+    assert_eq!(index.len(), 1000);
+    assert!(!has_kernels(device) || blocks(&index) == 8);
     index.remove(&(0..1000).collect::<Vec<u64>>()).expect("they are there");
     assert!(index.is_empty() && index.ids().next().is_none());
     assert!(index.search(view(&rows[..DIM], DIM), 3).expect("an answer").row(0).is_empty());
@@ -273,7 +277,8 @@ fn what_is_unknown_or_does_not_fit_is_refused_by_name() {
 #[test]
 fn a_budget_that_fits_no_row_says_what_is_needed() {
     let dim = 3000;
-    let Some(device) = confined(u64::MAX, 26_000) else { return };
+    // The host engine moves rows within the memory that they lie in.
+    let Some(device) = confined(u64::MAX, 26_000).filter(has_kernels) else { return };
     let mut index = Flat::builder(&device, Metric::L2, dim).build().expect("an index");
     let rows: Vec<f32> = (0..3 * dim).map(|i| (i as f32).sin()).collect();
     index.add(view(&rows, dim)).expect("rows behind the end need no scratch");

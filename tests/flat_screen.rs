@@ -4,7 +4,7 @@
 mod common;
 
 use common::truth::Truth;
-use common::{Random, confined, gpu, rounded, view, with_bindings_of, without_subgroups};
+use common::{Random, confined, gpu, has_kernels, rounded, view, with_bindings_of, without_subgroups};
 use half::f16;
 use nearfield::{
     Device, Element, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Route, Screen,
@@ -122,7 +122,9 @@ fn every_dim_element_type_and_metric_is_answered_alike() {
             index
         };
         let queries = if dim > 1000 { 7 } else { 33 };
-        assert!(kernel(&screened, queries, 10).is_some_and(|kernel| kernel != Nominator::Scan));
+        if has_kernels(device) {
+            assert!(kernel(&screened, queries, 10).is_some_and(|kernel| kernel != Nominator::Scan));
+        }
         set.compare(&screened, &plain, &[(queries, 10), (7, 1), (7, 37)]);
     }
 }
@@ -133,9 +135,11 @@ fn any_number_of_queries_and_any_k_are_answered_alike() {
     let set = Set::floats(0xc0, 5000, 20, 129);
     for metric in METRICS {
         let [screened, plain] = [Screen::I8, Screen::None].map(|screen| set.index(device, metric, screen));
-        assert_eq!(kernel(&screened, 1, 10), Some(Nominator::ScanI8));
-        let tile = kernel(&screened, 129, 10).expect("tiles nominate");
-        assert!(matches!(tile, Nominator::TileI8 | Nominator::TileCoop));
+        if has_kernels(device) {
+            assert_eq!(kernel(&screened, 1, 10), Some(Nominator::ScanI8));
+            let tile = kernel(&screened, 129, 10).expect("tiles nominate");
+            assert!(matches!(tile, Nominator::TileI8 | Nominator::TileCoop));
+        }
         let counts = [1, 2, 3, 8, 9, 16, 17, 32, 33, 129].map(|count| (count, 10));
         set.compare(&screened, &plain, &counts);
         set.compare(&screened, &plain, &[(2, 1), (33, 1), (2, 100), (33, 100), (9, 312), (17, 313)]);
@@ -177,6 +181,10 @@ fn equal_rows_overflow_every_list_and_are_searched_exhaustively() {
     for (metric, count) in [(Metric::L2Squared, 12), (Metric::Cosine, 34), (Metric::InnerProduct, 34)] {
         let statistics = set.check(device, metric, &[(count, 10)]);
         let Statistics { searched_again, searched_exhaustively, .. } = statistics;
+        if !has_kernels(device) {
+            assert_eq!([searched_again, searched_exhaustively], [0, 0], "{metric}: there are no lists");
+            continue;
+        }
         // First without narrowing, which is of no help either.
         assert_eq!([searched_again, searched_exhaustively], [2 * count as u64, count as u64], "{metric}");
     }
@@ -203,7 +211,9 @@ fn queries_whose_lists_overflow_are_searched_without_narrowing() {
     set.judge(&screened, &found, 10);
     assert_eq!(without.searched_again, 0);
     assert_eq!(statistics.searched_exhaustively, 0);
-    assert!((20..=40).contains(&statistics.searched_again), "{statistics:?}");
+    if has_kernels(device) {
+        assert!((20..=40).contains(&statistics.searched_again), "{statistics:?}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Mutex;
 
-use common::{Random, confined, gpu, view, with_bindings_of, without_subgroups};
+use common::{Random, confined, gpu, has_kernels, view, with_bindings_of, without_subgroups};
 use nearfield::{Device, Error, Flat, Metric, Neighbor, Screen, WithinOptions};
 
 fn filled(device: &Device, metric: Metric, rows: &[f32], dim: usize, screen: Screen) -> Flat {
@@ -88,7 +88,9 @@ fn lists_that_overflow_grow_and_then_every_row_is_computed() {
             .search_within_with(view(&queries, dim), ranked.row(0)[6000].distance, &WithinOptions::new())
             .expect("a search");
         assert_eq!(found.row(0).len(), 6000);
-        assert!(statistics.searched_again > 0 || statistics.searched_exhaustively > 0, "{statistics:?}");
+        if has_kernels(&device) {
+            assert!(statistics.searched_again > 0 || statistics.searched_exhaustively > 0, "{statistics:?}");
+        }
     }
 }
 

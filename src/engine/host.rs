@@ -65,12 +65,12 @@ pub(super) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Re
     }
     let asked = Asked { wanted: Wanted::Nearest(k), budget, allowed: None, progress: None };
     let found = k.min(rows.len());
-    let (batch, scratch_bytes) = rows.batch(queries, &asked, rows.len())?;
+    let room = rows.room(queries, &asked, rows.len())?;
     Ok(Plan {
         queries: queries as u64,
         k: found as u32,
-        batch: batch as u32,
+        batch: room.batch as u32,
         route: Route::Host { is_screened: rows.is_narrowed() },
-        scratch_bytes,
+        scratch_bytes: room.bytes,
     })
 }

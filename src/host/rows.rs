@@ -102,10 +102,6 @@ impl HostRows {
         &self.host
     }
 
-    pub(crate) fn metric(&self) -> Metric {
-        self.metric
-    }
-
     /// One past the last slot that has a row.
     pub(crate) fn end(&self) -> usize {
         self.ids.len()

@@ -30,6 +30,18 @@ pub(crate) struct Asked<'a> {
     pub(crate) progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
 }
 
+/// How a search fits its scratch memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// Queries that are searched together.
+    pub(crate) batch: usize,
+    /// Scratch bytes that takes.
+    pub(crate) bytes: u64,
+    threads: usize,
+    /// Groups of rows that a thread scores at a time.
+    groups: usize,
+}
+
 /// Which rows are wanted.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted {
@@ -51,7 +63,7 @@ pub(crate) struct Answer {
 /// Queries that a thread takes at a time: whole panels, whose integers fit its fastest memory.
 const QUERIES: usize = 8 * PANEL;
 
-/// Groups of rows that are scored at a time: their scores fit the second fastest.
+/// Groups of rows that are scored at a time at most: their scores fit the second fastest.
 const GROUPS: usize = 16;
 
 /// Groups that are worth a thread.
@@ -72,9 +84,9 @@ impl HostRows {
             answer.rows.resize(queries.rows(), vec![]);
             return Ok(answer);
         }
-        let (batch, _) = self.batch(queries.rows(), asked, found)?;
-        for start in (0..queries.rows()).step_by(batch.max(1)) {
-            let range = start..queries.rows().min(start + batch);
+        let room = self.room(queries.rows(), asked, found)?;
+        for start in (0..queries.rows()).step_by(room.batch) {
+            let range = start..queries.rows().min(start + room.batch);
             let part = queries.slice(range.clone());
             let space: Vec<f32>;
             let values: &[f32] = match T::KIND {
@@ -86,7 +98,7 @@ impl HostRows {
             };
             let batch =
                 Batch { vectors: MatrixView::new(values, self.dim)?, squared: &squared[range.clone()] };
-            self.search_batch(batch, asked, found, &mut answer);
+            self.search_batch(batch, asked, (found, room), &mut answer);
             if let Some(progress) = asked.progress {
                 progress(range.end);
             }
@@ -94,27 +106,40 @@ impl HostRows {
         Ok(answer)
     }
 
-    /// Queries that are searched together, and the scratch bytes that takes.
-    pub(crate) fn batch(&self, queries: usize, asked: &Asked<'_>, found: usize) -> Result<(usize, u64)> {
+    /// What a search of so many rows does at a time: in little memory less, and that by fewer threads.
+    pub(crate) fn room(&self, queries: usize, asked: &Asked<'_>, found: usize) -> Result<Room> {
         let k = match asked.wanted {
             Wanted::Nearest(k) => k.min(found),
             Wanted::Within(_) => 0,
         };
-        let threads = rayon::current_num_threads();
-        // What each thread has of scores, and of rows where they are widened.
-        let own = threads * GROUPS * GROUP * (QUERIES * 4 + self.dim * 4);
+        // What threads have of scores, and of rows where they are widened.
+        let own = |threads: usize, groups: usize| threads * groups * GROUP * (QUERIES * 4 + self.dim * 4);
         let each = self.dim * 8 + Nominees::bytes(k) * 2;
         let room = usize::try_from(asked.budget).unwrap_or(usize::MAX);
+        let (mut threads, mut groups) = (rayon::current_num_threads(), GROUPS);
+        while groups > 2 && own(threads, groups) > room / 2 {
+            groups /= 2;
+        }
+        while threads > 1 && own(threads, groups) > room / 2 {
+            threads = threads.div_ceil(2);
+        }
+        let own = own(threads, groups);
         let batch = room.saturating_sub(own) / each;
         if batch == 0 {
             let purpose = format!("a search of {k} of {found} rows");
             return Err(Error::Budget { purpose, needed: (own + each) as u64, budget: asked.budget });
         }
         let batch = batch.min(BATCH).min(queries.max(1));
-        Ok((batch, (own + batch * each) as u64))
+        Ok(Room { batch, bytes: (own + batch * each) as u64, threads, groups })
     }
 
-    fn search_batch(&self, batch: Batch<'_>, asked: &Asked<'_>, found: usize, answer: &mut Answer) {
+    fn search_batch(
+        &self,
+        batch: Batch<'_>,
+        asked: &Asked<'_>,
+        (found, room): (usize, Room),
+        answer: &mut Answer,
+    ) {
         let fresh = || match asked.wanted {
             Wanted::Nearest(k) => Nominees::nearest(k.min(found)),
             Wanted::Within(limit) => Nominees::within(limit),
@@ -123,7 +148,7 @@ impl HostRows {
         let listed = asked.allowed.filter(|_| found * SELECTIVE < self.end());
         let chunks: Vec<Range<usize>> =
             (0..count).step_by(QUERIES).map(|start| start..count.min(start + QUERIES)).collect();
-        let threads = rayon::current_num_threads();
+        let threads = room.threads;
         let groups = self.end().div_ceil(GROUP);
         let parts = (2 * threads).div_ceil(chunks.len()).min(groups / GROUPS_A_THREAD).max(1);
         let parts = if chunks.len() >= 2 * threads || threads == 1 { 1 } else { parts };
@@ -139,14 +164,18 @@ impl HostRows {
             match listed {
                 Some(allowed) if groups.start == 0 => self.take_all(queries, allowed, &mut nominees),
                 Some(_) => {}
-                None => self.scan(queries, groups.clone(), asked.allowed, &mut nominees),
+                None => self.scan(queries, (groups.clone(), room.groups), asked.allowed, &mut nominees),
             }
             nominees
         };
         // A thread that is woken costs more than little work.
         let done: Vec<Vec<Nominees>> = match &tasks[..] {
             [task] => vec![work(task)],
-            tasks => tasks.par_iter().map(work).collect(),
+            tasks if threads == rayon::current_num_threads() => tasks.par_iter().map(work).collect(),
+            tasks => {
+                let shares = tasks.par_chunks(tasks.len().div_ceil(threads));
+                shares.flat_map_iter(|tasks| tasks.iter().map(&work)).collect()
+            }
         };
         let mut by_query: Vec<Nominees> = Vec::with_capacity(count);
         let mut done = done.into_iter();
@@ -194,11 +223,11 @@ impl HostRows {
         }
     }
 
-    /// Scores groups of rows, and adds those that cannot be excluded.
+    /// Scores groups of rows, `step` at a time, and adds those that cannot be excluded.
     fn scan(
         &self,
         queries: Batch<'_>,
-        groups: Range<usize>,
+        (groups, step): (Range<usize>, usize),
         allowed: Option<&Bits>,
         nominees: &mut [Nominees],
     ) {
@@ -206,8 +235,8 @@ impl HostRows {
         let sides = std::mem::take(&mut scorer.sides);
         let mut limits: Vec<f32> = nominees.iter().map(|one| one.limit).collect();
         let allowed = allowed.or(self.alive());
-        for start in groups.clone().step_by(GROUPS) {
-            let range = start..groups.end.min(start + GROUPS);
+        for start in groups.clone().step_by(step) {
+            let range = start..groups.end.min(start + step);
             let slots = range.start * GROUP..self.end().min(range.end * GROUP);
             if allowed.is_some_and(|bits| !bits.has_any(slots.clone())) {
                 continue;

@@ -29,6 +29,11 @@ pub(crate) fn gpu() -> Option<&'static Device> {
     present(DEVICE.get_or_init(|| opened(Device::open(Some(&wanted()), DeviceOptions::default()))).as_ref())
 }
 
+/// Whether a device runs kernels, in buffers with limits; the host engine does not.
+pub(crate) fn has_kernels(device: &Device) -> bool {
+    device.capabilities().max_storage_buffers > 0
+}
+
 /// What the tests run on. Kernels need an adapter, be it a software driver.
 pub(crate) fn wanted() -> String {
     std::env::var("NEARFIELD_ADAPTER")
@@ -56,9 +61,10 @@ pub(crate) fn confined(segment_bytes: u64, budget_bytes: u64) -> Option<Device> 
     present(opened(Device::open(Some(&wanted()), options)))
 }
 
-/// A device of the same adapter that sees so many bytes of a buffer at once; it has no subgroup operations.
+/// A device of the same adapter that sees so many bytes of a buffer at once; it has no subgroup operations. None on the host
+/// engine, which has no such limit.
 pub(crate) fn with_bindings_of(bytes: u64) -> Option<Device> {
-    let wanted = gpu()?.adapter();
+    let wanted = gpu().filter(|device| has_kernels(device))?.adapter();
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle().with_env());
     let adapter = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
         .into_iter()
@@ -163,15 +169,6 @@ impl Drop for Random {
     }
 }
 
-/// Whether a device runs kernels on buffers, of the library or of the test: all but the host engine do.
-pub(crate) fn has_kernels(device: &Device) -> bool {
-    let has = device.capabilities().max_storage_buffers > 0;
-    if !has {
-        println!("skipped: {} has no kernels", device.adapter());
-    }
-    has
-}
-
 /// A view that cannot fail.
 pub(crate) fn view<T: Element>(values: &[T], dim: usize) -> MatrixView<'_, T> {
     MatrixView::new(values, dim).expect("whole rows")
@@ -192,9 +189,4 @@ pub(crate) fn padded<T: Element>(values: &[T], dim: usize) -> Vec<T> {
         target[..dim].copy_from_slice(row);
     }
     rows
-}
-
-/// Whether a device has kernels and buffers: the host engine has none.
-pub(crate) fn has_kernels(device: &Device) -> bool {
-    device.capabilities().max_storage_buffers > 0
 }

@@ -27,11 +27,12 @@ promised for its pair.
 --json prints one object, in one line:
   rows, queries, dim, metric, k  what was compared
   device                         {name, backend, driver, kind}
-  search, pairs                  of results and of pairs: {compared, exceeded, largest, nearest_bound}; pairs is null
-                                 where the device does not compute them, or --sample is 0
-    compared, exceeded           distances that were compared, and those whose error exceeds its bound
-    largest                      the pair of the largest error: {query, row, reported, exact, error, bound}, or null
-    nearest_bound                the same for the largest error / bound";
+  search                         of the results, an object of
+    compared, exceeded           distances compared, and those whose error exceeds its bound
+    largest                      {query, row, reported, exact, error, bound} of the largest error
+    nearest_bound                the same of the largest error / bound
+  pairs                          as search, of the pairs; null where the device does not compute
+                                 them, or --sample is 0";
 
 const EXAMPLES: &str = "\
 Examples:

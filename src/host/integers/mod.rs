@@ -34,6 +34,7 @@ macro_rules! by_count {
     unsafe_code,
     reason = "SIMD instructions that the caller has detected, on pointers into slices cut to size"
 )]
+#[expect(clippy::needless_range_loop, reason = "registers have numbers, on both sides alike")]
 mod arm;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ mod tests;
     unsafe_code,
     reason = "SIMD instructions that the caller has detected, on pointers into slices cut to size"
 )]
+#[expect(clippy::needless_range_loop, reason = "registers have numbers, on both sides alike")]
 mod x86;
 
 use std::ops::Range;
@@ -58,6 +60,7 @@ pub(crate) const PANEL: usize = 12;
 pub(crate) const MAX_DIM: usize = (i32::MAX / (128 * 127 * 2)) as usize;
 
 /// Which instructions compute the products.
+#[expect(dead_code, reason = "each processor has some of them")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
     /// `vpdpbusd` on 512 bits.
@@ -102,7 +105,6 @@ impl Isa {
 
     /// Those of this machine, for tests.
     pub(crate) fn all() -> Vec<Isa> {
-        #[allow(unused_mut)]
         let mut all = vec![Isa::Portable];
         #[cfg(target_arch = "aarch64")]
         all.push(Isa::Neon);
@@ -217,8 +219,8 @@ pub(crate) struct PackedQueries {
 impl PackedQueries {
     /// Packs row-major queries. `isa` must be one that this machine has.
     pub(crate) fn new(queries: &[i8], dim: usize, isa: Isa) -> PackedQueries {
-        assert!((1..=MAX_DIM).contains(&dim) && queries.len() % dim == 0);
-        assert!(isa == Isa::Portable || Isa::all().contains(&isa), "{isa:?} is not of this machine");
+        debug_assert!((1..=MAX_DIM).contains(&dim) && queries.len().is_multiple_of(dim));
+        debug_assert!(Isa::all().contains(&isa), "{isa:?} is not of this machine");
         let (count, steps, per) = (queries.len() / dim, dim.div_ceil(4), isa.words());
         let panels = count.div_ceil(PANEL);
         let mut words = vec![0; panels * steps * PANEL * per];
@@ -245,10 +247,6 @@ impl PackedQueries {
             }
         }
         PackedQueries { isa, words, starts, queries: count, dim }
-    }
-
-    pub(crate) fn queries(&self) -> usize {
-        self.queries
     }
 
     pub(crate) fn panels(&self) -> usize {

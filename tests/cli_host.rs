@@ -1,0 +1,113 @@
+//! The `nearfield` program where there is no driver: the loader of Vulkan drivers, told of none, finds none.
+#![cfg(all(feature = "cli", target_os = "linux"))]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use nearfield::io::{VectorFile, read_distances, read_ids};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn run(directory: &Path, arguments: &str) -> Result<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+    command.current_dir(directory).args(arguments.split_whitespace());
+    for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+        command.env(name, "/no/such/file");
+    }
+    // OpenGL would show a software driver.
+    command.env("WGPU_BACKEND", "vulkan").env_remove("VK_ADD_DRIVER_FILES").env_remove("NEARFIELD_ADAPTER");
+    Ok(command.output()?)
+}
+
+fn succeed(directory: &Path, arguments: &str) -> Result<String> {
+    let output = run(directory, arguments)?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{arguments}: {} {complaint}", output.status);
+    ensure!(complaint.is_empty(), "{arguments}: {complaint}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Checks that the program fails with one line that has these parts.
+fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
+    let output = run(directory, arguments)?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1), "{arguments}: {} {complaint}", output.status);
+    ensure!(complaint.starts_with("error: ") && complaint.lines().count() == 1, "{arguments}: {complaint}");
+    for part in parts {
+        ensure!(complaint.contains(part), "{arguments}: needed {part:?} in {complaint}");
+    }
+    Ok(())
+}
+
+const WHY: &str = "because there is no GPU (no adapter: is a Vulkan, Metal or DX12 driver installed?)";
+
+#[test]
+fn info_takes_the_host_engine_and_says_why() -> Result<()> {
+    let here = Path::new(".");
+    let printed = succeed(here, "info")?;
+    let best = printed.lines().last().context("a line")?;
+    ensure!(best.starts_with("best: host, ") && best.ends_with(WHY), "{printed}");
+    let document: Value = serde_json::from_str(&succeed(here, "info --json")?)?;
+    let adapters = document["adapters"].as_array().context("a list")?;
+    assert_eq!(adapters.len(), 1, "{document}");
+    assert_eq!((&adapters[0]["kind"], &adapters[0]["best"]), (&"host".into(), &true.into()));
+    assert_eq!((&document["best"], &document["reason"]), (&adapters[0]["name"], &WHY.into()));
+    Ok(())
+}
+
+#[test]
+fn the_demo_finds_the_truth() -> Result<()> {
+    let printed = succeed(Path::new("."), "demo")?;
+    for part in ["device  host, ", WHY, "python3-py7zr", "recall@10  1.0000", "queries a second"] {
+        ensure!(printed.contains(part), "{part}: {printed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_search_finds_the_ids_of_the_truth() -> Result<()> {
+    let directory = TempDir::new()?;
+    let here = directory.path();
+    let set =
+        "generate --data clustered --rows 3000 --dim 40 --queries 50 --out-rows r.npy --out-queries q.npy";
+    succeed(here, set)?;
+    for metric in ["l2sq", "l2", "cosine", "ip"] {
+        let of = format!("--rows r.npy --queries q.npy -k 10 --metric {metric}");
+        succeed(here, &format!("truth {of} --out truth.npz --force"))?;
+        for device in ["", "--device host", "--device host --screen none --budget 2MiB"] {
+            succeed(here, &format!("search {of} {device} --ids ids.npy --distances d.npy"))?;
+            let (found, truth) = (read_ids(here.join("ids.npy"))?, read_ids(here.join("truth.npz"))?);
+            ensure!(found.values == truth.values, "{metric} {device}: other ids");
+            let found = VectorFile::open(here.join("d.npy"))?.read_all()?.into_f32();
+            let (truth, _) = read_distances(here.join("truth.npz"))?.context("distances")?;
+            let close = |(found, truth): (&f32, &f32)| (found - truth).abs() <= 1e-5 * truth.abs().max(1.0);
+            ensure!(found.iter().zip(&truth).all(close), "{metric} {device}: other distances");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn benchmarks_run_or_say_in_a_line_what_they_need() -> Result<()> {
+    let here = Path::new(".");
+    let printed = succeed(here, "bench exact --rows 500 --dim 8 --queries 1,9 --runs 1 --json")?;
+    let lines: Vec<Value> =
+        printed.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
+    assert_eq!((&lines[0]["kind"], &lines[0]["flops_per_s"]), (&"host".into(), &Value::Null));
+    ensure!(lines[0]["copy_bytes_per_s"].as_f64() > Some(0.0), "{printed}");
+    assert_eq!(lines.iter().filter(|line| line["record"] == "case").count(), 2, "{printed}");
+    for suite in ["select", "reduce --ladder", "reduce --sweep"] {
+        fail(here, &format!("bench {suite}"), &["--device", "needed a GPU", "given host, ", WHY])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_driver_that_is_asked_for_is_missed() -> Result<()> {
+    for (device, needed) in [("gpu", "an adapter that can compute"), ("software", "a software adapter")] {
+        let arguments = format!("demo --device {device}");
+        fail(Path::new("."), &arguments, &["--device", needed, "driver installed?"])?;
+    }
+    Ok(())
+}
