@@ -3,25 +3,31 @@
 //! Distances are computed in f64 and rounded once, so that they do not depend on the order of summation; what screens nominate is
 //! held against them by the same certificates as on a GPU.
 
+mod centroids;
 mod distances;
 mod integers;
 mod intervals;
+mod lists;
 mod narrowed;
 mod nominees;
 mod norms;
 mod rows;
 mod scorer;
 mod search;
+mod training;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use crate::gpu::{Adapter, AdapterKind, Capabilities, DeviceOptions};
 use crate::matrix::{Element, ElementKind};
+pub(crate) use centroids::HostCentroids;
 pub(crate) use distances::distances;
+pub(crate) use lists::HostLists;
 pub(crate) use norms::checked;
 pub(crate) use rows::HostRows;
 pub(crate) use search::{Answer, Asked, Wanted};
+pub(crate) use training::HostTraining;
 
 /// The processor as a device.
 #[derive(Debug)]

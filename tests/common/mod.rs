@@ -28,6 +28,11 @@ pub(crate) fn gpu() -> Option<&'static Device> {
     present(DEVICE.get_or_init(|| opened(Device::open(Some(&wanted()), DeviceOptions::default()))).as_ref())
 }
 
+/// Whether a device runs kernels, which have buffers and limits: the host engine does not.
+pub(crate) fn has_kernels(device: &Device) -> bool {
+    device.capabilities().max_storage_buffers > 0
+}
+
 /// What the tests run on. Kernels need an adapter, be it a software driver.
 pub(crate) fn wanted() -> String {
     std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "gpu".to_owned())
@@ -54,7 +59,7 @@ pub(crate) fn confined(segment_bytes: u64, budget_bytes: u64) -> Option<Device> 
 
 /// A device of the same adapter that sees so many bytes of a buffer at once; it has no subgroup operations.
 pub(crate) fn with_bindings_of(bytes: u64) -> Option<Device> {
-    let wanted = gpu()?.adapter();
+    let wanted = gpu().filter(|device| has_kernels(device))?.adapter();
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle().with_env());
     let adapter = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
         .into_iter()
