@@ -33,6 +33,9 @@ struct Tables {
 /// Queries of a chunk at most.
 const CHUNK: usize = 512;
 
+/// Queries of a chunk that probe a list, on average: where they are fewer, each is searched on its own.
+const SHARED: usize = 4;
+
 /// A query of a chunk and a list that it probes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Pair {
@@ -90,6 +93,8 @@ impl HostLists {
             let count = batch.vectors.rows();
             let threads = rayon::current_num_threads();
             let chunk = count.div_ceil(2 * threads).clamp(1, CHUNK);
+            // Queries that share few lists are quicker one by one.
+            let chunk = if chunk * probes < SHARED * self.len() { 1 } else { chunk };
             let groups_of = |list: &u32| tables.runs[*list as usize].iter().map(Range::len).sum::<usize>();
             let parts = parts_of(count.div_ceil(chunk), probed[0].iter().map(groups_of).sum()).min(probes);
             let by_query = shared_out(count, [chunk, parts], |chunk, part| {

@@ -1,5 +1,8 @@
 //! The narrowed copy of an index's rows on the host: small integers, and what is known of what they leave out.
 
+use pulp::Arch;
+
+use super::distances::sum_of;
 use super::integers::{GROUP, PackedRows};
 use super::intervals::Group;
 use super::widened;
@@ -82,33 +85,44 @@ impl NarrowedRows {
     /// All is computed in f64, so what is rounded is the terms alone, by far less than [`Narrowing`] makes room for: its constants are
     /// those of f32 in any order.
     pub(super) fn narrow(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
+        Arch::new().dispatch(
+            #[inline(always)]
+            || self.narrow_one(vector, squared, integers),
+        )
+    }
+
+    #[inline(always)]
+    fn narrow_one(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
         let centre = self.centre.values();
         let unit = if self.metric == Metric::Cosine && squared > 0.0 { 1.0 / squared.sqrt() } else { 1.0 };
-        let parts = || vector.iter().zip(centre).map(|(&x, &m)| f64::from(x) * unit - f64::from(m));
-        let most = parts().fold(0.0f64, |most, x| most.max(x.abs()));
         let Narrowing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = self.narrowing;
-        let product = || vector.iter().zip(centre).map(|(&x, &m)| f64::from(x) * unit * f64::from(m)).sum::<f64>();
-        let is_l2 = matches!(self.metric, Metric::L2 | Metric::L2Squared);
+        let part = |x: f64, m: f64| x * unit - m;
+        let most = most_of(vector, centre, part);
+        let lengths = sum_of(vector, centre, |x, m| part(x, m) * part(x, m));
+        let bias = match self.metric {
+            Metric::L2 | Metric::L2Squared => lengths,
+            Metric::InnerProduct | Metric::Cosine => sum_of(vector, centre, |x, m| x * unit * m),
+        };
+        let bias = bias as f32;
         if most < f64::from(smallest) {
             integers.fill(0);
             let length = tiny + unit_error;
-            let bias = if is_l2 { parts().map(|x| x * x).sum() } else { product() };
-            return Terms { scale: 0.0, length, residual: length, bias: bias as f32 };
+            return Terms { scale: 0.0, length, residual: length, bias };
         }
         let scale = (most / f64::from(levels)) as f32;
         let (steps, levels) = (1.0 / f64::from(scale), f64::from(levels));
-        let (mut lengths, mut residuals) = (0.0, 0.0);
-        for (integer, x) in integers.iter_mut().zip(parts()) {
-            let whole = (x * steps).round_ties_even().clamp(-levels, levels);
-            *integer = whole as i8;
-            let rest = x - whole * f64::from(scale);
-            lengths += x * x;
-            residuals += rest * rest;
+        let rounded = |x: f32, m: f32| (part(x.into(), m.into()) * steps).clamp(-levels, levels) + WHOLE;
+        for ((integer, &x), &m) in integers.iter_mut().zip(vector).zip(centre) {
+            *integer = rounded(x, m).to_bits() as i8;
         }
+        let residuals = sum_of(vector, centre, |x, m| {
+            let rest = part(x, m) - (rounded(x as f32, m as f32) - WHOLE) * f64::from(scale);
+            rest * rest
+        });
         let upper = |x: f64| x.sqrt() as f32 * inflation;
         let length = upper(lengths) + unit_error;
         let residual = upper(residuals) + step_error * length + unit_error;
-        Terms { scale, length, residual, bias: if is_l2 { lengths } else { product() } as f32 }
+        Terms { scale, length, residual, bias }
     }
 
     /// The integers of several vectors, one after another, and the terms of each.
@@ -122,4 +136,26 @@ impl NarrowedRows {
         let terms = terms.collect();
         (integers, terms)
     }
+}
+
+/// Adding it rounds a small number to a whole one, ties to even, whose lowest bits are then those of the sum.
+const WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
+
+/// The largest absolute value of `part` over pairs of elements.
+#[inline(always)]
+fn most_of(a: &[f32], b: &[f32], part: impl Fn(f64, f64) -> f64) -> f64 {
+    const LANES: usize = 32;
+    let larger = |one: f64, other: f64| if other > one { other } else { one };
+    let mut most = [0.0f64; LANES];
+    let (whole, rest) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let tail = whole.remainder().iter().zip(rest.remainder());
+    for (a, b) in whole.zip(rest) {
+        for lane in 0..LANES {
+            most[lane] = larger(most[lane], part(a[lane].into(), b[lane].into()).abs());
+        }
+    }
+    for (lane, (&a, &b)) in tail.enumerate() {
+        most[lane] = larger(most[lane], part(a.into(), b.into()).abs());
+    }
+    most.into_iter().fold(0.0, larger)
 }
