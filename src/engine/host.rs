@@ -3,8 +3,8 @@
 use super::plan::{Plan, Route};
 use super::queries::Queries;
 use super::search::{Found, SearchRequest, Statistics, distance_of};
-use crate::error::{Error, Result};
 use super::widening::Widening;
+use crate::error::{Error, Result};
 use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
 use crate::matrix::{Element, MatrixView};
 use crate::neighbors::{Neighbor, Neighbors};
@@ -80,7 +80,12 @@ fn probed<T: Element>(
     Ok(answer)
 }
 
-fn asked(rows: &HostRows, queries: &Queries<'_>, wanted: Wanted, request: &SearchRequest<'_>) -> Result<Answer> {
+fn asked(
+    rows: &HostRows,
+    queries: &Queries<'_>,
+    wanted: Wanted,
+    request: &SearchRequest<'_>,
+) -> Result<Answer> {
     queries.check_device(&Engine::Host(rows.host().clone()))?;
     let allowed = request.allowed.map(|allowed| allowed.bits());
     let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
@@ -95,7 +100,8 @@ fn found(answer: Answer, request: &SearchRequest<'_>, is_wanted: impl Fn(&Neighb
     let Answer { rows, scored, rescored } = answer;
     let mut neighbors = Neighbors::with_capacity(rows.len(), rows.iter().map(Vec::len).sum());
     for row in rows {
-        let hits = row.into_iter().map(|(key, id)| Neighbor { id, distance: distance_of(request.metric, key) });
+        let hits =
+            row.into_iter().map(|(key, id)| Neighbor { id, distance: distance_of(request.metric, key) });
         neighbors.push_row(hits.filter(&is_wanted));
     }
     Found { neighbors, statistics: Statistics { scored, rescored, ..Statistics::default() } }

@@ -34,6 +34,7 @@ mod within;
 mod write;
 
 pub(crate) use allowed::Allowed;
+pub(crate) use clusters::{Assigned, EngineLists, Training, most_training_rows};
 pub use device::{Device, DeviceMatrix};
 pub(crate) use list_tables::PAGE;
 pub use narrowed::Screen;
@@ -45,7 +46,6 @@ pub use reductions::Stages;
 pub(crate) use sample::Sample;
 pub use search::Statistics;
 pub(crate) use search::{Found, SearchRequest};
-pub(crate) use clusters::{Assigned, EngineLists, Training, most_training_rows};
 pub use values::{DeviceVector, ValueRows, Values};
 pub(crate) use write::{Placing, RowSource};
 
@@ -212,5 +212,9 @@ impl EngineRows {
 }
 
 fn unsupported() -> crate::Error {
-    crate::Error::Unsupported { what: "lists".into(), needed: "a GPU".into(), available: "the host engine".into() }
+    crate::Error::Unsupported {
+        what: "lists".into(),
+        needed: "a GPU".into(),
+        available: "the host engine".into(),
+    }
 }

@@ -79,7 +79,10 @@ impl HostCentroids {
     }
 
     /// The same for rows whose squared norms are known.
-    pub(super) fn assign_known<T: Element>(&self, rows: (MatrixView<'_, T>, &[f64])) -> Result<Vec<(u32, u32)>> {
+    pub(super) fn assign_known<T: Element>(
+        &self,
+        rows: (MatrixView<'_, T>, &[f64]),
+    ) -> Result<Vec<(u32, u32)>> {
         let distinct = self.distinct();
         let asked = Asked {
             wanted: Wanted::Nearest(1),

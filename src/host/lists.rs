@@ -7,10 +7,10 @@ use std::ops::Range;
 use super::centroids::HostCentroids;
 use super::integers::GROUP;
 use super::nominees::Nominees;
+use super::norms;
 use super::rows::HostRows;
 use super::scorer::{Batch, Chosen, Scorer};
 use super::search::{Answer, Asked, QUERIES, Wanted, by_batch, parts_of, shared_out};
-use super::norms;
 use crate::error::Result;
 use crate::matrix::{Element, MatrixView};
 
@@ -61,7 +61,9 @@ impl HostLists {
         let groups = page / GROUP;
         let runs_of = |own: &Vec<u32>| {
             let neighbours = own.chunk_by(|&one, &next| one + 1 == next);
-            neighbours.map(|some| some[0] as usize * groups..(some[some.len() - 1] as usize + 1) * groups).collect()
+            neighbours
+                .map(|some| some[0] as usize * groups..(some[some.len() - 1] as usize + 1) * groups)
+                .collect()
         };
         self.tables = Some(Tables { runs: pages.iter().map(runs_of).collect(), sizes });
     }
@@ -89,7 +91,8 @@ impl HostLists {
         let mut answer = Answer::default();
         by_batch((queries, &squared), batch, asked, |batch| {
             let probed = self.probed(batch, asked, probes)?;
-            answer.scored += probed.iter().flatten().map(|&list| u64::from(tables.sizes[list as usize])).sum::<u64>();
+            answer.scored +=
+                probed.iter().flatten().map(|&list| u64::from(tables.sizes[list as usize])).sum::<u64>();
             let count = batch.vectors.rows();
             let threads = rayon::current_num_threads();
             let chunk = count.div_ceil(2 * threads).clamp(1, CHUNK);
@@ -99,7 +102,8 @@ impl HostLists {
             let parts = parts_of(count.div_ceil(chunk), probed[0].iter().map(groups_of).sum()).min(probes);
             let by_query = shared_out(count, [chunk, parts], |chunk, part| {
                 let ranks = part * probes / parts..(part + 1) * probes / parts;
-                let probed: Vec<&[u32]> = probed[chunk.clone()].iter().map(|lists| &lists[ranks.clone()]).collect();
+                let probed: Vec<&[u32]> =
+                    probed[chunk.clone()].iter().map(|lists| &lists[ranks.clone()]).collect();
                 let mut nominees: Vec<Nominees> = chunk.clone().map(|_| asked.nominees(found)).collect();
                 tables.scan(rows, batch.slice(chunk), &probed, asked, &mut nominees);
                 nominees
@@ -133,7 +137,11 @@ impl Tables {
     ) {
         let mut pairs: Vec<Pair> = vec![];
         for (query, lists) in (0..).zip(probed) {
-            pairs.extend(lists.iter().enumerate().map(|(rank, &list)| Pair { is_farther: rank > 0, list, query }));
+            pairs.extend(lists.iter().enumerate().map(|(rank, &list)| Pair {
+                is_farther: rank > 0,
+                list,
+                query,
+            }));
         }
         pairs.sort_unstable();
         let mut scorer = Scorer::new(rows, queries);

@@ -126,7 +126,11 @@ impl NarrowedRows {
     }
 
     /// The integers of several vectors, one after another, and the terms of each.
-    pub(super) fn narrow_all<T: Element>(&self, vectors: MatrixView<'_, T>, squared: &[f64]) -> (Vec<i8>, Vec<Terms>) {
+    pub(super) fn narrow_all<T: Element>(
+        &self,
+        vectors: MatrixView<'_, T>,
+        squared: &[f64],
+    ) -> (Vec<i8>, Vec<Terms>) {
         let dim = vectors.dim();
         let mut integers = vec![0; vectors.rows() * dim];
         let mut space = vec![0.0; dim];

@@ -45,8 +45,20 @@ pub(super) struct Chosen {
 }
 
 enum Way<'a> {
-    Integers { narrowed: &'a NarrowedRows, integers: Vec<i8>, packed: PackedQueries, scores: Vec<i32> },
-    Floats { form: Form, margin: Margin, terms: Vec<Group>, chosen: Vec<f32>, scores: Vec<f32>, widened: Vec<f32> },
+    Integers {
+        narrowed: &'a NarrowedRows,
+        integers: Vec<i8>,
+        packed: PackedQueries,
+        scores: Vec<i32>,
+    },
+    Floats {
+        form: Form,
+        margin: Margin,
+        terms: Vec<Group>,
+        chosen: Vec<f32>,
+        scores: Vec<f32>,
+        widened: Vec<f32>,
+    },
 }
 
 /// Scores of groups of rows.
@@ -67,9 +79,11 @@ impl<'a> Scorer<'a> {
                 Metric::Cosine => Form::Cosine,
             };
             let margin = Margin::of_rounding(form, rows.dim);
-            let sides = queries.squared.iter().map(|&squared| Side::new(form, margin, terms_of(form, squared)));
+            let sides =
+                queries.squared.iter().map(|&squared| Side::new(form, margin, terms_of(form, squared)));
             let sides = sides.collect();
-            let way = Way::Floats { form, margin, terms: vec![], chosen: vec![], scores: vec![], widened: vec![] };
+            let way =
+                Way::Floats { form, margin, terms: vec![], chosen: vec![], scores: vec![], widened: vec![] };
             return Self { rows, queries, sides, way };
         };
         let (form, margin) = narrowed.margin();
@@ -83,7 +97,9 @@ impl<'a> Scorer<'a> {
     pub(super) fn choose_all(&mut self) -> Chosen {
         let dim = self.rows.dim;
         match &mut self.way {
-            Way::Integers { integers, packed, .. } => *packed = PackedQueries::new(integers, dim, Isa::detect()),
+            Way::Integers { integers, packed, .. } => {
+                *packed = PackedQueries::new(integers, dim, Isa::detect())
+            }
             Way::Floats { chosen, .. } => {
                 chosen.clear();
                 chosen.extend_from_slice(self.queries.vectors.values());
@@ -98,12 +114,16 @@ impl<'a> Scorer<'a> {
         match &mut self.way {
             Way::Integers { integers, packed, .. } => {
                 let mut some = Vec::with_capacity(places.len() * dim);
-                places.iter().for_each(|&place| some.extend_from_slice(&integers[place as usize * dim..][..dim]));
+                places
+                    .iter()
+                    .for_each(|&place| some.extend_from_slice(&integers[place as usize * dim..][..dim]));
                 *packed = PackedQueries::new(&some, dim, Isa::detect());
             }
             Way::Floats { chosen, .. } => {
                 chosen.clear();
-                places.iter().for_each(|&place| chosen.extend_from_slice(self.queries.vectors.row(place as usize)));
+                places
+                    .iter()
+                    .for_each(|&place| chosen.extend_from_slice(self.queries.vectors.row(place as usize)));
             }
         }
         let sides = places.iter().map(|&place| self.sides[place as usize]).collect();

@@ -93,7 +93,10 @@ pub(super) fn by_batch<T: Element>(
             space.resize(part.values().len(), 0.0);
         }
         let values = widened(part.values(), &mut space);
-        answered(Batch { vectors: MatrixView::new(values, queries.dim())?, squared: &squared[range.clone()] })?;
+        answered(Batch {
+            vectors: MatrixView::new(values, queries.dim())?,
+            squared: &squared[range.clone()],
+        })?;
         if let Some(progress) = asked.progress {
             progress(range.end);
         }

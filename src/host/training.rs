@@ -61,7 +61,10 @@ impl<'a> HostTraining<'a> {
             for (row, nearest) in known.iter_mut().enumerate() {
                 let row = self.side(piece * PIECE + row);
                 for &list in &lists {
-                    let centroid = Side { vector: centroids.row(list as usize, &mut []), squared: centroids.squared[list as usize] };
+                    let centroid = Side {
+                        vector: centroids.row(list as usize, &mut []),
+                        squared: centroids.squared[list as usize],
+                    };
                     let key = key_of(distance(centroids.metric(), row, centroid));
                     if (key, list) < (nearest.1, nearest.0) {
                         *nearest = (list, key);

@@ -35,7 +35,10 @@ pub(crate) fn has_kernels(device: &Device) -> bool {
 
 /// What the tests run on. Kernels need an adapter, be it a software driver.
 pub(crate) fn wanted() -> String {
-    std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "gpu".to_owned())
+    std::env::var("NEARFIELD_ADAPTER")
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "gpu".to_owned())
 }
 
 /// The same adapter without subgroup operations.
