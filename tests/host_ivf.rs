@@ -24,8 +24,8 @@ fn answers_are_exact_among_the_rows_of_the_nearest_lists() {
     {
         let (values, wanted) = (numbers(&mut random, rows * dim), numbers(&mut random, queries * dim));
         let halves: Vec<half::f16> = values.iter().map(|&x| half::f16::from_f32(x)).collect();
-        let view = |values| MatrixView::new(values, dim).expect("rows");
-        let (base, wanted) = (view(&values[..]), view(&wanted[..]));
+        let base = MatrixView::new(&values, dim).expect("rows");
+        let wanted = MatrixView::new(&wanted, dim).expect("queries");
         for metric in Metric::ALL {
             for (screen, elements) in [(Screen::None, ElementKind::F32), (Screen::I8, ElementKind::F16)] {
                 let builder =
@@ -38,7 +38,8 @@ fn answers_are_exact_among_the_rows_of_the_nearest_lists() {
                     Metric::L2 => Metric::L2Squared,
                     other => other,
                 };
-                let nearest = |vector: &[f32]| ranked(of_centroids, vector, view(&centroids));
+                let centroids = MatrixView::new(&centroids, dim).expect("centroids");
+                let nearest = |vector: &[f32]| ranked(of_centroids, vector, centroids);
                 let list_of: Vec<usize> = (0..rows).map(|row| nearest(base.row(row))[0].1).collect();
                 let (found, statistics) =
                     index.search_with(wanted, &SearchOptions::new(10).probes(probes)).expect("an answer");

@@ -10,7 +10,8 @@ use super::nominees::Nominees;
 use super::norms;
 use super::rows::HostRows;
 use super::scorer::{Batch, Chosen, Scorer};
-use super::search::{Answer, Asked, QUERIES, Wanted, by_batch, parts_of, shared_out};
+use super::search::{Answer, Asked, QUERIES, Wanted};
+use super::sharing::{by_batch, parts_of, shared_out};
 use crate::error::Result;
 use crate::matrix::{Element, MatrixView};
 

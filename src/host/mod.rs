@@ -14,6 +14,7 @@ mod norms;
 mod rows;
 mod scorer;
 mod search;
+mod sharing;
 mod training;
 
 use half::f16;

@@ -10,13 +10,14 @@ use super::distances::{self, distance};
 use super::integers::{GROUP, PANEL};
 use super::intervals::sift;
 use super::nominees::Nominees;
+use super::norms;
 use super::rows::HostRows;
 use super::scorer::{Batch, Chosen, Scorer, Scores};
-use super::{norms, widened};
+use super::sharing::{by_batch, parts_of, shared_out};
 use crate::bits::Bits;
 use crate::error::{Error, Result};
 use crate::kernels::key_of;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, MatrixView};
 
 /// What is asked for.
 #[derive(Clone, Copy)]
@@ -54,9 +55,6 @@ pub(super) const QUERIES: usize = 8 * PANEL;
 /// Groups of rows that are scored at a time: their scores fit the second fastest.
 const GROUPS: usize = 16;
 
-/// Groups that are worth a thread.
-const GROUPS_A_THREAD: usize = 64;
-
 /// Queries of a batch at most.
 const BATCH: usize = 4096;
 
@@ -76,66 +74,6 @@ impl Asked<'_> {
     pub(super) fn found(&self, rows: &HostRows) -> usize {
         self.allowed.map_or(rows.len(), Bits::count_ones)
     }
-}
-
-/// Queries in batches of up to `most`, widened to f32.
-pub(super) fn by_batch<T: Element>(
-    (queries, squared): (MatrixView<'_, T>, &[f64]),
-    most: usize,
-    asked: &Asked<'_>,
-    mut answered: impl FnMut(Batch<'_>) -> Result<()>,
-) -> Result<()> {
-    let mut space = vec![];
-    for start in (0..queries.rows()).step_by(most.max(1)) {
-        let range = start..queries.rows().min(start + most);
-        let part = queries.slice(range.clone());
-        if T::KIND == ElementKind::F16 {
-            space.resize(part.values().len(), 0.0);
-        }
-        let values = widened(part.values(), &mut space);
-        answered(Batch {
-            vectors: MatrixView::new(values, queries.dim())?,
-            squared: &squared[range.clone()],
-        })?;
-        if let Some(progress) = asked.progress {
-            progress(range.end);
-        }
-    }
-    Ok(())
-}
-
-/// Parts that each of so many chunks of queries is searched in, where so many groups of rows are looked at.
-pub(super) fn parts_of(chunks: usize, groups: usize) -> usize {
-    let threads = rayon::current_num_threads();
-    if chunks >= 2 * threads || threads == 1 {
-        return 1;
-    }
-    (2 * threads).div_ceil(chunks).min(groups / GROUPS_A_THREAD).max(1)
-}
-
-/// Shares queries out among threads in chunks, each in parts: what `work` finds for a chunk in a part, put together query by query.
-pub(super) fn shared_out(
-    queries: usize,
-    [chunk, parts]: [usize; 2],
-    work: impl Fn(Range<usize>, usize) -> Vec<Nominees> + Sync,
-) -> Vec<Nominees> {
-    let chunks = (0..queries).step_by(chunk).map(|start| start..queries.min(start + chunk));
-    let tasks: Vec<(Range<usize>, usize)> =
-        chunks.flat_map(|chunk| (0..parts).map(move |part| (chunk.clone(), part))).collect();
-    // A thread that is woken costs more than little work.
-    if let [(chunk, part)] = &tasks[..] {
-        return work(chunk.clone(), *part);
-    }
-    let done: Vec<Vec<Nominees>> = tasks.into_par_iter().map(|(chunk, part)| work(chunk, part)).collect();
-    let mut by_query: Vec<Nominees> = Vec::with_capacity(queries);
-    let mut done = done.into_iter();
-    while let Some(mut first) = done.next() {
-        for others in done.by_ref().take(parts - 1) {
-            first.iter_mut().zip(others).for_each(|(one, other)| one.merge(other));
-        }
-        by_query.extend(first);
-    }
-    by_query
 }
 
 impl HostRows {
