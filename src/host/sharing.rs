@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 /// Groups that are worth a thread.
-const GROUPS_A_THREAD: usize = 64;
+const GROUPS_A_THREAD: usize = 256;
 
 /// Queries in batches of up to `most`, widened to f32.
 pub(super) fn by_batch<T: Element>(
