@@ -184,7 +184,7 @@ impl<'a> KMeans<'a> {
     }
 
     async fn clusters<T: Element>(&self, device: &Device, rows: Sample<'_, T>) -> Result<Clusters> {
-        let trained = self.run(device, rows).await?;
+        let mut trained = self.run(device, rows).await?;
         let last = trained.training.assign().await?;
         let mut inertia = trained.inertia;
         inertia.push(last.iter().map(|row| f64::from(row.distance)).sum());
@@ -197,7 +197,11 @@ impl<'a> KMeans<'a> {
     }
 
     /// Centroids that stay on the device.
-    pub(crate) async fn run<T: Element>(&self, device: &Device, sample: Sample<'_, T>) -> Result<Trained> {
+    pub(crate) async fn run<'s, T: Element>(
+        &self,
+        device: &Device,
+        sample: Sample<'s, T>,
+    ) -> Result<Trained<'s>> {
         if let Sample::Device([]) = sample {
             return Err(Error::argument("rows", "at least one matrix", 0));
         }
@@ -222,7 +226,7 @@ impl<'a> KMeans<'a> {
         let (metric, lists) = (self.metric.of_centroids(), self.lists as u32);
         let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await?;
         let mut trained = Trained { training, rows: numbers, inertia: vec![] };
-        self.start(&trained, &mut random).await?;
+        self.start(&mut trained, &mut random).await?;
         self.iterate(&mut trained).await?;
         Ok(trained)
     }
@@ -247,8 +251,8 @@ impl<'a> KMeans<'a> {
 
     /// The first centroids: rows by chance, or few by k-means++ (D. Arthur, S. Vassilvitskii, *k-means++: the advantages of careful
     /// seeding*, SODA 2007).
-    async fn start(&self, trained: &Trained, random: &mut fastrand::Rng) -> Result<()> {
-        let (training, count) = (&trained.training, trained.rows.len());
+    async fn start(&self, trained: &mut Trained<'_>, random: &mut fastrand::Rng) -> Result<()> {
+        let (training, count) = (&mut trained.training, trained.rows.len());
         let rows = 0..count as u32;
         if self.lists > FEW || self.lists == count {
             let chosen = random.choose_multiple(rows, self.lists);
@@ -275,7 +279,7 @@ impl<'a> KMeans<'a> {
         Ok(())
     }
 
-    async fn iterate(&self, trained: &mut Trained) -> Result<()> {
+    async fn iterate(&self, trained: &mut Trained<'_>) -> Result<()> {
         for iteration in 1..=self.iterations {
             let assigned = trained.training.assign().await?;
             let inertia: f64 = assigned.iter().map(|row| f64::from(row.distance)).sum();
@@ -300,8 +304,8 @@ impl<'a> KMeans<'a> {
 }
 
 /// Centroids, and what they were trained on.
-pub(crate) struct Trained {
-    pub(crate) training: Training,
+pub(crate) struct Trained<'a> {
+    pub(crate) training: Training<'a>,
     rows: Vec<u64>,
     inertia: Vec<f64>,
 }

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Waker};
 
-use common::{Random, confined, gpu, rounded, view};
+use common::{Random, confined, gpu, has_kernels, rounded, view};
 use nearfield::{
     Device, ElementKind, Error, Filter, Flat, Ivf, Metric, Neighbors, SavedIndex, Screen, SearchOptions,
 };
@@ -435,11 +435,14 @@ fn what_fails_to_be_saved_leaves_the_old_file() {
     };
     // No row goes through so little scratch, which is found out when half of the file is written.
     let Some(poor) = confined(1 << 20, 2048) else { return };
-    let mut index = Flat::builder(&poor, Metric::L2, 1000).build().expect("an index");
-    index.add(view(&vec![1.0; 1000], 1000)).expect("a row");
-    let error = index.save(&path).expect_err("no scratch");
-    assert!(matches!(error, Error::Budget { .. }), "{error}");
-    stays("an error");
+    // The host engine takes none for that.
+    if has_kernels(&poor) {
+        let mut index = Flat::builder(&poor, Metric::L2, 1000).build().expect("an index");
+        index.add(view(&vec![1.0; 1000], 1000)).expect("a row");
+        let error = index.save(&path).expect_err("no scratch");
+        assert!(matches!(error, Error::Budget { .. }), "{error}");
+        stays("an error");
+    }
     // Who waits for it goes away.
     for lists in [None, Some(3)] {
         let kind = Kind::new(lists);

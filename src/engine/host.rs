@@ -3,8 +3,10 @@
 use super::plan::{Plan, Route};
 use super::queries::Queries;
 use super::search::{Found, SearchRequest, Statistics, distance_of};
+use super::widening::Widening;
 use crate::error::{Error, Result};
-use crate::host::{Answer, Asked, HostRows, Wanted};
+use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
+use crate::matrix::{Element, MatrixView};
 use crate::neighbors::{Neighbor, Neighbors};
 
 use super::device::Engine;
@@ -29,6 +31,53 @@ pub(super) fn search_within(
     let limit = super::within::limit_of(request.metric, radius);
     let answer = asked(rows, queries, Wanted::Within(limit), request)?;
     Ok(found(answer, request, |hit| hit.distance < radius))
+}
+
+/// The nearest rows in the lists that are nearest to each query, or in more of them where a filter leaves too few.
+pub(super) fn search_lists(
+    rows: &HostRows,
+    lists: &HostLists,
+    queries: &Queries<'_>,
+    request: &SearchRequest<'_>,
+    probes: u32,
+) -> Result<Found> {
+    queries.check_device(&Engine::Host(rows.host().clone()))?;
+    if request.k == 0 {
+        return Err(Error::argument("k", "at least 1", 0));
+    }
+    let answer = match queries {
+        Queries::F32(view) => probed(rows, lists, *view, request, probes),
+        Queries::F16(view) => probed(rows, lists, *view, request, probes),
+        Queries::Device(matrix) => probed(rows, lists, matrix.on_host()?, request, probes),
+    };
+    Ok(found(answer?, request, |_| true))
+}
+
+fn probed<T: Element>(
+    rows: &HostRows,
+    lists: &HostLists,
+    queries: MatrixView<'_, T>,
+    request: &SearchRequest<'_>,
+    probes: u32,
+) -> Result<Answer> {
+    let allowed = request.allowed.map(|allowed| allowed.bits());
+    let wanted = request.allowed.map(|allowed| request.k.min(allowed.count() as usize));
+    let mut widening = Widening { probes, lists: lists.len() as u32, wanted };
+    let wanted = Wanted::Nearest(request.k);
+    let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
+    let mut answer = lists.search(rows, queries, &asked, probes as usize)?;
+    while let Some(short) = widening.short(queries.rows(), |query| answer.rows[query].len()) {
+        let some: Vec<T> = short.iter().flat_map(|&query| queries.row(query)).copied().collect();
+        let before = queries.rows() - short.len();
+        let progress = |answered| request.report(before + answered);
+        let asked = Asked { progress: Some(&progress), ..asked };
+        let some = MatrixView::new(&some, queries.dim())?;
+        let more = lists.search(rows, some, &asked, widening.probes as usize)?;
+        short.into_iter().zip(more.rows).for_each(|(query, row)| answer.rows[query] = row);
+        answer.scored += more.scored;
+        answer.rescored += more.rescored;
+    }
+    Ok(answer)
 }
 
 fn asked(

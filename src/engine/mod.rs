@@ -5,6 +5,7 @@ mod alive;
 mod allowed;
 mod answers;
 mod centroids;
+mod clusters;
 mod device;
 mod exhaustive;
 mod host;
@@ -28,10 +29,12 @@ mod search;
 mod selections;
 mod training;
 mod values;
+mod widening;
 mod within;
 mod write;
 
 pub(crate) use allowed::Allowed;
+pub(crate) use clusters::{Assigned, EngineLists, Training, most_training_rows};
 pub use device::{Device, DeviceMatrix};
 pub(crate) use list_tables::PAGE;
 pub use narrowed::Screen;
@@ -43,7 +46,6 @@ pub use reductions::Stages;
 pub(crate) use sample::Sample;
 pub use search::Statistics;
 pub(crate) use search::{Found, SearchRequest};
-pub(crate) use training::{Assigned, Training};
 pub use values::{DeviceVector, ValueRows, Values};
 pub(crate) use write::{Placing, RowSource};
 
@@ -214,101 +216,5 @@ impl EngineRows {
             }
             Self::Host(rows) => host::plan(rows, queries, k, budget),
         }
-    }
-}
-
-/// As many rows as can be trained on.
-pub(crate) fn most_training_rows(device: &Device, dim: usize) -> usize {
-    match &device.engine {
-        device::Engine::Gpu(gpu) => training::most_rows(gpu, dim),
-        device::Engine::Host(_) => u32::MAX as usize,
-    }
-}
-
-impl Training {
-    /// The rows that so many centroids are trained on, by their numbers; the metric is squared L2 or cosine.
-    pub(crate) async fn on<T: Element>(
-        device: &Device,
-        metric: Metric,
-        rows: Sample<'_, T>,
-        numbers: &[u64],
-        lists: u32,
-        screen: Screen,
-    ) -> Result<Self> {
-        match &device.engine {
-            device::Engine::Gpu(gpu) => {
-                rows.check(gpu)?;
-                let is_narrowed = screen.is_wanted(gpu, rows.dim());
-                Self::new(gpu, metric, rows, numbers, lists, is_narrowed).await
-            }
-            device::Engine::Host(_) => Err(unsupported()),
-        }
-    }
-}
-
-/// The lists of an `Ivf`, where its engine keeps them: their centroids, and which pages of slots each has.
-#[derive(Debug)]
-pub(crate) enum EngineLists {
-    Gpu { centroids: centroids::Centroids, tables: Option<list_tables::ListTables> },
-}
-
-impl EngineLists {
-    /// Lists without rows, around trained centroids.
-    pub(crate) fn of(training: Training) -> Self {
-        Self::Gpu { centroids: training.into_centroids(), tables: None }
-    }
-
-    /// The list of each row: that of the nearest centroid.
-    pub(crate) async fn assign<T: Element>(&self, rows: RowSource<'_, T>) -> Result<Vec<Assigned>> {
-        match self {
-            Self::Gpu { centroids, .. } => training::assign(centroids, &training::Assigning::New(rows)).await,
-        }
-    }
-
-    /// All centroids, `[lists, dim]`.
-    pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
-        match self {
-            Self::Gpu { centroids, .. } => centroids.to_host().await,
-        }
-    }
-
-    /// Says which pages each list has, ascending, and how many rows. Until that is done all rows are searched.
-    pub(crate) async fn set(&mut self, rows: &EngineRows, pages: &[Vec<u32>], sizes: Vec<u32>) -> Result<()> {
-        match (self, rows) {
-            (Self::Gpu { tables, .. }, EngineRows::Gpu(rows)) => {
-                *tables = None;
-                *tables = Some(list_tables::ListTables::new(rows, pages, sizes).await?);
-                Ok(())
-            }
-            _ => Err(unsupported()),
-        }
-    }
-
-    /// The nearest rows of the lists that are nearest to each query.
-    pub(crate) async fn search(
-        &self,
-        rows: &EngineRows,
-        queries: &Queries<'_>,
-        request: &SearchRequest<'_>,
-        probes: u32,
-    ) -> Result<Found> {
-        match (self, rows) {
-            (Self::Gpu { centroids, tables: Some(tables) }, EngineRows::Gpu(rows)) => {
-                probing::Probing { rows, centroids, tables, request, probes }.search(queries).await
-            }
-            // Nothing was added yet, or the tables did not fit the memory.
-            (Self::Gpu { tables: None, .. }, EngineRows::Gpu(rows)) => {
-                search::search(rows, queries, request).await
-            }
-            _ => Err(unsupported()),
-        }
-    }
-}
-
-fn unsupported() -> crate::Error {
-    crate::Error::Unsupported {
-        what: "lists".into(),
-        needed: "a GPU".into(),
-        available: "the host engine".into(),
     }
 }

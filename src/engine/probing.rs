@@ -16,6 +16,7 @@ use super::list_tables::ListTables;
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::search::{self, Found, SearchRequest, Statistics};
+use super::widening::Widening;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Profile, Reading, Request, Scratch, words};
 use crate::kernels::{BLOCK_ROWS, narrow, norms, probe_slots, rescore, select_k};
@@ -119,15 +120,12 @@ impl Probing<'_> {
         let found = self.request.room().found(self.rows);
         let wanted = (self.request.k as u64).min(found) as usize;
         let mut open = Numbers::Range(0..if wanted == 0 { 0 } else { count });
-        let mut wider = *self;
+        let wanted = self.request.allowed.map(|_| wanted);
+        let mut widening = Widening { probes: self.probes, lists: self.lists(), wanted };
         loop {
+            let wider = Self { probes: widening.probes, ..*self };
             wider.search_some(queries, open, &mut progress).await?;
-            let is_short = |&number: &usize| progress.answers.len_of(number) < wanted;
-            let short: Vec<usize> = (0..count).filter(is_short).collect();
-            if self.request.allowed.is_none() || short.is_empty() || wider.probes >= self.lists() {
-                break;
-            }
-            wider.probes = (2 * wider.probes).min(self.lists());
+            let Some(short) = widening.short(count, |number| progress.answers.len_of(number)) else { break };
             progress.answered -= short.len();
             open = Numbers::List(short);
         }

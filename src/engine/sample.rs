@@ -1,12 +1,13 @@
 //! Rows that centroids are trained on, wherever they are.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::device::DeviceMatrix;
+use super::device::{DeviceMatrix, Engine};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::move_rows::{self, Way};
-use crate::matrix::{Element, MatrixView};
+use crate::matrix::{Element, ElementKind, MatrixView};
 
 /// Rows that centroids are trained on: on the host, or on the device in any number of pieces.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +16,7 @@ pub(crate) enum Sample<'a, T> {
     Device(&'a [&'a DeviceMatrix]),
 }
 
-impl<T: Element> Sample<'_, T> {
+impl<'a, T: Element> Sample<'a, T> {
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Host(rows) => rows.rows(),
@@ -32,10 +33,10 @@ impl<T: Element> Sample<'_, T> {
     }
 
     /// An error for pieces of other devices or of different dims.
-    pub(super) fn check(&self, gpu: &Arc<Gpu>) -> Result<()> {
+    pub(super) fn check(&self, engine: &Engine) -> Result<()> {
         let Self::Device(pieces) = self else { return Ok(()) };
         for piece in *pieces {
-            piece.check_device("rows", &gpu.into())?;
+            piece.check_device("rows", engine)?;
             if piece.dim() != self.dim() {
                 return Err(Error::argument(
                     "rows",
@@ -48,6 +49,38 @@ impl<T: Element> Sample<'_, T> {
             return Err(Error::argument("rows", format!("at most {} on the device", u32::MAX), self.rows()));
         }
         Ok(())
+    }
+
+    /// The rows with these numbers, ascending, as f32 on the host: as they lie where those are all.
+    pub(super) fn to_host(self, numbers: &[u64]) -> Result<Cow<'a, [f32]>> {
+        let (is_whole, dim) = (numbers.len() == self.rows(), self.dim());
+        let gathered = |pieces: &[MatrixView<'_, f32>]| {
+            let mut sample = Vec::with_capacity(numbers.len() * dim);
+            let (mut piece, mut first) = (0, 0);
+            for &number in numbers {
+                while number as usize - first >= pieces[piece].rows() {
+                    first += pieces[piece].rows();
+                    piece += 1;
+                }
+                sample.extend_from_slice(pieces[piece].row(number as usize - first));
+            }
+            sample
+        };
+        Ok(match self {
+            Self::Host(rows) if T::KIND == ElementKind::F32 => {
+                let rows = MatrixView::new(bytemuck::cast_slice(rows.values()), dim)?;
+                if is_whole { Cow::Borrowed(rows.values()) } else { Cow::Owned(gathered(&[rows])) }
+            }
+            Self::Host(rows) => {
+                let numbers = numbers.iter().map(|&number| number as usize);
+                Cow::Owned(numbers.flat_map(|number| rows.row(number)).map(|x| x.widen()).collect())
+            }
+            Self::Device([all]) if is_whole => Cow::Borrowed(all.on_host()?.values()),
+            Self::Device(pieces) => {
+                let pieces = pieces.iter().map(|piece| piece.on_host()).collect::<Result<Vec<_>>>()?;
+                Cow::Owned(gathered(&pieces))
+            }
+        })
     }
 
     /// The rows with these numbers, ascending, in a buffer.

@@ -7,6 +7,7 @@ use super::device::Engine;
 use super::{Device, EngineLists, EngineRows, Screen};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu};
+use crate::host::{HostCentroids, HostLists};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
@@ -40,7 +41,11 @@ impl EngineLists {
                     Centroids::of_host(gpu, metric.of_centroids(), centroids, is_narrowed).await?;
                 Ok(Self::Gpu { centroids, tables: None })
             }
-            Engine::Host(_) => Err(super::unsupported()),
+            Engine::Host(host) => {
+                let is_narrowed = screen.is_wanted_on_host(centroids.dim());
+                let centroids = HostCentroids::around(host, metric.of_centroids(), centroids, is_narrowed)?;
+                Ok(Self::Host(HostLists::of(centroids)))
+            }
         }
     }
 }

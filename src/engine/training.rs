@@ -1,7 +1,8 @@
-//! Rows on the device that centroids are trained on: which centroid is nearest to each, and the means of those that share one.
+//! Rows on a GPU that centroids are trained on: which centroid is nearest to each, and the means of those that share one.
 
 use std::sync::Arc;
 
+use super::Assigned;
 use super::centroids::{BUFFERS, Buffers, Centroids, Coarse, Found};
 use super::plan::usable;
 use super::sample::Sample;
@@ -14,16 +15,9 @@ use crate::kernels::{norms, select_k};
 use crate::matrix::{Element, ElementKind};
 use crate::metric::Metric;
 
-/// The list of a row, and the distance to its centroid.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Assigned {
-    pub(crate) list: u32,
-    pub(crate) distance: f32,
-}
-
 /// Rows to train on, f32, and the centroids so far.
 #[derive(Debug)]
-pub(crate) struct Training {
+pub(crate) struct GpuTraining {
     gpu: Arc<Gpu>,
     layout: RowLayout,
     rows: wgpu::Buffer,
@@ -42,10 +36,10 @@ pub(crate) fn most_rows(gpu: &Gpu, dim: usize) -> usize {
     (gpu.adapter.capabilities.max_binding_bytes / row_bytes).min(u32::MAX.into()) as usize
 }
 
-impl Training {
+impl GpuTraining {
     /// The rows with these numbers, ascending, and room for so many centroids. The metric is squared L2 or cosine, for which means have
     /// length 1.
-    pub(crate) async fn new<T: Element>(
+    pub(super) async fn new<T: Element>(
         gpu: &Arc<Gpu>,
         metric: Metric,
         source: Sample<'_, T>,
@@ -90,7 +84,7 @@ impl Training {
     }
 
     /// Makes rows centroids: each list gets the row beside it, as the mean of that row alone.
-    pub(crate) async fn seed(&self, seeds: &[(u32, u32)]) -> Result<()> {
+    pub(super) async fn seed(&self, seeds: &[(u32, u32)]) -> Result<()> {
         let mut seeds = seeds.to_vec();
         seeds.sort_unstable();
         let order: Vec<u32> = seeds.iter().map(|&(_, row)| row).collect();
@@ -100,7 +94,7 @@ impl Training {
     }
 
     /// The nearest of the centroids for every row.
-    pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
+    pub(super) async fn assign(&self) -> Result<Vec<Assigned>> {
         let rows: Assigning<'_, f32> =
             Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
         assign(&self.centroids, &rows).await
@@ -108,7 +102,7 @@ impl Training {
 
     /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
     /// rows keep their centroid.
-    pub(crate) async fn update(&self, order: &[u32], offsets: &[u32]) -> Result<()> {
+    pub(super) async fn update(&self, order: &[u32], offsets: &[u32]) -> Result<()> {
         let mut commands = self.encode_means(order, offsets).await?;
         self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;
         commands.submit();
@@ -141,19 +135,19 @@ impl Training {
     }
 
     /// All centroids, `[lists, dim]`.
-    pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
+    pub(super) async fn centroids(&self) -> Result<Vec<f32>> {
         self.centroids.to_host().await
     }
 
     /// The centroids, on the device.
-    pub(crate) fn into_centroids(self) -> Centroids {
+    pub(super) fn into_centroids(self) -> Centroids {
         self.centroids
     }
 }
 
 impl Centroids {
     /// All centroids, `[lists, dim]`.
-    pub(crate) async fn to_host(&self) -> Result<Vec<f32>> {
+    pub(super) async fn to_host(&self) -> Result<Vec<f32>> {
         let (lists, stride) = (self.lists as usize, self.layout().stride);
         let range = (&self.rows, 0, (lists * stride * 4) as u64);
         let parts = Commands::new(&self.gpu, None).read(&[range]).await?;

@@ -12,7 +12,7 @@ const LANES: usize = 32;
 
 /// The sum of `term` over pairs of elements. The order of summation depends on the length alone.
 #[inline(always)]
-fn sum_of(a: &[f32], b: &[f32], term: impl Fn(f64, f64) -> f64) -> f64 {
+pub(super) fn sum_of(a: &[f32], b: &[f32], term: impl Fn(f64, f64) -> f64) -> f64 {
     let mut sums = [0.0f64; LANES];
     let (whole, rest) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let tail = whole.remainder().iter().zip(rest.remainder());

@@ -3,10 +3,12 @@
 //! Distances are computed in f64 and rounded once, so that they do not depend on the order of summation; what screens nominate is
 //! held against them by the same certificates as on a GPU.
 
+mod centroids;
 mod distances;
 mod folds;
 mod integers;
 mod intervals;
+mod lists;
 mod narrowed;
 mod nominees;
 mod norms;
@@ -16,16 +18,21 @@ mod rows;
 mod scorer;
 mod search;
 mod select;
+mod sharing;
+mod training;
 mod widen;
 
 use crate::gpu::{Adapter, AdapterKind, Capabilities, DeviceOptions};
+pub(crate) use centroids::HostCentroids;
 pub(crate) use distances::distances;
+pub(crate) use lists::HostLists;
 pub(crate) use norms::checked;
 pub(crate) use pace::expected;
 pub(crate) use reduce::{Reduced, reduce, reduce_rows};
 pub(crate) use rows::HostRows;
 pub(crate) use search::{Answer, Asked, Wanted};
 pub(crate) use select::top_k;
+pub(crate) use training::HostTraining;
 use widen::widened;
 
 /// The processor as a device.

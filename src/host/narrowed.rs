@@ -85,6 +85,17 @@ impl NarrowedRows {
         }
     }
 
+    /// A row in its slot, of which the squared norm is known.
+    pub(super) fn set(&mut self, slot: usize, row: &[f32], squared: f64) {
+        let mut integers = vec![0; row.len()];
+        let Self { narrower, rows, terms } = self;
+        let of_row = narrower.narrow(row, squared, &mut integers);
+        if let Some(lines) = rows.groups_mut().nth(slot / GROUP) {
+            set_lane(lines, slot % GROUP, &integers);
+        }
+        terms[slot / GROUP].set(slot % GROUP, narrower.form, narrower.margin, of_row);
+    }
+
     pub(super) fn relocate(&mut self, from: usize, to: usize) {
         self.rows.relocate(from, to);
         let lane = self.terms[from / GROUP].lane(from % GROUP);

@@ -48,7 +48,7 @@ impl Stored {
     }
 
     /// Values from place `at` on.
-    fn write<T: Element>(&mut self, at: usize, row: &[T]) {
+    pub(super) fn write<T: Element>(&mut self, at: usize, row: &[T]) {
         match self {
             Self::F32(values) => {
                 values[at..at + row.len()].iter_mut().zip(row).for_each(|(to, x)| *to = x.widen());
@@ -235,7 +235,8 @@ impl HostRows {
         slots.iter().flat_map(of).copied().collect()
     }
 
-    fn resize(&mut self, slots: usize) -> Result<()> {
+    /// Lets the slots end here; those that are new have no row yet.
+    pub(super) fn resize(&mut self, slots: usize) -> Result<()> {
         let Some(values) = slots.checked_mul(self.dim) else {
             return Err(Error::OutOfMemory { purpose: "rows".to_owned(), bytes: u64::MAX });
         };

@@ -28,18 +28,37 @@ impl Batch<'_> {
 /// Up to so many queries are scored by dot products of their own: a matrix product would spend more on packing.
 const FEW: usize = 4;
 
-/// Scores rows for the same queries.
+/// Scores rows for queries of a batch.
 pub(super) struct Scorer<'a> {
     rows: &'a HostRows,
-    queries: Batch<'a>,
+    pub(super) queries: Batch<'a>,
     /// The queries' sides of intervals.
-    pub(super) sides: Vec<Side>,
+    sides: Vec<Side>,
     way: Way<'a>,
 }
 
+/// The queries that rows are scored for.
+pub(super) struct Chosen {
+    /// Their places in the batch.
+    pub(super) places: Vec<u32>,
+    pub(super) sides: Vec<Side>,
+}
+
 enum Way<'a> {
-    Integers { narrowed: &'a NarrowedRows, packed: PackedQueries, scores: Vec<i32> },
-    Floats { form: Form, margin: Margin, terms: Vec<Group>, scores: Vec<f32>, widened: Vec<f32> },
+    Integers {
+        narrowed: &'a NarrowedRows,
+        integers: Vec<i8>,
+        packed: PackedQueries,
+        scores: Vec<i32>,
+    },
+    Floats {
+        form: Form,
+        margin: Margin,
+        terms: Vec<Group>,
+        chosen: Vec<f32>,
+        scores: Vec<f32>,
+        widened: Vec<f32>,
+    },
 }
 
 /// Scores of groups of rows.
@@ -51,6 +70,7 @@ pub(super) enum Scores<'a> {
 }
 
 impl<'a> Scorer<'a> {
+    /// Nothing is scored before queries are chosen.
     pub(super) fn new(rows: &'a HostRows, queries: Batch<'a>) -> Self {
         let Some(narrowed) = &rows.narrowed else {
             let form = match rows.metric {
@@ -62,27 +82,64 @@ impl<'a> Scorer<'a> {
             let sides =
                 queries.squared.iter().map(|&squared| Side::new(form, margin, terms_of(form, squared)));
             let sides = sides.collect();
-            let way = Way::Floats { form, margin, terms: vec![], scores: vec![], widened: vec![] };
+            let way =
+                Way::Floats { form, margin, terms: vec![], chosen: vec![], scores: vec![], widened: vec![] };
             return Self { rows, queries, sides, way };
         };
         let narrower = &narrowed.narrower;
         let (form, margin) = (narrower.form, narrower.margin);
         let (integers, terms) = narrower.narrow_all(queries.vectors, queries.squared);
         let sides = terms.into_iter().map(|terms| Side::new(form, margin, terms)).collect();
-        let packed = PackedQueries::new(&integers, rows.dim, Isa::detect());
-        Self { rows, queries, sides, way: Way::Integers { narrowed, packed, scores: vec![] } }
+        let packed = PackedQueries::new(&[], rows.dim, Isa::detect());
+        Self { rows, queries, sides, way: Way::Integers { narrowed, integers, packed, scores: vec![] } }
     }
 
-    /// The terms of groups of rows, and their scores.
-    pub(super) fn score(&mut self, groups: Range<usize>) -> (&[Group], Scores<'_>) {
-        let queries = self.queries.vectors.rows();
+    /// From now on rows are scored for all queries.
+    pub(super) fn choose_all(&mut self) -> Chosen {
+        let dim = self.rows.dim;
         match &mut self.way {
-            Way::Integers { narrowed, packed, scores } => {
-                scores.resize(groups.len() * queries * GROUP, 0);
+            Way::Integers { integers, packed, .. } => {
+                *packed = PackedQueries::new(integers, dim, Isa::detect())
+            }
+            Way::Floats { chosen, .. } => {
+                chosen.clear();
+                chosen.extend_from_slice(self.queries.vectors.values());
+            }
+        }
+        Chosen { places: (0..self.sides.len() as u32).collect(), sides: self.sides.clone() }
+    }
+
+    /// From now on rows are scored for the queries in these places.
+    pub(super) fn choose(&mut self, places: Vec<u32>) -> Chosen {
+        let dim = self.rows.dim;
+        match &mut self.way {
+            Way::Integers { integers, packed, .. } => {
+                let mut some = Vec::with_capacity(places.len() * dim);
+                places
+                    .iter()
+                    .for_each(|&place| some.extend_from_slice(&integers[place as usize * dim..][..dim]));
+                *packed = PackedQueries::new(&some, dim, Isa::detect());
+            }
+            Way::Floats { chosen, .. } => {
+                chosen.clear();
+                places
+                    .iter()
+                    .for_each(|&place| chosen.extend_from_slice(self.queries.vectors.row(place as usize)));
+            }
+        }
+        let sides = places.iter().map(|&place| self.sides[place as usize]).collect();
+        Chosen { places, sides }
+    }
+
+    /// The terms of groups of rows, and their scores for the queries that were chosen.
+    pub(super) fn score(&mut self, groups: Range<usize>) -> (&[Group], Scores<'_>) {
+        match &mut self.way {
+            Way::Integers { narrowed, packed, scores, .. } => {
+                scores.resize(groups.len() * packed.queries() * GROUP, 0);
                 integers::dots(&narrowed.rows, groups.clone(), packed, 0..packed.panels(), scores);
                 (&narrowed.terms[groups], Scores::Integers(scores))
             }
-            Way::Floats { form, margin, terms, scores, widened } => {
+            Way::Floats { form, margin, terms, chosen, scores, widened } => {
                 let slots = groups.start * GROUP..self.rows.end().min(groups.end * GROUP);
                 terms.clear();
                 terms.resize(groups.len(), Group::default());
@@ -91,9 +148,9 @@ impl<'a> Scorer<'a> {
                     terms[group].set(lane, *form, *margin, terms_of(*form, self.rows.squared[slot]));
                 }
                 let pitch = groups.len() * GROUP;
-                scores.resize(queries * pitch, 0.0);
+                scores.resize(chosen.len() / self.rows.dim * pitch, 0.0);
                 let rows = self.rows.widened(slots, widened);
-                products(self.queries.vectors, rows, scores, pitch);
+                products((chosen, self.rows.dim), rows, scores, pitch);
                 (terms, Scores::Floats(scores))
             }
         }
@@ -107,12 +164,10 @@ fn terms_of(form: Form, squared: f64) -> Terms {
 }
 
 /// Dot products in f32, `[queries, pitch]`.
-fn products(queries: MatrixView<'_, f32>, rows: &[f32], found: &mut [f32], pitch: usize) {
-    let dim = queries.dim();
-    let count = rows.len() / dim;
-    if queries.rows() <= FEW {
-        for (query, found) in found.chunks_exact_mut(pitch).enumerate() {
-            let query = queries.row(query);
+fn products((queries, dim): (&[f32], usize), rows: &[f32], found: &mut [f32], pitch: usize) {
+    let [count, wanted] = [rows.len() / dim, queries.len() / dim];
+    if wanted <= FEW {
+        for (query, found) in queries.chunks_exact(dim).zip(found.chunks_exact_mut(pitch)) {
             Arch::new().dispatch(
                 #[inline(always)]
                 || {
@@ -130,7 +185,7 @@ fn products(queries: MatrixView<'_, f32>, rows: &[f32], found: &mut [f32], pitch
     unsafe {
         gemm::gemm(
             count,
-            queries.rows(),
+            wanted,
             dim,
             found.as_mut_ptr(),
             pitch as isize,
@@ -139,7 +194,7 @@ fn products(queries: MatrixView<'_, f32>, rows: &[f32], found: &mut [f32], pitch
             rows.as_ptr(),
             1,
             dim as isize,
-            queries.values().as_ptr(),
+            queries.as_ptr(),
             dim as isize,
             1,
             0.0,

@@ -12,11 +12,12 @@ use super::intervals::sift;
 use super::nominees::Nominees;
 use super::norms;
 use super::rows::HostRows;
-use super::scorer::{Batch, Scorer, Scores};
+use super::scorer::{Batch, Chosen, Scorer, Scores};
+use super::sharing::{by_batch, parts_of, shared_out};
 use crate::bits::Bits;
 use crate::error::{Error, Result};
 use crate::kernels::key_of;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, MatrixView};
 
 /// What is asked for.
 #[derive(Clone, Copy)]
@@ -28,18 +29,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) allowed: Option<&'a Bits>,
     /// Called with the number of queries that are answered.
     pub(crate) progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
-}
-
-/// How a search fits its scratch memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
-    /// Queries that are searched together.
-    pub(crate) batch: usize,
-    /// Scratch bytes that takes.
-    pub(crate) bytes: u64,
-    threads: usize,
-    /// Groups of rows that a thread scores at a time.
-    groups: usize,
 }
 
 /// Which rows are wanted.
@@ -61,13 +50,10 @@ pub(crate) struct Answer {
 }
 
 /// Queries that a thread takes at a time: whole panels, whose integers fit its fastest memory.
-const QUERIES: usize = 8 * PANEL;
+pub(super) const QUERIES: usize = 8 * PANEL;
 
-/// Groups of rows that are scored at a time at most: their scores fit the second fastest.
+/// Groups of rows that are scored at a time: their scores fit the second fastest.
 const GROUPS: usize = 16;
-
-/// Groups that are worth a thread.
-const GROUPS_A_THREAD: usize = 64;
 
 /// Queries of a batch at most.
 const BATCH: usize = 4096;
@@ -75,47 +61,83 @@ const BATCH: usize = 4096;
 /// Where fewer than one in so many rows are allowed, their distances are computed without scoring the others.
 const SELECTIVE: usize = 32;
 
+/// How a search fits its scratch memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// Queries that are searched together.
+    pub(crate) batch: usize,
+    /// Scratch bytes that takes.
+    pub(crate) bytes: u64,
+    pub(super) threads: usize,
+    /// Groups of rows that a thread scores at a time.
+    pub(super) groups: usize,
+}
+
+impl Asked<'_> {
+    /// What is known of a query's rows before any was seen, where so many can be found.
+    pub(super) fn nominees(&self, found: usize) -> Nominees {
+        match self.wanted {
+            Wanted::Nearest(k) => Nominees::nearest(k.min(found)),
+            Wanted::Within(limit) => Nominees::within(limit),
+        }
+    }
+
+    /// How many of these rows can be found.
+    pub(super) fn found(&self, rows: &HostRows) -> usize {
+        self.allowed.map_or(rows.len(), Bits::count_ones)
+    }
+}
+
 impl HostRows {
     pub(crate) fn search<T: Element>(&self, queries: MatrixView<'_, T>, asked: &Asked<'_>) -> Result<Answer> {
         let squared = norms::checked("queries", queries)?;
-        let found = asked.allowed.map_or(self.len(), Bits::count_ones);
+        self.search_known((queries, &squared), asked)
+    }
+
+    /// The same for queries that were looked at before, with their squared norms.
+    pub(super) fn search_known<T: Element>(
+        &self,
+        (queries, squared): (MatrixView<'_, T>, &[f64]),
+        asked: &Asked<'_>,
+    ) -> Result<Answer> {
+        let found = asked.found(self);
         let mut answer = Answer::default();
         if found == 0 {
             answer.rows.resize(queries.rows(), vec![]);
             return Ok(answer);
         }
         let room = self.room(queries.rows(), asked, found)?;
-        for start in (0..queries.rows()).step_by(room.batch) {
-            let range = start..queries.rows().min(start + room.batch);
-            let part = queries.slice(range.clone());
-            let space: Vec<f32>;
-            let values: &[f32] = match T::KIND {
-                ElementKind::F32 => bytemuck::cast_slice(part.values()),
-                ElementKind::F16 => {
-                    space = part.values().iter().map(|x| x.widen()).collect();
-                    &space
-                }
-            };
-            let batch =
-                Batch { vectors: MatrixView::new(values, self.dim)?, squared: &squared[range.clone()] };
+        by_batch((queries, squared), room.batch, asked, |batch| {
             self.search_batch(batch, asked, (found, room), &mut answer);
-            if let Some(progress) = asked.progress {
-                progress(range.end);
-            }
-        }
+            Ok(())
+        })?;
         Ok(answer)
     }
 
-    /// What a search of so many rows does at a time: in little memory less, and that by fewer threads.
+    /// What a search of so many rows does at a time.
     pub(crate) fn room(&self, queries: usize, asked: &Asked<'_>, found: usize) -> Result<Room> {
         let k = match asked.wanted {
             Wanted::Nearest(k) => k.min(found),
             Wanted::Within(_) => 0,
         };
+        self.room_with(queries, asked.budget, 0, (k, format!("a search of {k} of {found} rows")))
+    }
+
+    /// The same, where a query takes some more bytes. In little memory it is less, and that by fewer threads.
+    pub(super) fn room_with(
+        &self,
+        queries: usize,
+        budget: u64,
+        more: usize,
+        (k, purpose): (usize, String),
+    ) -> Result<Room> {
+        let each = self.dim * 8 + Nominees::bytes(k) * 2 + more;
+        let room = usize::try_from(budget).unwrap_or(usize::MAX);
         // What threads have of scores, and of rows where they are widened.
-        let own = |threads: usize, groups: usize| threads * groups * GROUP * (QUERIES * 4 + self.dim * 4);
-        let each = self.dim * 8 + Nominees::bytes(k) * 2;
-        let room = usize::try_from(asked.budget).unwrap_or(usize::MAX);
+        let row_bytes = if self.is_narrowed() { 0 } else { self.dim * 4 };
+        let queries = queries.max(1);
+        let own =
+            |threads: usize, groups: usize| threads * groups * GROUP * (queries.min(QUERIES) * 4 + row_bytes);
         let (mut threads, mut groups) = (rayon::current_num_threads(), GROUPS);
         while groups > 2 && own(threads, groups) > room / 2 {
             groups /= 2;
@@ -126,10 +148,9 @@ impl HostRows {
         let own = own(threads, groups);
         let batch = room.saturating_sub(own) / each;
         if batch == 0 {
-            let purpose = format!("a search of {k} of {found} rows");
-            return Err(Error::Budget { purpose, needed: (own + each) as u64, budget: asked.budget });
+            return Err(Error::Budget { purpose, needed: (own + each) as u64, budget });
         }
-        let batch = batch.min(BATCH).min(queries.max(1));
+        let batch = batch.min(BATCH).min(queries);
         Ok(Room { batch, bytes: (own + batch * each) as u64, threads, groups })
     }
 
@@ -140,60 +161,38 @@ impl HostRows {
         (found, room): (usize, Room),
         answer: &mut Answer,
     ) {
-        let fresh = || match asked.wanted {
-            Wanted::Nearest(k) => Nominees::nearest(k.min(found)),
-            Wanted::Within(limit) => Nominees::within(limit),
-        };
         let count = batch.vectors.rows();
         let listed = asked.allowed.filter(|_| found * SELECTIVE < self.end());
-        let chunks: Vec<Range<usize>> =
-            (0..count).step_by(QUERIES).map(|start| start..count.min(start + QUERIES)).collect();
-        let threads = room.threads;
         let groups = self.end().div_ceil(GROUP);
-        let parts = (2 * threads).div_ceil(chunks.len()).min(groups / GROUPS_A_THREAD).max(1);
-        let parts = if chunks.len() >= 2 * threads || threads == 1 { 1 } else { parts };
+        let parts =
+            if listed.is_some() { 1 } else { parts_of(count.div_ceil(QUERIES), groups, room.threads) };
         let each = groups.div_ceil(parts).next_multiple_of(2);
-        let tasks: Vec<(Range<usize>, Range<usize>)> = (chunks.iter())
-            .flat_map(|chunk| {
-                (0..parts).map(|part| (chunk.clone(), part * each..groups.min((part + 1) * each)))
-            })
-            .collect();
-        let work = |(chunk, groups): &(Range<usize>, Range<usize>)| {
-            let mut nominees: Vec<Nominees> = chunk.clone().map(|_| fresh()).collect();
+        let by_query = shared_out(count, [QUERIES, parts], room.threads, |chunk, part| {
             let queries = batch.slice(chunk.clone());
+            let mut nominees: Vec<Nominees> = chunk.map(|_| asked.nominees(found)).collect();
             match listed {
-                Some(allowed) if groups.start == 0 => self.take_all(queries, allowed, &mut nominees),
-                Some(_) => {}
-                None => self.scan(queries, (groups.clone(), room.groups), asked.allowed, &mut nominees),
+                Some(allowed) => self.take_all(queries, allowed, &mut nominees),
+                None => {
+                    let mut scorer = Scorer::new(self, queries);
+                    let chosen = scorer.choose_all();
+                    let groups = part * each..groups.min((part + 1) * each);
+                    self.scan(&mut scorer, &chosen, (groups, room.groups), asked.allowed, &mut nominees);
+                }
             }
             nominees
-        };
-        // A thread that is woken costs more than little work.
-        let done: Vec<Vec<Nominees>> = match &tasks[..] {
-            [task] => vec![work(task)],
-            tasks if threads == rayon::current_num_threads() => tasks.par_iter().map(work).collect(),
-            tasks => {
-                let shares = tasks.par_chunks(tasks.len().div_ceil(threads));
-                shares.flat_map_iter(|tasks| tasks.iter().map(&work)).collect()
-            }
-        };
-        let mut by_query: Vec<Nominees> = Vec::with_capacity(count);
-        let mut done = done.into_iter();
-        for _ in &chunks {
-            let mut first: Vec<Nominees> = done.next().unwrap_or_default();
-            for _ in 1..parts {
-                let others = done.next().unwrap_or_default();
-                first.iter_mut().zip(others).for_each(|(one, other)| one.merge(other));
-            }
-            by_query.extend(first);
-        }
+        });
+        answer.scored += (count * if listed.is_some() { found } else { self.end() }) as u64;
+        self.finish(batch, by_query, answer);
+    }
+
+    /// Adds what was found for each query to an answer.
+    pub(super) fn finish(&self, batch: Batch<'_>, by_query: Vec<Nominees>, answer: &mut Answer) {
         let finish = |(query, nominees): (usize, Nominees)| nominees.finish(self.reported(batch, query));
-        let finished: Vec<(Vec<(u32, u64)>, u64)> = if count < 8 {
+        let finished: Vec<(Vec<(u32, u64)>, u64)> = if by_query.len() < 8 {
             by_query.into_iter().enumerate().map(finish).collect()
         } else {
             by_query.into_par_iter().enumerate().map(finish).collect()
         };
-        answer.scored += (count * if listed.is_some() { found } else { self.end() }) as u64;
         for (row, rescored) in finished {
             answer.rescored += rescored;
             answer.rows.push(row);
@@ -223,17 +222,18 @@ impl HostRows {
         }
     }
 
-    /// Scores groups of rows, `step` at a time, and adds those that cannot be excluded.
-    fn scan(
+    /// Scores groups of rows, `step` at a time, for the queries that were chosen of `nominees`, and adds those that cannot be excluded.
+    pub(super) fn scan(
         &self,
-        queries: Batch<'_>,
+        scorer: &mut Scorer<'_>,
+        chosen: &Chosen,
         (groups, step): (Range<usize>, usize),
         allowed: Option<&Bits>,
         nominees: &mut [Nominees],
     ) {
-        let mut scorer = Scorer::new(self, queries);
-        let sides = std::mem::take(&mut scorer.sides);
-        let mut limits: Vec<f32> = nominees.iter().map(|one| one.limit).collect();
+        let queries = scorer.queries;
+        let Chosen { places, sides } = chosen;
+        let mut limits: Vec<f32> = places.iter().map(|&place| nominees[place as usize].limit).collect();
         let allowed = allowed.or(self.alive());
         for start in groups.clone().step_by(step) {
             let range = start..groups.end.min(start + step);
@@ -244,21 +244,22 @@ impl HostRows {
             let (terms, scores) = scorer.score(range);
             let take = |query: usize, group: usize, lane: usize, lower: f32| {
                 let slot = (start + group) * GROUP + lane;
-                let one = &mut nominees[query];
+                let place = places[query] as usize;
+                let one = &mut nominees[place];
                 if slot < slots.end && allowed.is_none_or(|bits| bits.get(slot)) {
                     let upper = sides[query].upper_end(&terms[group], lane, lower);
                     if one.add(lower, upper, slot as u32) {
-                        one.settle(self.reported(queries, query));
+                        one.settle(self.reported(queries, place));
                     }
                 }
                 one.limit
             };
             match scores {
                 Scores::Integers(scores) => {
-                    sift(terms, &sides, (scores, [sides.len() * GROUP, GROUP]), &mut limits, take);
+                    sift(terms, sides, (scores, [sides.len() * GROUP, GROUP]), &mut limits, take);
                 }
                 Scores::Floats(scores) => {
-                    sift(terms, &sides, (scores, [GROUP, terms.len() * GROUP]), &mut limits, take);
+                    sift(terms, sides, (scores, [GROUP, terms.len() * GROUP]), &mut limits, take);
                 }
             }
         }

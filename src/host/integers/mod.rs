@@ -249,6 +249,10 @@ impl PackedQueries {
         PackedQueries { isa, words, starts, queries: count, dim }
     }
 
+    pub(crate) fn queries(&self) -> usize {
+        self.queries
+    }
+
     pub(crate) fn panels(&self) -> usize {
         self.queries.div_ceil(PANEL)
     }
