@@ -293,7 +293,7 @@ def main():
     truth = Truth(rows, queries, args.metric, args.k)
 
     def ivf():
-        # faiss keeps the quantizer alive.
+        # Its constructor in Python keeps the quantizer alive.
         kind = faiss.METRIC_L2 if args.metric == "l2sq" else faiss.METRIC_INNER_PRODUCT
         return Faiss(faiss.IndexIVFFlat(plain(), rows.shape[1], args.lists, kind), rows, args.metric)
 
