@@ -15,23 +15,34 @@ const LANES: usize = 32;
 pub(super) fn sum_of(a: &[f32], b: &[f32], term: impl Fn(f64, f64) -> f64) -> f64 {
     let mut sums = [0.0f64; LANES];
     let (whole, rest) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let tail = whole.remainder().iter().zip(rest.remainder());
+    // Zeros behind the last elements add nothing. Lanes are never indexed by what is only known at run time: they would leave
+    // their registers.
+    let (mut last_a, mut last_b) = ([0.0; LANES], [0.0; LANES]);
+    last_a[..whole.remainder().len()].copy_from_slice(whole.remainder());
+    last_b[..rest.remainder().len()].copy_from_slice(rest.remainder());
     for (a, b) in whole.zip(rest) {
         for lane in 0..LANES {
             sums[lane] += term(f64::from(a[lane]), f64::from(b[lane]));
         }
     }
-    for (lane, (&a, &b)) in tail.enumerate() {
-        sums[lane] += term(f64::from(a), f64::from(b));
+    for lane in 0..LANES {
+        sums[lane] += term(f64::from(last_a[lane]), f64::from(last_b[lane]));
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            sums[lane] += sums[lane + width];
-        }
-        width /= 2;
+    let sums: [f64; 16] = halved(sums);
+    let sums: [f64; 8] = halved(sums);
+    let sums: [f64; 4] = halved(sums);
+    let [one, other] = halved(sums);
+    one + other
+}
+
+/// Sums of lanes that lie half the lanes apart.
+#[inline(always)]
+fn halved<const N: usize, const H: usize>(lanes: [f64; N]) -> [f64; H] {
+    let mut sums = [0.0; H];
+    for lane in 0..H {
+        sums[lane] = lanes[lane] + lanes[lane + H];
     }
-    sums[0]
+    sums
 }
 
 /// The sum of squares.
