@@ -55,6 +55,9 @@ pub(super) const QUERIES: usize = 8 * PANEL;
 /// Groups of rows that are scored at a time: their scores fit the second fastest.
 const GROUPS: usize = 16;
 
+/// So few queries are finished by the thread that asks: to wake others takes longer.
+const FEW: usize = 64;
+
 /// Queries of a batch at most.
 const BATCH: usize = 4096;
 
@@ -188,7 +191,7 @@ impl HostRows {
     /// Adds what was found for each query to an answer.
     pub(super) fn finish(&self, batch: Batch<'_>, by_query: Vec<Nominees>, answer: &mut Answer) {
         let finish = |(query, nominees): (usize, Nominees)| nominees.finish(self.reported(batch, query));
-        let finished: Vec<(Vec<(u32, u64)>, u64)> = if by_query.len() < 8 {
+        let finished: Vec<(Vec<(u32, u64)>, u64)> = if by_query.len() < FEW {
             by_query.into_iter().enumerate().map(finish).collect()
         } else {
             by_query.into_par_iter().enumerate().map(finish).collect()
