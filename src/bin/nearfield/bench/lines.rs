@@ -1,0 +1,80 @@
+//! JSON lines of `nearfield bench`, read again (docs/benchmark.md says what they hold).
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Map, Value};
+
+/// One line.
+#[derive(Debug, Clone)]
+pub(super) struct Line(Map<String, Value>);
+
+impl Line {
+    /// What the line is: `device`, `suite`, `case` and so on.
+    pub(super) fn record(&self) -> &str {
+        self.text("record").unwrap_or_default()
+    }
+
+    /// Whether it is this record of this suite.
+    pub(super) fn is(&self, record: &str, suite: &str) -> bool {
+        self.record() == record && self.text("suite") == Some(suite)
+    }
+
+    pub(super) fn value(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        self.value(key)?.as_str()
+    }
+
+    /// A number that is no infinity.
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        self.value(key)?.as_f64().filter(|number| number.is_finite())
+    }
+
+    pub(super) fn count(&self, key: &str) -> Option<u64> {
+        self.value(key)?.as_u64()
+    }
+
+    /// Name, milliseconds and passes of every stage.
+    pub(super) fn stages(&self) -> Vec<(&str, f64, u64)> {
+        let stages = self.value("stages").and_then(Value::as_object);
+        stages
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, stage)| {
+                let passes = stage.get("passes").and_then(Value::as_u64).unwrap_or(0);
+                Some((name.as_str(), stage.get("ms")?.as_f64()?, passes))
+            })
+            .collect()
+    }
+}
+
+impl From<Map<String, Value>> for Line {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self(fields)
+    }
+}
+
+/// The lines of a file.
+pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let mut lines = vec![];
+    for (number, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
+        match serde_json::from_str(text) {
+            Ok(Value::Object(fields)) if fields.get("record").is_some_and(Value::is_string) => {
+                lines.push(Line(fields))
+            }
+            Ok(_) => bail!("{}, line {number}: needed an object with a `record`", path.display()),
+            Err(fault) => bail!(
+                "{}, line {number}: needed JSON, found none at column {}",
+                path.display(),
+                fault.column()
+            ),
+        }
+    }
+    ensure!(!lines.is_empty(), "{}: needed lines of `nearfield bench --json`, found none", path.display());
+    Ok(lines)
+}
