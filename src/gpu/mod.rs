@@ -85,10 +85,10 @@ impl Gpu {
             none if none.is_empty() => wgpu::ExperimentalFeatures::disabled(),
             #[expect(
                 unsafe_code,
-                reason = "cooperative matrices are experimental in wgpu; one kernel uses them, and only after a self-test"
+                reason = "cooperative matrices are experimental in wgpu; searches use them only after a self-test"
             )]
-            // SAFETY: the one experimental feature that is asked for is used by `screen_tile_coop` alone, whose loads and
-            // stores stay within its buffers.
+            // SAFETY: the one experimental feature that is asked for is used by the kernels that say `multiplies_matrices` alone,
+            // whose loads and stores stay within their buffers.
             _ => unsafe { wgpu::ExperimentalFeatures::enabled() },
         };
         let (device, queue) = wgpu_adapter

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const BEST: &str = "best";
 
 /// The argument that names a device.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Choice {
     /// The device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver where there is no other),
     /// `software` (a software driver), or a part of an adapter's name
@@ -16,7 +16,7 @@ pub(crate) struct Choice {
     device: String,
     /// Scratch memory on the device, like 256MiB (the default) or 1GiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    budget: Option<u64>,
+    scratch: Option<u64>,
 }
 
 /// Bytes with or without a unit.
@@ -38,11 +38,18 @@ fn bytes(text: &str) -> Result<u64> {
 }
 
 impl Choice {
+    /// The words on a command line that make this choice.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let device = (self.device != BEST).then(|| ["--device".to_owned(), self.device.clone()]);
+        let scratch = self.scratch.map(|bytes| ["--scratch".to_owned(), bytes.to_string()]);
+        device.into_iter().chain(scratch).flatten().collect()
+    }
+
     /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
         let mut options = DeviceOptions::default();
-        if let Some(budget) = self.budget {
-            options.budget_bytes = budget;
+        if let Some(scratch) = self.scratch {
+            options.budget_bytes = scratch;
         }
         let (name, argument) = match (self.device == BEST, asked()) {
             (false, _) => (Some(self.device.as_str()), "--device"),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use nearfield::io::{Ids, read_distances, read_ids};
-use nearfield::{Matrix, Metric, Neighbors};
+use nearfield::{Matrix, Metric, Neighbor, Neighbors};
 
 use crate::files;
 
@@ -58,6 +58,35 @@ pub(crate) struct Recall {
     pub(crate) origin: Origin,
 }
 
+/// Recall of a search whose truth is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) by_distance: f64,
+    pub(crate) by_id: f64,
+}
+
+/// Holds answers of one batch of queries after another against those of an exact search of all of them.
+pub(crate) fn between(answers: &[Neighbors], truth: &Neighbors, metric: Metric) -> Found {
+    let (mut wanted, mut by_distance, mut by_id) = (0, 0, 0);
+    for (hits, truth) in answers.iter().flat_map(Neighbors::iter).zip(truth.iter()) {
+        let Some(last) = truth.last() else { continue };
+        let limit = f64::from(last.distance);
+        wanted += truth.len();
+        by_distance += hits.iter().filter(|hit| counts(metric, f64::from(hit.distance), limit)).count();
+        by_id += truth.iter().filter(|one| hits.iter().any(|hit| hit.id == one.id)).count();
+    }
+    let part = |count: usize| count as f64 / wanted.max(1) as f64;
+    Found { by_distance: part(by_distance), by_id: part(by_id) }
+}
+
+/// Whether a result is near enough. ann-benchmarks compares distances by L2, not their squares.
+fn counts(metric: Metric, distance: f64, limit: f64) -> bool {
+    match metric {
+        Metric::L2Squared => distance.max(0.0).sqrt() <= limit.max(0.0).sqrt() + TOLERANCE,
+        _ => distance <= limit + TOLERANCE,
+    }
+}
+
 impl Truth {
     /// Reads a truth for so many queries, whose ids number the rows of the file.
     pub(crate) fn open(path: &Path, queries: usize, rows: usize) -> Result<Self> {
@@ -102,7 +131,8 @@ impl Truth {
             let hits = &hits[..hits.len().min(truth.len())];
             wanted += truth.len();
             by_id += hits.iter().filter(|hit| truth.iter().any(|&id| id as u64 == hit.id)).count();
-            by_distance += hits.iter().filter(|hit| f64::from(hit.distance) <= limit + TOLERANCE).count();
+            let is_near = |hit: &&Neighbor| counts(metric, f64::from(hit.distance), *limit);
+            by_distance += hits.iter().filter(is_near).count();
         }
         let part = |count: usize| (wanted > 0).then(|| count as f64 / wanted as f64);
         Ok(Recall { at, by_id: part(by_id), by_distance: part(by_distance), origin })

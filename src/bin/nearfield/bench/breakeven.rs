@@ -1,114 +1,61 @@
 //! `nearfield bench breakeven`: from how much work on a GPU is ahead of the processor.
 
-use std::io::{Write, stdout};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::ensure;
 use clap::Args as ClapArgs;
-use nearfield::{Device, Flat, MatrixView, Metric, Neighbors, SearchOptions};
+use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, SearchOptions};
 use serde_json::json;
 
 use super::data::Source;
-use super::{Times, WARM_UP, milliseconds};
-use crate::device::{Choice, to_json};
+use super::milliseconds;
+use super::run::{Case, Run};
 
 /// Arguments of `nearfield bench breakeven`.
 #[derive(Debug, ClapArgs)]
-#[command(after_long_help = HELP)]
-pub(crate) struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     source: Source,
     /// Numbers of rows, a case each; the first so many of those there are
-    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000", value_name = "N,…")]
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000", value_name = "N,…", value_parser = crate::search::count)]
     sizes: Vec<usize>,
     /// Numbers of queries, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,8,64,512", value_name = "Q,…")]
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64,512", value_name = "Q,…", value_parser = crate::search::count)]
     queries: Vec<usize>,
     /// Neighbours wanted
-    #[arg(short, long, default_value_t = 10)]
+    #[arg(short, long, default_value_t = 10, value_parser = crate::search::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
     metric: Metric,
-    /// Timed runs of a case
-    #[arg(long, default_value_t = 20)]
-    runs: usize,
-    #[command(flatten)]
-    device: Choice,
-    /// Print JSON lines instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
-const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Examples:
   nearfield bench breakeven
   nearfield bench breakeven --device gpu --dim 768 --rows 300000 --sizes 3000,30000,300000 --queries 1,4,16,64
 
 Exact search of the same rows on a GPU and on the host engine of this processor, from queries in the host's memory to results there. The
 answers of both are held against each other: the same ids, but for rows whose distances differ by less than is promised. `copy` is
-where an index on the GPU that keeps a copy on the host (FlatBuilder::keep_host_copy) would search.
-
-JSON lines, one object each; times in milliseconds:
-  {\"record\":\"device\", name, backend, driver, kind, threads}
-  {\"record\":\"case\", suite, rows, dim, queries, k, metric, gpu_ms, host_ms, quicker, copy}";
+where an index on the GPU that keeps a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md has the
+fields of the JSON lines.";
 
 /// Runs the suite.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let device = args.device.open()?;
+pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     ensure!(
-        device.adapter().kind != nearfield::AdapterKind::Host,
-        "device: needed a GPU to compare the processor with, {}",
-        device.describe()
+        run.device.adapter().kind != AdapterKind::Host,
+        "--device: needed a GPU to compare the processor with, given {}",
+        run.device.describe()
     );
-    ensure!(args.k > 0, "--k: needed at least 1, given 0");
-    ensure!(args.queries.iter().all(|&count| count > 0), "--queries: needed numbers of at least 1");
-    ensure!(args.sizes.iter().all(|&count| count > 0), "--sizes: needed numbers of at least 1");
     let most = args.queries.iter().copied().max().unwrap_or(1);
-    let (rows, queries) = (args.source.rows()?, args.source.queries(most)?);
+    let (rows, queries) = args.source.both(most)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
-    ensure!(
-        queries.dim() == rows.dim(),
-        "--queries-file: needed dim {}, given {}",
-        rows.dim(),
-        queries.dim()
-    );
-    ensure!(queries.rows() >= most, "--queries: needed at most {}, given {most}", queries.rows());
-    let most_rows = args.sizes.iter().copied().max().unwrap_or(1);
-    ensure!(
-        most_rows <= rows.rows(),
-        "--sizes: needed at most {}, as there are rows, given {most_rows}",
-        rows.rows()
-    );
-    let mut out = stdout().lock();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    if args.json {
-        let mut line = to_json(device.adapter());
-        line["record"] = json!("device");
-        line["threads"] = json!(threads);
-        writeln!(out, "{line}")?;
-    } else {
-        writeln!(out, "{}, and the host engine on {threads} threads", device.adapter())?;
-        writeln!(out, "{} of dim {}, k = {}, times in ms", args.metric, rows.dim(), args.k)?;
-        writeln!(out, "{:>10} {:>8} {:>10} {:>10}  {:<8} copy", "rows", "queries", "GPU", "host", "quicker")?;
-    }
-    for &size in &args.sizes {
-        let engines = Engines::new(args, &device, rows.slice(0..size))?;
+    let sizes = args.source.sizes(&args.sizes, rows)?;
+    run.begin("breakeven", sizes.len() * args.queries.len());
+    for size in sizes {
+        let engines = Engines::new(args, &run.device, rows.slice(0..size))?;
         for &count in &args.queries {
-            let case = engines.case(args, queries.slice(0..count))?;
-            let quicker = if case.gpu < case.host { "GPU" } else { "host" };
-            let copy = if case.is_copy_taken { "host" } else { "GPU" };
-            let (gpu, host) = (milliseconds(case.gpu), milliseconds(case.host));
-            if args.json {
-                let line = json!({
-                    "record": "case", "suite": "breakeven", "rows": size, "dim": rows.dim(), "queries": count, "k": args.k,
-                    "metric": args.metric.name(), "gpu_ms": gpu, "host_ms": host, "quicker": quicker, "copy": copy,
-                });
-                writeln!(out, "{line}")?;
-            } else {
-                writeln!(out, "{size:>10} {count:>8} {gpu:>10.3} {host:>10.3}  {quicker:<8} {copy}")?;
-            }
-            out.flush()?;
+            engines.case(args, run, queries.slice(0..count))?;
         }
     }
     Ok(())
@@ -120,13 +67,6 @@ struct Engines<'r> {
     gpu: Flat,
     host: Flat,
     both: Flat,
-}
-
-struct Case {
-    gpu: Duration,
-    host: Duration,
-    /// Whether an index with a copy on the host searches there.
-    is_copy_taken: bool,
 }
 
 impl<'r> Engines<'r> {
@@ -145,23 +85,51 @@ impl<'r> Engines<'r> {
         })
     }
 
-    fn case(&self, args: &Args, queries: MatrixView<'_, f32>) -> anyhow::Result<Case> {
+    fn case(&self, args: &Args, run: &mut Run, queries: MatrixView<'_, f32>) -> anyhow::Result<()> {
+        let (size, dim, count, data) =
+            (self.rows.rows(), self.rows.dim(), queries.rows(), args.source.name());
+        let name = format!("{size} x {dim} {data}, {count} queries, {}, k {}", args.metric.name(), args.k);
+        if run.is_over(&name)? {
+            return Ok(());
+        }
         let (on_gpu, on_host) = (self.gpu.search(queries, args.k)?, self.host.search(queries, args.k)?);
         compare(self.rows, queries, [(&self.gpu, &on_gpu), (&self.host, &on_host)])?;
-        let time = |index: &Flat| -> anyhow::Result<Duration> {
-            let started = Instant::now();
-            while started.elapsed() < WARM_UP {
-                index.search(queries, args.k)?;
-            }
-            let times = Times::of(args.runs, || {
+        let time = |index: &Flat, answer: &Neighbors| {
+            let once = |_| {
                 let started = Instant::now();
-                index.search(queries, args.k)?;
-                Ok(started.elapsed())
-            })?;
-            Ok(times.median)
+                let found = index.search(queries, args.k)?;
+                let elapsed = started.elapsed();
+                ensure!(found == *answer, "a timed search differs from the one that was checked");
+                Ok(elapsed)
+            };
+            run.time_part(2, once, |_| Ok(None)).map(|(times, _)| times)
         };
-        let (_, statistics) = self.both.search_with(queries, &SearchOptions::new(args.k))?;
-        Ok(Case { gpu: time(&self.gpu)?, host: time(&self.host)?, is_copy_taken: statistics.on_host })
+        let (gpu, host) = (time(&self.gpu, &on_gpu)?, time(&self.host, &on_host)?);
+        // The copy learns from some searches how long they take.
+        let mut is_copy_taken = false;
+        for _ in 0..8 {
+            is_copy_taken = self.both.search_with(queries, &SearchOptions::new(args.k))?.1.on_host;
+        }
+        let quicker = if gpu.median < host.median { "GPU" } else { "host" };
+        let copy = if is_copy_taken { "host" } else { "GPU" };
+        run.case(Case {
+            name,
+            fields: json!({
+                "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(), "data": data,
+                "host_ms": milliseconds(host.median), "host_ms_least": milliseconds(host.least),
+                "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,
+            }),
+            wall: gpu,
+            on_device: None,
+            work: None,
+            verified: json!(true),
+            rotated: 1,
+            remarks: vec![
+                format!("on the host {:.3} ms: {quicker} is quicker", milliseconds(host.median)),
+                format!("with a copy: {copy}"),
+            ],
+            details: vec![],
+        })
     }
 }
 

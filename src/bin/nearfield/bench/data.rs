@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
+use nearfield::MatrixView;
 use nearfield::io::VectorFile;
 
 use crate::recipe::{Part, Random, Recipe, Set};
-use crate::threads;
+use crate::{output, threads};
 
 /// Where the vectors come from.
 #[derive(Debug, ClapArgs)]
@@ -46,24 +47,47 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    pub(super) fn view(&self) -> anyhow::Result<nearfield::MatrixView<'_, f32>> {
-        Ok(nearfield::MatrixView::new(&self.values, self.dim)?)
+    pub(super) fn view(&self) -> anyhow::Result<MatrixView<'_, f32>> {
+        Ok(MatrixView::new(&self.values, self.dim)?)
     }
 }
 
 impl Source {
-    pub(super) fn rows(&self) -> anyhow::Result<Vectors> {
+    /// The rows, and up to so many queries like them.
+    pub(super) fn both(&self, queries: usize) -> anyhow::Result<(Vectors, Vectors)> {
+        let (rows, queries) = (self.rows()?, self.queries(queries)?);
+        ensure!(!rows.values.is_empty(), "--rows-file: needed at least one row, given none");
+        ensure!(
+            rows.dim == queries.dim,
+            "--queries-file: needed dim {}, as the rows have, given {}",
+            rows.dim,
+            queries.dim
+        );
+        Ok((rows, queries))
+    }
+
+    /// Numbers of rows that are asked for, all of them where none are.
+    pub(super) fn sizes(&self, asked: &[usize], rows: MatrixView<'_, f32>) -> anyhow::Result<Vec<usize>> {
+        let Some(&most) = asked.iter().max() else { return Ok(vec![rows.rows()]) };
+        let there = rows.rows();
+        ensure!(most <= there, "--sizes: needed at most {there}, as there are rows, given {most}");
+        Ok(asked.to_vec())
+    }
+
+    fn rows(&self) -> anyhow::Result<Vectors> {
         match &self.rows_file {
             Some(file) => read(file),
             None => self.make("--rows", Part::Rows, self.rows),
         }
     }
 
-    /// Up to `count` queries: the first of the file, or made like the rows.
-    pub(super) fn queries(&self, count: usize) -> anyhow::Result<Vectors> {
+    /// So many queries: the first of the file, or made like the rows.
+    fn queries(&self, count: usize) -> anyhow::Result<Vectors> {
         match &self.queries_file {
             Some(file) => {
                 let mut queries = read(file)?;
+                let there = queries.values.len() / queries.dim.max(1);
+                ensure!(there >= count, "--queries: needed at most {there}, as the file has, given {count}");
                 queries.values.truncate(count * queries.dim);
                 Ok(queries)
             }
@@ -83,14 +107,39 @@ impl Source {
 
     fn make(&self, argument: &str, part: Part, count: usize) -> anyhow::Result<Vectors> {
         ensure!(count > 0, "{argument}: needed at least 1, given 0");
+        fits_memory(argument, count, self.dim)?;
         let set = Set::new(self.data, self.rows, self.dim, self.seed)?;
         Ok(Vectors { values: set.all(part, count, argument)?, dim: self.dim })
     }
 }
 
+/// An error that says what would fit, where so many vectors do not fit the memory that is free: a system that promises more than it
+/// has would end the run without a word.
+fn fits_memory(argument: &str, count: usize, dim: usize) -> anyhow::Result<()> {
+    let Some(free) = free_memory() else { return Ok(()) };
+    let bytes = (count as u64).saturating_mul(dim as u64).saturating_mul(4);
+    let fit = free / (4 * dim.max(1) as u64);
+    ensure!(
+        bytes <= free,
+        "{argument}: {count} vectors of dim {dim} take {}, and {} of memory are free: at most {fit} would fit",
+        output::bytes(bytes),
+        output::bytes(free)
+    );
+    Ok(())
+}
+
+/// Bytes of memory that are free for this process, where the system tells.
+fn free_memory() -> Option<u64> {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    let free = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    Some(free.min(system.available_memory())).filter(|&free| free > 0)
+}
+
 /// So many numbers, around 1: their sum is about as large as its magnitudes, or an error relative to those would tell
 /// nothing of a result.
 pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result<Vec<f32>> {
+    fits_memory(argument, count, 1)?;
     let mut values: Vec<f32> = vec![];
     let there = values.try_reserve_exact(count);
     there.with_context(|| format!("{argument}: {count} numbers do not fit the memory"))?;

@@ -1,94 +1,117 @@
-//! `nearfield bench`: the one benchmark runner. A suite verifies its answers before it times them, and measures the
-//! ceilings it is compared with in the same run.
+//! `nearfield bench`: the one benchmark runner (docs/benchmark.md). A suite verifies its answers before it times them, and is
+//! held against ceilings of the same run.
 
+mod all;
 mod breakeven;
 mod ceilings;
 mod data;
+mod distance;
 mod draw;
 mod exact;
 mod ivf;
+mod lines;
 mod reduce;
+mod run;
 mod select;
+mod stages;
+mod work;
 
 use std::time::Duration;
 
-use anyhow::ensure;
 use clap::{Args as ClapArgs, Subcommand};
-use nearfield::Device;
+
+use run::{Common, Run};
 
 /// Arguments of `nearfield bench`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    suite: Suite,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Suite {
-    /// Exact search: wall clock, stages on the device, upload, and the ceilings of this adapter
-    Exact(exact::Args),
-    /// Search in lists: building an index, recall against queries a second over probes
-    Ivf(ivf::Args),
-    /// Exact search on a GPU and on the processor, side by side: from how much work on which is ahead
-    Breakeven(breakeven::Args),
-    /// Reductions, or the ladder of the dot product: time on the device and in all, bytes a second, error
-    Reduce(reduce::Args),
-    /// The smallest elements of rows: time on the device and in all, bytes a second
-    Select(select::Args),
+enum Command {
+    /// All suites, in sizes that suit the device
+    #[command(after_long_help = all::HELP)]
+    All(Timed<all::Args>),
+    #[command(flatten)]
+    Suite(Suite),
     /// The ladder of reductions as a chart, and as a table
     Draw(draw::Args),
 }
 
+/// A suite, which times something.
+#[derive(Debug, Subcommand)]
+enum Suite {
+    /// Distances of all pairs of two sets that lie on the device
+    #[command(after_long_help = distance::HELP)]
+    Distance(Timed<distance::Args>),
+    /// Reductions, or the ladder of the dot product: time on the device and in all, bytes a second, error
+    #[command(after_long_help = reduce::HELP)]
+    Reduce(Timed<reduce::Args>),
+    /// The smallest elements of rows: time on the device and in all, bytes a second
+    #[command(after_long_help = select::HELP)]
+    Select(Timed<select::Args>),
+    /// Exact search: wall clock, stages on the device, upload, and the ceilings of this adapter
+    #[command(after_long_help = exact::HELP)]
+    Exact(Timed<exact::Args>),
+    /// Search in lists: building an index, recall against queries a second over probes
+    #[command(after_long_help = ivf::HELP)]
+    Ivf(Timed<ivf::Args>),
+    /// Exact search on a GPU and on the processor, side by side: from how much work on which is ahead
+    #[command(after_long_help = breakeven::HELP)]
+    Breakeven(Timed<breakeven::Args>),
+}
+
+/// A suite's own arguments, and those that all have.
+#[derive(Debug, ClapArgs)]
+struct Timed<A: ClapArgs> {
+    #[command(flatten)]
+    suite: A,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Suite {
+    fn common(&self) -> &Common {
+        match self {
+            Self::Distance(args) => &args.common,
+            Self::Reduce(args) => &args.common,
+            Self::Select(args) => &args.common,
+            Self::Exact(args) => &args.common,
+            Self::Ivf(args) => &args.common,
+            Self::Breakeven(args) => &args.common,
+        }
+    }
+
+    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+        match self {
+            Self::Distance(args) => distance::run(&args.suite, run),
+            Self::Reduce(args) => reduce::run(&args.suite, run),
+            Self::Select(args) => select::run(&args.suite, run),
+            Self::Exact(args) => exact::run(&args.suite, run),
+            Self::Ivf(args) => ivf::run(&args.suite, run),
+            Self::Breakeven(args) => breakeven::run(&args.suite, run),
+        }
+    }
+}
+
 /// Runs a suite.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    match args.suite {
-        Suite::Exact(args) => exact::run(&args),
-        Suite::Ivf(args) => ivf::run(&args),
-        Suite::Breakeven(args) => breakeven::run(&args),
-        Suite::Reduce(args) => reduce::run(&args),
-        Suite::Select(args) => select::run(&args),
-        Suite::Draw(args) => draw::run(&args),
+    match args.command {
+        Command::All(args) => all::run(&args.suite, &args.common),
+        Command::Suite(suite) => {
+            let mut run = Run::open(suite.common())?;
+            suite.run(&mut run)?;
+            run.finish()
+        }
+        Command::Draw(args) => draw::run(&args),
     }
 }
 
-/// How long something runs before it is timed: long enough for a card to raise its clocks.
-const WARM_UP: Duration = Duration::from_millis(300);
-
-/// Median and spread of some times.
-#[derive(Debug, Clone, Copy)]
-struct Times {
-    median: Duration,
-    least: Duration,
-    most: Duration,
-}
-
-impl Times {
-    /// Runs something `runs` times and keeps what it says it took.
-    fn of(runs: usize, mut run: impl FnMut() -> anyhow::Result<Duration>) -> anyhow::Result<Self> {
-        let mut times = (0..runs.max(1)).map(|_| run()).collect::<anyhow::Result<Vec<_>>>()?;
-        times.sort_unstable();
-        Ok(Self { median: times[times.len() / 2], least: times[0], most: times[times.len() - 1] })
-    }
-}
-
-/// Whether a device runs kernels; the host engine does not.
-fn has_kernels(device: &Device) -> bool {
-    device.capabilities().max_storage_buffers > 0
-}
-
-/// An error where there are no kernels to time.
-fn needs_kernels(device: &Device, suite: &str) -> anyhow::Result<()> {
-    let given = device.describe();
-    ensure!(
-        has_kernels(device),
-        "--device: {suite} times kernels: needed a GPU or a software driver, given {given}"
-    );
-    Ok(())
-}
-
-/// Milliseconds, with three decimals.
+/// Milliseconds, with four decimals.
 fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
+    (time.as_secs_f64() * 1e7).round() / 1e4
 }
 
 /// A number rounded to four significant digits, for output.

@@ -3,7 +3,6 @@
 mod sweep;
 mod truth;
 
-use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -14,17 +13,17 @@ use nearfield::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
-use super::ceilings::{Ceilings, Warmer, is_processor};
-use super::{Times, WARM_UP, data, milliseconds, needs_kernels, rounded};
-use crate::device::Choice;
+use super::ceilings::{Warmer, is_processor};
+use super::run::{Case, Run, Times, extend, needs_kernels, rotation};
+use super::work::{Unit, Work};
+use super::{data, rounded};
 use truth::{Truth, checked, truth};
 
 /// Arguments of `nearfield bench reduce`.
 #[derive(Debug, ClapArgs)]
-#[command(after_long_help = HELP)]
-pub(crate) struct Args {
+pub(super) struct Args {
     /// Numbers an operand, a case each; 268,435,456, or 4,194,304 where the processor computes
-    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
     length: Vec<usize>,
     /// Times every rung of the ladder of the dot product instead
     #[arg(long, conflicts_with_all = ["operation", "summation", "elements", "row_length", "sweep"])]
@@ -38,23 +37,15 @@ pub(crate) struct Args {
     /// Element types, a case each
     #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
     elements: Vec<Elements>,
-    /// Reduces rows of so many numbers each (f32) instead of the whole
-    #[arg(long, value_name = "N", conflicts_with = "elements")]
-    row_length: Option<usize>,
+    /// Reduces rows of so many numbers each (f32) instead of the whole, a case each
+    #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = crate::search::count)]
+    row_length: Vec<usize>,
     /// Times the first pass alone in every layout of the work instead
     #[arg(long, conflicts_with_all = ["summation", "elements", "row_length"])]
     sweep: bool,
-    /// Timed runs of a case, at least 3
-    #[arg(long, default_value_t = 20)]
-    runs: usize,
-    #[command(flatten)]
-    device: Choice,
-    /// Print JSON lines instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
-const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Examples:
   nearfield bench reduce
   nearfield bench reduce --ladder --length 1048576,268435456 --json
@@ -65,14 +56,9 @@ The numbers are on the device; times are from the call to the result on the host
 Every case checks its result against f64 before it is timed; a wrong one ends the run with exit code 1. Of rows a \
 thousand are checked. A sweep times the first pass alone and checks nothing.
 
-JSON lines, one object each; times in milliseconds, rates per second, errors relative to the sum of magnitudes:
-  {\"record\":\"device\", date, adapter, backend, driver, kind, version, copy_bytes_per_s, flops_per_s, latency_ms}
-  {\"record\":\"case\", suite, case, elements, summation, length, row_length, FIGURES}
-  {\"record\":\"rung\", suite, rung, name, length, FIGURES}
-  {\"record\":\"rung\", suite, rung, name, length, not_run}
-  {\"record\":\"sweep\", suite, case, length, workgroup, coarsening, turns, ms, bytes_per_s, share_of_copy}
-where FIGURES are runs, ms, ms_least, ms_most, device_ms, bytes_per_s, share_of_copy, error, verified; without timestamps \
-device_ms is null, and the rates are those of ms";
+Few numbers are there several times and taken in turn, so that they do not come from a cache. docs/benchmark.md has the fields of the \
+JSON lines; those of a sweep are
+  {\"record\":\"sweep\", suite, case, length, workgroup, coarsening, turns, ms, bytes_per_s, share_of_copy}";
 
 /// The operations by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -127,30 +113,32 @@ impl Name {
 }
 
 /// Runs the suite.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let device = args.device.open()?;
+pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     if args.ladder || args.sweep {
-        needs_kernels(&device, "bench reduce --ladder and --sweep")?;
+        needs_kernels(&run.device, "bench reduce --ladder and --sweep")?;
     }
-    let usual = if is_processor(&device) { 1 << 22 } else { 1 << 28 };
+    let usual = if is_processor(&run.device) { 1 << 22 } else { 1 << 28 };
     let lengths = if args.length.is_empty() { vec![usual] } else { args.length.clone() };
     let most = lengths.iter().copied().max().context("--length: needed at least one number")?;
-    ensure!(lengths.iter().all(|&length| length > 0), "--length: needed at least 1, given 0");
-    ensure!(args.row_length != Some(0), "--row-length: needed at least 1, given 0");
     let a = data::numbers("--length", most, 1)?;
     let b = data::numbers("--length", most, 2)?;
-    let ceilings = Ceilings::measure(&device)?;
-    ceilings.report(&device, args.json)?;
-    let bench = Bench { args, device: &device, ceilings, a: &a, b: &b };
+    let cases = args.operation.len() * args.summation.len() * args.elements.len();
+    let each = if args.ladder { RUNGS.len() } else { cases * args.row_length.len().max(1) };
+    run.begin("reduce", lengths.len() * each);
+    let device = run.device.clone();
+    let warmer = Warmer::of(&device)?;
+    let mut bench = Bench { args, run, device: &device, warmer, a: &a, b: &b };
     for length in lengths {
         if args.ladder {
             bench.ladder(length)?;
         } else if args.sweep {
             bench.sweep(length)?;
-        } else if let Some(row_length) = args.row_length {
-            bench.rows(length, row_length)?;
-        } else {
+        } else if args.row_length.is_empty() {
             bench.cases(length)?;
+        } else {
+            for &row_length in &args.row_length {
+                bench.rows(length, row_length)?;
+            }
         }
     }
     Ok(())
@@ -158,195 +146,235 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 struct Bench<'a> {
     args: &'a Args,
+    run: &'a mut Run,
     device: &'a Device,
-    ceilings: Ceilings,
+    warmer: Option<Warmer>,
     a: &'a [f32],
     b: &'a [f32],
 }
 
-/// What one case took.
-#[derive(Debug)]
-struct Figures {
-    wall: Times,
-    on_device: Option<Duration>,
-    runs: usize,
-    error: f64,
+/// What a case is of, and what it has to read.
+struct Of {
+    line: Value,
+    name: String,
+    length: usize,
+    element_bytes: usize,
+    operand_count: usize,
+    /// Copies of the operands.
+    rotated: usize,
+}
+
+impl Of {
+    fn bytes(&self) -> f64 {
+        (self.length * self.element_bytes * self.operand_count) as f64
+    }
 }
 
 impl Bench<'_> {
-    fn ladder(&self, length: usize) -> anyhow::Result<()> {
+    fn ladder(&mut self, length: usize) -> anyhow::Result<()> {
         let (a, b) = (&self.a[..length], &self.b[..length]);
         let mut truth = truth(Name::Dot, a, b)?;
         // The workgroups of some rungs add to one total, one after another.
         truth.additions += length as f64 / 256.0;
-        let (a, b) = (self.device.upload_vector(a)?, self.device.upload_vector(b)?);
+        let device = self.device;
+        let operands =
+            self.copies(8 * length, || Ok((device.upload_vector(a)?, device.upload_vector(b)?)))?;
         for rung in RUNGS {
-            let line = json!({
-                "record": "rung", "suite": "reduce", "rung": rung.letter, "name": rung.name, "length": length,
-            });
-            let title = format!("{:<9} {:<27}", rung.letter, rung.name);
-            match rung.dot(self.device, &a, &b, None) {
+            let of = Of {
+                line: json!({
+                    "record": "rung", "suite": "reduce", "rung": rung.letter, "name": rung.name, "length": length,
+                }),
+                name: format!("rung {}, {}, of {length}", rung.letter, rung.name),
+                length,
+                element_bytes: 4,
+                operand_count: 2,
+                rotated: operands.len(),
+            };
+            if self.run.is_over(&of.name)? {
+                continue;
+            }
+            let (a, b) = &operands[0];
+            match rung.dot(self.device, a, b, None) {
                 Err(Error::Unsupported { needed, .. }) => {
-                    self.not_run(line, &title, &needed)?;
+                    let mut line = of.line;
+                    let reason = format!("needs {needed}");
+                    extend(&mut line, json!({ "not_run": reason }));
+                    self.run.tell(line, &format!("reduce    {}: not run: {reason}", of.name))?;
                     continue;
                 }
                 first => {
                     first?;
                 }
             }
-            let figures = self.figures(truth, |stages| Ok(rung.dot(self.device, &a, &b, stages)?.into()))?;
-            self.report(line, &title, length, 8, &figures)?;
+            self.figures(of, truth, |number, stages| {
+                let (a, b) = &operands[number % operands.len()];
+                Ok(rung.dot(device, a, b, stages)?.into())
+            })?;
         }
         Ok(())
     }
 
-    fn cases(&self, length: usize) -> anyhow::Result<()> {
+    fn cases(&mut self, length: usize) -> anyhow::Result<()> {
+        let (a, b) = (&self.a[..length], &self.b[..length]);
         for &elements in &self.args.elements {
             match elements {
-                Elements::F32 => self.cases_of(elements, &self.a[..length], &self.b[..length])?,
+                Elements::F32 => self.cases_of(elements, a, b)?,
                 Elements::F16 => {
                     let narrow =
                         |values: &[f32]| values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
-                    self.cases_of(elements, &narrow(&self.a[..length]), &narrow(&self.b[..length]))?;
+                    self.cases_of(elements, &narrow(a), &narrow(b))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn cases_of<T: nearfield::Element>(&self, elements: Elements, a: &[T], b: &[T]) -> anyhow::Result<()> {
-        let (left, right) = (self.device.upload_vector(a)?, self.device.upload_vector(b)?);
+    fn cases_of<T: nearfield::Element>(
+        &mut self,
+        elements: Elements,
+        a: &[T],
+        b: &[T],
+    ) -> anyhow::Result<()> {
+        let device = self.device;
+        let operands =
+            self.copies(2 * size_of_val(a), || Ok((device.upload_vector(a)?, device.upload_vector(b)?)))?;
         for &name in &self.args.operation {
             let truth = truth(name, a, b)?;
             for &how in &self.args.summation {
-                let figures =
-                    self.figures(truth, |stages| whole(self.device, name, how, &left, &right, stages))?;
-                let line = json!({
-                    "record": "case", "suite": "reduce", "case": name.text(),
-                    "elements": format!("{elements:?}").to_lowercase(),
-                    "summation": format!("{how:?}").to_lowercase(), "length": a.len(),
-                });
-                let title = format!("{:<12} {elements:?} {how:?}", name.text());
-                self.report(line, &title, a.len(), size_of::<T>() * name.operands(), &figures)?;
+                let [elements, summation] =
+                    [format!("{elements:?}"), format!("{how:?}")].map(|text| text.to_lowercase());
+                let of = Of {
+                    name: format!("{} of {} {elements}, {summation}", name.text(), a.len()),
+                    line: json!({
+                        "record": "case", "suite": "reduce", "operation": name.text(), "elements": elements,
+                        "summation": summation, "length": a.len(), "row_length": null,
+                    }),
+                    length: a.len(),
+                    element_bytes: size_of::<T>(),
+                    operand_count: name.operands(),
+                    rotated: operands.len(),
+                };
+                if self.run.is_over(&of.name)? {
+                    continue;
+                }
+                self.figures(of, truth, |number, stages| {
+                    let (left, right) = &operands[number % operands.len()];
+                    whole(device, name, how, left, right, stages)
+                })?;
             }
         }
         Ok(())
     }
 
-    fn rows(&self, length: usize, row_length: usize) -> anyhow::Result<()> {
+    fn rows(&mut self, length: usize, row_length: usize) -> anyhow::Result<()> {
         let rows = length / row_length;
         ensure!(rows > 0, "--row-length: needed at most {length}, the length, given {row_length}");
         let part = rows * row_length;
         let view = |values| MatrixView::new(values, row_length);
         let (a, b) = (view(&self.a[..part])?, view(&self.b[..part])?);
-        let (left, right) = (self.device.upload(a)?, self.device.upload(b)?);
+        let device = self.device;
+        let operands = self.copies(8 * part, || Ok((device.upload(a)?, device.upload(b)?)))?;
         for &name in &self.args.operation {
             for &how in &self.args.summation {
-                let first = of_rows(self.device, name, how, &left, &right, None)?;
+                let summation = format!("{how:?}").to_lowercase();
+                let of = Of {
+                    name: format!("{} of rows of {row_length}, {part} f32, {summation}", name.text()),
+                    line: json!({
+                        "record": "case", "suite": "reduce", "operation": name.text(), "elements": "f32",
+                        "summation": summation, "length": part, "row_length": row_length,
+                    }),
+                    length: part,
+                    element_bytes: 4,
+                    operand_count: name.operands(),
+                    rotated: operands.len(),
+                };
+                if self.run.is_over(&of.name)? {
+                    continue;
+                }
+                let of_copy = |number: usize, stages: Option<&Stages>| {
+                    let (left, right) = &operands[number % operands.len()];
+                    of_rows(device, name, how, left, right, stages)
+                };
+                let first = of_copy(0, None)?;
                 ensure!(first.len() == rows, "{}: {} results for {rows} rows", name.text(), first.len());
                 let mut error = 0.0f64;
                 for row in (0..rows).step_by(rows.div_ceil(1000)) {
                     error = error.max(checked(truth(name, a.row(row), b.row(row))?, first.get(row))?);
                 }
-                let mut figures =
-                    self.timed(|stages| of_rows(self.device, name, how, &left, &right, stages).map(|_| ()))?;
-                let again = of_rows(self.device, name, how, &left, &right, None)?;
-                ensure!(again == first, "{}: two runs differ", name.text());
-                figures.error = error;
-                let line = json!({
-                    "record": "case", "suite": "reduce", "case": format!("{} of rows", name.text()), "elements": "f32",
-                    "summation": format!("{how:?}").to_lowercase(), "length": part, "row_length": row_length,
-                });
-                let title = format!("{:<12} {how:?}, rows of {row_length}", name.text());
-                self.report(line, &title, part, 4 * name.operands(), &figures)?;
+                let verified = json!(rows.min(1000));
+                let times = self.timed(|number, stages| of_copy(number, stages).map(|_| ()))?;
+                ensure!(of_copy(1, None)? == first, "{}: two runs differ", name.text());
+                self.tell(of, times, error, verified)?;
             }
         }
         Ok(())
     }
 
-    /// Checks the first result, warms up, and times.
+    /// As many copies of some operands as a cache does not hold.
+    fn copies<T>(&self, bytes: usize, make: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
+        (0..rotation(self.device, bytes as u64)).map(|_| make()).collect()
+    }
+
+    /// Checks the first result, warms up, times, and tells.
     fn figures(
-        &self,
+        &mut self,
+        of: Of,
         truth: Truth,
-        run: impl Fn(Option<&Stages>) -> anyhow::Result<f64>,
-    ) -> anyhow::Result<Figures> {
-        let error = checked(truth, run(None)?)?;
-        let figures = self.timed(|stages| {
-            // Atomic additions give other bits every time, so that each result is held against the truth.
-            checked(truth, run(stages)?).map(|_| ())
-        })?;
-        Ok(Figures { error, ..figures })
-    }
-
-    fn timed(&self, run: impl Fn(Option<&Stages>) -> anyhow::Result<()>) -> anyhow::Result<Figures> {
-        let started = Instant::now();
-        while started.elapsed() < WARM_UP {
-            run(None)?;
-        }
-        let one = Times::of(1, || elapsed(|| run(None)))?.median;
-        // The lowest rungs take seconds: fewer runs of those.
-        let runs = (5.0 / one.as_secs_f64()).clamp(3.0, self.args.runs.max(3) as f64) as usize;
-        let wall = Times::of(runs, || elapsed(|| run(None)))?;
-        let (warmer, mut times) = (Warmer::new(self.device)?, vec![]);
-        for _ in 0..runs {
-            warmer.warm(self.device)?;
-            let stages = Stages::new();
-            run(Some(&stages))?;
-            times.extend(stages.take().into_iter().map(|stage| stage.time).reduce(|a, b| a + b));
-        }
-        times.sort_unstable();
-        Ok(Figures { wall, on_device: times.get(times.len() / 2).copied(), runs, error: 0.0 })
-    }
-
-    fn report(
-        &self,
-        mut line: Value,
-        title: &str,
-        length: usize,
-        element_bytes: usize,
-        figures: &Figures,
+        run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<f64>,
     ) -> anyhow::Result<()> {
-        let wall = figures.wall;
-        let time = figures.on_device.unwrap_or(wall.median);
-        let rate = (length * element_bytes) as f64 / time.as_secs_f64();
-        let share = rate / self.ceilings.copy_bytes;
-        if !self.args.json {
-            writeln!(
-                stdout(),
-                "{title:<37} {length:>11}: {:>9.3} ms, on the device {:>9.3} ms, {:>8.2} GB/s, {:>5.1} % of a copy, error {:.1e}",
-                milliseconds(wall.median),
-                milliseconds(time),
-                rate / 1e9,
-                100.0 * share,
-                figures.error,
-            )?;
-            return Ok(());
-        }
-        for (key, value) in [
-            ("runs", json!(figures.runs)),
-            ("ms", json!(milliseconds(wall.median))),
-            ("ms_least", json!(milliseconds(wall.least))),
-            ("ms_most", json!(milliseconds(wall.most))),
-            ("device_ms", json!(figures.on_device.map(milliseconds))),
-            ("bytes_per_s", json!(rounded(rate))),
-            ("share_of_copy", json!(rounded(share))),
-            ("error", json!(rounded(figures.error))),
-            ("verified", json!(true)),
-        ] {
-            line[key] = value;
-        }
-        writeln!(stdout(), "{line}")?;
-        Ok(())
+        let error = checked(truth, run(0, None)?)?;
+        // Atomic additions give other bits every time, so that each result is held against the truth.
+        let times = self.timed(|number, stages| checked(truth, run(number, stages)?).map(|_| ()))?;
+        self.tell(of, times, error, json!(true))
     }
 
-    fn not_run(&self, mut line: Value, title: &str, needed: &str) -> anyhow::Result<()> {
-        if self.args.json {
-            line["not_run"] = json!(format!("needs {needed}"));
-            writeln!(stdout(), "{line}")?;
-        } else {
-            writeln!(stdout(), "{title} not run: needs {needed}")?;
+    fn timed(
+        &self,
+        run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<(Times, Option<Times>)> {
+        self.run.time(
+            |number| elapsed(|| run(number, None)),
+            |number| {
+                let Some(warmer) = &self.warmer else { return Ok(None) };
+                warmer.warm(self.device)?;
+                let stages = Stages::new();
+                run(number, Some(&stages))?;
+                Ok(stages.take().into_iter().map(|stage| stage.time).reduce(|a, b| a + b))
+            },
+        )
+    }
+
+    fn tell(
+        &mut self,
+        of: Of,
+        (wall, on_device): (Times, Option<Times>),
+        error: f64,
+        verified: Value,
+    ) -> anyhow::Result<()> {
+        let bytes = of.bytes();
+        let time = on_device.unwrap_or(wall).median;
+        let share_of_copy = bytes / time.as_secs_f64() / self.run.ceilings.copy.of_memory();
+        let case = Case {
+            fields: json!({ "error": rounded(error), "share_of_copy": rounded(share_of_copy) }),
+            wall,
+            on_device,
+            work: Some(Work {
+                bytes,
+                operations: (of.length * of.operand_count) as f64,
+                unit: Unit::Floats,
+                working_set: bytes * of.rotated as f64,
+            }),
+            verified,
+            rotated: of.rotated,
+            remarks: vec![format!("error {error:.1e}")],
+            details: vec![],
+            name: of.name,
+        };
+        let mut line = of.line;
+        if line["record"] == "case" {
+            line["case"] = json!(case.name);
         }
-        Ok(())
+        self.run.figures(line, case)
     }
 }
 

@@ -1,7 +1,5 @@
 //! The first pass of a reduction in every layout of the work: what `Shape::of` was chosen by.
 
-use std::io::{Write, stdout};
-
 use anyhow::{Context, ensure};
 use nearfield::kernels::reduce::{self, Operation, Shape};
 use nearfield::{DeviceVector, ElementKind, wgpu};
@@ -13,7 +11,7 @@ use super::Bench;
 
 impl Bench<'_> {
     /// Times every layout of each operation.
-    pub(super) fn sweep(&self, length: usize) -> anyhow::Result<()> {
+    pub(super) fn sweep(&mut self, length: usize) -> anyhow::Result<()> {
         let left = self.device.upload_vector(&self.a[..length])?;
         let right = self.device.upload_vector(&self.b[..length])?;
         let one_run = |vector: &DeviceVector| {
@@ -57,40 +55,33 @@ impl Bench<'_> {
                         };
                         let constants = [operation as u32, 0, coarsening, workgroup];
                         let grid = [blocks.min(1 << 15) as u32, blocks.div_ceil(1 << 15) as u32];
-                        let time = time_of(self.device, |encoder| {
-                            let mut recorder = self.device.record(encoder)?;
+                        let time = time_of(self.device, |recorder| {
                             for _ in 0..repeats {
                                 let slices = [(&left).into(), (&right).into(), (&partials).into()];
-                                let kind = ElementKind::F32;
+                                let kernel = &reduce::KERNEL;
                                 recorder.dispatch(
-                                    &reduce::KERNEL,
-                                    kind,
+                                    kernel,
+                                    ElementKind::F32,
                                     &constants,
                                     &params,
                                     &slices,
                                     grid,
                                 )?;
                             }
-                            recorder.finish();
                             Ok(())
                         })? / repeats;
                         let rate = (length * 4 * name.operands()) as f64 / time.as_secs_f64();
-                        if self.args.json {
-                            let line = json!({
-                                "record": "sweep", "suite": "reduce", "case": case, "length": length,
-                                "workgroup": workgroup, "coarsening": coarsening, "turns": turns,
-                                "ms": milliseconds(time), "bytes_per_s": rounded(rate),
-                                "share_of_copy": rounded(rate / self.ceilings.copy_bytes),
-                            });
-                            writeln!(stdout(), "{line}")?;
-                        } else {
-                            writeln!(
-                                stdout(),
-                                "{:<7} workgroup {workgroup:>3}, coarsening {coarsening}, turns {turns:>3}: {:>8.2} GB/s",
-                                case,
-                                rate / 1e9,
-                            )?;
-                        }
+                        let line = json!({
+                            "record": "sweep", "suite": "reduce", "case": case, "length": length,
+                            "workgroup": workgroup, "coarsening": coarsening, "turns": turns,
+                            "ms": milliseconds(time), "bytes_per_s": rounded(rate),
+                            "share_of_copy": rounded(rate / self.run.ceilings.copy.of_memory()),
+                        });
+                        let text = format!(
+                            "{case:<7} workgroup {workgroup:>3}, coarsening {coarsening}, turns {turns:>3}: {:>8.2} GB/s",
+                            rate / 1e9,
+                        );
+                        self.run.tell(line, &text)?;
                     }
                 }
             }

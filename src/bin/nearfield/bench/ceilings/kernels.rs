@@ -1,0 +1,270 @@
+//! Ceilings of an adapter, by kernels that do nothing else.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use nearfield::kernels::{copy, multiply_add, multiply_integers, multiply_matrices, read_vectors};
+use nearfield::{BufferSlice, Device, ElementKind, Recorder};
+
+use super::super::run::{Times, WARM_UP, has_kernels};
+use super::{Ceilings, Curve, WARM, is_processor, median_of};
+
+/// Columns of a grid at most.
+const COLUMNS: u32 = 1 << 15;
+
+pub(super) fn measure(device: &Device) -> anyhow::Result<Ceilings> {
+    // Arithmetic first: it brings the clocks up.
+    let warmer = Warmer::new(device)?;
+    let started = Instant::now();
+    while !is_processor(device) && started.elapsed() < WARM_UP {
+        warmer.warm(device)?;
+        wait(device)?;
+    }
+    let most = largest(device);
+    Ok(Ceilings {
+        flops: flops(device)?,
+        integers: Some(integers(device)?),
+        matrices: matrices(device)?,
+        read: Curve::measure(most, |bytes| reads(device, bytes))?,
+        copy: Curve::measure(most, |bytes| copies(device, bytes))?,
+        latency: latency(device)?,
+    })
+}
+
+/// The largest working set: larger than any cache, as far as the adapter allows; small on a software adapter.
+fn largest(device: &Device) -> u64 {
+    let wanted: u64 = if is_processor(device) { 64 << 20 } else { 1 << 30 };
+    wanted.min(device.capabilities().max_binding_bytes) / 4096 * 4096
+}
+
+fn wait(device: &Device) -> anyhow::Result<()> {
+    device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
+    Ok(())
+}
+
+fn buffer(
+    device: &Device,
+    label: &str,
+    size: u64,
+    usage: wgpu::BufferUsages,
+) -> anyhow::Result<wgpu::Buffer> {
+    Ok(device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
+        label: Some(label),
+        size,
+        usage,
+        mapped_at_creation: false,
+    }))
+}
+
+fn storage(device: &Device, label: &str, size: u64) -> anyhow::Result<wgpu::Buffer> {
+    buffer(device, label, size, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC)
+}
+
+fn encoder(device: &Device) -> anyhow::Result<wgpu::CommandEncoder> {
+    let descriptor = wgpu::CommandEncoderDescriptor { label: Some("ceiling") };
+    Ok(device.wgpu_device()?.create_command_encoder(&descriptor))
+}
+
+/// The time of what is recorded: by the device's timestamps, or from the submission to its end where it has none.
+pub(in super::super) fn time_of(
+    device: &Device,
+    record: impl Fn(&mut Recorder<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<Duration> {
+    median_of(WARM, || {
+        let mut commands = encoder(device)?;
+        let Some(mut profile) = device.profile() else {
+            let mut recorder = device.record(&mut commands)?;
+            record(&mut recorder)?;
+            recorder.finish();
+            let started = Instant::now();
+            device.wgpu_queue()?.submit([commands.finish()]);
+            wait(device)?;
+            return Ok(started.elapsed());
+        };
+        let mut recorder = device.record_timed(&mut commands, &mut profile, false)?;
+        record(&mut recorder)?;
+        recorder.finish();
+        device.wgpu_queue()?.submit([commands.finish()]);
+        Ok(device.times_of(profile)?.iter().map(|one| one.time).sum())
+    })
+}
+
+/// Work that keeps a card's clocks up: while the host takes up results they fall, and what is timed next is slow. It hardly
+/// touches memory, because what it left in a cache to be written would slow the next one down as well.
+#[derive(Debug)]
+pub(in super::super) struct Warmer {
+    sums: Option<wgpu::Buffer>,
+}
+
+impl Warmer {
+    const WORKGROUPS: u32 = 1024;
+
+    /// None on the host engine, which runs no kernels.
+    pub(in super::super) fn of(device: &Device) -> anyhow::Result<Option<Self>> {
+        has_kernels(device).then(|| Self::new(device)).transpose()
+    }
+
+    /// Does nothing where the processor computes, which has no clocks of its own.
+    fn new(device: &Device) -> anyhow::Result<Self> {
+        let bytes = u64::from(Self::WORKGROUPS) * 256 * 16;
+        let sums = || storage(device, "sums", bytes);
+        Ok(Self { sums: (!is_processor(device)).then(sums).transpose()? })
+    }
+
+    /// Submits a millisecond or a few of arithmetic, and does not wait for it.
+    pub(in super::super) fn warm(&self, device: &Device) -> anyhow::Result<()> {
+        let Some(sums) = &self.sums else { return Ok(()) };
+        let mut commands = encoder(device)?;
+        let mut recorder = device.record(&mut commands)?;
+        let params = multiply_add::Params { turns: 4000, factor: 0.5 };
+        let slices = [BufferSlice::all(sums)];
+        let grid = [Self::WORKGROUPS, 1];
+        recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?;
+        recorder.finish();
+        device.wgpu_queue()?.submit([commands.finish()]);
+        Ok(())
+    }
+}
+
+/// Passes over a working set in one recording: enough that its start does not count.
+fn passes(device: &Device, bytes: u64) -> u64 {
+    let wanted: u64 = if is_processor(device) { 64 << 20 } else { 4 << 30 };
+    (wanted / bytes).clamp(2, 64)
+}
+
+fn grid(workgroups: u32) -> [u32; 2] {
+    [workgroups.min(COLUMNS), workgroups.div_ceil(COLUMNS)]
+}
+
+fn reads(device: &Device, bytes: u64) -> anyhow::Result<f64> {
+    let params = read_vectors::Params { vectors: (bytes / 16) as u32 };
+    let [columns, rows] = grid(params.vectors.div_ceil(read_vectors::VECTORS_A_WORKGROUP));
+    let values = storage(device, "values", bytes)?;
+    let sums =
+        storage(device, "sums", u64::from(columns * rows) * u64::from(read_vectors::SUMS_A_WORKGROUP) * 4)?;
+    let passes = passes(device, bytes);
+    let time = time_of(device, |recorder| {
+        let slices = [BufferSlice::all(&values), BufferSlice::all(&sums)];
+        for _ in 0..passes {
+            let kernel = &read_vectors::KERNEL;
+            recorder.dispatch(kernel, ElementKind::F32, &[], &params, &slices, [columns, rows])?;
+        }
+        Ok(())
+    })?;
+    Ok((bytes * passes) as f64 / time.as_secs_f64())
+}
+
+/// A kernel copies, because copy commands are a fifth as fast on some cards (docs/performance.md). Of a working set one half
+/// goes to the other.
+fn copies(device: &Device, bytes: u64) -> anyhow::Result<f64> {
+    let (from, to) = (storage(device, "from", bytes / 2)?, storage(device, "to", bytes / 2)?);
+    let params = copy::Params { vectors: (bytes / 32) as u32 };
+    let grid = grid(params.vectors.div_ceil(256 * copy::VECTORS_AN_INVOCATION));
+    let passes = passes(device, bytes);
+    let time = time_of(device, |recorder| {
+        let slices = [BufferSlice::all(&from), BufferSlice::all(&to)];
+        for _ in 0..passes {
+            recorder.dispatch(&copy::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?;
+        }
+        Ok(())
+    })?;
+    Ok((bytes * passes) as f64 / time.as_secs_f64())
+}
+
+/// Workgroups and turns of a kernel that computes.
+fn work(device: &Device) -> (u32, u32) {
+    if is_processor(device) { (64, 100) } else { (8192, 1000) }
+}
+
+fn flops(device: &Device) -> anyhow::Result<f64> {
+    let (workgroups, turns) = work(device);
+    let invocations = u64::from(workgroups) * 256;
+    let sums = storage(device, "sums", invocations * 16)?;
+    let params = multiply_add::Params { turns, factor: 0.5 };
+    let time = time_of(device, |recorder| {
+        let (kernel, slices) = (&multiply_add::KERNEL, [BufferSlice::all(&sums)]);
+        Ok(recorder.dispatch(kernel, ElementKind::F32, &[], &params, &slices, [workgroups, 1])?)
+    })?;
+    Ok((invocations * u64::from(turns) * multiply_add::FLOPS_A_TURN) as f64 / time.as_secs_f64())
+}
+
+fn integers(device: &Device) -> anyhow::Result<f64> {
+    let (workgroups, turns) = work(device);
+    let invocations = u64::from(workgroups) * 256;
+    let sums = storage(device, "sums", invocations * 4)?;
+    let params = multiply_integers::Params { turns, factors: 0x0305_0702 };
+    let time = time_of(device, |recorder| {
+        let (kernel, slices) = (&multiply_integers::KERNEL, [BufferSlice::all(&sums)]);
+        Ok(recorder.dispatch(kernel, ElementKind::F32, &[], &params, &slices, [workgroups, 1])?)
+    })?;
+    Ok((invocations * u64::from(turns) * multiply_integers::OPERATIONS_A_TURN) as f64 / time.as_secs_f64())
+}
+
+/// None where there are no matrices, or where their products are wrong, as then no search uses them.
+fn matrices(device: &Device) -> anyhow::Result<Option<f64>> {
+    let Some(side) = device.capabilities().matrix_side() else { return Ok(None) };
+    let (workgroups, turns) = (4096, 1000);
+    let subgroups = u64::from(workgroups * multiply_matrices::SUBGROUPS);
+    let few = multiply_matrices::Params { turns: 3 };
+    let want = multiply_matrices::reference(side, &few);
+    let sums = storage(device, "sums", subgroups * want.len() as u64 * 4)?;
+    let run = |recorder: &mut Recorder<'_>, params: &multiply_matrices::Params, workgroups: u32| {
+        let (kernel, slices) = (&multiply_matrices::KERNEL, [BufferSlice::all(&sums)]);
+        anyhow::Ok(recorder.dispatch(kernel, ElementKind::F32, &[], params, &slices, [workgroups, 1])?)
+    };
+    let mut commands = encoder(device)?;
+    let mut recorder = device.record(&mut commands)?;
+    run(&mut recorder, &few, 1)?;
+    recorder.finish();
+    let found = read_back(device, commands, &sums, want.len() as u64 * 4)?;
+    let floats = found.chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    if !floats.map(f64::from).eq(want) {
+        return Ok(None);
+    }
+    let time = time_of(device, |recorder| run(recorder, &multiply_matrices::Params { turns }, workgroups))?;
+    let operations = subgroups * u64::from(turns) * multiply_matrices::operations_a_turn(side);
+    Ok(Some(operations as f64 / time.as_secs_f64()))
+}
+
+/// Submits commands, and the first bytes of a buffer behind them.
+fn read_back(
+    device: &Device,
+    mut commands: wgpu::CommandEncoder,
+    from: &wgpu::Buffer,
+    bytes: u64,
+) -> anyhow::Result<Vec<u8>> {
+    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+    let readback = buffer(device, "readback", bytes, usage)?;
+    commands.copy_buffer_to_buffer(from, 0, &readback, 0, bytes);
+    device.wgpu_queue()?.submit([commands.finish()]);
+    readback.map_async(wgpu::MapMode::Read, .., |_| ());
+    wait(device)?;
+    let view = readback.get_mapped_range(..).context("reading back")?;
+    ensure!(view.len() as u64 == bytes, "reading back: needed {bytes} bytes, found {}", view.len());
+    Ok(view.to_vec())
+}
+
+fn latency(device: &Device) -> anyhow::Result<Duration> {
+    let sums = storage(device, "sums", 256 * 16)?;
+    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+    let readback = buffer(device, "readback", 16, usage)?;
+    let run = || {
+        let started = Instant::now();
+        let mut commands = encoder(device)?;
+        let mut recorder = device.record(&mut commands)?;
+        let params = multiply_add::Params { turns: 0, factor: 0.5 };
+        let slices = [BufferSlice::all(&sums)];
+        recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, [1, 1])?;
+        recorder.finish();
+        commands.copy_buffer_to_buffer(&sums, 0, &readback, 0, 16);
+        device.wgpu_queue()?.submit([commands.finish()]);
+        readback.map_async(wgpu::MapMode::Read, .., |_| ());
+        wait(device)?;
+        drop(readback.get_mapped_range(..).context("reading back")?);
+        let elapsed = started.elapsed();
+        readback.unmap();
+        Ok(elapsed)
+    };
+    run()?;
+    Ok(Times::of(50, |_| run())?.median)
+}

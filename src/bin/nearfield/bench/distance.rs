@@ -1,0 +1,174 @@
+//! `nearfield bench distance`: distances of all pairs of two sets that lie on the device.
+
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use clap::Args as ClapArgs;
+use nearfield::kernels::distance_pairs::Pairs;
+use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, Metric, Output};
+use serde_json::json;
+
+use super::ceilings::Warmer;
+use super::data::Source;
+use super::rounded;
+use super::run::{Case, Run, has_kernels};
+use super::work::{Unit, Work};
+
+/// Arguments of `nearfield bench distance`.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Numbers of rows, a case each: the first so many of those there are
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
+    sizes: Vec<usize>,
+    /// Numbers of queries, a case each
+    #[arg(long, value_delimiter = ',', default_value = "1,128", value_name = "Q,…", value_parser = crate::search::count)]
+    queries: Vec<usize>,
+    /// Metrics, a case each: l2sq, l2, cosine, ip
+    #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
+    metric: Vec<Metric>,
+    /// Pairs a case that are checked against f64 on the host, at least 1
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::search::count)]
+    verify: usize,
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  nearfield bench distance
+  nearfield bench distance --rows 100000 --dim 768 --queries 1,16,256 --metric cosine --json
+
+The distances that are reported to users, of every query to every row, in the precision that is promised. Rows, queries and results
+lie on the device; times are from the call until all is done, and on the device by its timestamps. Every case checks some pairs
+against f64 before it is timed; one that is off by more than is promised ends the run with exit code 1. What has to be read and
+written are both sets and the results. docs/benchmark.md has the fields of the JSON lines.";
+
+/// Runs the suite.
+pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
+    let most = args.queries.iter().copied().max().unwrap_or(1);
+    let (rows, queries) = args.source.both(most)?;
+    let (rows, queries) = (rows.view()?, queries.view()?);
+    let sizes = args.source.sizes(&args.sizes, rows)?;
+    run.begin("distance", sizes.len() * args.queries.len() * args.metric.len());
+    for size in sizes {
+        let rows = rows.slice(0..size);
+        let on_device = run.device.upload(rows)?;
+        for &count in &args.queries {
+            let queries = queries.slice(0..count);
+            let queries_there = run.device.upload(queries)?;
+            for &metric in &args.metric {
+                case(args, run, (rows, &on_device), (queries, &queries_there), metric)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn case(
+    args: &Args,
+    run: &mut Run,
+    (rows, on_device): (MatrixView<'_, f32>, &DeviceMatrix),
+    (queries, queries_there): (MatrixView<'_, f32>, &DeviceMatrix),
+    metric: Metric,
+) -> anyhow::Result<()> {
+    let (count, size, dim) = (queries.rows(), rows.rows(), rows.dim());
+    let name = format!("{count} x {size}, dim {dim}, {}", metric.name());
+    if run.is_over(&name)? {
+        return Ok(());
+    }
+    let device = run.device.clone();
+    let compute = || -> anyhow::Result<DistanceMatrix> {
+        let distances = device.distances(queries_there, on_device, metric, Output::Distance)?;
+        if has_kernels(&device) {
+            let done = device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely());
+            done.context("waiting for the device")?;
+        }
+        Ok(distances)
+    };
+    let first = compute()?;
+    let found = device.read(&first)?;
+    let pairs = count * size;
+    let mut error = 0.0f64;
+    let mut verified = 0;
+    // A step that shares no factor with the number of rows meets all of them.
+    let step = (pairs / args.verify).max(1) | 1;
+    for pair in (0..pairs).step_by(step) {
+        let (query, row) = (queries.row(pair / size), rows.row(pair % size));
+        let off = (f64::from(found[pair]) - metric.exact(query, row)).abs();
+        let bound = metric.error_bound(query, row);
+        ensure!(off <= bound, "{name}: pair {pair} is off by {off}, more than the promised {bound}");
+        error = error.max(off / bound.max(f64::MIN_POSITIVE));
+        verified += 1;
+    }
+    drop(first);
+    let warmer = Warmer::of(&device)?;
+    let (wall, times) = run.time(
+        |_| {
+            let started = Instant::now();
+            compute()?;
+            Ok(started.elapsed())
+        },
+        |_| {
+            let Some(warmer) = &warmer else { return Ok(None) };
+            warmer.warm(&device)?;
+            time(&device, queries_there, on_device, metric)
+        },
+    )?;
+    let bytes = (4 * (size * dim + count * dim + pairs)) as f64;
+    run.case(Case {
+        name,
+        fields: json!({
+            "rows": size, "dim": dim, "queries": count, "metric": metric.name(), "elements": "f32",
+            "data": args.source.name(), "error": rounded(error),
+        }),
+        wall,
+        on_device: times,
+        work: Some(Work {
+            bytes,
+            operations: 2.0 * pairs as f64 * dim as f64,
+            unit: Unit::Floats,
+            working_set: bytes,
+        }),
+        verified: json!(verified),
+        rotated: 1,
+        remarks: vec![],
+        details: vec![],
+    })
+}
+
+/// The time of the kernel on the device; none without timestamps.
+fn time(
+    device: &Device,
+    queries: &DeviceMatrix,
+    rows: &DeviceMatrix,
+    metric: Metric,
+) -> anyhow::Result<Option<std::time::Duration>> {
+    let Some(mut profile) = device.profile() else { return Ok(None) };
+    let wgpu = device.wgpu_device()?;
+    let buffer = wgpu.create_buffer(&wgpu::BufferDescriptor {
+        label: Some("distances"),
+        size: (queries.rows() * rows.rows() * 4).next_multiple_of(16) as u64,
+        usage: wgpu::BufferUsages::STORAGE,
+        mapped_at_creation: false,
+    });
+    let mut encoder =
+        wgpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("distances") });
+    let mut recorder = device.record_timed(&mut encoder, &mut profile, false)?;
+    recorder.distances(&Pairs {
+        metric,
+        unit_vectors: false,
+        output: Output::Distance,
+        queries: queries.as_slice()?,
+        query_count: queries.rows() as u32,
+        query_stride: queries.stride() as u32,
+        rows: rows.as_slice()?,
+        row_count: rows.rows() as u32,
+        row_stride: rows.stride() as u32,
+        dim: rows.dim() as u32,
+        distances: BufferSlice::all(&buffer),
+        distance_stride: rows.rows() as u32,
+    })?;
+    recorder.finish();
+    device.wgpu_queue()?.submit([encoder.finish()]);
+    Ok(device.times_of(profile)?.iter().map(|one| one.time).reduce(|a, b| a + b))
+}

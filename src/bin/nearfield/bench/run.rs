@@ -1,0 +1,374 @@
+//! A run of suites: one device, its ceilings, the clock, and where lines go.
+
+use std::fs::{self, File};
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args as ClapArgs;
+use nearfield::Device;
+use serde_json::{Value, json};
+
+use super::ceilings::{Ceilings, is_processor};
+use super::lines::Line;
+use super::work::Work;
+use super::{milliseconds, rounded};
+use crate::device::Choice;
+
+/// How long something runs before it is timed: long enough for a card to raise its clocks.
+pub(super) const WARM_UP: Duration = Duration::from_millis(300);
+/// What a case takes at most where there is no `--budget`, unless three runs take longer.
+const CASE: Duration = Duration::from_secs(20);
+/// Runs of a case, where nobody says.
+const RUNS: usize = 20;
+/// Runs of a case at least.
+const LEAST_RUNS: usize = 3;
+/// The file of lines in a report's directory.
+pub(super) const LINES: &str = "figures.jsonl";
+
+/// What every suite is told.
+#[derive(Debug, Clone, ClapArgs)]
+pub(super) struct Common {
+    /// Timed runs of a case; fewer, but 3 at least, where they would take longer than 20 s or the case's share of --budget
+    #[arg(long, default_value_t = RUNS, value_name = "N", value_parser = crate::search::count)]
+    runs: usize,
+    /// Time for everything, like 60s or 5m; cases that are not reached are named
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    budget: Option<Duration>,
+    /// Write a page with charts, index.html, and the JSON lines, figures.jsonl, into this directory; those there are replaced
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Print JSON lines instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    device: Choice,
+}
+
+impl Common {
+    /// The words that give the same device and runs again.
+    pub(super) fn words(&self) -> Vec<String> {
+        let runs = (self.runs != RUNS).then(|| ["--runs".to_owned(), self.runs.to_string()]);
+        self.device.words().into_iter().chain(runs.into_iter().flatten()).collect()
+    }
+}
+
+/// Median and spread of some times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) median: Duration,
+    pub(super) least: Duration,
+    pub(super) most: Duration,
+    pub(super) runs: usize,
+}
+
+impl Times {
+    /// Runs something `runs` times, told which time it is, and keeps what it says it took.
+    pub(super) fn of(runs: usize, mut run: impl FnMut(usize) -> Result<Duration>) -> Result<Self> {
+        (0..runs.max(1)).map(&mut run).collect::<Result<Vec<_>>>().map(Self::from)
+    }
+}
+
+impl From<Vec<Duration>> for Times {
+    fn from(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        let at = |place: usize| times.get(place).copied().unwrap_or_default();
+        Self {
+            median: at(times.len() / 2),
+            least: at(0),
+            most: at(times.len().saturating_sub(1)),
+            runs: times.len(),
+        }
+    }
+}
+
+/// A case that was timed.
+#[derive(Debug)]
+pub(super) struct Case {
+    /// What no other case of the suite is called.
+    pub(super) name: String,
+    /// What it is of, and its further figures.
+    pub(super) fields: Value,
+    pub(super) wall: Times,
+    pub(super) on_device: Option<Times>,
+    pub(super) work: Option<Work>,
+    /// Answers that were checked, or true for all.
+    pub(super) verified: Value,
+    /// Copies of the operands that were taken in turn.
+    pub(super) rotated: usize,
+    /// Further figures for people, on the case's own line and on lines of their own.
+    pub(super) remarks: Vec<String>,
+    pub(super) details: Vec<String>,
+}
+
+/// A run.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) device: Device,
+    pub(super) ceilings: Ceilings,
+    runs: usize,
+    is_json: bool,
+    report: Option<(PathBuf, File)>,
+    lines: Vec<Line>,
+    suite: &'static str,
+    /// When the suite has to be done, and the cases that it still has.
+    deadline: Option<Instant>,
+    cases_left: usize,
+}
+
+impl Run {
+    /// Opens the device, measures its ceilings and tells them.
+    pub(super) fn open(common: &Common) -> Result<Self> {
+        let started = Instant::now();
+        let device = common.device.open()?;
+        let report = common.report.as_deref().map(opened).transpose()?;
+        let ceilings = Ceilings::measure(&device)?;
+        let mut run = Self {
+            device,
+            ceilings,
+            runs: common.runs,
+            is_json: common.json,
+            report,
+            lines: vec![],
+            suite: "",
+            deadline: common.budget.map(|budget| started + budget),
+            cases_left: 0,
+        };
+        run.tell_device()?;
+        Ok(run)
+    }
+
+    fn tell_device(&mut self) -> Result<()> {
+        let adapter = self.device.adapter();
+        let now = time::OffsetDateTime::now_utc();
+        let seconds = now.time();
+        let mut line = json!({
+            "record": "device", "schema": 1, "date": now.date().to_string(),
+            "time": format!("{:02}:{:02}:{:02}", seconds.hour(), seconds.minute(), seconds.second()),
+            "adapter": adapter.name, "backend": adapter.backend, "driver": adapter.driver,
+            "kind": adapter.kind.to_string(), "threads": crate::threads::available(),
+            "os": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            "version": env!("CARGO_PKG_VERSION"), "revision": option_env!("NEARFIELD_REVISION"), "command": command("nearfield", std::env::args().skip(1)),
+        });
+        extend(&mut line, self.ceilings.fields());
+        let text = format!("{adapter}\n{}", self.ceilings.text());
+        self.tell(line, &text)
+    }
+
+    /// A line, printed and written as soon as it is known.
+    pub(super) fn tell(&mut self, line: Value, text: &str) -> Result<()> {
+        let mut out = stdout().lock();
+        // One write a line: whoever interrupts a run finds whole lines.
+        let json = format!("{line}\n");
+        if self.is_json {
+            out.write_all(json.as_bytes())?;
+        } else if !text.is_empty() {
+            out.write_all(format!("{text}\n").as_bytes())?;
+        }
+        out.flush()?;
+        if let Some((directory, file)) = &mut self.report {
+            file.write_all(json.as_bytes()).with_context(|| format!("--report: {}", directory.display()))?;
+        }
+        if let Value::Object(fields) = line {
+            self.lines.push(Line::from(fields));
+        }
+        Ok(())
+    }
+
+    /// A suite begins, which will have so many cases.
+    pub(super) fn begin(&mut self, suite: &'static str, cases: usize) {
+        (self.suite, self.cases_left) = (suite, cases);
+    }
+
+    /// Sets when the suites that follow have to be done; returns the time that was set before.
+    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) -> Option<Instant> {
+        std::mem::replace(&mut self.deadline, deadline)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Whether there is no time left for a case; then says so in its place.
+    pub(super) fn is_over(&mut self, name: &str) -> Result<bool> {
+        if self.deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            return Ok(false);
+        }
+        self.not_run(name, "no time was left of --budget")?;
+        Ok(true)
+    }
+
+    /// Says why a case was not run.
+    pub(super) fn not_run(&mut self, name: &str, reason: &str) -> Result<()> {
+        self.cases_left = self.cases_left.saturating_sub(1);
+        let suite = self.suite;
+        let line = json!({ "record": "not_run", "suite": suite, "case": name, "reason": reason });
+        self.tell(line, &format!("{suite:<9} {name}: not run: {reason}"))
+    }
+
+    /// The time for the next case.
+    fn share(&self) -> Duration {
+        self.deadline.map_or(CASE, |deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            (left / self.cases_left.max(1) as u32).min(CASE)
+        })
+    }
+
+    /// Warms up, and times by the wall clock and on the device. Both are told which run it is, and say what it took.
+    pub(super) fn time(
+        &self,
+        wall: impl FnMut(usize) -> Result<Duration>,
+        on_device: impl FnMut(usize) -> Result<Option<Duration>>,
+    ) -> Result<(Times, Option<Times>)> {
+        self.time_part(1, wall, on_device)
+    }
+
+    /// [`time`](Self::time) of one of so many parts of a case.
+    pub(super) fn time_part(
+        &self,
+        parts: u32,
+        mut wall: impl FnMut(usize) -> Result<Duration>,
+        mut on_device: impl FnMut(usize) -> Result<Option<Duration>>,
+    ) -> Result<(Times, Option<Times>)> {
+        let share = self.share() / parts;
+        let (started, mut longest) = (Instant::now(), Duration::ZERO);
+        for number in 0.. {
+            let before = Instant::now();
+            wall(number)?;
+            longest = before.elapsed();
+            if started.elapsed() >= WARM_UP.min(share / 5) {
+                break;
+            }
+        }
+        // Half of what is left for each clock.
+        let within = |share: Duration| {
+            let runs = share.as_secs_f64() / longest.as_secs_f64().max(1e-6);
+            (runs as usize).clamp(LEAST_RUNS, self.runs.max(LEAST_RUNS))
+        };
+        let runs = within(share.saturating_sub(started.elapsed()) / 2);
+        let walls = Times::of(runs, &mut wall)?;
+        let mut times = vec![];
+        for number in 0..runs {
+            // None of a device that has no clock.
+            let Some(time) = on_device(number)? else { break };
+            times.push(time);
+        }
+        Ok((walls, (!times.is_empty()).then(|| Times::from(times))))
+    }
+
+    /// Tells of a case.
+    pub(super) fn case(&mut self, case: Case) -> Result<()> {
+        let line = json!({ "record": "case", "suite": self.suite, "case": case.name });
+        self.figures(line, case)
+    }
+
+    /// A line with the figures of a case behind its own fields.
+    pub(super) fn figures(&mut self, mut line: Value, case: Case) -> Result<()> {
+        self.cases_left = self.cases_left.saturating_sub(1);
+        let Case { name, fields, wall, on_device, work, verified, rotated, remarks, details } = case;
+        extend(&mut line, fields);
+        extend(
+            &mut line,
+            json!({
+                "runs": wall.runs, "ms": milliseconds(wall.median), "ms_least": milliseconds(wall.least),
+                "ms_most": milliseconds(wall.most), "device_ms": on_device.map(|times| milliseconds(times.median)),
+                "device_ms_least": on_device.map(|times| milliseconds(times.least)),
+                "device_ms_most": on_device.map(|times| milliseconds(times.most)),
+                "verified": verified, "rotated": rotated,
+            }),
+        );
+        let [median, least, most] = [wall.median, wall.least, wall.most].map(milliseconds);
+        let mut text = format!("{:<9} {name}: {median:.3} ms ({least:.3} .. {most:.3})", self.suite);
+        if let Some(times) = on_device {
+            text.push_str(&format!(", on the device {:.3} ms", milliseconds(times.median)));
+        }
+        for remark in remarks {
+            text.push_str(&format!(", {remark}"));
+        }
+        if let Some(work) = work {
+            let reached = work.reached(&self.ceilings, on_device.unwrap_or(wall).median);
+            extend(
+                &mut line,
+                json!({
+                    "bytes": work.bytes, "operations": work.operations, "intensity": rounded(reached.intensity),
+                    "bytes_per_s": rounded(reached.bytes_per_s), "operations_per_s": rounded(reached.operations_per_s),
+                    "bound": reached.bound, "share": rounded(reached.share),
+                }),
+            );
+            text.push_str(&format!(
+                "; {:.2} GB/s, {:.1} Gop/s, {:.3} operations a byte: {:.1} % of {}",
+                reached.bytes_per_s / 1e9,
+                reached.operations_per_s / 1e9,
+                reached.intensity,
+                100.0 * reached.share,
+                reached.bound,
+            ));
+        }
+        for detail in details {
+            text.push_str(&format!("\n{:<9}   {detail}", ""));
+        }
+        self.tell(line, &text)
+    }
+
+    /// Writes the page, if there is to be one.
+    pub(super) fn finish(self) -> Result<()> {
+        let Some((directory, file)) = self.report else { return Ok(()) };
+        file.sync_all().with_context(|| format!("--report: {}", directory.display()))?;
+        let _ = (directory, &self.lines);
+        Ok(())
+    }
+}
+
+/// A report's directory, and its file of lines.
+fn opened(directory: &Path) -> Result<(PathBuf, File)> {
+    let is_free = !directory.exists() || directory.is_dir();
+    ensure!(is_free, "--report: needed a directory, {} is none", directory.display());
+    let about = || format!("--report: {}", directory.display());
+    fs::create_dir_all(directory).with_context(about)?;
+    let file = File::create(directory.join(LINES)).with_context(about)?;
+    Ok((directory.to_owned(), file))
+}
+
+/// A command as a shell takes it.
+pub(super) fn command(start: &str, words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().fold(start.to_owned(), |line, word| format!("{line} {}", quoted(&word)))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./,=+:%@".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Adds the fields of an object to another one.
+pub(super) fn extend(line: &mut Value, fields: Value) {
+    if let (Value::Object(line), Value::Object(fields)) = (line, fields) {
+        line.extend(fields);
+    }
+}
+
+/// How many copies of some operands are taken in turn, so that they do not come from a cache: as many as are larger than the last
+/// level of any cache that is known, but no more than 64.
+pub(super) fn rotation(device: &Device, bytes: u64) -> usize {
+    let cache: u64 = if is_processor(device) { 64 << 20 } else { 256 << 20 };
+    cache.div_ceil(bytes.max(1)).clamp(1, 64) as usize
+}
+
+/// Whether a device runs kernels; the host engine does not.
+pub(super) fn has_kernels(device: &Device) -> bool {
+    device.capabilities().max_storage_buffers > 0
+}
+
+/// An error where there are no kernels to time.
+pub(super) fn needs_kernels(device: &Device, suite: &str) -> Result<()> {
+    let given = device.describe();
+    ensure!(
+        has_kernels(device),
+        "--device: {suite} times kernels: needed a GPU or a software driver, given {given}"
+    );
+    Ok(())
+}

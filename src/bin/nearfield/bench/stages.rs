@@ -1,0 +1,57 @@
+//! The stages of a search, timed on the device several times.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nearfield::StageTime;
+use serde_json::{Value, json};
+
+use super::milliseconds;
+
+/// Times and passes of each stage, a search each.
+#[derive(Debug, Default)]
+pub(super) struct Parts(BTreeMap<&'static str, Vec<(Duration, u32)>>);
+
+impl Parts {
+    /// Takes up a search; returns the time of all its stages. None of none, as where the device has no timestamps.
+    pub(super) fn add(&mut self, times: &[StageTime]) -> Option<Duration> {
+        for one in times {
+            self.0.entry(one.stage).or_default().push((one.time, one.passes));
+        }
+        times.iter().map(|one| one.time).reduce(|a, b| a + b)
+    }
+
+    /// The median of each stage.
+    pub(super) fn medians(self) -> Stages {
+        let median = |(stage, mut times): (_, Vec<(Duration, u32)>)| {
+            times.sort_unstable();
+            Some((stage, *times.get(times.len() / 2)?))
+        };
+        Stages(self.0.into_iter().filter_map(median).collect())
+    }
+}
+
+/// Median time and passes of each stage.
+#[derive(Debug)]
+pub(super) struct Stages(Vec<(&'static str, (Duration, u32))>);
+
+impl Stages {
+    pub(super) fn time_of(&self, stage: &str) -> Option<Duration> {
+        self.0.iter().find(|(name, _)| *name == stage).map(|(_, (time, _))| *time)
+    }
+
+    /// As a line has them.
+    pub(super) fn to_json(&self) -> Value {
+        let entry = |(stage, (time, passes)): &(&'static str, (Duration, u32))| {
+            ((*stage).to_owned(), json!({ "ms": milliseconds(*time), "passes": passes }))
+        };
+        Value::Object(self.0.iter().map(entry).collect())
+    }
+
+    /// For people, a line each.
+    pub(super) fn texts(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(stage, (time, passes))| {
+            format!("{stage:<16} {:>10.3} ms in {passes} passes", milliseconds(*time))
+        })
+    }
+}
