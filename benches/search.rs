@@ -4,7 +4,7 @@
 #![expect(missing_docs, reason = "criterion's macro makes public functions")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nearfield::{Device, Flat, MatrixView, Metric};
+use nearfield::{Device, Flat, Ivf, KMeans, MatrixView, Metric, Output};
 
 /// Vectors whose elements are small integers, so that squared distances are exact.
 fn vectors(count: usize, dim: usize, seed: usize) -> Vec<f32> {
@@ -59,9 +59,82 @@ fn top_k(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn lists(criterion: &mut Criterion) {
+    let Ok(device) = Device::best() else { return };
+    let (rows, dim, lists) = (10_000, 32, 64);
+    let values = vectors(rows, dim, 3);
+    let view = MatrixView::new(&values, dim).expect("whole rows");
+    let train = || KMeans::new(Metric::L2Squared, lists).iterations(3).train(&device, view).expect("clusters");
+    assert_eq!(train().centroids.len(), lists * dim, "as many centroids as lists");
+    let mut group = criterion.benchmark_group("kmeans");
+    group.throughput(Throughput::Elements(rows as u64));
+    group.bench_function(BenchmarkId::new("lists", lists), |bencher| bencher.iter(train));
+    group.finish();
+
+    let builder = Ivf::builder(&device, Metric::L2Squared, dim).lists(lists);
+    let mut index = builder.train(view).expect("an index");
+    index.add(view).expect("rows fit");
+    let mut exact = Flat::builder(&device, Metric::L2Squared, dim).build().expect("an index");
+    exact.add(view).expect("rows fit");
+    let queries = vectors(64, dim, 12_345);
+    let queries = MatrixView::new(&queries, dim).expect("whole queries");
+    let found = index.search(queries, 10, lists).expect("an answer");
+    assert_eq!(found, exact.search(queries, 10).expect("an answer"), "all lists hold the exact answer");
+    let mut group = criterion.benchmark_group("ivf_search");
+    for probes in [1, 8] {
+        group.throughput(Throughput::Elements(64));
+        group.bench_function(BenchmarkId::new("probes", probes), |bencher| {
+            bencher.iter(|| index.search(queries, 10, probes).expect("an answer"));
+        });
+    }
+    group.finish();
+}
+
+fn within(criterion: &mut Criterion) {
+    let Ok(device) = Device::best() else { return };
+    let (rows, dim) = (20_000, 64);
+    let values = vectors(rows, dim, 0);
+    let view = MatrixView::new(&values, dim).expect("whole rows");
+    let mut index = Flat::builder(&device, Metric::L2Squared, dim).build().expect("an index");
+    index.add(view).expect("rows fit");
+    let queries = vectors(16, dim, 12_345);
+    let queries = MatrixView::new(&queries, dim).expect("whole queries");
+    let nearest = index.search(queries, 20).expect("an answer");
+    let radius = nearest.row(0)[19].distance;
+    let found = index.search_within(queries, radius).expect("an answer");
+    let nearer = nearest.row(0).iter().filter(|hit| hit.distance < radius).count();
+    assert!(found.row(0).len() >= nearer, "all rows that a search finds nearer");
+    let mut group = criterion.benchmark_group("search_within");
+    group.throughput(Throughput::Elements(16));
+    group.bench_function(BenchmarkId::new("queries", 16), |bencher| {
+        bencher.iter(|| index.search_within(queries, radius).expect("an answer"));
+    });
+    group.finish();
+}
+
+fn distances(criterion: &mut Criterion) {
+    let Ok(device) = Device::best() else { return };
+    let (rows, count, dim) = (4096, 16, 64);
+    let (row_values, query_values) = (vectors(rows, dim, 0), vectors(count, dim, 5));
+    let row_view = MatrixView::new(&row_values, dim).expect("whole rows");
+    let query_view = MatrixView::new(&query_values, dim).expect("whole queries");
+    let there = device.upload(row_view).expect("rows fit");
+    let queries = device.upload(query_view).expect("queries fit");
+    let compute = || {
+        let distances = device.distances(&queries, &there, Metric::L2Squared, Output::Distance);
+        device.read(&distances.expect("distances")).expect("an answer")
+    };
+    let exact = Metric::L2Squared.exact(query_view.row(3), row_view.row(77));
+    assert_eq!(f64::from(compute()[3 * rows + 77]), exact, "a distance");
+    let mut group = criterion.benchmark_group("distances");
+    group.throughput(Throughput::Elements((rows * count) as u64));
+    group.bench_function(BenchmarkId::new("queries", count), |bencher| bencher.iter(compute));
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(10);
-    targets = search, top_k
+    targets = search, top_k, lists, within, distances
 }
 criterion_main!(benches);

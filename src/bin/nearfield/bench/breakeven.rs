@@ -8,8 +8,8 @@ use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, Search
 use serde_json::json;
 
 use super::data::Source;
-use super::milliseconds;
 use super::run::{Case, Run};
+use super::{milliseconds, number_of};
 
 /// Arguments of `nearfield bench breakeven`.
 #[derive(Debug, ClapArgs)]
@@ -88,7 +88,8 @@ impl<'r> Engines<'r> {
     fn case(&self, args: &Args, run: &mut Run, queries: MatrixView<'_, f32>) -> anyhow::Result<()> {
         let (size, dim, count, data) =
             (self.rows.rows(), self.rows.dim(), queries.rows(), args.source.name());
-        let name = format!("{size} x {dim} {data}, {count} queries, {}, k {}", args.metric.name(), args.k);
+        let name =
+            format!("{size} x {dim} {data}, {}, {}, k {}", number_of(count), args.metric.name(), args.k);
         if run.is_over(&name)? {
             return Ok(());
         }

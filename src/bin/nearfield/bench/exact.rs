@@ -14,7 +14,7 @@ use super::data::Source;
 use super::run::{Case, Run};
 use super::stages::Parts;
 use super::work::{Unit, Work};
-use super::{milliseconds, rounded};
+use super::{milliseconds, number_of, rounded};
 
 /// Arguments of `nearfield bench exact`.
 #[derive(Debug, ClapArgs)]
@@ -133,8 +133,12 @@ fn case(
 ) -> anyhow::Result<()> {
     let (metric, data) = (index.metric().name(), args.source.name());
     let screened = if index.is_screened() { "screened" } else { "not screened" };
-    let name =
-        format!("{} x {} {data}, {count} queries, {metric}, k {k}, {screened}", index.len(), index.dim());
+    let name = format!(
+        "{} x {} {data}, {}, {metric}, k {k}, {screened}",
+        index.len(),
+        index.dim(),
+        number_of(count)
+    );
     if run.is_over(&name)? {
         return Ok(());
     }

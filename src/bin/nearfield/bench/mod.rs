@@ -109,6 +109,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
+/// So many queries.
+fn number_of(queries: usize) -> String {
+    if queries == 1 { "1 query".to_owned() } else { format!("{queries} queries") }
+}
+
 /// Milliseconds, with four decimals.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e7).round() / 1e4

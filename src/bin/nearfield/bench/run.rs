@@ -111,7 +111,7 @@ pub(super) struct Run {
     is_json: bool,
     report: Option<(PathBuf, File)>,
     lines: Vec<Line>,
-    suite: &'static str,
+    suite: String,
     /// When the suite has to be done, and the cases that it still has.
     deadline: Option<Instant>,
     cases_left: usize,
@@ -131,7 +131,7 @@ impl Run {
             is_json: common.json,
             report,
             lines: vec![],
-            suite: "",
+            suite: String::new(),
             deadline: common.budget.map(|budget| started + budget),
             cases_left: 0,
         };
@@ -177,8 +177,8 @@ impl Run {
     }
 
     /// A suite begins, which will have so many cases.
-    pub(super) fn begin(&mut self, suite: &'static str, cases: usize) {
-        (self.suite, self.cases_left) = (suite, cases);
+    pub(super) fn begin(&mut self, suite: &str, cases: usize) {
+        (self.suite, self.cases_left) = (suite.to_owned(), cases);
     }
 
     /// Sets when the suites that follow have to be done; returns the time that was set before.
@@ -202,7 +202,7 @@ impl Run {
     /// Says why a case was not run.
     pub(super) fn not_run(&mut self, name: &str, reason: &str) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
-        let suite = self.suite;
+        let suite = self.suite.clone();
         let line = json!({ "record": "not_run", "suite": suite, "case": name, "reason": reason });
         self.tell(line, &format!("{suite:<9} {name}: not run: {reason}"))
     }
