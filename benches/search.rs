@@ -64,7 +64,8 @@ fn lists(criterion: &mut Criterion) {
     let (rows, dim, lists) = (10_000, 32, 64);
     let values = vectors(rows, dim, 3);
     let view = MatrixView::new(&values, dim).expect("whole rows");
-    let train = || KMeans::new(Metric::L2Squared, lists).iterations(3).train(&device, view).expect("clusters");
+    let train =
+        || KMeans::new(Metric::L2Squared, lists).iterations(3).train(&device, view).expect("clusters");
     assert_eq!(train().centroids.len(), lists * dim, "as many centroids as lists");
     let mut group = criterion.benchmark_group("kmeans");
     group.throughput(Throughput::Elements(rows as u64));

@@ -82,7 +82,7 @@ fn every_operation_is_verified_and_timed() {
     assert_eq!(lines.len(), 11 * 2 * 2);
     lines.iter().for_each(check_figures);
     let has = |case: &str, elements: &str| {
-        lines.iter().any(|line| line["case"] == case && line["elements"] == elements)
+        lines.iter().any(|line| line["operation"] == case && line["elements"] == elements)
     };
     assert!(names.split(',').all(|name| has(name, "f32") && has(name, "f16")));
 }
@@ -102,10 +102,10 @@ fn rows_are_verified_and_timed() {
 
 #[test]
 fn arguments_that_make_no_sense_are_refused_in_a_line() {
-    fails(&["--length", "0"], "--length: needed at least 1");
+    fails(&["--length", "0"], "needed a whole number, at least 1");
     fails(&["--length", "many"], "--length");
     fails(&["--length", "100", "--row-length", "101"], "--row-length: needed at most 100");
-    fails(&["--length", "100", "--row-length", "0"], "--row-length: needed at least 1");
+    fails(&["--length", "100", "--row-length", "0"], "needed a whole number, at least 1");
     fails(&["--operation", "median"], "median");
     fails(&["--ladder", "--sweep"], "--sweep");
     fails(&["--ladder", "--operation", "sum"], "--operation");

@@ -209,8 +209,8 @@ fn suite(run: &mut Run, planned: &Planned, common: &Common) -> Result<()> {
     let words = planned.words.iter().cloned().chain(common.words());
     let command = command("nearfield bench", words);
     let name = planned.words.first().map_or("", String::as_str);
+    run.begin(name, 1)?;
     run.tell(json!({ "record": "suite", "suite": name, "command": command }), &format!("\n$ {command}"))?;
-    run.begin(name, 1);
     if run.is_over(&planned.words.join(" "))? {
         return Ok(());
     }

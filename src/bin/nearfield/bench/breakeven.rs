@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let (rows, queries) = args.source.both(most)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
     let sizes = args.source.sizes(&args.sizes, rows)?;
-    run.begin("breakeven", sizes.len() * args.queries.len());
+    run.begin("breakeven", sizes.len() * args.queries.len())?;
     for size in sizes {
         let engines = Engines::new(args, &run.device, rows.slice(0..size))?;
         for &count in &args.queries {

@@ -107,23 +107,24 @@ impl Source {
 
     fn make(&self, argument: &str, part: Part, count: usize) -> anyhow::Result<Vectors> {
         ensure!(count > 0, "{argument}: needed at least 1, given 0");
-        fits_memory(argument, count, self.dim)?;
+        fits_memory(argument, count, &format!("vectors of dim {}", self.dim), self.dim)?;
         let set = Set::new(self.data, self.rows, self.dim, self.seed)?;
         Ok(Vectors { values: set.all(part, count, argument)?, dim: self.dim })
     }
 }
 
-/// An error that says what would fit, where so many vectors do not fit the memory that is free: a system that promises more than it
-/// has would end the run without a word.
-fn fits_memory(argument: &str, count: usize, dim: usize) -> anyhow::Result<()> {
+/// An error that says what would fit, where so many things of so many numbers each do not fit the memory that is free: a system that
+/// promises more than it has would end the run without a word.
+fn fits_memory(argument: &str, count: usize, things: &str, length: usize) -> anyhow::Result<()> {
     let Some(free) = free_memory() else { return Ok(()) };
-    let bytes = (count as u64).saturating_mul(dim as u64).saturating_mul(4);
-    let fit = free / (4 * dim.max(1) as u64);
+    let each = 4 * length.max(1) as u64;
+    let bytes = (count as u64).saturating_mul(each);
     ensure!(
         bytes <= free,
-        "{argument}: {count} vectors of dim {dim} take {}, and {} of memory are free: at most {fit} would fit",
+        "{argument}: {count} {things} do not fit the memory: they take {}, and {} are free, enough for {}",
         output::bytes(bytes),
-        output::bytes(free)
+        output::bytes(free),
+        free / each
     );
     Ok(())
 }
@@ -139,7 +140,7 @@ fn free_memory() -> Option<u64> {
 /// So many numbers, around 1: their sum is about as large as its magnitudes, or an error relative to those would tell
 /// nothing of a result.
 pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result<Vec<f32>> {
-    fits_memory(argument, count, 1)?;
+    fits_memory(argument, count, "numbers", 1)?;
     let mut values: Vec<f32> = vec![];
     let there = values.try_reserve_exact(count);
     there.with_context(|| format!("{argument}: {count} numbers do not fit the memory"))?;

@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let (rows, queries) = args.source.both(most)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
     let sizes = args.source.sizes(&args.sizes, rows)?;
-    run.begin("distance", sizes.len() * args.queries.len() * args.metric.len());
+    run.begin("distance", sizes.len() * args.queries.len() * args.metric.len())?;
     for size in sizes {
         let rows = rows.slice(0..size);
         let on_device = run.device.upload(rows)?;

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let (rows, queries) = (rows.view()?, queries.view()?);
     let sizes = args.source.sizes(&args.sizes, rows)?;
     let each = args.k.len() * args.queries.len();
-    run.begin("exact", sizes.len() * args.metric.len() * args.screen.len() * each);
+    run.begin("exact", sizes.len() * args.metric.len() * args.screen.len() * each)?;
     let mut is_first = true;
     for size in sizes {
         for &metric in &args.metric {
@@ -176,7 +176,7 @@ fn case(
     let plan = index.plan(count, k)?;
     let (work, scoring) = work(index, &plan, count);
     let scoring = scoring.and_then(|stage| found.time_of(stage)).zip(work);
-    let scoring_share = scoring.map(|(time, work)| work.reached(&run.ceilings, time).share);
+    let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.share));
     let survivors = statistics.rescored as f64 / count as f64;
     let queries_per_s = count as f64 / wall.median.as_secs_f64();
     let mut details = vec![

@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         args.probes.iter().all(|&probes| probes <= lists),
         "--probes: needed 1 to {lists}, the number of lists"
     );
-    run.begin("ivf", args.queries.len() * args.probes.len());
+    run.begin("ivf", args.queries.len() * args.probes.len())?;
     let device = run.device.clone();
     let mut exact = Flat::builder(&device, args.metric, rows.dim()).screen(args.screen).build()?;
     exact.add(rows)?;

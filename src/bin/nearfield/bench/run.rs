@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::ceilings::{Ceilings, is_processor};
 use super::lines::Line;
-use super::work::Work;
+use super::work::{Reached, Work};
 use super::{milliseconds, rounded};
 use crate::device::Choice;
 
@@ -106,7 +106,8 @@ pub(super) struct Case {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) device: Device,
-    pub(super) ceilings: Ceilings,
+    /// Measured when the first suite begins: what is wrong with its arguments is known before.
+    ceilings: Option<Ceilings>,
     runs: usize,
     is_json: bool,
     report: Option<(PathBuf, File)>,
@@ -118,28 +119,29 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Opens the device, measures its ceilings and tells them.
+    /// Opens the device.
     pub(super) fn open(common: &Common) -> Result<Self> {
         let started = Instant::now();
-        let device = common.device.open()?;
-        let report = common.report.as_deref().map(opened).transpose()?;
-        let ceilings = Ceilings::measure(&device)?;
-        let mut run = Self {
-            device,
-            ceilings,
+        Ok(Self {
+            device: common.device.open()?,
+            ceilings: None,
             runs: common.runs,
             is_json: common.json,
-            report,
+            report: common.report.as_deref().map(opened).transpose()?,
             lines: vec![],
             suite: String::new(),
             deadline: common.budget.map(|budget| started + budget),
             cases_left: 0,
-        };
-        run.tell_device()?;
-        Ok(run)
+        })
     }
 
-    fn tell_device(&mut self) -> Result<()> {
+    /// A suite begins, which will have so many cases.
+    pub(super) fn begin(&mut self, suite: &str, cases: usize) -> Result<()> {
+        (self.suite, self.cases_left) = (suite.to_owned(), cases);
+        if self.ceilings.is_some() {
+            return Ok(());
+        }
+        let ceilings = Ceilings::measure(&self.device)?;
         let adapter = self.device.adapter();
         let now = time::OffsetDateTime::now_utc();
         let seconds = now.time();
@@ -151,9 +153,21 @@ impl Run {
             "os": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             "version": env!("CARGO_PKG_VERSION"), "revision": option_env!("NEARFIELD_REVISION"), "command": command("nearfield", std::env::args().skip(1)),
         });
-        extend(&mut line, self.ceilings.fields());
-        let text = format!("{adapter}\n{}", self.ceilings.text());
+        extend(&mut line, ceilings.fields());
+        let text = format!("{adapter}\n{}", ceilings.text());
+        self.ceilings = Some(ceilings);
         self.tell(line, &text)
+    }
+
+    /// What a case reaches in so much time; none before a suite has begun.
+    pub(super) fn reached(&self, work: &Work, time: Duration) -> Option<Reached> {
+        Some(work.reached(self.ceilings.as_ref()?, time))
+    }
+
+    /// The part of a copy's bandwidth that so many bytes in so much time are.
+    pub(super) fn share_of_copy(&self, bytes: f64, time: Duration) -> Option<f64> {
+        let copy = self.ceilings.as_ref()?.copy.of_memory();
+        Some(rounded(bytes / time.as_secs_f64().max(1e-9) / copy))
     }
 
     /// A line, printed and written as soon as it is known.
@@ -174,11 +188,6 @@ impl Run {
             self.lines.push(Line::from(fields));
         }
         Ok(())
-    }
-
-    /// A suite begins, which will have so many cases.
-    pub(super) fn begin(&mut self, suite: &str, cases: usize) {
-        (self.suite, self.cases_left) = (suite.to_owned(), cases);
     }
 
     /// Sets when the suites that follow have to be done; returns the time that was set before.
@@ -286,8 +295,8 @@ impl Run {
         for remark in remarks {
             text.push_str(&format!(", {remark}"));
         }
-        if let Some(work) = work {
-            let reached = work.reached(&self.ceilings, on_device.unwrap_or(wall).median);
+        let reached = work.and_then(|work| self.reached(&work, on_device.unwrap_or(wall).median));
+        if let Some((work, reached)) = work.zip(reached) {
             extend(
                 &mut line,
                 json!({

@@ -124,7 +124,7 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let b = data::numbers("--length", most, 2)?;
     let cases = args.operation.len() * args.summation.len() * args.elements.len();
     let each = if args.ladder { RUNGS.len() } else { cases * args.row_length.len().max(1) };
-    run.begin("reduce", lengths.len() * each);
+    run.begin("reduce", lengths.len() * each)?;
     let device = run.device.clone();
     let warmer = Warmer::of(&device)?;
     let mut bench = Bench { args, run, device: &device, warmer, a: &a, b: &b };
@@ -353,9 +353,9 @@ impl Bench<'_> {
     ) -> anyhow::Result<()> {
         let bytes = of.bytes();
         let time = on_device.unwrap_or(wall).median;
-        let share_of_copy = bytes / time.as_secs_f64() / self.run.ceilings.copy.of_memory();
+        let share_of_copy = self.run.share_of_copy(bytes, time);
         let case = Case {
-            fields: json!({ "error": rounded(error), "share_of_copy": rounded(share_of_copy) }),
+            fields: json!({ "error": rounded(error), "share_of_copy": share_of_copy }),
             wall,
             on_device,
             work: Some(Work {

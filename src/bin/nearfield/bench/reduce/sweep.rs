@@ -70,12 +70,13 @@ impl Bench<'_> {
                             }
                             Ok(())
                         })? / repeats;
-                        let rate = (length * 4 * name.operands()) as f64 / time.as_secs_f64();
+                        let bytes = (length * 4 * name.operands()) as f64;
+                        let rate = bytes / time.as_secs_f64();
                         let line = json!({
                             "record": "sweep", "suite": "reduce", "case": case, "length": length,
                             "workgroup": workgroup, "coarsening": coarsening, "turns": turns,
                             "ms": milliseconds(time), "bytes_per_s": rounded(rate),
-                            "share_of_copy": rounded(rate / self.run.ceilings.copy.of_memory()),
+                            "share_of_copy": self.run.share_of_copy(bytes, time),
                         });
                         let text = format!(
                             "{case:<7} workgroup {workgroup:>3}, coarsening {coarsening}, turns {turns:>3}: {:>8.2} GB/s",

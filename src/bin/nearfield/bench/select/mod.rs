@@ -11,7 +11,7 @@ use serde_json::json;
 use super::ceilings::{Warmer, is_processor};
 use super::run::{Case, Run, needs_kernels, rotation};
 use super::work::{Unit, Work};
-use super::{milliseconds, rounded};
+use super::milliseconds;
 use place::Place;
 use values::{Kind, Shape, Truth};
 
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         );
     }
     let fitting = shapes.iter().map(|shape| args.k.iter().filter(|&&k| k <= shape.length).count());
-    run.begin("select", fitting.sum::<usize>() * args.values.len());
+    run.begin("select", fitting.sum::<usize>() * args.values.len())?;
     let Some(warmer) = Warmer::of(&device)? else { return Ok(()) };
     let mut bench = Bench { args, run, device: &device, warmer };
     for shape in shapes {
@@ -133,13 +133,13 @@ impl Bench<'_> {
             check()?;
             let bytes = shape.bytes() as f64;
             let time = on_device.unwrap_or(wall).median;
-            let share_of_copy = bytes / time.as_secs_f64() / self.run.ceilings.copy.of_memory();
+            let share_of_copy = self.run.share_of_copy(bytes, time);
             let rotated = places.len();
             self.run.case(Case {
                 name,
                 fields: json!({
                     "rows": shape.rows, "length": shape.length, "k": k, "values": kind.to_string(),
-                    "scratch_bytes": place(0).scratch_bytes, "share_of_copy": rounded(share_of_copy), "kernels": kernels,
+                    "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
                 }),
                 wall,
                 on_device,

@@ -1,0 +1,214 @@
+//! `nearfield bench`, from the outside: what all suites have in common.
+#![cfg(feature = "cli")]
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+fn command(device: &str, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+    command.arg("bench").args(arguments.split_whitespace());
+    command.env("NEARFIELD_ADAPTER", device).env("XDG_RUNTIME_DIR", std::env::temp_dir());
+    command
+}
+
+fn run(arguments: &str) -> Result<Output> {
+    Ok(command("host", arguments).output()?)
+}
+
+fn parsed(text: &str) -> Result<Vec<Value>> {
+    text.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+}
+
+/// The lines of a run that has to succeed.
+fn lines(arguments: &str) -> Result<Vec<Value>> {
+    let output = run(&format!("{arguments} --json"))?;
+    ensure!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    parsed(&String::from_utf8(output.stdout)?)
+}
+
+fn cases(lines: &[Value]) -> Vec<&Value> {
+    lines.iter().filter(|line| line["record"] == "case").collect()
+}
+
+/// The one line of a run that has to fail.
+fn complaint(arguments: &str) -> Result<String> {
+    let output = run(arguments)?;
+    let text = String::from_utf8(output.stderr)?;
+    ensure!(!output.status.success(), "{arguments}: succeeded");
+    ensure!(text.starts_with("error: ") && text.lines().count() == 1, "{arguments}: {text}");
+    Ok(text)
+}
+
+#[test]
+fn a_line_says_on_what_and_by_what_it_was_measured() -> Result<()> {
+    let lines = lines("exact --rows 300 --dim 8 --queries 1 --budget 1s")?;
+    let device = &lines[0];
+    assert_eq!((&device["record"], &device["schema"]), (&"device".into(), &1.into()));
+    for name in ["date", "time", "adapter", "backend", "driver", "kind", "os", "version", "command"] {
+        assert!(device[name].is_string(), "{name} of {device}");
+    }
+    assert!(
+        device["command"].as_str().is_some_and(|text| text.starts_with("nearfield bench exact --rows 300"))
+    );
+    for name in ["copy_bytes_per_s", "read_bytes_per_s", "flops_per_s", "latency_ms"] {
+        assert!(device[name].as_f64().is_some_and(|figure| figure > 0.0), "{name} of {device}");
+    }
+    for curve in ["copy_curve", "read_curve"] {
+        let points = device[curve].as_array().context("a curve")?;
+        let sizes: Vec<f64> = points.iter().filter_map(|point| point[0].as_f64()).collect();
+        assert!(sizes.len() >= 4 && sizes.is_sorted(), "{curve}: {points:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_case_has_its_spread_and_its_share_of_a_ceiling() -> Result<()> {
+    let lines =
+        lines("exact --rows 3000 --dim 24 --sizes 500,3000 --queries 1,7 -k 1,5 --screen i8,none --runs 3")?;
+    let cases = cases(&lines);
+    assert_eq!(cases.len(), 2 * 2 * 2 * 2);
+    let names: HashSet<&str> = cases.iter().filter_map(|case| case["case"].as_str()).collect();
+    assert_eq!(names.len(), cases.len(), "every case has a name of its own: {names:?}");
+    for case in cases {
+        let figure = |name: &str| case[name].as_f64().with_context(|| format!("{name} of {case}"));
+        assert!(figure("ms_least")? <= figure("ms")? && figure("ms")? <= figure("ms_most")?, "{case}");
+        for name in ["bytes", "operations", "intensity", "bytes_per_s", "operations_per_s", "share"] {
+            assert!(figure(name)? > 0.0, "{name} of {case}");
+        }
+        assert!(
+            ["read", "flops", "integers", "matrices"].contains(&case["bound"].as_str().unwrap_or("")),
+            "{case}"
+        );
+        assert!(figure("verified")? >= 1.0 && figure("runs")? >= 3.0, "{case}");
+    }
+    Ok(())
+}
+
+#[test]
+fn distances_are_verified_and_timed() -> Result<()> {
+    let lines = lines("distance --rows 400 --dim 19 --queries 1,9 --metric l2sq,l2,cosine,ip --runs 3")?;
+    let cases = cases(&lines);
+    assert_eq!(cases.len(), 2 * 4);
+    for case in cases {
+        let error = case["error"].as_f64().context("an error")?;
+        assert!((0.0..=1.0).contains(&error), "{case}");
+    }
+    Ok(())
+}
+
+#[test]
+fn lists_have_their_recall_and_a_build() -> Result<()> {
+    let lines =
+        lines("ivf --rows 2000 --dim 16 --lists 20 --probes 1,20 --queries 1,50 --runs 3 --metric l2sq")?;
+    assert!(lines.iter().any(|line| line["record"] == "build" && line["train_ms"].as_f64() > Some(0.0)));
+    let cases = cases(&lines);
+    assert_eq!(cases.len(), 4);
+    for case in cases {
+        let (recall, by_id) = (case["recall"].as_f64(), case["recall_by_id"].as_f64());
+        assert!(recall >= by_id && by_id > Some(0.0), "{case}");
+        assert!(case["probes"] != 20 || by_id == Some(1.0), "{case}");
+    }
+    Ok(())
+}
+
+#[test]
+fn all_suites_leave_lines_behind_and_name_what_had_no_time() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let report = directory.path().join("out");
+    let output = run(&format!("all --budget 4s --report {}", report.display()))?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = parsed(&fs::read_to_string(report.join("figures.jsonl"))?)?;
+    let commands: Vec<&str> = lines.iter().filter_map(|line| line["command"].as_str()).skip(1).collect();
+    for suite in ["reduce", "distance", "exact", "ivf"] {
+        assert!(
+            commands.iter().any(|text| text.starts_with(&format!("nearfield bench {suite} "))),
+            "{suite}"
+        );
+        let is_there = |line: &&Value| line["suite"] == suite && line["record"] != "suite";
+        assert!(lines.iter().any(|line| is_there(&line)), "{suite}: neither figures nor why not");
+    }
+    for line in lines.iter().filter(|line| line["record"] == "not_run") {
+        assert!(line["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_software_adapter_runs_all_suites_too() -> Result<()> {
+    if nearfield::Device::named("software").is_err() {
+        println!("skipped: no software adapter");
+        return Ok(());
+    }
+    let output = command("software", "all --budget 3s --json").output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = parsed(&String::from_utf8(output.stdout)?)?;
+    for suite in ["reduce", "select", "distance", "exact", "ivf", "breakeven"] {
+        let is_there = |line: &&Value| line["suite"] == suite && line["record"] != "suite";
+        assert!(lines.iter().any(|line| is_there(&line)), "{suite}: neither figures nor why not");
+    }
+    assert!(lines.iter().any(|line| line["record"] == "case" && line["device_ms"].as_f64() > Some(0.0)));
+    Ok(())
+}
+
+#[cfg(unix)]
+#[test]
+fn who_interrupts_a_run_keeps_the_lines_it_has_finished() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let operations = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
+    let arguments =
+        format!("reduce --length 1000 --operation {operations} --report {}", directory.path().display());
+    let mut child = command("host", &arguments).stdout(std::process::Stdio::null()).spawn()?;
+    let file = directory.path().join("figures.jsonl");
+    let finished = |path: &Path| fs::read_to_string(path).map_or(0, |text| text.lines().count());
+    for _ in 0..600 {
+        if finished(&file) >= 3 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // There is no safe call for it in the standard library.
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
+    assert!(killed.success());
+    assert!(!child.wait()?.success(), "it was interrupted");
+    let lines = parsed(&fs::read_to_string(&file)?)?;
+    assert!(lines.len() >= 3 && cases(&lines).len() >= 2, "{lines:?}");
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_what_would() -> Result<()> {
+    let text = complaint("exact --rows 4000000000000 --dim 768")?;
+    assert!(text.contains("--rows: 4000000000000 vectors of dim 768 do not fit the memory"), "{text}");
+    assert!(text.contains("are free, enough for "), "{text}");
+    Ok(())
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused_in_a_line() -> Result<()> {
+    let here = tempfile::tempdir()?;
+    let file = here.path().join("a-file");
+    fs::write(&file, "no vectors")?;
+    let file = file.display();
+    for (arguments, part) in [
+        ("exakt".to_owned(), "exakt"),
+        ("exact --queries 0".to_owned(), "at least 1"),
+        ("exact --rows 100 --dim 4 --sizes 101".to_owned(), "--sizes: needed at most 100"),
+        ("exact --rows 10 --dim 4 --device nobody".to_owned(), "nobody"),
+        ("exact --rows-file nowhere.npy --queries-file nowhere.npy".to_owned(), "nowhere.npy"),
+        (format!("exact --rows 10 --dim 4 --report {file}"), "--report: needed a directory"),
+        ("exact --budget soon".to_owned(), "--budget"),
+        ("exact --runs 0".to_owned(), "--runs"),
+        ("ivf --rows 100 --dim 4 --lists 5 --probes 6".to_owned(), "--probes: needed 1 to 5"),
+        ("all --rows-file nowhere.npy".to_owned(), "--queries-file"),
+        ("select".to_owned(), "needed a GPU"),
+    ] {
+        let text = complaint(&arguments)?;
+        assert!(text.contains(part), "{arguments}: {text}");
+    }
+    Ok(())
+}
