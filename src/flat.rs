@@ -66,7 +66,7 @@ impl FlatBuilder {
     }
 
     /// How many rows are expected: a segment is then made as large as they need, up to a full one, and not grown step by
-    /// step. More rows can be added all the same. Default: 0.
+    /// step. On the host engine, and for a copy on the host, their memory is taken at once. More rows can be added all the same. Default: 0.
     #[must_use]
     pub fn capacity(mut self, rows: usize) -> Self {
         self.capacity = rows;
@@ -106,7 +106,8 @@ impl FlatBuilder {
     ///
     /// # Errors
     /// [`Error::Argument`] when dim is 0 or above 2^20, or for a fallback without a copy; [`Error::Budget`] when the budget exceeds the device's;
-    /// [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter.
+    /// [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter; [`Error::OutOfMemory`] when the host has no room for the
+    /// rows that are expected there.
     pub fn build(self) -> Result<Flat> {
         check_dim(self.dim)?;
         let budget = budget_of(&self.device, self.budget)?;

@@ -132,7 +132,7 @@ fn a_gpu_that_is_seen_to_be_slower_leaves_searches_to_the_copy() {
 }
 
 #[test]
-fn room_is_taken_for_the_rows_that_are_expected() {
+fn rows_that_come_at_once_are_told_as_they_go() {
     let device = Device::host();
     let builder = Flat::builder(&device, Metric::L2, 8);
     let mut index = builder.clone().capacity(50_000).build().expect("an index");
@@ -149,8 +149,12 @@ fn room_is_taken_for_the_rows_that_are_expected() {
     });
     let queries = rows.slice(0..100);
     assert_eq!(index.search(queries, 5).expect("an answer"), other.search(queries, 5).expect("an answer"));
+}
+
+#[test]
+fn more_rows_than_any_memory_holds_are_not_expected() {
     for capacity in [usize::MAX, usize::MAX / 8, usize::MAX / 64] {
-        let refused = builder.clone().capacity(capacity).build();
+        let refused = Flat::builder(&Device::host(), Metric::L2, 8).capacity(capacity).build();
         assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{capacity}");
     }
 }

@@ -107,24 +107,27 @@ fn a_copy_of_lists_has_what_the_gpu_has_after_any_change() {
     let mut random = fastrand::Rng::with_seed(7);
     let values: Vec<f32> = (0..900 * 20).map(|_| random.u32(..20) as f32).collect();
     let rows = MatrixView::new(&values, 20).expect("rows");
-    let Some((device, mut index)) = with_copy(false, 12, rows) else { return };
+    let Some((device, mut index)) = with_copy(true, 12, rows) else { return };
     let queries = rows.slice(0..3);
+    let (_, statistics) = index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
+    assert!(statistics.on_host, "three queries of 900 rows are over before a launch is");
     let there = device.upload(queries).expect("fits");
+    let odd = |id: u64| id % 2 == 1;
+    let every = [1, 5, 12].map(|probes| SearchOptions::new(15).probes(probes));
+    let every = every.clone().into_iter().chain(every.map(|options| options.filter(Filter::by(&odd))));
+    let every: Vec<SearchOptions<'_>> = every.collect();
+    let on_gpu = |index: &Ivf| -> Vec<Neighbors> {
+        let answer = |options| index.search_with(&there, options).expect("an answer");
+        let answers = every.iter().map(answer);
+        answers
+            .inspect(|answer| assert!(!answer.1.on_host, "queries on the GPU stay there"))
+            .map(|answer| answer.0)
+            .collect()
+    };
     let agree = |index: &Ivf, what: &str| {
-        let odd = |id: u64| id % 2 == 1;
-        for probes in [1, 5, 12] {
-            for filter in [None, Some(Filter::by(&odd))] {
-                let mut options = SearchOptions::new(15).probes(probes);
-                options.filter = filter;
-                let (found, statistics) = index.search_with(queries, &options).expect("an answer");
-                assert!(statistics.on_host, "three queries of 900 rows are over before a launch is");
-                let (on_gpu, statistics) = index.search_with(&there, &options).expect("an answer");
-                assert!(!statistics.on_host, "queries on the GPU stay there");
-                assert_eq!(
-                    found, on_gpu,
-                    "{what}, {probes} probes: integers have the same distances everywhere"
-                );
-            }
+        for (options, on_gpu) in every.iter().zip(on_gpu(index)) {
+            let (found, _) = index.search_with(queries, options).expect("an answer");
+            assert_eq!(found, on_gpu, "{what}, {options:?}: integers have the same distances everywhere");
         }
     };
     agree(&index, "added");
@@ -145,6 +148,12 @@ fn a_copy_of_lists_has_what_the_gpu_has_after_any_change() {
     index.remove(&half).expect("there");
     index.compact().expect("compacted");
     agree(&index, "compacted");
+    let before = on_gpu(&index);
+    device.wgpu_device().expect("a GPU").destroy();
+    for (options, before) in every.iter().zip(before) {
+        let (found, statistics) = index.search_with(queries, options).expect("an answer");
+        assert!(statistics.on_host && found == before, "{options:?}");
+    }
 }
 
 #[test]

@@ -315,3 +315,30 @@ impl HostRows {
         self.narrowed = Some(narrowed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::DeviceOptions;
+
+    #[test]
+    fn rows_that_are_expected_do_not_move_and_keep_their_room() {
+        let host = Arc::new(Host::new(DeviceOptions::default()));
+        let rows = HostRows::new(host, Metric::L2, ElementKind::F32, 4, true);
+        let mut rows = rows.expecting(1000).expect("memory");
+        let place = |rows: &HostRows| match &rows.values {
+            Stored::F32(values) => (values.as_ptr(), values.capacity()),
+            Stored::F16(_) => panic!("f32 is stored"),
+        };
+        let before = place(&rows);
+        assert!(before.1 >= 4000 && rows.end() == 0);
+        for slot in 0..1000u32 {
+            let row = [slot as f32; 4];
+            let view = MatrixView::new(&row, 4).expect("a row");
+            rows.put(view, (&[slot], &[slot.into()], &[]), |_| ()).expect("memory");
+        }
+        rows.release(&(10..1000).collect::<Vec<u32>>());
+        rows.shrink();
+        assert_eq!((place(&rows), rows.len()), (before, 10));
+    }
+}

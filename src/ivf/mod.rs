@@ -138,7 +138,8 @@ impl<'a> IvfBuilder<'a> {
     ///
     /// # Errors
     /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, or for a fallback without a copy; [`Error::Budget`]
-    /// when the budget exceeds the device's; otherwise as [`KMeans::train`].
+    /// when the budget exceeds the device's; [`Error::OutOfMemory`] when the host has no room for the rows that are expected there;
+    /// otherwise as [`KMeans::train`].
     pub fn train<T: Element>(self, sample: MatrixView<'_, T>) -> Result<Ivf> {
         let device = self.device.clone();
         device.block_on(self.train_async(sample))
