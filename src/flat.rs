@@ -6,11 +6,10 @@ mod persist;
 use crate::engine::{Device, EngineRows, Found, Plan, Queries, RowShape, Screen, SearchRequest, Statistics};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::gpu::AdapterKind;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::{HostCopy, RowStore, budget_of, check_dim, check_queries};
+use crate::store::{CopyOptions, Goal, RowStore, budget_of, check_dim, check_queries};
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -48,8 +47,7 @@ pub struct FlatBuilder {
     budget: Option<u64>,
     capacity: usize,
     screen: Screen,
-    keep_host_copy: bool,
-    fallback: bool,
+    copy: CopyOptions,
 }
 
 impl FlatBuilder {
@@ -68,7 +66,7 @@ impl FlatBuilder {
     }
 
     /// How many rows are expected: a segment is then made as large as they need, up to a full one, and not grown step by
-    /// step. More rows can be added all the same. Default: 0.
+    /// step. On the host engine, and for a copy on the host, their memory is taken at once. More rows can be added all the same. Default: 0.
     #[must_use]
     pub fn capacity(mut self, rows: usize) -> Self {
         self.capacity = rows;
@@ -84,13 +82,15 @@ impl FlatBuilder {
         self
     }
 
-    /// Whether a second copy of the rows is kept in the host's memory. Searches that the processor is expected to finish before a GPU has
-    /// launched a kernel and sent its result back then run there, which [`Statistics::on_host`] tells; both speeds are measured, once a
-    /// process and once an index. `get` and `save` read from the copy. Answers differ as they do between adapters: by the last bits of
-    /// distances, within the bounds of [`Metric`]. Ignored on the host engine, whose rows are there already. Default: false.
+    /// Whether a second copy of the rows is kept in the host's memory. A search that the processor is expected to finish before a GPU has
+    /// launched a kernel and sent its result back then runs there, and so does one that takes it less time than searches of about the same
+    /// size took the GPU, as the index has seen them; [`Statistics::on_host`] tells. Queries that lie on the GPU are searched for there.
+    ///
+    /// `get` and `save` read from the copy. Answers differ as they do between adapters: by the last bits of distances, within the bounds of
+    /// [`Metric`]. Ignored on the host engine, whose rows are there already. A loaded index has none. Default: false.
     #[must_use]
     pub fn keep_host_copy(mut self, keep: bool) -> Self {
-        self.keep_host_copy = keep;
+        self.copy.keep = keep;
         self
     }
 
@@ -98,7 +98,7 @@ impl FlatBuilder {
     /// tells. Needs [`FlatBuilder::keep_host_copy`]. Default: false.
     #[must_use]
     pub fn fallback(mut self, fallback: bool) -> Self {
-        self.fallback = fallback;
+        self.copy.fallback = fallback;
         self
     }
 
@@ -106,7 +106,8 @@ impl FlatBuilder {
     ///
     /// # Errors
     /// [`Error::Argument`] when dim is 0 or above 2^20, or for a fallback without a copy; [`Error::Budget`] when the budget exceeds the device's;
-    /// [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter.
+    /// [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter; [`Error::OutOfMemory`] when the host has no room for the
+    /// rows that are expected there.
     pub fn build(self) -> Result<Flat> {
         check_dim(self.dim)?;
         let budget = budget_of(&self.device, self.budget)?;
@@ -117,12 +118,8 @@ impl FlatBuilder {
             expected: self.capacity as u64,
             screen: self.screen,
         };
-        if self.fallback && !self.keep_host_copy {
-            return Err(Error::argument("fallback", "a copy of the rows on the host", "none"));
-        }
+        let copy = self.copy.copy(&self.device, &shape)?;
         let rows = EngineRows::new(&self.device, &shape)?;
-        let copies = self.keep_host_copy && self.device.adapter().kind != AdapterKind::Host;
-        let copy = copies.then(|| HostCopy::new(&self.device, &shape, self.fallback)).transpose()?;
         Ok(Flat {
             device: self.device,
             metric: self.metric,
@@ -250,8 +247,7 @@ impl Flat {
             budget: None,
             capacity: 0,
             screen: Screen::default(),
-            keep_host_copy: false,
-            fallback: false,
+            copy: CopyOptions::default(),
         }
     }
 
@@ -311,7 +307,7 @@ impl Flat {
             profile: options.profile,
             progress: options.progress,
         };
-        let Found { neighbors, statistics } = self.store.search(&queries, &request).await?;
+        let Found { neighbors, statistics } = self.store.search(&queries, &request, Goal::Nearest).await?;
         Ok((neighbors, statistics))
     }
 
@@ -384,7 +380,8 @@ impl Flat {
             profile: false,
             progress: options.progress,
         };
-        let Found { neighbors, statistics } = self.store.search_within(&queries, radius, &request).await?;
+        let Found { neighbors, statistics } =
+            self.store.search(&queries, &request, Goal::Within(radius)).await?;
         Ok((neighbors, statistics))
     }
 

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Random, gpu, has_kernels, wanted};
 use nearfield::MatrixView;
-use nearfield::{Device, DeviceOptions, Error, Flat, Metric, Neighbors, Screen, SearchOptions};
+use nearfield::{AdapterKind, Device, DeviceOptions, Error, Flat, Metric, Neighbors, Screen, SearchOptions};
 
 fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
     (0..count).map(|_| random.unit()).collect()
@@ -113,6 +113,50 @@ fn a_lost_gpu_without_fallback_is_an_error_that_leaves_ids_alone() {
     let lost = index.search(&there, 5).expect_err("the device is gone");
     assert!(matches!(lost, Error::DeviceLost { .. }), "{lost}");
     assert!(index.contains(4999) && index.len() == 5000);
+}
+
+#[test]
+fn a_gpu_that_is_seen_to_be_slower_leaves_searches_to_the_copy() {
+    let mut random = Random::new(9);
+    let values = numbers(&mut random, 20_000 * 32);
+    let rows = MatrixView::new(&values, 32).expect("rows");
+    let Some((device, index)) = with_copy(false, rows) else { return };
+    if device.adapter().kind != AdapterKind::Software {
+        return;
+    }
+    // A driver that is played by the processor is not ahead of it, which the latency of a launch does not say.
+    let queries = rows.slice(0..64);
+    let on_host = |_| index.search_with(queries, &SearchOptions::new(5)).expect("an answer").1.on_host;
+    let seen: Vec<bool> = (0..8).map(on_host).collect();
+    assert!(seen.is_sorted() && seen[7], "{seen:?}");
+}
+
+#[test]
+fn rows_that_come_at_once_are_told_as_they_go() {
+    let device = Device::host();
+    let builder = Flat::builder(&device, Metric::L2, 8);
+    let mut index = builder.clone().capacity(50_000).build().expect("an index");
+    let mut random = Random::new(10);
+    let values = numbers(&mut random, 30_000 * 8);
+    let rows = MatrixView::new(&values, 8).expect("rows");
+    let mut told = vec![];
+    index.add_with_progress(rows, |done| told.push(done)).expect("rows");
+    assert!(told.len() > 3 && told.is_sorted(), "{told:?}");
+    assert_eq!(told.last(), Some(&30_000));
+    let mut other = builder.clone().build().expect("an index");
+    (0..30_000).step_by(7000).for_each(|first| {
+        other.add(rows.slice(first..30_000.min(first + 7000))).expect("rows");
+    });
+    let queries = rows.slice(0..100);
+    assert_eq!(index.search(queries, 5).expect("an answer"), other.search(queries, 5).expect("an answer"));
+}
+
+#[test]
+fn more_rows_than_any_memory_holds_are_not_expected() {
+    for capacity in [usize::MAX, usize::MAX / 8, usize::MAX / 64] {
+        let refused = Flat::builder(&Device::host(), Metric::L2, 8).capacity(capacity).build();
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{capacity}");
+    }
 }
 
 #[test]

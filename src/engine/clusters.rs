@@ -1,5 +1,7 @@
 //! The seam for what an `Ivf` has beside its rows: centroids in training, and lists around trained ones.
 
+use std::time::Duration;
+
 use super::device::{Device, Engine};
 use super::queries::Queries;
 use super::sample::Sample;
@@ -136,6 +138,24 @@ impl EngineLists {
                 };
                 Ok(assigned.iter().map(Assigned::from).collect())
             }
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Gpu { centroids, .. } => centroids.lists.into(),
+            Self::Host(lists) => lists.len() as u64,
+        }
+    }
+
+    /// About how long a search of so many queries takes that probes so many lists; none where it cannot be told beforehand.
+    pub(crate) fn expected(&self, rows: &EngineRows, queries: usize, probes: u64) -> Option<Duration> {
+        match (self, rows) {
+            (Self::Host(lists), EngineRows::Host(rows)) => {
+                lists.expected(rows, queries, probes.min(self.count()) as usize)
+            }
+            _ => None,
         }
     }
 

@@ -49,6 +49,8 @@ pub(crate) use search::{Found, SearchRequest};
 pub use values::{DeviceVector, ValueRows, Values};
 pub(crate) use write::{Placing, RowSource};
 
+use std::time::Duration;
+
 use crate::bits::Bits;
 use crate::error::Result;
 use crate::host::HostRows;
@@ -83,7 +85,8 @@ impl EngineRows {
             }
             device::Engine::Host(host) => {
                 let is_narrowed = screen.is_wanted_on_host(dim);
-                Ok(Self::Host(HostRows::new(host.clone(), metric, elements, dim, is_narrowed)))
+                let rows = HostRows::new(host.clone(), metric, elements, dim, is_narrowed);
+                Ok(Self::Host(rows.expecting(expected)?))
             }
         }
     }
@@ -206,6 +209,14 @@ impl EngineRows {
         match self {
             Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
             Self::Host(rows) => host::search_within(rows, queries, radius, request),
+        }
+    }
+
+    /// About how long a search of so many queries takes; none where it cannot be told beforehand.
+    pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
+        match self {
+            Self::Gpu(_) => None,
+            Self::Host(rows) => rows.expected(queries),
         }
     }
 

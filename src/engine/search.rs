@@ -58,7 +58,8 @@ pub struct Statistics {
     pub searched_again: u64,
     /// Those of them that were searched exhaustively.
     pub searched_exhaustively: u64,
-    /// Whether the host answered for a GPU: see [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy).
+    /// Whether the host answered for a GPU: see [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
+    /// [`IvfBuilder::keep_host_copy`](crate::IvfBuilder::keep_host_copy).
     pub on_host: bool,
     /// Device time of each stage, when asked for and where the adapter has timestamps.
     pub stages: Vec<StageTime>,

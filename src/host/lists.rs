@@ -95,9 +95,7 @@ impl HostLists {
             answer.scored +=
                 probed.iter().flatten().map(|&list| u64::from(tables.sizes[list as usize])).sum::<u64>();
             let count = batch.vectors.rows();
-            let chunk = count.div_ceil(2 * room.threads).clamp(1, CHUNK);
-            // Queries that share few lists are quicker one by one.
-            let chunk = if chunk * probes < SHARED * self.len() { 1 } else { chunk };
+            let chunk = self.chunk(count, room.threads, probes);
             let groups_of = |list: &u32| tables.runs[*list as usize].iter().map(Range::len).sum::<usize>();
             let parts = parts_of(count.div_ceil(chunk), probed[0].iter().map(groups_of).sum(), room.threads)
                 .min(probes);
@@ -113,6 +111,13 @@ impl HostLists {
             Ok(())
         })?;
         Ok(answer)
+    }
+
+    /// Queries that are searched together, of so many.
+    pub(super) fn chunk(&self, queries: usize, threads: usize, probes: usize) -> usize {
+        let chunk = queries.div_ceil(2 * threads).clamp(1, CHUNK);
+        // Queries that share few lists are quicker one by one.
+        if chunk * probes < SHARED * self.len() { 1 } else { chunk }
     }
 
     /// The lists that each query probes, nearest first.

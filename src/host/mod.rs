@@ -27,7 +27,6 @@ pub(crate) use centroids::HostCentroids;
 pub(crate) use distances::distances;
 pub(crate) use lists::HostLists;
 pub(crate) use norms::checked;
-pub(crate) use pace::expected;
 pub(crate) use reduce::{Reduced, reduce, reduce_rows};
 pub(crate) use rows::HostRows;
 pub(crate) use search::{Answer, Asked, Wanted};

@@ -58,6 +58,12 @@ impl NarrowedRows {
         self.rows.resize(rows)
     }
 
+    /// The same, of rows that are still to come.
+    pub(super) fn reserve(&mut self, rows: usize) -> Result<()> {
+        super::rows::reserve(&mut self.terms, rows.div_ceil(GROUP))?;
+        self.rows.reserve(rows)
+    }
+
     /// No more than so many rows.
     pub(super) fn cut(&mut self, rows: usize) {
         self.terms.truncate(rows.div_ceil(GROUP));
@@ -102,9 +108,9 @@ impl NarrowedRows {
         self.terms[to / GROUP].put(to % GROUP, lane);
     }
 
-    pub(super) fn shrink(&mut self) {
-        self.rows.shrink();
-        self.terms.shrink_to_fit();
+    pub(super) fn shrink(&mut self, rows: usize) {
+        self.rows.shrink(rows);
+        self.terms.shrink_to(rows.div_ceil(GROUP));
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::Host;
+use super::lists::HostLists;
 use super::rows::HostRows;
 use super::search::{Asked, Wanted};
 use crate::gpu::DeviceOptions;
@@ -49,10 +50,71 @@ impl Pace {
     }
 }
 
-/// About how long so many queries of so many rows will take. None where it cannot be told.
-pub(crate) fn expected(queries: usize, rows: usize, dim: usize, is_narrowed: bool) -> Option<Duration> {
+/// Queries, the rows that each looks at, and how many queries look at a row that is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Work {
+    pub(super) queries: f64,
+    pub(super) rows: f64,
+    pub(super) shared: f64,
+    pub(super) dim: usize,
+}
+
+/// About how long work takes. None where it cannot be told.
+pub(super) fn expected(work: Work, is_narrowed: bool) -> Option<Duration> {
     static PACES: [OnceLock<Option<Pace>>; 2] = [OnceLock::new(), OnceLock::new()];
     let pace = (*PACES[usize::from(is_narrowed)].get_or_init(|| Pace::measure(is_narrowed)))?;
-    let elements = rows as f64 * dim as f64;
-    Some(Duration::from_secs_f64(elements * pace.read.max(pace.pair * queries as f64)))
+    Duration::try_from_secs_f64(pace.seconds(work)).ok()
+}
+
+impl Pace {
+    fn seconds(self, work: Work) -> f64 {
+        let Work { queries, rows, shared, dim } = work;
+        queries * rows * dim as f64 * self.pair.max(self.read / shared.max(1.0))
+    }
+}
+
+impl HostRows {
+    /// About how long a search of all rows takes.
+    pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
+        let (queries, rows) = (queries as f64, self.end() as f64);
+        expected(Work { queries, rows, shared: queries, dim: self.dim }, self.is_narrowed())
+    }
+}
+
+impl HostLists {
+    /// About how long a search of so many lists a query takes, which are not more than there are.
+    pub(crate) fn expected(&self, rows: &HostRows, queries: usize, probes: usize) -> Option<Duration> {
+        let share = probes as f64 / self.len() as f64;
+        let chunk = self.chunk(queries, rayon::current_num_threads(), probes);
+        let work = Work {
+            queries: queries as f64,
+            rows: rows.end() as f64 * share,
+            shared: chunk as f64 * share,
+            dim: rows.dim,
+        };
+        let fine = expected(work, rows.is_narrowed())?;
+        if probes == self.len() {
+            return Some(fine);
+        }
+        fine.checked_add(self.centroids.rows.expected(queries)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_pairs_and_rows_that_are_read() {
+        let pace = Pace { read: 8.0, pair: 1.0 };
+        let work = Work { queries: 1.0, rows: 10.0, shared: 1.0, dim: 3 };
+        assert_eq!(pace.seconds(work), 240.0, "one query reads all");
+        assert_eq!(
+            pace.seconds(Work { queries: 4.0, shared: 4.0, ..work }),
+            240.0,
+            "four share what is read"
+        );
+        assert_eq!(pace.seconds(Work { queries: 16.0, shared: 16.0, ..work }), 480.0, "and many compute");
+        assert_eq!(pace.seconds(Work { queries: 16.0, shared: 0.1, ..work }), 16.0 * 240.0, "none shares");
+    }
 }

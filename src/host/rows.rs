@@ -23,7 +23,14 @@ pub(crate) struct HostRows {
     /// Which slots have a row, where not all do.
     pub(super) alive: Option<Bits>,
     pub(super) narrowed: Option<NarrowedRows>,
+    /// Rows that there is room for in any case.
+    expected: usize,
 }
+
+/// Pieces that many rows are put in, each told when it is there.
+const PIECES: usize = 64;
+/// Fewer rows are put at once.
+const PIECE: usize = 4096;
 
 /// Rows as they are stored, `[slots, dim]`.
 #[derive(Debug)]
@@ -65,24 +72,41 @@ impl Stored {
         }
     }
 
-    fn shrink(&mut self) {
+    fn reserve(&mut self, len: usize) -> Result<()> {
         match self {
-            Self::F32(values) => values.shrink_to_fit(),
-            Self::F16(values) => values.shrink_to_fit(),
+            Self::F32(values) => reserve(values, len),
+            Self::F16(values) => reserve(values, len),
+        }
+    }
+
+    fn shrink(&mut self, len: usize) {
+        match self {
+            Self::F32(values) => values.shrink_to(len),
+            Self::F16(values) => values.shrink_to(len),
         }
     }
 }
 
 /// So many values, or an error where there is no memory for them.
 pub(super) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T) -> Result<()> {
-    if len > values.len() {
-        values.try_reserve(len - values.len()).map_err(|_| Error::OutOfMemory {
-            purpose: "rows".to_owned(),
-            bytes: (len * size_of::<T>()) as u64,
-        })?;
-    }
+    reserve(values, len)?;
     values.resize(len, value);
     Ok(())
+}
+
+/// Room for so many values, and for more where they do not fit what there is, so that those to come need not all move.
+pub(super) fn reserve<T>(values: &mut Vec<T>, len: usize) -> Result<()> {
+    let more = len.saturating_sub(values.len());
+    // The room of an empty one is what is asked for, as a capacity is.
+    let reserved = match values.is_empty() {
+        true => values.try_reserve_exact(more),
+        false => values.try_reserve(more).or_else(|_| values.try_reserve_exact(more)),
+    };
+    reserved.map_err(|_| out_of_memory((len as u64).saturating_mul(size_of::<T>() as u64)))
+}
+
+fn out_of_memory(bytes: u64) -> Error {
+    Error::OutOfMemory { purpose: "rows".to_owned(), bytes }
 }
 
 impl HostRows {
@@ -95,7 +119,15 @@ impl HostRows {
     ) -> Self {
         let values = Stored::new(elements);
         let narrowed = is_narrowed.then(|| NarrowedRows::new(metric, dim));
-        Self { host, metric, dim, values, squared: vec![], ids: vec![], alive: None, narrowed }
+        let (squared, ids) = (vec![], vec![]);
+        Self { host, metric, dim, values, squared, ids, alive: None, narrowed, expected: 0 }
+    }
+
+    /// The same with room for as many rows as are expected.
+    pub(crate) fn expecting(mut self, rows: u64) -> Result<Self> {
+        self.expected = usize::try_from(rows).unwrap_or(usize::MAX);
+        self.reserve(self.expected)?;
+        Ok(self)
     }
 
     pub(crate) fn host(&self) -> &Arc<Host> {
@@ -146,7 +178,7 @@ impl HostRows {
         &mut self,
         rows: MatrixView<'_, T>,
         (slots, ids, freed): (&[u32], &[u64], &[u32]),
-        progress: impl FnOnce(usize),
+        mut progress: impl FnMut(usize),
     ) -> Result<()> {
         let squared = norms::checked("rows", rows)?;
         let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), slots, freed);
@@ -156,25 +188,40 @@ impl HostRows {
             self.cut(before);
             return Err(error);
         }
-        for (row, (&slot, &id)) in slots.iter().zip(ids).enumerate() {
-            let slot = slot as usize;
-            self.values.write(slot * self.dim, rows.row(row));
-            self.squared[slot] = squared[row];
-            self.ids[slot] = id;
+        let is_moved = self.narrowed.as_mut().is_some_and(|narrowed| narrowed.count(rows));
+        let piece = rows.rows().div_ceil(PIECES).max(PIECE);
+        for start in (0..rows.rows()).step_by(piece) {
+            let range = start..rows.rows().min(start + piece);
+            for row in range.clone() {
+                let slot = slots[row] as usize;
+                self.values.write(slot * self.dim, rows.row(row));
+                self.squared[slot] = squared[row];
+                self.ids[slot] = ids[row];
+            }
+            if !is_moved {
+                self.narrow(|is_named| {
+                    slots[range.clone()].iter().for_each(|&slot| is_named[slot as usize / GROUP] = true);
+                });
+            }
+            progress(range.end);
         }
-        self.narrow(rows, slots);
+        if is_moved {
+            self.narrow(|is_named| is_named.fill(true));
+        }
         self.cut(end);
         self.alive = alive;
-        progress(rows.rows());
         Ok(())
     }
 
-    /// Room for slots up to this one.
+    /// Room for slots up to this one, whatever lies there.
     pub(crate) fn reserve(&mut self, end: usize) -> Result<()> {
-        let before = self.end();
-        let done = self.resize(end.max(before));
-        self.cut(before);
-        done
+        let values = end.checked_mul(self.dim).ok_or_else(|| out_of_memory(u64::MAX))?;
+        self.values.reserve(values)?;
+        reserve(&mut self.squared, end)?;
+        if let Some(narrowed) = &mut self.narrowed {
+            narrowed.reserve(end)?;
+        }
+        reserve(&mut self.ids, end)
     }
 
     /// Takes the rows out of slots that have one; the end may come nearer.
@@ -207,13 +254,13 @@ impl HostRows {
         Ok(())
     }
 
-    /// Gives up memory behind the end.
+    /// Gives up memory behind the end that is not for rows that are expected.
     pub(crate) fn shrink(&mut self) {
-        self.values.shrink();
-        self.squared.shrink_to_fit();
-        self.ids.shrink_to_fit();
+        self.values.shrink(self.expected.saturating_mul(self.dim));
+        self.squared.shrink_to(self.expected);
+        self.ids.shrink_to(self.expected);
         if let Some(narrowed) = &mut self.narrowed {
-            narrowed.shrink();
+            narrowed.shrink(self.expected);
         }
     }
 
@@ -237,9 +284,7 @@ impl HostRows {
 
     /// Lets the slots end here; those that are new have no row yet.
     pub(super) fn resize(&mut self, slots: usize) -> Result<()> {
-        let Some(values) = slots.checked_mul(self.dim) else {
-            return Err(Error::OutOfMemory { purpose: "rows".to_owned(), bytes: u64::MAX });
-        };
+        let values = slots.checked_mul(self.dim).ok_or_else(|| out_of_memory(u64::MAX))?;
         self.values.resize(values)?;
         resize(&mut self.squared, slots, 0.0)?;
         if let Some(narrowed) = &mut self.narrowed {
@@ -261,12 +306,39 @@ impl HostRows {
         }
     }
 
-    /// Narrows rows that were put into slots, or all rows where they moved the centre.
-    fn narrow<T: Element>(&mut self, rows: MatrixView<'_, T>, slots: &[u32]) {
+    /// Narrows the rows of the groups that `name` names.
+    fn narrow(&mut self, name: impl FnOnce(&mut [bool])) {
         let Some(mut narrowed) = self.narrowed.take() else { return };
-        let mut is_named = vec![narrowed.count(rows); self.end().div_ceil(GROUP)];
-        slots.iter().for_each(|&slot| is_named[slot as usize / GROUP] = true);
+        let mut is_named = vec![false; self.end().div_ceil(GROUP)];
+        name(&mut is_named);
         narrowed.fill(&is_named, self);
         self.narrowed = Some(narrowed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::DeviceOptions;
+
+    #[test]
+    fn rows_that_are_expected_do_not_move_and_keep_their_room() {
+        let host = Arc::new(Host::new(DeviceOptions::default()));
+        let rows = HostRows::new(host, Metric::L2, ElementKind::F32, 4, true);
+        let mut rows = rows.expecting(1000).expect("memory");
+        let place = |rows: &HostRows| match &rows.values {
+            Stored::F32(values) => (values.as_ptr(), values.capacity()),
+            Stored::F16(_) => panic!("f32 is stored"),
+        };
+        let before = place(&rows);
+        assert!(before.1 >= 4000 && rows.end() == 0);
+        for slot in 0..1000u32 {
+            let row = [slot as f32; 4];
+            let view = MatrixView::new(&row, 4).expect("a row");
+            rows.put(view, (&[slot], &[slot.into()], &[]), |_| ()).expect("memory");
+        }
+        rows.release(&(10..1000).collect::<Vec<u32>>());
+        rows.shrink();
+        assert_eq!((place(&rows), rows.len()), (before, 10));
     }
 }

@@ -118,10 +118,10 @@ impl Ivf {
 
     /// Tells the device which pages the lists have. The change is made by then, and nothing was waited for between the store's part of it
     /// and that of the pages: where the device has no memory for this, or the future is dropped, all rows are searched until the next
-    /// change.
+    /// change. A copy on the host knows its pages in any case.
     async fn tell(&mut self) {
-        let sizes = self.pages.sizes().to_vec();
-        let _ = self.engine.set(&self.store.rows, self.pages.of_lists(), sizes).await;
+        let Self { store, engine, pages, .. } = self;
+        let _ = store.set_lists(engine, pages.of_lists(), pages.sizes()).await;
     }
 
     /// Removes the rows with these ids: see [`Flat::remove`](crate::Flat::remove).

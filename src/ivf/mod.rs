@@ -14,7 +14,7 @@ use crate::kmeans::KMeans;
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::{RowStore, budget_of, check_dim, check_queries};
+use crate::store::{CopyOptions, Goal, RowStore, budget_of, check_dim, check_queries};
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
@@ -60,6 +60,7 @@ pub struct IvfBuilder<'a> {
     budget: Option<u64>,
     capacity: usize,
     screen: Screen,
+    copy: CopyOptions,
     means: KMeans<'a>,
 }
 
@@ -101,6 +102,24 @@ impl<'a> IvfBuilder<'a> {
         self
     }
 
+    /// Whether a second copy of the rows and of the centroids is kept in the host's memory, where the processor answers the searches in
+    /// which it is likely to be ahead of the GPU: see [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy). What counts are
+    /// the rows of the lists that are probed. Centroids at nearly the same distance may change places there, so that the last list that is
+    /// probed is another. Default: false.
+    #[must_use]
+    pub fn keep_host_copy(mut self, keep: bool) -> Self {
+        self.copy.keep = keep;
+        self
+    }
+
+    /// Whether searches that fail because the GPU is lost, or out of memory, are answered from the host's copy:
+    /// see [`FlatBuilder::fallback`](crate::FlatBuilder::fallback). Needs [`IvfBuilder::keep_host_copy`]. Default: false.
+    #[must_use]
+    pub fn fallback(mut self, fallback: bool) -> Self {
+        self.copy.fallback = fallback;
+        self
+    }
+
     /// How centroids are trained: what is set of a [`KMeans`] but its metric and its lists.
     ///
     /// ```no_run
@@ -118,8 +137,9 @@ impl<'a> IvfBuilder<'a> {
     /// The index without rows, its centroids trained on a sample `[rows, dim]` of those that it will have; all of them will do.
     ///
     /// # Errors
-    /// [`Error::Argument`] when dim is 0 or above 2^20, or for a sample of another dim; [`Error::Budget`] when the budget exceeds the
-    /// device's; otherwise as [`KMeans::train`].
+    /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, or for a fallback without a copy; [`Error::Budget`]
+    /// when the budget exceeds the device's; [`Error::OutOfMemory`] when the host has no room for the rows that are expected there;
+    /// otherwise as [`KMeans::train`].
     pub fn train<T: Element>(self, sample: MatrixView<'_, T>) -> Result<Ivf> {
         let device = self.device.clone();
         device.block_on(self.train_async(sample))
@@ -168,8 +188,14 @@ impl<'a> IvfBuilder<'a> {
             expected: self.capacity as u64,
             screen: self.screen,
         };
+        let copy = self.copy.copy(&self.device, &shape)?;
         let rows = EngineRows::new(&self.device, &shape)?;
         let trained = self.means.of(self.metric, lists).run(&self.device, sample).await?;
+        let engine = EngineLists::of(trained.training);
+        let copy = match copy {
+            Some(copy) => Some(copy.with_lists(&engine).await?),
+            None => None,
+        };
         Ok(Ivf {
             device: self.device,
             metric: self.metric,
@@ -178,9 +204,9 @@ impl<'a> IvfBuilder<'a> {
             budget,
             screen: self.screen,
             lists,
-            store: RowStore::new(rows),
+            store: RowStore::new(rows).with_copy(copy),
             pages: Pages::new(lists),
-            engine: EngineLists::of(trained.training),
+            engine,
         })
     }
 }
@@ -197,6 +223,7 @@ impl Ivf {
             budget: None,
             capacity: 0,
             screen: Screen::default(),
+            copy: CopyOptions::default(),
             means: KMeans::new(metric, 0),
         }
     }
@@ -276,8 +303,8 @@ impl Ivf {
             profile: options.profile,
             progress: options.progress,
         };
-        let Found { neighbors, statistics } =
-            self.engine.search(&self.store.rows, &queries, &request, probes as u32).await?;
+        let goal = Goal::InLists { lists: &self.engine, probes: probes as u32 };
+        let Found { neighbors, statistics } = self.store.search(&queries, &request, goal).await?;
         Ok((neighbors, statistics))
     }
 
@@ -364,7 +391,7 @@ impl Ivf {
     /// # Errors
     /// [`Error::DeviceLost`].
     pub fn centroids(&self) -> Result<Vec<f32>> {
-        self.device.block_on(self.engine.centroids())
+        self.device.block_on(self.store.centroids(&self.engine))
     }
 
     /// Whether a copy of the rows in 8-bit integers is kept: see [`IvfBuilder::screen`].

@@ -44,7 +44,7 @@ impl Ivf {
             screen: self.screen,
             store: &self.store,
             slots,
-            lists: Some(Lists { offsets, centroids: self.engine.centroids().await? }),
+            lists: Some(Lists { offsets, centroids: self.store.centroids(&self.engine).await? }),
         };
         saving.save(path.as_ref()).await
     }
@@ -91,7 +91,7 @@ impl Ivf {
         loading.fill(&mut store, &slots).await?;
         if store.len() > 0 {
             // Without them a search would look at all rows, which is not what the saved index answered with.
-            engine.set(&store.rows, pages.of_lists(), pages.sizes().to_vec()).await?;
+            store.set_lists(&mut engine, pages.of_lists(), pages.sizes()).await?;
         }
         Ok(Self {
             device: device.clone(),

@@ -4,16 +4,19 @@
 
 mod checks;
 mod copy;
+mod crossover;
 mod filtered;
+mod goal;
 mod ids;
 
 use std::collections::HashSet;
 
-use crate::engine::{EngineRows, Found, Placing, Queries, RowSource, SearchRequest};
+use crate::engine::{EngineLists, EngineRows, Found, Placing, Queries, RowSource, SearchRequest};
 use crate::error::{Error, Result};
-use crate::matrix::{Element, MatrixView};
+use crate::matrix::Element;
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_queries, check_rows};
-pub(crate) use copy::HostCopy;
+pub(crate) use copy::{CopyOptions, HostCopy};
+pub(crate) use goal::Goal;
 use ids::Ids;
 
 /// Ids are below this, so that files can hold them as i64 with -1 for none.
@@ -42,37 +45,37 @@ impl RowStore {
         Self { copy, ..self }
     }
 
-    /// The nearest rows of each query: see [`EngineRows::search`].
-    pub(crate) async fn search(&self, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
-        let Some(copy) = &self.copy else { return self.rows.search(queries, request).await };
-        if copy.is_quicker(queries).await {
-            return copy.search(queries, request).await;
-        }
-        match self.rows.search(queries, request).await {
-            Err(error) if copy.stands_in_for(&error, queries) => copy.search(queries, request).await,
-            done => done,
+    /// What is sought for each query, wherever it is likely to be found sooner.
+    pub(crate) async fn search(
+        &self,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+        goal: Goal<'_>,
+    ) -> Result<Found> {
+        match &self.copy {
+            Some(copy) => copy.search(&self.rows, queries, request, goal).await,
+            None => goal.search(&self.rows, queries, request).await,
         }
     }
 
-    /// The rows within a radius of each query: see [`EngineRows::search_within`].
-    pub(crate) async fn search_within(
-        &self,
-        queries: &Queries<'_>,
-        radius: f32,
-        request: &SearchRequest<'_>,
-    ) -> Result<Found> {
-        let Some(copy) = &self.copy else {
-            return self.rows.search_within(queries, radius, request).await;
-        };
-        if copy.is_quicker(queries).await {
-            return copy.search_within(queries, radius, request).await;
+    /// Says which pages the lists around these rows have: see [`EngineLists::set`]. The copy's know it, whatever becomes of this.
+    pub(crate) async fn set_lists(
+        &mut self,
+        lists: &mut EngineLists,
+        pages: &[Vec<u32>],
+        sizes: &[u32],
+    ) -> Result<()> {
+        // What is ready at once comes first, so that it is not dropped.
+        if let Some(HostCopy { rows, lists: Some(lists), .. }) = &mut self.copy {
+            lists.set(rows, pages, sizes.to_vec()).await?;
         }
-        match self.rows.search_within(queries, radius, request).await {
-            Err(error) if copy.stands_in_for(&error, queries) => {
-                copy.search_within(queries, radius, request).await
-            }
-            done => done,
-        }
+        lists.set(&self.rows, pages, sizes.to_vec()).await
+    }
+
+    /// The centroids of the lists around these rows, `[lists, dim]`.
+    pub(crate) async fn centroids(&self, lists: &EngineLists) -> Result<Vec<f32>> {
+        let of_copy = self.copy.as_ref().and_then(|copy| copy.lists.as_ref());
+        of_copy.unwrap_or(lists).centroids().await
     }
 
     /// The rows in these slots, as they are stored: see [`EngineRows::fetch_bytes`].
@@ -90,16 +93,10 @@ impl RowStore {
     ) -> Result<()> {
         let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
         let fetched = copy.fetched(rows).await?;
-        copy.reserve(placing)?;
+        copy.reserve(placing.slots)?;
         self.rows.put(rows, placing, progress).await?;
         // What is ready at once is not dropped half way.
-        match (&fetched, rows) {
-            (Some(values), _) => {
-                let view = MatrixView::new(values, values.len() / placing.slots.len().max(1))?;
-                copy.rows.put(RowSource::Host(view), placing, |_| ()).await
-            }
-            (None, rows) => copy.rows.put(rows, placing, |_| ()).await,
-        }
+        copy.put(fetched.as_deref(), rows, placing).await
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -286,7 +283,7 @@ impl RowStore {
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
         let ids: Vec<u64> = from.iter().filter_map(|&slot| self.id_of(slot)).collect();
         if let Some(copy) = &mut self.copy {
-            copy.reserve(&Placing { slots: to, ids: &[], freed: &[] })?;
+            copy.reserve(to)?;
         }
         self.rows.relocate(from, to).await?;
         if let Some(copy) = &mut self.copy {

@@ -189,9 +189,14 @@ impl PackedRows {
         }
     }
 
-    /// Gives up memory that no row needs.
-    pub(crate) fn shrink(&mut self) {
-        self.lines.shrink_to_fit();
+    /// Room for so many.
+    pub(crate) fn reserve(&mut self, rows: usize) -> Result<()> {
+        super::rows::reserve(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps))
+    }
+
+    /// Gives up memory that so many rows do not need.
+    pub(crate) fn shrink(&mut self, rows: usize) {
+        self.lines.shrink_to(rows.div_ceil(GROUP).saturating_mul(self.steps));
     }
 
     pub(crate) fn groups(&self) -> usize {

@@ -1,0 +1,171 @@
+//! Whether the host is ahead of the GPU for a search, by what searches of about the same size took on either side.
+//!
+//! The size is the time that the host is expected to take: rows, queries, dim and probes are all in it, so what was seen stays right when
+//! an index grows or shrinks. The least time over all sizes would not do: after a few large batches, of which even the least takes the
+//! GPU long, the host would take single queries that need the GPU far less, and nothing would ever show it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Sizes differ by a factor of two, from 1 ns on. The last is more than two minutes.
+const SIZES: usize = 38;
+
+/// Searches that do not count: the first ones compile kernels.
+const FIRST: u64 = 2;
+
+/// Searches after which the least time is known. More than one, because a search may wait for others, or for another program.
+const KNOWN: u64 = FIRST + 3;
+
+/// Where a search ran.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Side {
+    Gpu,
+    Host,
+}
+
+/// What searches of one size took on one side.
+#[derive(Debug)]
+struct Least {
+    searches: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+/// What searches took on both sides, size by size. Threads note their searches beside each other.
+#[derive(Debug)]
+pub(super) struct Crossover {
+    gpu: [Least; SIZES],
+    host: [Least; SIZES],
+}
+
+impl Default for Crossover {
+    fn default() -> Self {
+        let none = || Least { searches: AtomicU64::new(0), nanoseconds: AtomicU64::new(u64::MAX) };
+        Self { gpu: std::array::from_fn(|_| none()), host: std::array::from_fn(|_| none()) }
+    }
+}
+
+impl Least {
+    fn note(&self, took: Duration) {
+        if self.searches.fetch_add(1, Relaxed) >= FIRST {
+            let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            self.nanoseconds.fetch_min(took, Relaxed);
+        }
+    }
+
+    fn known(&self) -> Option<Duration> {
+        let nanoseconds = self.nanoseconds.load(Relaxed);
+        // A search may be counted before its time is there.
+        let is_known = self.searches.load(Relaxed) >= KNOWN && nanoseconds != u64::MAX;
+        is_known.then(|| Duration::from_nanos(nanoseconds))
+    }
+}
+
+impl Crossover {
+    /// Remembers what a search of a size took.
+    pub(super) fn note(&self, side: Side, size: Duration, took: Duration) {
+        let of_sizes = match side {
+            Side::Gpu => &self.gpu,
+            Side::Host => &self.host,
+        };
+        of_sizes[place(size)].note(took);
+    }
+
+    /// Whether the host is ahead for a search of a size, where a launch and a readback take so long.
+    pub(super) fn is_host_ahead(&self, size: Duration, latency: Duration) -> bool {
+        let place = place(size);
+        is_ahead(self.host[place].known().unwrap_or(size), self.gpu[place].known(), latency)
+    }
+}
+
+/// Whether what takes the host so long takes the GPU longer, of which the least time of such searches may be known.
+fn is_ahead(host: Duration, gpu: Option<Duration>, latency: Duration) -> bool {
+    // No search is over before a launch and a readback would be.
+    host < gpu.map_or(latency, |gpu| gpu.max(latency))
+}
+
+fn place(size: Duration) -> usize {
+    let nanoseconds = u64::try_from(size.as_nanos()).unwrap_or(u64::MAX);
+    (nanoseconds.max(1).ilog2() as usize).min(SIZES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATENCY: Duration = Duration::from_micros(40);
+
+    fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn the_host_takes_what_a_gpu_cannot_be_ahead_in() {
+        assert!(is_ahead(micros(39), None, LATENCY));
+        assert!(!is_ahead(micros(40), None, LATENCY));
+        assert!(is_ahead(micros(149), Some(micros(150)), LATENCY));
+        assert!(!is_ahead(micros(150), Some(micros(150)), LATENCY));
+        // A time below that of a launch was no whole search.
+        assert!(is_ahead(micros(39), Some(micros(1)), LATENCY));
+    }
+
+    #[test]
+    fn the_least_of_some_searches_of_a_size_decides_and_the_first_ones_do_not_count() {
+        let seen = Crossover::default();
+        let size = micros(100);
+        // The first two compile kernels, another waits.
+        for took in [90_000, 20_000, 400, 150, 160] {
+            assert!(!seen.is_host_ahead(size, LATENCY), "not known yet");
+            seen.note(Side::Gpu, size, micros(took));
+        }
+        assert!(seen.is_host_ahead(size, LATENCY), "100 are less than 150");
+        seen.note(Side::Gpu, size, micros(80));
+        assert!(!seen.is_host_ahead(size, LATENCY), "and more than 80");
+    }
+
+    #[test]
+    fn batches_say_nothing_of_single_queries() {
+        let seen = Crossover::default();
+        (0..9).for_each(|_| seen.note(Side::Gpu, micros(2_000_000), micros(50_000)));
+        assert!(!seen.is_host_ahead(micros(30_000), LATENCY), "the GPU may be done in 300");
+        assert!(!seen.is_host_ahead(micros(2_000_000), LATENCY));
+    }
+
+    #[test]
+    fn what_the_host_took_counts_more_than_what_was_expected_of_it() {
+        let seen = Crossover::default();
+        let size = micros(100);
+        (0..KNOWN).for_each(|_| seen.note(Side::Gpu, size, micros(150)));
+        (0..KNOWN).for_each(|_| seen.note(Side::Host, size, micros(240)));
+        assert!(!seen.is_host_ahead(size, LATENCY));
+        // Below the latency as well.
+        let size = micros(30);
+        (0..KNOWN).for_each(|_| seen.note(Side::Host, size, micros(60)));
+        assert!(!seen.is_host_ahead(size, LATENCY), "the GPU is tried");
+        (0..KNOWN).for_each(|_| seen.note(Side::Gpu, size, micros(70)));
+        assert!(seen.is_host_ahead(size, LATENCY));
+    }
+
+    #[test]
+    fn every_size_has_a_place() {
+        for size in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
+            assert!(place(size) < SIZES);
+        }
+        assert_eq!(place(micros(100)), place(micros(70)));
+        assert_ne!(place(micros(100)), place(micros(50)));
+    }
+
+    #[test]
+    fn threads_note_searches_beside_each_other() {
+        let seen = Crossover::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let seen = &seen;
+                scope.spawn(move || {
+                    (0..50).for_each(|n| seen.note(Side::Gpu, micros(100), micros(150 + thread * 50 + n)));
+                });
+            }
+        });
+        assert_eq!(seen.gpu[place(micros(100))].searches.load(Relaxed), 200);
+        assert!(seen.is_host_ahead(micros(100), LATENCY));
+    }
+}

@@ -1,0 +1,38 @@
+//! What a search is for, on whatever engine the rows are.
+
+use crate::engine::{EngineLists, EngineRows, Found, Queries, SearchRequest};
+use crate::error::Result;
+
+/// Which rows are sought for each query.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Goal<'a> {
+    /// The nearest of all: see [`EngineRows::search`].
+    Nearest,
+    /// The nearest of those in the lists that are nearest to the query: see [`EngineLists::search`].
+    InLists { lists: &'a EngineLists, probes: u32 },
+    /// All within a radius: see [`EngineRows::search_within`].
+    Within(f32),
+}
+
+impl<'a> Goal<'a> {
+    /// The same in the lists of another engine, where there are any.
+    pub(super) fn with(self, other: Option<&'a EngineLists>) -> Self {
+        match (self, other) {
+            (Self::InLists { probes, .. }, Some(lists)) => Self::InLists { lists, probes },
+            (goal, _) => goal,
+        }
+    }
+
+    pub(super) async fn search(
+        self,
+        rows: &EngineRows,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+    ) -> Result<Found> {
+        match self {
+            Self::Nearest => rows.search(queries, request).await,
+            Self::InLists { lists, probes } => lists.search(rows, queries, request, probes).await,
+            Self::Within(radius) => rows.search_within(queries, radius, request).await,
+        }
+    }
+}
