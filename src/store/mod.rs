@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use crate::engine::{EngineRows, Found, Placing, Queries, RowSource, SearchRequest};
 use crate::error::{Error, Result};
 use crate::matrix::{Element, MatrixView};
-pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_queries, check_rows};
+pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::HostCopy;
 use ids::Ids;
 
@@ -93,12 +93,12 @@ impl RowStore {
         copy.reserve(placing)?;
         self.rows.put(rows, placing, progress).await?;
         // What is ready at once is not dropped half way.
-        match (&fetched, rows) {
-            (Some(values), _) => {
-                let view = MatrixView::new(values, values.len() / placing.slots.len().max(1))?;
+        match &fetched {
+            Some(values) => {
+                let view = MatrixView::new(values, rows.dim())?;
                 copy.rows.put(RowSource::Host(view), placing, |_| ()).await
             }
-            (None, rows) => copy.rows.put(rows, placing, |_| ()).await,
+            None => copy.rows.put(rows, placing, |_| ()).await,
         }
     }
 
