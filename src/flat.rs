@@ -9,7 +9,7 @@ use crate::filter::Filter;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::{CopyOptions, Goal, RowStore, budget_of, check_dim, check_queries};
+use crate::store::{CopyOptions, Goal, RowStore, budget_of, check_dim, check_k, check_queries};
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -294,7 +294,8 @@ impl Flat {
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = queries.into();
-        check_queries(&queries, self.dim)?;
+        check_queries(&queries, &self.device, self.dim)?;
+        check_k(options.k)?;
         if let Some(probes) = options.probes {
             return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
         }
@@ -370,7 +371,10 @@ impl Flat {
         options: &WithinOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = queries.into();
-        check_queries(&queries, self.dim)?;
+        check_queries(&queries, &self.device, self.dim)?;
+        if radius.is_nan() {
+            return Err(Error::argument("radius", "a number", radius));
+        }
         let allowed = options.filter.map(|filter| self.store.allowed(&filter));
         let request = SearchRequest {
             metric: self.metric,
@@ -390,6 +394,7 @@ impl Flat {
     /// # Errors
     /// [`Error::Argument`] for k = 0; [`Error::Budget`] when not even one query fits the budget.
     pub fn plan(&self, queries: usize, k: usize) -> Result<Plan> {
+        check_k(k)?;
         self.store.rows.plan(queries, k, self.budget)
     }
 

@@ -351,8 +351,20 @@ fn info_lists_every_adapter() -> Result<()> {
 
 #[test]
 fn an_unmatched_choice_of_the_environment_is_told() -> Result<()> {
-    let output = program(&["info"]).env("NEARFIELD_ADAPTER", "no such card").output()?;
-    failed(&output, &["no such card", "found"])
+    for command in ["info", "demo"] {
+        let output = program(&[command]).env("NEARFIELD_ADAPTER", "no such card").output()?;
+        failed(&output, &["error: NEARFIELD_ADAPTER: needed", "no such card", "found"])?;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_choice_that_is_no_text_is_told() -> Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::OsStr::from_bytes(b"no\xff card");
+    let output = program(&["info"]).env("NEARFIELD_ADAPTER", name).output()?;
+    failed(&output, &["NEARFIELD_ADAPTER", " card", "found"])
 }
 
 #[test]

@@ -104,6 +104,15 @@ fn benchmarks_run_or_say_in_a_line_what_they_need() -> Result<()> {
 }
 
 #[test]
+fn the_best_device_is_asked_for_in_any_case() -> Result<()> {
+    for device in ["best", "Best", "", "HOST"] {
+        let printed = succeed(Path::new("."), &format!("demo --device={device}"))?;
+        ensure!(printed.starts_with("device  host, "), "{device}: {printed}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_driver_that_is_asked_for_is_missed() -> Result<()> {
     for (device, needed) in [("gpu", "an adapter that can compute"), ("software", "a software adapter")] {
         let arguments = format!("demo --device {device}");

@@ -5,7 +5,10 @@ mod common;
 
 use common::{Random, gpu, has_kernels, wanted};
 use nearfield::MatrixView;
-use nearfield::{AdapterKind, Device, DeviceOptions, Error, Flat, Metric, Neighbors, Screen, SearchOptions};
+use nearfield::{
+    AdapterKind, Device, DeviceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors, Output, Screen,
+    SearchOptions,
+};
 
 fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
     (0..count).map(|_| random.unit()).collect()
@@ -65,6 +68,7 @@ fn a_copy_has_what_the_gpu_has_after_any_change() {
     index.update(7, &values[..20]).expect("there");
     let more = device.upload(rows.slice(100..140)).expect("fits");
     index.add_device(&more).expect("rows");
+    index.add_device(&device.upload(rows.slice(0..0)).expect("nothing")).expect("no rows");
     index.compact().expect("compacted");
     let refused = [f32::NAN; 20];
     assert!(index.add(MatrixView::new(&refused, 20).expect("a row")).is_err());
@@ -174,8 +178,7 @@ fn distances_are_f64_rounded_once() {
         let [a, b] = [&a, &b].map(|values| MatrixView::new(values, dim).expect("rows"));
         let [on_a, on_b] = [a, b].map(|view| device.upload(view).expect("memory"));
         for metric in Metric::ALL {
-            let found =
-                device.distances(&on_a, &on_b, metric, nearfield::Output::Distance).expect("distances");
+            let found = device.distances(&on_a, &on_b, metric, Output::Distance).expect("distances");
             for (place, found) in device.read(&found).expect("read").into_iter().enumerate() {
                 let exact = metric.exact(a.row(place / 9), b.row(place % 9));
                 assert!(
@@ -185,4 +188,153 @@ fn distances_are_f64_rounded_once() {
             }
         }
     }
+}
+
+#[test]
+fn vectors_of_any_dim_are_narrowed() {
+    let mut random = Random::new(9);
+    for dim in [66_053, 100_000] {
+        let values = random.floats(6 * dim);
+        let rows = MatrixView::new(&values, dim).expect("rows");
+        let builder = Flat::builder(&Device::host(), Metric::Cosine, dim).screen(Screen::I8);
+        let mut index = builder.build().expect("an index");
+        index.add(rows).expect("rows");
+        let found = index.search(rows, 1).expect("an answer");
+        assert_eq!(ids(&found), (0..6).map(|id| vec![id]).collect::<Vec<_>>(), "{dim}");
+    }
+}
+
+#[test]
+fn a_budget_of_what_an_error_needs_is_enough() {
+    let device = Device::host();
+    let mut random = Random::new(10);
+    for (count, dim, k) in [(3000, 3, 100), (3000, 40, 1000), (20, 4096, 5)] {
+        let values = random.floats(count * dim);
+        let rows = MatrixView::new(&values, dim).expect("rows");
+        for screen in [Screen::None, Screen::I8] {
+            let searched = |budget: u64| {
+                let builder = Flat::builder(&device, Metric::L2, dim).screen(screen);
+                let mut index = builder.budget(budget).build().expect("an index");
+                index.add(rows).expect("rows");
+                index.search(rows.slice(0..5), k)
+            };
+            let error = searched(1).expect_err("no room");
+            let Error::Budget { needed, .. } = error else { panic!("{error}") };
+            assert_eq!(searched(needed).expect("as much as is needed"), searched(1 << 28).expect("enough"));
+            assert!(searched(needed - 1).is_err(), "{count} {dim} {k} {screen:?}");
+        }
+    }
+}
+
+#[test]
+fn a_centroid_of_nearly_opposite_rows_is_found() {
+    let device = Device::host();
+    for tiny in [1e-30f32, 1e-38, 1e-43] {
+        let values = [1.0, tiny, -1.0, 0.0, 1.0, 0.0, -1.0, 0.0];
+        let rows = MatrixView::new(&values, 2).expect("rows");
+        let clusters = KMeans::new(Metric::Cosine, 1).train(&device, rows).expect("a centroid");
+        assert_eq!(clusters.assignments, [0; 4], "{tiny:e}");
+        let mut index = Ivf::builder(&device, Metric::Cosine, 2).lists(1).train(rows).expect("an index");
+        index.add(rows).expect("rows");
+        assert_eq!(index.search(rows, 4, 1).expect("an answer").row(0).len(), 4);
+    }
+}
+
+#[test]
+fn more_distances_than_fit_any_memory_are_an_error() {
+    let device = Device::host();
+    let values = vec![1.0f32; 1 << 23];
+    let vectors = device.upload(MatrixView::new(&values, 1).expect("rows")).expect("memory");
+    let found = device.distances(&vectors, &vectors, Metric::L2, Output::Distance);
+    assert!(matches!(found, Err(Error::OutOfMemory { bytes, .. }) if bytes == 1 << 48), "{found:?}");
+}
+
+#[test]
+fn what_one_host_device_keeps_another_can_use() {
+    let values = [3.0f32, 4.0, 0.0, 1.0];
+    let rows = Device::host().upload(MatrixView::new(&values, 2).expect("rows")).expect("memory");
+    let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build().expect("an index");
+    index.add_device(&rows).expect("rows");
+    assert_eq!(ids(&index.search(&rows, 1).expect("an answer")), [[0], [1]]);
+}
+
+#[test]
+fn searches_that_a_pool_runs_side_by_side_end() {
+    use rayon::prelude::*;
+    let mut random = Random::new(11);
+    let values = numbers(&mut random, 2000 * 32);
+    let rows = MatrixView::new(&values, 32).expect("rows");
+    let Some((_, index)) = with_copy(false, rows) else { return };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(6).build().expect("a pool");
+    let (send, receive) = std::sync::mpsc::channel();
+    let all = values.clone();
+    std::thread::spawn(move || {
+        let rows = MatrixView::new(&all, 32).expect("rows");
+        let nearest = |row: usize| index.search(rows.slice(row..row + 1), 1).expect("an answer").row(0)[0].id;
+        let found: Vec<u64> = pool.install(|| (0..200).into_par_iter().map(nearest).collect());
+        send.send(found).expect("somebody waits");
+    });
+    let found =
+        receive.recv_timeout(std::time::Duration::from_secs(120)).expect("no thread waits for itself");
+    assert!(found.into_iter().eq(0..200));
+}
+
+/// What an error says, but for the names of devices.
+fn said<T>(done: Result<T, Error>) -> String {
+    let text = done.map_or_else(|error| error.to_string(), |_| "nothing is wrong".to_owned());
+    text.split('(').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn wrong_input_gets_the_same_error_on_either_engine() {
+    let Some(gpu) = gpu().filter(|device| has_kernels(device)) else { return };
+    let dim = 20;
+    let good = Random::new(12).floats(30 * dim);
+    let mut bad = good.clone();
+    bad[7 * dim + 3] = f32::NAN;
+    let mut short = good.clone();
+    short[2 * dim..3 * dim].fill(1e-30);
+    let good = MatrixView::new(&good, dim).expect("rows");
+    let other_dim = MatrixView::new(good.values(), 10).expect("rows");
+    let asked = [&bad, &short].map(|values| MatrixView::new(values, dim).expect("rows"));
+    let asked = [asked[0], asked[1], good, other_dim, good.slice(0..0)];
+    let on = |device: &Device, other: &Device| {
+        let mut errors = vec![];
+        for rows in [0, 30] {
+            let mut flat = Flat::builder(device, Metric::L2, dim).build().expect("an index");
+            let mut ivf = Ivf::builder(device, Metric::L2, dim).lists(4).train(good).expect("an index");
+            flat.add(good.slice(0..rows)).expect("rows");
+            ivf.add(good.slice(0..rows)).expect("rows");
+            let there = other.upload(good).expect("memory");
+            for k in [0, 1] {
+                errors.push(said(flat.search(&there, k)));
+                errors.push(said(ivf.search(&there, k, 1)));
+                errors.push(said(flat.plan(1, k)));
+                for queries in asked {
+                    errors.push(said(flat.search(queries, k)));
+                    let options = SearchOptions::new(k).filter(Filter::ids(&[]));
+                    errors.push(said(flat.search_with(queries, &options)));
+                    errors.extend([0, 1, 4, 5].map(|probes| said(ivf.search(queries, k, probes))));
+                    errors.push(said(flat.search_within(queries, if k == 0 { f32::NAN } else { 1.0 })));
+                }
+            }
+            for added in asked {
+                let ids: Vec<u64> = (100..100 + added.rows() as u64).collect();
+                errors.push(said(flat.add_with_ids(added, &ids)));
+                errors.push(said(ivf.add_with_ids(added, &ids)));
+                flat.remove(&flat.ids().filter(|&id| id >= 100).collect::<Vec<_>>()).expect("there");
+                ivf.remove(&ivf.ids().filter(|&id| id >= 100).collect::<Vec<_>>()).expect("there");
+            }
+            errors.push(said(flat.add_device(&there)));
+            errors.push(said(ivf.add_device(&there)));
+            errors.push(said(flat.update(77, &[f32::NAN; 20])));
+        }
+        for rows in asked {
+            errors.push(said(device.upload(rows)));
+            errors.extend([1, 3].map(|lists| said(KMeans::new(Metric::L2, lists).train(device, rows))));
+        }
+        errors
+    };
+    let host = Device::host();
+    assert_eq!(on(&host, gpu), on(gpu, &host));
 }

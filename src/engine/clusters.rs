@@ -131,10 +131,7 @@ impl EngineLists {
             Self::Host(HostLists { centroids, .. }) => {
                 let assigned = match rows {
                     RowSource::Host(view) => centroids.assign(view)?,
-                    RowSource::Device(matrix) => {
-                        matrix.check_device("rows", &Engine::Host(centroids.host().clone()))?;
-                        centroids.assign(matrix.on_host()?)?
-                    }
+                    RowSource::Device(matrix) => centroids.assign(matrix.on_host()?)?,
                 };
                 Ok(assigned.iter().map(Assigned::from).collect())
             }

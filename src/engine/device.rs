@@ -27,7 +27,8 @@ impl Engine {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Gpu(one), Self::Gpu(other)) => Arc::ptr_eq(one, other),
-            (Self::Host(one), Self::Host(other)) => Arc::ptr_eq(one, other),
+            // They have one memory.
+            (Self::Host(_), Self::Host(_)) => true,
             _ => false,
         }
     }
@@ -107,8 +108,10 @@ impl Device {
     pub async fn open_async(name: Option<&str>, options: DeviceOptions) -> Result<Self> {
         let asked = match name {
             Some(_) => None,
-            None => std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty()),
+            None => std::env::var_os("NEARFIELD_ADAPTER").filter(|name| !name.is_empty()),
         };
+        // What is no text is the name of nothing.
+        let asked = asked.map(|name| name.to_string_lossy().into_owned());
         let Some(wanted) = name.or(asked.as_deref()) else { return Self::choose(options).await };
         let who = if asked.is_some() { "NEARFIELD_ADAPTER" } else { "the caller" };
         let reason = format!("because {who} asks for \"{wanted}\"");

@@ -4,17 +4,12 @@ use super::plan::{Plan, Route};
 use super::queries::Queries;
 use super::search::{Found, SearchRequest, Statistics, distance_of};
 use super::widening::Widening;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
 use crate::matrix::{Element, MatrixView};
 use crate::neighbors::{Neighbor, Neighbors};
 
-use super::device::Engine;
-
 pub(super) fn search(rows: &HostRows, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
-    if request.k == 0 {
-        return Err(Error::argument("k", "at least 1", 0));
-    }
     let answer = asked(rows, queries, Wanted::Nearest(request.k), request)?;
     Ok(found(answer, request, |_| true))
 }
@@ -25,9 +20,6 @@ pub(super) fn search_within(
     radius: f32,
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
-    if radius.is_nan() {
-        return Err(Error::argument("radius", "a number", radius));
-    }
     let limit = super::within::limit_of(request.metric, radius);
     let answer = asked(rows, queries, Wanted::Within(limit), request)?;
     Ok(found(answer, request, |hit| hit.distance < radius))
@@ -41,10 +33,6 @@ pub(super) fn search_lists(
     request: &SearchRequest<'_>,
     probes: u32,
 ) -> Result<Found> {
-    queries.check_device(&Engine::Host(rows.host().clone()))?;
-    if request.k == 0 {
-        return Err(Error::argument("k", "at least 1", 0));
-    }
     let answer = match queries {
         Queries::F32(view) => probed(rows, lists, *view, request, probes),
         Queries::F16(view) => probed(rows, lists, *view, request, probes),
@@ -86,7 +74,6 @@ fn asked(
     wanted: Wanted,
     request: &SearchRequest<'_>,
 ) -> Result<Answer> {
-    queries.check_device(&Engine::Host(rows.host().clone()))?;
     let allowed = request.allowed.map(|allowed| allowed.bits());
     let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
     match queries {
@@ -109,9 +96,6 @@ fn found(answer: Answer, request: &SearchRequest<'_>, is_wanted: impl Fn(&Neighb
 
 /// How a search will run.
 pub(super) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
-    if k == 0 {
-        return Err(Error::argument("k", "at least 1", 0));
-    }
     let asked = Asked { wanted: Wanted::Nearest(k), budget, allowed: None, progress: None };
     let found = k.min(rows.len());
     let room = rows.room(queries, &asked, rows.len())?;

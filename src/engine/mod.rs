@@ -114,10 +114,7 @@ impl EngineRows {
                 let places = (placing.slots, placing.ids, placing.freed);
                 match source {
                     RowSource::Host(view) => rows.put(view, places, progress),
-                    RowSource::Device(matrix) => {
-                        matrix.check_device("rows", &device::Engine::Host(rows.host().clone()))?;
-                        rows.put(matrix.on_host()?, places, progress)
-                    }
+                    RowSource::Device(matrix) => rows.put(matrix.on_host()?, places, progress),
                 }
             }
         }

@@ -91,7 +91,7 @@ impl Device {
             Engine::Gpu(gpu) => gpu,
             Engine::Host(_) => {
                 distance_pairs::check(metric, output)?;
-                let values = host::distances(queries.on_host()?, rows.on_host()?, metric, output);
+                let values = host::distances(queries.on_host()?, rows.on_host()?, metric, output)?;
                 let numbers = Numbers::Host(values.into());
                 return Ok(DistanceMatrix {
                     engine: self.engine.clone(),

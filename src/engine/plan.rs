@@ -129,9 +129,6 @@ impl fmt::Display for Plan {
 
 impl Plan {
     pub(super) fn new(rows: &GpuRows, queries: u64, k: u64, room: Room<'_>) -> Result<Self> {
-        if k == 0 {
-            return Err(Error::argument("k", "at least 1", k));
-        }
         let found = room.found(rows);
         let k = k.min(found).max(1);
         let queries = queries.max(1);

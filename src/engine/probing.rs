@@ -107,10 +107,6 @@ impl Probing<'_> {
     /// probes twice as many lists, until it has k or has probed all.
     pub(super) async fn search(&self, queries: &Queries<'_>) -> Result<Found> {
         let count = queries.rows();
-        queries.check_device(&(&self.rows.gpu).into())?;
-        if self.request.k == 0 {
-            return Err(Error::argument("k", "at least 1", 0));
-        }
         let mut progress = Progress {
             answers: Answers::new(count),
             statistics: Statistics::default(),
@@ -119,7 +115,11 @@ impl Probing<'_> {
         };
         let found = self.request.room().found(self.rows);
         let wanted = (self.request.k as u64).min(found) as usize;
-        let mut open = Numbers::Range(0..if wanted == 0 { 0 } else { count });
+        let mut open = Numbers::Range(0..count);
+        if wanted == 0 {
+            queries.check_values()?;
+            open = Numbers::Range(0..0);
+        }
         let wanted = self.request.allowed.map(|_| wanted);
         let mut widening = Widening { probes: self.probes, lists: self.lists(), wanted };
         loop {

@@ -1,8 +1,9 @@
 //! The queries of a call, wherever they are.
 
-use super::device::{DeviceMatrix, Engine};
+use super::device::{Device, DeviceMatrix};
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, Gpu, RowLayout};
+use crate::host;
 use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, MatrixView};
 
@@ -110,10 +111,21 @@ impl Queries<'_> {
         }
     }
 
-    pub(super) fn check_device(&self, engine: &Engine) -> Result<()> {
+    /// An error when they live on another device.
+    pub(crate) fn check_device(&self, device: &Device) -> Result<()> {
         match self {
-            Self::Device(matrix) => matrix.check_device("queries", engine),
+            Self::Device(matrix) => matrix.check_device("queries", &device.engine),
             _ => Ok(()),
+        }
+    }
+
+    /// Looks at queries of which no kernel will: those that no row can answer.
+    pub(super) fn check_values(&self) -> Result<()> {
+        match self {
+            Self::F32(view) => host::checked("queries", *view).map(drop),
+            Self::F16(view) => host::checked("queries", *view).map(drop),
+            // They were looked at when they were copied there.
+            Self::Device(_) => Ok(()),
         }
     }
 

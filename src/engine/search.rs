@@ -78,7 +78,6 @@ pub(super) async fn search(
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
     let count = queries.rows();
-    queries.check_device(&(&rows.gpu).into())?;
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
     let mut statistics = Statistics::default();
     let mut answers = Answers::new(count);
@@ -100,7 +99,7 @@ pub(super) async fn search_some(
 ) -> Result<()> {
     let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.room())?;
     if request.room().found(rows) == 0 {
-        return Ok(());
+        return queries.check_values();
     }
     let mut open = some;
     let mut answered = 0;

@@ -189,9 +189,6 @@ pub(super) async fn assign<T: Element>(
 ) -> Result<Vec<Assigned>> {
     let (gpu, count) = (&centroids.gpu, rows.count());
     let budget = gpu.options.budget_bytes;
-    if let Assigning::New(RowSource::Device(matrix)) = rows {
-        matrix.check_device("rows", &gpu.into())?;
-    }
     let layout = centroids.layout();
     let row_bytes = layout.row_bytes();
     let staged_bytes = rows.staged_bytes(row_bytes);

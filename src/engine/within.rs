@@ -8,7 +8,7 @@ use super::plan::{Plan, Route, is_selective};
 use super::queries::{Numbers, Queries};
 use super::rows::GpuRows;
 use super::search::{Found, SearchRequest, Statistics, distance_of};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::{BufferSlice, Request, words};
 use crate::kernels::collect::Round;
 use crate::kernels::{key_of, norms, rescore};
@@ -25,16 +25,16 @@ pub(super) async fn search_within(
     radius: f32,
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
-    if radius.is_nan() {
-        return Err(Error::argument("radius", "a number", radius));
-    }
-    queries.check_device(&(&rows.gpu).into())?;
     let count = queries.rows();
     let mut answers = Answers::new(count);
     let mut statistics = Statistics::default();
     let within = Within { rows, queries, request, radius };
     // Queries without an answer, and the room their lists need.
-    let mut open = Numbers::Range(0..if request.room().found(rows) == 0 { 0 } else { count });
+    let mut open = Numbers::Range(0..count);
+    if request.room().found(rows) == 0 {
+        queries.check_values()?;
+        open = Numbers::Range(0..0);
+    }
     let mut capacity = CAPACITY;
     let mut answered = 0;
     while open.len() > 0 {

@@ -5,7 +5,7 @@
 //! nobody reads.
 
 use super::alive::Change;
-use super::device::DeviceMatrix;
+use super::device::{Device, DeviceMatrix};
 use super::moves::{STAGED_BYTES, Staged};
 use super::narrowed::NarrowedRows;
 use super::rows::{GpuRows, Segment, cut};
@@ -26,6 +26,21 @@ impl<T: Element> RowSource<'_, T> {
         match self {
             Self::Host(view) => view.rows(),
             Self::Device(matrix) => matrix.rows(),
+        }
+    }
+
+    pub(crate) fn dim(&self) -> usize {
+        match self {
+            Self::Host(view) => view.dim(),
+            Self::Device(matrix) => matrix.dim(),
+        }
+    }
+
+    /// An error when they live on another device.
+    pub(crate) fn check_device(&self, device: &Device) -> Result<()> {
+        match self {
+            Self::Host(_) => Ok(()),
+            Self::Device(matrix) => matrix.check_device("rows", &device.engine),
         }
     }
 }
@@ -64,9 +79,6 @@ impl GpuRows {
         progress: impl FnMut(usize),
     ) -> Result<()> {
         debug_assert!(source.rows() == placing.slots.len() && source.rows() == placing.ids.len());
-        if let RowSource::Device(matrix) = source {
-            matrix.check_device("rows", &(&self.gpu).into())?;
-        }
         let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
         let gpu = self.gpu.clone();
         let refused = gpu.create_storage("refused", 8)?;

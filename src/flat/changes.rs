@@ -114,11 +114,8 @@ impl Flat {
         ids: Option<&[u64]>,
         progress: impl FnMut(usize),
     ) -> Result<()> {
-        let dim = match rows {
-            RowSource::Host(view) => view.dim(),
-            RowSource::Device(matrix) => matrix.dim(),
-        };
-        check_rows("rows", (self.dim, self.elements), (dim, T::KIND))?;
+        check_rows("rows", (self.dim, self.elements), (rows.dim(), T::KIND))?;
+        rows.check_device(&self.device)?;
         self.store.add(rows, ids, progress).await
     }
 

@@ -3,6 +3,7 @@
 use pulp::Arch;
 use rayon::prelude::*;
 
+use crate::error::{Error, Result};
 use crate::kernels::distance_pairs::Output;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
@@ -95,11 +96,17 @@ pub(crate) fn distances(
     rows: MatrixView<'_, f32>,
     metric: Metric,
     output: Output,
-) -> Vec<f32> {
-    let mut found = vec![0.0; queries.rows() * rows.rows()];
-    if found.is_empty() {
-        return found;
+) -> Result<Vec<f32>> {
+    let count = queries.rows().saturating_mul(rows.rows());
+    let mut found = vec![];
+    found.try_reserve_exact(count).map_err(|_| Error::OutOfMemory {
+        purpose: "distances".to_owned(),
+        bytes: (count as u64).saturating_mul(4),
+    })?;
+    if count == 0 {
+        return Ok(found);
     }
+    found.resize(count, 0.0);
     let squared: Vec<f64> = (0..rows.rows()).into_par_iter().map(|row| squares(rows.row(row))).collect();
     found.par_chunks_mut(rows.rows()).enumerate().for_each(|(query, found)| {
         let vector = queries.row(query);
@@ -114,5 +121,5 @@ pub(crate) fn distances(
             };
         }
     });
-    found
+    Ok(found)
 }

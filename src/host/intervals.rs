@@ -78,6 +78,7 @@ impl Side {
             Form::Cosine => {
                 base = 1.0;
                 factor = terms.scale;
+                across = 1.0;
                 slack += relative;
             }
             Form::NarrowedL2 => {

@@ -77,15 +77,14 @@ impl Nominees {
     pub(super) fn settle(&mut self, mut distance_of: impl FnMut(u32) -> (u32, u64)) {
         let limit = self.limit;
         let near = self.list.drain(..).filter(|&(lower, _)| lower <= limit);
-        let before = self.best.len();
-        self.best.extend(near.map(|(_, slot)| distance_of(slot)));
-        self.rescored += (self.best.len() - before) as u64;
+        let found = near.map(|(_, slot)| distance_of(slot)).inspect(|_| self.rescored += 1);
         let Some(k) = self.k else {
             // Where all rows of a filter were taken, most are far away.
             let most = key_of(limit);
-            self.best.retain(|&(key, _)| key <= most);
+            self.best.extend(found.filter(|&(key, _)| key <= most));
             return;
         };
+        self.best.extend(found);
         self.best.sort_unstable();
         self.best.truncate(k);
         if let (Some(&(key, _)), true) = (self.best.last(), self.best.len() == k) {

@@ -5,6 +5,10 @@ use crate::error::{Error, Result};
 use crate::matrix::{Element, MatrixView};
 use rayon::prelude::*;
 
+/// The squared norm of the shortest vector that may enter, but for zeros.
+pub(super) const SHORTEST: f64 = 1.0 / (1u128 << 100) as f64;
+const LONGEST: f64 = (1u128 << 100) as f64;
+
 /// Rows that a thread looks at before it takes others.
 const PIECE: usize = 256;
 
@@ -17,12 +21,11 @@ pub(crate) fn checked<T: Element>(argument: &'static str, rows: MatrixView<'_, T
             *squared = squares(super::widened(rows.row(piece * PIECE + row), &mut space));
         }
     });
-    let [least, most] = [2f64.powi(-100), 2f64.powi(100)];
     // A sum of squares of finite f32 is finite in f64.
     if let Some(row) = squared.iter().position(|squared| !squared.is_finite()) {
         return Err(Error::NotFinite { argument, row: row as u64 });
     }
-    match squared.iter().position(|&squared| squared != 0.0 && !(least..=most).contains(&squared)) {
+    match squared.iter().position(|&squared| squared != 0.0 && !(SHORTEST..=LONGEST).contains(&squared)) {
         None => Ok(squared),
         Some(row) => Err(Error::NormOutOfRange { argument, row: row as u64 }),
     }

@@ -1,6 +1,6 @@
 //! How fast this processor searches: measured once, to tell beforehand what a search will take.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use super::Host;
@@ -28,6 +28,17 @@ const DIM: usize = 512;
 const MANY: usize = 48;
 
 impl Pace {
+    /// By threads of its own. One of the caller's pool, while it waited for others, would take on what else there is: it would be timed, and
+    /// could be a search that waits for this very measurement.
+    fn measure_apart(is_narrowed: bool) -> Option<Self> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build().ok()?;
+        let (send, receive) = mpsc::channel();
+        pool.spawn(move || {
+            let _ = send.send(Self::measure(is_narrowed));
+        });
+        receive.recv().ok()?
+    }
+
     fn measure(is_narrowed: bool) -> Option<Self> {
         let values: Vec<f32> = (0..ROWS * DIM).map(|i| (i as f32 * 0.7391).fract() - 0.5).collect();
         let view = MatrixView::new(&values, DIM).ok()?;
@@ -62,7 +73,7 @@ pub(super) struct Work {
 /// About how long work takes. None where it cannot be told.
 pub(super) fn expected(work: Work, is_narrowed: bool) -> Option<Duration> {
     static PACES: [OnceLock<Option<Pace>>; 2] = [OnceLock::new(), OnceLock::new()];
-    let pace = (*PACES[usize::from(is_narrowed)].get_or_init(|| Pace::measure(is_narrowed)))?;
+    let pace = (*PACES[usize::from(is_narrowed)].get_or_init(|| Pace::measure_apart(is_narrowed)))?;
     Duration::try_from_secs_f64(pace.seconds(work)).ok()
 }
 

@@ -7,6 +7,7 @@ use pulp::Arch;
 use super::integers::{self, GROUP, Isa, PackedQueries};
 use super::intervals::{Group, Side};
 use super::narrowed::NarrowedRows;
+use super::norms::SHORTEST;
 use super::rows::HostRows;
 use crate::certificate::{Form, Margin, Terms};
 use crate::matrix::MatrixView;
@@ -159,6 +160,11 @@ impl<'a> Scorer<'a> {
 
 /// The terms of a vector that is not narrowed.
 fn terms_of(form: Form, squared: f64) -> Terms {
+    if form == Form::Cosine && squared > 0.0 && squared < SHORTEST {
+        // A centroid of rows that are nearly opposite. Its inverse norm may be larger than any f32, and what its products lose large
+        // beside it: nothing is known of its direction.
+        return Terms { residual: 1.0, ..Terms::default() };
+    }
     let inverse = if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 };
     Terms::of_norms(form, squared as f32, inverse as f32)
 }

@@ -142,10 +142,12 @@ impl HostRows {
         let own =
             |threads: usize, groups: usize| threads * groups * GROUP * (queries.min(QUERIES) * 4 + row_bytes);
         let (mut threads, mut groups) = (rayon::current_num_threads(), GROUPS);
-        while groups > 2 && own(threads, groups) > room / 2 {
+        // No more than leaves enough for one query.
+        let most = (room / 2).min(room.saturating_sub(each));
+        while groups > 2 && own(threads, groups) > most {
             groups /= 2;
         }
-        while threads > 1 && own(threads, groups) > room / 2 {
+        while threads > 1 && own(threads, groups) > most {
             threads = threads.div_ceil(2);
         }
         let own = own(threads, groups);

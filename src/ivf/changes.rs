@@ -95,11 +95,8 @@ impl Ivf {
         ids: Option<&[u64]>,
         progress: impl FnMut(usize),
     ) -> Result<()> {
-        let dim = match rows {
-            RowSource::Host(view) => view.dim(),
-            RowSource::Device(matrix) => matrix.dim(),
-        };
-        check_rows("rows", (self.dim, self.elements), (dim, T::KIND))?;
+        check_rows("rows", (self.dim, self.elements), (rows.dim(), T::KIND))?;
+        rows.check_device(&self.device)?;
         let (slots, pages) = self.placed(rows).await?;
         self.store.add_at(rows, ids, &slots, progress).await?;
         self.pages = pages;

@@ -14,7 +14,7 @@ use crate::kmeans::KMeans;
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::{CopyOptions, Goal, RowStore, budget_of, check_dim, check_queries};
+use crate::store::{CopyOptions, Goal, RowStore, budget_of, check_dim, check_k, check_queries};
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
@@ -285,7 +285,8 @@ impl Ivf {
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
         let queries = queries.into();
-        check_queries(&queries, self.dim)?;
+        check_queries(&queries, &self.device, self.dim)?;
+        check_k(options.k)?;
         let probes = options.probes.unwrap_or(self.default_probes());
         if probes == 0 || probes > self.lists {
             return Err(Error::argument(

@@ -42,10 +42,18 @@ pub(crate) fn check_rows(
     Ok(())
 }
 
-/// Queries of the index's dim.
-pub(crate) fn check_queries(queries: &Queries<'_>, dim: usize) -> Result<()> {
-    if queries.dim() == dim {
-        return Ok(());
+/// Queries of the index's dim, in the host's memory or on the index's device.
+pub(crate) fn check_queries(queries: &Queries<'_>, device: &Device, dim: usize) -> Result<()> {
+    if queries.dim() != dim {
+        return Err(Error::argument("queries", format!("dim {dim}, as the index has"), queries.dim()));
     }
-    Err(Error::argument("queries", format!("dim {dim}, as the index has"), queries.dim()))
+    queries.check_device(device)
+}
+
+/// How many rows are wanted.
+pub(crate) fn check_k(k: usize) -> Result<()> {
+    if k == 0 {
+        return Err(Error::argument("k", "at least 1", k));
+    }
+    Ok(())
 }

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use crate::engine::{EngineLists, EngineRows, Found, Placing, Queries, RowSource, SearchRequest};
 use crate::error::{Error, Result};
 use crate::matrix::Element;
-pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_queries, check_rows};
+pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::{CopyOptions, HostCopy};
 pub(crate) use goal::Goal;
 use ids::Ids;

@@ -51,21 +51,24 @@ impl Choice {
         if let Some(scratch) = self.scratch {
             options.budget_bytes = scratch;
         }
-        let (name, argument) = match (self.device == BEST, asked()) {
-            (false, _) => (Some(self.device.as_str()), "--device"),
-            (true, Some(_)) => (None, "NEARFIELD_ADAPTER"),
-            (true, None) => (None, "device"),
-        };
-        Device::open(name, options).map_err(|error| match error {
-            Error::NoAdapter { needed, found } => anyhow!("{argument}: needed {needed}, found {found}"),
-            other => other.into(),
-        })
+        let is_best = self.device.is_empty() || self.device.eq_ignore_ascii_case(BEST);
+        let name = (!is_best).then_some(self.device.as_str());
+        Device::open(name, options).map_err(|error| blame(error, name))
     }
 }
 
-/// What NEARFIELD_ADAPTER asks for.
-fn asked() -> Option<String> {
-    std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty())
+/// An error of opening the device of a name, or the best one, with what asked for it.
+pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
+    let is_asked = std::env::var_os("NEARFIELD_ADAPTER").is_some_and(|name| !name.is_empty());
+    let argument = match (name, is_asked) {
+        (Some(_), _) => "--device",
+        (None, true) => "NEARFIELD_ADAPTER",
+        (None, false) => "device",
+    };
+    match error {
+        Error::NoAdapter { needed, found } => anyhow!("{argument}: needed {needed}, found {found}"),
+        other => other.into(),
+    }
 }
 
 /// An adapter's name, backend, driver and kind.

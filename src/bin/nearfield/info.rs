@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut adapters = Device::adapters();
     adapters.push(Device::host().adapter().clone());
     adapters.sort_by_key(|one| one.kind);
-    let best = Device::best();
+    let best = Device::best().map_err(|error| device::blame(error, None));
     let reason = match &best {
         Ok(best) => best.reason().to_owned(),
         Err(error) => error.to_string(),
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     out.flush()?;
     match best {
         Ok(_) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

@@ -10,7 +10,8 @@
 //! Scores come out as `[group][query][16]`: whoever reads them keeps the constants of 16 rows in one register and walks over
 //! queries.
 //!
-//! Every instruction set gives the same integers. Components lie in -127..=127; dim is at most [`MAX_DIM`].
+//! Every instruction set gives the same integers. Components lie in -127..=127, and in as much less as keeps dot products of long vectors
+//! below 2^24 ([`Narrowing`](crate::certificate::Narrowing)): so does the correction by `128 * sum(q)` stay in i32, below 2^30.
 
 /// How many queries each call of a kernel takes, so that `count` are done: whole tiles of `LARGE`, then what is left.
 macro_rules! by_count {
@@ -56,8 +57,6 @@ use crate::error::Result;
 pub(crate) const GROUP: usize = 16;
 /// Queries of a panel.
 pub(crate) const PANEL: usize = 12;
-/// Beyond it a sum of products of components up to 127, or the correction by `128 * sum(q)`, could leave i32.
-pub(crate) const MAX_DIM: usize = (i32::MAX / (128 * 127 * 2)) as usize;
 
 /// Which instructions compute the products.
 #[expect(dead_code, reason = "each processor has some of them")]
@@ -152,7 +151,6 @@ pub(crate) struct PackedRows {
 impl PackedRows {
     /// None, of so many components.
     pub(crate) fn new(dim: usize) -> Self {
-        debug_assert!((1..=MAX_DIM).contains(&dim), "sums fit i32");
         Self { lines: vec![], rows: 0, dim, steps: dim.div_ceil(4) }
     }
 
@@ -224,7 +222,7 @@ pub(crate) struct PackedQueries {
 impl PackedQueries {
     /// Packs row-major queries. `isa` must be one that this machine has.
     pub(crate) fn new(queries: &[i8], dim: usize, isa: Isa) -> PackedQueries {
-        debug_assert!((1..=MAX_DIM).contains(&dim) && queries.len().is_multiple_of(dim));
+        debug_assert!(queries.len().is_multiple_of(dim));
         debug_assert!(Isa::all().contains(&isa), "{isa:?} is not of this machine");
         let (count, steps, per) = (queries.len() / dim, dim.div_ceil(4), isa.words());
         let panels = count.div_ceil(PANEL);
@@ -315,7 +313,7 @@ pub(crate) fn dots(
                 reason = "SIMD instructions, on pointers into slices that were cut to size"
             )]
             // SAFETY: `tile` points at whole groups and a whole panel (sliced above), its output has `count` queries of `pair`
-            // groups (length asserted above), and `PackedQueries::new` refuses an `isa` that the machine lacks.
+            // groups (length asserted above), and `isa` is one that `Isa::detect` found, or in tests `Isa::all`.
             unsafe {
                 match queries.isa {
                     #[cfg(target_arch = "x86_64")]

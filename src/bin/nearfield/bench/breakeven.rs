@@ -108,7 +108,7 @@ impl<'r> Engines<'r> {
         let (gpu, host) = (time(&self.gpu, &on_gpu)?, time(&self.host, &on_host)?);
         // The copy learns from some searches how long they take.
         let mut is_copy_taken = false;
-        for _ in 0..8 {
+        for _ in 0..16 {
             is_copy_taken = self.both.search_with(queries, &SearchOptions::new(args.k))?.1.on_host;
         }
         let quicker = if gpu.median < host.median { "GPU" } else { "host" };
