@@ -1,0 +1,127 @@
+//! What a page is made of: text, tables and figures in HTML.
+
+/// Where a column stands in its cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
+/// A table. Columns that hold nothing are left out, as what nobody measured needs no room.
+#[derive(Debug)]
+pub(super) struct Table {
+    heads: Vec<(&'static str, Side)>,
+    rows: Vec<Vec<String>>,
+    /// The row that is set off from the others.
+    strong: Vec<usize>,
+}
+
+impl Table {
+    pub(super) fn new(heads: &[(&'static str, Side)]) -> Self {
+        Self { heads: heads.to_vec(), rows: vec![], strong: vec![] }
+    }
+
+    /// A row of plain text, as long as the heads.
+    pub(super) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// A row that stands out.
+    pub(super) fn strong_row(&mut self, cells: Vec<String>) {
+        self.strong.push(self.rows.len());
+        self.rows.push(cells);
+    }
+
+    /// The table in a box of its own, which scrolls where the window is narrow; nothing without rows.
+    pub(super) fn html(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let cell = |row: &[String], column: usize| row.get(column).map(|cell| escaped(cell));
+        let is_used = |&column: &usize| {
+            self.rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
+        };
+        let columns: Vec<usize> = (0..self.heads.len()).filter(is_used).collect();
+        let class = |column: usize| if self.heads[column].1 == Side::Right { " class=\"n\"" } else { "" };
+        let mut html = String::from("<div class=\"box\"><table><thead><tr>");
+        for &column in &columns {
+            html += &format!("<th scope=\"col\"{}>{}</th>", class(column), escaped(self.heads[column].0));
+        }
+        html += "</tr></thead><tbody>\n";
+        for (number, row) in self.rows.iter().enumerate() {
+            html += if self.strong.contains(&number) { "<tr class=\"strong\">" } else { "<tr>" };
+            for &column in &columns {
+                html += &format!("<td{}>{}</td>", class(column), cell(row, column).unwrap_or_default());
+            }
+            html += "</tr>\n";
+        }
+        html + "</tbody></table></div>\n"
+    }
+}
+
+/// Text as it may stand in HTML and XML, in an element or an attribute. What neither may hold is left out.
+pub(super) fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => html += "&amp;",
+            '<' => html += "&lt;",
+            '>' => html += "&gt;",
+            '"' => html += "&quot;",
+            '\'' => html += "&#39;",
+            '\n' | '\t' => html.push(' '),
+            '\u{fffe}' | '\u{ffff}' => {}
+            letter if letter.is_control() => {}
+            letter => html.push(letter),
+        }
+    }
+    html
+}
+
+/// A paragraph of plain text.
+pub(super) fn paragraph(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("<p>{}</p>\n", escaped(text)) }
+}
+
+/// A heading within a section.
+pub(super) fn heading(text: &str) -> String {
+    format!("<h3>{}</h3>\n", escaped(text))
+}
+
+/// An SVG with what it shows in words above it, an optional legend in HTML, and a note below.
+pub(super) fn figure(svg: &str, caption: &str, legend: &str, note: &str, is_half: bool) -> String {
+    // Readers of screens are told what the picture is of.
+    let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escaped(caption));
+    let svg = svg.trim().replacen("<svg ", &label, 1);
+    let class = if is_half { " class=\"half\"" } else { "" };
+    let note =
+        if note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escaped(note)) };
+    format!(
+        "<figure{class}><figcaption>{}</figcaption>{legend}<div class=\"box\">{svg}</div>{note}</figure>\n",
+        escaped(caption)
+    )
+}
+
+/// Figures side by side, where there is room.
+pub(super) fn side_by_side(figures: &[String]) -> String {
+    let figures: Vec<&str> = figures.iter().map(String::as_str).filter(|html| !html.is_empty()).collect();
+    if figures.is_empty() {
+        return String::new();
+    }
+    format!("<div class=\"pair\">\n{}</div>\n", figures.concat())
+}
+
+/// A whole page.
+pub(super) fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n{GENERATOR}\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        escaped(title)
+    )
+}
+
+/// What a page of ours is known by.
+pub(super) const GENERATOR: &str = "<meta name=\"generator\" content=\"nearfield bench\">";
+
+const STYLE: &str = include_str!("page.css");

@@ -1,0 +1,231 @@
+//! A chart of lines and points over two axes.
+
+use anyhow::{Context, Result};
+use plotters::chart::ChartContext;
+use plotters::element::DashedPathElement;
+use plotters::prelude::{
+    Cartesian2d, ChartBuilder, Circle, Color, IntoDrawingArea, IntoFont, PathElement, RGBColor, SVGBackend,
+    ShapeStyle, WHITE,
+};
+use plotters::style::text_anchor::HPos;
+
+use super::axis::{Axis, Marked};
+use super::page::figure;
+use super::palette::{Key, legend};
+use crate::bench::svg::{Area, Drawn, FAINT, FINE_GRID, GRID, INK, Label};
+
+/// How values of a series are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// A line through points.
+    Line,
+    /// The same, of something that belongs to the line of the same colour.
+    Dashed,
+    /// Points alone.
+    Points,
+    /// A line without points, as of a ceiling; its last point may have a label.
+    Bare,
+}
+
+#[derive(Debug)]
+pub(super) struct Series {
+    /// What the legend says; what has no name is not in it.
+    pub(super) name: String,
+    pub(super) color: RGBColor,
+    pub(super) look: Look,
+    pub(super) points: Vec<Point>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    /// Written beside the point where there is room.
+    pub(super) label: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Plot {
+    pub(super) caption: String,
+    pub(super) note: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) series: Vec<Series>,
+    pub(super) is_half: bool,
+}
+
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Marked, Marked>>;
+
+/// A series in places of the axes instead of values.
+struct Placed<'a> {
+    series: &'a Series,
+    places: Vec<((f64, f64), &'a str)>,
+}
+
+impl Plot {
+    /// The chart as a figure in HTML; nothing where there is no point to draw.
+    pub(super) fn html(&self) -> Result<String> {
+        let place = |point: &Point| Some((self.x.place(point.x)?, self.y.place(point.y)?));
+        let placed = self.series.iter().map(|series| {
+            let points = series.points.iter();
+            let places = points.filter_map(|point| Some((place(point)?, point.label.as_str())));
+            Placed { series, places: places.collect() }
+        });
+        let placed: Vec<Placed<'_>> = placed.filter(|placed| !placed.places.is_empty()).collect();
+        if placed.iter().all(|placed| placed.series.look == Look::Bare) {
+            return Ok(String::new());
+        }
+        let mut svg = String::new();
+        let size = if self.is_half { (470, 330) } else { (960, 440) };
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        self.draw(&area, &placed).context("drawing")?;
+        drop(area);
+        let named = placed.iter().filter(|placed| !placed.series.name.is_empty());
+        let entries = named.map(|Placed { series, .. }| {
+            let key = match series.look {
+                Look::Line | Look::Bare => Key::Line,
+                Look::Dashed => Key::Dashed,
+                Look::Points => Key::Dot,
+            };
+            (series.name.clone(), series.color, key)
+        });
+        Ok(figure(&svg, &self.caption, &legend(&entries.collect::<Vec<_>>()), &self.note, self.is_half))
+    }
+
+    fn draw(&self, area: &Area<'_>, placed: &[Placed<'_>]) -> Drawn {
+        let all = || placed.iter().flat_map(|placed| &placed.places);
+        let (Some(across), Some(up)) =
+            (self.x.range(all().map(|((x, _), _)| *x)), self.y.range(all().map(|((_, y), _)| *y)))
+        else {
+            return Ok(());
+        };
+        let across = self.x.over(across, if self.is_half { 6 } else { 12 });
+        let up = self.y.over(up, 8);
+        let texts = up.bold.iter().map(|&place| Label::PLAIN.width(&(self.y.format)(self.y.value(place))));
+        let left = texts.max().unwrap_or(0).clamp(30, 110) + 14;
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(area)
+            .margin_top(26)
+            .margin_right(22)
+            .x_label_area_size(44)
+            .y_label_area_size(left)
+            .build_cartesian_2d(across, up)?;
+        // The backend divides sizes by 1.24.
+        let font = |color: &RGBColor| ("sans-serif", 12.0 * 1.24).into_font().color(color);
+        chart
+            .configure_mesh()
+            .bold_line_style(GRID)
+            .light_line_style(FINE_GRID)
+            .axis_style(GRID)
+            .label_style(font(&FAINT))
+            .axis_desc_style(font(&INK))
+            .x_desc(self.x.name)
+            .x_label_formatter(&|place| (self.x.format)(self.x.value(*place)))
+            .y_label_formatter(&|place| (self.y.format)(self.y.value(*place)))
+            .draw()?;
+        Label { size: 12, ..Label::PLAIN }.draw(area, self.y.name, (8, 12))?;
+        for Placed { series, places } in placed {
+            let places = || places.iter().map(|(place, _)| *place);
+            let stroke = ShapeStyle::from(series.color).stroke_width(2);
+            match series.look {
+                Look::Line | Look::Bare => {
+                    chart.draw_series([PathElement::new(places().collect::<Vec<_>>(), stroke)])?;
+                }
+                Look::Dashed => {
+                    let path: Vec<_> = places().collect();
+                    chart.draw_series([DashedPathElement::new(path, 6, 4, stroke)])?;
+                }
+                Look::Points => {}
+            }
+            let filled = if series.look == Look::Dashed { WHITE.filled() } else { series.color.filled() };
+            if series.look != Look::Bare {
+                chart.draw_series(places().map(|place| Circle::new(place, 4, filled)))?;
+                let edge = if series.look == Look::Points { WHITE.stroke_width(1) } else { stroke };
+                chart.draw_series(places().map(|place| Circle::new(place, 4, edge)))?;
+            }
+        }
+        write_labels(area, &chart, placed)?;
+        area.present()
+    }
+}
+
+/// Writes beside points what they are, where nothing is in the way: a label is left out sooner than that two overlap.
+fn write_labels(area: &Area<'_>, chart: &Chart<'_, '_>, placed: &[Placed<'_>]) -> Drawn {
+    const SIZE: i32 = 11;
+    let (across, up) = chart.plotting_area().get_pixel_range();
+    let pixel = |place: &(f64, f64)| chart.backend_coord(place);
+    let points = placed.iter().filter(|placed| placed.series.look != Look::Bare);
+    let mut taken: Vec<Block> = points
+        .flat_map(|placed| &placed.places)
+        .map(|(place, _)| {
+            let (x, y) = pixel(place);
+            Block { left: x - 4, right: x + 4, top: y - 4, bottom: y + 4 }
+        })
+        .collect();
+    for Placed { series, places } in placed {
+        for (place, text) in places.iter().filter(|(_, text)| !text.is_empty()) {
+            let (x, y) = pixel(place);
+            let plain = Label { size: SIZE, color: INK, ..Label::PLAIN };
+            let text = plain.shortened(text, 260);
+            let width = plain.width(&text);
+            // A ceiling's label stands above its end; that of a point on whichever side is free.
+            let sides: &[(HPos, i32, i32)] = match series.look {
+                Look::Bare => &[(HPos::Right, 0, -9), (HPos::Right, 0, 10)],
+                _ => &[
+                    (HPos::Left, 8, 0),
+                    (HPos::Right, -8, 0),
+                    (HPos::Center, 0, -12),
+                    (HPos::Center, 0, 12),
+                    (HPos::Left, 6, -11),
+                    (HPos::Right, -6, -11),
+                    (HPos::Left, 6, 11),
+                    (HPos::Right, -6, 11),
+                ],
+            };
+            for (side, right, down) in sides {
+                let (at, middle) = (x + right, y + down);
+                let start = match side {
+                    HPos::Left => at,
+                    HPos::Center => at - width / 2,
+                    HPos::Right => at - width,
+                };
+                let block = Block {
+                    left: start,
+                    right: start + width,
+                    top: middle - SIZE / 2 - 1,
+                    bottom: middle + SIZE / 2 + 1,
+                };
+                let fits = block.left >= across.start
+                    && block.right <= across.end + 16
+                    && block.top >= up.start
+                    && block.bottom <= up.end
+                    && taken.iter().all(|other| !block.meets(other));
+                if fits {
+                    let color = if series.look == Look::Bare { series.color } else { INK };
+                    Label { side: *side, color, ..plain }.draw(area, &text, (at, middle))?;
+                    taken.push(block);
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A rectangle of pixels.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    left: i32,
+    right: i32,
+    top: i32,
+    bottom: i32,
+}
+
+impl Block {
+    fn meets(&self, other: &Self) -> bool {
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
+    }
+}
