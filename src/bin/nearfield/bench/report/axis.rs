@@ -84,7 +84,7 @@ fn log_marks(range: &Range<f64>, most: usize) -> (Vec<f64>, Vec<f64>) {
             .flat_map(|decade| times.iter().map(move |&times| f64::from(decade) + f64::from(times).log10()));
         places.filter(|place| range.contains(place)).collect()
     };
-    let few = usize::try_from(high - low).unwrap_or(1) / most.max(1) + 1;
+    let few = within(&[1], 1).len().div_ceil(most.max(1)).max(1);
     let bold = [within(&[1, 2, 5], 1), within(&[1, 3], 1)].into_iter().find(|marks| marks.len() <= most);
     let bold = bold.unwrap_or_else(|| within(&[1], few));
     let fine = if few == 1 { within(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 1) } else { vec![] };

@@ -61,7 +61,7 @@ fn draw(area: &Area<'_>, groups: &[Group]) -> Drawn {
     let widest = |text: fn(&Bar) -> &str, most: i32| {
         bars().map(|bar| small.width(text(bar))).max().unwrap_or(0).min(most)
     };
-    let (labels, texts) = (widest(|bar| &bar.label, 330), widest(|bar| &bar.text, 220));
+    let (labels, texts) = (widest(|bar| &bar.label, 390), widest(|bar| &bar.text, 220));
     let (left, right) = (labels + 12, WIDTH - texts - 10);
     area.fill(&WHITE)?;
     let mut y = 4;

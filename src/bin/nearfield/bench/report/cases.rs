@@ -92,7 +92,7 @@ fn uploads(part: &Part<'_>) -> String {
 }
 
 fn not_run(part: &Part<'_>) -> String {
-    let mut table = Table::new(&[("suite", Side::Left), ("case", Side::Left), ("why not", Side::Left)]);
+    let mut table = Table::new(&[("suite", Side::Left), ("case", Side::Prose), ("why not", Side::Prose)]);
     for line in part.records("not_run") {
         table.row(["suite", "case", "reason"].map(|key| cell(line, key)).into());
     }

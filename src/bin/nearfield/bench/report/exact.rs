@@ -20,12 +20,12 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
         ("dim", Side::Right),
         ("queries", Side::Right),
         ("k", Side::Right),
-        ("metric", Side::Left),
-        ("data", Side::Left),
+        ("metric", Side::Common),
+        ("data", Side::Common),
         ("time, ms", Side::Right),
         ("on the device, ms", Side::Right),
         ("queries a second", Side::Right),
-        ("bound by", Side::Left),
+        ("bound by", Side::Common),
         ("share of it, %", Side::Right),
     ]);
     for case in &cases {

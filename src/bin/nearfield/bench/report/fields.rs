@@ -67,11 +67,18 @@ pub(super) fn describe(line: &Line, keys: &[&str]) -> String {
             .then(|| format!("{} × {}", cell(line, a), cell(line, b)))
     };
     let (vectors, values) = (shape("rows", "dim"), shape("rows", "length"));
+    let probed = ["lists", "probes"].iter().all(|key| keys.contains(key) && line.value(key).is_some());
     let mut parts = vec![];
     for &key in keys {
         match key {
             "rows" => parts.extend(vectors.clone().or(values.clone()).or_else(|| phrase(line, key))),
             "dim" if vectors.is_some() => {}
+            "lists" if probed => parts.push(format!(
+                "{} of {}",
+                cell(line, "probes"),
+                phrase(line, "lists").unwrap_or_default()
+            )),
+            "probes" if probed => {}
             "length" if values.is_some() => {}
             _ => parts.extend(phrase(line, key)),
         }
@@ -101,6 +108,8 @@ pub(super) fn differing<'k>(groups: &[Vec<&Line>], keys: &[&'k str]) -> (Vec<&'k
         groups.iter().filter_map(|group| group.first()).any(|line| cell(line, key) != cell(first, key))
     };
     let (differing, same): (Vec<&str>, Vec<&str>) = keys.iter().partition(|key| differs(key));
+    // How a search comes to its answer says nothing where all do it.
+    let same: Vec<&str> = same.into_iter().filter(|key| *key != "screened").collect();
     (differing, describe(first, &same))
 }
 
@@ -141,6 +150,7 @@ pub(super) fn lines_over(
 
 /// What lines of a chart have in common, and how many are left out.
 pub(super) fn note(same: String, lines: usize) -> String {
-    let more = (lines > MOST_LINES).then(|| format!("{} more are in the tables", lines - MOST_LINES));
+    let more =
+        (lines > MOST_LINES).then(|| format!("not drawn, but in the tables: {} more", lines - MOST_LINES));
     [Some(same).filter(|same| !same.is_empty()), more].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

@@ -55,7 +55,7 @@ pub(super) fn operations(a_second: f64) -> String {
     in_units(a_second, 0, &OPERATIONS)
 }
 
-const OPERATIONS: [&str; 6] = ["op/s", "kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s"];
+const OPERATIONS: [&str; 6] = ["op/s", "k op/s", "M op/s", "G op/s", "T op/s", "P op/s"];
 const BYTES: [&str; 6] = ["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"];
 
 pub(super) fn intensity(line: &Line) -> Option<f64> {
@@ -104,8 +104,8 @@ pub(super) const fn over(name: &'static str) -> Axis {
 /// A round number in few letters.
 fn short(number: f64) -> String {
     match number {
-        1e4..1e18 => round_in_units(number, 0, &["", "k", "M", "G", "T", "P"]),
-        1e3..1e4 => decimal(number, 0),
+        1e6..1e18 => round_in_units(number, 0, &["", "k", "M", "G", "T", "P"]),
+        1e3..1e6 => decimal(number, 0),
         1e-5..1e3 => round_in_units(number, 0, &[""]),
         _ => format!("{number:.0e}"),
     }

@@ -36,8 +36,8 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
         ("probes", Side::Right),
         ("queries", Side::Right),
         ("k", Side::Right),
-        ("metric", Side::Left),
-        ("data", Side::Left),
+        ("metric", Side::Common),
+        ("data", Side::Common),
         ("recall", Side::Right),
         ("time, ms", Side::Right),
         ("queries a second", Side::Right),
@@ -79,7 +79,7 @@ fn curves(part: &Part<'_>, cases: &[&Line]) -> Result<String> {
         series.push(line(describe(first, &differing), Look::Line, points(group, "queries_per_s")));
         exact.extend(exhaustive(part, first).map(|point| line(String::new(), Look::Points, vec![point])));
     }
-    let mut words = vec![note(same, all.len()), "Labels are numbers of probes".into()];
+    let mut words = vec![note(same, all.len()), "labels are numbers of probes".into()];
     words.extend(dashed.then(|| "dashed: queries that lie on the device before".into()));
     words.extend((!exact.is_empty()).then(|| "a point at recall 1: exact search of the same".into()));
     words.retain(|text| !text.is_empty());
@@ -119,8 +119,8 @@ fn builds(part: &Part<'_>) -> String {
         ("rows", Side::Right),
         ("dim", Side::Right),
         ("lists", Side::Right),
-        ("metric", Side::Left),
-        ("data", Side::Left),
+        ("metric", Side::Common),
+        ("data", Side::Common),
         ("upload, ms", Side::Right),
         ("training, ms", Side::Right),
         ("adding, ms", Side::Right),

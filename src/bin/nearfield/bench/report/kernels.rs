@@ -24,14 +24,14 @@ pub(super) fn reductions(part: &Part<'_>) -> Result<String> {
     let mut table = Table::new(&[
         ("operation", Side::Left),
         ("elements", Side::Left),
-        ("summation", Side::Left),
+        ("summation", Side::Common),
         ("length", Side::Right),
         ("row length", Side::Right),
         ("time, ms", Side::Right),
         ("on the device, ms", Side::Right),
         ("bytes", Side::Right),
         ("of the copy, %", Side::Right),
-        ("bound by", Side::Left),
+        ("bound by", Side::Common),
         ("share of it, %", Side::Right),
         ("error", Side::Right),
     ]);
@@ -70,18 +70,15 @@ pub(super) fn selections(part: &Part<'_>) -> Result<String> {
         ("rows", Side::Right),
         ("length", Side::Right),
         ("k", Side::Right),
-        ("values", Side::Left),
+        ("values", Side::Common),
         ("time, ms", Side::Right),
         ("on the device, ms", Side::Right),
         ("bytes", Side::Right),
         ("of the copy, %", Side::Right),
-        ("bound by", Side::Left),
+        ("bound by", Side::Common),
         ("share of it, %", Side::Right),
-        ("kernels", Side::Left),
     ]);
     for case in &cases {
-        let kernels = case.value("kernels").and_then(serde_json::Value::as_object);
-        let kernels: Vec<&str> = kernels.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         let mut row: Vec<String> = ["rows", "length", "k", "values"].map(|key| cell(case, key)).into();
         row.extend([
             ms(case, "ms"),
@@ -89,7 +86,7 @@ pub(super) fn selections(part: &Part<'_>) -> Result<String> {
             bytes_a_second(case),
             share(case, "share_of_copy"),
         ]);
-        row.extend([bound(case), share(case, "share"), kernels.join(", ")]);
+        row.extend([bound(case), share(case, "share")]);
         table.row(row);
     }
     let keys = ["rows", "length", "values"];
@@ -126,12 +123,12 @@ pub(super) fn distances(part: &Part<'_>) -> Result<String> {
         ("rows", Side::Right),
         ("dim", Side::Right),
         ("queries", Side::Right),
-        ("metric", Side::Left),
+        ("metric", Side::Common),
         ("elements", Side::Left),
         ("time, ms", Side::Right),
         ("on the device, ms", Side::Right),
         ("operations", Side::Right),
-        ("bound by", Side::Left),
+        ("bound by", Side::Common),
         ("share of it, %", Side::Right),
         ("error, of the bound", Side::Right),
     ]);

@@ -5,6 +5,10 @@
 pub(super) enum Side {
     Left,
     Right,
+    /// Text of any length, which may take several lines.
+    Prose,
+    /// Text that stands above the table where it is the same in all rows.
+    Common,
 }
 
 /// A table. Columns that hold nothing are left out, as what nobody measured needs no room.
@@ -34,16 +38,30 @@ impl Table {
 
     /// The table in a box of its own, which scrolls where the window is narrow; nothing without rows.
     pub(super) fn html(&self) -> String {
-        if self.rows.is_empty() {
+        let Some((first, others)) = self.rows.split_first() else {
             return String::new();
-        }
-        let cell = |row: &[String], column: usize| row.get(column).map(|cell| escaped(cell));
-        let is_used = |&column: &usize| {
-            self.rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
         };
-        let columns: Vec<usize> = (0..self.heads.len()).filter(is_used).collect();
-        let class = |column: usize| if self.heads[column].1 == Side::Right { " class=\"n\"" } else { "" };
-        let mut html = String::from("<div class=\"box\"><table><thead><tr>");
+        let cell = |row: &[String], column: usize| row.get(column).cloned().unwrap_or_default();
+        let is_used = |&column: &usize| self.rows.iter().any(|row| !cell(row, column).is_empty());
+        let is_common = |&column: &usize| {
+            let same = others.iter().all(|row| cell(row, column) == cell(first, column));
+            self.heads[column].1 == Side::Common && same && !others.is_empty()
+        };
+        let used = (0..self.heads.len()).filter(is_used);
+        let (common, columns): (Vec<usize>, Vec<usize>) = used.partition(is_common);
+        let class = |column: usize| match self.heads[column].1 {
+            Side::Right => " class=\"n\"",
+            Side::Prose => " class=\"prose\"",
+            Side::Left | Side::Common => "",
+        };
+        let mut html = String::new();
+        if !common.is_empty() {
+            let told =
+                common.iter().map(|&column| format!("{} {}", self.heads[column].0, cell(first, column)));
+            let told = told.collect::<Vec<_>>().join(", ");
+            html += &format!("<p class=\"note\">In all rows: {}</p>\n", escaped(&told));
+        }
+        html += "<div class=\"box\"><table><thead><tr>";
         for &column in &columns {
             html += &format!("<th scope=\"col\"{}>{}</th>", class(column), escaped(self.heads[column].0));
         }
@@ -51,7 +69,7 @@ impl Table {
         for (number, row) in self.rows.iter().enumerate() {
             html += if self.strong.contains(&number) { "<tr class=\"strong\">" } else { "<tr>" };
             for &column in &columns {
-                html += &format!("<td{}>{}</td>", class(column), cell(row, column).unwrap_or_default());
+                html += &format!("<td{}>{}</td>", class(column), escaped(&cell(row, column)));
             }
             html += "</tr>\n";
         }
@@ -96,10 +114,13 @@ pub(super) fn figure(svg: &str, caption: &str, legend: &str, note: &str, is_half
     let class = if is_half { " class=\"half\"" } else { "" };
     let note =
         if note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escaped(note)) };
-    format!(
-        "<figure{class}><figcaption>{}</figcaption>{legend}<div class=\"box\">{svg}</div>{note}</figure>\n",
-        escaped(caption)
-    )
+    // A picture may have its heading in itself.
+    let heading = if svg.contains(&format!(">\n{}\n<", escaped(caption))) {
+        String::new()
+    } else {
+        format!("<figcaption>{}</figcaption>", escaped(caption))
+    };
+    format!("<figure{class}>{heading}{legend}<div class=\"box\">{svg}</div>{note}</figure>\n")
 }
 
 /// Figures side by side, where there is room.

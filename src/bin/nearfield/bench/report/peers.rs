@@ -210,7 +210,7 @@ fn not_run(part: &Part<'_>) -> String {
         ("peer", Side::Left),
         ("suite", Side::Left),
         ("case", Side::Left),
-        ("why not", Side::Left),
+        ("why not", Side::Prose),
     ]);
     for peer in part.records("peer").into_iter().filter(|peer| peer.value("not_run").is_some()) {
         let suite = cell(peer, "suite");

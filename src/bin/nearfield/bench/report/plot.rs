@@ -137,10 +137,15 @@ impl Plot {
                 }
                 Look::Points => {}
             }
-            let filled = if series.look == Look::Dashed { WHITE.filled() } else { series.color.filled() };
-            if series.look != Look::Bare {
-                chart.draw_series(places().map(|place| Circle::new(place, 4, filled)))?;
-                let edge = if series.look == Look::Points { WHITE.stroke_width(1) } else { stroke };
+            // Points that lie on each other show through; those of a dashed line are hollow.
+            let (filled, edge) = match series.look {
+                Look::Bare => continue,
+                Look::Line => (series.color.filled(), Some(stroke)),
+                Look::Dashed => (WHITE.filled(), Some(stroke)),
+                Look::Points => (series.color.mix(0.7).filled(), None),
+            };
+            chart.draw_series(places().map(|place| Circle::new(place, 4, filled)))?;
+            if let Some(edge) = edge {
                 chart.draw_series(places().map(|place| Circle::new(place, 4, edge)))?;
             }
         }
@@ -154,62 +159,80 @@ fn write_labels(area: &Area<'_>, chart: &Chart<'_, '_>, placed: &[Placed<'_>]) -
     const SIZE: i32 = 11;
     let (across, up) = chart.plotting_area().get_pixel_range();
     let pixel = |place: &(f64, f64)| chart.backend_coord(place);
-    let points = placed.iter().filter(|placed| placed.series.look != Look::Bare);
-    let mut taken: Vec<Block> = points
-        .flat_map(|placed| &placed.places)
-        .map(|(place, _)| {
-            let (x, y) = pixel(place);
-            Block { left: x - 4, right: x + 4, top: y - 4, bottom: y + 4 }
-        })
-        .collect();
+    let mut taken: Vec<Block> = vec![];
     for Placed { series, places } in placed {
-        for (place, text) in places.iter().filter(|(_, text)| !text.is_empty()) {
-            let (x, y) = pixel(place);
+        let pixels: Vec<(i32, i32)> = places.iter().map(|(place, _)| pixel(place)).collect();
+        if series.look != Look::Bare {
+            taken.extend(pixels.iter().map(|&at| Block::around(at, 4)));
+        }
+        if series.look != Look::Points {
+            taken.extend(pixels.windows(2).flat_map(|ends| along(ends[0], ends[1])));
+        }
+    }
+    for Placed { series, places } in placed {
+        for (number, (place, text)) in places.iter().enumerate().filter(|(_, (_, text))| !text.is_empty()) {
+            let at = pixel(place);
             let plain = Label { size: SIZE, color: INK, ..Label::PLAIN };
             let text = plain.shortened(text, 260);
             let width = plain.width(&text);
-            // A ceiling's label stands above its end; that of a point on whichever side is free.
-            let sides: &[(HPos, i32, i32)] = match series.look {
-                Look::Bare => &[(HPos::Right, 0, -9), (HPos::Right, 0, 10)],
-                _ => &[
-                    (HPos::Left, 8, 0),
-                    (HPos::Right, -8, 0),
-                    (HPos::Center, 0, -12),
-                    (HPos::Center, 0, 12),
-                    (HPos::Left, 6, -11),
-                    (HPos::Right, -6, -11),
-                    (HPos::Left, 6, 11),
-                    (HPos::Right, -6, 11),
-                ],
+            let before = number.checked_sub(1).and_then(|before| places.get(before));
+            let spots: Vec<(HPos, i32, i32)> = match (series.look, before) {
+                (Look::Bare, Some((before, _))) => beside_line(pixel(before), at),
+                _ => BESIDE_POINT.map(|(side, right, down)| (side, at.0 + right, at.1 + down)).to_vec(),
             };
-            for (side, right, down) in sides {
-                let (at, middle) = (x + right, y + down);
-                let start = match side {
-                    HPos::Left => at,
-                    HPos::Center => at - width / 2,
-                    HPos::Right => at - width,
+            let block = |side: &HPos, x: i32, y: i32| {
+                let left = match side {
+                    HPos::Left => x,
+                    HPos::Center => x - width / 2,
+                    HPos::Right => x - width,
                 };
-                let block = Block {
-                    left: start,
-                    right: start + width,
-                    top: middle - SIZE / 2 - 1,
-                    bottom: middle + SIZE / 2 + 1,
-                };
-                let fits = block.left >= across.start
+                Block { left, right: left + width, top: y - SIZE / 2 - 1, bottom: y + SIZE / 2 + 1 }
+            };
+            let is_free = |block: &Block| {
+                block.left >= across.start
                     && block.right <= across.end + 16
-                    && block.top >= up.start
+                    && block.top >= up.start - 6
                     && block.bottom <= up.end
-                    && taken.iter().all(|other| !block.meets(other));
-                if fits {
-                    let color = if series.look == Look::Bare { series.color } else { INK };
-                    Label { side: *side, color, ..plain }.draw(area, &text, (at, middle))?;
-                    taken.push(block);
-                    break;
-                }
+                    && !taken.iter().any(|other| block.meets(other))
+            };
+            let free = spots.iter().map(|(side, x, y)| (side, *x, *y, block(side, *x, *y)));
+            if let Some((side, x, y, block)) = free.into_iter().find(|(.., block)| is_free(block)) {
+                let color = if series.look == Look::Bare { series.color } else { INK };
+                Label { side: *side, color, ..plain }.draw(area, &text, (x, y))?;
+                taken.push(block);
             }
         }
     }
     Ok(())
+}
+
+/// Places of a label at a point, the best first: which side of the text is there, and how far right and down.
+const BESIDE_POINT: [(HPos, i32, i32); 8] = [
+    (HPos::Left, 8, 0),
+    (HPos::Right, -8, 0),
+    (HPos::Center, 0, -13),
+    (HPos::Center, 0, 13),
+    (HPos::Left, 6, -11),
+    (HPos::Right, -6, -11),
+    (HPos::Left, 6, 11),
+    (HPos::Right, -6, 11),
+];
+
+/// Places of a label at a line, above it and below, from its end to its start.
+fn beside_line(start: (i32, i32), end: (i32, i32)) -> Vec<(HPos, i32, i32)> {
+    let at = |from: i32, to: i32, step: i32| to - (to - from) / 8 * step;
+    let steps = (0..8).map(|step| (at(start.0, end.0, step), at(start.1, end.1, step)));
+    steps.flat_map(|(x, y)| [(HPos::Right, x, y - 10), (HPos::Right, x, y + 11)]).collect()
+}
+
+/// Blocks along a line, so that no text lies across it. A line that leaves every picture has few.
+fn along(start: (i32, i32), end: (i32, i32)) -> Vec<Block> {
+    let (right, down) = (f64::from(end.0) - f64::from(start.0), f64::from(end.1) - f64::from(start.1));
+    let steps = (right.abs().max(down.abs()) / 3.0).clamp(1.0, 1000.0) as i32;
+    let part = |step: i32, length: f64| (length * f64::from(step) / f64::from(steps)) as i32;
+    (0..=steps)
+        .map(|step| Block::around((start.0 + part(step, right), start.1 + part(step, down)), 2))
+        .collect()
 }
 
 /// A rectangle of pixels.
@@ -222,6 +245,10 @@ struct Block {
 }
 
 impl Block {
+    fn around((x, y): (i32, i32), half: i32) -> Self {
+        Self { left: x - half, right: x + half, top: y - half, bottom: y + half }
+    }
+
     fn meets(&self, other: &Self) -> bool {
         self.left < other.right
             && other.left < self.right

@@ -98,7 +98,8 @@ fn roofs(part: &Part<'_>, least: f64, most: f64) -> Vec<Series> {
     let mut series = vec![];
     let highest = flat.iter().map(|(_, roof)| *roof).fold(0.0, f64::max);
     // Where the last slope meets the last roof is to be seen.
-    let end = bandwidth.filter(|_| highest > 0.0).map_or(most, |bytes| most.max(3.0 * highest / bytes));
+    let end =
+        bandwidth.filter(|_| highest > 0.0).map_or(most, |bytes| (2.0 * most).max(3.0 * highest / bytes));
     for (name, roof) in flat {
         let start = bandwidth.map_or(least, |bytes| roof / bytes);
         let label = format!("{name}, {}", operations(roof));

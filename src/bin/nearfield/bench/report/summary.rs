@@ -89,7 +89,7 @@ fn queries(case: &Line) -> String {
 }
 
 fn exact(part: &Part<'_>) -> Option<String> {
-    let cases = largest(part.cases("exact"), &["rows", "dim"]);
+    let cases = largest(part.cases("exact"), &["rows", "dim", "queries"]);
     let case = best(&cases, |case| case.positive("queries_per_s"))?;
     let shape = describe(case, &["rows", "dim"]);
     let rate = rate(case.positive("queries_per_s")?);
@@ -102,8 +102,8 @@ fn exact(part: &Part<'_>) -> Option<String> {
 }
 
 fn one_query(part: &Part<'_>) -> Option<String> {
-    let cases = largest(part.cases("exact"), &["rows", "dim"]);
-    let single: Vec<&Line> = cases.into_iter().filter(|case| case.count("queries") == Some(1)).collect();
+    let single = part.cases("exact").into_iter().filter(|case| case.count("queries") == Some(1)).collect();
+    let single = largest(single, &["rows", "dim"]);
     let case = best(&single, |case| Some(-case.positive("ms")?))?;
     let (shape, ms) = (describe(case, &["rows", "dim"]), case.positive("ms")?);
     Some(format!("Exact search, one query over {shape}: {}{}.", time_text(ms / 1e3), of_ceiling(case)))
