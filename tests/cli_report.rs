@@ -277,7 +277,7 @@ fn a_device_that_does_not_time_itself_has_its_wall_clock() -> Result<()> {
     }
     let html = page(&lines)?;
     assert_eq!(headings(&html), HEADINGS);
-    assert!(!html.contains("on the device, ms") && html.contains("time of a search, host to host"));
+    assert!(!html.contains("on the device,\u{a0}ms") && html.contains("time of a search, host to host"));
     Ok(())
 }
 

@@ -54,10 +54,13 @@ impl Label {
     }
 
     pub(super) fn draw(&self, area: &Area<'_>, text: &str, place: (i32, i32)) -> Drawn {
+        // What no XML may hold is left out: the backend escapes all else.
+        let allowed = |letter: &char| !letter.is_control() && !matches!(letter, '\u{fffe}' | '\u{ffff}');
+        let text: String = text.chars().filter(allowed).collect();
         // The backend divides sizes by 1.24.
         let font = ("sans-serif", f64::from(self.size) * 1.24).into_font().style(self.style);
         let style = TextStyle::from(font).color(&self.color).pos(Pos::new(self.side, VPos::Center));
-        area.draw_text(text, &style, place)
+        area.draw_text(&text, &style, place)
     }
 }
 

@@ -75,7 +75,13 @@ pub(super) fn in_units(number: f64, first: i32, units: &[&str]) -> String {
     let unit = ((exponent - first).div_euclid(3).max(0) as usize).min(units.len() - 1);
     let power = first + 3 * unit as i32;
     let digits = (2 - (exponent - power)).clamp(0, 6) as usize;
-    format!("{:.digits$} {}", number / 10f64.powi(power), units[unit])
+    let scaled = number / 10f64.powi(power);
+    // Nonsense is written in few letters, too.
+    if scaled.abs() < 1e9 {
+        format!("{scaled:.digits$} {}", units[unit])
+    } else {
+        format!("{scaled:.2e} {}", units[unit])
+    }
 }
 
 /// The same for a mark of an axis, which is round.

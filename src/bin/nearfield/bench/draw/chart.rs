@@ -107,7 +107,8 @@ fn draw(run: &Run, area: &Area<'_>) -> Drawn {
         line(area, x, [TOP - 10, bottom + 4], RED, 2)?;
         let label = Label { color: RED, side: HPos::Center, ..Label::PLAIN };
         let text = format!("device copy, {}", rate_text(ceiling));
-        let half = label.width(&text) / 2;
+        let text = label.shortened(&text, WIDTH - 2 * MARGIN);
+        let half = (label.width(&text) / 2).min(WIDTH / 2 - MARGIN);
         label.draw(area, &text, (x.clamp(MARGIN + half, WIDTH - MARGIN - half), TOP - 20))?;
     }
     for (number, (rung, rate)) in run.rungs.iter().zip(&rates).enumerate() {

@@ -80,7 +80,7 @@ fn uploads(part: &Part<'_>) -> String {
         ("rows", Side::Right),
         ("dim", Side::Right),
         ("time, ms", Side::Right),
-        ("bytes", Side::Right),
+        ("bytes a second", Side::Right),
     ]);
     for line in part.records("upload") {
         let mut row: Vec<String> = ["suite", "rows", "dim"].map(|key| cell(line, key)).into();

@@ -12,7 +12,7 @@ use crate::bench::units::{rate_text, round_in_units, time_text};
 
 pub(super) fn html(part: &Part<'_>) -> Result<String> {
     let mut table =
-        Table::new(&[("ceiling", Side::Left), ("at best", Side::Right), ("measured as", Side::Left)]);
+        Table::new(&[("ceiling", Side::Left), ("at best", Side::Right), ("measured as", Side::Prose)]);
     type Show = fn(f64) -> String;
     let rows: [(&str, &str, Show, &str); 5] = [
         ("Reading", "read_bytes_per_s", rate_text, "bytes read a second, nothing written"),

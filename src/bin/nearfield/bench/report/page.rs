@@ -63,7 +63,9 @@ impl Table {
         }
         html += "<div class=\"box\"><table><thead><tr>";
         for &column in &columns {
-            html += &format!("<th scope=\"col\"{}>{}</th>", class(column), escaped(self.heads[column].0));
+            // A unit stays with what it is of.
+            let head = self.heads[column].0.replace(", ", ",\u{a0}");
+            html += &format!("<th scope=\"col\"{}>{}</th>", class(column), escaped(&head));
         }
         html += "</tr></thead><tbody>\n";
         for (number, row) in self.rows.iter().enumerate() {

@@ -7,7 +7,7 @@ use super::fields::{SUITES, cell, describe, keys};
 use super::figures::{best_ms, ms};
 use super::page::{Side, Table, figure, heading, paragraph};
 use super::palette::{OTHER, color};
-use super::part::Part;
+use super::part::{Part, is_wrong};
 use crate::bench::lines::Line;
 use crate::bench::units::{decimal, time_text};
 
@@ -37,7 +37,7 @@ fn is_same(suite: &str, case: &Line, peer: &Line) -> bool {
 }
 
 fn is_run(peer: &Line) -> bool {
-    peer.value("not_run").is_none() && peer.positive("ms").is_some()
+    peer.value("not_run").is_none() && !is_wrong(peer) && peer.positive("ms").is_some()
 }
 
 /// Cases with peers that did the same, in the order of the cases.
@@ -86,7 +86,7 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
     }
     let not_run = not_run(part);
     if !not_run.is_empty() {
-        html += &(heading("Peers that were not run") + &not_run);
+        html += &(heading("Peers without figures") + &not_run);
     }
     if part.records("peer").is_empty() {
         return Ok(String::new());
@@ -212,10 +212,11 @@ fn not_run(part: &Part<'_>) -> String {
         ("case", Side::Left),
         ("why not", Side::Prose),
     ]);
-    for peer in part.records("peer").into_iter().filter(|peer| peer.value("not_run").is_some()) {
+    for peer in part.records("peer").into_iter().filter(|peer| !is_run(peer)) {
         let suite = cell(peer, "suite");
         let case = describe(peer, keys(&suite));
-        table.row(vec![peer_name(peer), suite, case, cell(peer, "not_run")]);
+        let why = if is_wrong(peer) { "its answer was wrong".to_owned() } else { cell(peer, "not_run") };
+        table.row(vec![peer_name(peer), suite, case, why]);
     }
     table.html()
 }

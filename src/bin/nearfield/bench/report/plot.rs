@@ -99,10 +99,20 @@ impl Plot {
         else {
             return Ok(());
         };
-        let across = self.x.over(across, if self.is_half { 6 } else { 12 });
         let up = self.y.over(up, 8);
         let texts = up.bold.iter().map(|&place| Label::PLAIN.width(&(self.y.format)(self.y.value(place))));
         let left = texts.max().unwrap_or(0).clamp(30, 110) + 14;
+        // As many marks as have room for what they say.
+        let width = |place: f64| f64::from(Label::PLAIN.width(&(self.x.format)(self.x.value(place))));
+        let room = f64::from(area.dim_in_pixel().0) - f64::from(left) - 22.0;
+        let pixels = room / (across.end - across.start);
+        let fits = |axis: &Marked| {
+            axis.bold
+                .windows(2)
+                .all(|pair| (pair[1] - pair[0]) * pixels >= (width(pair[0]) + width(pair[1])) / 2.0 + 4.0)
+        };
+        let marked = [12, 8, 6, 5, 4, 3].map(|most| self.x.over(across.clone(), most));
+        let across = marked.into_iter().find(fits).unwrap_or_else(|| self.x.over(across, 2));
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(area)
             .margin_top(26)
