@@ -14,7 +14,7 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
     let mut table =
         Table::new(&[("ceiling", Side::Left), ("at best", Side::Right), ("measured as", Side::Prose)]);
     type Show = fn(f64) -> String;
-    let rows: [(&str, &str, Show, &str); 5] = [
+    let rows: [(&str, &str, Show, &str); 6] = [
         ("Reading", "read_bytes_per_s", rate_text, "bytes read a second, nothing written"),
         ("Copying", "copy_bytes_per_s", rate_text, "bytes read and bytes written a second"),
         ("f32 multiply-add", "flops_per_s", operations, "a multiply-add counts as two operations"),
@@ -24,6 +24,7 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
             operations,
             "products in f16; a multiply-add counts as two",
         ),
+        ("8-bit integers", "integer_ops_per_s", operations, "a multiply-add counts as two operations"),
         ("Launch", "latency_ms", |ms| time_text(ms / 1e3), "an empty kernel, and four bytes of its result"),
     ];
     for (name, key, show, how) in rows {

@@ -68,6 +68,7 @@ pub(super) fn bound(line: &Line) -> String {
     match line.text("bound") {
         Some("read") => "read bandwidth".into(),
         Some("flops") => "f32 multiply-add".into(),
+        Some("integers") => "8-bit integers".into(),
         Some("matrices") => "cooperative matrices".into(),
         other => other.unwrap_or_default().to_owned(),
     }

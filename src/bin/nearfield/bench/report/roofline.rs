@@ -90,7 +90,11 @@ fn label_few(points: &mut [Point]) {
 /// The slope of the bandwidth, and a flat roof for each kind of arithmetic.
 fn roofs(part: &Part<'_>, least: f64, most: f64) -> Vec<Series> {
     let bandwidth = part.positive("read_bytes_per_s").or_else(|| part.positive("copy_bytes_per_s"));
-    let flat = [("f32 multiply-add", "flops_per_s"), ("cooperative matrices", "matrix_flops_per_s")];
+    let flat = [
+        ("f32 multiply-add", "flops_per_s"),
+        ("8-bit integers", "integer_ops_per_s"),
+        ("cooperative matrices", "matrix_flops_per_s"),
+    ];
     let flat = flat.into_iter().filter_map(|(name, key)| Some((name, part.positive(key)?)));
     let flat: Vec<(&str, f64)> = flat.collect();
     let bare = |points| Series { name: String::new(), color: FAINT, look: Look::Bare, points };
