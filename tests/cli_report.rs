@@ -1,6 +1,7 @@
 //! `nearfield bench report`, from the outside. It needs no adapter.
 #![cfg(feature = "cli")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -177,10 +178,15 @@ fn well_formed(html: &str) -> Result<()> {
     }
     ensure!(open.is_empty(), "{open:?} is left open");
     ensure!(!html.contains(|letter: char| letter.is_control() && letter != '\n'), "a control character");
-    // What links lead to is there.
-    for link in body.split("href=\"#").skip(1) {
-        let name = link.split('"').next().unwrap_or_default();
-        ensure!(body.matches(&format!("id=\"{name}\"")).count() == 1, "#{name}");
+    // What links lead to is there, once.
+    let names = |before: &str| -> Vec<&str> {
+        body.split(before).skip(1).filter_map(|part| part.split('"').next()).collect()
+    };
+    let anchors = names(" id=\"");
+    let known: BTreeSet<&str> = anchors.iter().copied().collect();
+    ensure!(known.len() == anchors.len(), "an anchor is there twice");
+    for link in names("href=\"#") {
+        ensure!(known.contains(link), "#{link}");
     }
     Ok(())
 }
@@ -334,9 +340,7 @@ fn any_field_may_be_missing_or_strange() -> Result<()> {
     for value in strange {
         // All fields of that name at once, each in a file of its own: every one is a device of its own or belongs to the first.
         let mut files = vec![];
-        for (number, field) in
-            fields.iter().collect::<std::collections::BTreeSet<_>>().into_iter().enumerate()
-        {
+        for (number, field) in fields.iter().collect::<BTreeSet<_>>().into_iter().enumerate() {
             let mut lines = everything();
             for line in &mut lines {
                 if line.get(field).is_some() {

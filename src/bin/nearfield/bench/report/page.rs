@@ -16,13 +16,11 @@ pub(super) enum Side {
 pub(super) struct Table {
     heads: Vec<(&'static str, Side)>,
     rows: Vec<Vec<String>>,
-    /// The row that is set off from the others.
-    strong: Vec<usize>,
 }
 
 impl Table {
     pub(super) fn new(heads: &[(&'static str, Side)]) -> Self {
-        Self { heads: heads.to_vec(), rows: vec![], strong: vec![] }
+        Self { heads: heads.to_vec(), rows: vec![] }
     }
 
     /// A row of plain text, as long as the heads.
@@ -30,10 +28,9 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// A row that stands out.
-    pub(super) fn strong_row(&mut self, cells: Vec<String>) {
-        self.strong.push(self.rows.len());
-        self.rows.push(cells);
+    /// What the rows that follow are of, over the whole width.
+    pub(super) fn title(&mut self, text: String) {
+        self.rows.push(vec![text]);
     }
 
     /// The table in a box of its own, which scrolls where the window is narrow; nothing without rows.
@@ -68,8 +65,17 @@ impl Table {
             html += &format!("<th scope=\"col\"{}>{}</th>", class(column), escaped(&head));
         }
         html += "</tr></thead><tbody>\n";
-        for (number, row) in self.rows.iter().enumerate() {
-            html += if self.strong.contains(&number) { "<tr class=\"strong\">" } else { "<tr>" };
+        for row in &self.rows {
+            if let ([title], [_, _, ..]) = (&row[..], &columns[..]) {
+                let width = columns.len();
+                html += &format!(
+                    "<tr class=\"strong\"><td colspan=\"{width}\">{}</td></tr>
+",
+                    escaped(title)
+                );
+                continue;
+            }
+            html += "<tr>";
             for &column in &columns {
                 html += &format!("<td{}>{}</td>", class(column), escaped(&cell(row, column)));
             }

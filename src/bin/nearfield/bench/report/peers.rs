@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::bars::{Bar, Group, Part as Piece, chart};
 use super::fields::{SUITES, cell, describe, keys};
-use super::figures::{best_ms, ms};
+use super::figures::{a_second, best_ms, fixed, ms};
 use super::page::{Side, Table, figure, heading, paragraph};
 use super::palette::{OTHER, color};
 use super::part::{Part, is_wrong};
@@ -150,7 +150,6 @@ fn title(pair: &Pair<'_>) -> String {
 
 fn table(pairs: &[Pair<'_>]) -> String {
     let mut table = Table::new(&[
-        ("case", Side::Left),
         ("by", Side::Left),
         ("time, ms", Side::Right),
         ("on the device, ms", Side::Right),
@@ -158,22 +157,16 @@ fn table(pairs: &[Pair<'_>]) -> String {
         ("recall", Side::Right),
         ("of nearfield's time", Side::Right),
     ]);
-    let row = |line: &Line, case: String, name: String, times: String| {
-        vec![
-            case,
-            name,
-            ms(line, "ms"),
-            ms(line, "device_ms"),
-            super::figures::a_second(line, "queries_per_s"),
-            super::figures::fixed(line, "recall", 4),
-            times,
-        ]
+    let row = |line: &Line, name: String, times: String| {
+        let rate = a_second(line, "queries_per_s");
+        vec![name, ms(line, "ms"), ms(line, "device_ms"), rate, fixed(line, "recall", 4), times]
     };
     for pair in pairs {
-        table.strong_row(row(pair.case, title(pair), "nearfield".into(), String::new()));
+        table.title(title(pair));
+        table.row(row(pair.case, "nearfield".into(), String::new()));
         for peer in &pair.peers {
             let times = times(pair, peer).map(|(ours, theirs)| format!("{} ×", decimal(theirs / ours, 2)));
-            table.row(row(peer, String::new(), peer_name(peer), times.unwrap_or_default()));
+            table.row(row(peer, peer_name(peer), times.unwrap_or_default()));
         }
     }
     table.html()
@@ -199,7 +192,7 @@ fn alone(part: &Part<'_>, pairs: &[Pair<'_>]) -> String {
             peer_name(peer),
             best_ms(peer).and(Some(ms(peer, "ms"))).unwrap_or_default(),
             ms(peer, "device_ms"),
-            super::figures::fixed(peer, "recall", 4),
+            fixed(peer, "recall", 4),
         ]);
     }
     table.html()
