@@ -111,7 +111,8 @@ fn roofs(part: &Part<'_>, least: f64, most: f64) -> Vec<Series> {
     }
     if let Some(bytes) = bandwidth {
         let top = if highest > 0.0 { highest / bytes } else { most };
-        let label = format!("reading, {}", rate_text(bytes));
+        let how = if part.positive("read_bytes_per_s").is_some() { "reading" } else { "copying" };
+        let label = format!("{how}, {}", rate_text(bytes));
         series.push(bare(vec![
             unnamed(least.min(top), least.min(top) * bytes),
             Point { x: top, y: top * bytes, label },

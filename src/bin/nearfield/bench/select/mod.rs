@@ -9,9 +9,9 @@ use nearfield::Device;
 use serde_json::json;
 
 use super::ceilings::{Warmer, is_processor};
+use super::milliseconds;
 use super::run::{Case, Run, needs_kernels, rotation};
 use super::work::{Unit, Work};
-use super::milliseconds;
 use place::Place;
 use values::{Kind, Shape, Truth};
 
