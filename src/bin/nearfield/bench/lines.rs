@@ -34,8 +34,25 @@ impl Line {
         self.value(key)?.as_f64().filter(|number| number.is_finite())
     }
 
+    /// A number above zero: what takes no time and moves no bytes was not measured.
+    pub(super) fn positive(&self, key: &str) -> Option<f64> {
+        self.number(key).filter(|number| *number > 0.0)
+    }
+
+    /// Pairs of numbers, as of a curve.
+    pub(super) fn pairs(&self, key: &str) -> Vec<(f64, f64)> {
+        let pairs = self.value(key).and_then(Value::as_array);
+        let pairs = pairs.into_iter().flatten();
+        pairs.filter_map(|pair| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?))).collect()
+    }
+
     pub(super) fn count(&self, key: &str) -> Option<u64> {
         self.value(key)?.as_u64()
+    }
+
+    /// All of it, for those who read it in another way.
+    pub(super) fn fields(&self) -> &Map<String, Value> {
+        &self.0
     }
 
     /// Name, milliseconds and passes of every stage.
@@ -46,7 +63,7 @@ impl Line {
             .flatten()
             .filter_map(|(name, stage)| {
                 let passes = stage.get("passes").and_then(Value::as_u64).unwrap_or(0);
-                Some((name.as_str(), stage.get("ms")?.as_f64()?, passes))
+                Some((name.as_str(), stage.get("ms")?.as_f64().filter(|ms| *ms >= 0.0)?, passes))
             })
             .collect()
     }

@@ -11,9 +11,12 @@ mod exact;
 mod ivf;
 mod lines;
 mod reduce;
+mod report;
 mod run;
 mod select;
 mod stages;
+mod svg;
+mod units;
 mod work;
 
 use std::time::Duration;
@@ -38,6 +41,8 @@ enum Command {
     Suite(Suite),
     /// The ladder of reductions as a chart, and as a table
     Draw(draw::Args),
+    /// A page of the figures of one or more runs: tables and charts, in a file that needs no other
+    Report(report::Args),
 }
 
 /// A suite, which times something.
@@ -106,6 +111,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             run.finish()
         }
         Command::Draw(args) => draw::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }
 

@@ -1,18 +1,14 @@
 //! The chart: a bar a rung on a logarithmic axis.
 
 use anyhow::{Context, Result};
-use plotters::coord::Shift;
-use plotters::prelude::{
-    Color, DrawingArea, DrawingAreaErrorKind, FontStyle, IntoDrawingArea, IntoFont, PathElement, RGBColor,
-    Rectangle, SVGBackend, WHITE,
-};
-use plotters::style::TextStyle;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::prelude::{FontStyle, IntoDrawingArea, RGBColor, SVGBackend, WHITE};
+use plotters::style::text_anchor::HPos;
 
+use super::super::svg::{Area, BLUE, Drawn, FAINT, FINE_GRID, GRID, LIGHT_BLUE, Label, RED, block, line};
+use super::super::units::{count, percent, rate_text};
 use super::lines::{Measured, Run, Rung};
-use super::units::{count, percent, rate_text};
 
-/// Pixels, as everything here. Viewers have their own fonts, so that widths of text are estimates, on the long side.
+/// Pixels, as everything here.
 const WIDTH: i32 = 960;
 const MARGIN: i32 = 24;
 const TOP: i32 = 132;
@@ -20,68 +16,6 @@ const ROW: i32 = 30;
 /// Above and below the middle of a row: the bar, and the light one below it.
 const BAR: [i32; 2] = [-10, 6];
 const LIGHT_BAR: [i32; 2] = [7, 11];
-const SIZE: i32 = 13;
-
-const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
-const FAINT: RGBColor = RGBColor(0x65, 0x6d, 0x76);
-const GRID: RGBColor = RGBColor(0xd0, 0xd7, 0xde);
-const FINE_GRID: RGBColor = RGBColor(0xee, 0xf1, 0xf4);
-const BLUE: RGBColor = RGBColor(0x2f, 0x6f, 0xb5);
-const LIGHT_BLUE: RGBColor = RGBColor(0x9c, 0xc0, 0xe4);
-const RED: RGBColor = RGBColor(0xb4, 0x3c, 0x0c);
-
-/// A piece of text, its middle at the height of its place.
-#[derive(Clone, Copy)]
-struct Label {
-    size: i32,
-    style: FontStyle,
-    color: RGBColor,
-    side: HPos,
-}
-
-impl Label {
-    const PLAIN: Self = Self { size: SIZE, style: FontStyle::Normal, color: INK, side: HPos::Left };
-
-    fn width(&self, text: &str) -> i32 {
-        let letters = text.chars().count().min(1000) as f64;
-        (letters * f64::from(self.size) * if matches!(self.style, FontStyle::Bold) { 0.66 } else { 0.58 })
-            as i32
-    }
-
-    /// As much of a text as fits.
-    fn shortened(&self, text: &str, width: i32) -> String {
-        if self.width(text) <= width {
-            return text.to_owned();
-        }
-        let mut short = String::new();
-        for letter in text.chars() {
-            if self.width(&short) + 2 * self.size > width {
-                break;
-            }
-            short.push(letter);
-        }
-        format!("{}…", short.trim_end())
-    }
-
-    fn draw(&self, area: &Area<'_>, text: &str, place: (i32, i32)) -> Drawn {
-        // The backend divides sizes by 1.24.
-        let font = ("sans-serif", f64::from(self.size) * 1.24).into_font().style(self.style);
-        let style = TextStyle::from(font).color(&self.color).pos(Pos::new(self.side, VPos::Center));
-        area.draw_text(text, &style, place)
-    }
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = std::result::Result<(), DrawingAreaErrorKind<std::io::Error>>;
-
-fn block(area: &Area<'_>, corners: [(i32, i32); 2], color: RGBColor) -> Drawn {
-    area.draw(&Rectangle::new(corners, color.filled()))
-}
-
-/// A vertical line.
-fn line(area: &Area<'_>, x: i32, ends: [i32; 2], color: RGBColor, width: u32) -> Drawn {
-    area.draw(&PathElement::new(ends.map(|y| (x, y)), color.stroke_width(width)))
-}
 
 /// What the bars of a chart stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +107,8 @@ fn draw(run: &Run, area: &Area<'_>) -> Drawn {
         line(area, x, [TOP - 10, bottom + 4], RED, 2)?;
         let label = Label { color: RED, side: HPos::Center, ..Label::PLAIN };
         let text = format!("device copy, {}", rate_text(ceiling));
-        let half = label.width(&text) / 2;
+        let text = label.shortened(&text, WIDTH - 2 * MARGIN);
+        let half = (label.width(&text) / 2).min(WIDTH / 2 - MARGIN);
         label.draw(area, &text, (x.clamp(MARGIN + half, WIDTH - MARGIN - half), TOP - 20))?;
     }
     for (number, (rung, rate)) in run.rungs.iter().zip(&rates).enumerate() {

@@ -3,6 +3,8 @@
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 
+use crate::bench::lines::Line;
+
 /// The adapter of a run, and its ceiling.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Device {
@@ -85,6 +87,31 @@ pub(super) fn read(text: &str) -> std::result::Result<Vec<Run>, Fault> {
         return Err((0, anyhow!(needed)));
     }
     Ok(runs)
+}
+
+/// The rungs of lines that another reader has taken apart, by length; one that says nonsense is left out.
+pub(super) fn runs(lines: &[&Line]) -> Vec<Run> {
+    let mut device = Device::default();
+    let mut runs: Vec<Run> = vec![];
+    for line in lines {
+        if line.record() == "device" {
+            device = Device::read(line.fields()).unwrap_or_default();
+        }
+        let Some((length, rung)) =
+            line.is("rung", "reduce").then(|| Rung::read(0, line.fields()).ok()).flatten()
+        else {
+            continue;
+        };
+        match runs.iter_mut().find(|run| run.length == length) {
+            // The last run of a rung is the newest.
+            Some(run) => match run.rungs.iter_mut().find(|other| other.letter == rung.letter) {
+                Some(other) => *other = rung,
+                None => run.rungs.push(rung),
+            },
+            None => runs.push(Run { device: device.clone(), length, rungs: vec![rung] }),
+        }
+    }
+    runs
 }
 
 impl Device {

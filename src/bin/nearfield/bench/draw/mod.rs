@@ -2,7 +2,6 @@
 
 mod chart;
 mod lines;
-mod units;
 
 use std::fs;
 use std::io::{Write, stdout};
@@ -11,10 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
 
+use super::lines::Line;
+use super::units::{count, percent, rate_text, time_text};
 use crate::files;
 use chart::chart;
-use lines::{Run, read};
-use units::{count, percent, rate_text, time_text};
+use lines::{Run, read, runs};
 
 /// Arguments of `nearfield bench draw`.
 #[derive(Debug, ClapArgs)]
@@ -56,6 +56,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
         stdout().write_all(tables.join("\n").as_bytes())?;
     }
     Ok(())
+}
+
+/// The ladder of every length in some lines, the longest first: the chart, and the name of what it is of.
+pub(super) fn ladders(lines: &[&Line]) -> Result<Vec<(String, String)>> {
+    let mut runs = runs(lines);
+    runs.sort_by_key(|run| std::cmp::Reverse(run.length));
+    let title = |run: &Run| format!("Dot product of two vectors of {} f32", count(run.length));
+    runs.iter().map(|run| Ok((title(run), chart(run)?))).collect()
 }
 
 /// Reads the path of the chart: clap calls this.

@@ -1,0 +1,65 @@
+//! Exact search.
+
+use anyhow::Result;
+
+use super::fields::{cell, differing, groups, keys, lines_over};
+use super::figures::{QUERIES_A_SECOND, TIME, a_second, bound, ms, over, share};
+use super::page::{Side, Table, side_by_side};
+use super::part::Part;
+use super::plot::Plot;
+use super::section;
+use super::stages;
+use crate::bench::lines::Line;
+
+const KEYS: [&str; 7] = ["rows", "dim", "queries", "k", "metric", "data", "screened"];
+
+pub(super) fn html(part: &Part<'_>) -> Result<String> {
+    let cases = part.cases("exact");
+    let mut table = Table::new(&[
+        ("rows", Side::Right),
+        ("dim", Side::Right),
+        ("queries", Side::Right),
+        ("k", Side::Right),
+        ("metric", Side::Common),
+        ("data", Side::Common),
+        ("time, ms", Side::Right),
+        ("on the device, ms", Side::Right),
+        ("queries a second", Side::Right),
+        ("bound by", Side::Common),
+        ("share of it, %", Side::Right),
+    ]);
+    for case in &cases {
+        let mut row: Vec<String> =
+            ["rows", "dim", "queries", "k", "metric", "data"].map(|key| cell(case, key)).into();
+        row.extend([ms(case, "ms"), ms(case, "device_ms"), a_second(case, "queries_per_s")]);
+        row.extend([bound(case), share(case, "share")]);
+        table.row(row);
+    }
+    let rate = |line: &Line| line.positive("queries_per_s");
+    let (series, note) = lines_over(&cases, "queries", &KEYS, rate);
+    let throughput = Plot {
+        caption: "Queries a second by the number of queries".into(),
+        note,
+        x: over("queries in a search"),
+        y: QUERIES_A_SECOND,
+        series,
+        is_half: true,
+    };
+    let over_shape = |of: &'static str, caption: &str, name| {
+        let (series, note) = lines_over(&cases, of, &KEYS, |line| line.positive("ms"));
+        Plot { caption: caption.into(), note, x: over(name), y: TIME, series, is_half: true }
+    };
+    let charts = [
+        throughput.html()?,
+        over_shape("rows", "Time by the number of rows", "rows").html()?,
+        over_shape("dim", "Time by the number of dimensions", "dimensions").html()?,
+    ];
+    let lead = "Every answer is that of a search through all rows. Time is from queries in the host's memory to results there.";
+    // What all cases have in common need not stand at every bar.
+    let (told, _) = differing(&groups(&cases, keys("exact")), &KEYS);
+    let told: Vec<&str> = KEYS
+        .into_iter()
+        .filter(|key| told.contains(key) || ["rows", "dim", "queries"].contains(key))
+        .collect();
+    Ok(section(part, "exact", lead, &[table.html(), side_by_side(&charts), stages::html(&cases, &told)?]))
+}
