@@ -132,6 +132,8 @@ fn all_suites_leave_lines_behind_and_name_what_had_no_time() -> Result<()> {
         let is_there = |line: &&Value| line["suite"] == suite && line["record"] != "suite";
         assert!(lines.iter().any(|line| is_there(&line)), "{suite}: neither figures nor why not");
     }
+    let page = fs::read_to_string(report.join("index.html"))?;
+    assert!(page.contains("<svg") && page.contains("</html>"), "a page with charts");
     for line in lines.iter().filter(|line| line["record"] == "not_run") {
         assert!(line["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{line}");
     }
@@ -200,7 +202,7 @@ fn arguments_that_make_no_sense_are_refused_in_a_line() -> Result<()> {
         ("exact --rows 100 --dim 4 --sizes 101".to_owned(), "--sizes: needed at most 100"),
         ("exact --rows 10 --dim 4 --device nobody".to_owned(), "nobody"),
         ("exact --rows-file nowhere.npy --queries-file nowhere.npy".to_owned(), "nowhere.npy"),
-        (format!("exact --rows 10 --dim 4 --report {file}"), "--report: needed a directory"),
+        (format!("exact --rows 10 --dim 4 --report {file}"), "needed a directory"),
         ("exact --budget soon".to_owned(), "--budget"),
         ("exact --runs 0".to_owned(), "--runs"),
         ("ivf --rows 100 --dim 4 --lists 5 --probes 6".to_owned(), "--probes: needed 1 to 5"),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::ceilings::{Ceilings, is_processor};
 use super::lines::Line;
 use super::work::{Reached, Work};
-use super::{milliseconds, rounded};
+use super::{milliseconds, report, rounded};
 use crate::device::Choice;
 
 /// How long something runs before it is timed: long enough for a card to raise its clocks.
@@ -37,7 +37,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     budget: Option<Duration>,
     /// Write a page with charts, index.html, and the JSON lines, figures.jsonl, into this directory; those there are replaced
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = report::directory)]
     report: Option<PathBuf>,
     /// Print JSON lines instead of text
     #[arg(long)]
@@ -324,15 +324,16 @@ impl Run {
     pub(super) fn finish(self) -> Result<()> {
         let Some((directory, file)) = self.report else { return Ok(()) };
         file.sync_all().with_context(|| format!("--report: {}", directory.display()))?;
-        let _ = (directory, &self.lines);
+        let page = report::write(&directory, &self.lines).context("--report")?;
+        if !self.is_json {
+            writeln!(stdout(), "{}", page.display())?;
+        }
         Ok(())
     }
 }
 
 /// A report's directory, and its file of lines.
 fn opened(directory: &Path) -> Result<(PathBuf, File)> {
-    let is_free = !directory.exists() || directory.is_dir();
-    ensure!(is_free, "--report: needed a directory, {} is none", directory.display());
     let about = || format!("--report: {}", directory.display());
     fs::create_dir_all(directory).with_context(about)?;
     let file = File::create(directory.join(LINES)).with_context(about)?;
