@@ -72,7 +72,8 @@ impl Device {
     }
 
     /// The processor: no driver is needed, and small work starts at once. It uses the threads of [rayon]'s global pool; the environment
-    /// variable `RAYON_NUM_THREADS` sets how many there are.
+    /// variable `RAYON_NUM_THREADS` sets how many there are. As with all work on that pool: who calls it from a task of the pool while
+    /// holding a lock, which other tasks of the pool wait for, may wait for ever.
     ///
     /// Its futures are ready when they return: they compute on the thread that polls them and on those of the pool.
     ///

@@ -42,7 +42,7 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
     let plot = Plot {
         caption: "Bandwidth by the size of what is read or copied".into(),
         note:
-            "What fits a cache comes faster: a case that does is held against the bandwidth at its own size."
+            "The start of a kernel weighs on small sets, and a cache speeds them up: a case is held against the bandwidth at its own size."
                 .into(),
         x: Axis {
             name: "bytes of the working set",
