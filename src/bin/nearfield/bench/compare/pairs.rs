@@ -48,7 +48,9 @@ pub(super) fn cases(lines: &[Line], by_name: bool) -> (Vec<Case<'_>>, usize) {
             "case" => {
                 let fields = of(suite).iter();
                 let parts = fields.filter_map(|key| Some(format!("{key} {}", line.plain(key)?)));
-                (suite, parts.collect::<Vec<_>>().join(", "))
+                let name = parts.collect::<Vec<_>>().join(", ");
+                // What a suite of the future is of is not known here.
+                (suite, if name.is_empty() { line.plain("case").unwrap_or_default() } else { name })
             }
             _ => continue,
         };

@@ -65,15 +65,17 @@ fn described(lines: &[&Line]) -> String {
     known.iter().map(|text| format!("{text}.")).collect::<Vec<_>>().join(" ")
 }
 
+/// Its field, its name, and how it is shown.
+type Ceiling = (&'static str, &'static str, fn(f64) -> String);
+
 /// Ceilings of one run, or between what they are in several.
 fn ceilings(lines: &[&Line]) -> String {
-    let time = |ms: f64| time_text(ms / 1e3);
-    let known: [(&str, &str, &dyn Fn(f64) -> String); 5] = [
-        ("copy_bytes_per_s", "a copy on the device (bytes read and written)", &rate_text),
-        ("read_bytes_per_s", "reads", &rate_text),
-        ("flops_per_s", "multiply-adds in f32", &flops_text),
-        ("matrix_flops_per_s", "matrices in f16", &flops_text),
-        ("latency_ms", "launch and readback", &time),
+    let known: [Ceiling; 5] = [
+        ("copy_bytes_per_s", "a copy on the device (bytes read and written)", rate_text),
+        ("read_bytes_per_s", "reads", rate_text),
+        ("flops_per_s", "multiply-adds in f32", flops_text),
+        ("matrix_flops_per_s", "matrices in f16", flops_text),
+        ("latency_ms", "launch and readback", |ms| time_text(ms / 1e3)),
     ];
     let parts = known.iter().filter_map(|(key, name, show)| {
         let values =

@@ -38,12 +38,13 @@ impl Grid {
             of.iter().filter(|key| **key != field).map(|key| line.plain(key)).collect()
         };
         // Rows and values in the order in which they come first, and the line of each pair.
-        let (mut rows, mut values): (Vec<(Vec<Option<String>>, usize)>, Vec<&Line>) = (vec![], vec![]);
+        let (mut rows, mut firsts, mut values) = (vec![], vec![], Vec::<&Line>::new());
         let mut places = std::collections::HashMap::new();
         for (number, line) in lines.iter().enumerate() {
             let own = others(line);
-            let row = rows.iter().position(|(other, _)| *other == own).unwrap_or_else(|| {
-                rows.push((own, number));
+            let row = rows.iter().position(|other| *other == own).unwrap_or_else(|| {
+                rows.push(own);
+                firsts.push(number);
                 rows.len() - 1
             });
             let is_same = |other: &&Line| other.plain(field) == line.plain(field);
@@ -67,7 +68,7 @@ impl Grid {
             }
             let cell = |number: &usize| cells.get(*number).cloned().unwrap_or_default();
             if is_of {
-                let cells = rows.iter().map(|(_, first)| cell(first)).collect();
+                let cells = firsts.iter().map(cell).collect();
                 columns.push(Column { name, head, is_of, cells });
                 continue;
             }
@@ -85,8 +86,9 @@ impl Grid {
     /// Drops columns that say the same of all rows, and those that say nothing.
     pub(super) fn leave_out_the_same(&mut self) {
         self.0.retain(|Column { is_of, cells, .. }| {
+            let is_silent = cells.iter().all(String::is_empty);
             let is_same = cells.len() > 1 && cells.iter().all(|cell| *cell == cells[0]);
-            !cells.iter().all(String::is_empty) && !(*is_of && is_same)
+            !(is_silent || *is_of && is_same)
         });
     }
 
