@@ -13,8 +13,8 @@ const OF: [(&str, &[&str]); 6] = [
     ("distance", &["rows", "dim", "queries", "metric", "elements"]),
     ("reduce", &["operation", "elements", "summation", "length", "row_length"]),
     ("select", &["rows", "length", "k", "values"]),
-    ("exact", &["rows", "dim", "queries", "k", "metric", "data", "screened", "budget"]),
-    ("ivf", &["rows", "dim", "lists", "probes", "queries", "k", "metric", "data", "screened", "budget"]),
+    ("exact", &["rows", "dim", "queries", "k", "metric", "data", "screened", "scratch"]),
+    ("ivf", &["rows", "dim", "lists", "probes", "queries", "k", "metric", "data", "screened", "scratch"]),
     ("breakeven", &["rows", "dim", "queries", "k", "metric", "data"]),
 ];
 

@@ -9,7 +9,7 @@ use super::super::units::{decimal, grouped, in_units, percent, rate_text};
 /// A figure: its name, its head, and what it shows of a line.
 type Figure = (&'static str, &'static str, fn(&Line) -> Option<String>);
 
-const FIGURES: [Figure; 32] = [
+const FIGURES: [Figure; 33] = [
     ("shape", "rows x elements", |line| {
         Some(format!("{} x {}", grouped(line.count("rows")?), grouped(line.count("length")?)))
     }),
@@ -28,6 +28,7 @@ const FIGURES: [Figure; 32] = [
     ("scoring", "scoring, ms", |line| stages(line, true)),
     ("other", "other stages, ms", |line| stages(line, false)),
     ("reaches", "reaches", reaches),
+    ("scoring_share", "scoring reaches", |line| Some(percent(line.number("scoring_share")?))),
     ("share", "share of it", |line| Some(percent(line.number("share")?))),
     ("survivors_per_query", "rescored a query", |line| whole(line, "survivors_per_query")),
     ("scored_per_query", "scored a query", |line| whole(line, "scored_per_query")),
@@ -132,11 +133,17 @@ fn reaches(line: &Line) -> Option<String> {
         Some("read") => of(bytes("bytes_per_s"), "share", "reads"),
         Some("flops") => of(flops("operations_per_s"), "share", "multiply-adds"),
         Some("matrices") => of(flops("operations_per_s"), "share", "matrices"),
+        Some("integers") => of(line.positive("operations_per_s").map(ops_text), "share", "integers"),
         Some(_) => None,
         // Older lines have the rate of the kernel that scores rows.
         None => of(bytes("scan_bytes_per_s"), "scan_share_of_copy", "a copy")
             .or_else(|| of(flops("tile_flops_per_s"), "tile_share_of_flops", "multiply-adds")),
     }
+}
+
+/// Operations on integers.
+pub(super) fn ops_text(rate: f64) -> String {
+    in_units(rate, 0, &["op/s", "kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s"])
 }
 
 pub(super) fn flops_text(rate: f64) -> String {

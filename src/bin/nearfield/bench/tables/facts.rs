@@ -5,7 +5,7 @@ use anyhow::{Result, bail, ensure};
 use super::super::draw;
 use super::super::lines::{Line, read};
 use super::super::units::{grouped, rate_text, time_text};
-use super::columns::{flops_text, words};
+use super::columns::{flops_text, ops_text, words};
 use super::request::Request;
 
 /// What was measured on, and its ceilings, in a line.
@@ -70,10 +70,11 @@ type Ceiling = (&'static str, &'static str, fn(f64) -> String);
 
 /// Ceilings of one run, or between what they are in several.
 fn ceilings(lines: &[&Line]) -> String {
-    let known: [Ceiling; 5] = [
+    let known: [Ceiling; 6] = [
         ("copy_bytes_per_s", "a copy on the device (bytes read and written)", rate_text),
         ("read_bytes_per_s", "reads", rate_text),
         ("flops_per_s", "multiply-adds in f32", flops_text),
+        ("integer_ops_per_s", "multiply-adds of integers of 8 bits", ops_text),
         ("matrix_flops_per_s", "matrices in f16", flops_text),
         ("latency_ms", "launch and readback", |ms| time_text(ms / 1e3)),
     ];

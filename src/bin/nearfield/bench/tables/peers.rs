@@ -88,7 +88,7 @@ impl Peer<'_> {
     fn is_of(&self, case: &Line) -> bool {
         let is_own = self.line.record() == "case";
         let fields = of(self.line.text("suite").unwrap_or_default()).iter();
-        fields.filter(|key| !["screened", "budget"].contains(*key)).all(|key| {
+        fields.filter(|key| !["screened", "scratch"].contains(*key)).all(|key| {
             match (self.line.plain(key), case.plain(key)) {
                 // A file of vectors may have another name there.
                 _ if *key == "data" && !is_own => true,
