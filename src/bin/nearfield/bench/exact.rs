@@ -132,9 +132,10 @@ fn case(
     k: usize,
 ) -> anyhow::Result<()> {
     let (metric, data) = (index.metric().name(), args.source.name());
+    let (scratch, of_scratch) = run.scratch();
     let screened = if index.is_screened() { "screened" } else { "not screened" };
     let name = format!(
-        "{} x {} {data}, {}, {metric}, k {k}, {screened}",
+        "{} x {} {data}, {}, {metric}, k {k}, {screened}{of_scratch}",
         index.len(),
         index.dim(),
         number_of(count)
@@ -191,7 +192,7 @@ fn case(
         name,
         fields: json!({
             "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
-            "screened": index.is_screened(), "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
+            "screened": index.is_screened(), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
             "stages": found.to_json(),
             "scoring_share": scoring_share.map(rounded), "rescored": statistics.rescored,
             "survivors_per_query": rounded(survivors), "searched_again": statistics.searched_again,

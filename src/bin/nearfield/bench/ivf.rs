@@ -154,8 +154,9 @@ fn case(
 ) -> anyhow::Result<()> {
     let (count, batches) = (hosts[0].rows(), hosts.len());
     let (metric, data) = (index.metric().name(), args.source.name());
+    let (scratch, of_scratch) = run.scratch();
     let name = format!(
-        "{} x {} {data}, {} lists, {probes} probes, {}, {metric}, k {}",
+        "{} x {} {data}, {} lists, {probes} probes, {}, {metric}, k {}{of_scratch}",
         index.len(),
         index.dim(),
         index.lists(),
@@ -208,7 +209,7 @@ fn case(
         name,
         fields: json!({
             "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "probes": probes, "queries": count,
-            "k": args.k, "metric": metric, "data": data, "screened": index.is_screened(),
+            "k": args.k, "metric": metric, "data": data, "screened": index.is_screened(), "scratch": scratch,
             "recall": rounded(found.by_distance), "recall_by_id": rounded(found.by_id), "queries_per_s": rounded(queries_per_s),
             "device_queries_ms": milliseconds(resident.median), "device_queries_per_s": rounded(resident_per_s),
             "stages": stages.to_json(), "scored_per_query": rounded(scored), "survivors_per_query": rounded(survivors),

@@ -6,6 +6,23 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
+use super::older;
+
+/// What a case of a suite is of. Two cases that are of the same are the same.
+const OF: [(&str, &[&str]); 6] = [
+    ("distance", &["rows", "dim", "queries", "metric", "elements"]),
+    ("reduce", &["operation", "elements", "summation", "length", "row_length"]),
+    ("select", &["rows", "length", "k", "values"]),
+    ("exact", &["rows", "dim", "queries", "k", "metric", "data", "screened", "scratch"]),
+    ("ivf", &["rows", "dim", "lists", "probes", "queries", "k", "metric", "data", "screened", "scratch"]),
+    ("breakeven", &["rows", "dim", "queries", "k", "metric", "data"]),
+];
+
+/// The fields that say what a case of a suite is of; none of a suite that is not known.
+pub(super) fn of(suite: &str) -> &'static [&'static str] {
+    OF.iter().find(|(name, _)| *name == suite).map_or(&[], |(_, fields)| fields)
+}
+
 /// One line.
 #[derive(Debug, Clone)]
 pub(super) struct Line(Map<String, Value>);
@@ -46,6 +63,16 @@ impl Line {
         pairs.filter_map(|pair| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?))).collect()
     }
 
+    /// Text, a number or a truth, as one writes it to look for it.
+    pub(super) fn plain(&self, key: &str) -> Option<String> {
+        match self.value(key)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(truth) => Some(truth.to_string()),
+            _ => None,
+        }
+    }
+
     pub(super) fn count(&self, key: &str) -> Option<u64> {
         self.value(key)?.as_u64()
     }
@@ -81,8 +108,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
     let mut lines = vec![];
     for (number, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
         match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) if fields.get("record").is_some_and(Value::is_string) => {
-                lines.push(Line(fields))
+            Ok(Value::Object(mut fields)) if fields.get("record").is_some_and(Value::is_string) => {
+                older::renew(&mut fields);
+                lines.push(Line(fields));
             }
             Ok(_) => bail!("{}, line {number}: needed an object with a `record`", path.display()),
             Err(fault) => bail!(

@@ -4,18 +4,21 @@
 mod all;
 mod breakeven;
 mod ceilings;
+mod compare;
 mod data;
 mod distance;
 mod draw;
 mod exact;
 mod ivf;
 mod lines;
+mod older;
 mod reduce;
 mod report;
 mod run;
 mod select;
 mod stages;
 mod svg;
+mod tables;
 mod units;
 mod work;
 
@@ -43,6 +46,10 @@ enum Command {
     Draw(draw::Args),
     /// A page of the figures of one or more runs: tables and charts, in a file that needs no other
     Report(report::Args),
+    /// Two runs, case by case: how many times as long the newer one took
+    Compare(compare::Args),
+    /// Tables of figures in Markdown documents, filled in place
+    Tables(tables::Args),
 }
 
 /// A suite, which times something.
@@ -112,6 +119,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         }
         Command::Draw(args) => draw::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Tables(args) => tables::run(&args),
     }
 }
 

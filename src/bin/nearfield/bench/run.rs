@@ -15,6 +15,7 @@ use super::lines::Line;
 use super::work::{Reached, Work};
 use super::{milliseconds, report, rounded};
 use crate::device::Choice;
+use crate::output;
 
 /// How long something runs before it is timed: long enough for a card to raise its clocks.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
@@ -157,6 +158,13 @@ impl Run {
         let text = format!("{adapter}\n{}", ceilings.text());
         self.ceilings = Some(ceilings);
         self.tell(line, &text)
+    }
+
+    /// Bytes of scratch memory, and what a case's name has of them: nothing where they are as many as always.
+    pub(super) fn scratch(&self) -> (u64, String) {
+        let bytes = self.device.options().budget_bytes;
+        let is_usual = bytes == nearfield::DeviceOptions::default().budget_bytes;
+        (bytes, if is_usual { String::new() } else { format!(", scratch {}", output::bytes(bytes)) })
     }
 
     /// What a case reaches in so much time; none before a suite has begun.

@@ -44,11 +44,7 @@ clock, and the chart says so. Of several lengths the chart has the largest, the 
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(&[("LINES", Some(&args.lines))], &[("CHART", Some(&args.chart))])?;
-    let text = fs::read_to_string(&args.lines).with_context(|| args.lines.display().to_string())?;
-    let runs = read(&text).map_err(|fault| match fault {
-        (0, fault) => anyhow!("{}: {fault}", args.lines.display()),
-        (line, fault) => anyhow!("{}, line {line}: {fault}", args.lines.display()),
-    })?;
+    let runs = in_file(&args.lines)?;
     let largest = runs.iter().max_by_key(|run| run.length).context("a rung has a length")?;
     fs::write(&args.chart, chart(largest)?).with_context(|| args.chart.display().to_string())?;
     if args.table {
@@ -66,6 +62,20 @@ pub(super) fn ladders(lines: &[&Line]) -> Result<Vec<(String, String)>> {
     runs.iter().map(|run| Ok((title(run), chart(run)?))).collect()
 }
 
+/// The rungs in a file, by length.
+fn in_file(path: &Path) -> Result<Vec<Run>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    read(&text).map_err(|fault| match fault {
+        (0, fault) => anyhow!("{}: {fault}", path.display()),
+        (line, fault) => anyhow!("{}, line {line}: {fault}", path.display()),
+    })
+}
+
+/// Length and table of every ladder in a file.
+pub(super) fn tables(path: &Path) -> Result<Vec<(u64, String)>> {
+    Ok(in_file(path)?.iter().map(|run| (run.length, table(run))).collect())
+}
+
 /// Reads the path of the chart: clap calls this.
 fn chart_path(text: &str) -> Result<PathBuf> {
     let path = PathBuf::from(text);
@@ -77,13 +87,15 @@ fn chart_path(text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Text that stands for itself in a cell.
+pub(super) fn cell(text: &str) -> String {
+    ['\\', '|', '<']
+        .iter()
+        .fold(text.to_owned(), |text, letter| text.replace(*letter, &format!("\\{letter}")))
+}
+
 /// The rungs of a length in Markdown, after a line that says of what.
 fn table(run: &Run) -> String {
-    let cell = |text: &str| {
-        ['\\', '|', '<']
-            .iter()
-            .fold(text.to_owned(), |text, letter| text.replace(*letter, &format!("\\{letter}")))
-    };
     let device = run.device.describe();
     let on = if device.is_empty() { String::new() } else { format!(" ({})", cell(&device)) };
     let mut text = format!("Dot product of two vectors of {} f32{on}:\n\n", count(run.length));

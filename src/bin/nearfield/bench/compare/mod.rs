@@ -1,0 +1,105 @@
+//! `nearfield bench compare`: two runs, case by case.
+
+mod pairs;
+mod print;
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow, bail, ensure};
+use clap::Args as ClapArgs;
+
+use super::lines::{Line, read};
+use crate::output;
+use pairs::{Pairs, Verdict, cases};
+use print::{Head, as_json, as_table};
+
+/// Arguments of `nearfield bench compare`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Args {
+    /// JSON lines of the run to compare with
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// JSON lines of the run to judge
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    /// Fail when a case takes longer than before by more than so many percent
+    #[arg(long, value_name = "PERCENT", value_parser = percentage)]
+    fail_over: Option<f64>,
+    /// Print JSON lines instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  nearfield bench compare old.jsonl new.jsonl
+  nearfield bench compare old.jsonl new.jsonl --fail-over 10%
+
+A ratio is the new median over the old one: above 1 is slower. In brackets is how far it may be off: from the least new time \
+over the most old one to the most new one over the least old one. Cases are the same that have the same suite and the same \
+name, or where lines are too old for names, are of the same things. Of a case that a file has twice the last is taken.
+
+Without --fail-over a case is `slower` when its least new time is above its most old one, and `faster` the other way round. The exit \
+code is 0.
+
+With it a case is `slower` when the ratio of the medians is past the limit and even the least new time is above the old \
+median. Where that does not hold it is `noisy`: measure again, with more --runs. `faster` and `noisy` the other way round alike. \
+Any case that is slower, or whose new answer is wrong, makes the exit code 1. Cases of one file alone are told and fail nothing.
+
+JSON lines, one object each; times in milliseconds:
+  {\"record\":\"compare\", old, new, differs}
+  {\"record\":\"ratio\", suite, case, old_ms, new_ms, ratio, ratio_least, ratio_most, and the same of device_ms: old_device_ms,
+   new_device_ms, device_ratio, device_ratio_least, device_ratio_most, verdict (slower, faster, noisy, same)}
+  {\"record\":\"only\", suite, case, in (old or new), reason}, of a case that the other file has no times of
+  {\"record\":\"mean\", suite, cases, ratio, device_ratio}, geometric means";
+
+/// Reads a percentage: clap calls this.
+fn percentage(text: &str) -> Result<f64> {
+    let number = text.strip_suffix('%');
+    let percent = number.unwrap_or(text).trim().parse().ok().filter(|part| (0.0..1e6).contains(part));
+    // Who writes 0.1 may mean a tenth.
+    match percent {
+        Some(percent) if number.is_some() || percent == 0.0 || percent >= 1.0 => Ok(percent / 100.0),
+        _ => Err(anyhow!("needed a percentage such as 10% or 0.5%")),
+    }
+}
+
+/// Runs the subcommand.
+pub(super) fn run(args: &Args) -> Result<()> {
+    let [old_lines, new_lines] = [read(&args.old)?, read(&args.new)?];
+    // Fields are what all lines have; names only those since there is a `schema`.
+    let is_named = |line: &Line| line.record() != "case" || line.text("case").is_some();
+    let by_name = old_lines.iter().chain(&new_lines).all(is_named);
+    let [old, new] = [&old_lines, &new_lines].map(|lines| cases(lines, by_name));
+    let pairs = Pairs::new(&old.0, &new.0, args.fail_over);
+    ensure!(
+        !pairs.ratios.is_empty() || pairs.wrong().next().is_some(),
+        "needed a case that both files have times of, found none in {} cases of {} and {} of {}",
+        old.0.len(),
+        args.old.display(),
+        new.0.len(),
+        args.new.display()
+    );
+    let heads = [
+        Head::new("old", args.old.display().to_string(), &old_lines, old.1),
+        Head::new("new", args.new.display().to_string(), &new_lines, new.1),
+    ];
+    let text = if args.json { as_json(&heads, &pairs) } else { as_table(&heads, &pairs) };
+    match stdout().write_all(text.as_bytes()).map_err(anyhow::Error::from) {
+        // The verdict does not depend on who reads all of the table.
+        Err(error) if !output::is_broken_pipe(&error) => return Err(error),
+        _ => {}
+    }
+    let Some(limit) = args.fail_over else { return Ok(()) };
+    let slower = pairs.ratios.iter().filter(|ratio| ratio.verdict == Verdict::Slower).count();
+    let wrong = pairs.wrong().count();
+    let of = pairs.ratios.len() + wrong;
+    let percent = (limit * 1e6).round() / 1e4;
+    match (slower, wrong) {
+        (0, 0) => Ok(()),
+        (_, 0) => bail!("--fail-over {percent}%: {slower} of {of} cases slower"),
+        _ => bail!("--fail-over {percent}%: {slower} of {of} cases slower, {wrong} with wrong answers"),
+    }
+}

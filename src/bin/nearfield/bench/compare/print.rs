@@ -1,0 +1,150 @@
+//! What is printed of a comparison.
+
+use serde_json::{Map, Value, json};
+
+use super::super::lines::Line;
+use super::super::rounded;
+use super::super::units::decimal;
+use super::pairs::{Only, Pairs, Ratio, Times};
+
+/// What a file was measured on.
+pub(super) struct Head {
+    side: &'static str,
+    path: String,
+    /// What is known, by field.
+    fields: Vec<(&'static str, String)>,
+    repeated: usize,
+}
+
+impl Head {
+    pub(super) fn new(side: &'static str, path: String, lines: &[Line], repeated: usize) -> Self {
+        let keys = ["adapter", "backend", "driver", "kind", "threads", "os", "version", "revision", "date"];
+        let fields = keys.into_iter().map(|key| {
+            let mut values: Vec<String> = vec![];
+            let devices = lines.iter().filter(|line| line.record() == "device");
+            for value in devices.filter_map(|line| line.plain(key)) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            (key, values.join(" and "))
+        });
+        Self { side, path, fields: fields.filter(|(_, text)| !text.is_empty()).collect(), repeated }
+    }
+
+    /// Fields of two files that are not the same; the date never is.
+    fn differs(heads: &[Self; 2]) -> Vec<&'static str> {
+        let [old, new] = heads.each_ref().map(|head| &head.fields);
+        let value = |fields: &[(&str, String)], key: &str| {
+            fields.iter().find(|(other, _)| *other == key).map(|(_, text)| text.clone())
+        };
+        // What an older program did not write is not known to differ.
+        let differs = |key: &&str| {
+            *key != "date"
+                && value(new, key).is_some_and(|text| value(old, key).is_some_and(|old| old != text))
+        };
+        old.iter().map(|(key, _)| *key).filter(differs).collect()
+    }
+}
+
+pub(super) fn as_table(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
+    let mut text = String::new();
+    for head in heads {
+        let known = head.fields.iter().filter(|(key, _)| !["kind", "os"].contains(key));
+        let known = known.map(|(key, value)| match *key {
+            "version" => format!("nearfield {value}"),
+            "threads" => format!("{value} threads"),
+            _ => value.clone(),
+        });
+        text += &format!("{}: {}: {}\n", head.side, head.path, known.collect::<Vec<_>>().join(", "));
+        if head.repeated > 0 {
+            text +=
+                &format!("  cases that are repeated there: {}, of which the last is taken\n", head.repeated);
+        }
+    }
+    let differs = Head::differs(heads);
+    if !differs.is_empty() {
+        text += &format!("not the same: {}\n", differs.join(", "));
+    }
+    for suite in pairs.suites() {
+        text += &format!("\n{suite}\n");
+        let titles = ["old ms", "new ms", "ratio", "(least .. most)", "on device", "", "case"];
+        text += &row(titles.map(str::to_owned));
+        for ratio in pairs.of_suite(suite) {
+            text += &ratio_row(ratio);
+        }
+        let (cases, mean, device) = pairs.means(suite);
+        let device = device.map(|mean| decimal(mean, 3)).unwrap_or_default();
+        let name = format!("geometric mean of {cases}");
+        let empty = String::new;
+        text += &row([empty(), empty(), decimal(mean, 3), empty(), device, empty(), name]);
+    }
+    for side in ["old", "new"] {
+        let only: Vec<&Only<'_>> = pairs.only.iter().filter(|only| only.side == side).collect();
+        if !only.is_empty() {
+            text += &format!("\nonly in {side}\n");
+        }
+        for only in only {
+            let reason = only.reason.map(|reason| format!(" (the other: {reason})")).unwrap_or_default();
+            text += &format!("  {}: {}{reason}\n", only.suite, only.name);
+        }
+    }
+    text
+}
+
+/// A line in columns. The longest text stands last.
+fn row([old, new, ratio, spread, device, verdict, case]: [String; 7]) -> String {
+    format!("{old:>10} {new:>10} {ratio:>7} {spread:<17} {device:>9}  {verdict:<6}  {case}\n")
+}
+
+fn ratio_row(ratio: &Ratio<'_>) -> String {
+    let [old, new] = ratio.times.map(|times| decimal(times.median, 3));
+    let [middle, least, most] = ratio.ratio().map(|ratio| decimal(ratio, 3));
+    let device = ratio.device_ratio().map(|[middle, ..]| decimal(middle, 3)).unwrap_or_default();
+    let spread = format!("({least} .. {most})");
+    let verdict = ratio.verdict.name();
+    let verdict = if verdict == "same" { "" } else { verdict };
+    row([old, new, middle, spread, device, verdict.to_owned(), ratio.name.to_owned()])
+}
+
+pub(super) fn as_json(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
+    let about = |head: &Head| {
+        let fields = head.fields.iter().map(|(key, text)| ((*key).to_owned(), json!(text)));
+        let more = [("file".to_owned(), json!(head.path)), ("repeated".to_owned(), json!(head.repeated))];
+        Value::from(fields.chain(more).collect::<Map<_, _>>())
+    };
+    let [old, new] = heads.each_ref().map(about);
+    let mut lines =
+        vec![json!({"record": "compare", "old": old, "new": new, "differs": Head::differs(heads)})];
+    for ratio in &pairs.ratios {
+        let mut line = json!({
+            "record": "ratio", "suite": ratio.suite, "case": ratio.name, "verdict": ratio.verdict.name(),
+        });
+        put(&mut line, "", ratio.times, ratio.ratio());
+        if let Some((times, device)) = ratio.device.zip(ratio.device_ratio()) {
+            put(&mut line, "device_", times, device);
+        }
+        lines.push(line);
+    }
+    for Only { suite, name, side, reason } in &pairs.only {
+        lines.push(json!({"record": "only", "suite": suite, "case": name, "in": side, "reason": reason}));
+    }
+    for suite in pairs.suites() {
+        let (cases, mean, device) = pairs.means(suite);
+        let device = device.map(rounded);
+        let mean = rounded(mean);
+        lines.push(json!({
+            "record": "mean", "suite": suite, "cases": cases, "ratio": mean, "device_ratio": device,
+        }));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Times and ratios by one clock, under names that begin with `clock`.
+fn put(line: &mut Value, clock: &str, [old, new]: [Times; 2], [middle, least, most]: [f64; 3]) {
+    line[format!("old_{clock}ms")] = json!(old.median);
+    line[format!("new_{clock}ms")] = json!(new.median);
+    line[format!("{clock}ratio")] = json!(rounded(middle));
+    line[format!("{clock}ratio_least")] = json!(rounded(least));
+    line[format!("{clock}ratio_most")] = json!(rounded(most));
+}

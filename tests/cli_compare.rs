@@ -1,0 +1,200 @@
+//! `nearfield bench compare`, from the outside. It needs no adapter.
+#![cfg(feature = "cli")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn device(version: &str) -> Value {
+    json!({
+        "record": "device", "schema": 1, "adapter": "NVIDIA H200", "backend": "vulkan", "driver": "580",
+        "version": version, "revision": "abc", "date": "2026-11-21",
+    })
+}
+
+/// A case that took so long, give or take a twentieth.
+fn case(name: &str, ms: f64) -> Value {
+    json!({
+        "record": "case", "suite": "exact", "case": name, "ms": ms, "ms_least": 0.95 * ms, "ms_most": 1.05 * ms,
+        "device_ms": 0.5 * ms, "verified": 4,
+    })
+}
+
+/// The same from its least to its most time.
+fn spread(name: &str, [least, ms, most]: [f64; 3]) -> Value {
+    let mut line = case(name, ms);
+    line["ms_least"] = json!(least);
+    line["ms_most"] = json!(most);
+    line
+}
+
+fn text(lines: &[Value]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> Result<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+    Ok(command.current_dir(directory).args(["bench", "compare"]).args(arguments).output()?)
+}
+
+/// Exit code, what was printed, and what was complained about, in one line at most.
+fn compare(old: &str, new: &str, options: &[&str]) -> Result<(i32, String, String)> {
+    let directory = TempDir::new()?;
+    fs::write(directory.path().join("old.jsonl"), old)?;
+    fs::write(directory.path().join("new.jsonl"), new)?;
+    let output = run(directory.path(), &[&["old.jsonl", "new.jsonl"], options].concat())?;
+    let complaint = String::from_utf8(output.stderr)?;
+    ensure!(complaint.is_empty() || complaint.starts_with("error: "), "{complaint}");
+    ensure!(complaint.lines().count() < 2, "{complaint}");
+    Ok((output.status.code().context("a code")?, String::from_utf8(output.stdout)?, complaint))
+}
+
+/// The lines of `--json` of a record.
+fn records(printed: &str, record: &str) -> Result<Vec<Value>> {
+    let lines = printed.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    Ok(lines.into_iter().filter(|line| line["record"] == record).collect())
+}
+
+/// What is said of one case whose times went from `old` to `new`.
+fn verdict(old: [f64; 3], new: [f64; 3], options: &[&str]) -> Result<(i32, String)> {
+    let [old, new] = [old, new].map(|times| text(&[device("1"), spread("a", times)]));
+    let (code, printed, _) = compare(&old, &new, &[&["--json"], options].concat())?;
+    let ratios = records(&printed, "ratio")?;
+    Ok((code, ratios[0]["verdict"].as_str().context("a verdict")?.to_owned()))
+}
+
+#[test]
+fn ratios_are_of_medians_and_their_spread_of_the_ends() -> Result<()> {
+    let old = text(&[device("0.1.0"), case("a", 2.0), case("b", 1.0)]);
+    let new = text(&[device("0.2.0"), case("b", 0.5), case("a", 3.0)]);
+    let (code, printed, complaint) = compare(&old, &new, &[])?;
+    assert_eq!((code, complaint.as_str()), (0, ""));
+    let rows: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |name: &str| rows.iter().find(|row| row.last() == Some(&name)).cloned().unwrap_or_default();
+    assert_eq!(row("a"), ["2.000", "3.000", "1.500", "(1.357", "..", "1.658)", "1.500", "slower", "a"]);
+    assert_eq!(row("b"), ["1.000", "0.500", "0.500", "(0.452", "..", "0.553)", "0.500", "faster", "b"]);
+    assert!(printed.contains("not the same: version"), "{printed}");
+    assert!(
+        printed.starts_with("old: old.jsonl: NVIDIA H200, vulkan, 580, nearfield 0.1.0, abc, 2026-11-21\n")
+    );
+    let (_, lines, _) = compare(&old, &new, &["--json"])?;
+    let (ratio, head) = (&records(&lines, "ratio")?[0], &records(&lines, "compare")?[0]);
+    assert_eq!(
+        (&ratio["case"], &ratio["ratio"], &ratio["device_ratio"]),
+        (&json!("a"), &json!(1.5), &json!(1.5))
+    );
+    assert_eq!((&ratio["ratio_least"], &ratio["ratio_most"]), (&json!(1.357), &json!(1.658)));
+    assert_eq!((&ratio["old_device_ms"], &head["differs"]), (&json!(1.0), &json!(["version"])));
+    let mean = &records(&lines, "mean")?[0];
+    assert_eq!((&mean["cases"], &mean["ratio"]), (&json!(2), &json!(0.866)));
+    Ok(())
+}
+
+#[test]
+fn a_case_past_the_limit_fails_unless_it_is_noise() -> Result<()> {
+    let old = [0.9, 1.0, 1.3];
+    let limit = ["--fail-over", "10%"];
+    for (new, wanted) in [
+        ([1.05, 1.2, 1.3], (1, "slower")),
+        ([0.95, 1.2, 1.3], (0, "noisy")),
+        ([1.05, 1.09, 1.3], (0, "same")),
+        ([0.7, 0.8, 0.95], (0, "faster")),
+        ([0.7, 0.8, 1.05], (0, "noisy")),
+    ] {
+        let (code, verdict) = verdict(old, new, &limit)?;
+        assert_eq!((code, verdict.as_str()), wanted, "{new:?}");
+    }
+    // Without a limit nothing fails, and a verdict needs times that do not overlap.
+    assert_eq!(verdict(old, [1.25, 1.5, 1.6], &[])?, (0, "same".to_owned()));
+    assert_eq!(verdict(old, [1.35, 1.5, 1.6], &[])?, (0, "slower".to_owned()));
+    Ok(())
+}
+
+#[test]
+fn a_failure_says_how_many_in_one_line_after_the_table() -> Result<()> {
+    let old = text(&[device("1"), case("a", 1.0), case("b", 1.0), case("c", 1.0)]);
+    let mut wrong = case("c", 1.0);
+    wrong["verified"] = json!(false);
+    let new = text(&[device("1"), case("a", 1.2), case("b", 1.0), wrong]);
+    let (code, printed, complaint) = compare(&old, &new, &["--fail-over", "10"])?;
+    assert_eq!(code, 1);
+    assert_eq!(complaint, "error: --fail-over 10%: 1 of 3 cases slower, 1 with wrong answers\n");
+    assert!(printed.contains("slower") && printed.contains("c (the other: answer is wrong)"), "{printed}");
+    assert_eq!(compare(&old, &new, &["--fail-over", "0.5%"])?.0, 1);
+    assert_eq!(compare(&old, &old, &["--fail-over", "0"])?.0, 0);
+    Ok(())
+}
+
+#[test]
+fn cases_of_one_file_are_told_and_the_last_of_several_counts() -> Result<()> {
+    let gone = json!({"record": "not_run", "suite": "exact", "case": "gone", "reason": "no memory"});
+    let old = text(&[device("1"), case("a", 9.0), case("a", 1.0), case("gone", 1.0), case("only", 1.0)]);
+    let new = text(&[device("1"), case("a", 1.0), gone, case("fresh", 1.0)]);
+    let (code, printed, _) = compare(&old, &new, &["--fail-over", "1%"])?;
+    assert_eq!(code, 0, "{printed}");
+    assert!(printed.contains("cases that are repeated there: 1, of which the last is taken"), "{printed}");
+    assert!(
+        printed.contains("\nonly in old\n  exact: gone (the other: not run: no memory)\n  exact: only\n")
+    );
+    assert!(printed.contains("\nonly in new\n  exact: fresh\n"), "{printed}");
+    Ok(())
+}
+
+#[test]
+fn lines_without_names_are_matched_by_what_they_are_of() -> Result<()> {
+    let of = |queries: u64, ms: f64| {
+        let mut line = case("", ms);
+        line["queries"] = json!(queries);
+        line["rows"] = json!(1000);
+        line
+    };
+    let mut old = vec![device("1"), of(1, 1.0), of(8, 2.0)];
+    old.iter_mut().for_each(|line| {
+        line.as_object_mut().expect("an object").remove("case");
+    });
+    let mut new = vec![device("1"), of(8, 4.0), of(1, 1.0)];
+    new[1]["case"] = json!("8 queries");
+    let rung =
+        json!({"record": "rung", "suite": "reduce", "rung": "a", "name": "adds", "length": 8, "ms": 1.0});
+    let other =
+        json!({"record": "rung", "suite": "reduce", "rung": "a", "name": "adds", "length": 9, "ms": 1.0});
+    old.push(rung.clone());
+    new.extend([rung, other]);
+    let (_, printed, _) = compare(&text(&old), &text(&new), &["--json"])?;
+    let ratios = records(&printed, "ratio")?;
+    let found: Vec<_> = ratios.iter().map(|line| (&line["suite"], &line["ratio"])).collect();
+    let (exact, ladder) = (json!("exact"), json!("ladder"));
+    assert_eq!(found, [(&exact, &json!(1.0)), (&exact, &json!(2.0)), (&ladder, &json!(1.0))], "{printed}");
+    assert_eq!(records(&printed, "only")?.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn errors_are_told_in_one_line() -> Result<()> {
+    let good = text(&[device("1"), case("a", 1.0)]);
+    let other = text(&[device("1"), case("b", 1.0)]);
+    let cases: [(&str, &str, &[&str], i32, &str); 9] = [
+        (&good, &other, &[], 1, "needed a case that both files have times of, found none"),
+        (&good, "", &[], 1, "new.jsonl: needed lines of `nearfield bench --json`, found none"),
+        ("what\n", &good, &[], 1, "old.jsonl, line 1: needed JSON"),
+        (&good, "[1]\n", &[], 1, "new.jsonl, line 1: needed an object with a `record`"),
+        (&good, &good, &["--fail-over", "0.1"], 2, "needed a percentage such as 10% or 0.5%"),
+        (&good, &good, &["--fail-over", "much"], 2, "--fail-over"),
+        (&good, &good, &["--fail-over", "nan%"], 2, "needed a percentage"),
+        (&good, &good, &["--fail-over=-5%"], 2, "needed a percentage"),
+        (&good, &good, &["third.jsonl"], 2, "third.jsonl"),
+    ];
+    for (old, new, options, wanted, part) in cases {
+        let (code, printed, complaint) = compare(old, new, options)?;
+        assert_eq!(code, wanted, "{complaint}");
+        assert!(complaint.contains(part) && printed.is_empty(), "{part}: {complaint}{printed}");
+    }
+    let directory = TempDir::new()?;
+    let output = run(directory.path(), &["none.jsonl", "none.jsonl"])?;
+    assert!(String::from_utf8(output.stderr)?.starts_with("error: none.jsonl: "));
+    Ok(())
+}
