@@ -1,5 +1,10 @@
 //! The answer of a search.
 
+use rayon::prelude::*;
+
+/// Words that are worth a thread.
+const WORDS_A_THREAD: usize = 1 << 16;
+
 /// A row that was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbor {
@@ -42,6 +47,29 @@ impl Neighbors {
     pub(crate) fn push_row(&mut self, hits: impl IntoIterator<Item = Neighbor>) {
         self.hits.extend(hits);
         self.offsets.push(self.hits.len());
+    }
+
+    /// Adds rows of k words that stand for hits; a row of fewer ends with words that say so.
+    pub(crate) fn push_words(
+        &mut self,
+        words: &[u64],
+        k: usize,
+        nothing: u64,
+        hit: impl Fn(u64) -> Neighbor + Sync + Send,
+    ) {
+        if words.iter().skip(k - 1).step_by(k).any(|&last| last == nothing) {
+            for words in words.chunks_exact(k) {
+                self.push_row(words.iter().take_while(|&&word| word != nothing).map(|&word| hit(word)));
+            }
+            return;
+        }
+        let start = self.hits.len();
+        if words.len() < WORDS_A_THREAD {
+            self.hits.extend(words.iter().map(|&word| hit(word)));
+        } else {
+            self.hits.par_extend(words.par_iter().map(|&word| hit(word)));
+        }
+        self.offsets.extend((1..=words.len() / k).map(|row| start + row * k));
     }
 
     /// How many queries were answered.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{confined, gpu, rounded, view};
+use common::{confined, gpu, has_kernels, rounded, view};
 use half::f16;
 use nearfield::{
     Device, DeviceOptions, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output, SearchOptions,
@@ -241,6 +241,10 @@ fn a_budget_that_is_too_small_says_what_is_needed() {
         matches!(error, Error::Budget { needed, budget, .. } if needed == whole + 1 && budget == whole),
         "{error}"
     );
+    if !has_kernels(device) {
+        return;
+    }
+    // A row that is staged is scratch memory; on the host it stays where it is.
     let Some(small) = confined(u64::MAX, 20_000) else { return };
     let error = small.top_k(view(&[1.0f32; 10_000], 10_000), 3).expect_err("a row is larger than the budget");
     assert!(matches!(error, Error::Budget { needed, budget: 20_000, .. } if needed > 40_000), "{error}");

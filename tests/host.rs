@@ -338,3 +338,102 @@ fn wrong_input_gets_the_same_error_on_either_engine() {
     let host = Device::host();
     assert_eq!(on(&host, gpu), on(gpu, &host));
 }
+
+fn with_budget(bytes: u64) -> Device {
+    let mut options = DeviceOptions::default();
+    options.budget_bytes = bytes;
+    Device::open(Some("host"), options).expect("the processor is there")
+}
+
+#[test]
+fn a_selection_within_a_small_budget_finds_the_same_and_below_it_says_what_is_needed() {
+    let mut random = Random::new(9);
+    let values = numbers(&mut random, 200_000);
+    for (length, k) in [(100, 7), (1000, 100), (200_000, 3), (200_000, 20_000)] {
+        let rows = MatrixView::new(&values, length).expect("rows");
+        let Err(Error::Budget { needed, budget: 1, .. }) = with_budget(1).top_k(rows, k) else {
+            panic!("a budget of one byte, {length} {k}");
+        };
+        assert!(matches!(with_budget(needed - 1).top_k(rows, k), Err(Error::Budget { .. })), "{length} {k}");
+        let found = with_budget(needed).top_k(rows, k).expect("what is needed");
+        assert_eq!(found, Device::host().top_k(rows, k).expect("an answer"), "{length} {k}");
+    }
+}
+
+#[test]
+fn selections_of_any_shape_are_those_of_a_sort() {
+    let device = Device::host();
+    let mut random = Random::new(10);
+    for length in [1, 16, 63, 64, 65, 300, 5000, 70_000] {
+        let mut values = numbers(&mut random, 3 * length);
+        // Ties, both zeros, infinities and NaN.
+        for place in 0..values.len() / 3 {
+            let other = [0.0, -0.0, 0.25, f32::INFINITY, f32::NEG_INFINITY, f32::NAN][place % 6];
+            let at = random.below(values.len());
+            values[at] = other;
+        }
+        let halves: Vec<half::f16> = values.iter().map(|&value| half::f16::from_f32(value)).collect();
+        let widened: Vec<f32> = halves.iter().map(|half| half.to_f32()).collect();
+        for k in [1, 2, 10, 100, 600, 3000] {
+            let of_f32 = device.top_k(MatrixView::new(&values, length).expect("rows"), k).expect("an answer");
+            let of_f16 = device.top_k(MatrixView::new(&halves, length).expect("rows"), k).expect("an answer");
+            for (values, found) in [(&values, of_f32), (&widened, of_f16)] {
+                for (row, found) in values.chunks(length).zip(found.iter()) {
+                    let mut want: Vec<(f32, u64)> = row.iter().map(|&value| value + 0.0).zip(0..).collect();
+                    want.retain(|(value, _)| !value.is_nan());
+                    want.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+                    want.truncate(k);
+                    let found: Vec<(f32, u64)> = found.iter().map(|hit| (hit.distance, hit.id)).collect();
+                    assert_eq!(found, want, "{length} {k}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn reductions_take_nothing_of_a_budget_and_their_bits_depend_on_the_length_alone() {
+    let device = with_budget(0);
+    let mut random = Random::new(11);
+    for length in [1, 2, 7, 8, 9, 31, 32, 33, 63, 2049, 16_384, 16_385, 300_000] {
+        let values: Vec<half::f16> =
+            numbers(&mut random, 3 * length).into_iter().map(half::f16::from_f32).collect();
+        let widened: Vec<f32> = values.iter().map(|value| value.to_f32()).collect();
+        let rows = MatrixView::new(&values, length).expect("rows");
+        let one = device.reduce().sum_rows(rows).expect("sums");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(7).build().expect("threads");
+        assert_eq!(pool.install(|| device.reduce().sum_rows(rows)).expect("sums"), one, "{length}");
+        let places = device.reduce().argmax_rows(rows).expect("places");
+        for (row, widened) in widened.chunks(length).enumerate() {
+            let sum: f64 = widened.iter().copied().map(f64::from).sum();
+            assert!((f64::from(one[row]) - sum).abs() <= 1e-6 * length as f64, "{length}");
+            let most = widened.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let place = widened.iter().position(|&value| value == most).expect("a number");
+            assert_eq!(places[row], place as u64, "{length}");
+            let whole = device.reduce().argmax(widened).expect("a place");
+            assert_eq!(whole, place as u64, "{length}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_query_stay_within_the_budget() {
+    let mut random = Random::new(12);
+    let values = numbers(&mut random, 20_000 * 8);
+    let rows = MatrixView::new(&values, 8).expect("rows");
+    let mut index = Flat::builder(&with_budget(u64::MAX), Metric::L2, 8).build().expect("an index");
+    index.add(rows).expect("rows");
+    let ample = index.plan(1, 5000).expect("a plan").scratch_bytes;
+    let want = index.search(rows.slice(0..1), 5000).expect("an answer");
+    for budget in [ample, ample - 1, ample / 2] {
+        let mut index = Flat::builder(&with_budget(budget), Metric::L2, 8).build().expect("an index");
+        index.add(rows).expect("rows");
+        match index.plan(1, 5000) {
+            Ok(plan) => {
+                assert!(plan.scratch_bytes <= budget);
+                assert_eq!(index.search(rows.slice(0..1), 5000).expect("an answer"), want);
+            }
+            Err(error) => assert!(matches!(error, Error::Budget { .. }), "{error}"),
+        }
+    }
+}

@@ -67,11 +67,12 @@ fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors
             available: host.adapter.to_string(),
         });
     }
-    Ok(match rows.on_host()? {
-        ValueRows::F32(rows) => host::top_k(rows, k),
-        ValueRows::F16(rows) => host::top_k(rows, k),
-        _ => Neighbors::default(),
-    })
+    let budget = host.options.budget_bytes;
+    match rows.on_host()? {
+        ValueRows::F32(rows) => host::top_k(rows, k, budget),
+        ValueRows::F16(rows) => host::top_k(rows, k, budget),
+        _ => Ok(Neighbors::default()),
+    }
 }
 
 /// What is selected, and with how much scratch memory.

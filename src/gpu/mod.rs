@@ -35,7 +35,9 @@ use memory::lock;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceOptions {
-    /// Bytes of scratch memory on the device that all calls together may hold, kept buffers included.
+    /// Bytes of scratch memory on the device that all calls together may hold, kept buffers included. The host engine counts it call by call:
+    /// queries in f32, scores and lists of rows of a search, words and lists of a selection, but neither results nor stacks, so that its
+    /// reductions take none.
     /// Default: 256 MiB.
     pub budget_bytes: u64,
     /// Use subgroup operations, cooperative matrices among them, where the adapter has them. Default: true.

@@ -99,6 +99,7 @@ impl HostLists {
             let groups_of = |list: &u32| tables.runs[*list as usize].iter().map(Range::len).sum::<usize>();
             let parts = parts_of(count.div_ceil(chunk), probed[0].iter().map(groups_of).sum(), room.threads)
                 .min(probes);
+            let parts = room.parts(parts, count);
             let by_query = shared_out(count, [chunk, parts], room.threads, |chunk, part| {
                 let ranks = part * probes / parts..(part + 1) * probes / parts;
                 let probed: Vec<&[u32]> =

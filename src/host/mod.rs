@@ -4,6 +4,7 @@
 //! held against them by the same certificates as on a GPU.
 
 mod centroids;
+mod columns;
 mod distances;
 mod folds;
 mod integers;
@@ -33,6 +34,15 @@ pub(crate) use search::{Answer, Asked, Wanted};
 pub(crate) use select::top_k;
 pub(crate) use training::HostTraining;
 use widen::widened;
+
+/// What a closure takes that is dispatched to the widest registers, so that it can be called but once. One that could be called again is
+/// called through a shim, where the compiler may leave it, with the narrowest registers.
+struct Once;
+
+impl Once {
+    #[inline(always)]
+    fn take(self) {}
+}
 
 /// The processor as a device.
 #[derive(Debug)]

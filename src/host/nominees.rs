@@ -42,9 +42,10 @@ impl Nominees {
         Self { k: None, limit, ..Self::nearest(1) }
     }
 
-    /// Bytes that one takes.
+    /// Bytes that one takes. What grows is there twice for a moment, and a list that is settled beside what it was.
     pub(super) fn bytes(k: usize) -> usize {
-        2 * Self::room(k) * size_of::<(f32, u32)>() + k * 2 * size_of::<(u32, u64)>() + k * size_of::<u32>()
+        let list = 2 * Self::room(k);
+        2 * (list * size_of::<(f32, u32)>() + k * size_of::<u32>()) + (list + k) * size_of::<(u32, u64)>()
     }
 
     fn room(k: usize) -> usize {

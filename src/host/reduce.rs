@@ -5,10 +5,17 @@ use rayon::prelude::*;
 
 use super::folds::{NOWHERE, fold};
 use crate::kernels::reduce::Operation;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, MatrixView};
 
-/// Numbers of a block: two of them, widened, fit a core's second cache.
+/// Numbers of a block.
 const BLOCK: usize = 1 << 14;
+
+/// So many numbers are reduced by the thread that asks: to wake others takes longer.
+const FEW: usize = 8 * BLOCK;
+
+/// Blocks whose results wait for each other, and rows whose results wait to be rounded. What waits lies on a thread's stack, so reductions
+/// take no scratch memory that a budget counts.
+const WAITING: usize = 1024;
 
 /// What a vector was reduced to.
 #[derive(Debug, Clone, Copy)]
@@ -26,21 +33,43 @@ pub(crate) fn reduce<T: Element>(
     values: &[T],
     others: Option<&[T]>,
 ) -> Reduced {
-    let found = rows_of(operation.extreme(), values, others, BLOCK);
-    if operation.is_sum() {
-        let sum = found.iter().fold(0.0, |sum, &bits| sum + f64::from_bits(bits));
-        return Reduced { record: [scaled(operation, sum, scale), 0], place: 0 };
+    let others = others.unwrap_or(values);
+    let mut space = [0; WAITING];
+    let (mut sum, mut least, mut first) = (0.0, u32::MAX, 0);
+    for (run, (a, b)) in values.chunks(WAITING * BLOCK).zip(others.chunks(WAITING * BLOCK)).enumerate() {
+        let found = &mut space[..a.len().div_ceil(BLOCK)];
+        fold_blocks(operation.extreme(), a, b, found);
+        for (block, &found) in found.iter().enumerate() {
+            if operation.is_sum() {
+                sum += f64::from_bits(found);
+            } else if (found as u32) < least {
+                // Of equal keys the first.
+                (least, first) = (found as u32, run * WAITING + block);
+            }
+        }
     }
-    // Of equal keys the first.
-    let first = found.iter().enumerate().min_by_key(|&(_, key)| key);
-    let (block, key) = first.map_or((0, u32::MAX), |(block, &key)| (block, key as u32));
-    let mut reduced = Reduced { record: [key, 0], place: 0 };
+    if operation.is_sum() {
+        let sum = (sum * factor(operation, scale)) as f32;
+        return Reduced { record: [sum.to_bits(), 0], place: 0 };
+    }
+    let mut reduced = Reduced { record: [least, 0], place: 0 };
     if operation.is_place() && operation.value(reduced.record).is_some() {
-        let start = block * BLOCK;
+        let start = first * BLOCK;
         let block = &values[start..values.len().min(start + BLOCK)];
-        reduced.place = start as u64 + rows_of(operation, block, None, BLOCK)[0];
+        let mut place = [0];
+        fold(operation, block, block, BLOCK, &mut place);
+        reduced.place = start as u64 + place[0];
     }
     reduced
+}
+
+/// What is found in each block.
+fn fold_blocks<T: Element>(operation: Operation, a: &[T], b: &[T], found: &mut [u64]) {
+    if a.len() <= FEW {
+        return fold(operation, a, b, BLOCK, found);
+    }
+    let blocks = a.par_chunks(BLOCK).zip(b.par_chunks(BLOCK)).zip(found);
+    blocks.for_each(|((a, b), found)| fold(operation, a, b, BLOCK, std::slice::from_mut(found)));
 }
 
 /// The word of every row, as [`Operation::word`] has it. `others` are of the same shape.
@@ -51,55 +80,45 @@ pub(crate) fn reduce_rows<T: Element>(
     others: Option<MatrixView<'_, T>>,
 ) -> Vec<u32> {
     let length = values.dim();
-    if length > BLOCK {
-        let word = |row: usize| {
-            let others = others.map(|others| others.row(row));
-            let Reduced { record, place } = reduce(operation, scale, values.row(row), others);
-            operation.word(record, place as u32)
-        };
-        return (0..values.rows()).into_par_iter().map(word).collect();
-    }
-    let found = rows_of(operation, values.values(), others.map(|others| others.values()), length);
-    let word = |found: u64| match operation {
-        _ if operation.is_sum() => scaled(operation, f64::from_bits(found), scale),
-        _ if found == NOWHERE => u32::MAX,
-        _ => found as u32,
+    let (a, b) = (values.values(), others.map_or(values.values(), |others| others.values()));
+    let factor = factor(operation, scale);
+    let some_rows = |a: &[T], b: &[T], words: &mut [u32]| {
+        let mut space = [0; WAITING];
+        let at_once = WAITING * length;
+        for ((a, b), words) in a.chunks(at_once).zip(b.chunks(at_once)).zip(words.chunks_mut(WAITING)) {
+            let found = &mut space[..words.len()];
+            fold(operation, a, b, length, found);
+            let found = words.iter_mut().zip(&*found);
+            if operation.is_sum() {
+                found.for_each(|(word, &sum)| *word = ((f64::from_bits(sum) * factor) as f32).to_bits());
+            } else {
+                found.for_each(|(word, &found)| {
+                    *word = if found == NOWHERE { u32::MAX } else { found as u32 }
+                });
+            }
+        }
     };
-    found.into_iter().map(word).collect()
-}
-
-/// The bits of a sum of scaled values. In f64 none of them leaves the range, so the sum can be scaled itself.
-fn scaled(operation: Operation, sum: f64, scale: f32) -> u32 {
-    let scale = f64::from(scale);
-    let factor = if operation == Operation::SumSquares { scale * scale } else { scale };
-    ((sum * factor) as f32).to_bits()
-}
-
-/// What is found in each row of `length` numbers at most [`BLOCK`], of which the last may have fewer.
-fn rows_of<T: Element>(operation: Operation, values: &[T], others: Option<&[T]>, length: usize) -> Vec<u64> {
-    let mut found = vec![0; values.len().div_ceil(length)];
-    let at_once = (BLOCK / length).max(1);
-    let some_rows = |spaces: &mut [Vec<f32>; 2], number: usize, found: &mut [u64]| {
-        let start = number * at_once * length;
-        let range = start..values.len().min(start + found.len() * length);
-        let [space, other_space] = spaces;
-        let a = in_f32(&values[range.clone()], space);
-        let b = others.map_or(a, |others| in_f32(&others[range], other_space));
-        fold(operation, a, b, length, found);
+    let long_row = |a: &[T], b: &[T], words: &mut [u32]| {
+        let Reduced { record, place } = reduce(operation, scale, a, Some(b));
+        words[0] = operation.word(record, place as u32);
     };
-    if found.len() <= at_once {
-        some_rows(&mut Default::default(), 0, &mut found);
+    let rows = (BLOCK / length).max(1);
+    let mut words = vec![0; values.rows()];
+    let work = |((a, b), words): ((&[T], &[T]), &mut [u32])| {
+        if length > BLOCK { long_row(a, b, words) } else { some_rows(a, b, words) }
+    };
+    if a.len() <= FEW {
+        let parts = a.chunks(rows * length).zip(b.chunks(rows * length));
+        parts.zip(words.chunks_mut(rows)).for_each(work);
     } else {
-        let pieces = found.par_chunks_mut(at_once).enumerate();
-        pieces.for_each_init(Default::default, |spaces, (number, found)| some_rows(spaces, number, found));
+        let parts = a.par_chunks(rows * length).zip(b.par_chunks(rows * length));
+        parts.zip(words.par_chunks_mut(rows)).for_each(work);
     }
-    found
+    words
 }
 
-/// Numbers in f32, in `space` where they are not.
-fn in_f32<'a, T: Element>(values: &'a [T], space: &'a mut Vec<f32>) -> &'a [f32] {
-    if T::KIND != ElementKind::F32 {
-        space.resize(values.len(), 0.0);
-    }
-    super::widened(values, space)
+/// What a sum of values is multiplied with, so that it is one of scaled values. In f64 none of them leaves the range.
+fn factor(operation: Operation, scale: f32) -> f64 {
+    let scale = f64::from(scale);
+    if operation == Operation::SumSquares { scale * scale } else { scale }
 }

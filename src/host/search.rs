@@ -72,8 +72,17 @@ pub(crate) struct Room {
     /// Scratch bytes that takes.
     pub(crate) bytes: u64,
     pub(super) threads: usize,
+    /// Lists of nominees there is room for: one a query, or one for each part that a query is searched in.
+    pub(super) lists: usize,
     /// Groups of rows that a thread scores at a time.
     pub(super) groups: usize,
+}
+
+impl Room {
+    /// No more parts for so many queries than there is room for.
+    pub(super) fn parts(&self, parts: usize, queries: usize) -> usize {
+        parts.min(self.lists / queries).max(1)
+    }
 }
 
 impl Asked<'_> {
@@ -134,7 +143,8 @@ impl HostRows {
         more: usize,
         (k, purpose): (usize, String),
     ) -> Result<Room> {
-        let each = self.dim * 8 + Nominees::bytes(k) * 2 + more;
+        let list = Nominees::bytes(k);
+        let each = self.dim * 8 + list + more;
         let room = usize::try_from(budget).unwrap_or(usize::MAX);
         // What threads have of scores, and of rows where they are widened.
         let row_bytes = if self.is_narrowed() { 0 } else { self.dim * 4 };
@@ -156,7 +166,16 @@ impl HostRows {
             return Err(Error::Budget { purpose, needed: (own + each) as u64, budget });
         }
         let batch = batch.min(BATCH).min(queries);
-        Ok(Room { batch, bytes: (own + batch * each) as u64, threads, groups })
+        // What is left is for parts of queries, where these are too few for all threads.
+        let most = batch * parts_of(batch.div_ceil(QUERIES), usize::MAX, threads);
+        let lists = most.min(batch + (room - own - batch * each) / list);
+        Ok(Room {
+            batch,
+            bytes: (own + batch * each + (lists - batch) * list) as u64,
+            threads,
+            lists,
+            groups,
+        })
     }
 
     fn search_batch(
@@ -171,6 +190,7 @@ impl HostRows {
         let groups = self.end().div_ceil(GROUP);
         let parts =
             if listed.is_some() { 1 } else { parts_of(count.div_ceil(QUERIES), groups, room.threads) };
+        let parts = room.parts(parts, count);
         let each = groups.div_ceil(parts).next_multiple_of(2);
         let by_query = shared_out(count, [QUERIES, parts], room.threads, |chunk, part| {
             let queries = batch.slice(chunk.clone());

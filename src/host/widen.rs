@@ -1,4 +1,4 @@
-//! f16 to f32, by integers, so that every register width does it.
+//! f16 to f32: by the processor's own instruction where it has one, else by integers, so that every register width does it.
 
 use half::f16;
 use pulp::Arch;
@@ -17,6 +17,11 @@ pub(super) fn widened<'a, T: Element>(vector: &'a [T], space: &'a mut [f32]) -> 
 }
 
 fn widen(values: &[f16], space: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    let (values, space) = {
+        let done = super::integers::widen(values, space);
+        (&values[done..], &mut space[done..])
+    };
     Arch::new().dispatch(
         #[inline(always)]
         || {

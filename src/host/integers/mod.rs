@@ -47,6 +47,9 @@ mod tests;
 #[expect(clippy::needless_range_loop, reason = "registers have numbers, on both sides alike")]
 mod x86;
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::widen;
+
 use std::ops::Range;
 
 use rayon::prelude::*;

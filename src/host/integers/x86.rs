@@ -3,6 +3,25 @@
 use super::{GROUP, PANEL, Tile};
 use std::arch::x86_64::*;
 
+/// Widens numbers from the first on, and says how many: whole eights of them, where the processor has an instruction for it.
+pub(crate) fn widen(values: &[half::f16], space: &mut [f32]) -> usize {
+    if !(is_x86_feature_detected!("avx") && is_x86_feature_detected!("f16c")) {
+        return 0;
+    }
+    let (values, _) = values.as_chunks::<8>();
+    let (space, _) = space.as_chunks_mut::<8>();
+    // SAFETY: avx and f16c were detected.
+    unsafe { widen_chunks(values, space) };
+    values.len() * 8
+}
+
+#[target_feature(enable = "avx,f16c")]
+fn widen_chunks(values: &[[half::f16; 8]], space: &mut [[f32; 8]]) {
+    for (&values, space) in values.iter().zip(space) {
+        *space = bytemuck::cast(_mm256_cvtph_ps(bytemuck::cast(values)));
+    }
+}
+
 /// # Safety
 /// As `Tile` says, for `groups` (1 or 2) and `count` queries; needs avx512f, avx512bw, avx512vnni.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
