@@ -68,7 +68,9 @@ SUITES = {
 }
 PEERS = SUITES["exact"]
 # Packages whose versions are told, where they are installed.
-PACKAGES = ["numpy", "faiss-cpu", "faiss-gpu-cu11", "faiss-gpu-cu12", "faiss-gpu", "usearch", "torch", "cuvs-cu12", "cuvs-cu13"]
+PACKAGES = [
+    "numpy", "faiss-cpu", "faiss-gpu", "faiss-gpu-cu11", "faiss-gpu-cu12", "usearch", "torch", "cuvs-cu12", "cuvs-cu13",
+]
 KINDS = ["normal", "equal", "sorted", "reversed", "infinite-10", "infinite-90", "infinite-99.9", "infinite-100"]
 METRICS = ["cosine", "ip", "l2sq", "l2"]
 # How much farther than the k-th true neighbour a result may be, as in ann-benchmarks.
@@ -84,7 +86,8 @@ CACHE = 256 << 20
 SCORES, PIECE = 256 << 20, 1 << 14
 NO_TIME = "no time was left of --budget"
 # Instruction sets that decide what programs on a processor run at.
-ISA = ("avx2", "f16c", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "asimddp", "i8mm", "sve")
+ISA = ["avx2", "f16c", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_tile",
+       "asimddp", "i8mm", "sve"]
 
 
 class NotRun(Exception):
@@ -140,7 +143,7 @@ def parse():
     add("--quiet", type=float, default=0.0, metavar="S",
         help="wait so long at most, before each case, until the rest of the machine is idle (default 0)")
     add("--device", choices=["gpu", "cpu"], default="gpu", help="where torch computes; cpu only to try the script")
-    # Of the program that starts this one: the directory to remove when that is gone, and what a process of its own does.
+    # Of the program that starts this one: the directory to remove when that is gone. Of this one: what a process does.
     add("--scratch", help=argparse.SUPPRESS)
     add("--job", help=argparse.SUPPRESS)
     add("--limits", help=argparse.SUPPRESS)
@@ -199,7 +202,8 @@ def read(argument, path):
 
 
 def widened(array):
-    return numpy.ascontiguousarray(array, dtype=numpy.float32)
+    """A copy in memory, in f32."""
+    return numpy.array(array, dtype=numpy.float32, order="C")
 
 
 class Vectors:
@@ -211,7 +215,10 @@ class Vectors:
         if dim != other:
             raise Stop(f"--queries-file: needed dim {dim}, as --rows-file has, given dim {other}")
         args.lists = args.lists or max(1, min(count, round(4 * count**0.5)))
-        limits = [("--queries", max(args.queries), there, "as the file has"), ("-k", max(args.k), count, "the number of rows")]
+        limits = [
+            ("--queries", max(args.queries), there, "as the file has"),
+            ("-k", max(args.k), count, "the number of rows"),
+        ]
         if "ivf" in args.suites:
             limits.append(("--lists", args.lists, count, "the number of rows"))
             limits.append(("--probes", max(args.probes), args.lists, "the number of lists"))
@@ -561,7 +568,9 @@ def search(args, suite, peer):
     vectors = Vectors(args)
     base = {"record": "peer", "suite": suite, "peer": peer, **vectors.about}
     with job(base):
-        rows, queries = widened(vectors.rows), widened(vectors.queries[: max(*args.queries, min(len(vectors.queries), 2 * args.verify))])
+        # As many as the largest case has, and as are checked in batches of any size.
+        most = max(*args.queries, 2 * args.verify)
+        rows, queries = widened(vectors.rows), widened(vectors.queries[:most])
         limit = numpy.load(args.limits)
         makers = searchers(args, suite, peer, rows)
         wanted = args.k[:1] if suite == "ivf" else args.k
@@ -660,8 +669,9 @@ def is_selected(torch, values, k, smallest, places):
     for start in range(0, len(values), rows):
         some, found, at = (array[start : start + rows] for array in (values, smallest, places))
         ordered = torch.sort(at, dim=1).values
-        is_right = torch.equal(found, torch.sort(some, dim=1).values[:, :k]) and torch.equal(torch.gather(some, 1, at), found)
-        if not is_right or bool((ordered[:, 1:] == ordered[:, :-1]).any()):
+        is_there = torch.equal(torch.gather(some, 1, at), found)
+        is_least = torch.equal(found, torch.sort(some, dim=1).values[:, :k])
+        if not (is_there and is_least) or bool((ordered[:, 1:] == ordered[:, :-1]).any()):
             return False
     return True
 
@@ -721,7 +731,8 @@ def sums(a, b):
     return {
         # The result, and what its error is relative to.
         "dot": (dot, dot_scale), "sum": (total, scale), "mean": (total / len(a), scale / len(a)), "l1": (scale, scale),
-        "l2": (squares**0.5, squares**0.5), "max-norm": (float(abs(a).max()), 0), "min": (float(a.min()), 0), "max": (float(a.max()), 0),
+        "l2": (squares**0.5, squares**0.5), "max-norm": (float(abs(a).max()), 0),
+        "min": (float(a.min()), 0), "max": (float(a.max()), 0),
     }
 
 
@@ -817,7 +828,8 @@ def processor():
 def about(args):
     """What the peers run on."""
     cpu, isa = processor()
-    adapter, _, driver = (printed("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader") or "").partition(",")
+    card = printed("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    adapter, _, driver = (card or "").partition(",")
     if not adapter and "torch" in args.peers:
         try:
             adapter = Gpu(args).adapter()
@@ -844,10 +856,16 @@ class Parent:
         self.scratch = args.scratch or tempfile.mkdtemp(prefix="nearfield-peers-")
 
     def follow(self):
-        """Waits until the program that started this one is ready, and ends with it: its end closes the standard input."""
+        """Waits until the program that started this one is ready and says how much time there is, and ends with it: its end
+        closes the standard input."""
         # Not by sys.stdin: its lock would be in the way at the end.
-        if not os.read(0, 1):
-            self.end()
+        line = b""
+        while not line.endswith(b"\n"):
+            one = os.read(0, 1)
+            if not one:
+                self.end()
+            line += one
+        self.args.seconds = float(line) if line.strip() else None
 
         def wait():
             while os.read(0, 1):
