@@ -85,6 +85,8 @@ CACHE = 256 << 20
 # Bytes of a matrix of scores in the host's memory, and rows at a time when the truth is computed in f64.
 SCORES, PIECE = 256 << 20, 1 << 14
 NO_TIME = "no time was left of --budget"
+# Whatever a process loads is of its time.
+STARTED = time.monotonic()
 # Instruction sets that decide what programs on a processor run at.
 ISA = ["avx2", "f16c", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_tile",
        "asimddp", "i8mm", "sve"]
@@ -295,7 +297,7 @@ class Clock:
 
     def __init__(self, args, cases):
         self.args, self.cases = args, cases
-        self.end = None if args.seconds is None else time.monotonic() + args.seconds
+        self.end = None if args.seconds is None else STARTED + args.seconds
 
     def share(self):
         """Seconds for the next case."""
@@ -944,6 +946,7 @@ def main():
     try:
         if not args.job:
             parent = Parent(args)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
             if args.scratch:
                 parent.follow()
         try:
