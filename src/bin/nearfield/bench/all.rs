@@ -1,15 +1,15 @@
 //! `nearfield bench all`: every suite, in sizes that suit the device.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::{Args as ClapArgs, Parser, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nearfield::{AdapterKind, Device, Error};
 use serde_json::json;
 
-use super::Suite;
 use super::run::{Common, Run, command, has_kernels};
+use super::{Suite, peers};
 use crate::output;
 
 /// Arguments of `nearfield bench all`.
@@ -25,6 +25,12 @@ pub(super) struct Args {
     /// File of queries
     #[arg(long, value_name = "FILE", requires = "rows_file")]
     queries_file: Option<PathBuf>,
+    /// Let other libraries do the same work afterwards, those that a Python has (bench peers)
+    #[arg(long)]
+    peers: bool,
+    /// The Python that has the libraries
+    #[arg(long, default_value = peers::PYTHON, value_name = "PROGRAM", requires = "peers")]
+    python: PathBuf,
 }
 
 pub(super) const HELP: &str = "\
@@ -32,6 +38,7 @@ Examples:
   nearfield bench all --report out
   nearfield bench all --budget 120s --report out
   nearfield bench all --scale small --json > figures.jsonl
+  nearfield bench all --peers --python venv/bin/python --report out
 
 Runs suite after suite, each by a command that is printed before its figures and gives them again. A suite that needs what the device has
 not, or more memory than there is, is named as not run; a wrong answer ends the run with exit code 1. With --budget every command
@@ -65,7 +72,14 @@ struct Planned {
 #[command(name = "nearfield bench", no_binary_name = true)]
 struct Line {
     #[command(subcommand)]
-    suite: Suite,
+    step: Step,
+}
+
+#[derive(Debug, Subcommand)]
+enum Step {
+    #[command(flatten)]
+    Suite(Suite),
+    Peers(peers::Args),
 }
 
 /// The commands of a scale. `@` stands for the vectors to search.
@@ -173,6 +187,31 @@ fn plan(scale: Scale, device: &Device, vectors: Option<&[String]>) -> Vec<Planne
     plan
 }
 
+/// What the peers do beside a plan: the work of the first command of each suite that they have.
+fn beside(plan: &[Planned], python: &Path) -> Vec<Planned> {
+    let mut commands = vec![];
+    for (suite, weight) in [("exact", 3), ("ivf", 3), ("select", 1), ("reduce", 1)] {
+        let Some(first) = plan.iter().find(|planned| planned.words.first().is_some_and(|word| word == suite))
+        else {
+            continue;
+        };
+        let mut words = ["peers", "--suites", suite].map(str::to_owned).to_vec();
+        for option in first.words[1..].chunks(2) {
+            match option {
+                // Of ours alone.
+                [name, _] if name == "--screen" || name == "--operation" => {}
+                [name, value] if name == "--k" => words.extend(["--select-k".to_owned(), value.clone()]),
+                other => words.extend_from_slice(other),
+            }
+        }
+        if python != Path::new(peers::PYTHON) {
+            words.extend(["--python".to_owned(), python.display().to_string()]);
+        }
+        commands.push(Planned { words, weight });
+    }
+    commands
+}
+
 /// Runs all suites.
 pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
     let mut run = Run::open(common)?;
@@ -185,7 +224,10 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
             queries.display().to_string(),
         ]
     });
-    let plan = plan(scale, &run.device, files.as_ref().map(<[String; 4]>::as_slice));
+    let mut plan = plan(scale, &run.device, files.as_ref().map(<[String; 4]>::as_slice));
+    if args.peers {
+        plan.extend(beside(&plan, &args.python));
+    }
     let deadline = run.deadline();
     let mut weights: u32 = plan.iter().map(|planned| planned.weight).sum();
     for planned in plan {
@@ -206,16 +248,28 @@ fn share_of(time: Duration, weight: u32, weights: u32) -> Duration {
 
 /// Runs a command of the plan.
 fn suite(run: &mut Run, planned: &Planned, common: &Common) -> Result<()> {
-    let words = planned.words.iter().cloned().chain(common.words());
-    let command = command("nearfield bench", words);
     let name = planned.words.first().map_or("", String::as_str);
+    let of_all = if name == "peers" { common.shared_words() } else { common.words() };
+    let command = command("nearfield bench", planned.words.iter().cloned().chain(of_all));
     run.begin(name, 1)?;
     run.tell(json!({ "record": "suite", "suite": name, "command": command }), &format!("\n$ {command}"))?;
     if run.is_over(&planned.words.join(" "))? {
         return Ok(());
     }
     let line = Line::try_parse_from(&planned.words).with_context(|| command.clone())?;
-    match line.suite.run(run) {
+    let suite = match line.step {
+        Step::Suite(suite) => suite,
+        Step::Peers(args) => {
+            return match peers::run(&args, run) {
+                // They stand beside the figures, which are there already.
+                Err(error) if !output::is_broken_pipe(&error) => {
+                    run.not_run(&planned.words.join(" "), &output::one_line(&error))
+                }
+                done => done,
+            };
+        }
+    };
+    match suite.run(run) {
         Ok(()) => Ok(()),
         Err(error) => match error.downcast_ref::<Error>() {
             // What is not there is no reason to go without the rest.

@@ -74,7 +74,15 @@ impl Source {
         Ok(asked.to_vec())
     }
 
-    fn rows(&self) -> anyhow::Result<Vectors> {
+    /// How many rows there are, and elements of each.
+    pub(super) fn shape(&self) -> anyhow::Result<(usize, usize)> {
+        match &self.rows_file {
+            Some(file) => VectorFile::open(file).map(|file| (file.rows(), file.dim())).map_err(Into::into),
+            None => Ok((self.rows, self.dim)),
+        }
+    }
+
+    pub(super) fn rows(&self) -> anyhow::Result<Vectors> {
         match &self.rows_file {
             Some(file) => read(file),
             None => self.make("--rows", Part::Rows, self.rows),
@@ -82,7 +90,7 @@ impl Source {
     }
 
     /// So many queries: the first of the file, or made like the rows.
-    fn queries(&self, count: usize) -> anyhow::Result<Vectors> {
+    pub(super) fn queries(&self, count: usize) -> anyhow::Result<Vectors> {
         match &self.queries_file {
             Some(file) => {
                 let mut queries = read(file)?;

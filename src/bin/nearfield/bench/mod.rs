@@ -12,6 +12,7 @@ mod exact;
 mod ivf;
 mod lines;
 mod older;
+mod peers;
 mod reduce;
 mod report;
 mod run;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use run::{Common, Run};
+use run::{Common, Run, Shared};
 
 /// Arguments of `nearfield bench`.
 #[derive(Debug, ClapArgs)]
@@ -42,6 +43,9 @@ enum Command {
     All(Timed<all::Args>),
     #[command(flatten)]
     Suite(Suite),
+    /// Other libraries at the same work, through Python: numpy, faiss, usearch, PyTorch, cuVS
+    #[command(after_long_help = peers::HELP)]
+    Peers(Peers),
     /// The ladder of reductions as a chart, and as a table
     Draw(draw::Args),
     /// A page of the figures of one or more runs: tables and charts, in a file that needs no other
@@ -84,6 +88,15 @@ struct Timed<A: ClapArgs> {
     common: Common,
 }
 
+/// The arguments of the peers, which need no device of ours.
+#[derive(Debug, ClapArgs)]
+struct Peers {
+    #[command(flatten)]
+    peers: peers::Args,
+    #[command(flatten)]
+    shared: Shared,
+}
+
 impl Suite {
     fn common(&self) -> &Common {
         match self {
@@ -115,6 +128,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Command::Suite(suite) => {
             let mut run = Run::open(suite.common())?;
             suite.run(&mut run)?;
+            run.finish()
+        }
+        Command::Peers(args) => {
+            let mut run = Run::without_device(&args.shared)?;
+            peers::run(&args.peers, &mut run)?;
             run.finish()
         }
         Command::Draw(args) => draw::run(&args),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args as ClapArgs;
-use nearfield::Device;
+use nearfield::{Device, DeviceOptions};
 use serde_json::{Value, json};
 
 use super::ceilings::{Ceilings, is_processor};
@@ -31,6 +31,15 @@ pub(super) const LINES: &str = "figures.jsonl";
 /// What every suite is told.
 #[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Common {
+    #[command(flatten)]
+    shared: Shared,
+    #[command(flatten)]
+    device: Choice,
+}
+
+/// What everything that is timed is told, on a device of ours or not.
+#[derive(Debug, Clone, ClapArgs)]
+pub(super) struct Shared {
     /// Timed runs of a case; fewer, but 3 at least, where they would take longer than 20 s or the case's share of --budget
     #[arg(long, default_value_t = RUNS, value_name = "N", value_parser = crate::search::count)]
     runs: usize,
@@ -43,15 +52,19 @@ pub(super) struct Common {
     /// Print JSON lines instead of text
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    device: Choice,
 }
 
 impl Common {
     /// The words that give the same device and runs again.
     pub(super) fn words(&self) -> Vec<String> {
-        let runs = (self.runs != RUNS).then(|| ["--runs".to_owned(), self.runs.to_string()]);
-        self.device.words().into_iter().chain(runs.into_iter().flatten()).collect()
+        self.device.words().into_iter().chain(self.shared_words()).collect()
+    }
+
+    /// Those of them that are not of the device.
+    pub(super) fn shared_words(&self) -> Vec<String> {
+        let runs = self.shared.runs;
+        let words = (runs != RUNS).then(|| vec!["--runs".to_owned(), runs.to_string()]);
+        words.unwrap_or_default()
     }
 }
 
@@ -123,17 +136,32 @@ impl Run {
     /// Opens the device.
     pub(super) fn open(common: &Common) -> Result<Self> {
         let started = Instant::now();
+        Self::on(common.device.open()?, &common.shared, started)
+    }
+
+    /// For what is timed elsewhere: the host engine is a device that takes nothing.
+    pub(super) fn without_device(shared: &Shared) -> Result<Self> {
+        let started = Instant::now();
+        Self::on(Device::open(Some("host"), DeviceOptions::default())?, shared, started)
+    }
+
+    fn on(device: Device, shared: &Shared, started: Instant) -> Result<Self> {
         Ok(Self {
-            device: common.device.open()?,
+            device,
             ceilings: None,
-            runs: common.runs,
-            is_json: common.json,
-            report: common.report.as_deref().map(opened).transpose()?,
+            runs: shared.runs,
+            is_json: shared.json,
+            report: shared.report.as_deref().map(opened).transpose()?,
             lines: vec![],
             suite: String::new(),
-            deadline: common.budget.map(|budget| started + budget),
+            deadline: shared.budget.map(|budget| started + budget),
             cases_left: 0,
         })
+    }
+
+    /// Runs of a case that were asked for.
+    pub(super) fn runs(&self) -> usize {
+        self.runs
     }
 
     /// A suite begins, which will have so many cases.
@@ -163,7 +191,7 @@ impl Run {
     /// Bytes of scratch memory, and what a case's name has of them: nothing where they are as many as always.
     pub(super) fn scratch(&self) -> (u64, String) {
         let bytes = self.device.options().budget_bytes;
-        let is_usual = bytes == nearfield::DeviceOptions::default().budget_bytes;
+        let is_usual = bytes == DeviceOptions::default().budget_bytes;
         (bytes, if is_usual { String::new() } else { format!(", scratch {}", output::bytes(bytes)) })
     }
 

@@ -13,7 +13,8 @@ use super::milliseconds;
 use super::run::{Case, Run, needs_kernels, rotation};
 use super::work::{Unit, Work};
 use place::Place;
-use values::{Kind, Shape, Truth};
+pub(super) use values::Shape;
+use values::{Kind, Truth};
 
 /// Arguments of `nearfield bench select`.
 #[derive(Debug, ClapArgs)]

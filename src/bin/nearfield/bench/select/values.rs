@@ -11,7 +11,7 @@ use crate::recipe::Random;
 
 /// Rows, and elements of each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(in crate::bench) struct Shape {
     pub(super) rows: u32,
     pub(super) length: u32,
 }

@@ -1,0 +1,95 @@
+//! The process of the script.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::place::Place;
+
+const SOURCE: &str = include_str!("../../../../../benches/peers/peers.py");
+/// How long the script has to end the processes it started, before it is ended itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A script that waits for its files. Whatever happens to this program, the script ends with it: it reads from a pipe that
+/// is closed then, and removes its place. An interrupt from the terminal reaches both.
+#[derive(Debug)]
+pub(super) struct Script {
+    python: PathBuf,
+    child: Child,
+    pipe: Option<ChildStdin>,
+    place: Place,
+}
+
+impl Script {
+    pub(super) fn start(python: &Path, place: Place, words: &[OsString]) -> Result<Self> {
+        let path = place.path().join("peers.py");
+        fs::write(&path, SOURCE).with_context(|| format!("TMPDIR: {}", path.display()))?;
+        let mut command = Command::new(python);
+        command.arg(&path).arg("--scratch").arg(place.path()).args(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("--python: needed a Python, {} does not start", python.display()))?;
+        let pipe = child.stdin.take();
+        Ok(Self { python: python.to_owned(), child, pipe, place })
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Lets it run, for so long, and hands on its lines as they come.
+    pub(super) fn run(
+        mut self,
+        left: Option<Duration>,
+        mut tell: impl FnMut(Value) -> Result<()>,
+    ) -> Result<()> {
+        let python = self.python.display().to_string();
+        let time = left.map_or_else(String::new, |left| left.as_secs_f64().to_string());
+        if let Some(pipe) = &mut self.pipe {
+            // Where it has ended already, its status says why.
+            pipe.write_all(format!("{time}\n").as_bytes()).ok();
+        }
+        let lines = self.child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+        let mut count = 0;
+        for (number, line) in (1..).zip(lines) {
+            let line = line.with_context(|| format!("--python: line {number} of {python}"))?;
+            let value: Option<Value> = serde_json::from_str(&line).ok();
+            match value.as_ref().and_then(|value| value.get("record")?.as_str()) {
+                Some("failed") => {
+                    let reason = value.as_ref().and_then(|value| value.get("reason")?.as_str());
+                    bail!("{}", reason.unwrap_or("the peers failed without a reason"));
+                }
+                Some("peer" | "peers") => tell(value.unwrap_or_default())?,
+                _ => bail!(
+                    "--python: needed lines of peers from {python}, line {number} is {:?}",
+                    line.chars().take(80).collect::<String>()
+                ),
+            }
+            count = number;
+        }
+        let status = self.child.wait().with_context(|| format!("--python: {python}"))?;
+        ensure!(status.success(), "--python: {python} ended with {status} after {count} lines");
+        ensure!(count > 0, "--python: needed lines of peers from {python}, it printed none");
+        Ok(())
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        self.pipe = None;
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // It has ended, or does not listen.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

@@ -1,0 +1,284 @@
+//! `nearfield bench peers`, from the outside: a script stands for Python, and Python itself runs where there is one.
+#![cfg(all(feature = "cli", unix))]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A directory with a script that stands for Python, and one for temporary files.
+struct Place {
+    all: TempDir,
+}
+
+impl Place {
+    fn new(script: &str) -> Result<Self> {
+        let place = Self { all: TempDir::new()? };
+        fs::create_dir(place.temporary())?;
+        // By a process of its own: a program that another thread starts could hold the file open, which then would not start.
+        let mut shell = Command::new("sh")
+            .args(["-c", "cat > \"$0\" && chmod +x \"$0\"", &place.python()])
+            .stdin(Stdio::piped())
+            .spawn()?;
+        let mut pipe = shell.stdin.take().context("a pipe")?;
+        writeln!(pipe, "#!/bin/sh\n{script}")?;
+        drop(pipe);
+        ensure!(shell.wait()?.success(), "no script");
+        Ok(place)
+    }
+
+    fn python(&self) -> String {
+        self.all.path().join("python").display().to_string()
+    }
+
+    fn temporary(&self) -> std::path::PathBuf {
+        self.all.path().join("tmp")
+    }
+
+    fn command(&self, python: &str, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+        command.arg("bench").args(arguments.split_whitespace()).args(["--python", python]);
+        command.env("TMPDIR", self.temporary()).env("NEARFIELD_ADAPTER", "host").current_dir(self.all.path());
+        command
+    }
+
+    /// Runs the program, which must leave nothing behind.
+    fn run(&self, python: &str, arguments: &str) -> Result<Output> {
+        let output = self.command(python, arguments).output()?;
+        let left: Vec<_> = fs::read_dir(self.temporary())?.collect::<Result<_, _>>()?;
+        ensure!(left.is_empty(), "{left:?} was left behind");
+        Ok(output)
+    }
+
+    /// What a run prints that has to succeed.
+    fn succeed(&self, arguments: &str) -> Result<String> {
+        let output = self.run(&self.python(), arguments)?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The one line of a run that has to fail.
+    fn complaint(&self, python: &str, arguments: &str) -> Result<String> {
+        let output = self.run(python, arguments)?;
+        let text = String::from_utf8(output.stderr)?;
+        ensure!(output.status.code() == Some(1), "{} {text}", output.status);
+        ensure!(text.starts_with("error: ") && text.lines().count() == 1, "{text}");
+        Ok(text)
+    }
+}
+
+fn parsed(text: &str) -> Result<Vec<Value>> {
+    text.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+}
+
+const SMALL: &str = "peers --rows 40 --dim 3 --queries 2 -k 4";
+
+/// A script that prints these lines.
+fn printing(lines: &[Value]) -> String {
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    format!("read time\ncat <<'END'\n{}\nEND", lines.join("\n"))
+}
+
+fn some_lines() -> [Value; 3] {
+    [
+        json!({ "record": "peers", "adapter": "a machine", "python": "3.11", "versions": { "numpy": "2.4" } }),
+        json!({
+            "record": "peer", "suite": "exact", "peer": "faiss-cpu", "rows": 40, "dim": 3, "metric": "cosine", "queries": 2,
+            "k": 4, "ms": 1.5, "ms_least": 1.25, "ms_most": 2.0, "queries_per_s": 1333.3, "recall": 0.975,
+        }),
+        json!({ "record": "peer", "suite": "ivf", "peer": "cuvs", "not_run": "needs cuVS: no such module" }),
+    ]
+}
+
+#[test]
+fn lines_of_peers_are_told_and_reported_as_they_are() -> Result<()> {
+    let lines = some_lines();
+    let place = Place::new(&printing(&lines))?;
+    assert_eq!(parsed(&place.succeed(&format!("{SMALL} --json --report out"))?)?, lines);
+    let file = place.all.path().join("out/figures.jsonl");
+    assert_eq!(parsed(&fs::read_to_string(&file)?)?, lines);
+    let mut report = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+    let page = place.all.path().join("page");
+    ensure!(report.args(["bench", "report"]).arg(&file).arg("--out").arg(&page).output()?.status.success());
+    let page = fs::read_to_string(page.join("index.html"))?;
+    assert!(page.contains("faiss-cpu") && page.contains("no such module"));
+    Ok(())
+}
+
+#[test]
+fn people_read_the_figures_and_why_a_peer_is_not_run() -> Result<()> {
+    let text = Place::new(&printing(&some_lines()))?.succeed(SMALL)?;
+    for part in ["a machine", "numpy 2.4", "faiss-cpu", "1.500 ms (1.250 .. 2.000)", "recall 0.9750"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(text.contains("cuvs: not run: needs cuVS: no such module"), "{text}");
+    assert_eq!(text.lines().count(), 3);
+    Ok(())
+}
+
+#[test]
+fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
+    let script = r#"
+        read time
+        for word in "$@"; do
+            case "$word" in --rows-file=*) rows=$(wc -c < "${word#*=}");; --queries-file=*) queries=$(wc -c < "${word#*=}");; esac
+        done
+        echo "{\"record\":\"peer\",\"rows\":$rows,\"queries\":$queries,\"words\":\"$*\",\"time\":\"$time\"}""#;
+    let place = Place::new(script)?;
+    let arguments = "--metric l2sq --suites exact,ivf --peers numpy,faiss-cpu --lists 5 --probes 1,5 --runs 7 --budget 1h";
+    let lines = parsed(&place.succeed(&format!("{SMALL} {arguments} --json"))?)?;
+    let line = &lines[0];
+    // The header of a small .npy takes 128 bytes; of made queries there are as many as are checked.
+    assert_eq!(
+        (line["rows"].as_u64(), line["queries"].as_u64()),
+        (Some(128 + 40 * 12), Some(128 + 200 * 12))
+    );
+    let words = line["words"].as_str().context("words")?;
+    let wanted = "--suites=exact,ivf --peers=numpy,faiss-cpu --queries=2 --metric=l2sq --probes=1,5 --lists=5 --runs=7";
+    for word in wanted.split(' ').chain(["-k 4", "--data=clustered"]) {
+        assert!(words.contains(word), "{word} in {words}");
+    }
+    let time: f64 = line["time"].as_str().context("a time")?.parse()?;
+    assert!((3000.0..=3600.0).contains(&time), "{time}");
+    Ok(())
+}
+
+#[test]
+fn files_that_python_reads_are_not_written_again() -> Result<()> {
+    let script = "read time\nls \"$(dirname \"$1\")\" | tr '\\n' ' ' | sed 's/.*/{\"record\":\"peer\",\"files\":\"&\"}/'";
+    let place = Place::new(script)?;
+    let file = place.all.path().join("some.npy");
+    nearfield::io::write_npy(&file, [4, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])?;
+    let lines = parsed(
+        &place.succeed("peers --rows-file some.npy --queries-file some.npy --queries 1 -k 1 --json")?,
+    )?;
+    assert_eq!(lines[0]["files"].as_str().map(str::trim), Some("peers.py"));
+    Ok(())
+}
+
+#[test]
+fn what_is_no_line_of_a_peer_is_refused_in_one_line() -> Result<()> {
+    for line in ["Segmentation fault", "[1]", "{\"record\":\"case\"}", "{}"] {
+        // One that goes on is ended.
+        let place = Place::new(&format!("echo '{line}'\nexec sleep 100"))?;
+        let started = Instant::now();
+        let text = place.complaint(&place.python(), SMALL)?;
+        assert!(text.contains("--python") && text.contains("line 1"), "{text}");
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_script_that_fails_is_one_line() -> Result<()> {
+    let place = Place::new("exit 3")?;
+    let text = place.complaint(&place.python(), SMALL)?;
+    assert!(text.contains("--python") && text.contains("exit status: 3"), "{text}");
+    let place = Place::new("echo '{\"record\":\"failed\",\"reason\":\"needed numpy\"}'\nexit 1")?;
+    assert_eq!(place.complaint(&place.python(), SMALL)?, "error: needed numpy\n");
+    let place = Place::new("exit 0")?;
+    assert!(place.complaint(&place.python(), SMALL)?.contains("printed none"));
+    Ok(())
+}
+
+#[test]
+fn a_python_that_is_not_there_is_one_line() -> Result<()> {
+    let place = Place::new("exit 0")?;
+    let text = place.complaint("./no-such-python", SMALL)?;
+    assert!(text.contains("--python") && text.contains("./no-such-python"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn vectors_that_do_not_fit_the_disk_are_refused_with_what_would_fit() -> Result<()> {
+    let place = Place::new("read time")?;
+    let arguments = "peers --rows 1000000000000 --dim 4096 --lists 10 --queries 1";
+    let text = place.complaint(&place.python(), arguments)?;
+    assert!(text.contains("--rows") && text.contains("TMPDIR") && text.contains("enough for"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn all_suites_go_without_peers_that_do_not_start() -> Result<()> {
+    let place = Place::new("exit 0")?;
+    let output = place.run("./no-such-python", "all --peers --scale small --budget 1s --json")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = parsed(&String::from_utf8(output.stdout)?)?;
+    let of = |record: &str| {
+        lines.iter().filter(|line| line["record"] == record && line["suite"] == "peers").collect::<Vec<_>>()
+    };
+    let commands: Vec<&str> = of("suite").iter().filter_map(|line| line["command"].as_str()).collect();
+    for suite in ["exact", "ivf", "reduce"] {
+        let start = format!("nearfield bench peers --suites {suite} ");
+        assert!(commands.iter().any(|command| command.starts_with(&start)), "{start} in {commands:?}");
+    }
+    assert_eq!(of("not_run").len(), commands.len());
+    Ok(())
+}
+
+/// Whether there is a Python, and one with numpy.
+fn python(import: &str) -> bool {
+    let status = Command::new("python3").args(["-c", import]).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn numpy_finds_what_is_nearest() -> Result<()> {
+    if !python("import sys; sys.exit(sys.version_info < (3, 9))") {
+        eprintln!("skipped: no Python");
+        return Ok(());
+    }
+    let place = Place::new("exit 0")?;
+    let arguments =
+        "peers --rows 700 --dim 8 --queries 1,20 -k 3,10 --suites exact --peers numpy --runs 3 --json";
+    if !python("import numpy") {
+        assert!(place.complaint("python3", arguments)?.contains("numpy"));
+        return Ok(());
+    }
+    for metric in ["cosine", "ip", "l2sq", "l2"] {
+        let output = place.run("python3", &format!("{arguments} --metric {metric}"))?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = parsed(&String::from_utf8(output.stdout)?)?;
+        assert_eq!(lines[0]["record"], "peers");
+        assert_eq!(lines.len(), 1 + 4);
+        for line in &lines[1..] {
+            assert_eq!(
+                (&line["peer"], &line["metric"], &line["rows"]),
+                (&"numpy".into(), &metric.into(), &700.into())
+            );
+            assert_eq!(line["recall"], 1.0, "{line}");
+            assert!(line["verified"].as_u64().is_some_and(|checked| checked > 0), "{line}");
+            assert!(line["ms"].as_f64().is_some_and(|time| time > 0.0), "{line}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_process_and_no_files() -> Result<()> {
+    if !python("import numpy, sys; sys.exit(sys.version_info < (3, 9))") {
+        eprintln!("skipped: no Python with numpy");
+        return Ok(());
+    }
+    let place = Place::new("exit 0")?;
+    let arguments =
+        "peers --rows 20000 --dim 64 --queries 500 --runs 1000000 --suites exact --peers numpy --json";
+    let mut running = place.command("python3", arguments).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(running.stdout.take().context("a pipe")?).read_line(&mut line)?;
+    ensure!(line.contains("\"peers\""), "{line}");
+    running.kill()?;
+    running.wait()?;
+    let is_empty = |directory: &Path| fs::read_dir(directory).map(|mut entries| entries.next().is_none());
+    let started = Instant::now();
+    while !is_empty(&place.temporary())? {
+        ensure!(started.elapsed() < Duration::from_secs(20), "files are left");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
