@@ -170,7 +170,7 @@ fn well_formed(html: &str) -> Result<()> {
         }
         let name = element.split([' ', '/']).find(|name| !name.is_empty()).unwrap_or_default();
         match element.strip_prefix('/') {
-            Some(name) if name == "html" => {}
+            Some("html") => {}
             Some(name) => ensure!(open.pop() == Some(name), "</{name}> after {open:?}"),
             None if element.ends_with('/') || matches!(name, "br" | "meta") => {}
             None => open.push(name),
