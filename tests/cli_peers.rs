@@ -89,7 +89,7 @@ fn some_lines() -> [Value; 3] {
         json!({ "record": "peers", "adapter": "a machine", "python": "3.11", "versions": { "numpy": "2.4" } }),
         json!({
             "record": "peer", "suite": "exact", "peer": "faiss-cpu", "rows": 40, "dim": 3, "metric": "cosine", "queries": 2,
-            "k": 4, "ms": 1.5, "ms_least": 1.25, "ms_most": 2.0, "queries_per_s": 1333.3, "recall": 0.975,
+            "k": 4, "ms": 1.5, "ms_least": 1.25, "ms_most": 2.0, "queries_per_s": 1333.3, "recall": 0.975, "other_cpus": 1.7,
         }),
         json!({ "record": "peer", "suite": "ivf", "peer": "cuvs", "not_run": "needs cuVS: no such module" }),
     ]
@@ -113,7 +113,14 @@ fn lines_of_peers_are_told_and_reported_as_they_are() -> Result<()> {
 #[test]
 fn people_read_the_figures_and_why_a_peer_is_not_run() -> Result<()> {
     let text = Place::new(&printing(&some_lines()))?.succeed(SMALL)?;
-    for part in ["a machine", "numpy 2.4", "faiss-cpu", "1.500 ms (1.250 .. 2.000)", "recall 0.9750"] {
+    for part in [
+        "a machine",
+        "numpy 2.4",
+        "faiss-cpu",
+        "1.500 ms (1.250 .. 2.000)",
+        "recall 0.9750",
+        "others kept 1.7",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(text.contains("cuvs: not run: needs cuVS: no such module"), "{text}");

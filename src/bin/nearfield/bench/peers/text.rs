@@ -5,7 +5,10 @@ use serde_json::Value;
 use crate::bench::lines::Line;
 use crate::bench::number_of;
 
-/// A line of text, or several.
+/// Processors that others may keep busy beside a figure.
+const QUIET: f64 = 0.1;
+
+/// A line of text.
 pub(super) fn of(line: &Value) -> String {
     let Value::Object(fields) = line else { return String::new() };
     let line = Line::from(fields.clone());
@@ -66,6 +69,9 @@ fn peer(line: &Line) -> String {
     }
     if let Some(rate) = line.number("bytes_per_s") {
         text.push_str(&format!("; {:.2} GB/s", rate / 1e9));
+    }
+    if let Some(others) = line.number("other_cpus").filter(|&others| others > QUIET) {
+        text.push_str(&format!("; disturbed: others kept {others:.1} processors busy"));
     }
     text
 }
