@@ -8,6 +8,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nearfield::{AdapterKind, Device, Error};
 use serde_json::json;
 
+use super::ceilings::is_processor;
 use super::run::{Common, Run, command, has_kernels};
 use super::{Suite, peers};
 use crate::output;
@@ -188,14 +189,16 @@ fn plan(scale: Scale, device: &Device, vectors: Option<&[String]>) -> Vec<Planne
 }
 
 /// What the peers do beside a plan: the work of the first command of each suite that they have.
-fn beside(plan: &[Planned], python: &Path) -> Vec<Planned> {
+fn beside(plan: &[Planned], device: &Device, python: &Path) -> Vec<Planned> {
     let mut commands = vec![];
+    // Those that compute where we do: the others take minutes for what is seconds here.
+    let names = if is_processor(device) { "numpy,faiss-cpu,usearch" } else { "torch,cuvs,faiss-gpu" };
     for (suite, weight) in [("exact", 3), ("ivf", 3), ("select", 1), ("reduce", 1)] {
         let Some(first) = plan.iter().find(|planned| planned.words.first().is_some_and(|word| word == suite))
         else {
             continue;
         };
-        let mut words = ["peers", "--suites", suite].map(str::to_owned).to_vec();
+        let mut words = ["peers", "--suites", suite, "--peers", names].map(str::to_owned).to_vec();
         for option in first.words[1..].chunks(2) {
             match option {
                 // Of ours alone.
@@ -226,7 +229,7 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
     });
     let mut plan = plan(scale, &run.device, files.as_ref().map(<[String; 4]>::as_slice));
     if args.peers {
-        plan.extend(beside(&plan, &args.python));
+        plan.extend(beside(&plan, &run.device, &args.python));
     }
     let deadline = run.deadline();
     let mut weights: u32 = plan.iter().map(|planned| planned.weight).sum();
