@@ -94,7 +94,7 @@ fn benchmarks_run_or_say_in_a_line_what_they_need() -> Result<()> {
     let printed = succeed(here, "bench exact --rows 500 --dim 8 --queries 1,9 --runs 1 --json")?;
     let lines: Vec<Value> =
         printed.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
-    assert_eq!((&lines[0]["kind"], &lines[0]["flops_per_s"]), (&"host".into(), &Value::Null));
+    assert_eq!((&lines[0]["kind"], &lines[0]["integer_ops_per_s"]), (&"host".into(), &Value::Null));
     ensure!(lines[0]["copy_bytes_per_s"].as_f64() > Some(0.0), "{printed}");
     assert_eq!(lines.iter().filter(|line| line["record"] == "case").count(), 2, "{printed}");
     for suite in ["select", "reduce --ladder", "reduce --sweep"] {
