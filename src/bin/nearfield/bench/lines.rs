@@ -6,8 +6,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
-use super::older;
-
 /// What a case of a suite is of. Two cases that are of the same are the same.
 const OF: [(&str, &[&str]); 6] = [
     ("distance", &["rows", "dim", "queries", "metric", "elements"]),
@@ -108,8 +106,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
     let mut lines = vec![];
     for (number, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
         match serde_json::from_str(text) {
-            Ok(Value::Object(mut fields)) if fields.get("record").is_some_and(Value::is_string) => {
-                older::renew(&mut fields);
+            Ok(Value::Object(fields)) if fields.get("record").is_some_and(Value::is_string) => {
                 lines.push(Line(fields));
             }
             Ok(_) => bail!("{}, line {number}: needed an object with a `record`", path.display()),

@@ -11,7 +11,6 @@ mod draw;
 mod exact;
 mod ivf;
 mod lines;
-mod older;
 mod peers;
 mod reduce;
 mod report;

@@ -134,10 +134,7 @@ fn reaches(line: &Line) -> Option<String> {
         Some("flops") => of(flops("operations_per_s"), "share", "multiply-adds"),
         Some("matrices") => of(flops("operations_per_s"), "share", "matrices"),
         Some("integers") => of(line.positive("operations_per_s").map(ops_text), "share", "integers"),
-        Some(_) => None,
-        // Older lines have the rate of the kernel that scores rows.
-        None => of(bytes("scan_bytes_per_s"), "scan_share_of_copy", "a copy")
-            .or_else(|| of(flops("tile_flops_per_s"), "tile_share_of_flops", "multiply-adds")),
+        _ => None,
     }
 }
 
