@@ -6,7 +6,7 @@ use approx::assert_relative_eq;
 use common::bench::{Bench, floats_of};
 use common::{Random, gpu};
 use nearfield::ElementKind;
-use nearfield::kernels::{copy, multiply_add, multiply_integers, multiply_matrices, read_vectors};
+use nearfield::kernels::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
 
 #[test]
 fn a_copy_copies_every_vector_and_nothing_else() {
@@ -88,12 +88,12 @@ fn matrices_are_all_multiplied() {
     let Some(side) = device.capabilities().matrix_side() else { return };
     let bench = Bench::new(device);
     for turns in [0, 1, 3] {
-        let params = multiply_matrices::Params { turns };
-        let want = multiply_matrices::reference(side, &params);
-        let subgroups = 2 * multiply_matrices::SUBGROUPS as usize;
+        let params = multiply_coop::Params { turns };
+        let want = multiply_coop::reference(side, &params);
+        let subgroups = 2 * multiply_coop::SUBGROUPS as usize;
         let sums = bench.output(subgroups * want.len());
         bench.run(|recorder| {
-            let (kernel, slices) = (&multiply_matrices::KERNEL, [sums.slice()]);
+            let (kernel, slices) = (&multiply_coop::KERNEL, [sums.slice()]);
             recorder.dispatch(kernel, ElementKind::F32, &[], &params, &slices, [2, 1])
         });
         let found: Vec<f64> = floats_of(&bench.read(&sums)).into_iter().map(f64::from).collect();

@@ -16,7 +16,7 @@ macro_rules! kernels {
 
 kernels! {
     average collect copy distance_pairs distance_scan distance_tile
-    group list_work locate merge_runs move_rows multiply_add multiply_integers multiply_matrices
+    group list_work locate merge_runs move_rows multiply_add multiply_integers multiply_coop
     narrow norms prefix_sum probe_slots read_vectors reduce reduce_partials reduce_rows
     rescore sample_runs scatter_buckets screen_lists_coop screen_lists_i8 screen_scan_i8 screen_tile_coop screen_tile_i8
     select_filter select_k select_row select_sample select_short

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use nearfield::kernels::{copy, multiply_add, multiply_integers, multiply_matrices, read_vectors};
+use nearfield::kernels::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
 use nearfield::{BufferSlice, Device, ElementKind, Recorder};
 
 use super::super::run::{Times, WARM_UP, has_kernels};
@@ -204,12 +204,12 @@ fn integers(device: &Device) -> anyhow::Result<f64> {
 fn matrices(device: &Device) -> anyhow::Result<Option<f64>> {
     let Some(side) = device.capabilities().matrix_side() else { return Ok(None) };
     let (workgroups, turns) = (4096, 1000);
-    let subgroups = u64::from(workgroups * multiply_matrices::SUBGROUPS);
-    let few = multiply_matrices::Params { turns: 3 };
-    let want = multiply_matrices::reference(side, &few);
+    let subgroups = u64::from(workgroups * multiply_coop::SUBGROUPS);
+    let few = multiply_coop::Params { turns: 3 };
+    let want = multiply_coop::reference(side, &few);
     let sums = storage(device, "sums", subgroups * want.len() as u64 * 4)?;
-    let run = |recorder: &mut Recorder<'_>, params: &multiply_matrices::Params, workgroups: u32| {
-        let (kernel, slices) = (&multiply_matrices::KERNEL, [BufferSlice::all(&sums)]);
+    let run = |recorder: &mut Recorder<'_>, params: &multiply_coop::Params, workgroups: u32| {
+        let (kernel, slices) = (&multiply_coop::KERNEL, [BufferSlice::all(&sums)]);
         anyhow::Ok(recorder.dispatch(kernel, ElementKind::F32, &[], params, &slices, [workgroups, 1])?)
     };
     let mut commands = encoder(device)?;
@@ -221,8 +221,8 @@ fn matrices(device: &Device) -> anyhow::Result<Option<f64>> {
     if !floats.map(f64::from).eq(want) {
         return Ok(None);
     }
-    let time = time_of(device, |recorder| run(recorder, &multiply_matrices::Params { turns }, workgroups))?;
-    let operations = subgroups * u64::from(turns) * multiply_matrices::operations_a_turn(side);
+    let time = time_of(device, |recorder| run(recorder, &multiply_coop::Params { turns }, workgroups))?;
+    let operations = subgroups * u64::from(turns) * multiply_coop::operations_a_turn(side);
     Ok(Some(operations as f64 / time.as_secs_f64()))
 }
 

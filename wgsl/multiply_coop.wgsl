@@ -7,7 +7,7 @@ const VECTORS = MATRICES * SIDE * SIDE / 4u; // of one side's operands
 var<workgroup> operands: array<vec4<f16>, VECTORS>;
 
 @compute @workgroup_size(128)
-fn multiply_matrices(
+fn multiply_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {

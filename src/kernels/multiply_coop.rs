@@ -3,7 +3,7 @@
 use crate::gpu::{Access, Kernel, params};
 
 params! {
-    /// Parameters of `multiply_matrices`.
+    /// Parameters of `multiply_coop`.
     pub struct Params {
         /// Turns of the loop, in each of which a subgroup multiplies [`MATRICES`] squared pairs.
         turns: u32,
@@ -17,8 +17,8 @@ pub const SUBGROUPS: u32 = 4;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel {
-    name: "multiply_matrices",
-    source: &[include_str!("../../wgsl/multiply_matrices.wgsl")],
+    name: "multiply_coop",
+    source: &[include_str!("../../wgsl/multiply_coop.wgsl")],
     params: Params::WGSL,
     params_bytes: size_of::<Params>(),
     buffers: &[("sums", Access::Write)],
