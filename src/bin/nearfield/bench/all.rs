@@ -237,7 +237,11 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
         });
         run.set_deadline(share);
         weights -= planned.weight;
-        suite(&mut run, &planned, common)?;
+        if let Err(error) = suite(&mut run, &planned, common) {
+            // What was measured until then is to be seen.
+            run.finish()?;
+            return Err(error);
+        }
     }
     run.finish()
 }

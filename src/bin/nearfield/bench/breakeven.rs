@@ -1,5 +1,6 @@
 //! `nearfield bench breakeven`: from how much work on a GPU is ahead of the processor.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use anyhow::ensure;
@@ -143,7 +144,19 @@ fn compare(
     let [(index, one), (_, other)] = answers;
     for (query, (one, other)) in one.iter().zip(other.iter()).enumerate() {
         ensure!(one.len() == other.len(), "query {query}: {} and {} rows", one.len(), other.len());
+        let ids: HashSet<u64> = other.iter().map(|hit| hit.id).collect();
+        ensure!(ids.len() == other.len(), "query {query}: a row is found twice on the host");
         for (one, other) in one.iter().zip(other) {
+            for hit in [one, other] {
+                let (vector, row) = (queries.row(query), rows.row(hit.id as usize));
+                let off = (f64::from(hit.distance) - index.metric().exact(vector, row)).abs();
+                let bound = index.metric().error_bound(vector, row);
+                ensure!(
+                    off <= bound,
+                    "query {query}: row {} is reported {off} away from its distance",
+                    hit.id
+                );
+            }
             let [a, b] = [one, other].map(|hit| f64::from(hit.distance));
             let bounds = [one, other]
                 .map(|hit| index.metric().error_bound(queries.row(query), rows.row(hit.id as usize)));

@@ -53,6 +53,15 @@ impl Vectors {
 }
 
 impl Source {
+    /// The rows and so many queries, or up to `wanted` of them where a file has more.
+    pub(super) fn both_at_least(&self, queries: usize, wanted: usize) -> anyhow::Result<(Vectors, Vectors)> {
+        let there = match &self.queries_file {
+            Some(file) => VectorFile::open(file)?.rows(),
+            None => usize::MAX,
+        };
+        self.both(queries.max(wanted.min(there)))
+    }
+
     /// The rows, and up to so many queries like them.
     pub(super) fn both(&self, queries: usize) -> anyhow::Result<(Vectors, Vectors)> {
         let (rows, queries) = (self.rows()?, self.queries(queries)?);

@@ -169,7 +169,11 @@ fn case(
         },
         |number| {
             let options = SearchOptions::new(k).profile(true);
-            let (_, statistics) = index.search_with(batch(number % batches), &options)?;
+            let (found, statistics) = index.search_with(batch(number % batches), &options)?;
+            ensure!(
+                found == answers[number % batches],
+                "a timed search differs from the one that was checked"
+            );
             Ok(parts.add(&statistics.stages))
         },
     )?;
@@ -177,7 +181,7 @@ fn case(
     let plan = index.plan(count, k)?;
     let (work, scoring) = work(index, &plan, count);
     let scoring = scoring.and_then(|stage| found.time_of(stage)).zip(work);
-    let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.share));
+    let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
     let survivors = statistics.rescored as f64 / count as f64;
     let queries_per_s = count as f64 / wall.median.as_secs_f64();
     let mut details = vec![

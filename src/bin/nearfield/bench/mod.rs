@@ -146,9 +146,10 @@ fn number_of(queries: usize) -> String {
     if queries == 1 { "1 query".to_owned() } else { format!("{queries} queries") }
 }
 
-/// Milliseconds, with four decimals.
+/// Milliseconds, to five significant digits.
 fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e7).round() / 1e4
+    let number = time.as_secs_f64() * 1e3;
+    format!("{number:.4e}").parse().unwrap_or(number)
 }
 
 /// A number rounded to four significant digits, for output.

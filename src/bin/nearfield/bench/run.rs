@@ -1,5 +1,6 @@
 //! A run of suites: one device, its ceilings, the clock, and where lines go.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -124,7 +125,11 @@ pub(super) struct Run {
     ceilings: Option<Ceilings>,
     runs: usize,
     is_json: bool,
-    report: Option<(PathBuf, File)>,
+    report: Option<PathBuf>,
+    /// The report's lines: there once there is one, so that what is wrong with arguments costs nobody an old report.
+    file: Option<File>,
+    /// Names of cases, which no two have alike.
+    names: HashMap<String, usize>,
     lines: Vec<Line>,
     suite: String,
     /// When the suite has to be done, and the cases that it still has.
@@ -151,7 +156,9 @@ impl Run {
             ceilings: None,
             runs: shared.runs,
             is_json: shared.json,
-            report: shared.report.as_deref().map(opened).transpose()?,
+            report: shared.report.clone(),
+            file: None,
+            names: HashMap::new(),
             lines: vec![],
             suite: String::new(),
             deadline: shared.budget.map(|budget| started + budget),
@@ -217,7 +224,11 @@ impl Run {
             out.write_all(format!("{text}\n").as_bytes())?;
         }
         out.flush()?;
-        if let Some((directory, file)) = &mut self.report {
+        if let Some(directory) = &self.report {
+            let file = match &mut self.file {
+                Some(file) => file,
+                none => none.insert(opened(directory)?),
+            };
             file.write_all(json.as_bytes()).with_context(|| format!("--report: {}", directory.display()))?;
         }
         if let Value::Object(fields) = line {
@@ -304,14 +315,23 @@ impl Run {
 
     /// Tells of a case.
     pub(super) fn case(&mut self, case: Case) -> Result<()> {
-        let line = json!({ "record": "case", "suite": self.suite, "case": case.name });
+        let line = json!({ "record": "case", "suite": self.suite });
         self.figures(line, case)
     }
 
     /// A line with the figures of a case behind its own fields.
     pub(super) fn figures(&mut self, mut line: Value, case: Case) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
-        let Case { name, fields, wall, on_device, work, verified, rotated, remarks, details } = case;
+        let Case { mut name, fields, wall, on_device, work, verified, rotated, remarks, details } = case;
+        // Who asks for a case twice gets it twice.
+        let times = self.names.entry(format!("{} {name}", self.suite)).or_insert(0);
+        *times += 1;
+        if *times > 1 {
+            name = format!("{name} ({times})");
+        }
+        if line["record"] == "case" {
+            line["case"] = json!(name);
+        }
         extend(&mut line, fields);
         extend(
             &mut line,
@@ -338,17 +358,18 @@ impl Run {
                 json!({
                     "bytes": work.bytes, "operations": work.operations, "intensity": rounded(reached.intensity),
                     "bytes_per_s": rounded(reached.bytes_per_s), "operations_per_s": rounded(reached.operations_per_s),
-                    "bound": reached.bound, "share": rounded(reached.share),
+                    "bound": reached.bound.map(|(bound, _)| bound), "share": reached.bound.map(|(_, share)| rounded(share)),
                 }),
             );
             text.push_str(&format!(
-                "; {:.2} GB/s, {:.1} Gop/s, {:.3} operations a byte: {:.1} % of {}",
+                "; {:.2} GB/s, {:.1} Gop/s, {:.3} operations a byte",
                 reached.bytes_per_s / 1e9,
                 reached.operations_per_s / 1e9,
                 reached.intensity,
-                100.0 * reached.share,
-                reached.bound,
             ));
+            if let Some((bound, share)) = reached.bound {
+                text.push_str(&format!(": {:.1} % of {bound}", 100.0 * share));
+            }
         }
         for detail in details {
             text.push_str(&format!("\n{:<9}   {detail}", ""));
@@ -358,7 +379,7 @@ impl Run {
 
     /// Writes the page, if there is to be one.
     pub(super) fn finish(self) -> Result<()> {
-        let Some((directory, file)) = self.report else { return Ok(()) };
+        let Some((directory, file)) = self.report.zip(self.file) else { return Ok(()) };
         file.sync_all().with_context(|| format!("--report: {}", directory.display()))?;
         let page = report::write(&directory, &self.lines).context("--report")?;
         if !self.is_json {
@@ -368,12 +389,12 @@ impl Run {
     }
 }
 
-/// A report's directory, and its file of lines.
-fn opened(directory: &Path) -> Result<(PathBuf, File)> {
+/// The file of lines of a report, empty. A page of other lines does not stay beside it.
+fn opened(directory: &Path) -> Result<File> {
     let about = || format!("--report: {}", directory.display());
     fs::create_dir_all(directory).with_context(about)?;
-    let file = File::create(directory.join(LINES)).with_context(about)?;
-    Ok((directory.to_owned(), file))
+    report::remove(directory).with_context(about)?;
+    File::create(directory.join(LINES)).with_context(about)
 }
 
 /// A command as a shell takes it.
@@ -397,10 +418,10 @@ pub(super) fn extend(line: &mut Value, fields: Value) {
     }
 }
 
-/// How many copies of some operands are taken in turn, so that they do not come from a cache: as many as are larger than the last
-/// level of any cache that is known, but no more than 64.
+/// How many copies of some operands are taken in turn, so that they do not come from a cache: as many as are larger than most caches,
+/// but no more than 64.
 pub(super) fn rotation(device: &Device, bytes: u64) -> usize {
-    let cache: u64 = if is_processor(device) { 64 << 20 } else { 256 << 20 };
+    let cache: u64 = if is_processor(device) { 128 << 20 } else { 256 << 20 };
     cache.div_ceil(bytes.max(1)).clamp(1, 64) as usize
 }
 

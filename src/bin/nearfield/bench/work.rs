@@ -33,10 +33,8 @@ pub(super) struct Reached {
     pub(super) operations_per_s: f64,
     /// Operations a byte.
     pub(super) intensity: f64,
-    /// The ceiling that is met first.
-    pub(super) bound: &'static str,
-    /// The part of it that is reached.
-    pub(super) share: f64,
+    /// The ceiling that is met first, and the part of it that is reached; none where what is computed has no ceiling.
+    pub(super) bound: Option<(&'static str, f64)>,
 }
 
 impl Work {
@@ -48,14 +46,16 @@ impl Work {
             Unit::Matrices => (ceilings.matrices, "matrices"),
         };
         let reading = self.bytes / ceilings.read.at(self.working_set).max(1.0);
-        let computing = computed.map_or(0.0, |rate| self.operations / rate.max(1.0));
-        let (least, bound) = if computing > reading { (computing, bound) } else { (reading, "read") };
+        let bound = computed.map(|rate| {
+            let computing = self.operations / rate.max(1.0);
+            let (least, bound) = if computing > reading { (computing, bound) } else { (reading, "read") };
+            (bound, least / seconds)
+        });
         Reached {
             bytes_per_s: self.bytes / seconds,
             operations_per_s: self.operations / seconds,
             intensity: self.operations / self.bytes.max(1.0),
             bound,
-            share: least / seconds,
         }
     }
 }

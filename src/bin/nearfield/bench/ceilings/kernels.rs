@@ -7,7 +7,7 @@ use nearfield::kernels::{copy, multiply_add, multiply_coop, multiply_integers, r
 use nearfield::{BufferSlice, Device, ElementKind, Recorder};
 
 use super::super::run::{Times, WARM_UP, has_kernels};
-use super::{Ceilings, Curve, WARM, is_processor, median_of};
+use super::{Ceilings, Curve, WARM, is_processor, least_of};
 
 /// Columns of a grid at most.
 const COLUMNS: u32 = 1 << 15;
@@ -70,7 +70,7 @@ pub(in super::super) fn time_of(
     device: &Device,
     record: impl Fn(&mut Recorder<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Duration> {
-    median_of(WARM, || {
+    least_of(WARM, || {
         let mut commands = encoder(device)?;
         let Some(mut profile) = device.profile() else {
             let mut recorder = device.record(&mut commands)?;

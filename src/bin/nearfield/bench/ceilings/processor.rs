@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pulp::{Arch, Simd, WithSimd};
 
 use super::super::run::{Times, WARM_UP};
-use super::{Ceilings, Curve, WARM, median_of};
+use super::{Ceilings, Curve, WARM, least_of};
 
 /// Bytes of the largest working set: larger than the caches of most processors.
 const MOST: u64 = 256 << 20;
@@ -52,9 +52,9 @@ pub(super) fn measure() -> anyhow::Result<Ceilings> {
     Ok(Ceilings { copy, read, flops, integers: None, matrices: None, latency })
 }
 
-/// The median time of some work that every thread does.
+/// The least time of some work that every thread does.
 fn broadcast(work: impl Fn(usize) + Sync) -> anyhow::Result<Duration> {
-    median_of(WARM, || {
+    least_of(WARM, || {
         let started = Instant::now();
         rayon::broadcast(|context| work(context.index()));
         Ok(started.elapsed())

@@ -74,6 +74,16 @@ pub(super) fn directory(text: &str) -> Result<PathBuf> {
 
 const PAGE: &str = "index.html";
 
+/// Takes a page of ours away, as its lines are about to be others.
+pub(super) fn remove(directory: &Path) -> Result<()> {
+    let page = directory.join(PAGE);
+    let is_ours = fs::read_to_string(&page).is_ok_and(|text| text.contains(GENERATOR));
+    if is_ours {
+        fs::remove_file(&page)?;
+    }
+    Ok(())
+}
+
 /// Writes the page of some lines to `index.html` in a directory, whole or not at all, and says where it is. The directory is
 /// made where it is not there.
 pub(super) fn write(dir: &Path, lines: &[Line]) -> Result<PathBuf> {

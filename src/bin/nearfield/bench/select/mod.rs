@@ -47,7 +47,7 @@ Examples:
   nearfield bench select --shapes 100x100000 --k 10,2048,10000,100000
   nearfield bench select --shapes 1000x10000 --values normal,equal,sorted,reversed,infinite-90
 
-The elements are f32 on the device; times are from submitting the selection to its end, and on the device by its timestamps. \
+The elements are f32 on the device; times are from recording the selection to its end, and on the device by its timestamps. \
 Results stay on the device, keys, positions and counts of every row in order. Every case checks all of them against the host \
 before it is timed, and once more afterwards; a wrong one ends the run with exit code 1.
 
@@ -121,7 +121,10 @@ impl Bench<'_> {
                 place(0).run(self.device)?;
                 place(0).check(self.device, &truth)
             };
-            check()?;
+            for place in &places {
+                place.run(self.device)?;
+                place.check(self.device, &truth)?;
+            }
             let (wall, on_device) = self.run.time(
                 |number| place(number).run(self.device),
                 |number| {

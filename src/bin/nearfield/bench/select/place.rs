@@ -80,11 +80,11 @@ impl<'v> Place<'v> {
         Ok(())
     }
 
-    /// Selects, and returns the time from the submission to its end.
+    /// Selects, and returns the time from recording it to its end.
     pub(super) fn run(&self, device: &Device) -> anyhow::Result<Duration> {
+        let started = Instant::now();
         let mut encoder = encoder(device)?;
         self.record(device.record(&mut encoder)?)?;
-        let started = Instant::now();
         device.wgpu_queue()?.submit([encoder.finish()]);
         wait(device)?;
         Ok(started.elapsed())
