@@ -296,6 +296,10 @@ fn operands_of_other_shapes_types_and_devices_are_refused() {
     let said = "others: needed [4, 3] F32, as the values have, given [4, 3] F16";
     assert_eq!(dot(rows(3).into(), view(&halves, 3).into()), said);
     assert!(dot((&ours).into(), rows(6).into()).starts_with("others: needed [4, 3] F32"));
+    // All devices of the host engine are one.
+    if !has_kernels(device) {
+        return;
+    }
     assert!(dot((&ours).into(), (&theirs).into()).starts_with("others: needed a matrix on the same device"));
     assert!(dot((&theirs).into(), (&ours).into()).starts_with("values: needed a matrix on the same device"));
     let error = reduce.min_rows(&theirs).expect_err("another device");

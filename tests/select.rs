@@ -57,8 +57,11 @@ fn rows_anywhere_are_selected_from() {
     let on_host = device.read(&distances).expect("the distances");
     let want = device.top_k(view(&on_host, 5001), 30).expect("a selection");
     assert_eq!(device.top_k(&distances, 30).expect("a selection"), want);
-    let error = small.top_k(&distances, 30).expect_err("the distances are not there");
-    assert!(error.to_string().starts_with("rows: "), "{error}");
+    // All devices of the host engine are one.
+    if has_kernels(device) {
+        let error = small.top_k(&distances, 30).expect_err("the distances are not there");
+        assert!(error.to_string().starts_with("rows: "), "{error}");
+    }
 }
 
 /// Values around 10, spread by 100.
