@@ -102,8 +102,6 @@ fn case(
         verified += 1;
     }
     drop(first);
-    let is_same =
-        |distances: &DistanceMatrix| -> anyhow::Result<bool> { Ok(device.read(distances)? == found) };
     let warmer = Warmer::of(&device)?;
     let (wall, times) = run.time(
         |_| {
@@ -118,7 +116,7 @@ fn case(
         },
     )?;
     ensure!(
-        is_same(&compute()?)?,
+        device.read(&compute()?)? == found,
         "{name}: the distances after the timed runs differ from those that were checked"
     );
     let bytes = (4 * (size * dim + count * dim + pairs)) as f64;

@@ -6,7 +6,6 @@ use anyhow::{bail, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{
     Device, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
-    Statistics,
 };
 use serde_json::json;
 
@@ -70,9 +69,7 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
                     is_first = false;
                 }
                 let (index, time) = filled(&run.device, metric, screen, rows)?;
-                if each > 0 {
-                    tell_upload(run, rows, time)?;
-                }
+                tell_upload(run, rows, time)?;
                 for (&k, &count) in
                     args.k.iter().flat_map(|k| args.queries.iter().map(move |count| (k, count)))
                 {
@@ -148,14 +145,16 @@ fn case(
     let batch = |number: usize| queries.slice(number * count..(number + 1) * count);
     // The first search compiles kernels and fills the pool.
     let (mut answers, mut verified) = (vec![], 0);
-    let mut statistics = Statistics::default();
+    let (mut rescored, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
     for number in 0..batches {
-        let (answer, of_it) = index.search_with(batch(number), &SearchOptions::new(k))?;
+        let (answer, statistics) = index.search_with(batch(number), &SearchOptions::new(k))?;
         let checked = args.verify.div_ceil(batches).min(count);
         verify(index.metric(), rows, batch(number), &answer, k, checked)?;
         verified += checked;
         answers.push(answer);
-        statistics = of_it;
+        rescored += statistics.rescored;
+        searched_again += statistics.searched_again;
+        searched_exhaustively += statistics.searched_exhaustively;
     }
     let mut parts = Parts::default();
     let (wall, on_device) = run.time(
@@ -182,13 +181,12 @@ fn case(
     let (work, scoring) = work(index, &plan, count);
     let scoring = scoring.and_then(|stage| found.time_of(stage)).zip(work);
     let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
-    let survivors = statistics.rescored as f64 / count as f64;
+    let survivors = rescored as f64 / (count * batches) as f64;
     let queries_per_s = count as f64 / wall.median.as_secs_f64();
     let mut details = vec![
         plan.to_string(),
         format!(
-            "{verified} answers verified, {survivors:.1} rows a query survived, {} queries searched again, {} of them exhaustively",
-            statistics.searched_again, statistics.searched_exhaustively,
+            "{verified} answers verified, {survivors:.1} rows a query survived, {searched_again} queries searched again, {searched_exhaustively} of them exhaustively",
         ),
     ];
     details.extend(found.texts());
@@ -198,9 +196,9 @@ fn case(
             "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
             "screened": index.is_screened(), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
             "stages": found.to_json(),
-            "scoring_share": scoring_share.map(rounded), "rescored": statistics.rescored,
-            "survivors_per_query": rounded(survivors), "searched_again": statistics.searched_again,
-            "searched_exhaustively": statistics.searched_exhaustively,
+            "scoring_share": scoring_share.map(rounded), "rescored": rescored,
+            "survivors_per_query": rounded(survivors), "searched_again": searched_again,
+            "searched_exhaustively": searched_exhaustively,
         }),
         wall,
         on_device,

@@ -130,7 +130,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             run.finish()
         }
         Command::Peers(args) => {
-            let mut run = Run::without_device(&args.shared)?;
+            let mut run = Run::without_device(&args.shared);
             peers::run(&args.peers, &mut run)?;
             run.finish()
         }

@@ -141,17 +141,16 @@ impl Run {
     /// Opens the device.
     pub(super) fn open(common: &Common) -> Result<Self> {
         let started = Instant::now();
-        Self::on(common.device.open()?, &common.shared, started)
+        Ok(Self::on(common.device.open()?, &common.shared, started))
     }
 
     /// For what is timed elsewhere: the host engine is a device that takes nothing.
-    pub(super) fn without_device(shared: &Shared) -> Result<Self> {
-        let started = Instant::now();
-        Self::on(Device::open(Some("host"), DeviceOptions::default())?, shared, started)
+    pub(super) fn without_device(shared: &Shared) -> Self {
+        Self::on(Device::host(), shared, Instant::now())
     }
 
-    fn on(device: Device, shared: &Shared, started: Instant) -> Result<Self> {
-        Ok(Self {
+    fn on(device: Device, shared: &Shared, started: Instant) -> Self {
+        Self {
             device,
             ceilings: None,
             runs: shared.runs,
@@ -163,7 +162,7 @@ impl Run {
             suite: String::new(),
             deadline: shared.budget.map(|budget| started + budget),
             cases_left: 0,
-        })
+        }
     }
 
     /// Runs of a case that were asked for.
@@ -237,9 +236,9 @@ impl Run {
         Ok(())
     }
 
-    /// Sets when the suites that follow have to be done; returns the time that was set before.
-    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) -> Option<Instant> {
-        std::mem::replace(&mut self.deadline, deadline)
+    /// Sets when the suites that follow have to be done.
+    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

@@ -36,10 +36,8 @@ pub(super) fn reductions(part: &Part<'_>) -> Result<String> {
         ("error", Side::Right),
     ]);
     for case in part.cases("reduce") {
-        // Older lines have the operation for a name.
-        let operation = Some(cell(case, "operation")).filter(|name| !name.is_empty());
-        let mut row = vec![operation.unwrap_or_else(|| cell(case, "case"))];
-        row.extend(["elements", "summation", "length", "row_length"].map(|key| cell(case, key)));
+        let of = ["operation", "elements", "summation", "length", "row_length"];
+        let mut row: Vec<String> = of.map(|key| cell(case, key)).into();
         row.extend([
             ms(case, "ms"),
             ms(case, "device_ms"),

@@ -117,10 +117,6 @@ impl Bench<'_> {
                 .map(|values| Place::new(self.device, values, shape, k, !self.args.no_scratch))
                 .collect::<anyhow::Result<Vec<_>>>()?;
             let place = |number: usize| &places[number % places.len()];
-            let check = || {
-                place(0).run(self.device)?;
-                place(0).check(self.device, &truth)
-            };
             for place in &places {
                 place.run(self.device)?;
                 place.check(self.device, &truth)?;
@@ -134,7 +130,7 @@ impl Bench<'_> {
             )?;
             self.warmer.warm(self.device)?;
             let kernels = place(0).timed(self.device, true)?.map(|(_, kernels)| kernels);
-            check()?;
+            place(0).check(self.device, &truth)?;
             let bytes = shape.bytes() as f64;
             let time = on_device.unwrap_or(wall).median;
             let share_of_copy = self.run.share_of_copy(bytes, time);
