@@ -169,7 +169,7 @@ impl Scored {
             lists.slice(),
         ];
         let columns = groups.saturating_sub(round_start).div_ceil(round_step).div_ceil(256);
-        let grid = [columns, (self.queries() as u32).div_ceil(32)];
+        let grid = [columns, (self.queries() as u32).div_ceil(collect::queries_each(call.sample.is_some()))];
         bench.run(|recorder| {
             let constants = [self.form as u32, call.allowed.is_some().into(), call.sample.is_some().into()];
             recorder.dispatch(&collect::KERNEL, f32::KIND, &constants, &params, &buffers, grid)

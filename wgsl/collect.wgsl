@@ -13,7 +13,7 @@
 override HAS_BITSET: u32 = 0u;
 override SAMPLE: u32 = 0u; // 1: every row is kept, at a place of its own, because there is no threshold yet
 
-const QUERIES = 32u; // queries a workgroup
+const QUERIES = 32u; // queries a workgroup; of a sample AT_ONCE
 const AT_ONCE = 4u; // queries whose scores are on their way together
 
 var<workgroup> query_side: array<Query, QUERIES>;
@@ -70,8 +70,9 @@ fn collect(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let first = workgroup.y * QUERIES;
-  let end = min(first + QUERIES, params.queries);
+  let queries_each = select(QUERIES, AT_ONCE, SAMPLE == 1u);
+  let first = workgroup.y * queries_each;
+  let end = min(first + queries_each, params.queries);
 
   // Groups of four rows of this round: every round_step-th of the whole chunk, without those of the rounds before.
   let group = params.round_start + (workgroup.x * 256u + index) * params.round_step;

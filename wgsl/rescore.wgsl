@@ -18,6 +18,7 @@
 override METRIC: u32 = 0u; // 0: squared L2, 1: cosine, 2: inner product
 
 const AT_ONCE = 8u; // candidates a workgroup takes at a time
+const AHEAD = 6u; // vectors of an invocation that are on their way together
 
 /// The query whose candidates include number `candidate`.
 fn query_of(candidate: u32) -> u32 {
@@ -85,20 +86,23 @@ fn rescore(
     let row = slot - params.first_slot;
     let here = known && slot >= params.first_slot && row < params.rows;
 
+    // On its way with the vectors, not behind them.
+    var id = vec2(0xffffffffu);
+    if (here) { id = ids[row]; }
     var sums_of = Sums(vec4(0.0), vec4(0.0), vec4(0.0));
     if (here) {
       var i = index % WIDTH;
-      // Four vectors are on their way together; they are added in their order all the same.
-      for (; i + 3u * WIDTH < vectors; i += 4u * WIDTH) {
-        var q: array<vec4<f32>, 4>;
-        var x: array<vec4<f32>, 4>;
+      // Six vectors are on their way together; they are added in their order all the same.
+      for (; i + (AHEAD - 1u) * WIDTH < vectors; i += AHEAD * WIDTH) {
+        var q: array<vec4<f32>, AHEAD>;
+        var x: array<vec4<f32>, AHEAD>;
         // unroll
-        for (var v = 0u; v < 4u; v++) {
+        for (var v = 0u; v < AHEAD; v++) {
           q[v] = queries[query * vectors + i + v * WIDTH];
           x[v] = widen(rows[row * vectors + i + v * WIDTH]);
         }
         // unroll
-        for (var v = 0u; v < 4u; v++) { sums_of = take(sums_of, q[v], x[v]); }
+        for (var v = 0u; v < AHEAD; v++) { sums_of = take(sums_of, q[v], x[v]); }
       }
       for (; i < vectors; i += WIDTH) {
         sums_of = take(sums_of, queries[query * vectors + i], widen(rows[row * vectors + i]));
@@ -117,7 +121,7 @@ fn rescore(
         }
         if (METRIC == 2u) { distance = -sums.x; }
         keys[place] = key_of(distance);
-        found_ids[place] = ids[row];
+        found_ids[place] = id;
       } else if (params.mark_absent != 0u) {
         // No row here: another segment's turn may still find it.
         keys[place] = ABSENT;

@@ -193,10 +193,10 @@ impl Plan {
         };
         let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
         let by = |kernel, most, capacity| Self::nominating_by(kernel, rows, most, queries, k, capacity, room);
-        // A sixth of the scratch for longer lists.
+        // A fifth of the scratch for longer lists.
         let longer = |most: u64| {
             let fits =
-                usable(room.budget).saturating_sub(room.bits_bytes()) / 6 / (queries.min(most) * ENTRY_BYTES);
+                usable(room.budget).saturating_sub(room.bits_bytes()) / 5 / (queries.min(most) * ENTRY_BYTES);
             if fits > least { (fits + 1).next_power_of_two() / 2 } else { least }.min(CAPACITY[1].max(least))
         };
         let tiles = if queries > scanned { by(tile, batch, longer(batch)) } else { None };

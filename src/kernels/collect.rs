@@ -118,6 +118,11 @@ pub struct Round {
     pub skip: u32,
 }
 
+/// Queries that a workgroup takes: few of a sample, whose few rows would otherwise leave most of a card idle.
+pub fn queries_each(is_sample: bool) -> u32 {
+    if is_sample { 4 } else { 32 }
+}
+
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Result<()> {
     let gpu = commands.gpu();
@@ -150,9 +155,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
         centre_squared: collect.margin.centre_squared,
     };
     const GROUPS: u32 = 256;
-    const QUERIES: u32 = 32;
     let workgroups = groups.saturating_sub(start).div_ceil(collect.round.step).div_ceil(GROUPS);
-    let grid = Grid::Tiles(workgroups, collect.queries.div_ceil(QUERIES));
+    let grid = Grid::Tiles(workgroups, collect.queries.div_ceil(queries_each(collect.sample.is_some())));
     let buffers = [
         collect.scores.into(),
         collect.row_terms.into(),

@@ -177,8 +177,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
         }
         Candidates::Lists { candidates, counts, pitch } => {
             params.list_pitch = pitch;
-            // Lists are far from full: a few workgroups stride over each.
-            let columns = (4096 / rescore.count.max(1)).clamp(4, limit).min(pitch.div_ceil(8));
+            // Lists are far from full: a few workgroups stride over each. More would find nothing, and take time to be gone.
+            let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(8));
             (unused, candidates, counts, Grid::Tiles(columns, rescore.count))
         }
         Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
