@@ -121,7 +121,7 @@ fn cases_of_commands_that_differ_have_names_that_differ() -> Result<()> {
         vec![
             ivf.to_owned(),
             format!("{ivf} --iterations 3"),
-            format!("{ivf} --screen none"),
+            format!("{ivf} --screen i8"),
             format!("{ivf} --seed 2"),
         ],
         vec![format!("exact {}", files(&one)), format!("exact {}", files(&other))],
