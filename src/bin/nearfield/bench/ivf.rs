@@ -134,7 +134,8 @@ fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) ->
     let empty = sizes.iter().filter(|&&size| size == 0).count();
     let [upload, train, add] = [upload, train, add].map(milliseconds);
     let line = json!({
-        "record": "build", "suite": "ivf", "rows": rows.rows(), "dim": rows.dim(), "lists": lists, "metric": args.metric.name(),
+        "record": "build", "suite": "ivf", "rows": rows.rows(), "dim": rows.dim(), "lists": lists, "iterations": args.iterations,
+        "metric": args.metric.name(),
         "data": args.source.name(), "upload_ms": upload, "train_ms": train, "add_ms": add, "largest_list": largest,
         "empty_lists": empty,
     });
