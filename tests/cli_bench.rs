@@ -101,6 +101,62 @@ fn a_case_that_is_asked_for_twice_has_two_names() -> Result<()> {
 }
 
 #[test]
+fn cases_of_commands_that_differ_have_names_that_differ() -> Result<()> {
+    let here = tempfile::tempdir()?;
+    let [one, other] = ["one.npy", "other.npy"].map(|name| here.path().join(name));
+    let vectors: Vec<f32> = (0..40).map(|number| (number * number % 17) as f32).collect();
+    for file in [&one, &other] {
+        nearfield::io::write_npy(file, [10, 4], &vectors)?;
+    }
+    let files = |queries: &Path| {
+        format!("--rows-file {} --queries-file {} --queries 1", one.display(), queries.display())
+    };
+    let ivf = "ivf --rows 300 --dim 4 --lists 3 --probes 2 --queries 1";
+    for commands in [
+        vec![
+            "distance --rows 300 --dim 4 --queries 1".to_owned(),
+            "distance --rows 300 --dim 4 --queries 1 --data embedding".to_owned(),
+            "distance --rows 300 --dim 4 --queries 1 --seed 2".to_owned(),
+        ],
+        vec![
+            ivf.to_owned(),
+            format!("{ivf} --iterations 3"),
+            format!("{ivf} --screen i8"),
+            format!("{ivf} --seed 2"),
+        ],
+        vec![format!("exact {}", files(&one)), format!("exact {}", files(&other))],
+        // The same recipe has other rows where there are more of them.
+        vec![
+            "exact --data embedding --rows 300 --dim 8 --queries 1 --sizes 200".to_owned(),
+            "exact --data embedding --rows 200 --dim 8 --queries 1".to_owned(),
+        ],
+    ] {
+        let mut names = HashSet::new();
+        for command in commands {
+            let lines = lines(&format!("{command} --runs 3"))?;
+            for case in cases(&lines) {
+                let name = case["case"].as_str().context("a name")?.to_owned();
+                assert!(names.insert(name.clone()), "{command}: {name} again");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_of_one_query_is_enough_for_one() -> Result<()> {
+    let here = tempfile::tempdir()?;
+    let file = here.path().join("one.npy");
+    nearfield::io::write_npy(&file, [1, 4], &[1f32, 2.0, 3.0, 4.0])?;
+    let file = file.display();
+    for suite in ["exact", "distance"] {
+        let lines = lines(&format!("{suite} --rows-file {file} --queries-file {file} --queries 1 --runs 3"))?;
+        assert!(cases(&lines).iter().all(|case| case["verified"].as_u64() >= Some(1)), "{lines:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn wrong_arguments_leave_an_older_report_alone() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let report = directory.path().display();
@@ -121,6 +177,8 @@ fn distances_are_verified_and_timed() -> Result<()> {
     for case in cases {
         let error = case["error"].as_f64().context("an error")?;
         assert!((0.0..=1.0).contains(&error), "{case}");
+        // So few rows would stay in a cache.
+        assert!(case["rotated"].as_u64() > Some(4), "{case}");
     }
     Ok(())
 }
@@ -136,6 +194,7 @@ fn lists_have_their_recall_and_a_build() -> Result<()> {
         let (recall, by_id) = (case["recall"].as_f64(), case["recall_by_id"].as_f64());
         assert!(recall >= by_id && by_id > Some(0.0), "{case}");
         assert!(case["probes"] != 20 || by_id == Some(1.0), "{case}");
+        assert_eq!((&case["verified"], &case["iterations"]), (&200.into(), &10.into()), "{case}");
     }
     Ok(())
 }
@@ -178,6 +237,11 @@ fn a_software_adapter_runs_all_suites_too() -> Result<()> {
         assert!(lines.iter().any(|line| is_there(&line)), "{suite}: neither figures nor why not");
     }
     assert!(lines.iter().any(|line| line["record"] == "case" && line["device_ms"].as_f64() > Some(0.0)));
+    // A single query is not asked again and again.
+    let is_single = |case: &&&Value| case["suite"] == "breakeven" && case["queries"] == 1;
+    for case in cases(&lines).iter().filter(is_single) {
+        assert_eq!(case["rotated"], 4, "{case}");
+    }
     Ok(())
 }
 

@@ -267,6 +267,41 @@ fn numpy_finds_what_is_nearest() -> Result<()> {
 }
 
 #[test]
+fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<()> {
+    if !python("import numpy, sys; sys.exit(sys.version_info < (3, 9))") {
+        eprintln!("skipped: no Python with numpy");
+        return Ok(());
+    }
+    let place = Place::new("exit 0")?;
+    let (three, broken) = (place.all.path().join("three.npy"), place.all.path().join("broken.npy"));
+    nearfield::io::write_npy(&three, [3, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0])?;
+    nearfield::io::write_npy(&broken, [3, 2], &[0f32, 1.0, f32::NAN, 3.0, 4.0, f32::INFINITY])?;
+    let arguments = |rows: &str, queries: &str| {
+        let files = format!("--rows-file {rows}.npy --queries-file {queries}.npy");
+        format!("peers {files} --queries 1 --suites exact,ivf --peers numpy --runs 3 --json")
+    };
+    for (rows, queries, argument) in
+        [("broken", "three", "--rows-file"), ("three", "broken", "--queries-file")]
+    {
+        let text = place.complaint("python3", &arguments(rows, queries))?;
+        let wanted = format!("error: {argument}: needed finite values, row 1 holds a NaN or an infinity\n");
+        assert_eq!(text, wanted);
+    }
+    // What nobody says is as much as there is; what is said and does not fit is refused.
+    let output = place.run("python3", &arguments("three", "three"))?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = parsed(&String::from_utf8(output.stdout)?)?;
+    assert_eq!((&lines[1]["k"], &lines[1]["recall"]), (&3.into(), &1.0.into()), "{lines:?}");
+    for (wrong, part) in
+        [("-k 4", "-k: needed at most 3"), ("--lists 2 --probes 3", "--probes: needed at most 2")]
+    {
+        let text = place.complaint("python3", &format!("{} {wrong}", arguments("three", "three")))?;
+        assert!(text.contains(part), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_run_that_is_killed_leaves_no_process_and_no_files() -> Result<()> {
     if !python("import numpy, sys; sys.exit(sys.version_info < (3, 9))") {
         eprintln!("skipped: no Python with numpy");

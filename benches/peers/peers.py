@@ -72,6 +72,8 @@ PACKAGES = [
     "numpy", "faiss-cpu", "faiss-gpu", "faiss-gpu-cu11", "faiss-gpu-cu12", "usearch", "torch", "cuvs-cu12", "cuvs-cu13",
 ]
 KINDS = ["normal", "equal", "sorted", "reversed", "infinite-10", "infinite-90", "infinite-99.9", "infinite-100"]
+# Neighbours wanted and lists probed, where nobody says and the rows are enough.
+K, PROBES = 10, [1, 4, 16, 64]
 METRICS = ["cosine", "ip", "l2sq", "l2"]
 # How much farther than the k-th true neighbour a result may be, as in ann-benchmarks.
 TOLERANCE = 1e-3
@@ -126,12 +128,14 @@ def parse():
     add("--peers", type=names, default=PEERS, metavar="NAME,…", help=f"of {','.join(PEERS)} (default all)")
     add("--rows-file", metavar="FILE", help="file of the rows: .npy, [rows, dim] of f32 or f16, widened to f32")
     add("--queries-file", metavar="FILE", help="file of the queries")
-    add("--data", metavar="NAME", help="what the lines call the vectors (default the file of the rows)")
+    add("--data", metavar="NAME", help="what the lines call the vectors (default the files)")
     add("--queries", type=numbers, default=[1, 1024], metavar="Q,…", help="queries of a call, a case each (default 1,1024)")
-    add("-k", type=numbers, default=[10], metavar="K,…", help="neighbours wanted, a case each; ivf takes the first (default 10)")
+    add("-k", type=numbers, metavar="K,…",
+        help="neighbours wanted, a case each; ivf takes the first (default 10, or as many as there are rows)")
     add("--metric", choices=METRICS, default="cosine", help="default cosine; l2 is searched as its square")
     add("--lists", type=int, metavar="N", help="lists (default four times the square root of the rows)")
-    add("--probes", type=numbers, default=[1, 4, 16, 64], metavar="P,…", help="lists probed, a case each (default 1,4,16,64)")
+    add("--probes", type=numbers, metavar="P,…",
+        help="lists probed, a case each (default 1,4,16,64, or as many as there are lists)")
     add("--shapes", type=shapes, default=shapes("20000x500,1000x10000,100x100000,10x1000000"), metavar="ROWSxLENGTH,…",
         help="of select, a case each (default 20000x500,1000x10000,100x100000,10x1000000)")
     add("--select-k", type=numbers, default=[1, 16, 256], metavar="K,…", help="of select, a case each (default 1,16,256)")
@@ -217,6 +221,8 @@ class Vectors:
         if dim != other:
             raise Stop(f"--queries-file: needed dim {dim}, as --rows-file has, given dim {other}")
         args.lists = args.lists or max(1, min(count, round(4 * count**0.5)))
+        args.k = args.k or [min(K, count)]
+        args.probes = args.probes or sorted({min(probes, args.lists) for probes in PROBES})
         limits = [
             ("--queries", max(args.queries), there, "as the file has"),
             ("-k", max(args.k), count, "the number of rows"),
@@ -227,7 +233,17 @@ class Vectors:
         for name, given, most, why in limits:
             if given > most:
                 raise Stop(f"{name}: needed at most {most}, {why}, given {given}")
-        self.about = {"rows": count, "dim": dim, "metric": args.metric, "data": args.data or args.rows_file}
+        # As many queries as the largest case has, and as are checked in batches of any size.
+        self.queries = self.queries[: max(*args.queries, 2 * args.verify)]
+        self.about = {"rows": count, "dim": dim, "metric": args.metric, "data": args.data or f"{args.rows_file} with {args.queries_file}"}
+
+    def check(self):
+        """Refuses what has no distances, as the suites do."""
+        for argument, array in (("--rows-file", self.rows), ("--queries-file", self.queries)):
+            for first in range(0, len(array), PIECE):
+                wrong = numpy.flatnonzero(~numpy.isfinite(array[first : first + PIECE]).all(axis=1))
+                if len(wrong):
+                    raise Stop(f"{argument}: needed finite values, row {first + wrong[0]} holds a NaN or an infinity")
 
 
 def norms(vectors):
@@ -570,9 +586,7 @@ def search(args, suite, peer):
     vectors = Vectors(args)
     base = {"record": "peer", "suite": suite, "peer": peer, **vectors.about}
     with job(base):
-        # As many as the largest case has, and as are checked in batches of any size.
-        most = max(*args.queries, 2 * args.verify)
-        rows, queries = widened(vectors.rows), widened(vectors.queries[:most])
+        rows, queries = widened(vectors.rows), widened(vectors.queries)
         limit = numpy.load(args.limits)
         makers = searchers(args, suite, peer, rows)
         wanted = args.k[:1] if suite == "ivf" else args.k
@@ -718,8 +732,6 @@ OPERATIONS = {
     "argmin": (1, lambda torch, a, b: torch.argmin(a)),
     "argmax": (1, lambda torch, a, b: torch.argmax(a)),
 }
-
-
 
 
 def sums(a, b):
@@ -905,6 +917,8 @@ class Parent:
         args = self.args
         end = None if args.seconds is None else time.monotonic() + args.seconds
         vectors = Vectors(args) if args.searches else None
+        if vectors:
+            vectors.check()
         self.start("about")
         more, base = [], {}
         if vectors:

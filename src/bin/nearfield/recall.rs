@@ -65,14 +65,20 @@ pub(crate) struct Found {
     pub(crate) by_id: f64,
 }
 
-/// Holds answers of one batch of queries after another against those of an exact search of all of them.
-pub(crate) fn between(answers: &[Neighbors], truth: &Neighbors, metric: Metric) -> Found {
+/// A row that was found, and how far it really is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TrueHit {
+    pub(crate) id: u64,
+    pub(crate) distance: f64,
+}
+
+/// Holds answers against those of an exact search. What a search reports of its distances does not count.
+pub(crate) fn between(metric: Metric, found: &[Vec<TrueHit>], truth: &[Vec<TrueHit>]) -> Found {
     let (mut wanted, mut by_distance, mut by_id) = (0, 0, 0);
-    for (hits, truth) in answers.iter().flat_map(Neighbors::iter).zip(truth.iter()) {
-        let Some(last) = truth.last() else { continue };
-        let limit = f64::from(last.distance);
+    for (hits, truth) in found.iter().zip(truth) {
+        let limit = truth.iter().map(|hit| hit.distance).fold(f64::NEG_INFINITY, f64::max);
         wanted += truth.len();
-        by_distance += hits.iter().filter(|hit| counts(metric, f64::from(hit.distance), limit)).count();
+        by_distance += hits.iter().filter(|hit| counts(metric, hit.distance, limit)).count();
         by_id += truth.iter().filter(|one| hits.iter().any(|hit| hit.id == one.id)).count();
     }
     let part = |count: usize| count as f64 / wanted.max(1) as f64;

@@ -1,14 +1,14 @@
 //! `nearfield bench breakeven`: from how much work on a GPU is ahead of the processor.
 
-use std::collections::HashSet;
 use std::time::Instant;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, SearchOptions};
 use serde_json::json;
 
-use super::data::Source;
+use super::answers;
+use super::data::{BATCHES, Source, batches};
 use super::run::{Case, Run};
 use super::{milliseconds, number_of};
 
@@ -49,14 +49,14 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         run.device.describe()
     );
     let most = args.queries.iter().copied().max().unwrap_or(1);
-    let (rows, queries) = args.source.both(most)?;
+    let (rows, queries) = args.source.both_at_least(most, BATCHES)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
     let sizes = args.source.sizes(&args.sizes, rows)?;
     run.begin("breakeven", sizes.len() * args.queries.len())?;
     for size in sizes {
         let engines = Engines::new(args, &run.device, rows.slice(0..size))?;
         for &count in &args.queries {
-            engines.case(args, run, queries.slice(0..count))?;
+            engines.case(args, run, &batches(queries, count))?;
         }
     }
     Ok(())
@@ -86,22 +86,36 @@ impl<'r> Engines<'r> {
         })
     }
 
-    fn case(&self, args: &Args, run: &mut Run, queries: MatrixView<'_, f32>) -> anyhow::Result<()> {
-        let (size, dim, count, data) =
-            (self.rows.rows(), self.rows.dim(), queries.rows(), args.source.name());
-        let name =
-            format!("{size} x {dim} {data}, {}, {}, k {}", number_of(count), args.metric.name(), args.k);
+    fn case(&self, args: &Args, run: &mut Run, batches: &[MatrixView<'_, f32>]) -> anyhow::Result<()> {
+        let (size, dim, count) = (self.rows.rows(), self.rows.dim(), batches[0].rows());
+        let (scratch, of_scratch) = run.scratch();
+        let name = format!(
+            "{size} x {dim} {}, {}, {}, k {}{of_scratch}",
+            args.source.name_of(size),
+            number_of(count),
+            args.metric.name(),
+            args.k
+        );
         if run.is_over(&name)? {
             return Ok(());
         }
-        let (on_gpu, on_host) = (self.gpu.search(queries, args.k)?, self.host.search(queries, args.k)?);
-        compare(self.rows, queries, [(&self.gpu, &on_gpu), (&self.host, &on_host)])?;
-        let time = |index: &Flat, answer: &Neighbors| {
-            let once = |_| {
+        let answers = |index: &Flat| {
+            batches
+                .iter()
+                .map(|&queries| index.search(queries, args.k))
+                .collect::<nearfield::Result<Vec<_>>>()
+        };
+        let (on_gpu, on_host) = (answers(&self.gpu)?, answers(&self.host)?);
+        for (&queries, both) in batches.iter().zip(on_gpu.iter().zip(&on_host)) {
+            compare(args, self.rows, queries, both.into())?;
+        }
+        let time = |index: &Flat, answers: &[Neighbors]| {
+            let once = |number: usize| {
+                let number = number % batches.len();
                 let started = Instant::now();
-                let found = index.search(queries, args.k)?;
+                let found = index.search(batches[number], args.k)?;
                 let elapsed = started.elapsed();
-                ensure!(found == *answer, "a timed search differs from the one that was checked");
+                ensure!(found == answers[number], "a timed search differs from the one that was checked");
                 Ok(elapsed)
             };
             run.time_part(2, once, |_| Ok(None)).map(|(times, _)| times)
@@ -109,7 +123,7 @@ impl<'r> Engines<'r> {
         let (gpu, host) = (time(&self.gpu, &on_gpu)?, time(&self.host, &on_host)?);
         // The copy learns from some searches how long they take.
         let mut is_copy_taken = false;
-        for _ in 0..16 {
+        for &queries in batches.iter().cycle().take(16) {
             is_copy_taken = self.both.search_with(queries, &SearchOptions::new(args.k))?.1.on_host;
         }
         let quicker = if gpu.median < host.median { "GPU" } else { "host" };
@@ -117,7 +131,8 @@ impl<'r> Engines<'r> {
         run.case(Case {
             name,
             fields: json!({
-                "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(), "data": data,
+                "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(), "data": args.source.name(),
+                "scratch": scratch,
                 "host_ms": milliseconds(host.median), "host_ms_least": milliseconds(host.least),
                 "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,
             }),
@@ -125,7 +140,7 @@ impl<'r> Engines<'r> {
             on_device: None,
             work: None,
             verified: json!(true),
-            rotated: 1,
+            rotated: batches.len(),
             remarks: vec![
                 format!("on the host {:.3} ms: {quicker} is quicker", milliseconds(host.median)),
                 format!("with a copy: {copy}"),
@@ -135,31 +150,23 @@ impl<'r> Engines<'r> {
     }
 }
 
-/// The distances of both answers differ by no more than is promised of each.
+/// Both answers are right as far as they go, and their distances differ by no more than is promised of each.
 fn compare(
+    args: &Args,
     rows: MatrixView<'_, f32>,
     queries: MatrixView<'_, f32>,
-    answers: [(&Flat, &Neighbors); 2],
+    answers: [&Neighbors; 2],
 ) -> anyhow::Result<()> {
-    let [(index, one), (_, other)] = answers;
+    for (answers, engine) in answers.into_iter().zip(["on the GPU", "on the host"]) {
+        answers::checked(args.metric, rows, queries, args.k, answers.iter()).context(engine)?;
+    }
+    let [one, other] = answers;
     for (query, (one, other)) in one.iter().zip(other.iter()).enumerate() {
         ensure!(one.len() == other.len(), "query {query}: {} and {} rows", one.len(), other.len());
-        let ids: HashSet<u64> = other.iter().map(|hit| hit.id).collect();
-        ensure!(ids.len() == other.len(), "query {query}: a row is found twice on the host");
         for (one, other) in one.iter().zip(other) {
-            for hit in [one, other] {
-                let (vector, row) = (queries.row(query), rows.row(hit.id as usize));
-                let off = (f64::from(hit.distance) - index.metric().exact(vector, row)).abs();
-                let bound = index.metric().error_bound(vector, row);
-                ensure!(
-                    off <= bound,
-                    "query {query}: row {} is reported {off} away from its distance",
-                    hit.id
-                );
-            }
             let [a, b] = [one, other].map(|hit| f64::from(hit.distance));
             let bounds = [one, other]
-                .map(|hit| index.metric().error_bound(queries.row(query), rows.row(hit.id as usize)));
+                .map(|hit| args.metric.error_bound(queries.row(query), rows.row(hit.id as usize)));
             let bound: f64 = bounds.iter().sum();
             ensure!(
                 (a - b).abs() <= bound,

@@ -10,6 +10,11 @@ use nearfield::io::VectorFile;
 use crate::recipe::{Part, Random, Recipe, Set};
 use crate::{output, threads};
 
+/// The seed, where nobody says.
+const SEED: u64 = 1;
+/// Batches of queries that a case takes in turn.
+pub(super) const BATCHES: usize = 4;
+
 /// Where the vectors come from.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Source {
@@ -35,7 +40,7 @@ pub(super) struct Source {
     #[arg(long, default_value_t = 384)]
     pub(super) dim: usize,
     /// Seed of made vectors
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = SEED)]
     pub(super) seed: u64,
 }
 
@@ -50,6 +55,12 @@ impl Vectors {
     pub(super) fn view(&self) -> anyhow::Result<MatrixView<'_, f32>> {
         Ok(MatrixView::new(&self.values, self.dim)?)
     }
+}
+
+/// Batches of so many queries that are taken in turn, up to four: a repeated one would leave what it reads in caches.
+pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixView<'_, f32>> {
+    let batches = (queries.rows() / count).clamp(1, BATCHES);
+    (0..batches).map(|number| queries.slice(number * count..(number + 1) * count)).collect()
 }
 
 impl Source {
@@ -112,14 +123,20 @@ impl Source {
         }
     }
 
-    /// What the vectors are: the file, or the recipe.
+    /// What the vectors are: the files, or the recipe and its seed, where that is not the usual one.
     pub(super) fn name(&self) -> String {
-        match &self.rows_file {
-            Some(file) => file.display().to_string(),
-            None => {
-                self.data.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-            }
+        if let Some((rows, queries)) = self.rows_file.as_ref().zip(self.queries_file.as_ref()) {
+            return format!("{} with {}", rows.display(), queries.display());
         }
+        let recipe = self.data.to_possible_value();
+        let recipe = recipe.map_or_else(String::new, |value| value.get_name().to_owned());
+        if self.seed == SEED { recipe } else { format!("{recipe}, seed {}", self.seed) }
+    }
+
+    /// The same for the name of a case of the first so many rows: in some recipes they depend on how many there are in all.
+    pub(super) fn name_of(&self, size: usize) -> String {
+        let name = self.name();
+        if self.rows_file.is_none() && size != self.rows { format!("{name} of {}", self.rows) } else { name }
     }
 
     fn make(&self, argument: &str, part: Part, count: usize) -> anyhow::Result<Vectors> {

@@ -9,10 +9,10 @@ use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, M
 use serde_json::json;
 
 use super::ceilings::Warmer;
-use super::data::Source;
-use super::rounded;
-use super::run::{Case, Run, has_kernels};
+use super::data::{BATCHES, Source, batches};
+use super::run::{Case, Run, has_kernels, rotation};
 use super::work::{Unit, Work};
+use super::{number_of, rounded};
 
 /// Arguments of `nearfield bench distance`.
 #[derive(Debug, ClapArgs)]
@@ -40,24 +40,29 @@ Examples:
 
 The distances that are reported to users, of every query to every row, in the precision that is promised. Rows, queries and results
 lie on the device; times are from the call until all is done, and on the device by its timestamps. Every case checks some pairs
-against f64 before it is timed; one that is off by more than is promised ends the run with exit code 1. What has to be read and
-written are both sets and the results. docs/benchmark.md has the fields of the JSON lines.";
+against f64 before it is timed; one that is off by more than is promised ends the run with exit code 1. Runs take different queries in
+turn, as far as there are, and copies of few rows, so that they do not come from a cache. What has to be read and written are both
+sets and the results. docs/benchmark.md has the fields of the JSON lines.";
 
 /// Runs the suite.
 pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let most = args.queries.iter().copied().max().unwrap_or(1);
-    let (rows, queries) = args.source.both(most)?;
+    let (rows, queries) = args.source.both_at_least(most, BATCHES)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
     let sizes = args.source.sizes(&args.sizes, rows)?;
     run.begin("distance", sizes.len() * args.queries.len() * args.metric.len())?;
+    let device = run.device.clone();
+    let upload = |vectors| device.upload(vectors);
     for size in sizes {
         let rows = rows.slice(0..size);
-        let on_device = run.device.upload(rows)?;
+        let copies = rotation(&device, 4 * rows.values().len() as u64);
+        let rows_there = (0..copies).map(|_| upload(rows)).collect::<nearfield::Result<Vec<_>>>()?;
         for &count in &args.queries {
-            let queries = queries.slice(0..count);
-            let queries_there = run.device.upload(queries)?;
+            let queries = batches(queries, count);
+            let queries_there =
+                queries.iter().map(|&queries| upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
             for &metric in &args.metric {
-                case(args, run, (rows, &on_device), (queries, &queries_there), metric)?;
+                case(args, run, (rows, &rows_there), (&queries, &queries_there), metric)?;
             }
         }
     }
@@ -67,58 +72,68 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
 fn case(
     args: &Args,
     run: &mut Run,
-    (rows, on_device): (MatrixView<'_, f32>, &DeviceMatrix),
-    (queries, queries_there): (MatrixView<'_, f32>, &DeviceMatrix),
+    (rows, rows_there): (MatrixView<'_, f32>, &[DeviceMatrix]),
+    (queries, queries_there): (&[MatrixView<'_, f32>], &[DeviceMatrix]),
     metric: Metric,
 ) -> anyhow::Result<()> {
-    let (count, size, dim) = (queries.rows(), rows.rows(), rows.dim());
-    let name = format!("{count} x {size}, dim {dim}, {}", metric.name());
+    let (count, size, dim) = (queries[0].rows(), rows.rows(), rows.dim());
+    let data = args.source.name_of(size);
+    let name = format!("{size} x {dim} {data}, {}, {}", number_of(count), metric.name());
     if run.is_over(&name)? {
         return Ok(());
     }
     let device = run.device.clone();
-    let compute = || -> anyhow::Result<DistanceMatrix> {
-        let distances = device.distances(queries_there, on_device, metric, Output::Distance)?;
+    // Other queries and another copy of the rows in every run.
+    let of = |number: usize| {
+        (&queries_there[number % queries_there.len()], &rows_there[number % rows_there.len()])
+    };
+    let compute = |number: usize| -> anyhow::Result<DistanceMatrix> {
+        let (queries, rows) = of(number);
+        let distances = device.distances(queries, rows, metric, Output::Distance)?;
         if has_kernels(&device) {
             let done = device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely());
             done.context("waiting for the device")?;
         }
         Ok(distances)
     };
-    let first = compute()?;
-    let found = device.read(&first)?;
     let pairs = count * size;
-    let mut error = 0.0f64;
-    let mut verified = 0;
     // A step that shares no factor with the number of rows meets all of them.
-    let first_step = (pairs / args.verify).max(1);
+    let first_step = (pairs * queries.len() / args.verify).max(1);
     let step = (first_step..).find(|&step| gcd(step, size) == 1).unwrap_or(1);
-    for pair in (0..pairs).step_by(step) {
-        let (query, row) = (queries.row(pair / size), rows.row(pair % size));
-        let off = (f64::from(found[pair]) - metric.exact(query, row)).abs();
-        let bound = metric.error_bound(query, row);
-        ensure!(off <= bound, "{name}: pair {pair} is off by {off}, more than the promised {bound}");
-        error = error.max(off / bound.max(f64::MIN_POSITIVE));
-        verified += 1;
+    let (mut error, mut verified, mut all) = (0.0f64, 0, vec![]);
+    for (number, queries) in queries.iter().enumerate() {
+        let found = device.read(&compute(number)?)?;
+        for pair in (0..pairs).step_by(step) {
+            let (query, row) = (queries.row(pair / size), rows.row(pair % size));
+            let off = (f64::from(found[pair]) - metric.exact(query, row)).abs();
+            let bound = metric.error_bound(query, row);
+            ensure!(off <= bound, "{name}: pair {pair} is off by {off}, more than the promised {bound}");
+            error = error.max(off / bound.max(f64::MIN_POSITIVE));
+            verified += 1;
+        }
+        all.push(found);
     }
-    drop(first);
     let warmer = Warmer::of(&device)?;
     let (wall, times) = run.time(
-        |_| {
+        |number| {
             let started = Instant::now();
-            compute()?;
+            compute(number)?;
             Ok(started.elapsed())
         },
-        |_| {
+        |number| {
             let Some(warmer) = &warmer else { return Ok(None) };
             warmer.warm(&device)?;
-            time(&device, queries_there, on_device, metric)
+            let (queries, rows) = of(number);
+            time(&device, queries, rows, metric)
         },
     )?;
-    ensure!(
-        device.read(&compute()?)? == found,
-        "{name}: the distances after the timed runs differ from those that were checked"
-    );
+    let turns = queries_there.len().max(rows_there.len());
+    for number in 0..turns {
+        ensure!(
+            device.read(&compute(number)?)? == all[number % all.len()],
+            "{name}: the distances after the timed runs differ from those that were checked"
+        );
+    }
     let bytes = (4 * (size * dim + count * dim + pairs)) as f64;
     run.case(Case {
         name,
@@ -132,10 +147,10 @@ fn case(
             bytes,
             operations: 2.0 * pairs as f64 * dim as f64,
             unit: Unit::Floats,
-            working_set: bytes,
+            working_set: (4 * (size * dim * rows_there.len() + count * dim * queries.len() + pairs)) as f64,
         }),
         verified: json!(verified),
-        rotated: 1,
+        rotated: turns,
         remarks: vec![],
         details: vec![],
     })

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{
     Device, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
 };
 use serde_json::json;
 
-use super::data::Source;
+use super::answers;
+use super::data::{BATCHES, Source, batches};
 use super::run::{Case, Run};
 use super::stages::Parts;
 use super::work::{Unit, Work};
@@ -32,7 +33,7 @@ pub(super) struct Args {
     /// Metrics, a case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
     metric: Vec<Metric>,
-    /// Queries a case whose answers are checked against f64 on the host, at least 1
+    /// Queries a case whose answers are checked against f64 on the host, at least one of each batch
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::search::count)]
     verify: usize,
     /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded, a case each: auto, none, i8
@@ -53,7 +54,8 @@ engine stages are not timed. docs/benchmark.md has the fields of the JSON lines.
 
 /// Runs the suite.
 pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    let (rows, queries) = args.source.both(args.most_queries())?;
+    let most = args.queries.iter().copied().max().unwrap_or(1);
+    let (rows, queries) = args.source.both_at_least(most, BATCHES)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
     let sizes = args.source.sizes(&args.sizes, rows)?;
     let each = args.k.len() * args.queries.len();
@@ -79,13 +81,6 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-impl Args {
-    /// The queries of the largest case, and as many as are checked.
-    fn most_queries(&self) -> usize {
-        self.queries.iter().copied().max().unwrap_or(1).max(self.verify.min(16))
-    }
 }
 
 /// An index with all rows, and how long it took to fill.
@@ -128,28 +123,27 @@ fn case(
     (queries, count): (MatrixView<'_, f32>, usize),
     k: usize,
 ) -> anyhow::Result<()> {
-    let (metric, data) = (index.metric().name(), args.source.name());
+    let metric = index.metric().name();
     let (scratch, of_scratch) = run.scratch();
     let screened = if index.is_screened() { "screened" } else { "not screened" };
     let name = format!(
-        "{} x {} {data}, {}, {metric}, k {k}, {screened}{of_scratch}",
+        "{} x {} {}, {}, {metric}, k {k}, {screened}{of_scratch}",
         index.len(),
         index.dim(),
+        args.source.name_of(index.len()),
         number_of(count)
     );
     if run.is_over(&name)? {
         return Ok(());
     }
-    // Batches that are taken in turn, an answer of each checked.
-    let batches = (queries.rows() / count).clamp(1, args.verify.min(count.max(4)));
-    let batch = |number: usize| queries.slice(number * count..(number + 1) * count);
+    let batches = batches(queries, count);
     // The first search compiles kernels and fills the pool.
     let (mut answers, mut verified) = (vec![], 0);
     let (mut rescored, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
-    for number in 0..batches {
-        let (answer, statistics) = index.search_with(batch(number), &SearchOptions::new(k))?;
-        let checked = args.verify.div_ceil(batches).min(count);
-        verify(index.metric(), rows, batch(number), &answer, k, checked)?;
+    for &queries in &batches {
+        let (answer, statistics) = index.search_with(queries, &SearchOptions::new(k))?;
+        let checked = args.verify.div_ceil(batches.len()).min(count);
+        verify(index.metric(), rows, queries, &answer, k, checked)?;
         verified += checked;
         answers.push(answer);
         rescored += statistics.rescored;
@@ -159,20 +153,18 @@ fn case(
     let mut parts = Parts::default();
     let (wall, on_device) = run.time(
         |number| {
-            let number = number % batches;
+            let number = number % batches.len();
             let started = Instant::now();
-            let found = index.search(batch(number), k)?;
+            let found = index.search(batches[number], k)?;
             let elapsed = started.elapsed();
             ensure!(found == answers[number], "a timed search differs from the one that was checked");
             Ok(elapsed)
         },
         |number| {
+            let number = number % batches.len();
             let options = SearchOptions::new(k).profile(true);
-            let (found, statistics) = index.search_with(batch(number % batches), &options)?;
-            ensure!(
-                found == answers[number % batches],
-                "a timed search differs from the one that was checked"
-            );
+            let (found, statistics) = index.search_with(batches[number], &options)?;
+            ensure!(found == answers[number], "a timed search differs from the one that was checked");
             Ok(parts.add(&statistics.stages))
         },
     )?;
@@ -181,7 +173,7 @@ fn case(
     let (work, scoring) = work(index, &plan, count);
     let scoring = scoring.and_then(|stage| found.time_of(stage)).zip(work);
     let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
-    let survivors = rescored as f64 / (count * batches) as f64;
+    let survivors = rescored as f64 / (count * batches.len()) as f64;
     let queries_per_s = count as f64 / wall.median.as_secs_f64();
     let mut details = vec![
         plan.to_string(),
@@ -193,7 +185,7 @@ fn case(
     run.case(Case {
         name,
         fields: json!({
-            "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
+            "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": args.source.name(),
             "screened": index.is_screened(), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
             "stages": found.to_json(),
             "scoring_share": scoring_share.map(rounded), "rescored": rescored,
@@ -204,7 +196,7 @@ fn case(
         on_device,
         work,
         verified: json!(verified),
-        rotated: batches,
+        rotated: batches.len(),
         remarks: vec![format!("{queries_per_s:.0} queries/s")],
         details,
     })
@@ -247,8 +239,8 @@ fn tell_upload(run: &mut Run, rows: MatrixView<'_, f32>, time: Duration) -> anyh
     run.tell(line, &text)
 }
 
-/// Checks the first `count` answers against f64: as many neighbours as there should be, each with its distance, and no
-/// row left out that is nearer than the last one for certain.
+/// Checks the first `count` answers against f64: as many neighbours as there should be, each with its distance and in order, and
+/// no row left out that is nearer than the last one for certain.
 fn verify(
     metric: Metric,
     rows: MatrixView<'_, f32>,
@@ -273,17 +265,11 @@ fn verify(
         });
         let hits = answer.row(query);
         ensure!(hits.len() == k.min(rows.rows()), "query {query}: {} neighbours", hits.len());
-        let mut last = f64::NEG_INFINITY;
-        let mut slack = 0.0f64;
-        for hit in hits {
+        let (mut last, mut slack) = (f64::NEG_INFINITY, 0.0f64);
+        for hit in answers::one(metric, rows, vector, hits).with_context(|| format!("query {query}"))? {
             let id = hit.id as usize;
-            let bound = metric.error_bound(vector, rows.row(id));
-            let off = (f64::from(hit.distance) - exact[id]).abs();
-            if off > bound {
-                bail!("query {query}: row {id} reported at {}, is at {}", hit.distance, exact[id]);
-            }
-            slack = slack.max(bound);
-            last = last.max(exact[id]);
+            slack = slack.max(metric.error_bound(vector, rows.row(id)));
+            last = last.max(hit.distance);
             exact[id] = f64::INFINITY;
         }
         let nearest_left = exact.iter().copied().fold(f64::INFINITY, f64::min);

@@ -9,12 +9,13 @@ use nearfield::{
 };
 use serde_json::json;
 
-use super::data::Source;
+use super::answers;
+use super::data::{Source, batches};
 use super::run::{Case, Run};
 use super::stages::Parts;
 use super::work::{Unit, Work};
 use super::{milliseconds, number_of, rounded};
-use crate::recall;
+use crate::recall::{self, TrueHit};
 
 /// Arguments of `nearfield bench ivf`.
 #[derive(Debug, ClapArgs)]
@@ -37,7 +38,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "cosine")]
     metric: Metric,
     /// Iterations of k-means
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = ITERATIONS)]
     iterations: usize,
     /// Whether to keep a copy of the rows in 8-bit integers: auto, none, i8
     #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::search::screen)]
@@ -49,12 +50,15 @@ Examples:
   nearfield bench ivf --rows 1000000 --dim 768 --data low-rank --lists 4096 --probes 1,4,16,64 --queries 1,100,10000
   nearfield bench ivf --rows-file base.npy --queries-file query.npy --metric l2sq --json
 
-Recall is held against the exact answers of `Flat`, and with as many probes as lists the answers have to be those, bit for bit; if they
-are not, the run ends with exit code 1. `recall` is that of ann-benchmarks, the part of the results that are no farther than the k-th
+Recall is held against the exact answers of `Flat`, and with as many probes as lists the answers have to be those, bit for bit. Every
+distance that is reported for queries that are timed, and for 200 at least, has to be that of its row, computed in f64. If one of
+these is not so, the run ends with exit code 1. `recall` is that of ann-benchmarks, the part of the results that are no farther than the k-th
 true neighbour plus 0.001; `recall_by_id` is the part of the true neighbours that were found. Every case is timed twice: with queries
 in the host's memory, and with queries that lie on the device before; results come to the host both times. Rows are uploaded
 before the build is timed. docs/benchmark.md has the fields of the JSON lines.";
 
+/// Iterations of k-means, where nobody says.
+const ITERATIONS: usize = 10;
 /// Queries that recall is measured on at the least, where there are as many.
 const LEAST_QUERIES: usize = 200;
 /// A build that takes less is made a second time.
@@ -79,19 +83,17 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let truth = exact.search(queries, args.k)?;
     drop(exact);
     let index = built(args, run, rows, lists)?;
+    let distances = answers::checked(args.metric, rows, queries, args.k, truth.iter())?;
     let few = queries.slice(0..queries.rows().min(100));
     let all = index.search(few, args.k, lists)?;
     let is_exact = (0..few.rows()).all(|query| all.row(query) == truth.row(query));
     ensure!(is_exact, "with all lists probed the answers are not those of an exact search");
     for &count in &args.queries {
-        // Batches that are taken in turn: few queries leave caches warm.
-        let batches = (queries.rows() / count).clamp(1, 4);
-        let hosts: Vec<_> =
-            (0..batches).map(|number| queries.slice(number * count..(number + 1) * count)).collect();
+        let hosts = batches(queries, count);
         let there =
             hosts.iter().map(|&queries| device.upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
         for &probes in &args.probes {
-            case(args, run, &index, (queries, &hosts, &there), &truth, probes)?;
+            case(args, run, &index, (rows, queries), (&hosts, &there), &distances, probes)?;
         }
     }
     Ok(())
@@ -132,7 +134,8 @@ fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) ->
     let empty = sizes.iter().filter(|&&size| size == 0).count();
     let [upload, train, add] = [upload, train, add].map(milliseconds);
     let line = json!({
-        "record": "build", "suite": "ivf", "rows": rows.rows(), "dim": rows.dim(), "lists": lists, "metric": args.metric.name(),
+        "record": "build", "suite": "ivf", "rows": rows.rows(), "dim": rows.dim(), "lists": lists, "iterations": args.iterations,
+        "metric": args.metric.name(),
         "data": args.source.name(), "upload_ms": upload, "train_ms": train, "add_ms": add, "largest_list": largest,
         "empty_lists": empty,
     });
@@ -150,15 +153,21 @@ fn case(
     args: &Args,
     run: &mut Run,
     index: &Ivf,
-    (all, hosts, there): (MatrixView<'_, f32>, &[MatrixView<'_, f32>], &[DeviceMatrix]),
-    truth: &Neighbors,
+    (rows, all): (MatrixView<'_, f32>, MatrixView<'_, f32>),
+    (hosts, there): (&[MatrixView<'_, f32>], &[DeviceMatrix]),
+    truth: &[Vec<TrueHit>],
     probes: usize,
 ) -> anyhow::Result<()> {
     let (count, batches) = (hosts[0].rows(), hosts.len());
     let (metric, data) = (index.metric().name(), args.source.name());
     let (scratch, of_scratch) = run.scratch();
+    let screened = if index.is_screened() { "screened" } else { "not screened" };
+    let trained = match args.iterations {
+        ITERATIONS => String::new(),
+        other => format!(" of {other} iterations"),
+    };
     let name = format!(
-        "{} x {} {data}, {} lists, {probes} probes, {}, {metric}, k {}{of_scratch}",
+        "{} x {} {data}, {} lists{trained}, {probes} probes, {}, {metric}, k {}, {screened}{of_scratch}",
         index.len(),
         index.dim(),
         index.lists(),
@@ -178,13 +187,16 @@ fn case(
         searched_again += statistics.searched_again;
     }
     // Of few queries recall would be left to chance.
-    let judged = all.slice(0..all.rows().min(LEAST_QUERIES.max(count)));
-    let found = recall::between(&[index.search(judged, args.k, probes)?], truth, index.metric());
+    let (timed, judged) = (count * batches, all.rows().min(LEAST_QUERIES.max(count * batches)));
+    let others = index.search(all.slice(timed..judged), args.k, probes)?;
+    let hits = answers.iter().chain([&others]).flat_map(Neighbors::iter);
+    let hits = answers::checked(args.metric, rows, all.slice(0..judged), args.k, hits)?;
+    let found = recall::between(args.metric, &hits, truth);
     let timed = |queries: Queries<'_>, number: usize| {
         let started = Instant::now();
         let found = index.search(queries, args.k, probes)?;
         let elapsed = started.elapsed();
-        ensure!(found == answers[number], "a timed search differs from the first one");
+        ensure!(found == answers[number], "a timed search differs from the one that was checked");
         Ok(elapsed)
     };
     // Each place of the queries has half of the case's time.
@@ -197,7 +209,10 @@ fn case(
         |number| {
             let options = options.clone().profile(true);
             let (found, statistics) = index.search_with(&there[number % batches], &options)?;
-            ensure!(found == answers[number % batches], "a timed search differs from the first one");
+            ensure!(
+                found == answers[number % batches],
+                "a timed search differs from the one that was checked"
+            );
             Ok(parts.add(&statistics.stages))
         },
     )?;
@@ -213,7 +228,7 @@ fn case(
     run.case(Case {
         name,
         fields: json!({
-            "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "probes": probes, "queries": count,
+            "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "iterations": args.iterations, "probes": probes, "queries": count,
             "k": args.k, "metric": metric, "data": data, "screened": index.is_screened(), "scratch": scratch,
             "recall": rounded(found.by_distance), "recall_by_id": rounded(found.by_id), "queries_per_s": rounded(queries_per_s),
             "device_queries_ms": milliseconds(resident.median), "device_queries_per_s": rounded(resident_per_s),
@@ -224,7 +239,7 @@ fn case(
         on_device,
         // What several queries read at the least depends on the lists that they share.
         work: (count == 1).then(|| work(index, scored)),
-        verified: json!(judged.rows()),
+        verified: json!(judged),
         rotated: batches,
         remarks: vec![
             format!("{queries_per_s:.0} queries/s"),

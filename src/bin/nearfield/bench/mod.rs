@@ -2,6 +2,7 @@
 //! held against ceilings of the same run.
 
 mod all;
+mod answers;
 mod breakeven;
 mod ceilings;
 mod compare;

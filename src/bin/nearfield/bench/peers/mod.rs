@@ -49,8 +49,8 @@ pub(super) struct Args {
     /// Numbers of queries, a case each
     #[arg(long, value_delimiter = ',', default_value = "1,1024", value_name = "Q,…", value_parser = crate::search::count)]
     queries: Vec<usize>,
-    /// Neighbours wanted, a case each; ivf takes the first
-    #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::search::count)]
+    /// Neighbours wanted, a case each; ivf takes the first. 10, or as many as there are rows
+    #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = crate::search::count)]
     k: Vec<usize>,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
@@ -58,8 +58,8 @@ pub(super) struct Args {
     /// Lists; by default as many as bench ivf takes
     #[arg(long, value_name = "N", value_parser = crate::search::count)]
     lists: Option<usize>,
-    /// Lists that a query probes, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,4,16,64", value_name = "P,…", value_parser = crate::search::count)]
+    /// Lists that a query probes, a case each; 1,4,16,64, or as many as there are lists
+    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::search::count)]
     probes: Vec<usize>,
     /// Rows and elements of each to select from, a case each
     #[arg(
@@ -154,12 +154,17 @@ impl Args {
         add("peers", joined(&self.peers.iter().map(|peer| value_name(*peer)).collect::<Vec<_>>()));
         add("queries", joined(&self.queries));
         add("metric", self.metric.name().to_owned());
-        add("probes", joined(&self.probes));
         add("shapes", joined(&self.shapes));
         add("select-k", joined(&self.select_k));
         add("length", joined(&self.length));
         add("runs", runs.to_string());
-        words.extend(["-k".into(), joined(&self.k).into()]);
+        // What nobody says is the script's to choose: it knows how many rows there are.
+        if !self.probes.is_empty() {
+            add("probes", joined(&self.probes));
+        }
+        if !self.k.is_empty() {
+            words.extend(["-k".into(), joined(&self.k).into()]);
+        }
         if self.searches() {
             let lists =
                 self.lists.map_or_else(|| Ok(Ivf::recommend(self.source.shape()?.0)), Ok::<_, Error>)?;

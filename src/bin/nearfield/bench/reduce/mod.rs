@@ -210,7 +210,7 @@ impl Bench<'_> {
                     first?;
                 }
             }
-            self.figures(of, truth, |number, stages| {
+            self.figures(of, (truth, How::Plain), |number, stages| {
                 let (a, b) = &operands[number % operands.len()];
                 Ok(rung.dot(device, a, b, stages)?.into())
             })?;
@@ -261,7 +261,7 @@ impl Bench<'_> {
                 if self.run.is_over(&of.name)? {
                     continue;
                 }
-                self.figures(of, truth, |number, stages| {
+                self.figures(of, (truth, how), |number, stages| {
                     let (left, right) = &operands[number % operands.len()];
                     whole(device, name, how, left, right, stages)
                 })?;
@@ -303,7 +303,7 @@ impl Bench<'_> {
                 ensure!(first.len() == rows, "{}: {} results for {rows} rows", name.text(), first.len());
                 let (mut error, mut verified) = (0.0f64, 0);
                 for row in (0..rows).step_by(rows.div_ceil(1000)) {
-                    error = error.max(checked(truth(name, a.row(row), b.row(row))?, first.get(row))?);
+                    error = error.max(checked(truth(name, a.row(row), b.row(row))?, how, first.get(row))?);
                     verified += 1;
                 }
                 let times = self.timed(|number, stages| of_copy(number, stages).map(|_| ()))?;
@@ -323,12 +323,12 @@ impl Bench<'_> {
     fn figures(
         &mut self,
         of: Of,
-        truth: Truth,
+        (truth, how): (Truth, How),
         run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<f64>,
     ) -> anyhow::Result<()> {
-        let error = checked(truth, run(0, None)?)?;
+        let error = checked(truth, how, run(0, None)?)?;
         // Atomic additions give other bits every time, so that each result is held against the truth.
-        let times = self.timed(|number, stages| checked(truth, run(number, stages)?).map(|_| ()))?;
+        let times = self.timed(|number, stages| checked(truth, how, run(number, stages)?).map(|_| ()))?;
         self.tell(of, times, error, json!(true))
     }
 

@@ -3,14 +3,16 @@
 use anyhow::{Context, bail, ensure};
 use nearfield::kernels::reduce::{self, Operation};
 
-use super::Name;
+use super::{How, Name};
 
-/// A result in f64, the sum of magnitudes that its error is relative to, and how many additions a number may pass.
+/// A result in f64, the sum of magnitudes that its error is relative to, and how many additions a number may pass: none where
+/// nothing is added.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Truth {
     pub(super) value: f64,
     magnitudes: f64,
     pub(super) additions: f64,
+    multiplies: bool,
 }
 
 /// The result in f64, by all threads.
@@ -68,13 +70,56 @@ pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyh
     // What `Reduce` promises, and two roundings of what is made of a sum.
     let n = a.len() as f64;
     let additions = if operation.is_sum() { n.min(300.0 + n / 2f64.powi(22)) + 2.0 } else { 0.0 };
-    Ok(Truth { value, magnitudes, additions })
+    let multiplies = matches!(operation, Operation::Dot | Operation::SumSquares);
+    Ok(Truth { value, magnitudes, additions, multiplies })
 }
 
-/// The error of a result relative to the sum of magnitudes; an error when it is larger than so many additions allow.
-pub(super) fn checked(truth: Truth, result: f64) -> anyhow::Result<f64> {
+/// How far off a result may be: what docs/reductions.md promises.
+fn bound(truth: Truth, how: How) -> f64 {
+    let Truth { value, magnitudes, additions, multiplies } = truth;
+    let unit = 2f64.powi(-23);
+    match how {
+        _ if additions == 0.0 => 0.0,
+        How::Plain => additions * unit * magnitudes,
+        How::Compensated => {
+            let products = if multiplies { 2f64.powi(-32) } else { 0.0 };
+            unit * value.abs() + ((additions * unit).powi(2) + products) * magnitudes
+        }
+    }
+}
+
+/// The error of a result relative to the sum of magnitudes; an error when it is larger than is promised.
+pub(super) fn checked(truth: Truth, how: How, result: f64) -> anyhow::Result<f64> {
     let off = (result - truth.value).abs();
-    let bound = truth.additions * 2f64.powi(-23) * truth.magnitudes;
-    ensure!(off <= bound, "the result is {result}, but the truth {}", truth.value);
+    let bound = bound(truth, how);
+    ensure!(off <= bound, "the result is {result}, but the truth {}, within {bound}", truth.value);
     Ok(if truth.magnitudes > 0.0 { off / truth.magnitudes } else { off })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compensated_sum_is_held_to_its_own_promise() {
+        // What cancels leaves little of the sum, but all of the magnitudes.
+        let values: Vec<f32> = (0..4096).map(|place| if place % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        let ones = vec![1.0; values.len()];
+        for name in [Name::Sum, Name::Mean, Name::Dot] {
+            let truth = truth(name, &values, &ones).expect("a sum");
+            let off = truth.value + 1e-6 * truth.magnitudes;
+            assert!(checked(truth, How::Plain, off).is_ok(), "{name:?}");
+            assert!(checked(truth, How::Compensated, off).is_err(), "{name:?}");
+            assert!(checked(truth, How::Compensated, truth.value).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_extreme_has_no_error_however_is_added() {
+        let values = [3.0f32, 1.0, 2.0];
+        for how in [How::Plain, How::Compensated] {
+            let least = truth(Name::Min, &values, &values).expect("an extreme");
+            assert!(checked(least, how, 1.0).is_ok() && checked(least, how, 1.0 + 1e-7).is_err());
+        }
+    }
 }

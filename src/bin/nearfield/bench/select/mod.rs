@@ -107,8 +107,9 @@ impl Bench<'_> {
             .map(|_| self.device.upload_vector(&values))
             .collect::<nearfield::Result<Vec<_>>>()?;
         drop(values);
+        let of_scratch = if self.args.no_scratch { ", no scratch" } else { "" };
         for k in wanted {
-            let name = format!("{shape}, k {k}, {kind}");
+            let name = format!("{shape}, k {k}, {kind}{of_scratch}");
             if self.run.is_over(&name)? {
                 continue;
             }
