@@ -38,7 +38,7 @@ impl Head {
         let value = |fields: &[(&str, String)], key: &str| {
             fields.iter().find(|(other, _)| *other == key).map(|(_, text)| text.clone())
         };
-        // What an older program did not write is not known to differ.
+        // What is not in one of them is not known to differ.
         let differs = |key: &&str| {
             *key != "date"
                 && value(new, key).is_some_and(|text| value(old, key).is_some_and(|old| old != text))

@@ -94,7 +94,6 @@ pub(super) fn is_wrong(case: &Line) -> bool {
     case.value("verified").is_some_and(|verified| verified.as_bool() == Some(false))
 }
 
-/// Whether a line is of a device of ours: older lines of peers call theirs by the same name.
 fn is_device(line: &Line) -> bool {
-    line.record() == "device" && line.value("python").is_none()
+    line.record() == "device"
 }
