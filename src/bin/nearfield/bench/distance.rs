@@ -51,6 +51,9 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let sizes = args.source.sizes(&args.sizes, rows)?;
     run.begin("distance", sizes.len() * args.queries.len() * args.metric.len())?;
     for size in sizes {
+        if run.is_over(&format!("{size} rows, dim {}", rows.dim()))? {
+            continue;
+        }
         let rows = rows.slice(0..size);
         let on_device = run.device.upload(rows)?;
         for &count in &args.queries {
