@@ -3,10 +3,12 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use nearfield::io::write_npy;
 use serde_json::Value;
 
 fn command(device: &str, arguments: &str) -> Command {
@@ -106,7 +108,7 @@ fn cases_of_commands_that_differ_have_names_that_differ() -> Result<()> {
     let [one, other] = ["one.npy", "other.npy"].map(|name| here.path().join(name));
     let vectors: Vec<f32> = (0..40).map(|number| (number * number % 17) as f32).collect();
     for file in [&one, &other] {
-        nearfield::io::write_npy(file, [10, 4], &vectors)?;
+        write_npy(file, [10, 4], &vectors)?;
     }
     let files = |queries: &Path| {
         format!("--rows-file {} --queries-file {} --queries 1", one.display(), queries.display())
@@ -147,7 +149,7 @@ fn cases_of_commands_that_differ_have_names_that_differ() -> Result<()> {
 fn a_file_of_one_query_is_enough_for_one() -> Result<()> {
     let here = tempfile::tempdir()?;
     let file = here.path().join("one.npy");
-    nearfield::io::write_npy(&file, [1, 4], &[1f32, 2.0, 3.0, 4.0])?;
+    write_npy(&file, [1, 4], &[1f32, 2.0, 3.0, 4.0])?;
     let file = file.display();
     for suite in ["exact", "distance"] {
         let lines = lines(&format!("{suite} --rows-file {file} --queries-file {file} --queries 1 --runs 3"))?;
@@ -166,6 +168,97 @@ fn wrong_arguments_leave_an_older_report_alone() -> Result<()> {
     complaint(&format!("exact --rows-file nowhere.npy --queries-file nowhere.npy --report {report}"))?;
     assert_eq!(fs::read_to_string(directory.path().join("figures.jsonl"))?, before);
     assert!(directory.path().join("index.html").exists());
+    Ok(())
+}
+
+/// Files of 500 rows and of 7 queries, whose fourth has a NaN where asked for.
+fn files(directory: &Path, has_nan: bool) -> Result<String> {
+    let values = |count: usize| (0..count * 24).map(|place| (place as f32).sin()).collect::<Vec<_>>();
+    let mut queries = values(7);
+    if has_nan {
+        queries[3 * 24] = f32::NAN;
+    }
+    let (rows_file, queries_file) = (directory.join("small.npy"), directory.join("few.npy"));
+    write_npy(&rows_file, [500, 24], &values(500))?;
+    write_npy(&queries_file, [7, 24], &queries)?;
+    Ok(format!("--rows-file {} --queries-file {}", rows_file.display(), queries_file.display()))
+}
+
+#[test]
+fn a_case_that_fails_is_told_before_the_run_ends_and_is_on_the_page() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let (files, report) = (files(directory.path(), true)?, directory.path().join("out"));
+    let text =
+        complaint(&format!("exact {files} --queries 2,7 --runs 3 --json --report {}", report.display()))?;
+    assert!(text.contains("queries: needed finite values"), "{text}");
+    let lines = parsed(&fs::read_to_string(report.join("figures.jsonl"))?)?;
+    let last = lines.last().context("a line")?;
+    assert_eq!((&last["record"], &last["suite"]), (&"failed".into(), &"exact".into()), "{last}");
+    assert!(last["case"].as_str().is_some_and(|name| name.contains(" 2 queries, ")), "{last}");
+    assert!(last["reason"].as_str().is_some_and(|reason| text.contains(reason)), "{last}");
+    assert!(cases(&lines).is_empty());
+    let page = fs::read_to_string(report.join("index.html"))?;
+    assert!(page.contains("Failed, which ended the run: exact 500 x 24"), "{page}");
+    // What is printed is the same.
+    let printed = run(&format!("exact {files} --queries 2 --runs 3 --json"))?.stdout;
+    let printed = parsed(&String::from_utf8(printed)?)?;
+    assert_eq!(printed.last().map(|line| &line["record"]), Some(&"failed".into()));
+    Ok(())
+}
+
+#[test]
+fn a_reader_that_leaves_early_costs_nobody_the_report() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let arguments = format!("reduce --length 1000 --runs 3 --report {}", directory.path().display());
+    let mut child = command("host", &arguments).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("a pipe")?).read_line(&mut line)?;
+    assert!(child.wait()?.success(), "that nobody reads is no failure");
+    let lines = parsed(&fs::read_to_string(directory.path().join("figures.jsonl"))?)?;
+    assert!(!cases(&lines).is_empty() && lines.iter().all(|line| line["record"] != "failed"), "{lines:?}");
+    assert!(fs::read_to_string(directory.path().join("index.html"))?.contains("</html>"));
+    Ok(())
+}
+
+#[test]
+fn all_suites_ask_of_files_no_more_than_they_have() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let files = files(directory.path(), false)?;
+    for scale in ["small", "medium"] {
+        let scaled = format!("all {files} --metric l2sq --scale {scale} --device host --budget 2s");
+        let lines = lines(&scaled)?;
+        let of_files: Vec<&str> = lines
+            .iter()
+            .filter(|line| line["record"] == "suite")
+            .filter_map(|line| line["command"].as_str())
+            .filter(|command| command.contains(&format!("{files} --metric l2sq")))
+            .collect();
+        assert!(of_files.len() >= 2, "{of_files:?}");
+        for command in of_files {
+            assert!(command.contains(" --queries 1,7"), "{command}");
+            assert!(!command.contains(" ivf ") || command.contains(" --probes 1,4,15 "), "{command}");
+        }
+    }
+    let text = complaint(&format!("all {} --metric l2sq", files.replace("few.npy", "none.npy")))?;
+    assert!(text.contains("--queries-file: ") && text.contains("none.npy"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn nothing_is_built_when_the_time_is_over() -> Result<()> {
+    for (suite, builds) in [
+        ("exact --rows 300 --dim 8 --queries 1,2 --screen none,i8", "upload"),
+        ("ivf --rows 300 --dim 8 --queries 1 --probes 1", "build"),
+        ("distance --rows 300 --dim 8 --queries 1,2", "case"),
+        ("reduce --length 1000 --operation sum,dot", "case"),
+        ("reduce --length 1000 --row-length 10", "case"),
+    ] {
+        let lines = lines(&format!("{suite} --budget 1ms"))?;
+        let of = |record: &str| lines.iter().filter(|line| line["record"] == record).collect::<Vec<_>>();
+        assert!(of(builds).is_empty() && of("case").is_empty(), "{suite}: {lines:?}");
+        let names: HashSet<String> = of("not_run").iter().map(|line| line["case"].to_string()).collect();
+        assert!(!names.is_empty() && names.len() == of("not_run").len(), "{suite}: {names:?}");
+    }
     Ok(())
 }
 
@@ -252,7 +345,7 @@ fn who_interrupts_a_run_keeps_the_lines_it_has_finished() -> Result<()> {
     let operations = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
     let arguments =
         format!("reduce --length 1000 --operation {operations} --report {}", directory.path().display());
-    let mut child = command("host", &arguments).stdout(std::process::Stdio::null()).spawn()?;
+    let mut child = command("host", &arguments).stdout(Stdio::null()).spawn()?;
     let file = directory.path().join("figures.jsonl");
     let finished = |path: &Path| fs::read_to_string(path).map_or(0, |text| text.lines().count());
     for _ in 0..600 {

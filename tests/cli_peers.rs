@@ -190,6 +190,21 @@ fn a_script_that_fails_is_one_line() -> Result<()> {
     assert_eq!(place.complaint(&place.python(), SMALL)?, "error: needed numpy\n");
     let place = Place::new("exit 0")?;
     assert!(place.complaint(&place.python(), SMALL)?.contains("printed none"));
+    // Lines that came before are reported, and that it failed.
+    let place = Place::new(&format!("{}\nexit 3", printing(&some_lines())))?;
+    let text = place.complaint(&place.python(), &format!("{SMALL} --report out"))?;
+    let lines = parsed(&fs::read_to_string(place.all.path().join("out/figures.jsonl"))?)?;
+    let last = lines.last().context("a line")?;
+    assert_eq!(
+        (lines.len(), &last["record"], &last["suite"]),
+        (4, &json!("failed"), &json!("peers")),
+        "{last}"
+    );
+    assert!(last["reason"].as_str().is_some_and(|reason| text.contains(reason)), "{last}");
+    assert!(
+        fs::read_to_string(place.all.path().join("out/index.html"))?
+            .contains("Failed, which ended the run: peers")
+    );
     Ok(())
 }
 

@@ -89,6 +89,20 @@ fn every_operation_is_verified_and_timed() {
 }
 
 #[test]
+fn rungs_without_time_say_so_and_a_sweep_ends() {
+    let over = ["--budget", "1ms", "--length", "4096"];
+    let Some(ladder) = lines(&[&over[..], &["--ladder"]].concat()) else { return };
+    assert_eq!(ladder.len(), nearfield::ladder::RUNGS.len());
+    for line in &ladder {
+        assert_eq!((&line["record"], &line["length"]), (&"rung".into(), &4096.into()), "{line}");
+        assert_eq!(line["not_run"], "no time was left of --budget");
+    }
+    let sweep = lines(&[&over[..], &["--sweep"]].concat()).expect("it is there");
+    let records: Vec<_> = sweep.iter().map(|line| line["record"].as_str()).collect();
+    assert_eq!(records, [Some("not_run")]);
+}
+
+#[test]
 fn rows_are_verified_and_timed() {
     let Some(lines) = lines(&["--length", "20000", "--row-length", "77", "--operation", "dot,sum,l2,argmax"])
     else {

@@ -79,7 +79,8 @@ fn directory(document: &str) -> Result<TempDir> {
     let directory = TempDir::new()?;
     fs::create_dir(directory.path().join("figures"))?;
     let text: String = lines().iter().map(|line| format!("{line}\n")).collect();
-    fs::write(directory.path().join("figures/lines.jsonl"), text)?;
+    fs::write(directory.path().join("figures/lines.jsonl"), &text)?;
+    fs::write(directory.path().join("figures/again.jsonl"), text)?;
     fs::write(directory.path().join("doc.md"), document)?;
     Ok(directory)
 }
@@ -218,7 +219,7 @@ fn peers_stand_beside_cases_of_the_same_things() -> Result<()> {
 #[test]
 fn errors_are_told_with_the_line_of_the_document() -> Result<()> {
     let lines = "figures/lines.jsonl";
-    let cases: [(String, &str); 20] = [
+    let cases: [(String, &str); 22] = [
         (block(&format!("what {lines}")), "line 3: table: needed one of device, commands, ladder, exact"),
         (block(""), "line 3: table: needed one of"),
         (block("exact"), "line 3: table exact: needed a file of lines, found none"),
@@ -236,8 +237,16 @@ fn errors_are_told_with_the_line_of_the_document() -> Result<()> {
         (block(&format!("exact {lines} across=k,dim")), "across=: needed one field, given 2"),
         (block(&format!("exact {lines} across=speed")), "across=: needed one of rows, dim"),
         (
-            block(&format!("exact {lines} {lines} across=k")),
+            block(&format!("exact {lines} figures/again.jsonl across=k")),
             "needed one line of each, found two of rows=1000000",
+        ),
+        (
+            block(&format!("exact {lines} {lines}")),
+            "line 3: figures/lines.jsonl: needed every file once, this one is there already",
+        ),
+        (
+            block(&format!("device {lines} ./figures/lines.jsonl")),
+            "./figures/lines.jsonl: needed every file once",
         ),
         (
             block(&format!("device {lines} columns=speed")),

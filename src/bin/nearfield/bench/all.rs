@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use nearfield::{AdapterKind, Device, Error};
+use nearfield::io::VectorFile;
+use nearfield::{AdapterKind, Device, Error, Ivf, Metric};
 use serde_json::json;
 
 use super::ceilings::is_processor;
@@ -26,6 +27,9 @@ pub(super) struct Args {
     /// File of queries
     #[arg(long, value_name = "FILE", requires = "rows_file")]
     queries_file: Option<PathBuf>,
+    /// Metric for the files: l2sq, l2, cosine, ip
+    #[arg(long, default_value = "cosine", requires = "rows_file")]
+    metric: Metric,
     /// Let other libraries do the same work afterwards, those that a Python has (bench peers)
     #[arg(long)]
     peers: bool,
@@ -39,11 +43,13 @@ Examples:
   nearfield bench all --report out
   nearfield bench all --budget 120s --report out
   nearfield bench all --scale small --json > figures.jsonl
+  nearfield bench all --rows-file base.npy --queries-file query.npy --metric l2sq --report out
   nearfield bench all --peers --python venv/bin/python --report out
 
 Runs suite after suite, each by a command that is printed before its figures and gives them again. A suite that needs what the device has
-not, or more memory than there is, is named as not run; a wrong answer ends the run with exit code 1. With --budget every command
-has a share of the time that is left.";
+not, or more memory than there is, is named as not run, and the others go on. A wrong answer, or any other error, is told as a
+`failed` record and ends the run with exit code 1; the report has what there was until then. With --budget every command has a share
+of the time that is left. Of files no more queries, neighbours, lists and probes are asked for than they have room for.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scale {
@@ -83,16 +89,52 @@ enum Step {
     Peers(peers::Args),
 }
 
-/// The commands of a scale. `@` stands for the vectors to search.
-fn plan(scale: Scale, device: &Device, vectors: Option<&[String]>) -> Vec<Planned> {
+/// The files to search.
+struct Files {
+    /// The arguments that name them.
+    words: [String; 6],
+    rows: usize,
+    queries: usize,
+}
+
+impl Files {
+    fn open(rows: &Path, queries: &Path, metric: Metric) -> Result<Self> {
+        let count = |argument: &str, file: &Path| -> Result<usize> {
+            let count = VectorFile::open(file).with_context(|| argument.to_owned())?.rows();
+            ensure!(count > 0, "{argument}: needed at least one vector, {} has none", file.display());
+            Ok(count)
+        };
+        let [first, second] = [rows, queries].map(|file| file.display().to_string());
+        let words = ["--rows-file", &first, "--queries-file", &second, "--metric", metric.name()];
+        Ok(Self {
+            words: words.map(str::to_owned),
+            rows: count("--rows-file", rows)?,
+            queries: count("--queries-file", queries)?,
+        })
+    }
+}
+
+/// Numbers of a command, of which none is larger than what there is.
+fn up_to<const N: usize>(there: usize, numbers: [usize; N]) -> String {
+    let mut numbers = numbers.map(|number| number.min(there)).to_vec();
+    numbers.dedup();
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The commands of a scale. `@` stands for the files to search.
+fn plan(scale: Scale, device: &Device, files: Option<&Files>) -> Vec<Planned> {
     let mut plan = vec![];
     let mut add = |weight: u32, text: &str| {
-        let words = text.split_whitespace().flat_map(|word| match (word, vectors) {
-            ("@", Some(vectors)) => vectors.to_vec(),
+        let words = text.split_whitespace().flat_map(|word| match (word, files) {
+            ("@", Some(files)) => files.words.to_vec(),
             _ => vec![word.to_owned()],
         });
         plan.push(Planned { words: words.collect(), weight });
     };
+    // Of made vectors there are as many as a plan needs.
+    let (rows_there, queries_there) =
+        files.map_or((usize::MAX, usize::MAX), |files| (files.rows, files.queries));
+    let lists_there = files.map_or(usize::MAX, |files| Ivf::recommend(files.rows));
     let is_gpu = has_kernels(device);
     let (number, short, rows, dims) = match scale {
         Scale::Small => (1 << 22, 1 << 20, 10_000, [64, 128, 256]),
@@ -124,7 +166,7 @@ fn plan(scale: Scale, device: &Device, vectors: Option<&[String]>) -> Vec<Planne
             }
         }
     }
-    let search = match (vectors, scale) {
+    let search = match (files, scale) {
         (Some(_), _) => "@".to_owned(),
         (None, Scale::Small) => format!("--data embedding --rows {rows} --dim {high}"),
         (None, _) => format!("--data low-rank --rows {rows} --dim {high}"),
@@ -133,7 +175,8 @@ fn plan(scale: Scale, device: &Device, vectors: Option<&[String]>) -> Vec<Planne
     match scale {
         Scale::Small => {
             add(1, &format!("distance --rows 4096 --dim {middle} --queries 1,64 --metric l2sq,cosine"));
-            add(3, &format!("exact {search} --queries 1,16,256 --screen i8,none"));
+            let queries = up_to(queries_there, [1, 16, 256]);
+            add(3, &format!("exact {search} --queries {queries} --screen i8,none"));
             add(
                 2,
                 &format!(
@@ -144,14 +187,23 @@ fn plan(scale: Scale, device: &Device, vectors: Option<&[String]>) -> Vec<Planne
             add(1, &format!("exact --data embedding --rows 5000 --dim {high} --queries 1,64"));
             // Training is slow on a software driver, with few lists above all, which start by k-means++.
             let vectors =
-                if vectors.is_some() { search } else { format!("--data embedding --rows 5000 --dim {low}") };
-            add(2, &format!("ivf {vectors} --lists 300 --iterations 2 --probes 1,4,16,64 --queries 1,64"));
+                if files.is_some() { search } else { format!("--data embedding --rows 5000 --dim {low}") };
+            let lists = lists_there.min(300);
+            let (probes, queries) = (up_to(lists, [1, 4, 16, 64]), up_to(queries_there, [1, 64]));
+            add(
+                2,
+                &format!(
+                    "ivf {vectors} --lists {lists} --iterations 2 --probes {probes} --queries {queries}"
+                ),
+            );
         }
         _ => {
             add(1, &format!("distance --rows 100000 --dim {middle} --queries 1,16,256 --metric l2sq,cosine"));
             add(1, &format!("distance --rows 100000 --dim {high} --queries 256 --metric l2sq,ip"));
-            add(3, &format!("exact {search} --queries 1,8,100,1024,{most} -k 10,100"));
-            add(2, &format!("exact {search} --queries 1,128,1024 --screen none"));
+            let (queries, k) = (up_to(queries_there, [1, 8, 100, 1024, most]), up_to(rows_there, [10, 100]));
+            add(3, &format!("exact {search} --queries {queries} -k {k}"));
+            let queries = up_to(queries_there, [1, 128, 1024]);
+            add(2, &format!("exact {search} --queries {queries} --screen none"));
             let sizes = format!("1000,10000,100000,{rows}");
             add(
                 2,
@@ -165,7 +217,9 @@ fn plan(scale: Scale, device: &Device, vectors: Option<&[String]>) -> Vec<Planne
                     "exact --data low-rank --rows {rows} --dim {low} --queries 1,1024,{most} --metric cosine,l2sq"
                 ),
             );
-            add(4, &format!("ivf {search} --probes 1,4,16,64 --queries 1,100,{most}"));
+            let probes = up_to(lists_there, [1, 4, 16, 64]);
+            let queries = up_to(queries_there, [1, 100, most]);
+            add(4, &format!("ivf {search} --probes {probes} --queries {queries}"));
             add(
                 2,
                 &format!(
@@ -216,20 +270,15 @@ fn beside(plan: &[Planned], device: &Device, python: &Path) -> Vec<Planned> {
 pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
     let mut run = Run::open(common)?;
     let scale = args.scale.unwrap_or_else(|| Scale::of(&run.device));
-    let files = args.rows_file.as_ref().zip(args.queries_file.as_ref()).map(|(rows, queries)| {
-        [
-            "--rows-file".to_owned(),
-            rows.display().to_string(),
-            "--queries-file".to_owned(),
-            queries.display().to_string(),
-        ]
-    });
-    let mut plan = plan(scale, &run.device, files.as_ref().map(<[String; 4]>::as_slice));
+    let files = args.rows_file.as_ref().zip(args.queries_file.as_ref());
+    let files = files.map(|(rows, queries)| Files::open(rows, queries, args.metric)).transpose()?;
+    let mut plan = plan(scale, &run.device, files.as_ref());
     if args.peers {
         plan.extend(beside(&plan, &run.device, &args.python));
     }
     let deadline = run.deadline();
     let mut weights: u32 = plan.iter().map(|planned| planned.weight).sum();
+    let mut done = Ok(());
     for planned in plan {
         let share = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -237,13 +286,12 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
         });
         run.set_deadline(share);
         weights -= planned.weight;
-        if let Err(error) = suite(&mut run, &planned, common) {
-            // What was measured until then is to be seen.
-            run.finish()?;
-            return Err(error);
+        done = suite(&mut run, &planned, common);
+        if done.is_err() {
+            break;
         }
     }
-    run.finish()
+    run.finish(done)
 }
 
 fn share_of(time: Duration, weight: u32, weights: u32) -> Duration {

@@ -54,6 +54,9 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let sizes = args.source.sizes(&args.sizes, rows)?;
     run.begin("breakeven", sizes.len() * args.queries.len())?;
     for size in sizes {
+        if run.is_over(&format!("{size} x {} {}", rows.dim(), args.source.name()))? {
+            continue;
+        }
         let engines = Engines::new(args, &run.device, rows.slice(0..size))?;
         for &count in &args.queries {
             engines.case(args, run, &batches(queries, count))?;

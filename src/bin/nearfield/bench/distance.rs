@@ -54,6 +54,9 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let device = run.device.clone();
     let upload = |vectors| device.upload(vectors);
     for size in sizes {
+        if run.is_over(&format!("{size} rows, dim {}", rows.dim()))? {
+            continue;
+        }
         let rows = rows.slice(0..size);
         let copies = rotation(&device, 4 * rows.values().len() as u64);
         let rows_there = (0..copies).map(|_| upload(rows)).collect::<nearfield::Result<Vec<_>>>()?;

@@ -65,6 +65,11 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         for &metric in &args.metric {
             for &screen in &args.screen {
                 let rows = rows.slice(0..size);
+                // Nothing is built for which there is no time left.
+                let of = format!("{size} x {} {}, {}", rows.dim(), args.source.name(), metric.name());
+                if run.is_over(&of)? {
+                    continue;
+                }
                 if is_first {
                     // The first upload also pays for compiling a kernel and for fresh staging memory.
                     filled(&run.device, metric, screen, rows)?;

@@ -77,11 +77,18 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         "--probes: needed 1 to {lists}, the number of lists"
     );
     run.begin("ivf", args.queries.len() * args.probes.len())?;
+    let of = format!("{} x {} {}, {lists} lists", rows.rows(), rows.dim(), args.source.name());
+    if run.is_over(&of)? {
+        return Ok(());
+    }
     let device = run.device.clone();
     let mut exact = Flat::builder(&device, args.metric, rows.dim()).screen(args.screen).build()?;
     exact.add(rows)?;
     let truth = exact.search(queries, args.k)?;
     drop(exact);
+    if run.is_over(&of)? {
+        return Ok(());
+    }
     let index = built(args, run, rows, lists)?;
     let distances = answers::checked(args.metric, rows, queries, args.k, truth.iter())?;
     let few = queries.slice(0..queries.rows().min(100));

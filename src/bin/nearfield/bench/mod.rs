@@ -127,13 +127,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Command::All(args) => all::run(&args.suite, &args.common),
         Command::Suite(suite) => {
             let mut run = Run::open(suite.common())?;
-            suite.run(&mut run)?;
-            run.finish()
+            let done = suite.run(&mut run);
+            run.finish(done)
         }
         Command::Peers(args) => {
-            let mut run = Run::without_device(&args.shared);
-            peers::run(&args.peers, &mut run)?;
-            run.finish()
+            let mut run = Run::without_device("peers", &args.shared);
+            let done = peers::run(&args.peers, &mut run);
+            run.finish(done)
         }
         Command::Draw(args) => draw::run(&args),
         Command::Report(args) => report::run(&args),

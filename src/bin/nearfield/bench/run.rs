@@ -132,6 +132,8 @@ pub(super) struct Run {
     names: HashMap<String, usize>,
     lines: Vec<Line>,
     suite: String,
+    /// What runs, as far as it has a name: an error is told as that of it.
+    case: Option<String>,
     /// When the suite has to be done, and the cases that it still has.
     deadline: Option<Instant>,
     cases_left: usize,
@@ -145,8 +147,8 @@ impl Run {
     }
 
     /// For what is timed elsewhere: the host engine is a device that takes nothing.
-    pub(super) fn without_device(shared: &Shared) -> Self {
-        Self::on(Device::host(), shared, Instant::now())
+    pub(super) fn without_device(suite: &str, shared: &Shared) -> Self {
+        Self { suite: suite.to_owned(), ..Self::on(Device::host(), shared, Instant::now()) }
     }
 
     fn on(device: Device, shared: &Shared, started: Instant) -> Self {
@@ -160,6 +162,7 @@ impl Run {
             names: HashMap::new(),
             lines: vec![],
             suite: String::new(),
+            case: None,
             deadline: shared.budget.map(|budget| started + budget),
             cases_left: 0,
         }
@@ -172,7 +175,7 @@ impl Run {
 
     /// A suite begins, which will have so many cases.
     pub(super) fn begin(&mut self, suite: &str, cases: usize) -> Result<()> {
-        (self.suite, self.cases_left) = (suite.to_owned(), cases);
+        (self.suite, self.case, self.cases_left) = (suite.to_owned(), None, cases);
         if self.ceilings.is_some() {
             return Ok(());
         }
@@ -212,17 +215,11 @@ impl Run {
         Some(rounded(bytes / time.as_secs_f64().max(1e-9) / copy))
     }
 
-    /// A line, printed and written as soon as it is known.
+    /// A line, written and printed as soon as it is known.
     pub(super) fn tell(&mut self, line: Value, text: &str) -> Result<()> {
-        let mut out = stdout().lock();
         // One write a line: whoever interrupts a run finds whole lines.
         let json = format!("{line}\n");
-        if self.is_json {
-            out.write_all(json.as_bytes())?;
-        } else if !text.is_empty() {
-            out.write_all(format!("{text}\n").as_bytes())?;
-        }
-        out.flush()?;
+        // Before it is printed: the report has it, too, where nobody reads what is printed any more.
         if let Some(directory) = &self.report {
             let file = match &mut self.file {
                 Some(file) => file,
@@ -233,7 +230,13 @@ impl Run {
         if let Value::Object(fields) = line {
             self.lines.push(Line::from(fields));
         }
-        Ok(())
+        let mut out = stdout().lock();
+        if self.is_json {
+            out.write_all(json.as_bytes())?;
+        } else if !text.is_empty() {
+            out.write_all(format!("{text}\n").as_bytes())?;
+        }
+        Ok(out.flush()?)
     }
 
     /// Sets when the suites that follow have to be done.
@@ -245,21 +248,49 @@ impl Run {
         self.deadline
     }
 
-    /// Whether there is no time left for a case; then says so in its place.
+    /// A case begins, or what some of them have in common: why there is no time for it, if there is none.
+    pub(super) fn enter(&mut self, name: &str) -> Option<&'static str> {
+        self.case = Some(name.to_owned());
+        let is_over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        is_over.then_some("no time was left of --budget")
+    }
+
+    /// The same, and whether there is no time, which is told.
     pub(super) fn is_over(&mut self, name: &str) -> Result<bool> {
-        if self.deadline.is_none_or(|deadline| Instant::now() < deadline) {
-            return Ok(false);
-        }
-        self.not_run(name, "no time was left of --budget")?;
+        let Some(reason) = self.enter(name) else { return Ok(false) };
+        self.not_run(name, reason)?;
         Ok(true)
     }
 
     /// Says why a case was not run.
     pub(super) fn not_run(&mut self, name: &str, reason: &str) -> Result<()> {
+        let name = self.unique(name);
+        let line = json!({ "record": "not_run", "suite": self.suite, "case": name, "reason": reason });
+        self.left_out(line, &name, reason)
+    }
+
+    /// The same by a line of its own.
+    pub(super) fn left_out(&mut self, line: Value, name: &str, reason: &str) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
-        let suite = self.suite.clone();
-        let line = json!({ "record": "not_run", "suite": suite, "case": name, "reason": reason });
-        self.tell(line, &format!("{suite:<9} {name}: not run: {reason}"))
+        self.case = None;
+        let text = format!("{:<9} {name}: not run: {reason}", self.suite);
+        self.tell(line, &text)
+    }
+
+    /// Says what failed.
+    fn failed(&mut self, error: &anyhow::Error) -> Result<()> {
+        let (case, reason) = (self.case.take(), output::one_line(error));
+        let case = case.map(|name| self.unique(&name));
+        let of = case.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        let text = format!("{:<9} {of}failed: {reason}", self.suite);
+        self.tell(json!({ "record": "failed", "suite": self.suite, "case": case, "reason": reason }), &text)
+    }
+
+    /// A name that no other case of the suite has: who asks for a case twice gets it twice.
+    fn unique(&mut self, name: &str) -> String {
+        let times = self.names.entry(format!("{} {name}", self.suite)).or_insert(0);
+        *times += 1;
+        if *times > 1 { format!("{name} ({times})") } else { name.to_owned() }
     }
 
     /// The time for the next case.
@@ -323,13 +354,9 @@ impl Run {
     /// A line with the figures of a case behind its own fields.
     pub(super) fn figures(&mut self, mut line: Value, case: Case) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
-        let Case { mut name, fields, wall, on_device, work, verified, rotated, remarks, details } = case;
-        // Who asks for a case twice gets it twice.
-        let times = self.names.entry(format!("{} {name}", self.suite)).or_insert(0);
-        *times += 1;
-        if *times > 1 {
-            name = format!("{name} ({times})");
-        }
+        self.case = None;
+        let Case { name, fields, wall, on_device, work, verified, rotated, remarks, details } = case;
+        let name = self.unique(&name);
         if line["record"] == "case" {
             line["case"] = json!(name);
         }
@@ -378,8 +405,18 @@ impl Run {
         self.tell(line, &text)
     }
 
+    /// Ends the run, which went like this: tells of an error, and writes the page of what there is in any case.
+    pub(super) fn finish(mut self, done: Result<()>) -> Result<()> {
+        let told = match &done {
+            // Without a line it is the arguments that are wrong; that nobody reads any more is no failure.
+            Err(error) if !self.lines.is_empty() && !output::is_broken_pipe(error) => self.failed(error),
+            _ => Ok(()),
+        };
+        done.and(told).and(self.page())
+    }
+
     /// Writes the page, if there is to be one.
-    pub(super) fn finish(self) -> Result<()> {
+    fn page(self) -> Result<()> {
         let Some((directory, file)) = self.report.zip(self.file) else { return Ok(()) };
         file.sync_all().with_context(|| format!("--report: {}", directory.display()))?;
         let page = report::write(&directory, &self.lines).context("--report")?;

@@ -11,7 +11,7 @@ use clap::Args as ClapArgs;
 
 use super::lines::{Line, read};
 use crate::output;
-use pairs::{Pairs, Verdict, cases};
+use pairs::{Pairs, cases};
 use print::{Head, as_json, as_table};
 
 /// Arguments of `nearfield bench compare`.
@@ -41,18 +41,22 @@ A ratio is the new median over the old one: above 1 is slower. In brackets is ho
 over the most old one to the most new one over the least old one. Cases are the same that have the same suite and the same \
 name, or where lines are too old for names, are of the same things. Of a case that a file has twice the last is taken.
 
-Without --fail-over a case is `slower` when its least new time is above its most old one, and `faster` the other way round. The exit \
-code is 0.
+Without --fail-over a case is `slower` when its least new time is above its most old one, and `faster` the other way round, which \
+fails nothing.
 
 With it a case is `slower` when the ratio of the medians is past the limit and even the least new time is above the old \
 median. Where that does not hold it is `noisy`: measure again, with more --runs. `faster` and `noisy` the other way round alike. \
-Any case that is slower, or whose new answer is wrong, makes the exit code 1. Cases of one file alone are told and fail nothing.
+Times on the device are held against each other like those of the wall clock; a case that is slower by either makes the exit code 1.
+
+A case that failed in the new file, or whose answer is wrong there, makes the exit code 1 with --fail-over and without. Cases of one \
+file alone are told and fail nothing.
 
 JSON lines, one object each; times in milliseconds:
   {\"record\":\"compare\", old, new, differs}
   {\"record\":\"ratio\", suite, case, old_ms, new_ms, ratio, ratio_least, ratio_most, and the same of device_ms: old_device_ms,
-   new_device_ms, device_ratio, device_ratio_least, device_ratio_most, verdict (slower, faster, noisy, same)}
+   new_device_ms, device_ratio, device_ratio_least, device_ratio_most, verdict (slower, faster, noisy, same), device_verdict}
   {\"record\":\"only\", suite, case, in (old or new), reason}, of a case that the other file has no times of
+  {\"record\":\"failed\", suite, case (null where it had no name yet), reason}, of the new file
   {\"record\":\"mean\", suite, cases, ratio, device_ratio}, geometric means";
 
 /// Reads a percentage: clap calls this.
@@ -75,7 +79,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let [old, new] = [&old_lines, &new_lines].map(|lines| cases(lines, by_name));
     let pairs = Pairs::new(&old.0, &new.0, args.fail_over);
     ensure!(
-        !pairs.ratios.is_empty() || pairs.wrong().next().is_some(),
+        !pairs.ratios.is_empty() || !pairs.failed.is_empty(),
         "needed a case that both files have times of, found none in {} cases of {} and {} of {}",
         old.0.len(),
         args.old.display(),
@@ -92,14 +96,15 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Err(error) if !output::is_broken_pipe(&error) => return Err(error),
         _ => {}
     }
-    let Some(limit) = args.fail_over else { return Ok(()) };
-    let slower = pairs.ratios.iter().filter(|ratio| ratio.verdict == Verdict::Slower).count();
-    let wrong = pairs.wrong().count();
-    let of = pairs.ratios.len() + wrong;
-    let percent = (limit * 1e6).round() / 1e4;
-    match (slower, wrong) {
-        (0, 0) => Ok(()),
-        (_, 0) => bail!("--fail-over {percent}%: {slower} of {of} cases slower"),
-        _ => bail!("--fail-over {percent}%: {slower} of {of} cases slower, {wrong} with wrong answers"),
+    let (all, failed) = (pairs.ratios.len() + pairs.failed.len(), pairs.failed.len());
+    let slower = pairs.ratios.iter().filter(|ratio| ratio.is_slower()).count();
+    let percent = args.fail_over.map(|limit| (limit * 1e6).round() / 1e4);
+    match (percent, slower, failed) {
+        (Some(percent), 1.., 0) => bail!("--fail-over {percent}%: {slower} of {all} cases slower"),
+        (Some(percent), 1.., _) => {
+            bail!("--fail-over {percent}%: {slower} of {all} cases slower, {failed} failed")
+        }
+        (_, _, 1..) => bail!("{}: {failed} of {all} cases failed", args.new.display()),
+        _ => Ok(()),
     }
 }

@@ -7,9 +7,12 @@ use super::super::lines::{Line, of};
 /// A case of one file.
 pub(super) struct Case<'l> {
     pub(super) suite: &'l str,
+    /// Empty of what failed before its name was known.
     name: String,
     /// Or why there are none.
     times: Result<Times, String>,
+    /// Whether that is a failure.
+    has_failed: bool,
     device: Option<Times>,
 }
 
@@ -24,8 +27,9 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn of(line: &Line, key: &str) -> Option<Self> {
         let median = line.positive(key)?;
-        let bound = |end: &str| line.positive(&format!("{key}_{end}")).unwrap_or(median);
-        Some(Self { median, least: bound("least"), most: bound("most") })
+        // A clock may be too coarse for the least of them, which is 0 then.
+        let bound = |end: &str| line.number(&format!("{key}_{end}")).unwrap_or(median);
+        Some(Self { median, least: bound("least").clamp(0.0, median), most: bound("most").max(median) })
     }
 
     /// How many times as long as `old`, and between what.
@@ -44,6 +48,7 @@ pub(super) fn cases(lines: &[Line], by_name: bool) -> (Vec<Case<'_>>, usize) {
                 let field = |key| line.plain(key).unwrap_or_default();
                 ("ladder", format!("{} {}, length {}", field("rung"), field("name"), field("length")))
             }
+            "failed" => (suite, line.text("case").unwrap_or_default().to_owned()),
             "case" | "not_run" if by_name => (suite, line.text("case").unwrap_or_default().to_owned()),
             "case" => {
                 let fields = of(suite).iter();
@@ -54,27 +59,29 @@ pub(super) fn cases(lines: &[Line], by_name: bool) -> (Vec<Case<'_>>, usize) {
             }
             _ => continue,
         };
-        if name.is_empty() {
+        let is_wrong = matches!(line.value("verified"), Some(Value::Bool(false)));
+        let has_failed = line.record() == "failed" || is_wrong;
+        if name.is_empty() && !has_failed {
             continue;
         }
-        let times = match (line.text("not_run").or(line.text("reason")), line.value("verified")) {
-            (Some(reason), _) => Err(format!("not run: {reason}")),
-            (None, Some(Value::Bool(false))) => Err(WRONG.to_owned()),
-            _ => Times::of(line, "ms").ok_or_else(|| "no ms".to_owned()),
+        let times = match line.text("not_run").or(line.text("reason")) {
+            Some(reason) if has_failed => Err(format!("failed: {reason}")),
+            None if is_wrong => Err("answer is wrong".to_owned()),
+            None if has_failed => Err("failed".to_owned()),
+            Some(reason) => Err(format!("not run: {reason}")),
+            None => Times::of(line, "ms").ok_or_else(|| "no ms".to_owned()),
         };
-        let case = Case { suite, name, times, device: Times::of(line, "device_ms") };
+        let case = Case { suite, name, times, has_failed, device: Times::of(line, "device_ms") };
         match cases.iter_mut().find(|other| (other.suite, &other.name) == (suite, &case.name)) {
-            Some(other) => {
+            Some(other) if !case.name.is_empty() => {
                 *other = case;
                 repeated += 1;
             }
-            None => cases.push(case),
+            _ => cases.push(case),
         }
     }
     (cases, repeated)
 }
-
-const WRONG: &str = "answer is wrong";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -125,9 +132,15 @@ pub(super) struct Ratio<'l> {
     pub(super) times: [Times; 2],
     pub(super) device: Option<[Times; 2]>,
     pub(super) verdict: Verdict,
+    /// The same by the device's clock: a case may be slower there, where the host's hides it.
+    pub(super) device_verdict: Option<Verdict>,
 }
 
 impl Ratio<'_> {
+    pub(super) fn is_slower(&self) -> bool {
+        [Some(self.verdict), self.device_verdict].contains(&Some(Verdict::Slower))
+    }
+
     pub(super) fn ratio(&self) -> [f64; 3] {
         self.times[1].over(self.times[0])
     }
@@ -146,14 +159,22 @@ pub(super) struct Only<'l> {
     pub(super) reason: Option<&'l str>,
 }
 
+/// A case of the new file that failed, or whose answer is wrong.
+pub(super) struct Failed<'l> {
+    pub(super) suite: &'l str,
+    pub(super) name: &'l str,
+    pub(super) reason: &'l str,
+}
+
 pub(super) struct Pairs<'l> {
     pub(super) ratios: Vec<Ratio<'l>>,
     pub(super) only: Vec<Only<'l>>,
+    pub(super) failed: Vec<Failed<'l>>,
 }
 
 impl<'l> Pairs<'l> {
     pub(super) fn new(old: &'l [Case<'l>], new: &'l [Case<'l>], limit: Option<f64>) -> Self {
-        let mut pairs = Self { ratios: vec![], only: vec![] };
+        let mut pairs = Self { ratios: vec![], only: vec![], failed: vec![] };
         let find = |cases: &'l [Case<'l>], case: &Case<'_>| {
             cases.iter().find(|other| (other.suite, &other.name) == (case.suite, &case.name))
         };
@@ -162,13 +183,19 @@ impl<'l> Pairs<'l> {
             let Case { suite, name, .. } = case;
             let other = find(new, case);
             match other.map(|other| &other.times) {
-                Some(Ok(after)) => pairs.ratios.push(Ratio {
-                    suite,
-                    name,
-                    times: [before, *after],
-                    device: case.device.zip(other.and_then(|other| other.device)).map(<[_; 2]>::from),
-                    verdict: Verdict::new(before, *after, limit),
-                }),
+                Some(Ok(after)) => {
+                    let device = case.device.zip(other.and_then(|other| other.device));
+                    pairs.ratios.push(Ratio {
+                        suite,
+                        name,
+                        times: [before, *after],
+                        device: device.map(<[_; 2]>::from),
+                        verdict: Verdict::new(before, *after, limit),
+                        device_verdict: device.map(|(old, new)| Verdict::new(old, new, limit)),
+                    });
+                }
+                // Told below.
+                Some(Err(_)) if other.is_some_and(|other| other.has_failed) => {}
                 Some(Err(reason)) => {
                     pairs.only.push(Only { suite, name, side: "old", reason: Some(reason) });
                 }
@@ -176,6 +203,9 @@ impl<'l> Pairs<'l> {
             }
         }
         for case in new {
+            if let (Err(reason), true) = (&case.times, case.has_failed) {
+                pairs.failed.push(Failed { suite: case.suite, name: &case.name, reason });
+            }
             let other = find(old, case).map(|other| &other.times);
             if case.times.is_ok() && !matches!(other, Some(Ok(_))) {
                 let reason = other.and_then(|times| times.as_ref().err()).map(String::as_str);
@@ -183,11 +213,6 @@ impl<'l> Pairs<'l> {
             }
         }
         pairs
-    }
-
-    /// What had times, and has wrong answers now.
-    pub(super) fn wrong(&self) -> impl Iterator<Item = &Only<'l>> {
-        self.only.iter().filter(|only| only.side == "old" && only.reason == Some(WRONG))
     }
 
     pub(super) fn suites(&self) -> Vec<&'l str> {

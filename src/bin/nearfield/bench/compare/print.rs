@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::lines::Line;
 use super::super::rounded;
 use super::super::units::decimal;
-use super::pairs::{Only, Pairs, Ratio, Times};
+use super::pairs::{Failed, Only, Pairs, Ratio, Times, Verdict};
 
 /// What a file was measured on.
 pub(super) struct Head {
@@ -68,7 +68,7 @@ pub(super) fn as_table(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
     }
     for suite in pairs.suites() {
         text += &format!("\n{suite}\n");
-        let titles = ["old ms", "new ms", "ratio", "(least .. most)", "on device", "", "case"];
+        let titles = ["old ms", "new ms", "ratio", "(least .. most)", "", "on device", "", "case"];
         text += &row(titles.map(str::to_owned));
         for ratio in pairs.of_suite(suite) {
             text += &ratio_row(ratio);
@@ -77,7 +77,14 @@ pub(super) fn as_table(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
         let device = device.map(|mean| decimal(mean, 3)).unwrap_or_default();
         let name = format!("geometric mean of {cases}");
         let empty = String::new;
-        text += &row([empty(), empty(), decimal(mean, 3), empty(), device, empty(), name]);
+        text += &row([empty(), empty(), decimal(mean, 3), empty(), empty(), device, empty(), name]);
+    }
+    if !pairs.failed.is_empty() {
+        text += "\nfailed in new\n";
+    }
+    for Failed { suite, name, reason } in &pairs.failed {
+        let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+        text += &format!("  {suite}: {name}{reason}\n");
     }
     for side in ["old", "new"] {
         let only: Vec<&Only<'_>> = pairs.only.iter().filter(|only| only.side == side).collect();
@@ -93,8 +100,8 @@ pub(super) fn as_table(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
 }
 
 /// A line in columns. The longest text stands last.
-fn row([old, new, ratio, spread, device, verdict, case]: [String; 7]) -> String {
-    format!("{old:>10} {new:>10} {ratio:>7} {spread:<17} {device:>9}  {verdict:<6}  {case}\n")
+fn row([old, new, ratio, spread, verdict, device, on_device, case]: [String; 8]) -> String {
+    format!("{old:>10} {new:>10} {ratio:>7} {spread:<17} {verdict:<6} {device:>9} {on_device:<6}  {case}\n")
 }
 
 fn ratio_row(ratio: &Ratio<'_>) -> String {
@@ -102,9 +109,10 @@ fn ratio_row(ratio: &Ratio<'_>) -> String {
     let [middle, least, most] = ratio.ratio().map(|ratio| decimal(ratio, 3));
     let device = ratio.device_ratio().map(|[middle, ..]| decimal(middle, 3)).unwrap_or_default();
     let spread = format!("({least} .. {most})");
-    let verdict = ratio.verdict.name();
-    let verdict = if verdict == "same" { "" } else { verdict };
-    row([old, new, middle, spread, device, verdict.to_owned(), ratio.name.to_owned()])
+    let told = |verdict: Verdict| if verdict == Verdict::Same { "" } else { verdict.name() };
+    let verdicts = [Some(ratio.verdict), ratio.device_verdict];
+    let [wall, on_device] = verdicts.map(|verdict| verdict.map_or("", told).to_owned());
+    row([old, new, middle, spread, wall, device, on_device, ratio.name.to_owned()])
 }
 
 pub(super) fn as_json(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
@@ -119,6 +127,7 @@ pub(super) fn as_json(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
     for ratio in &pairs.ratios {
         let mut line = json!({
             "record": "ratio", "suite": ratio.suite, "case": ratio.name, "verdict": ratio.verdict.name(),
+            "device_verdict": ratio.device_verdict.map(Verdict::name),
         });
         put(&mut line, "", ratio.times, ratio.ratio());
         if let Some((times, device)) = ratio.device.zip(ratio.device_ratio()) {
@@ -128,6 +137,10 @@ pub(super) fn as_json(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
     }
     for Only { suite, name, side, reason } in &pairs.only {
         lines.push(json!({"record": "only", "suite": suite, "case": name, "in": side, "reason": reason}));
+    }
+    for Failed { suite, name, reason } in &pairs.failed {
+        let case = Some(name).filter(|name| !name.is_empty());
+        lines.push(json!({"record": "failed", "suite": suite, "case": case, "reason": reason}));
     }
     for suite in pairs.suites() {
         let (cases, mean, device) = pairs.means(suite);

@@ -181,10 +181,11 @@ impl Bench<'_> {
         // The workgroups of some rungs add to one total, one after another.
         truth.additions += (length as f64 / 256.0).min(ATOMIC_ADDITIONS);
         let device = self.device;
-        let operands =
-            self.copies(4 * length, || Ok((device.upload_vector(a)?, device.upload_vector(b)?)))?;
+        let operands = self.copies(&format!("ladder of {length}"), 4 * length, || {
+            Ok((device.upload_vector(a)?, device.upload_vector(b)?))
+        })?;
         for rung in RUNGS {
-            let of = Of {
+            let mut of = Of {
                 line: json!({
                     "record": "rung", "suite": "reduce", "rung": rung.letter, "name": rung.name, "length": length,
                 }),
@@ -194,21 +195,17 @@ impl Bench<'_> {
                 operand_count: 2,
                 rotated: operands.len(),
             };
-            if self.run.is_over(&of.name)? {
+            let not_run = match (self.run.enter(&of.name), operands.first()) {
+                (None, Some((a, b))) => match rung.dot(device, a, b, None) {
+                    Err(Error::Unsupported { needed, .. }) => Some(format!("needs {needed}")),
+                    first => first.map(|_| None)?,
+                },
+                (reason, _) => reason.map(str::to_owned),
+            };
+            if let Some(reason) = not_run {
+                extend(&mut of.line, json!({ "not_run": reason }));
+                self.run.left_out(of.line, &of.name, &reason)?;
                 continue;
-            }
-            let (a, b) = &operands[0];
-            match rung.dot(self.device, a, b, None) {
-                Err(Error::Unsupported { needed, .. }) => {
-                    let mut line = of.line;
-                    let reason = format!("needs {needed}");
-                    extend(&mut line, json!({ "not_run": reason }));
-                    self.run.tell(line, &format!("reduce    {}: not run: {reason}", of.name))?;
-                    continue;
-                }
-                first => {
-                    first?;
-                }
             }
             self.figures(of, (truth, How::Plain), |number, stages| {
                 let (a, b) = &operands[number % operands.len()];
@@ -240,10 +237,10 @@ impl Bench<'_> {
         b: &[T],
     ) -> anyhow::Result<()> {
         let device = self.device;
-        let operands =
-            self.copies(size_of_val(a), || Ok((device.upload_vector(a)?, device.upload_vector(b)?)))?;
+        let operands = self.copies(&format!("{} numbers", a.len()), size_of_val(a), || {
+            Ok((device.upload_vector(a)?, device.upload_vector(b)?))
+        })?;
         for &name in &self.args.operation {
-            let truth = truth(name, a, b)?;
             for &how in &self.args.summation {
                 let [elements, summation] =
                     [format!("{elements:?}"), format!("{how:?}")].map(|text| text.to_lowercase());
@@ -261,7 +258,7 @@ impl Bench<'_> {
                 if self.run.is_over(&of.name)? {
                     continue;
                 }
-                self.figures(of, (truth, how), |number, stages| {
+                self.figures(of, (truth(name, a, b)?, how), |number, stages| {
                     let (left, right) = &operands[number % operands.len()];
                     whole(device, name, how, left, right, stages)
                 })?;
@@ -277,7 +274,8 @@ impl Bench<'_> {
         let view = |values| MatrixView::new(values, row_length);
         let (a, b) = (view(&self.a[..part])?, view(&self.b[..part])?);
         let device = self.device;
-        let operands = self.copies(4 * part, || Ok((device.upload(a)?, device.upload(b)?)))?;
+        let of = format!("{part} numbers in rows of {row_length}");
+        let operands = self.copies(&of, 4 * part, || Ok((device.upload(a)?, device.upload(b)?)))?;
         for &name in &self.args.operation {
             for &how in &self.args.summation {
                 let summation = format!("{how:?}").to_lowercase();
@@ -314,8 +312,16 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// As many copies of some operands as a cache does not hold.
-    fn copies<T>(&self, bytes: usize, make: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
+    /// As many copies of some operands as a cache does not hold; none where there is no time for the cases of them, which say so.
+    fn copies<T>(
+        &mut self,
+        of: &str,
+        bytes: usize,
+        make: impl Fn() -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        if self.run.enter(of).is_some() {
+            return Ok(vec![]);
+        }
         (0..rotation(self.device, bytes as u64)).map(|_| make()).collect()
     }
 

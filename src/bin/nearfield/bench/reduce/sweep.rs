@@ -12,6 +12,9 @@ use super::Bench;
 impl Bench<'_> {
     /// Times every layout of each operation.
     pub(super) fn sweep(&mut self, length: usize) -> anyhow::Result<()> {
+        if self.run.is_over(&format!("sweep of {length}"))? {
+            return Ok(());
+        }
         let left = self.device.upload_vector(&self.a[..length])?;
         let right = self.device.upload_vector(&self.b[..length])?;
         let one_run = |vector: &DeviceVector| {
@@ -35,6 +38,10 @@ impl Bench<'_> {
             for workgroup in [64, 256] {
                 for coarsening in [1, 4, 8] {
                     for turns in [4, 8, 16, 32, 64, 128] {
+                        let of = format!("workgroup {workgroup}, coarsening {coarsening}, turns {turns}");
+                        if self.run.is_over(&format!("sweep of {length}: {case} from {of} on"))? {
+                            return Ok(());
+                        }
                         let shape = Shape { workgroup, coarsening, turns };
                         let blocks = (length as u64).div_ceil(shape.block());
                         let partials = self.device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {

@@ -32,6 +32,10 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
     if !uploads.is_empty() {
         html += &(heading("Uploads") + &uploads);
     }
+    let failed = reasons(part, "failed", "why").html();
+    if !failed.is_empty() {
+        html += &(heading("Failed") + &failed);
+    }
     let not_run = not_run(part);
     if !not_run.is_empty() {
         html += &(heading("Not run") + &not_run);
@@ -91,11 +95,17 @@ fn uploads(part: &Part<'_>) -> String {
     table.html()
 }
 
-fn not_run(part: &Part<'_>) -> String {
-    let mut table = Table::new(&[("suite", Side::Left), ("case", Side::Prose), ("why not", Side::Prose)]);
-    for line in part.records("not_run") {
+/// Cases without figures, and why.
+fn reasons(part: &Part<'_>, record: &str, why: &'static str) -> Table {
+    let mut table = Table::new(&[("suite", Side::Left), ("case", Side::Prose), (why, Side::Prose)]);
+    for line in part.records(record) {
         table.row(["suite", "case", "reason"].map(|key| cell(line, key)).into());
     }
+    table
+}
+
+fn not_run(part: &Part<'_>) -> String {
+    let mut table = reasons(part, "not_run", "why not");
     for rung in part.records("rung").into_iter().filter(|rung| rung.value("not_run").is_some()) {
         let case = format!("rung {}: {}", cell(rung, "rung"), cell(rung, "name"));
         table.row(vec![cell(rung, "suite"), case, cell(rung, "not_run")]);

@@ -48,6 +48,7 @@ pub(super) fn html(part: &Part<'_>) -> String {
     let sentences = sentences.into_iter().chain([breakeven(part), peers(part)]).flatten();
     let mut items: Vec<String> = sentences.map(|text| format!("<li>{}</li>\n", escaped(&text))).collect();
     items.extend(checked(part));
+    items.extend(failed(part));
     items.extend(missing(part).map(|text| format!("<li>{}</li>\n", escaped(&text))));
     if items.is_empty() {
         return String::new();
@@ -194,6 +195,17 @@ fn checked(part: &Part<'_>) -> Option<String> {
         }
     };
     Some(format!("<li>{text}</li>\n"))
+}
+
+/// What ended a run.
+fn failed(part: &Part<'_>) -> Option<String> {
+    let lines = part.records("failed");
+    let of = |line: &&Line| {
+        let name = [cell(line, "suite"), cell(line, "case")].join(" ");
+        format!("{} ({})", name.trim(), cell(line, "reason"))
+    };
+    let text = escaped(&lines.iter().map(of).collect::<Vec<_>>().join(", "));
+    (!lines.is_empty()).then(|| format!("<li class=\"wrong\">Failed, which ended the run: {text}.</li>\n"))
 }
 
 fn missing(part: &Part<'_>) -> Option<String> {

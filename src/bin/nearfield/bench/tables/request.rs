@@ -1,5 +1,6 @@
 //! What the comment before a table asks for.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
@@ -33,7 +34,14 @@ impl Request {
         let (fields, options) = kinds::keys(kind);
         for word in words {
             let Some((key, values)) = word.split_once('=') else {
-                request.files.push((word.to_owned(), directory.join(word)));
+                let path = directory.join(word);
+                let place = fs::canonicalize(&path).ok();
+                let is_same = |other: &PathBuf| place.is_some() && fs::canonicalize(other).ok() == place;
+                ensure!(
+                    !request.files.iter().any(|(_, other)| is_same(other)),
+                    "{word}: needed every file once, this one is there already"
+                );
+                request.files.push((word.to_owned(), path));
                 continue;
             };
             let is_known = fields.contains(&key) || options.contains(&key);
