@@ -461,9 +461,21 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let mut random = Random::new(21);
-    let cases =
-        [(1, 1000, 0), (10, 1000, 7), (10, 3, 0), (256, 50, 3), (512, 1 << 20, 5), (1000, 1 << 20, 0)];
-    for (turn, (k, spread, absent)) in cases.into_iter().enumerate() {
+    // Numbers of both signs, and where `far` is larger those that share their first bits, or all of them.
+    let cases = [
+        (1, 1000, 0, 0.0),
+        (10, 1000, 7, 0.0),
+        (10, 3, 0, 0.0),
+        (256, 50, 3, 0.0),
+        (512, 1 << 20, 5, 0.0),
+        (1000, 1 << 20, 0, 0.0),
+        (10, 200, 4, 1500.0),
+        (600, 5000, 2, 3e4),
+        (10, 5000, 0, -7e5),
+        (10, 40, 3, 1e9),
+        (10, 1 << 20, 0, 524_288.0),
+    ];
+    for (turn, (k, spread, absent, far)) in cases.into_iter().enumerate() {
         for is_exact in [false, true] {
             let mut case = Tightened::new(8200, LENGTHS.len());
             let (mut lists, mut exact) = (vec![], vec![]);
@@ -471,7 +483,7 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
                 let mut list = vec![];
                 let mut read = vec![];
                 for place in 0..length {
-                    let middle = (random.below(spread) as f32 - spread as f32 / 3.0) * 0.5;
+                    let middle = far + (random.below(spread) as f32 - spread as f32 / 3.0) * 0.5;
                     let width = random.below(4) as f32;
                     let is_absent = absent > 0 && random.below(absent) == 0;
                     let slot = if is_absent { 0 } else { place as u32 * 3 + 1 };

@@ -289,7 +289,7 @@ fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
 #[test]
 fn csr_segments_of_any_length_are_selected_from() {
     let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
-    let lengths = [0, 3, 1, 0, 0, 1024, 1025, 700, 5000, 0, 1023, 2, 2048, 2049, 0];
+    let lengths = [0, 3, 1, 0, 0, 1024, 1025, 700, 5000, 0, 1023, 2, 2048, 2049, 0, 127, 128, 129, 40];
     let mut start = 0;
     let rows: Vec<(usize, usize)> = lengths
         .map(|length| {

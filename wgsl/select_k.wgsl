@@ -69,7 +69,7 @@ fn compare_leading(key: u32, first: u32, place: u32, prefix: vec3<u32>, digits: 
 }
 
 /// So many elements are ranked by comparing all with all, which needs no barriers.
-const RANKED = 64u;
+const RANKED = 128u;
 
 /// Sorts the first `count` elements of workgroup memory, and writes the first k as the results of a row, and nothing behind.
 fn write_sorted(index: u32, row: u32, count: u32) {
@@ -195,6 +195,16 @@ fn select_one(row: u32, lanes: Lanes) {
   workgroupBarrier();
   if (length == 0u) {
     write_nothing(index, row, 0u);
+    return;
+  }
+  if (ONLY == 0u && length <= RANKED && params.k <= SORT_MAX) {
+    // So few need no threshold, and their ids are on their way with the keys.
+    if (index < length) {
+      let key = keys_from(first, index, length)[0];
+      let id = id_at(first, first + index);
+      if (key != ABSENT) { take(row, key, id); }
+    }
+    write_sorted(index, row, workgroupUniformLoad(&taken));
     return;
   }
   if (ONLY == 0u && length <= 16u * WORKGROUP && params.k <= SORT_MAX) {
