@@ -46,10 +46,11 @@ Examples:
   nearfield bench all --rows-file base.npy --queries-file query.npy --metric l2sq --report out
   nearfield bench all --peers --python venv/bin/python --report out
 
-Runs suite after suite, each by a command that is printed before its figures and gives them again. A suite that needs what the device has
-not, or more memory than there is, is named as not run, and the others go on. A wrong answer, or any other error, is told as a
-`failed` record and ends the run with exit code 1; the report has what there was until then. With --budget every command has a share
-of the time that is left. Of files no more queries, neighbours, lists and probes are asked for than they have room for.";
+Runs suite after suite, each by a command that is printed before its figures and gives them again. A suite that needs what the \
+device has not, more memory than there is, or more than --scratch, is named as not run, and the others go on. A wrong answer, or any \
+other error, is told as a `failed` record and ends the run with exit code 1; the report has what there was until then. With --budget \
+every command has a share of the time that is left. Of files no more queries, neighbours, lists and probes are asked for than they \
+have room for.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scale {
@@ -99,18 +100,17 @@ struct Files {
 
 impl Files {
     fn open(rows: &Path, queries: &Path, metric: Metric) -> Result<Self> {
-        let count = |argument: &str, file: &Path| -> Result<usize> {
-            let count = VectorFile::open(file).with_context(|| argument.to_owned())?.rows();
-            ensure!(count > 0, "{argument}: needed at least one vector, {} has none", file.display());
-            Ok(count)
+        let shape = |argument: &str, file: &Path| -> Result<(usize, usize)> {
+            let open = VectorFile::open(file).with_context(|| argument.to_owned())?;
+            ensure!(open.rows() > 0, "{argument}: needed at least one vector, {} has none", file.display());
+            Ok((open.rows(), open.dim()))
         };
         let [first, second] = [rows, queries].map(|file| file.display().to_string());
         let words = ["--rows-file", &first, "--queries-file", &second, "--metric", metric.name()];
-        Ok(Self {
-            words: words.map(str::to_owned),
-            rows: count("--rows-file", rows)?,
-            queries: count("--queries-file", queries)?,
-        })
+        let ((rows, dim), (queries, given)) =
+            (shape("--rows-file", rows)?, shape("--queries-file", queries)?);
+        ensure!(dim == given, "--queries-file: needed dim {dim}, that of the rows, given {given}");
+        Ok(Self { words: words.map(str::to_owned), rows, queries })
     }
 }
 
@@ -122,7 +122,7 @@ fn up_to<const N: usize>(there: usize, numbers: [usize; N]) -> String {
 }
 
 /// The commands of a scale. `@` stands for the files to search.
-fn plan(scale: Scale, device: &Device, files: Option<&Files>) -> Vec<Planned> {
+fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Planned> {
     let mut plan = vec![];
     let mut add = |weight: u32, text: &str| {
         let words = text.split_whitespace().flat_map(|word| match (word, files) {
@@ -135,7 +135,6 @@ fn plan(scale: Scale, device: &Device, files: Option<&Files>) -> Vec<Planned> {
     let (rows_there, queries_there) =
         files.map_or((usize::MAX, usize::MAX), |files| (files.rows, files.queries));
     let lists_there = files.map_or(usize::MAX, |files| Ivf::recommend(files.rows));
-    let is_gpu = has_kernels(device);
     let (number, short, rows, dims) = match scale {
         Scale::Small => (1 << 22, 1 << 20, 10_000, [64, 128, 256]),
         Scale::Medium => (1 << 26, 1 << 24, 200_000, [64, 128, 384]),
@@ -166,6 +165,8 @@ fn plan(scale: Scale, device: &Device, files: Option<&Files>) -> Vec<Planned> {
             }
         }
     }
+    // What is asked for of made vectors by default.
+    let k = files.map_or_else(String::new, |files| format!(" -k {}", files.rows.min(10)));
     let search = match (files, scale) {
         (Some(_), _) => "@".to_owned(),
         (None, Scale::Small) => format!("--data embedding --rows {rows} --dim {high}"),
@@ -176,7 +177,7 @@ fn plan(scale: Scale, device: &Device, files: Option<&Files>) -> Vec<Planned> {
         Scale::Small => {
             add(1, &format!("distance --rows 4096 --dim {middle} --queries 1,64 --metric l2sq,cosine"));
             let queries = up_to(queries_there, [1, 16, 256]);
-            add(3, &format!("exact {search} --queries {queries} --screen i8,none"));
+            add(3, &format!("exact {search}{k} --queries {queries} --screen i8,none"));
             add(
                 2,
                 &format!(
@@ -188,22 +189,22 @@ fn plan(scale: Scale, device: &Device, files: Option<&Files>) -> Vec<Planned> {
             // Training is slow on a software driver, with few lists above all, which start by k-means++.
             let vectors =
                 if files.is_some() { search } else { format!("--data embedding --rows 5000 --dim {low}") };
-            let lists = lists_there.min(300);
+            let lists = rows_there.min(300);
             let (probes, queries) = (up_to(lists, [1, 4, 16, 64]), up_to(queries_there, [1, 64]));
             add(
                 2,
                 &format!(
-                    "ivf {vectors} --lists {lists} --iterations 2 --probes {probes} --queries {queries}"
+                    "ivf {vectors}{k} --lists {lists} --iterations 2 --probes {probes} --queries {queries}"
                 ),
             );
         }
         _ => {
             add(1, &format!("distance --rows 100000 --dim {middle} --queries 1,16,256 --metric l2sq,cosine"));
             add(1, &format!("distance --rows 100000 --dim {high} --queries 256 --metric l2sq,ip"));
-            let (queries, k) = (up_to(queries_there, [1, 8, 100, 1024, most]), up_to(rows_there, [10, 100]));
-            add(3, &format!("exact {search} --queries {queries} -k {k}"));
+            let queries = up_to(queries_there, [1, 8, 100, 1024, most]);
+            add(3, &format!("exact {search} --queries {queries} -k {}", up_to(rows_there, [10, 100])));
             let queries = up_to(queries_there, [1, 128, 1024]);
-            add(2, &format!("exact {search} --queries {queries} --screen none"));
+            add(2, &format!("exact {search}{k} --queries {queries} --screen none"));
             let sizes = format!("1000,10000,100000,{rows}");
             add(
                 2,
@@ -219,7 +220,7 @@ fn plan(scale: Scale, device: &Device, files: Option<&Files>) -> Vec<Planned> {
             );
             let probes = up_to(lists_there, [1, 4, 16, 64]);
             let queries = up_to(queries_there, [1, 100, most]);
-            add(4, &format!("ivf {search} --probes {probes} --queries {queries}"));
+            add(4, &format!("ivf {search}{k} --probes {probes} --queries {queries}"));
             add(
                 2,
                 &format!(
@@ -240,10 +241,10 @@ fn plan(scale: Scale, device: &Device, files: Option<&Files>) -> Vec<Planned> {
 }
 
 /// What the peers do beside a plan: the work of the first command of each suite that they have.
-fn beside(plan: &[Planned], device: &Device, python: &Path) -> Vec<Planned> {
+fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec<Planned> {
     let mut commands = vec![];
     // Those that compute where we do: the others take minutes for what is seconds here.
-    let names = if is_processor(device) { "numpy,faiss-cpu,usearch" } else { "torch,cuvs,faiss-gpu" };
+    let names = if is_processor { "numpy,faiss-cpu,usearch" } else { "torch,cuvs,faiss-gpu" };
     for (suite, weight) in [("exact", 3), ("ivf", 3), ("select", 1), ("reduce", 1)] {
         let Some(first) = plan.iter().find(|planned| planned.words.first().is_some_and(|word| word == suite))
         else {
@@ -253,7 +254,7 @@ fn beside(plan: &[Planned], device: &Device, python: &Path) -> Vec<Planned> {
         for option in first.words[1..].chunks(2) {
             match option {
                 // Of ours alone.
-                [name, _] if name == "--screen" || name == "--operation" => {}
+                [name, _] if ["--screen", "--operation", "--iterations"].contains(&name.as_str()) => {}
                 [name, value] if name == "--k" => words.extend(["--select-k".to_owned(), value.clone()]),
                 other => words.extend_from_slice(other),
             }
@@ -272,9 +273,13 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
     let scale = args.scale.unwrap_or_else(|| Scale::of(&run.device));
     let files = args.rows_file.as_ref().zip(args.queries_file.as_ref());
     let files = files.map(|(rows, queries)| Files::open(rows, queries, args.metric)).transpose()?;
-    let mut plan = plan(scale, &run.device, files.as_ref());
+    let mut plan = plan(scale, has_kernels(&run.device), files.as_ref());
     if args.peers {
-        plan.extend(beside(&plan, &run.device, &args.python));
+        plan.extend(beside(&plan, is_processor(&run.device), &args.python));
+    }
+    // Ceilings are everybody's: they are measured before the time is shared out.
+    if let Err(error) = run.begin("all", plan.len()) {
+        return run.finish(Err(error));
     }
     let deadline = run.deadline();
     let mut weights: u32 = plan.iter().map(|planned| planned.weight).sum();
@@ -331,5 +336,31 @@ fn suite(run: &mut Run, planned: &Planned, common: &Common) -> Result<()> {
             }
             _ => Err(error),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_of_a_plan_is_one() {
+        let few = Files {
+            words: ["--rows-file", "a", "--queries-file", "b", "--metric", "l2"].map(str::to_owned),
+            rows: 5,
+            queries: 3,
+        };
+        for scale in [Scale::Small, Scale::Medium, Scale::Large] {
+            for (is_gpu, files) in [(true, None), (true, Some(&few)), (false, None), (false, Some(&few))] {
+                let mut plan = plan(scale, is_gpu, files);
+                let peers = beside(&plan, !is_gpu, Path::new("venv/bin/python"));
+                assert_eq!(peers.len(), if is_gpu { 4 } else { 3 });
+                plan.extend(peers);
+                for Planned { words, .. } in plan {
+                    let line = Line::try_parse_from(&words);
+                    assert!(line.is_ok(), "{words:?}: {line:?}");
+                }
+            }
+        }
     }
 }

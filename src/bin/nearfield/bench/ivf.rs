@@ -73,6 +73,11 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let (rows, queries) = (rows.view()?, queries.view()?);
     let lists = args.lists.unwrap_or_else(|| Ivf::recommend(rows.rows()));
     ensure!(
+        lists <= rows.rows(),
+        "--lists: needed at most {}, the number of rows, given {lists}",
+        rows.rows()
+    );
+    ensure!(
         args.probes.iter().all(|&probes| probes <= lists),
         "--probes: needed 1 to {lists}, the number of lists"
     );

@@ -1,12 +1,12 @@
 //! A run of suites: one device, its ceilings, the clock, and where lines go.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{Write, stdout};
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{Device, DeviceOptions};
 use serde_json::{Value, json};
@@ -44,8 +44,8 @@ pub(super) struct Shared {
     /// Timed runs of a case; fewer, but 3 at least, where they would take longer than 20 s or the case's share of --budget
     #[arg(long, default_value_t = RUNS, value_name = "N", value_parser = crate::search::count)]
     runs: usize,
-    /// Time for everything, like 60s or 5m; cases that are not reached are named
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// Time for everything, like 60s or 5m; cases that are not reached are named, and an index or three runs that have begun are finished
+    #[arg(long, value_name = "TIME", value_parser = budget)]
     budget: Option<Duration>,
     /// Write a page with charts, index.html, and the JSON lines, figures.jsonl, into this directory; those there are replaced
     #[arg(long, value_name = "DIR", value_parser = report::directory)]
@@ -53,6 +53,13 @@ pub(super) struct Shared {
     /// Print JSON lines instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// Reads a time budget: clap calls this.
+fn budget(text: &str) -> Result<Duration, String> {
+    let most = Duration::from_secs(365 * 24 * 3600);
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time <= most { Ok(time) } else { Err(format!("needed at most {}", humantime::format_duration(most))) }
 }
 
 impl Common {
@@ -219,7 +226,6 @@ impl Run {
     pub(super) fn tell(&mut self, line: Value, text: &str) -> Result<()> {
         // One write a line: whoever interrupts a run finds whole lines.
         let json = format!("{line}\n");
-        // Before it is printed: the report has it, too, where nobody reads what is printed any more.
         if let Some(directory) = &self.report {
             let file = match &mut self.file {
                 Some(file) => file,
@@ -230,13 +236,19 @@ impl Run {
         if let Value::Object(fields) = line {
             self.lines.push(Line::from(fields));
         }
+        let printed = if self.is_json {
+            json
+        } else if text.is_empty() {
+            String::new()
+        } else {
+            format!("{text}\n")
+        };
         let mut out = stdout().lock();
-        if self.is_json {
-            out.write_all(json.as_bytes())?;
-        } else if !text.is_empty() {
-            out.write_all(format!("{text}\n").as_bytes())?;
+        match out.write_all(printed.as_bytes()).and_then(|()| out.flush()) {
+            // Who asked for a report gets it, whether or not somebody reads what is printed.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.report.is_some() => Ok(()),
+            done => Ok(done?),
         }
-        Ok(out.flush()?)
     }
 
     /// Sets when the suites that follow have to be done.
@@ -251,8 +263,11 @@ impl Run {
     /// A case begins, or what some of them have in common: why there is no time for it, if there is none.
     pub(super) fn enter(&mut self, name: &str) -> Option<&'static str> {
         self.case = Some(name.to_owned());
-        let is_over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        is_over.then_some("no time was left of --budget")
+        self.is_late().then_some("no time was left of --budget")
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// The same, and whether there is no time, which is told.
@@ -341,6 +356,9 @@ impl Run {
             // None of a device that has no clock.
             let Some(time) = on_device(number)? else { break };
             times.push(time);
+            if self.is_late() {
+                break;
+            }
         }
         Ok((walls, (!times.is_empty()).then(|| Times::from(times))))
     }
@@ -427,12 +445,23 @@ impl Run {
     }
 }
 
-/// The file of lines of a report, empty. A page of other lines does not stay beside it.
+/// The file of lines of a report, empty, and of this run alone. A page of other lines does not stay beside it.
 fn opened(directory: &Path) -> Result<File> {
     let about = || format!("--report: {}", directory.display());
     fs::create_dir_all(directory).with_context(about)?;
+    let file = File::options()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .open(directory.join(LINES))
+        .with_context(about)?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => bail!("{}: another run is writing there", about()),
+        // A file system that knows no locks is no reason to go without a report.
+        _ => file.set_len(0).with_context(about)?,
+    }
     report::remove(directory).with_context(about)?;
-    File::create(directory.join(LINES)).with_context(about)
+    Ok(file)
 }
 
 /// A command as a shell takes it.

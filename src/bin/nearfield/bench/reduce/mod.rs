@@ -5,7 +5,7 @@ mod truth;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
 use half::f16;
 use nearfield::kernels::reduce::Operation;
@@ -120,6 +120,10 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let usual = if is_processor(&run.device) { 1 << 22 } else { 1 << 28 };
     let lengths = if args.length.is_empty() { vec![usual] } else { args.length.clone() };
     let most = lengths.iter().copied().max().context("--length: needed at least one number")?;
+    let least = lengths.iter().copied().min().unwrap_or(most);
+    if let Some(long) = args.row_length.iter().find(|&&row_length| row_length > least) {
+        bail!("--row-length: needed at most {least}, the length, given {long}");
+    }
     let a = data::numbers("--length", most, 1)?;
     let b = data::numbers("--length", most, 2)?;
     let cases = args.operation.len() * args.summation.len() * args.elements.len();
@@ -269,7 +273,6 @@ impl Bench<'_> {
 
     fn rows(&mut self, length: usize, row_length: usize) -> anyhow::Result<()> {
         let rows = length / row_length;
-        ensure!(rows > 0, "--row-length: needed at most {length}, the length, given {row_length}");
         let part = rows * row_length;
         let view = |values| MatrixView::new(values, row_length);
         let (a, b) = (view(&self.a[..part])?, view(&self.b[..part])?);
