@@ -142,7 +142,7 @@ fn plan(scale: Scale, device: &Device, vectors: Option<&[String]>) -> Vec<Planne
             );
             add(1, &format!("exact --data embedding --rows 5000 --dim {low} --queries 1,64"));
             add(1, &format!("exact --data embedding --rows 5000 --dim {high} --queries 1,64"));
-            // Training is slow on a software driver, with few lists above all, which start by k-means++.
+            // Training is slow on a software driver.
             let vectors =
                 if vectors.is_some() { search } else { format!("--data embedding --rows 5000 --dim {low}") };
             add(2, &format!("ivf {vectors} --lists 300 --iterations 2 --probes 1,4,16,64 --queries 1,64"));
