@@ -1,6 +1,6 @@
 //! k-means on the device.
 
-use crate::engine::{Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
+use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
 use crate::error::{Error, Result};
 use crate::matrix::{Element, MatrixView};
 use crate::metric::Metric;
@@ -184,7 +184,7 @@ impl<'a> KMeans<'a> {
     }
 
     async fn clusters<T: Element>(&self, device: &Device, rows: Sample<'_, T>) -> Result<Clusters> {
-        let mut trained = self.run(device, rows).await?;
+        let trained = self.run(device, rows).await?;
         let last = trained.training.assign().await?;
         let mut inertia = trained.inertia;
         inertia.push(last.iter().map(|row| f64::from(row.distance)).sum());
@@ -226,8 +226,8 @@ impl<'a> KMeans<'a> {
         let (metric, lists) = (self.metric.of_centroids(), self.lists as u32);
         let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await?;
         let mut trained = Trained { training, rows: numbers, inertia: vec![] };
-        self.start(&mut trained, &mut random).await?;
-        self.iterate(&mut trained).await?;
+        let nearest = self.start(&mut trained, &mut random).await?;
+        self.iterate(&mut trained, nearest).await?;
         Ok(trained)
     }
 
@@ -250,38 +250,43 @@ impl<'a> KMeans<'a> {
     }
 
     /// The first centroids: rows by chance, or few by k-means++ (D. Arthur, S. Vassilvitskii, *k-means++: the advantages of careful
-    /// seeding*, SODA 2007).
-    async fn start(&self, trained: &mut Trained<'_>, random: &mut fastrand::Rng) -> Result<()> {
+    /// seeding*, SODA 2007), of which the nearest to each row comes to light.
+    async fn start(
+        &self,
+        trained: &mut Trained<'_>,
+        random: &mut fastrand::Rng,
+    ) -> Result<Option<Vec<Assigned>>> {
         let (training, count) = (&mut trained.training, trained.rows.len());
         let rows = 0..count as u32;
         if self.lists > FEW || self.lists == count {
             let chosen = random.choose_multiple(rows, self.lists);
             let seeds: Vec<(u32, u32)> = (0..).zip(chosen).collect();
-            return training.seed(&seeds).await;
+            training.seed(&seeds).await?;
+            return Ok(None);
         }
-        // Every list has the same centroid at first, so that the nearest one is the nearest of those chosen so far.
-        let first = random.u32(rows);
-        let seeds: Vec<(u32, u32)> = (0..self.lists as u32).map(|list| (list, first)).collect();
+        let mut seeds = vec![];
+        let mut nearest = vec![Assigned { list: 0, distance: f32::INFINITY }; count];
+        for list in 0..self.lists as u32 {
+            let row = if list == 0 { random.u32(rows.clone()) } else { far_by_chance(&nearest, random) };
+            seeds.push((list, row));
+            // Only a new centroid can be nearer than the nearest so far; of equal ones the first counts.
+            for (nearest, distance) in nearest.iter_mut().zip(training.distances(row).await?) {
+                if distance < nearest.distance {
+                    *nearest = Assigned { list, distance };
+                }
+            }
+        }
         training.seed(&seeds).await?;
-        for list in 1..self.lists as u32 {
-            let weights: Vec<f64> =
-                training.assign().await?.iter().map(|row| f64::from(row.distance.max(0.0))).collect();
-            let total: f64 = weights.iter().sum();
-            let mut left = random.f64() * total;
-            // Where all rows are centroids already, any will do.
-            let by_chance = weights.iter().position(|&weight| {
-                left -= weight;
-                left < 0.0 && weight > 0.0
-            });
-            let row = by_chance.unwrap_or_else(|| random.usize(0..count));
-            training.seed(&[(list, row as u32)]).await?;
-        }
-        Ok(())
+        Ok(Some(nearest))
     }
 
-    async fn iterate(&self, trained: &mut Trained<'_>) -> Result<()> {
+    /// `nearest` has the nearest of the first centroids for every row where that is known.
+    async fn iterate(&self, trained: &mut Trained<'_>, mut nearest: Option<Vec<Assigned>>) -> Result<()> {
         for iteration in 1..=self.iterations {
-            let assigned = trained.training.assign().await?;
+            let assigned = match nearest.take() {
+                Some(nearest) => nearest,
+                None => trained.training.assign().await?,
+            };
             let inertia: f64 = assigned.iter().map(|row| f64::from(row.distance)).sum();
             let before = trained.inertia.last().copied();
             trained.inertia.push(inertia);
@@ -303,6 +308,18 @@ impl<'a> KMeans<'a> {
     }
 }
 
+/// A row by chance, the more likely the farther it is from the nearest centroid.
+fn far_by_chance(nearest: &[Assigned], random: &mut fastrand::Rng) -> u32 {
+    let weight = |row: &Assigned| f64::from(row.distance.max(0.0));
+    let mut left = random.f64() * nearest.iter().map(weight).sum::<f64>();
+    let by_chance = nearest.iter().map(weight).position(|weight| {
+        left -= weight;
+        left < 0.0 && weight > 0.0
+    });
+    // Where all rows are centroids already, any will do.
+    by_chance.unwrap_or_else(|| random.usize(0..nearest.len())) as u32
+}
+
 /// Centroids, and what they were trained on.
 pub(crate) struct Trained<'a> {
     pub(crate) training: Training<'a>,
@@ -318,7 +335,7 @@ struct Lists {
 }
 
 impl Lists {
-    fn new(assigned: &[crate::engine::Assigned], lists: usize) -> Self {
+    fn new(assigned: &[Assigned], lists: usize) -> Self {
         let mut offsets = vec![0u32; lists + 1];
         assigned.iter().for_each(|row| offsets[row.list as usize + 1] += 1);
         for list in 0..lists {
@@ -335,7 +352,7 @@ impl Lists {
     }
 
     /// Lists that are to begin anew from a row: those without rows, and the smallest where others are too large.
-    fn seeds(&self, assigned: &[crate::engine::Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
+    fn seeds(&self, assigned: &[Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
         let lists = self.offsets.len() - 1;
         let size = |list: usize| (self.offsets[list + 1] - self.offsets[list]) as usize;
         let mut smallest: Vec<usize> = (0..lists).collect();

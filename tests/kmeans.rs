@@ -113,6 +113,37 @@ fn the_same_seed_gives_the_same_centroids() {
     }
 }
 
+/// Of k-means++ each seed is held against the nearest so far alone.
+#[test]
+fn the_nearest_of_the_seeds_are_those_that_a_search_finds() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(6);
+    let mut rows: Vec<f32> = (0..300 * 20).map(|_| random.below(9) as f32 - 4.0).collect();
+    // Half of the rows come twice, so that distances tie.
+    rows.extend_from_within(..150 * 20);
+    let view = MatrixView::new(&rows, 20).expect("rows");
+    for metric in [Metric::L2, Metric::Cosine] {
+        for screen in [Screen::None, Screen::I8] {
+            let means = KMeans::new(metric, 100).screen(screen);
+            let train =
+                |iterations| means.clone().iterations(iterations).train(device, view).expect("trains");
+            let (searched, moved) = (train(0), train(1));
+            assert_eq!(moved.inertia[0], searched.inertia[0], "{metric} {screen:?}");
+            if metric == Metric::Cosine {
+                continue;
+            }
+            // Centroids moved to the means of the rows that were known to be nearest.
+            for (list, centroid) in moved.centroids.chunks(20).enumerate() {
+                let members = || (0..view.rows()).filter(|&row| searched.assignments[row] as usize == list);
+                for (d, &found) in centroid.iter().enumerate() {
+                    let mean = members().map(|row| view.row(row)[d]).sum::<f32>() / members().count() as f32;
+                    assert!((found - mean).abs() < 1e-4, "{screen:?}, list {list}: {found} for {mean}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn as_many_lists_as_rows_and_fewer_distinct_rows_than_lists() {
     let Some(device) = gpu() else { return };

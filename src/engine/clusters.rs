@@ -79,8 +79,17 @@ impl<'a> Training<'a> {
         }
     }
 
+    /// The distance of every row to the centroid that one of them would be, in the bits that [`Training::assign`] has. What that is
+    /// takes the place of the first centroid, until it is made another.
+    pub(crate) async fn distances(&mut self, row: u32) -> Result<Vec<f32>> {
+        match self {
+            Self::Gpu(training) => training.distances(row).await,
+            Self::Host(training) => Ok(training.distances(row)),
+        }
+    }
+
     /// The nearest of the centroids for every row.
-    pub(crate) async fn assign(&mut self) -> Result<Vec<Assigned>> {
+    pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
         match self {
             Self::Gpu(training) => training.assign().await,
             Self::Host(training) => Ok(training.assign()?.iter().map(Assigned::from).collect()),

@@ -11,7 +11,7 @@ use super::write::RowSource;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, words};
 use crate::kernels::average::{self, Unit};
-use crate::kernels::{norms, select_k};
+use crate::kernels::{norms, rescore, select_k, value_of};
 use crate::matrix::{Element, ElementKind};
 use crate::metric::Metric;
 
@@ -27,6 +27,8 @@ pub(crate) struct GpuTraining {
     /// Rows list by list, and where lists start.
     order: wgpu::Buffer,
     offsets: wgpu::Buffer,
+    /// What a kernel writes beside distances.
+    numbers: wgpu::Buffer,
     refused: wgpu::Buffer,
 }
 
@@ -68,9 +70,11 @@ impl GpuTraining {
         norms::check("rows", &parts[0])?;
         let order = gpu.create_storage("order of rows", count as u64 * 4)?;
         let offsets = gpu.create_storage("starts of lists", (u64::from(lists) + 1) * 4)?;
+        let numbers = gpu.create_storage("numbers of rows", count as u64 * 8)?;
         let centroids = Centroids::new(gpu, metric, dim, lists, None).await?;
         let gpu = gpu.clone();
-        let mut training = Self { gpu, layout, rows, norms, count, centroids, order, offsets, refused };
+        let mut training =
+            Self { gpu, layout, rows, norms, count, centroids, order, offsets, numbers, refused };
         if is_narrowed {
             // Narrowed around the mean of the first rows, as an index narrows around that of its first ones.
             let some = count.min(4096);
@@ -91,6 +95,39 @@ impl GpuTraining {
         let start = |list| seeds.partition_point(|&(other, _)| other < list) as u32;
         let offsets: Vec<u32> = (0..=self.centroids.lists).map(start).collect();
         self.update(&order, &offsets).await
+    }
+
+    /// The distance of every row to the centroid that one of them would be. Two vectors have the same distance whichever is the query,
+    /// so these are the bits that [`assign`] has.
+    pub(super) async fn distances(&self, row: u32) -> Result<Vec<f32>> {
+        // It takes the place of the first centroid, because a query has to start where a slice of a buffer can.
+        let mut commands = self.encode_means(&[row], &[0, 1]).await?;
+        let rescoring = rescore::Rescore {
+            metric: self.centroids.metric,
+            queries: BufferSlice::all(&self.centroids.rows),
+            count: 1,
+            rows: BufferSlice::all(&self.rows),
+            elements: ElementKind::F32,
+            vectors: (self.layout.stride / 4) as u32,
+            row_count: self.count as u32,
+            first_slot: 0,
+            // Some words in place of numbers of rows, which nobody wants to know.
+            ids: BufferSlice::all(&self.norms),
+            candidates: rescore::Candidates::Dense {
+                first: 0,
+                count: self.count as u32,
+                found_pitch: 0,
+                found_first: 0,
+                allowed: None,
+            },
+            // The order of one row was read by then.
+            keys: BufferSlice::all(&self.order),
+            found_ids: BufferSlice::all(&self.numbers),
+            mark_absent: true,
+        };
+        rescore::encode(&mut commands, &rescoring)?;
+        let parts = commands.read(&[(&self.order, 0, self.count as u64 * 4)]).await?;
+        Ok(words(&parts[0]).map(value_of).collect())
     }
 
     /// The nearest of the centroids for every row.

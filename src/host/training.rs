@@ -6,10 +6,9 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::centroids::HostCentroids;
-use super::distances::{Side, distance};
+use super::distances::{Side, distance, squares};
 use super::{Host, norms};
 use crate::error::Result;
-use crate::kernels::key_of;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
@@ -20,8 +19,6 @@ pub(crate) struct HostTraining<'a> {
     rows: Cow<'a, [f32]>,
     squared: Vec<f64>,
     centroids: HostCentroids,
-    /// The list of each row, and the key of the distance, where centroids did not change in a way that needs a search.
-    known: Option<Vec<(u32, u32)>>,
 }
 
 /// Rows that a thread looks at before it takes others.
@@ -42,52 +39,31 @@ impl<'a> HostTraining<'a> {
         let view = MatrixView::new(&rows, dim)?;
         let squared = norms::checked("rows", view)?;
         let centroids = HostCentroids::new(host, metric, view, lists, is_narrowed)?;
-        Ok(Self { dim, rows, squared, centroids, known: None })
+        Ok(Self { dim, rows, squared, centroids })
     }
 
     /// Makes rows centroids: each list gets the row beside it, as the mean of that row alone.
     pub(crate) fn seed(&mut self, seeds: &[(u32, u32)]) {
         let means: Vec<Vec<f32>> = seeds.iter().map(|&(_, row)| self.mean(&[row])).collect();
         seeds.iter().zip(&means).for_each(|(&(list, _), mean)| self.centroids.set(list, mean));
-        let mut lists: Vec<u32> = seeds.iter().map(|&(list, _)| list).collect();
-        lists.sort_unstable();
-        let Some(mut known) = self.known.take() else { return };
-        // A list that loses rows needs a search of all. Another one may only be nearer than the nearest so far.
-        if known.par_iter().any(|(list, _)| lists.binary_search(list).is_ok()) {
-            return;
-        }
-        let centroids = &self.centroids.rows;
-        known.par_chunks_mut(PIECE).enumerate().for_each(|(piece, known)| {
-            for (row, nearest) in known.iter_mut().enumerate() {
-                let row = self.side(piece * PIECE + row);
-                for &list in &lists {
-                    let centroid = Side {
-                        vector: centroids.row(list as usize, &mut []),
-                        squared: centroids.squared[list as usize],
-                    };
-                    let key = key_of(distance(centroids.metric, row, centroid));
-                    if (key, list) < (nearest.1, nearest.0) {
-                        *nearest = (list, key);
-                    }
-                }
-            }
-        });
-        self.known = Some(known);
+    }
+
+    /// The distance of every row to the centroid that one of them would be.
+    pub(crate) fn distances(&self, row: u32) -> Vec<f32> {
+        let mean = self.mean(&[row]);
+        let centroid = Side { vector: &mean, squared: squares(&mean) };
+        let rows = (0..self.squared.len()).into_par_iter().with_min_len(PIECE);
+        rows.map(|row| distance(self.centroids.rows.metric, self.side(row), centroid)).collect()
     }
 
     /// The list of the nearest centroid for every row, and the key of the distance.
-    pub(crate) fn assign(&mut self) -> Result<&[(u32, u32)]> {
-        let known = match self.known.take() {
-            Some(known) => known,
-            None => self.centroids.assign_known((MatrixView::new(&self.rows, self.dim)?, &self.squared))?,
-        };
-        Ok(self.known.insert(known))
+    pub(crate) fn assign(&self) -> Result<Vec<(u32, u32)>> {
+        self.centroids.assign_known((MatrixView::new(&self.rows, self.dim)?, &self.squared))
     }
 
     /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
     /// rows keep their centroid.
     pub(crate) fn update(&mut self, order: &[u32], offsets: &[u32]) {
-        self.known = None;
         let members = |list: usize| &order[offsets[list] as usize..offsets[list + 1] as usize];
         let lists = (0..offsets.len() - 1).into_par_iter().filter(|&list| !members(list).is_empty());
         let means: Vec<(usize, Vec<f32>)> = lists.map(|list| (list, self.mean(members(list)))).collect();

@@ -186,7 +186,7 @@ fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Planned> {
             );
             add(1, &format!("exact --data embedding --rows 5000 --dim {low} --queries 1,64"));
             add(1, &format!("exact --data embedding --rows 5000 --dim {high} --queries 1,64"));
-            // Training is slow on a software driver, with few lists above all, which start by k-means++.
+            // Training is slow on a software driver.
             let vectors =
                 if files.is_some() { search } else { format!("--data embedding --rows 5000 --dim {low}") };
             let lists = rows_there.min(300);
