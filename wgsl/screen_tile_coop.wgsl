@@ -28,6 +28,9 @@ fn screen_tile_coop(
   // An invocation loads granules of one query and of one row.
   let first_query = workgroup.x * params.granules * TILE + index;
   let first_row = (params.block_first + workgroup.y * params.block_step) * params.granules * TILE + index;
+  // Eight rows of this pitch lie in different banks, and the next eight in the same ones: those store their pairs of vectors the other
+  // way round.
+  let turn = (index >> 3u) & 1u;
   var sums: array<array<Sum, MATRICES>, MATRICES>;
   var next_query: array<vec4<u32>, GRANULES>;
   var next_row: array<vec4<u32>, GRANULES>;
@@ -41,8 +44,9 @@ fn screen_tile_coop(
     for (var g = 0u; g < GRANULES; g++) {
       // unroll
       for (var w = 0u; w < 4u; w++) {
-        query_slice[index * PITCH + g * 4u + w] = widen_integers(next_query[g][w]);
-        row_slice[index * PITCH + g * 4u + w] = widen_integers(next_row[g][w]);
+        let place = index * PITCH + g * 4u + (w ^ turn);
+        query_slice[place] = widen_integers(select(next_query[g][w], next_query[g][w ^ 1u], turn == 1u));
+        row_slice[place] = widen_integers(select(next_row[g][w], next_row[g][w ^ 1u], turn == 1u));
       }
     }
     workgroupBarrier();
