@@ -132,13 +132,20 @@ fn cases_of_commands_that_differ_have_names_that_differ() -> Result<()> {
             "exact --data embedding --rows 300 --dim 8 --queries 1 --sizes 200".to_owned(),
             "exact --data embedding --rows 200 --dim 8 --queries 1".to_owned(),
         ],
+        vec![
+            "distance --data embedding --rows 300 --dim 8 --queries 1 --sizes 200".to_owned(),
+            "distance --data embedding --rows 200 --dim 8 --queries 1".to_owned(),
+        ],
     ] {
-        let mut names = HashSet::new();
+        let (mut names, mut fields) = (HashSet::new(), HashSet::new());
         for command in commands {
             let lines = lines(&format!("{command} --runs 3"))?;
             for case in cases(&lines) {
                 let name = case["case"].as_str().context("a name")?.to_owned();
                 assert!(names.insert(name.clone()), "{command}: {name} again");
+                let of =
+                    ["rows", "metric", "iterations", "data", "screened"].map(|key| case[key].to_string());
+                assert!(fields.insert(of.clone()), "{command}: {of:?} again");
             }
         }
     }
@@ -262,6 +269,75 @@ fn all_suites_ask_of_files_no_more_than_they_have() -> Result<()> {
     }
     let text = complaint(&format!("all {} --metric l2sq", files.replace("few.npy", "none.npy")))?;
     assert!(text.contains("--queries-file: ") && text.contains("none.npy"), "{text}");
+    Ok(())
+}
+
+/// The values of a field in the cases, each once.
+fn values(lines: &[Value], field: &str) -> Vec<u64> {
+    let mut values: Vec<u64> = cases(lines).iter().filter_map(|case| case[field].as_u64()).collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+#[test]
+fn what_nobody_asks_for_is_no_more_than_there_is() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let files = files(directory.path(), false)?;
+    for suite in ["exact", "distance", "ivf --iterations 2 --lists 3"] {
+        let lines = lines(&format!("{suite} {files} --runs 3"))?;
+        assert_eq!(values(&lines, "queries"), [1, 7], "{suite}");
+        assert!(!suite.starts_with("ivf") || values(&lines, "probes") == [1, 3], "{lines:?}");
+        let text = complaint(&format!("{suite} {files} --queries 8"))?;
+        assert!(text.contains("--queries: needed at most 7, as the file has, given 8"), "{text}");
+    }
+    for (suite, usual) in [
+        ("exact", " 1,1024, or as many"),
+        ("distance", " 1,128, or as many"),
+        ("ivf", " 1,4,16,64, or as many"),
+        ("breakeven", " 1000,10000,100000, or as many"),
+        ("peers", " 1,1024, or as many"),
+    ] {
+        let help = String::from_utf8(run(&format!("{suite} --help"))?.stdout)?;
+        let text = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(usual), "{help}");
+    }
+    if nearfield::Device::named("software").is_err() {
+        println!("skipped: no software adapter");
+        return Ok(());
+    }
+    let arguments = "breakeven --rows 1200 --dim 4 --queries 1 --runs 3 --json";
+    let output = command("software", arguments).output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(values(&parsed(&String::from_utf8(output.stdout)?)?, "rows"), [1000, 1200]);
+    Ok(())
+}
+
+#[test]
+fn as_many_answers_are_checked_as_asked_for() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let files = files(directory.path(), false)?;
+    for (arguments, queries, verified) in [
+        ("--rows 300 --dim 8 --verify 50", "1", 50),
+        ("--rows 300 --dim 8 --verify 50", "3", 50),
+        ("--rows 300 --dim 8 --verify 50", "30", 50),
+        ("--rows 300 --dim 8 --verify 2", "1", 4),
+        (&format!("{files} --verify 50"), "1", 7),
+        (&format!("{files} --verify 50"), "2", 7),
+    ] {
+        let lines = lines(&format!("exact {arguments} --queries {queries} --runs 3"))?;
+        let [case] = cases(&lines)[..] else { anyhow::bail!("{lines:?}") };
+        assert_eq!(case["verified"], verified, "{arguments} --queries {queries}: {case}");
+    }
+    Ok(())
+}
+
+#[test]
+fn one_is_said_of_one() -> Result<()> {
+    let lines = lines("ivf --rows 300 --dim 4 --lists 1 --iterations 1 --queries 1 --runs 3")?;
+    let [case] = cases(&lines)[..] else { anyhow::bail!("{lines:?}") };
+    let name = case["case"].as_str().context("a name")?;
+    assert!(name.contains(", 1 list of 1 iteration, 1 probe, 1 query, "), "{name}");
     Ok(())
 }
 

@@ -169,6 +169,21 @@ fn files_that_python_reads_are_not_written_again() -> Result<()> {
 }
 
 #[test]
+fn numbers_of_queries_are_no_more_than_a_file_has() -> Result<()> {
+    let place = Place::new("read time\necho \"{\\\"record\\\":\\\"peer\\\",\\\"words\\\":\\\"$*\\\"}\"")?;
+    nearfield::io::write_npy(place.all.path().join("some.npy"), [4, 1], &[0f32, 1.0, 2.0, 3.0])?;
+    for (arguments, wanted) in [
+        ("--rows-file some.npy --queries-file some.npy", "--queries=1,4"),
+        ("--rows 9 --dim 2", "--queries=1,1024"),
+    ] {
+        let lines = parsed(&place.succeed(&format!("peers {arguments} --suites exact --json"))?)?;
+        let words = lines[0]["words"].as_str().context("words")?;
+        assert!(words.split(' ').any(|word| word == wanted), "{words}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_is_no_line_of_a_peer_is_refused_in_one_line() -> Result<()> {
     for line in ["Segmentation fault", "[1]", "{\"record\":\"case\"}", "{}"] {
         // One that goes on is ended.
@@ -301,6 +316,16 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
         let text = place.complaint("python3", &arguments(rows, queries))?;
         let wanted = format!("error: {argument}: needed finite values, row 1 holds a NaN or an infinity\n");
         assert_eq!(text, wanted);
+    }
+    let norms = "needed norms that are 0 or within 2^-50 .. 2^50, row 2 has another";
+    for element in [1e-20f32, 3e15] {
+        nearfield::io::write_npy(&broken, [3, 2], &[0f32, 0.0, 1e-15, 1e15, 0.0, element])?;
+        for (rows, queries, argument) in
+            [("broken", "three", "--rows-file"), ("three", "broken", "--queries-file")]
+        {
+            let text = place.complaint("python3", &arguments(rows, queries))?;
+            assert_eq!(text, format!("error: {argument}: {norms}\n"));
+        }
     }
     // What nobody says is as much as there is; what is said and does not fit is refused.
     let output = place.run("python3", &arguments("three", "three"))?;

@@ -255,6 +255,39 @@ fn a_page_has_every_section_in_order_and_says_the_best_first() -> Result<()> {
 }
 
 #[test]
+fn runs_that_differ_in_what_a_case_is_of_are_told_apart() -> Result<()> {
+    let with = |mut line: Value, key: &str, value: Value| {
+        line[key] = value;
+        line
+    };
+    let mut lines = vec![device()];
+    for iterations in [2, 10] {
+        let build = json!({"record": "build", "suite": "ivf", "lists": 4096, "iterations": iterations});
+        lines.push(build);
+        lines.extend([ivf(1, 0.5), ivf(4, 0.9)].map(|line| with(line, "iterations", json!(iterations))));
+    }
+    let html = page(&lines)?;
+    // A curve each, and a bar of stages; a column of both tables.
+    assert!(html.matches(">2 iterations<").count() >= 1 && html.contains(">10 iterations<"), "{html}");
+    assert_eq!(html.matches("<th scope=\"col\">iterations</th>").count(), 2, "{html}");
+    // Where all are the same it need not be said.
+    assert!(!page(&lines[..4])?.contains("2 iterations"));
+    for scratch in [1 << 28, 1 << 30] {
+        lines.push(with(breakeven(1000, "host"), "scratch", json!(scratch)));
+        lines.push(with(exact(1000, 64, scratch >> 28), "scratch", json!(scratch)));
+    }
+    let html = page(&lines)?;
+    assert!(html.contains("scratch 256 MiB</h3>") && html.contains("scratch 1 GiB</h3>"), "{html}");
+    // The first rows of a set and all of them are points of one line over rows, and rows of one table.
+    let part = |line| with(line, "data", json!("embedding of 1000000"));
+    let lines = [device(), part(exact(1000, 64, 1)), exact(1_000_000, 64, 1), part(breakeven(1000, "host"))];
+    let html = page(&[&lines[..], &[breakeven(1_000_000, "GPU")]].concat())?;
+    assert!(html.contains("Time by the number of rows"), "{html}");
+    assert_eq!(html.matches("class=\"pairs\"").count(), 1, "{html}");
+    Ok(())
+}
+
+#[test]
 fn what_was_not_measured_has_no_section() -> Result<()> {
     let alone: [(Value, &[&str]); 6] = [
         (exact(1000, 64, 10), &["Roofline", "Exact search", "All cases"]),

@@ -89,6 +89,8 @@ fn arguments_that_make_no_sense_are_refused_in_a_line() {
     fails(&["--shapes", "10"], "needed rows and elements of each, like 100x1000000");
     fails(&["--shapes", "70000x70000"], "--shapes: needed at most");
     fails(&["--k", "0"], "--k: needed at least 1");
+    // No case would be left.
+    fails(&["--shapes", "1x1,2x3", "--k", "4,5"], "--k: needed at most 3, the elements of a row, given 4,5");
     fails(&["--values", "odd"], "odd");
     fails(&["--device", "no such"], "no such");
 }

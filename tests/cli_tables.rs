@@ -54,6 +54,8 @@ fn lines() -> Vec<Value> {
     };
     vec![
         device(),
+        json!({"record": "build", "suite": "ivf", "rows": 1000, "lists": 16, "iterations": 2, "train_ms": 0.25}),
+        json!({"record": "build", "suite": "ivf", "rows": 1000, "lists": 16, "iterations": 10, "train_ms": 0.75}),
         json!({"record": "suite", "suite": "exact", "command": "nearfield bench exact --queries 1024,1"}),
         json!({"record": "upload", "suite": "exact", "rows": 1_000_000, "dim": 768, "bytes_per_s": 9.9e9}),
         exact(1024, 10, 8.0),
@@ -130,7 +132,7 @@ fn tables_are_filled_in_place_and_the_rest_is_kept() -> Result<()> {
         "error: doc.md: out of date at line 11 (table exact): needed `nearfield bench tables doc.md`\n"
     );
     assert_eq!(fs::read_to_string(&path)?, document);
-    assert_eq!(tables(directory.path(), &["doc.md"])?, (0, "doc.md: 1 tables, 1 changed\n".to_owned()));
+    assert_eq!(tables(directory.path(), &["doc.md"])?, (0, "doc.md: 1 table, 1 changed\n".to_owned()));
     let table = "\
 | queries | ms (least .. most) | queries/s | scoring, ms | other stages, ms | reaches |
 |---:|---:|---:|---:|---:|---:|
@@ -142,7 +144,7 @@ fn tables_are_filled_in_place_and_the_rest_is_kept() -> Result<()> {
     assert_eq!(fs::read_to_string(&path)?, wanted);
     for arguments in [&["doc.md"][..], &["--check", "doc.md"]] {
         let said = tables(directory.path(), arguments)?;
-        assert_eq!(said, (0, "doc.md: 1 tables, 0 changed\n".to_owned()));
+        assert_eq!(said, (0, "doc.md: 1 table, 0 changed\n".to_owned()));
         assert_eq!(fs::read_to_string(&path)?, wanted);
     }
     // Nothing else is left in the directory.
@@ -182,6 +184,19 @@ fn columns_and_rows_are_in_the_order_that_is_asked_for() -> Result<()> {
     assert_eq!(
         filled("exact figures/lines.jsonl sort=queries,k columns=k,ms,queries")?,
         "| k | ms | queries |\n|---:|---:|---:|\n| 10 | 0.500 | 1 |\n| 100 | 1,500 | 1 |\n| 10 | 8.000 | 1,024 |"
+    );
+    Ok(())
+}
+
+#[test]
+fn builds_that_differ_in_iterations_are_told_apart() -> Result<()> {
+    assert_eq!(
+        filled("builds figures/lines.jsonl")?,
+        "| iterations | train, ms |\n|---:|---:|\n| 2 | 0.250 |\n| 10 | 0.750 |"
+    );
+    assert_eq!(
+        filled("builds figures/lines.jsonl iterations=10 columns=train_ms")?,
+        "| train, ms |\n|---:|\n| 0.750 |"
     );
     Ok(())
 }

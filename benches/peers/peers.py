@@ -72,8 +72,10 @@ PACKAGES = [
     "numpy", "faiss-cpu", "faiss-gpu", "faiss-gpu-cu11", "faiss-gpu-cu12", "usearch", "torch", "cuvs-cu12", "cuvs-cu13",
 ]
 KINDS = ["normal", "equal", "sorted", "reversed", "infinite-10", "infinite-90", "infinite-99.9", "infinite-100"]
-# Neighbours wanted and lists probed, where nobody says and the rows are enough.
-K, PROBES = 10, [1, 4, 16, 64]
+# Queries of a call, neighbours wanted and lists probed, where nobody says and there are as many.
+QUERIES, K, PROBES = [1, 1024], 10, [1, 4, 16, 64]
+# Squared norms of vectors that are not zeros, for which nearfield promises distances.
+SHORTEST, LONGEST = 2.0**-100, 2.0**100
 METRICS = ["cosine", "ip", "l2sq", "l2"]
 # How much farther than the k-th true neighbour a result may be, as in ann-benchmarks.
 TOLERANCE = 1e-3
@@ -129,7 +131,8 @@ def parse():
     add("--rows-file", metavar="FILE", help="file of the rows: .npy, [rows, dim] of f32 or f16, widened to f32")
     add("--queries-file", metavar="FILE", help="file of the queries")
     add("--data", metavar="NAME", help="what the lines call the vectors (default the files)")
-    add("--queries", type=numbers, default=[1, 1024], metavar="Q,…", help="queries of a call, a case each (default 1,1024)")
+    add("--queries", type=numbers, metavar="Q,…",
+        help="queries of a call, a case each (default 1,1024, or as many as there are)")
     add("-k", type=numbers, metavar="K,…",
         help="neighbours wanted, a case each; ivf takes the first (default 10, or as many as there are rows)")
     add("--metric", choices=METRICS, default="cosine", help="default cosine; l2 is searched as its square")
@@ -221,6 +224,7 @@ class Vectors:
         if dim != other:
             raise Stop(f"--queries-file: needed dim {dim}, as --rows-file has, given dim {other}")
         args.lists = args.lists or max(1, min(count, round(4 * count**0.5)))
+        args.queries = args.queries or sorted({min(queries, there) for queries in QUERIES})
         args.k = args.k or [min(K, count)]
         args.probes = args.probes or sorted({min(probes, args.lists) for probes in PROBES})
         limits = [
@@ -238,12 +242,20 @@ class Vectors:
         self.about = {"rows": count, "dim": dim, "metric": args.metric, "data": args.data or f"{args.rows_file} with {args.queries_file}"}
 
     def check(self):
-        """Refuses what has no distances, as the suites do."""
+        """Refuses what the suites refuse: what has no distances, or none in the precision that is promised."""
         for argument, array in (("--rows-file", self.rows), ("--queries-file", self.queries)):
+            other = None
             for first in range(0, len(array), PIECE):
-                wrong = numpy.flatnonzero(~numpy.isfinite(array[first : first + PIECE]).all(axis=1))
+                piece = array[first : first + PIECE].astype(numpy.float64)
+                wrong = numpy.flatnonzero(~numpy.isfinite(piece).all(axis=1))
                 if len(wrong):
                     raise Stop(f"{argument}: needed finite values, row {first + wrong[0]} holds a NaN or an infinity")
+                squares = numpy.einsum("ij,ij->i", piece, piece)
+                wrong = numpy.flatnonzero((squares != 0) & ((squares < SHORTEST) | (squares > LONGEST)))
+                if len(wrong) and other is None:
+                    other = first + wrong[0]
+            if other is not None:
+                raise Stop(f"{argument}: needed norms that are 0 or within 2^-50 .. 2^50, row {other} has another")
 
 
 def norms(vectors):

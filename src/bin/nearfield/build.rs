@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match lists {
         None => writeln!(out, "index      flat")?,
         Some(lists) => {
-            writeln!(out, "index      ivf, {lists} lists")?;
+            writeln!(out, "index      ivf, {}", output::counted(lists, "list", "lists"))?;
             writeln!(out, "train      {}", output::time(train))?;
         }
     }

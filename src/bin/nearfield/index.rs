@@ -7,6 +7,8 @@ use nearfield::{
     Device, Flat, Ivf, Matrix, MatrixView, Metric, Neighbors, SavedIndex, SearchOptions, Statistics,
 };
 
+use crate::output::counted;
+
 /// An index of either kind.
 pub(crate) enum Index {
     Flat(Box<Flat>),
@@ -58,7 +60,7 @@ impl Index {
             Self::Ivf(index) => {
                 // As the library takes it.
                 let probes = probes.unwrap_or(index.default_probes());
-                format!("{probes} of {} lists a query", index.lists())
+                format!("{probes} of {} a query", counted(index.lists(), "list", "lists"))
             }
         })
     }

@@ -54,6 +54,11 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     errors.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// So many things.
+pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// Bytes with a binary unit: exactly where one divides them, else with a decimal.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];

@@ -8,7 +8,7 @@ use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, Search
 use serde_json::json;
 
 use super::answers;
-use super::data::{BATCHES, Source, batches};
+use super::data::{BATCHES, Source, asked_or, batches};
 use super::run::{Case, Run};
 use super::{milliseconds, number_of};
 
@@ -17,11 +17,11 @@ use super::{milliseconds, number_of};
 pub(super) struct Args {
     #[command(flatten)]
     source: Source,
-    /// Numbers of rows, a case each; the first so many of those there are
-    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000", value_name = "N,…", value_parser = crate::search::count)]
+    /// Numbers of rows, a case each, the first so many of those there are; 1000,10000,100000, or as many as there are
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
     sizes: Vec<usize>,
-    /// Numbers of queries, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,8,64,512", value_name = "Q,…", value_parser = crate::search::count)]
+    /// Numbers of queries, a case each; 1,8,64,512, or as many as a file has
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
     queries: Vec<usize>,
     /// Neighbours wanted
     #[arg(short, long, default_value_t = 10, value_parser = crate::search::count)]
@@ -34,12 +34,16 @@ pub(super) struct Args {
 pub(super) const HELP: &str = "\
 Examples:
   nearfield bench breakeven
-  nearfield bench breakeven --device gpu --dim 768 --rows 300000 --sizes 3000,30000,300000 --queries 1,4,16,64
+  nearfield bench breakeven --dim 768 --rows 300000 --sizes 3000,30000,300000 --queries 1,4,16,64
 
-Exact search of the same rows on a GPU and on the host engine of this processor, from queries in the host's memory to results there. The
-answers of both are held against each other: the same ids, but for rows whose distances differ by less than is promised. `copy` is
-where an index on the GPU that keeps a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md has the
+Exact search of the same rows on a GPU and on the host engine of this processor, from queries in the host's memory to results there. The \
+answers of both are held against each other: the same ids, but for rows whose distances differ by less than is promised. `copy` is \
+where an index on the GPU that keeps a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md has the \
 fields of the JSON lines.";
+
+/// Numbers of rows and of queries, where nobody says.
+const SIZES: [usize; 3] = [1000, 10_000, 100_000];
+const QUERIES: [usize; 4] = [1, 8, 64, 512];
 
 /// Runs the suite.
 pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
@@ -48,17 +52,17 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         "--device: needed a GPU to compare the processor with, given {}",
         run.device.describe()
     );
-    let most = args.queries.iter().copied().max().unwrap_or(1);
-    let (rows, queries) = args.source.both_at_least(most, BATCHES)?;
+    let counts = args.source.counts(&args.queries, &QUERIES)?;
+    let (rows, queries) = args.source.both_at_least(&counts, BATCHES)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
-    let sizes = args.source.sizes(&args.sizes, rows)?;
-    run.begin("breakeven", sizes.len() * args.queries.len())?;
+    let sizes = args.source.sizes(&asked_or(&args.sizes, &SIZES, rows.rows()), rows)?;
+    run.begin("breakeven", sizes.len() * counts.len())?;
     for size in sizes {
         if run.is_over(&format!("{size} x {} {}", rows.dim(), args.source.name()))? {
             continue;
         }
         let engines = Engines::new(args, &run.device, rows.slice(0..size))?;
-        for &count in &args.queries {
+        for &count in &counts {
             engines.case(args, run, &batches(queries, count))?;
         }
     }
@@ -92,9 +96,9 @@ impl<'r> Engines<'r> {
     fn case(&self, args: &Args, run: &mut Run, batches: &[MatrixView<'_, f32>]) -> anyhow::Result<()> {
         let (size, dim, count) = (self.rows.rows(), self.rows.dim(), batches[0].rows());
         let (scratch, of_scratch) = run.scratch();
+        let data = args.source.name_of(size);
         let name = format!(
-            "{size} x {dim} {}, {}, {}, k {}{of_scratch}",
-            args.source.name_of(size),
+            "{size} x {dim} {data}, {}, {}, k {}{of_scratch}",
             number_of(count),
             args.metric.name(),
             args.k
@@ -134,7 +138,7 @@ impl<'r> Engines<'r> {
         run.case(Case {
             name,
             fields: json!({
-                "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(), "data": args.source.name(),
+                "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(), "data": data,
                 "scratch": scratch,
                 "host_ms": milliseconds(host.median), "host_ms_least": milliseconds(host.least),
                 "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,

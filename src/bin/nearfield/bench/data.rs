@@ -57,6 +57,16 @@ impl Vectors {
     }
 }
 
+/// The numbers that are asked for; where none are, the usual ones, none larger than what there is and each once.
+pub(super) fn asked_or(asked: &[usize], usual: &[usize], there: usize) -> Vec<usize> {
+    if !asked.is_empty() {
+        return asked.to_vec();
+    }
+    let mut numbers: Vec<usize> = usual.iter().map(|&number| number.min(there.max(1))).collect();
+    numbers.dedup();
+    numbers
+}
+
 /// Batches of so many queries that are taken in turn, up to four: a repeated one would leave what it reads in caches.
 pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixView<'_, f32>> {
     let batches = (queries.rows() / count).clamp(1, BATCHES);
@@ -64,13 +74,27 @@ pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixV
 }
 
 impl Source {
-    /// The rows and so many queries, or up to `wanted` of them where a file has more.
-    pub(super) fn both_at_least(&self, queries: usize, wanted: usize) -> anyhow::Result<(Vectors, Vectors)> {
-        let there = match &self.queries_file {
+    /// Numbers of queries that are asked for, or the usual ones as far as there are so many.
+    pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> anyhow::Result<Vec<usize>> {
+        Ok(asked_or(asked, usual, self.queries_there()?))
+    }
+
+    /// The rows and as many queries as the largest of these counts, or up to `wanted` of them where there are more.
+    pub(super) fn both_at_least(
+        &self,
+        counts: &[usize],
+        wanted: usize,
+    ) -> anyhow::Result<(Vectors, Vectors)> {
+        let most = counts.iter().copied().max().unwrap_or(1);
+        self.both(most.max(wanted.min(self.queries_there()?)))
+    }
+
+    /// How many queries there are: those of a file, or any number.
+    fn queries_there(&self) -> anyhow::Result<usize> {
+        Ok(match &self.queries_file {
             Some(file) => VectorFile::open(file)?.rows(),
             None => usize::MAX,
-        };
-        self.both(queries.max(wanted.min(there)))
+        })
     }
 
     /// The rows, and up to so many queries like them.
@@ -123,7 +147,7 @@ impl Source {
         }
     }
 
-    /// What the vectors are: the files, or the recipe and its seed, where that is not the usual one.
+    /// What all the vectors are: the files, or the recipe and its seed, where that is not the usual one.
     pub(super) fn name(&self) -> String {
         if let Some((rows, queries)) = self.rows_file.as_ref().zip(self.queries_file.as_ref()) {
             return format!("{} with {}", rows.display(), queries.display());
@@ -133,7 +157,7 @@ impl Source {
         if self.seed == SEED { recipe } else { format!("{recipe}, seed {}", self.seed) }
     }
 
-    /// The same for the name of a case of the first so many rows: in some recipes they depend on how many there are in all.
+    /// The same of the first so many rows: in some recipes they depend on how many there are in all.
     pub(super) fn name_of(&self, size: usize) -> String {
         let name = self.name();
         if self.rows_file.is_none() && size != self.rows { format!("{name} of {}", self.rows) } else { name }

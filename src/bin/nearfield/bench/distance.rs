@@ -22,8 +22,8 @@ pub(super) struct Args {
     /// Numbers of rows, a case each: the first so many of those there are
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
     sizes: Vec<usize>,
-    /// Numbers of queries, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,128", value_name = "Q,…", value_parser = crate::search::count)]
+    /// Numbers of queries, a case each; 1,128, or as many as a file has
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
     queries: Vec<usize>,
     /// Metrics, a case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
@@ -38,19 +38,22 @@ Examples:
   nearfield bench distance
   nearfield bench distance --rows 100000 --dim 768 --queries 1,16,256 --metric cosine --json
 
-The distances that are reported to users, of every query to every row, in the precision that is promised. Rows, queries and results
-lie on the device; times are from the call until all is done, and on the device by its timestamps. Every case checks some pairs
-against f64 before it is timed; one that is off by more than is promised ends the run with exit code 1. Runs take different queries in
-turn, as far as there are, and copies of few rows, so that they do not come from a cache. What has to be read and written are both
+The distances that are reported to users, of every query to every row, in the precision that is promised. Rows, queries and results \
+lie on the device; times are from the call until all is done, and on the device by its timestamps. Every case checks some pairs \
+against f64 before it is timed; one that is off by more than is promised ends the run with exit code 1. Runs take different queries in \
+turn, as far as there are, and copies of few rows, so that they do not come from a cache. What has to be read and written are both \
 sets and the results. docs/benchmark.md has the fields of the JSON lines.";
+
+/// Numbers of queries, where nobody says.
+const QUERIES: [usize; 2] = [1, 128];
 
 /// Runs the suite.
 pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    let most = args.queries.iter().copied().max().unwrap_or(1);
-    let (rows, queries) = args.source.both_at_least(most, BATCHES)?;
+    let counts = args.source.counts(&args.queries, &QUERIES)?;
+    let (rows, queries) = args.source.both_at_least(&counts, BATCHES)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
     let sizes = args.source.sizes(&args.sizes, rows)?;
-    run.begin("distance", sizes.len() * args.queries.len() * args.metric.len())?;
+    run.begin("distance", sizes.len() * counts.len() * args.metric.len())?;
     let device = run.device.clone();
     let upload = |vectors| device.upload(vectors);
     for size in sizes {
@@ -60,7 +63,7 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         let rows = rows.slice(0..size);
         let copies = rotation(&device, 4 * rows.values().len() as u64);
         let rows_there = (0..copies).map(|_| upload(rows)).collect::<nearfield::Result<Vec<_>>>()?;
-        for &count in &args.queries {
+        for &count in &counts {
             let queries = batches(queries, count);
             let queries_there =
                 queries.iter().map(|&queries| upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
@@ -142,7 +145,7 @@ fn case(
         name,
         fields: json!({
             "rows": size, "dim": dim, "queries": count, "metric": metric.name(), "elements": "f32",
-            "data": args.source.name(), "error": rounded(error),
+            "data": data, "error": rounded(error),
         }),
         wall,
         on_device: times,

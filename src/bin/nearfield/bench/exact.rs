@@ -21,8 +21,8 @@ use super::{milliseconds, number_of, rounded};
 pub(super) struct Args {
     #[command(flatten)]
     source: Source,
-    /// Numbers of queries, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,1024", value_name = "Q,…", value_parser = crate::search::count)]
+    /// Numbers of queries, a case each; 1,1024, or as many as a file has
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
     queries: Vec<usize>,
     /// Numbers of rows, a case each: the first so many of those there are
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Metrics, a case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
     metric: Vec<Metric>,
-    /// Queries a case whose answers are checked against f64 on the host, at least one of each batch
+    /// Queries a case whose answers are checked against f64 on the host, as far as there are; at least one of each batch
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::search::count)]
     verify: usize,
     /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded, a case each: auto, none, i8
@@ -47,18 +47,21 @@ Examples:
   nearfield bench exact --rows-file base.npy --queries-file query.npy -k 100 --json
   nearfield bench exact --rows 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
-Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Runs take different queries in turn,
-as far as there are. What a search has to read are the rows once, or their copy in integers; what it has to compute, a multiply-add
-for every element of a row and a query. `share` is of the whole search, `scoring_share` of its scoring stage alone. On the host
+Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Runs take different queries in turn, \
+as far as there are. What a search has to read are the rows once, or their copy in integers; what it has to compute, a multiply-add \
+for every element of a row and a query. `share` is of the whole search, `scoring_share` of its scoring stage alone. On the host \
 engine stages are not timed. docs/benchmark.md has the fields of the JSON lines.";
+
+/// Numbers of queries, where nobody says.
+const QUERIES: [usize; 2] = [1, 1024];
 
 /// Runs the suite.
 pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    let most = args.queries.iter().copied().max().unwrap_or(1);
-    let (rows, queries) = args.source.both_at_least(most, BATCHES)?;
+    let counts = args.source.counts(&args.queries, &QUERIES)?;
+    let (rows, queries) = args.source.both_at_least(&counts, args.verify.max(BATCHES))?;
     let (rows, queries) = (rows.view()?, queries.view()?);
     let sizes = args.source.sizes(&args.sizes, rows)?;
-    let each = args.k.len() * args.queries.len();
+    let each = args.k.len() * counts.len();
     run.begin("exact", sizes.len() * args.metric.len() * args.screen.len() * each)?;
     let mut is_first = true;
     for size in sizes {
@@ -77,10 +80,10 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
                 }
                 let (index, time) = filled(&run.device, metric, screen, rows)?;
                 tell_upload(run, rows, time)?;
-                for (&k, &count) in
-                    args.k.iter().flat_map(|k| args.queries.iter().map(move |count| (k, count)))
-                {
-                    case(args, run, (&index, rows), (queries, count), k)?;
+                for &k in &args.k {
+                    for &count in &counts {
+                        case(args, run, (&index, rows), (queries, count), k)?;
+                    }
                 }
             }
         }
@@ -131,11 +134,11 @@ fn case(
     let metric = index.metric().name();
     let (scratch, of_scratch) = run.scratch();
     let screened = if index.is_screened() { "screened" } else { "not screened" };
+    let data = args.source.name_of(index.len());
     let name = format!(
-        "{} x {} {}, {}, {metric}, k {k}, {screened}{of_scratch}",
+        "{} x {} {data}, {}, {metric}, k {k}, {screened}{of_scratch}",
         index.len(),
         index.dim(),
-        args.source.name_of(index.len()),
         number_of(count)
     );
     if run.is_over(&name)? {
@@ -154,6 +157,17 @@ fn case(
         rescored += statistics.rescored;
         searched_again += statistics.searched_again;
         searched_exhaustively += statistics.searched_exhaustively;
+    }
+    // Those that are checked beyond the batches are searched in calls of the same size.
+    let others = queries.slice(count * batches.len()..queries.rows());
+    for first in (0..others.rows()).step_by(count) {
+        let checked = args.verify.saturating_sub(verified).min(count).min(others.rows() - first);
+        if checked == 0 {
+            break;
+        }
+        let queries = others.slice(first..others.rows().min(first + count));
+        verify(index.metric(), rows, queries, &index.search(queries, k)?, k, checked)?;
+        verified += checked;
     }
     let mut parts = Parts::default();
     let (wall, on_device) = run.time(
@@ -190,7 +204,7 @@ fn case(
     run.case(Case {
         name,
         fields: json!({
-            "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": args.source.name(),
+            "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
             "screened": index.is_screened(), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
             "stages": found.to_json(),
             "scoring_share": scoring_share.map(rounded), "rescored": rescored,

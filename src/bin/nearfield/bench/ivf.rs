@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{
     Device, DeviceMatrix, Flat, Ivf, MatrixView, Metric, Neighbors, Queries, Screen, SearchOptions,
@@ -10,11 +10,11 @@ use nearfield::{
 use serde_json::json;
 
 use super::answers;
-use super::data::{Source, batches};
+use super::data::{Source, asked_or, batches};
 use super::run::{Case, Run};
 use super::stages::Parts;
 use super::work::{Unit, Work};
-use super::{milliseconds, number_of, rounded};
+use super::{counted, milliseconds, number_of, rounded};
 use crate::recall::{self, TrueHit};
 
 /// Arguments of `nearfield bench ivf`.
@@ -25,11 +25,11 @@ pub(super) struct Args {
     /// Lists; by default about four times the square root of the rows
     #[arg(long, value_name = "N", value_parser = crate::search::count)]
     lists: Option<usize>,
-    /// Lists that a query probes, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,4,16,64", value_name = "P,…", value_parser = crate::search::count)]
+    /// Lists that a query probes, a case each; 1,4,16,64, or as many as there are lists
+    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::search::count)]
     probes: Vec<usize>,
-    /// Numbers of queries, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,1024", value_name = "Q,…", value_parser = crate::search::count)]
+    /// Numbers of queries, a case each; 1,1024, or as many as a file has
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
     queries: Vec<usize>,
     /// Neighbours wanted
     #[arg(short, long, default_value_t = 10, value_parser = crate::search::count)]
@@ -47,16 +47,19 @@ pub(super) struct Args {
 
 pub(super) const HELP: &str = "\
 Examples:
-  nearfield bench ivf --rows 1000000 --dim 768 --data low-rank --lists 4096 --probes 1,4,16,64 --queries 1,100,10000
+  nearfield bench ivf --rows 1000000 --dim 768 --lists 4096 --probes 1,4,16,64 --queries 1,100,10000
   nearfield bench ivf --rows-file base.npy --queries-file query.npy --metric l2sq --json
 
-Recall is held against the exact answers of `Flat`, and with as many probes as lists the answers have to be those, bit for bit. Every
-distance that is reported for queries that are timed, and for 200 at least, has to be that of its row, computed in f64. If one of
-these is not so, the run ends with exit code 1. `recall` is that of ann-benchmarks, the part of the results that are no farther than the k-th
-true neighbour plus 0.001; `recall_by_id` is the part of the true neighbours that were found. Every case is timed twice: with queries
-in the host's memory, and with queries that lie on the device before; results come to the host both times. Rows are uploaded
+Recall is held against the exact answers of `Flat`, and with as many probes as lists the answers have to be those, bit for bit. Every \
+distance that is reported for queries that are timed, and for 200 at least, has to be that of its row, computed in f64. If one of \
+these is not so, the run ends with exit code 1. `recall` is that of ann-benchmarks, the part of the results that are no farther than the \
+k-th true neighbour plus 0.001; `recall_by_id` is the part of the true neighbours that were found. Every case is timed twice: with \
+queries in the host's memory, and with queries that lie on the device before; results come to the host both times. Rows are uploaded \
 before the build is timed. docs/benchmark.md has the fields of the JSON lines.";
 
+/// Numbers of queries and of probes, where nobody says.
+const QUERIES: [usize; 2] = [1, 1024];
+const PROBES: [usize; 4] = [1, 4, 16, 64];
 /// Iterations of k-means, where nobody says.
 const ITERATIONS: usize = 10;
 /// Queries that recall is measured on at the least, where there are as many.
@@ -68,8 +71,8 @@ const PIECE_BYTES: usize = 1 << 30;
 
 /// Runs the suite.
 pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    let most = args.queries.iter().copied().max().unwrap_or(1);
-    let (rows, queries) = args.source.both_at_least(most, LEAST_QUERIES)?;
+    let counts = args.source.counts(&args.queries, &QUERIES)?;
+    let (rows, queries) = args.source.both_at_least(&counts, LEAST_QUERIES)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
     let lists = args.lists.unwrap_or_else(|| Ivf::recommend(rows.rows()));
     ensure!(
@@ -77,12 +80,13 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         "--lists: needed at most {}, the number of rows, given {lists}",
         rows.rows()
     );
-    ensure!(
-        args.probes.iter().all(|&probes| probes <= lists),
-        "--probes: needed 1 to {lists}, the number of lists"
-    );
-    run.begin("ivf", args.queries.len() * args.probes.len())?;
-    let of = format!("{} x {} {}, {lists} lists", rows.rows(), rows.dim(), args.source.name());
+    let probes = asked_or(&args.probes, &PROBES, lists);
+    if let Some(given) = probes.iter().find(|&&probes| probes > lists) {
+        bail!("--probes: needed 1 to {lists}, the number of lists, given {given}");
+    }
+    run.begin("ivf", counts.len() * probes.len())?;
+    let in_lists = counted(lists, "list", "lists");
+    let of = format!("{} x {} {}, {in_lists}", rows.rows(), rows.dim(), args.source.name());
     if run.is_over(&of)? {
         return Ok(());
     }
@@ -100,11 +104,11 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let all = index.search(few, args.k, lists)?;
     let is_exact = (0..few.rows()).all(|query| all.row(query) == truth.row(query));
     ensure!(is_exact, "with all lists probed the answers are not those of an exact search");
-    for &count in &args.queries {
+    for &count in &counts {
         let hosts = batches(queries, count);
         let there =
             hosts.iter().map(|&queries| device.upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
-        for &probes in &args.probes {
+        for &probes in &probes {
             case(args, run, &index, (rows, queries), (&hosts, &there), &distances, probes)?;
         }
     }
@@ -152,9 +156,10 @@ fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) ->
         "empty_lists": empty,
     });
     let text = format!(
-        "ivf       {} x {}, {lists} lists, {}: upload {upload:.1} ms, train {train:.1} ms, add {add:.1} ms; largest list {largest}, {empty} empty",
+        "ivf       {} x {}, {}, {}: upload {upload:.1} ms, train {train:.1} ms, add {add:.1} ms; largest list {largest}, {empty} empty",
         rows.rows(),
         rows.dim(),
+        counted(lists, "list", "lists"),
         args.metric,
     );
     run.tell(line, &text)?;
@@ -176,13 +181,14 @@ fn case(
     let screened = if index.is_screened() { "screened" } else { "not screened" };
     let trained = match args.iterations {
         ITERATIONS => String::new(),
-        other => format!(" of {other} iterations"),
+        other => format!(" of {}", counted(other, "iteration", "iterations")),
     };
     let name = format!(
-        "{} x {} {data}, {} lists{trained}, {probes} probes, {}, {metric}, k {}, {screened}{of_scratch}",
+        "{} x {} {data}, {}{trained}, {}, {}, {metric}, k {}, {screened}{of_scratch}",
         index.len(),
         index.dim(),
-        index.lists(),
+        counted(index.lists(), "list", "lists"),
+        counted(probes, "probe", "probes"),
         number_of(count),
         args.k
     );

@@ -8,12 +8,27 @@ use serde_json::{Map, Value};
 
 /// What a case of a suite is of. Two cases that are of the same are the same.
 const OF: [(&str, &[&str]); 6] = [
-    ("distance", &["rows", "dim", "queries", "metric", "elements"]),
+    ("distance", &["rows", "dim", "queries", "metric", "elements", "data"]),
     ("reduce", &["operation", "elements", "summation", "length", "row_length"]),
     ("select", &["rows", "length", "k", "values"]),
     ("exact", &["rows", "dim", "queries", "k", "metric", "data", "screened", "scratch"]),
-    ("ivf", &["rows", "dim", "lists", "probes", "queries", "k", "metric", "data", "screened", "scratch"]),
-    ("breakeven", &["rows", "dim", "queries", "k", "metric", "data"]),
+    (
+        "ivf",
+        &[
+            "rows",
+            "dim",
+            "lists",
+            "iterations",
+            "probes",
+            "queries",
+            "k",
+            "metric",
+            "data",
+            "screened",
+            "scratch",
+        ],
+    ),
+    ("breakeven", &["rows", "dim", "queries", "k", "metric", "data", "scratch"]),
 ];
 
 /// The fields that say what a case of a suite is of; none of a suite that is not known.

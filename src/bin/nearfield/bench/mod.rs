@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 
+use crate::output::counted;
 use run::{Common, Run, Shared};
 
 /// Arguments of `nearfield bench`.
@@ -144,7 +145,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 
 /// So many queries.
 fn number_of(queries: usize) -> String {
-    if queries == 1 { "1 query".to_owned() } else { format!("{queries} queries") }
+    counted(queries, "query", "queries")
 }
 
 /// Milliseconds, to five significant digits.

@@ -20,6 +20,8 @@ use script::Script;
 
 /// The interpreter, where nobody names one.
 pub(super) const PYTHON: &str = "python3";
+/// Numbers of queries, where nobody says.
+const QUERIES: [usize; 2] = [1, 1024];
 /// Queries that are made at least: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
 
@@ -46,8 +48,8 @@ pub(super) struct Args {
         value_name = "NAME,…"
     )]
     peers: Vec<Peer>,
-    /// Numbers of queries, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,1024", value_name = "Q,…", value_parser = crate::search::count)]
+    /// Numbers of queries, a case each; 1,1024, or as many as a file has
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
     queries: Vec<usize>,
     /// Neighbours wanted, a case each; ivf takes the first. 10, or as many as there are rows
     #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = crate::search::count)]
@@ -152,7 +154,6 @@ impl Args {
         let mut add = |name: &str, value: String| words.push(OsString::from(format!("--{name}={value}")));
         add("suites", joined(&self.suites.iter().map(|suite| value_name(*suite)).collect::<Vec<_>>()));
         add("peers", joined(&self.peers.iter().map(|peer| value_name(*peer)).collect::<Vec<_>>()));
-        add("queries", joined(&self.queries));
         add("metric", self.metric.name().to_owned());
         add("shapes", joined(&self.shapes));
         add("select-k", joined(&self.select_k));
@@ -166,6 +167,7 @@ impl Args {
             words.extend(["-k".into(), joined(&self.k).into()]);
         }
         if self.searches() {
+            words.push(format!("--queries={}", joined(&self.counts()?)).into());
             let lists =
                 self.lists.map_or_else(|| Ok(Ivf::recommend(self.source.shape()?.0)), Ok::<_, Error>)?;
             words.push(format!("--lists={lists}").into());
@@ -179,10 +181,14 @@ impl Args {
         Ok(words)
     }
 
+    fn counts(&self) -> Result<Vec<usize>> {
+        self.source.counts(&self.queries, &QUERIES)
+    }
+
     /// Writes the files that are not there.
     fn write(&self, place: &Place) -> Result<()> {
         let (rows, dim) = self.source.shape()?;
-        let most = self.queries.iter().copied().max().unwrap_or(1);
+        let most = self.counts()?.into_iter().max().unwrap_or(1);
         let [(rows_file, is_made), (queries_file, are_made)] = self.files(place);
         if is_made {
             place.has_room("--rows", rows, dim)?;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::bench::lines::Line;
-use crate::bench::number_of;
+use crate::bench::{counted, number_of};
 
 /// Processors that others may keep busy beside a figure.
 const QUIET: f64 = 0.1;
@@ -43,8 +43,8 @@ fn peer(line: &Line) -> String {
         (None, _, Some(length)) => of.push(format!("of {length}")),
         _ => {}
     }
-    of.extend(number("lists").map(|lists| format!("{lists} lists")));
-    of.extend(number("probes").map(|probes| format!("{probes} probes")));
+    of.extend(number("lists").map(|lists| counted(lists as usize, "list", "lists")));
+    of.extend(number("probes").map(|probes| counted(probes as usize, "probe", "probes")));
     of.extend(number("queries").map(|queries| number_of(queries as usize)));
     of.extend(["metric", "operation"].iter().filter_map(|key| line.text(key)).map(str::to_owned));
     of.extend(number("k").map(|k| format!("k {k}")));

@@ -3,7 +3,7 @@
 mod sweep;
 mod truth;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -245,6 +245,7 @@ impl Bench<'_> {
             Ok((device.upload_vector(a)?, device.upload_vector(b)?))
         })?;
         for &name in &self.args.operation {
+            let mut known = None;
             for &how in &self.args.summation {
                 let [elements, summation] =
                     [format!("{elements:?}"), format!("{how:?}")].map(|text| text.to_lowercase());
@@ -262,7 +263,11 @@ impl Bench<'_> {
                 if self.run.is_over(&of.name)? {
                     continue;
                 }
-                self.figures(of, (truth(name, a, b)?, how), |number, stages| {
+                let truth = match known {
+                    Some(truth) => truth,
+                    None => *known.insert(truth(name, a, b)?),
+                };
+                self.figures(of, (truth, how), |number, stages| {
                     let (left, right) = &operands[number % operands.len()];
                     whole(device, name, how, left, right, stages)
                 })?;
@@ -279,7 +284,9 @@ impl Bench<'_> {
         let device = self.device;
         let of = format!("{part} numbers in rows of {row_length}");
         let operands = self.copies(&of, 4 * part, || Ok((device.upload(a)?, device.upload(b)?)))?;
+        let some = || (0..rows).step_by(rows.div_ceil(1000));
         for &name in &self.args.operation {
+            let mut known = vec![];
             for &how in &self.args.summation {
                 let summation = format!("{how:?}").to_lowercase();
                 let of = Of {
@@ -302,14 +309,24 @@ impl Bench<'_> {
                 };
                 let first = of_copy(0, None)?;
                 ensure!(first.len() == rows, "{}: {} results for {rows} rows", name.text(), first.len());
-                let (mut error, mut verified) = (0.0f64, 0);
-                for row in (0..rows).step_by(rows.div_ceil(1000)) {
-                    error = error.max(checked(truth(name, a.row(row), b.row(row))?, how, first.get(row))?);
-                    verified += 1;
+                if known.is_empty() {
+                    known =
+                        some().map(|row| truth(name, a.row(row), b.row(row))).collect::<Result<_, _>>()?;
                 }
-                let times = self.timed(|number, stages| of_copy(number, stages).map(|_| ()))?;
-                ensure!(of_copy(1, None)? == first, "{}: two runs differ", name.text());
-                self.tell(of, times, error, json!(verified))?;
+                let mut error = 0.0f64;
+                for (row, &truth) in some().zip(&known) {
+                    error = error.max(checked(truth, how, first.get(row))?);
+                }
+                let is_same = |found| {
+                    ensure!(found == first, "{}: two runs differ", name.text());
+                    Ok(())
+                };
+                // Not every copy need have its turn in the runs.
+                for number in 1..operands.len() {
+                    is_same(of_copy(number, None)?)?;
+                }
+                let times = self.timed(of_copy, is_same)?;
+                self.tell(of, times, error, json!(known.len()))?;
             }
         }
         Ok(())
@@ -337,21 +354,29 @@ impl Bench<'_> {
     ) -> anyhow::Result<()> {
         let error = checked(truth, how, run(0, None)?)?;
         // Atomic additions give other bits every time, so that each result is held against the truth.
-        let times = self.timed(|number, stages| checked(truth, how, run(number, stages)?).map(|_| ()))?;
+        let times = self.timed(run, |result| checked(truth, how, result).map(|_| ()))?;
         self.tell(of, times, error, json!(true))
     }
 
-    fn timed(
+    /// Times runs, and checks the result of each when its time is taken.
+    fn timed<T>(
         &self,
-        run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<()>,
+        run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<T>,
+        check: impl Fn(T) -> anyhow::Result<()>,
     ) -> anyhow::Result<(Times, Option<Times>)> {
         self.run.time(
-            |number| elapsed(|| run(number, None)),
+            |number| {
+                let started = Instant::now();
+                let result = run(number, None)?;
+                let elapsed = started.elapsed();
+                check(result)?;
+                Ok(elapsed)
+            },
             |number| {
                 let Some(warmer) = &self.warmer else { return Ok(None) };
                 warmer.warm(self.device)?;
                 let stages = Stages::new();
-                run(number, Some(&stages))?;
+                check(run(number, Some(&stages))?)?;
                 Ok(stages.take().into_iter().map(|stage| stage.time).reduce(|a, b| a + b))
             },
         )
@@ -385,12 +410,6 @@ impl Bench<'_> {
         };
         self.run.figures(of.line, case)
     }
-}
-
-fn elapsed(run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
-    let started = Instant::now();
-    run()?;
-    Ok(started.elapsed())
 }
 
 fn whole(

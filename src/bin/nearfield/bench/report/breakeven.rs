@@ -2,22 +2,27 @@
 
 use anyhow::Result;
 
-use super::fields::{cell, describe, groups};
+use super::fields::{MEANS, cell, describe, differing, groups, of_all_rows};
 use super::page::{escaped, heading};
 use super::part::Part;
 use super::section;
 use crate::bench::lines::Line;
 use crate::bench::units::{decimal, grouped};
 
-const OF: [&str; 4] = ["dim", "k", "metric", "data"];
+const OF: [&str; 5] = ["dim", "k", "metric", "data", "scratch"];
 
 pub(super) fn html(part: &Part<'_>) -> Result<String> {
-    let cases = part.cases("breakeven");
+    let cases: Vec<Line> = part.cases("breakeven").into_iter().map(of_all_rows).collect();
+    let cases: Vec<&Line> = cases.iter().collect();
     let mut html = String::new();
-    for group in groups(&cases, &OF) {
+    let groups = groups(&cases, &OF);
+    let (differing, _) = differing(&groups, &OF);
+    let told: Vec<&str> =
+        OF.into_iter().filter(|key| differing.contains(key) || !MEANS.contains(key)).collect();
+    for group in groups {
         let matrix = matrix(&group);
         if let (Some(first), false) = (group.first(), matrix.is_empty()) {
-            html += &(heading(&describe(first, &OF)) + &matrix);
+            html += &(heading(&describe(first, &told)) + &matrix);
         }
     }
     let lead = "Milliseconds of a search on the GPU, and below on the host, by rows and queries. The quicker one is bold. \

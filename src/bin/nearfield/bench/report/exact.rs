@@ -11,7 +11,7 @@ use super::section;
 use super::stages;
 use crate::bench::lines::Line;
 
-const KEYS: [&str; 7] = ["rows", "dim", "queries", "k", "metric", "data", "screened"];
+const KEYS: [&str; 8] = ["rows", "dim", "queries", "k", "metric", "data", "screened", "scratch"];
 
 pub(super) fn html(part: &Part<'_>) -> Result<String> {
     let cases = part.cases("exact");

@@ -6,20 +6,41 @@ use super::palette::color;
 use super::plot::{Look, Point, Series};
 use crate::bench::lines::Line;
 use crate::bench::units::{figure, grouped};
+use crate::output;
 
 /// Suites, what their cases are of in the order in which people say it, and what they are called.
 pub(super) const SUITES: [(&str, &str, &[&str]); 6] = [
-    ("exact", "Exact search", &["rows", "dim", "queries", "k", "metric", "elements", "data", "screened"]),
+    (
+        "exact",
+        "Exact search",
+        &["rows", "dim", "queries", "k", "metric", "elements", "data", "screened", "scratch"],
+    ),
     (
         "ivf",
         "Search in lists",
-        &["rows", "dim", "lists", "probes", "queries", "k", "metric", "elements", "data", "screened"],
+        &[
+            "rows",
+            "dim",
+            "lists",
+            "iterations",
+            "probes",
+            "queries",
+            "k",
+            "metric",
+            "elements",
+            "data",
+            "screened",
+            "scratch",
+        ],
     ),
     ("reduce", "Reductions", &["operation", "elements", "summation", "length", "row_length"]),
     ("select", "Selection", &["rows", "length", "k", "values"]),
-    ("distance", "Distance matrix", &["rows", "dim", "queries", "metric", "elements"]),
-    ("breakeven", "Break-even", &["rows", "dim", "queries", "k", "metric", "data"]),
+    ("distance", "Distance matrix", &["rows", "dim", "queries", "metric", "elements", "data"]),
+    ("breakeven", "Break-even", &["rows", "dim", "queries", "k", "metric", "data", "scratch"]),
 ];
+
+/// How a search comes to its answer, which says nothing where all do it.
+pub(super) const MEANS: [&str; 3] = ["screened", "iterations", "scratch"];
 
 /// What cases of a suite are of.
 pub(super) fn keys(suite: &str) -> &'static [&'static str] {
@@ -44,13 +65,15 @@ pub(super) fn cell(line: &Line, key: &str) -> String {
 fn phrase(line: &Line, key: &str) -> Option<String> {
     let value = line.value(key)?;
     let text = cell(line, key);
-    let one = value.as_u64() == Some(1);
+    let of = |one: &str, many: &str| format!("{text} {}", if value.as_u64() == Some(1) { one } else { many });
     Some(match key {
-        "rows" => format!("{text} {}", if one { "row" } else { "rows" }),
-        "dim" => format!("{text} dimensions"),
-        "queries" => format!("{text} {}", if one { "query" } else { "queries" }),
-        "lists" => format!("{text} lists"),
-        "probes" => format!("{text} {}", if one { "probe" } else { "probes" }),
+        "rows" => of("row", "rows"),
+        "dim" => of("dimension", "dimensions"),
+        "queries" => of("query", "queries"),
+        "lists" => of("list", "lists"),
+        "iterations" => of("iteration", "iterations"),
+        "probes" => of("probe", "probes"),
+        "scratch" => format!("scratch {}", output::bytes(value.as_u64()?)),
         "k" => format!("k = {text}"),
         "length" => format!("length {text}"),
         "row_length" => format!("rows of {text}"),
@@ -108,9 +131,20 @@ pub(super) fn differing<'k>(groups: &[Vec<&Line>], keys: &[&'k str]) -> (Vec<&'k
         groups.iter().filter_map(|group| group.first()).any(|line| cell(line, key) != cell(first, key))
     };
     let (differing, same): (Vec<&str>, Vec<&str>) = keys.iter().partition(|key| differs(key));
-    // How a search comes to its answer says nothing where all do it.
-    let same: Vec<&str> = same.into_iter().filter(|key| *key != "screened").collect();
+    let same: Vec<&str> = same.into_iter().filter(|key| !MEANS.contains(key)).collect();
     (differing, describe(first, &same))
+}
+
+/// A case whose `data` names the whole set, of which it may have the first rows: what is told over rows has all of them together.
+pub(super) fn of_all_rows(case: &Line) -> Line {
+    let mut fields = case.fields().clone();
+    let data = case.text("data").and_then(|data| data.rsplit_once(" of "));
+    if let Some((set, rows)) = data
+        && rows.bytes().all(|letter| letter.is_ascii_digit())
+    {
+        fields.insert("data".to_owned(), set.into());
+    }
+    Line::from(fields)
 }
 
 /// How many lines of a chart can be told apart.
@@ -125,6 +159,9 @@ pub(super) fn lines_over(
     value: impl Fn(&Line) -> Option<f64>,
 ) -> (Vec<Series>, String) {
     let keys: Vec<&str> = keys.iter().copied().filter(|key| *key != over).collect();
+    let sets: Vec<Line> =
+        if over == "rows" { cases.iter().map(|case| of_all_rows(case)).collect() } else { vec![] };
+    let cases: Vec<&Line> = if over == "rows" { sets.iter().collect() } else { cases.to_vec() };
     let points = |group: &[&Line]| {
         let mut points: Vec<Point> = vec![];
         for line in group {
@@ -136,7 +173,7 @@ pub(super) fn lines_over(
         points.sort_by(|one, other| one.x.total_cmp(&other.x));
         points
     };
-    let mut all = groups(cases, &keys);
+    let mut all = groups(&cases, &keys);
     all.retain(|group| points(group).len() > 1);
     let (differing, same) = differing(&all, &keys);
     let lines = all.iter().take(MOST_LINES).enumerate().map(|(number, group)| Series {

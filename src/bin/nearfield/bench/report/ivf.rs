@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::axis::Axis;
-use super::fields::{MOST_LINES, cell, describe, differing, groups, note};
+use super::fields::{MOST_LINES, cell, describe, differing, groups, keys, note};
 use super::figures::{QUERIES_A_SECOND, a_second, fixed, ms};
 use super::page::{Side, Table, heading};
 use super::palette::color;
@@ -14,7 +14,8 @@ use crate::bench::lines::Line;
 use crate::bench::units::decimal;
 
 /// What the points of a line have in common: they differ in probes.
-const LINE: [&str; 8] = ["rows", "dim", "lists", "queries", "k", "metric", "data", "screened"];
+const LINE: [&str; 10] =
+    ["rows", "dim", "lists", "iterations", "queries", "k", "metric", "data", "screened", "scratch"];
 /// What an exact search has in common with them.
 const EXACT: [&str; 5] = ["rows", "dim", "queries", "k", "metric"];
 
@@ -33,6 +34,7 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
         ("rows", Side::Right),
         ("dim", Side::Right),
         ("lists", Side::Right),
+        ("iterations", Side::Common),
         ("probes", Side::Right),
         ("queries", Side::Right),
         ("k", Side::Right),
@@ -45,7 +47,7 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
         ("scored a query", Side::Right),
     ]);
     for case in &cases {
-        let of = ["rows", "dim", "lists", "probes", "queries", "k", "metric", "data"];
+        let of = ["rows", "dim", "lists", "iterations", "probes", "queries", "k", "metric", "data"];
         let mut row: Vec<String> = of.map(|key| cell(case, key)).into();
         row.extend([fixed(case, "recall", 4), ms(case, "ms"), a_second(case, "queries_per_s")]);
         row.extend([a_second(case, "device_queries_per_s"), fixed(case, "scored_per_query", 0)]);
@@ -53,10 +55,11 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
     }
     let lead = "Rows lie in lists by their nearest centroid, and a search goes through as many lists as it has probes. \
         The more of them, the more of the true neighbours it finds (recall), and the longer it takes.";
-    let stages = {
-        let keys = ["rows", "dim", "lists", "probes", "queries"];
-        stages::html(&cases, &keys)?
-    };
+    let (told, _) = differing(&groups(&cases, keys("ivf")), keys("ivf"));
+    let always = ["rows", "dim", "lists", "probes", "queries"];
+    let told: Vec<&str> =
+        keys("ivf").iter().copied().filter(|key| told.contains(key) || always.contains(key)).collect();
+    let stages = stages::html(&cases, &told)?;
     let builds = builds(part);
     let builds = if builds.is_empty() { builds } else { heading("Building an index") + &builds };
     Ok(section(part, "ivf", lead, &[curves(part, &cases)?, table.html(), builds, stages]))
@@ -119,6 +122,7 @@ fn builds(part: &Part<'_>) -> String {
         ("rows", Side::Right),
         ("dim", Side::Right),
         ("lists", Side::Right),
+        ("iterations", Side::Common),
         ("metric", Side::Common),
         ("data", Side::Common),
         ("upload, ms", Side::Right),
@@ -130,7 +134,7 @@ fn builds(part: &Part<'_>) -> String {
     // Older lines do not say of which suite a build is: there is one that builds.
     for build in part.records("build") {
         let mut row: Vec<String> =
-            ["rows", "dim", "lists", "metric", "data"].map(|key| cell(build, key)).into();
+            ["rows", "dim", "lists", "iterations", "metric", "data"].map(|key| cell(build, key)).into();
         row.extend(["upload_ms", "train_ms", "add_ms"].map(|key| ms(build, key)));
         row.extend(["largest_list", "empty_lists"].map(|key| cell(build, key)));
         table.row(row);

@@ -123,6 +123,7 @@ pub(super) fn distances(part: &Part<'_>) -> Result<String> {
         ("queries", Side::Right),
         ("metric", Side::Common),
         ("elements", Side::Left),
+        ("data", Side::Common),
         ("time, ms", Side::Right),
         ("on the device, ms", Side::Right),
         ("operations a second", Side::Right),
@@ -130,14 +131,13 @@ pub(super) fn distances(part: &Part<'_>) -> Result<String> {
         ("share of it, %", Side::Right),
         ("error, of the bound", Side::Right),
     ]);
+    let keys = ["rows", "dim", "queries", "metric", "elements", "data"];
     for case in &cases {
-        let mut row: Vec<String> =
-            ["rows", "dim", "queries", "metric", "elements"].map(|key| cell(case, key)).into();
+        let mut row: Vec<String> = keys.map(|key| cell(case, key)).into();
         row.extend([ms(case, "ms"), ms(case, "device_ms"), operations_a_second(case)]);
         row.extend([bound(case), share(case, "share"), super::figures::fixed(case, "error", 3)]);
         table.row(row);
     }
-    let keys = ["rows", "dim", "queries", "metric", "elements"];
     let rate = |line: &Line| line.positive("operations_per_s");
     let chart = |of: &'static str, caption: &str, name| {
         let (series, note) = lines_over(&cases, of, &keys, rate);

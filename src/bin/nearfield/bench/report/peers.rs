@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::bars::{Bar, Group, Part as Piece, chart};
-use super::fields::{SUITES, cell, describe, keys};
+use super::fields::{MEANS, SUITES, cell, describe, keys};
 use super::figures::{a_second, best_ms, fixed, ms};
 use super::page::{Side, Table, figure, heading, paragraph};
 use super::palette::{OTHER, color};
@@ -144,7 +144,7 @@ fn bars(pairs: &[Pair<'_>]) -> Result<String> {
 fn title(pair: &Pair<'_>) -> String {
     let suite = SUITES.iter().find(|(name, ..)| *name == pair.suite).map_or("", |(_, title, _)| *title);
     let keys: Vec<&str> =
-        keys(pair.suite).iter().copied().filter(|key| !["data", "screened"].contains(key)).collect();
+        keys(pair.suite).iter().copied().filter(|key| *key != "data" && !MEANS.contains(key)).collect();
     format!("{suite}: {}", describe(pair.case, &keys))
 }
 

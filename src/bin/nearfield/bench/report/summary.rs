@@ -118,13 +118,12 @@ fn ivf(part: &Part<'_>) -> Option<String> {
     let cases = largest(cases, &["rows", "dim"]);
     let case = best(&cases, |case| case.positive("queries_per_s"))?;
     Some(format!(
-        "Search in lists, {} over {}: {} queries a second at a recall of {} ({} of {} lists).",
+        "Search in lists, {} over {}: {} queries a second at a recall of {} ({}).",
         queries(case),
         describe(case, &["rows", "dim"]),
         rate(case.positive("queries_per_s")?),
         decimal(case.number("recall")?, 3),
-        cell(case, "probes"),
-        cell(case, "lists"),
+        describe(case, &["lists", "probes"]),
     ))
 }
 

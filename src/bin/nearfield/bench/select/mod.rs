@@ -78,7 +78,14 @@ pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         );
     }
     let fitting = shapes.iter().map(|shape| args.k.iter().filter(|&&k| k <= shape.length).count());
-    run.begin("select", fitting.sum::<usize>() * args.values.len())?;
+    let fitting: usize = fitting.sum();
+    let longest = shapes.iter().map(|shape| shape.length).max().unwrap_or(0);
+    ensure!(
+        fitting > 0,
+        "--k: needed at most {longest}, the elements of a row, given {}",
+        args.k.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+    );
+    run.begin("select", fitting * args.values.len())?;
     let Some(warmer) = Warmer::of(&device)? else { return Ok(()) };
     let mut bench = Bench { args, run, device: &device, warmer };
     for shape in shapes {

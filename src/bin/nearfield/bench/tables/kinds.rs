@@ -24,7 +24,11 @@ impl Kind {
         Self { name: "", record: "case", suite: "", columns: &[], across: None, beside: Source::Nothing };
 
     fn of(&self) -> &'static [&'static str] {
-        if self.record == "build" { &["rows", "dim", "lists", "metric", "data"] } else { of(self.suite) }
+        if self.record == "build" {
+            &["rows", "dim", "lists", "iterations", "metric", "data"]
+        } else {
+            of(self.suite)
+        }
     }
 
     fn is_of(&self, column: &str) -> bool {
@@ -63,6 +67,7 @@ const IVF: &[&str] = &[
     "rows",
     "dim",
     "lists",
+    "iterations",
     "metric",
     "data",
     "screened",
@@ -81,7 +86,7 @@ const SELECT: &[&str] = &["shape", "k", "values", "device_ms", "ms", "bytes_per_
 const REDUCE: &[&str] =
     &["operation", "elements", "summation", "length", "device_ms", "bytes_per_s", "share_of_copy", "ms"];
 const DISTANCE: &[&str] =
-    &["rows", "dim", "queries", "metric", "elements", "device_ms", "ms", "reaches", "error"];
+    &["rows", "dim", "queries", "metric", "elements", "data", "device_ms", "ms", "reaches", "error"];
 
 const KINDS: [Kind; 14] = [
     Kind { name: "exact", suite: "exact", columns: EXACT, ..Kind::PLAIN },
@@ -94,6 +99,7 @@ const KINDS: [Kind; 14] = [
             "rows",
             "dim",
             "lists",
+            "iterations",
             "metric",
             "data",
             "upload_ms",
@@ -117,7 +123,7 @@ const KINDS: [Kind; 14] = [
     Kind {
         name: "breakeven",
         suite: "breakeven",
-        columns: &["rows", "dim", "k", "metric", "data", "gpu_host"],
+        columns: &["rows", "dim", "k", "metric", "data", "scratch", "gpu_host"],
         across: Some("queries"),
         ..Kind::PLAIN
     },

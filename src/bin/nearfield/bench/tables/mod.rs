@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 
+use super::counted;
 use document::Piece;
 use request::Request;
 
@@ -76,7 +77,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         if !stale.is_empty() {
             replace(path, text).with_context(|| path.display().to_string())?;
         }
-        writeln!(out, "{}: {tables} tables, {} changed", path.display(), stale.len())?;
+        let tables = counted(*tables, "table", "tables");
+        writeln!(out, "{}: {tables}, {} changed", path.display(), stale.len())?;
     }
     Ok(())
 }

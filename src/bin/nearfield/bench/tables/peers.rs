@@ -87,8 +87,10 @@ impl Peer<'_> {
     /// Whether it is of the same things as a case. A peer that was not run need not say of what.
     fn is_of(&self, case: &Line) -> bool {
         let is_own = self.line.record() == "case";
+        // How we come to an answer; a library trains as it does by default.
+        let ours = ["screened", "scratch", "iterations"];
         let fields = of(self.line.text("suite").unwrap_or_default()).iter();
-        fields.filter(|key| !["screened", "scratch"].contains(*key)).all(|key| {
+        fields.filter(|key| !ours.contains(*key)).all(|key| {
             match (self.line.plain(key), case.plain(key)) {
                 // A file of vectors may have another name there.
                 _ if *key == "data" && !is_own => true,
