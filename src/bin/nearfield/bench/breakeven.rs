@@ -8,8 +8,9 @@ use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, Search
 use serde_json::json;
 
 use super::answers;
+use super::case::Case;
 use super::data::{BATCHES, Source, asked_or, batches};
-use super::run::{Case, Run};
+use super::run::Run;
 use super::{milliseconds, number_of};
 
 /// Arguments of `nearfield bench breakeven`.

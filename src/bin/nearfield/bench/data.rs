@@ -150,7 +150,10 @@ impl Source {
     /// What all the vectors are: the files, or the recipe and its seed, where that is not the usual one.
     pub(super) fn name(&self) -> String {
         if let Some((rows, queries)) = self.rows_file.as_ref().zip(self.queries_file.as_ref()) {
-            return format!("{} with {}", rows.display(), queries.display());
+            // Without their directories: the same files are the same data wherever they lie.
+            let [rows, queries] =
+                [rows, queries].map(|file| file.file_name().unwrap_or(file.as_os_str()).display());
+            return format!("{rows} with {queries}");
         }
         let recipe = self.data.to_possible_value();
         let recipe = recipe.map_or_else(String::new, |value| value.get_name().to_owned());

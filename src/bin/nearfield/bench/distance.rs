@@ -8,9 +8,10 @@ use nearfield::kernels::distance_pairs::Pairs;
 use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, Metric, Output};
 use serde_json::json;
 
+use super::case::Case;
 use super::ceilings::Warmer;
 use super::data::{BATCHES, Source, batches};
-use super::run::{Case, Run, has_kernels, rotation};
+use super::run::{Run, has_kernels, rotation};
 use super::work::{Unit, Work};
 use super::{number_of, rounded};
 

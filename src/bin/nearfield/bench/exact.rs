@@ -10,8 +10,9 @@ use nearfield::{
 use serde_json::json;
 
 use super::answers;
+use super::case::Case;
 use super::data::{BATCHES, Source, batches};
-use super::run::{Case, Run};
+use super::run::Run;
 use super::stages::Parts;
 use super::work::{Unit, Work};
 use super::{milliseconds, number_of, rounded};

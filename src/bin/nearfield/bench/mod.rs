@@ -4,6 +4,7 @@
 mod all;
 mod answers;
 mod breakeven;
+mod case;
 mod ceilings;
 mod compare;
 mod data;
@@ -17,6 +18,7 @@ mod reduce;
 mod report;
 mod run;
 mod select;
+mod shell;
 mod stages;
 mod svg;
 mod tables;

@@ -11,10 +11,12 @@ use clap::Args as ClapArgs;
 use nearfield::{Device, DeviceOptions};
 use serde_json::{Value, json};
 
+use super::case::{Case, Times, extend};
 use super::ceilings::{Ceilings, is_processor};
 use super::lines::Line;
+use super::shell::command;
 use super::work::{Reached, Work};
-use super::{milliseconds, report, rounded};
+use super::{report, rounded};
 use crate::device::Choice;
 use crate::output;
 
@@ -74,54 +76,6 @@ impl Common {
         let words = (runs != RUNS).then(|| vec!["--runs".to_owned(), runs.to_string()]);
         words.unwrap_or_default()
     }
-}
-
-/// Median and spread of some times.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    pub(super) median: Duration,
-    pub(super) least: Duration,
-    pub(super) most: Duration,
-    pub(super) runs: usize,
-}
-
-impl Times {
-    /// Runs something `runs` times, told which time it is, and keeps what it says it took.
-    pub(super) fn of(runs: usize, mut run: impl FnMut(usize) -> Result<Duration>) -> Result<Self> {
-        (0..runs.max(1)).map(&mut run).collect::<Result<Vec<_>>>().map(Self::from)
-    }
-}
-
-impl From<Vec<Duration>> for Times {
-    fn from(mut times: Vec<Duration>) -> Self {
-        times.sort_unstable();
-        let at = |place: usize| times.get(place).copied().unwrap_or_default();
-        Self {
-            median: at(times.len() / 2),
-            least: at(0),
-            most: at(times.len().saturating_sub(1)),
-            runs: times.len(),
-        }
-    }
-}
-
-/// A case that was timed.
-#[derive(Debug)]
-pub(super) struct Case {
-    /// What no other case of the suite is called.
-    pub(super) name: String,
-    /// What it is of, and its further figures.
-    pub(super) fields: Value,
-    pub(super) wall: Times,
-    pub(super) on_device: Option<Times>,
-    pub(super) work: Option<Work>,
-    /// Answers that were checked, or true for all.
-    pub(super) verified: Value,
-    /// Copies of the operands that were taken in turn.
-    pub(super) rotated: usize,
-    /// Further figures for people, on the case's own line and on lines of their own.
-    pub(super) remarks: Vec<String>,
-    pub(super) details: Vec<String>,
 }
 
 /// A run.
@@ -373,54 +327,14 @@ impl Run {
     pub(super) fn figures(&mut self, mut line: Value, case: Case) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
-        let Case { name, fields, wall, on_device, work, verified, rotated, remarks, details } = case;
-        let name = self.unique(&name);
+        let name = self.unique(&case.name);
         if line["record"] == "case" {
             line["case"] = json!(name);
         }
-        extend(&mut line, fields);
-        extend(
-            &mut line,
-            json!({
-                "runs": wall.runs, "ms": milliseconds(wall.median), "ms_least": milliseconds(wall.least),
-                "ms_most": milliseconds(wall.most), "device_ms": on_device.map(|times| milliseconds(times.median)),
-                "device_ms_least": on_device.map(|times| milliseconds(times.least)),
-                "device_ms_most": on_device.map(|times| milliseconds(times.most)),
-                "verified": verified, "rotated": rotated,
-            }),
-        );
-        let [median, least, most] = [wall.median, wall.least, wall.most].map(milliseconds);
-        let mut text = format!("{:<9} {name}: {median:.3} ms ({least:.3} .. {most:.3})", self.suite);
-        if let Some(times) = on_device {
-            text.push_str(&format!(", on the device {:.3} ms", milliseconds(times.median)));
-        }
-        for remark in remarks {
-            text.push_str(&format!(", {remark}"));
-        }
-        let reached = work.and_then(|work| self.reached(&work, on_device.unwrap_or(wall).median));
-        if let Some((work, reached)) = work.zip(reached) {
-            extend(
-                &mut line,
-                json!({
-                    "bytes": work.bytes, "operations": work.operations, "intensity": rounded(reached.intensity),
-                    "bytes_per_s": rounded(reached.bytes_per_s), "operations_per_s": rounded(reached.operations_per_s),
-                    "bound": reached.bound.map(|(bound, _)| bound), "share": reached.bound.map(|(_, share)| rounded(share)),
-                }),
-            );
-            text.push_str(&format!(
-                "; {:.2} GB/s, {:.1} Gop/s, {:.3} operations a byte",
-                reached.bytes_per_s / 1e9,
-                reached.operations_per_s / 1e9,
-                reached.intensity,
-            ));
-            if let Some((bound, share)) = reached.bound {
-                text.push_str(&format!(": {:.1} % of {bound}", 100.0 * share));
-            }
-        }
-        for detail in details {
-            text.push_str(&format!("\n{:<9}   {detail}", ""));
-        }
-        self.tell(line, &text)
+        let reached =
+            case.work.and_then(|work| self.reached(&work, case.on_device.unwrap_or(case.wall).median));
+        let text = case.put_into(&mut line, reached);
+        self.tell(line, &format!("{:<9} {name}: {text}", self.suite))
     }
 
     /// Ends the run, which went like this: tells of an error, and writes the page of what there is in any case.
@@ -462,27 +376,6 @@ fn opened(directory: &Path) -> Result<File> {
     }
     report::remove(directory).with_context(about)?;
     Ok(file)
-}
-
-/// A command as a shell takes it.
-pub(super) fn command(start: &str, words: impl IntoIterator<Item = String>) -> String {
-    words.into_iter().fold(start.to_owned(), |line, word| format!("{line} {}", quoted(&word)))
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./,=+:%@".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// Adds the fields of an object to another one.
-pub(super) fn extend(line: &mut Value, fields: Value) {
-    if let (Value::Object(line), Value::Object(fields)) = (line, fields) {
-        line.extend(fields);
-    }
 }
 
 /// How many copies of some operands are taken in turn, so that they do not come from a cache: as many as are larger than most caches,

@@ -6,7 +6,8 @@ use anyhow::{Context, ensure};
 use nearfield::kernels::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
 use nearfield::{BufferSlice, Device, ElementKind, Recorder};
 
-use super::super::run::{Times, WARM_UP, has_kernels};
+use super::super::case::Times;
+use super::super::run::{WARM_UP, has_kernels};
 use super::{Ceilings, Curve, WARM, is_processor, least_of};
 
 /// Columns of a grid at most.

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use nearfield::{AdapterKind, Device};
 use serde_json::{Value, json};
 
-use super::run::{Times, has_kernels};
+use super::case::Times;
+use super::run::has_kernels;
 use super::{milliseconds, rounded};
 
 pub(super) use kernels::{Warmer, time_of};

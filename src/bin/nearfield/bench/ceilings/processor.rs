@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::super::run::{Times, WARM_UP};
+use super::super::case::Times;
+use super::super::run::WARM_UP;
 use super::{Ceilings, Curve, WARM, least_of};
 
 /// Bytes of the largest working set: larger than the caches of most processors.

@@ -13,8 +13,9 @@ use nearfield::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
+use super::case::{Case, Times, extend};
 use super::ceilings::{Warmer, is_processor};
-use super::run::{Case, Run, Times, extend, needs_kernels, rotation};
+use super::run::{Run, needs_kernels, rotation};
 use super::work::{Unit, Work};
 use super::{data, rounded};
 use truth::{Truth, checked, truth};

@@ -8,9 +8,10 @@ use clap::Args as ClapArgs;
 use nearfield::Device;
 use serde_json::json;
 
+use super::case::Case;
 use super::ceilings::{Warmer, is_processor};
 use super::milliseconds;
-use super::run::{Case, Run, needs_kernels, rotation};
+use super::run::{Run, needs_kernels, rotation};
 use super::work::{Unit, Work};
 use place::Place;
 pub(super) use values::Shape;

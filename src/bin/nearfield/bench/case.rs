@@ -1,0 +1,113 @@
+//! A case that was timed: what it took, and how lines and people are told of it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::work::{Reached, Work};
+use super::{milliseconds, rounded};
+
+/// Median and spread of some times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) median: Duration,
+    pub(super) least: Duration,
+    pub(super) most: Duration,
+    pub(super) runs: usize,
+}
+
+impl Times {
+    /// Runs something `runs` times, told which time it is, and keeps what it says it took.
+    pub(super) fn of(runs: usize, mut run: impl FnMut(usize) -> Result<Duration>) -> Result<Self> {
+        (0..runs.max(1)).map(&mut run).collect::<Result<Vec<_>>>().map(Self::from)
+    }
+}
+
+impl From<Vec<Duration>> for Times {
+    fn from(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        let at = |place: usize| times.get(place).copied().unwrap_or_default();
+        Self {
+            median: at(times.len() / 2),
+            least: at(0),
+            most: at(times.len().saturating_sub(1)),
+            runs: times.len(),
+        }
+    }
+}
+
+/// A case that was timed.
+#[derive(Debug)]
+pub(super) struct Case {
+    /// What no other case of the suite is called.
+    pub(super) name: String,
+    /// What it is of, and its further figures.
+    pub(super) fields: Value,
+    pub(super) wall: Times,
+    pub(super) on_device: Option<Times>,
+    pub(super) work: Option<Work>,
+    /// Answers that were checked, or true for all.
+    pub(super) verified: Value,
+    /// Copies of the operands that were taken in turn.
+    pub(super) rotated: usize,
+    /// Further figures for people, on the case's own line and on lines of their own.
+    pub(super) remarks: Vec<String>,
+    pub(super) details: Vec<String>,
+}
+
+impl Case {
+    /// Puts the figures into a line, and says them; `reached` is what the work comes to in the time on the device, or else in all.
+    pub(super) fn put_into(self, line: &mut Value, reached: Option<Reached>) -> String {
+        let Self { fields, wall, on_device, work, verified, rotated, remarks, details, .. } = self;
+        extend(line, fields);
+        extend(
+            line,
+            json!({
+                "runs": wall.runs, "ms": milliseconds(wall.median), "ms_least": milliseconds(wall.least),
+                "ms_most": milliseconds(wall.most), "device_ms": on_device.map(|times| milliseconds(times.median)),
+                "device_ms_least": on_device.map(|times| milliseconds(times.least)),
+                "device_ms_most": on_device.map(|times| milliseconds(times.most)),
+                "verified": verified, "rotated": rotated,
+            }),
+        );
+        let [median, least, most] = [wall.median, wall.least, wall.most].map(milliseconds);
+        let mut text = format!("{median:.3} ms ({least:.3} .. {most:.3})");
+        if let Some(times) = on_device {
+            text.push_str(&format!(", on the device {:.3} ms", milliseconds(times.median)));
+        }
+        for remark in remarks {
+            text.push_str(&format!(", {remark}"));
+        }
+        if let Some((work, reached)) = work.zip(reached) {
+            extend(
+                line,
+                json!({
+                    "bytes": work.bytes, "operations": work.operations, "intensity": rounded(reached.intensity),
+                    "bytes_per_s": rounded(reached.bytes_per_s), "operations_per_s": rounded(reached.operations_per_s),
+                    "bound": reached.bound.map(|(bound, _)| bound), "share": reached.bound.map(|(_, share)| rounded(share)),
+                }),
+            );
+            text.push_str(&format!(
+                "; {:.2} GB/s, {:.1} Gop/s, {:.3} operations a byte",
+                reached.bytes_per_s / 1e9,
+                reached.operations_per_s / 1e9,
+                reached.intensity,
+            ));
+            if let Some((bound, share)) = reached.bound {
+                text.push_str(&format!(": {:.1} % of {bound}", 100.0 * share));
+            }
+        }
+        for detail in details {
+            text.push_str(&format!("\n{:<9}   {detail}", ""));
+        }
+        text
+    }
+}
+
+/// Adds the fields of an object to another one.
+pub(super) fn extend(line: &mut Value, fields: Value) {
+    if let (Value::Object(line), Value::Object(fields)) = (line, fields) {
+        line.extend(fields);
+    }
+}
