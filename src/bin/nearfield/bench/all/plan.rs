@@ -91,7 +91,7 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
     add(1, &format!("reduce --operation dot,sum,min,argmin --elements f16 --length {number}"));
     add(1, &format!("reduce --operation dot,sum --summation compensated --length {number}"));
     add(1, &format!("reduce --operation dot,sum,min,argmin --length 1024,65536,1048576,{}", number / 16));
-    add(1, &format!("reduce --operation sum,l2,min,argmin --row-length 4,16,64 --length {short}"));
+    add(2, &format!("reduce --operation sum,l2,min,argmin --row-length 4,16,64 --length {short}"));
     add(1, &format!("reduce --operation sum,l2,min,argmin --row-length 384,4096,65537 --length {number}"));
     if is_gpu {
         add(1, &format!("reduce --ladder --length {number}"));
