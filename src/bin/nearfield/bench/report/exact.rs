@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::fields::{cell, differing, groups, keys, lines_over};
+use super::fields::{cell, differing, groups, keys, lines_over, of_all_rows};
 use super::figures::{QUERIES_A_SECOND, TIME, a_second, bound, ms, over, share};
 use super::page::{Side, Table, side_by_side};
 use super::part::Part;
@@ -10,11 +10,14 @@ use super::plot::Plot;
 use super::section;
 use super::stages;
 use crate::bench::lines::Line;
+use crate::output;
 
 const KEYS: [&str; 8] = ["rows", "dim", "queries", "k", "metric", "data", "screened", "scratch"];
 
 pub(super) fn html(part: &Part<'_>) -> Result<String> {
-    let cases = part.cases("exact");
+    // Of a set that was cut to several sizes, the number of rows says which.
+    let cases: Vec<Line> = part.cases("exact").into_iter().map(of_all_rows).collect();
+    let cases: Vec<&Line> = cases.iter().collect();
     let mut table = Table::new(&[
         ("rows", Side::Right),
         ("dim", Side::Right),
@@ -22,6 +25,8 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
         ("k", Side::Right),
         ("metric", Side::Common),
         ("data", Side::Common),
+        ("screened", Side::Common),
+        ("scratch", Side::Common),
         ("time, ms", Side::Right),
         ("on the device, ms", Side::Right),
         ("queries a second", Side::Right),
@@ -31,6 +36,8 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
     for case in &cases {
         let mut row: Vec<String> =
             ["rows", "dim", "queries", "k", "metric", "data"].map(|key| cell(case, key)).into();
+        row.push(if case.value("screened") == Some(&true.into()) { "yes" } else { "no" }.to_owned());
+        row.push(case.count("scratch").map_or_else(String::new, output::bytes));
         row.extend([ms(case, "ms"), ms(case, "device_ms"), a_second(case, "queries_per_s")]);
         row.extend([bound(case), share(case, "share")]);
         table.row(row);

@@ -77,7 +77,8 @@ fn phrase(line: &Line, key: &str) -> Option<String> {
         "k" => format!("k = {text}"),
         "length" => format!("length {text}"),
         "row_length" => format!("rows of {text}"),
-        "screened" => (if value.as_bool()? { "screened" } else { "not screened" }).to_owned(),
+        // Searches are screened where nothing is said.
+        "screened" => (if value.as_bool()? { "" } else { "not screened" }).to_owned(),
         _ => text,
     })
     .filter(|text| !text.is_empty())
