@@ -153,7 +153,8 @@ fn pairs(
             counts.slice(),
             lists.slice(),
         ];
-        recorder.dispatch(&collect::KERNEL, f32::KIND, &[form as u32, 0, 1], &params, &buffers, [1, 1])?;
+        let grid = [1, (QUERIES as u32).div_ceil(collect::queries_each(true))];
+        recorder.dispatch(&collect::KERNEL, f32::KIND, &[form as u32, 0, 1], &params, &buffers, grid)?;
         recorder.rescore(&Rescore {
             metric: case.metric,
             queries: BufferSlice::all(&q.values),
