@@ -78,15 +78,17 @@ impl Ceilings {
     /// The same for people.
     pub(super) fn text(&self) -> String {
         let giga = |rate: f64| format!("{:.1}", rate / 1e9);
-        let or_none = |rate: Option<f64>| rate.map_or_else(|| "none".to_owned(), giga);
+        let or_none = |rate: Option<f64>, unit: &str| {
+            rate.map_or_else(|| "not measured".to_owned(), |rate| format!("{} {unit}", giga(rate)))
+        };
         format!(
-            "ceilings: reads {} GB/s, copies {} GB/s (read and written), f32 {} GFLOP/s, 8-bit integers {} Gop/s, \
-             f16 matrices {} GFLOP/s, launch and readback {:.3} ms",
+            "ceilings: reads {} GB/s, copies {} GB/s (read and written), f32 {} GFLOP/s, 8-bit integers {}, \
+             f16 matrices {}, launch and readback {:.3} ms",
             giga(self.read.of_memory()),
             giga(self.copy.of_memory()),
             giga(self.flops),
-            or_none(self.integers),
-            or_none(self.matrices),
+            or_none(self.integers, "Gop/s"),
+            or_none(self.matrices, "GFLOP/s"),
             milliseconds(self.latency),
         )
     }
