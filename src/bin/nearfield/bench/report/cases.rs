@@ -2,23 +2,24 @@
 
 use anyhow::Result;
 
-use super::fields::{SUITES, cell, keys};
+use super::fields::{SUITES, cell};
 use super::figures::{bound, intensity, ms, share, spread, verified};
 use super::kernels::name;
 use super::page::{Side, Table, heading, paragraph};
 use super::part::Part;
+use crate::bench::lines::of;
 use crate::bench::units::{decimal, figure, rate_text};
 
 pub(super) fn html(part: &Part<'_>) -> Result<String> {
     let mut html = String::new();
-    for (suite, title, _) in SUITES {
+    for (suite, title) in SUITES {
         let table = suite_table(part, suite).html();
         if !table.is_empty() {
             html += &(heading(title) + &table);
         }
     }
     // A suite of a later version is not lost.
-    let known = |suite: &str| SUITES.iter().any(|(name, ..)| *name == suite);
+    let known = |suite: &str| SUITES.iter().any(|(name, _)| *name == suite);
     let mut others: Vec<&str> = vec![];
     for suite in part.records("case").into_iter().filter_map(|case| case.text("suite")) {
         if !known(suite) && !others.contains(&suite) {
@@ -63,7 +64,7 @@ fn suite_table(part: &Part<'_>, suite: &str) -> Table {
     ]);
     for case in part.of("case", suite) {
         table.row(vec![
-            name(case, keys(suite)),
+            name(case, of(suite)),
             cell(case, "runs"),
             ms(case, "ms"),
             spread(case),

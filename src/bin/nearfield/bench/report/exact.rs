@@ -2,17 +2,15 @@
 
 use anyhow::Result;
 
-use super::fields::{cell, differing, groups, keys, lines_over, of_all_rows};
+use super::fields::{cell, differing, groups, lines_over, of_all_rows};
 use super::figures::{QUERIES_A_SECOND, TIME, a_second, bound, ms, over, share};
 use super::page::{Side, Table, side_by_side};
 use super::part::Part;
 use super::plot::Plot;
 use super::section;
 use super::stages;
-use crate::bench::lines::Line;
+use crate::bench::lines::{Line, of};
 use crate::output;
-
-const KEYS: [&str; 8] = ["rows", "dim", "queries", "k", "metric", "data", "screened", "scratch"];
 
 pub(super) fn html(part: &Part<'_>) -> Result<String> {
     // Of a set that was cut to several sizes, the number of rows says which.
@@ -43,7 +41,7 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
         table.row(row);
     }
     let rate = |line: &Line| line.positive("queries_per_s");
-    let (series, note) = lines_over(&cases, "queries", &KEYS, rate);
+    let (series, note) = lines_over(&cases, "queries", of("exact"), rate);
     let throughput = Plot {
         caption: "Queries a second by the number of queries".into(),
         note,
@@ -52,8 +50,8 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
         series,
         is_half: true,
     };
-    let over_shape = |of: &'static str, caption: &str, name| {
-        let (series, note) = lines_over(&cases, of, &KEYS, |line| line.positive("ms"));
+    let over_shape = |field: &'static str, caption: &str, name| {
+        let (series, note) = lines_over(&cases, field, of("exact"), |line| line.positive("ms"));
         Plot { caption: caption.into(), note, x: over(name), y: TIME, series, is_half: true }
     };
     let charts = [
@@ -63,9 +61,10 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
     ];
     let lead = "Every answer is that of a search through all rows. Time is from queries in the host's memory to results there.";
     // What all cases have in common need not stand at every bar.
-    let (told, _) = differing(&groups(&cases, keys("exact")), &KEYS);
-    let told: Vec<&str> = KEYS
-        .into_iter()
+    let (told, _) = differing(&groups(&cases, of("exact")), of("exact"));
+    let told: Vec<&str> = of("exact")
+        .iter()
+        .copied()
         .filter(|key| told.contains(key) || ["rows", "dim", "queries"].contains(key))
         .collect();
     Ok(section(part, "exact", lead, &[table.html(), side_by_side(&charts), stages::html(&cases, &told)?]))

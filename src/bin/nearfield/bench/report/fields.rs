@@ -8,44 +8,18 @@ use crate::bench::lines::Line;
 use crate::bench::units::{figure, grouped};
 use crate::output;
 
-/// Suites, what their cases are of in the order in which people say it, and what they are called.
-pub(super) const SUITES: [(&str, &str, &[&str]); 6] = [
-    (
-        "exact",
-        "Exact search",
-        &["rows", "dim", "queries", "k", "metric", "elements", "data", "screened", "scratch"],
-    ),
-    (
-        "ivf",
-        "Search in lists",
-        &[
-            "rows",
-            "dim",
-            "lists",
-            "iterations",
-            "probes",
-            "queries",
-            "k",
-            "metric",
-            "elements",
-            "data",
-            "screened",
-            "scratch",
-        ],
-    ),
-    ("reduce", "Reductions", &["operation", "elements", "summation", "length", "row_length"]),
-    ("select", "Selection", &["rows", "length", "k", "values"]),
-    ("distance", "Distance matrix", &["rows", "dim", "queries", "metric", "elements", "data"]),
-    ("breakeven", "Break-even", &["rows", "dim", "queries", "k", "metric", "data", "scratch"]),
+/// Suites, and what they are called.
+pub(super) const SUITES: [(&str, &str); 6] = [
+    ("exact", "Exact search"),
+    ("ivf", "Search in lists"),
+    ("reduce", "Reductions"),
+    ("select", "Selection"),
+    ("distance", "Distance matrix"),
+    ("breakeven", "Break-even"),
 ];
 
 /// How a search comes to its answer, which says nothing where all do it.
 pub(super) const MEANS: [&str; 3] = ["screened", "iterations", "scratch"];
-
-/// What cases of a suite are of.
-pub(super) fn keys(suite: &str) -> &'static [&'static str] {
-    SUITES.iter().find(|(name, ..)| *name == suite).map_or(&[], |(_, _, keys)| keys)
-}
 
 /// A field as text that tells it from others.
 pub(super) fn cell(line: &Line, key: &str) -> String {

@@ -3,14 +3,14 @@
 use anyhow::Result;
 
 use super::axis::Axis;
-use super::fields::{MOST_LINES, cell, describe, differing, groups, keys, note};
+use super::fields::{MOST_LINES, cell, describe, differing, groups, note};
 use super::figures::{QUERIES_A_SECOND, a_second, fixed, ms};
 use super::page::{Side, Table, heading};
 use super::palette::color;
 use super::part::Part;
 use super::plot::{Look, Plot, Point, Series};
 use super::{section, stages};
-use crate::bench::lines::Line;
+use crate::bench::lines::{Line, of};
 use crate::bench::units::decimal;
 
 /// What the points of a line have in common: they differ in probes.
@@ -55,10 +55,10 @@ pub(super) fn html(part: &Part<'_>) -> Result<String> {
     }
     let lead = "Rows lie in lists by their nearest centroid, and a search goes through as many lists as it has probes. \
         The more of them, the more of the true neighbours it finds (recall), and the longer it takes.";
-    let (told, _) = differing(&groups(&cases, keys("ivf")), keys("ivf"));
+    let (told, _) = differing(&groups(&cases, of("ivf")), of("ivf"));
     let always = ["rows", "dim", "lists", "probes", "queries"];
     let told: Vec<&str> =
-        keys("ivf").iter().copied().filter(|key| told.contains(key) || always.contains(key)).collect();
+        of("ivf").iter().copied().filter(|key| told.contains(key) || always.contains(key)).collect();
     let stages = stages::html(&cases, &told)?;
     let builds = builds(part);
     let builds = if builds.is_empty() { builds } else { heading("Building an index") + &builds };

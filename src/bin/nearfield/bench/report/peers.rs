@@ -3,12 +3,12 @@
 use anyhow::Result;
 
 use super::bars::{Bar, Group, Part as Piece, chart};
-use super::fields::{MEANS, SUITES, cell, describe, keys};
+use super::fields::{MEANS, SUITES, cell, describe};
 use super::figures::{a_second, best_ms, fixed, ms};
 use super::page::{Side, Table, figure, heading, paragraph};
 use super::palette::{OTHER, color};
 use super::part::{Part, is_wrong};
-use crate::bench::lines::Line;
+use crate::bench::lines::{Line, of};
 use crate::bench::units::{decimal, time_text};
 
 /// A case and the peers that did the same.
@@ -33,7 +33,7 @@ fn needed(suite: &str) -> &'static [&'static str] {
 fn is_same(suite: &str, case: &Line, peer: &Line) -> bool {
     let known = |key: &str| case.value(key).is_some() && peer.value(key).is_some();
     needed(suite).iter().all(|key| known(key))
-        && keys(suite).iter().all(|key| !known(key) || cell(case, key) == cell(peer, key))
+        && of(suite).iter().all(|key| !known(key) || cell(case, key) == cell(peer, key))
 }
 
 fn is_run(peer: &Line) -> bool {
@@ -43,7 +43,7 @@ fn is_run(peer: &Line) -> bool {
 /// Cases with peers that did the same, in the order of the cases.
 pub(super) fn pairs<'a>(part: &Part<'a>) -> Vec<Pair<'a>> {
     let mut pairs = vec![];
-    for (suite, ..) in SUITES {
+    for (suite, _) in SUITES {
         let peers: Vec<&Line> = part.of("peer", suite).into_iter().filter(|peer| is_run(peer)).collect();
         for case in part.cases(suite) {
             let peers: Vec<&Line> = peers.iter().copied().filter(|peer| is_same(suite, case, peer)).collect();
@@ -142,9 +142,9 @@ fn bars(pairs: &[Pair<'_>]) -> Result<String> {
 }
 
 fn title(pair: &Pair<'_>) -> String {
-    let suite = SUITES.iter().find(|(name, ..)| *name == pair.suite).map_or("", |(_, title, _)| *title);
+    let suite = SUITES.iter().find(|(name, _)| *name == pair.suite).map_or("", |(_, title)| *title);
     let keys: Vec<&str> =
-        keys(pair.suite).iter().copied().filter(|key| *key != "data" && !MEANS.contains(key)).collect();
+        of(pair.suite).iter().copied().filter(|key| *key != "data" && !MEANS.contains(key)).collect();
     format!("{suite}: {}", describe(pair.case, &keys))
 }
 
@@ -188,7 +188,7 @@ fn alone(part: &Part<'_>, pairs: &[Pair<'_>]) -> String {
         let suite = cell(peer, "suite");
         table.row(vec![
             suite.clone(),
-            describe(peer, keys(&suite)),
+            describe(peer, of(&suite)),
             peer_name(peer),
             best_ms(peer).and(Some(ms(peer, "ms"))).unwrap_or_default(),
             ms(peer, "device_ms"),
@@ -207,7 +207,7 @@ fn not_run(part: &Part<'_>) -> String {
     ]);
     for peer in part.records("peer").into_iter().filter(|peer| !is_run(peer)) {
         let suite = cell(peer, "suite");
-        let case = describe(peer, keys(&suite));
+        let case = describe(peer, of(&suite));
         let why = if is_wrong(peer) { "its answer was wrong".to_owned() } else { cell(peer, "not_run") };
         table.row(vec![peer_name(peer), suite, case, why]);
     }

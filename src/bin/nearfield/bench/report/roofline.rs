@@ -3,13 +3,13 @@
 use anyhow::Result;
 
 use super::axis::Axis;
-use super::fields::{SUITES, describe, keys};
+use super::fields::{SUITES, describe};
 use super::figures::{OPERATIONS_A_SECOND, best_ms, intensity, operations, over};
 use super::page::paragraph;
 use super::palette::color;
 use super::part::Part;
 use super::plot::{Look, Plot, Point, Series};
-use crate::bench::lines::Line;
+use crate::bench::lines::{Line, of};
 use crate::bench::svg::FAINT;
 use crate::bench::units::rate_text;
 
@@ -17,7 +17,7 @@ const X: Axis = over("intensity: operations a byte");
 
 pub(super) fn html(part: &Part<'_>) -> Result<String> {
     let mut points: Vec<Series> = vec![];
-    for (number, (suite, title, _)) in SUITES.into_iter().enumerate() {
+    for (number, (suite, title)) in SUITES.into_iter().enumerate() {
         let mut of_suite: Vec<Point> =
             part.cases(suite).into_iter().filter_map(|case| point(case, suite)).collect();
         label_few(&mut of_suite);
@@ -66,7 +66,7 @@ fn short_name(case: &Line, suite: &str) -> String {
         "reduce" => &["operation", "elements"],
         "select" => &["rows", "length", "k"],
         "distance" => &["rows", "dim", "queries"],
-        _ => keys(suite),
+        _ => of(suite),
     };
     describe(case, few)
 }
