@@ -49,7 +49,7 @@ pub(super) struct Case {
     pub(super) work: Option<Work>,
     /// Answers that were checked, or true for all.
     pub(super) verified: Value,
-    /// Copies of the operands that were taken in turn.
+    /// How many operands were taken in turn.
     pub(super) rotated: usize,
     /// Further figures for people, on the case's own line and on lines of their own.
     pub(super) remarks: Vec<String>,

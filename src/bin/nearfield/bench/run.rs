@@ -220,15 +220,15 @@ impl Run {
         self.is_late().then_some("no time was left of --budget")
     }
 
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-
-    /// The same, and whether there is no time, which is told.
+    /// A case begins, and whether there is no time for it, which is told.
     pub(super) fn is_over(&mut self, name: &str) -> Result<bool> {
         let Some(reason) = self.enter(name) else { return Ok(false) };
         self.not_run(name, reason)?;
         Ok(true)
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Says why a case was not run.
