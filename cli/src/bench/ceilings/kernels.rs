@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use nearfield::kernels::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
-use nearfield::{BufferSlice, Device, ElementKind, Recorder};
+use nearfield::{BufferSlice, Device, ElementKind, Recorder, wgpu};
 
 use super::super::case::Times;
 use super::super::run::{WARM_UP, has_kernels};

@@ -1,5 +1,4 @@
 //! `nearfield truth`, from the outside, held against brute force in f64.
-#![cfg(feature = "cli")]
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -101,7 +100,7 @@ fn equals_brute_force() -> Result<()> {
 #[test]
 fn equals_the_truth_that_numpy_found() -> Result<()> {
     let directory = TempDir::new()?;
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/data");
     let Matrix::F16(queries, dim) = VectorFile::open(data.join("query.f16.npy"))?.read(0..12)? else {
         anyhow::bail!("needed f16");
     };

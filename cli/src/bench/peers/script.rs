@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::place::Place;
 
-const SOURCE: &str = include_str!("../../../../../benches/peers/peers.py");
+const SOURCE: &str = include_str!("peers.py");
 /// How long the script has to end the processes it started, before it is ended itself.
 const GRACE: Duration = Duration::from_secs(2);
 

@@ -1,5 +1,4 @@
 //! `nearfield bench reduce`, from the outside.
-#![cfg(feature = "cli")]
 
 use std::process::{Command, Output};
 

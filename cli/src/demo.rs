@@ -12,11 +12,11 @@ use npyz::{Deserialize, NpyFile};
 use crate::device::Choice;
 use crate::output;
 
-static ROWS: &[u8] = include_bytes!("../../../examples/data/base.f16.npy");
-static ROW_NAMES: &str = include_str!("../../../examples/data/names.txt");
-static QUERIES: &[u8] = include_bytes!("../../../examples/data/query.f16.npy");
-static QUERY_NAMES: &str = include_str!("../../../examples/data/query-names.txt");
-static TRUTH: &[u8] = include_bytes!("../../../examples/data/groundtruth-normalised-cosine.npz");
+static ROWS: &[u8] = include_bytes!("../../examples/data/base.f16.npy");
+static ROW_NAMES: &str = include_str!("../../examples/data/names.txt");
+static QUERIES: &[u8] = include_bytes!("../../examples/data/query.f16.npy");
+static QUERY_NAMES: &str = include_str!("../../examples/data/query-names.txt");
+static TRUTH: &[u8] = include_bytes!("../../examples/data/groundtruth-normalised-cosine.npz");
 
 /// Queries whose neighbours anyone can judge: an archiver, an aligner of gene sequences, a debugger.
 const SHOWN: [&str; 3] = ["7zip", "mafft", "lldb-13"];

@@ -1,5 +1,5 @@
 //! The `nearfield` program where there is no driver: the loader of Vulkan drivers, told of none, finds none.
-#![cfg(all(feature = "cli", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 
 use std::path::Path;
 use std::process::{Command, Output};

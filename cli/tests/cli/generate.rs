@@ -1,5 +1,4 @@
 //! `nearfield generate`, from the outside: the same bytes everywhere, and what each recipe promises.
-#![cfg(feature = "cli")]
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,5 +1,4 @@
 //! The `nearfield` program, from the outside.
-#![cfg(feature = "cli")]
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -64,7 +63,7 @@ fn has_device() -> bool {
 
 /// A file of examples/data.
 fn data(name: &str) -> String {
-    format!("{}/examples/data/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../examples/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A directory and three rows of two elements in it.

@@ -3,9 +3,9 @@
 
 `nearfield bench peers` runs this script, which is part of the program; it also runs alone, on vectors in .npy files:
 
-    python3 -m venv venv && venv/bin/pip install -r benches/peers/requirements.txt
-    venv/bin/python benches/peers/peers.py --rows-file base.npy --queries-file query.npy > peers.jsonl
-    venv/bin/python benches/peers/peers.py --suites select,reduce > peers.jsonl
+    python3 -m venv venv && venv/bin/pip install -r cli/src/bench/peers/requirements.txt
+    venv/bin/python cli/src/bench/peers/peers.py --rows-file base.npy --queries-file query.npy > peers.jsonl
+    venv/bin/python cli/src/bench/peers/peers.py --suites select,reduce > peers.jsonl
 
 Needs Python 3.9 or later and numpy; of the libraries it measures those that it finds, and says of the others why not.
 

@@ -1,5 +1,4 @@
 //! `nearfield bench`, from the outside: what all suites have in common.
-#![cfg(feature = "cli")]
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,5 +1,4 @@
 //! `nearfield build`, and `nearfield search` of what it saved.
-#![cfg(feature = "cli")]
 
 use std::fs;
 use std::path::Path;

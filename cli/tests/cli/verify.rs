@@ -1,5 +1,4 @@
 //! `nearfield verify`, from the outside.
-#![cfg(feature = "cli")]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,4 @@
 //! `nearfield bench report`, from the outside. It needs no adapter.
-#![cfg(feature = "cli")]
 
 use std::collections::BTreeSet;
 use std::fs;

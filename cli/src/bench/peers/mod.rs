@@ -1,4 +1,4 @@
-//! `nearfield bench peers`: other libraries at the same work, by the script benches/peers/peers.py.
+//! `nearfield bench peers`: other libraries at the same work, by the script cli/src/bench/peers/peers.py.
 
 mod place;
 mod script;
@@ -109,7 +109,7 @@ Examples:
 
 Libraries that are not installed are named as not run. What there is for a processor:
   python3 -m venv venv && venv/bin/pip install \\\n",
-    include_str!("../../../../../benches/peers/requirements.txt"),
+    include_str!("requirements.txt"),
     "
 The script is part of the program: it runs in processes of its own, one for each library and suite, on the vectors that the other \
 suites would make or read. Made vectors go to a directory for temporary files (TMPDIR), which is removed afterwards. \

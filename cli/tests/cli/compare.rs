@@ -1,5 +1,4 @@
 //! `nearfield bench compare`, from the outside. It needs no adapter.
-#![cfg(feature = "cli")]
 
 use std::fs;
 use std::path::Path;

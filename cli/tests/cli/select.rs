@@ -1,5 +1,4 @@
 //! `nearfield bench select`, from the outside.
-#![cfg(feature = "cli")]
 
 use std::process::{Command, Output};
 

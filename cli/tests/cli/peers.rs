@@ -1,5 +1,5 @@
 //! `nearfield bench peers`, from the outside: a script stands for Python, and Python itself runs where there is one.
-#![cfg(all(feature = "cli", unix))]
+#![cfg(unix)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

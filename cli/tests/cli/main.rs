@@ -1,0 +1,16 @@
+//! The `nearfield` program, from the outside: one test binary, a module a command.
+
+mod bench;
+mod build;
+mod commands;
+mod compare;
+mod draw;
+mod generate;
+mod host;
+mod peers;
+mod reduce;
+mod report;
+mod select;
+mod tables;
+mod truth;
+mod verify;
