@@ -6,9 +6,10 @@
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nearfield::kernels::distance_pairs::Pairs;
-use nearfield::kernels::select_k::{Rows, Select, Selected};
-use nearfield::kernels::{copy, key_of, multiply_add, norms, prefix_sum, read_vectors, select_k};
+use nearfield::internals::ceilings::{copy, multiply_add, read_vectors};
+use nearfield::internals::kernels::distance_pairs::Pairs;
+use nearfield::internals::kernels::select_k::{Rows, Select, Selected};
+use nearfield::internals::kernels::{key_of, norms, prefix_sum, select_k};
 use nearfield::{BufferSlice, Device, ElementKind, Metric, Output, Recorder, Result, wgpu};
 
 /// A device with kernels, its buffers, and how to run a recording.

@@ -8,8 +8,8 @@ use std::fmt::Debug;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nearfield::kernels::reduce::{Operation, reference};
-use nearfield::ladder::RUNGS;
+use nearfield::internals::kernels::reduce_blocks::{Operation, reference};
+use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceVector, Error, MatrixView, Result, Summation};
 
 /// One that a workgroup or two do, and one that keeps a device busy.

@@ -19,28 +19,43 @@
 //!
 //! [wgpu]: https://docs.rs/wgpu
 
+// Kernels and certificates are public where `internals` shows them, and are linted there.
+#![cfg_attr(
+    not(feature = "internals"),
+    expect(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "only benchmarks and tests use all of the internals"
+    )
+)]
+
+/// The text of a kernel's file below `wgsl/`.
+macro_rules! wgsl {
+    ($path:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $path, ".wgsl"))
+    };
+}
+
 mod bits;
-mod centre;
-pub mod certificate;
 mod engine;
 mod error;
 mod files;
 mod filter;
-mod flat;
 mod gpu;
 mod host;
-mod index_file;
+mod index;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 #[cfg(feature = "io")]
 pub mod io;
-mod ivf;
-pub mod kernels;
-mod kmeans;
-pub mod ladder;
+mod kernels;
 mod matrix;
 mod metric;
 mod neighbors;
-mod persist;
 mod reduce;
+mod screen;
 mod store;
 
 pub use engine::{
@@ -49,18 +64,18 @@ pub use engine::{
 };
 pub use error::{Error, Result};
 pub use filter::Filter;
-pub use flat::{Flat, FlatBuilder, SearchOptions, WithinOptions};
 pub use gpu::{
     Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, Profile, StageTime,
 };
-pub use ivf::{Ivf, IvfBuilder};
+pub use index::flat::{Flat, FlatBuilder, SearchOptions, WithinOptions};
+pub use index::ivf::{Ivf, IvfBuilder};
+pub use index::kmeans::{Clusters, KMeans};
+pub use index::persist::SavedIndex;
 pub use kernels::distance_pairs::Output;
-pub use kernels::reduce::Summation;
-pub use kmeans::{Clusters, KMeans};
+pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};
-pub use persist::SavedIndex;
 pub use reduce::{Norm, Reduce};
 /// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
 pub use wgpu;

@@ -1,9 +1,9 @@
 //! Reductions: one number of many, of a whole vector or of every row.
 
-use crate::engine::reductions::{self, Found, Job};
+use crate::engine::ops::reductions::{self, Found, Job};
 use crate::engine::{Device, Stages, ValueRows, Values, row_reductions};
 use crate::error::{Error, Result};
-use crate::kernels::reduce::{Operation, Summation};
+use crate::kernels::reduce_blocks::{Operation, Summation};
 
 /// Which norm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use approx::assert_relative_eq;
 use common::bench::{Bench, floats_of};
 use common::{Random, gpu};
 use nearfield::ElementKind;
-use nearfield::kernels::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
+use nearfield::internals::ceilings::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
 
 #[test]
 fn a_copy_copies_every_vector_and_nothing_else() {

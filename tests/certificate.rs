@@ -7,9 +7,9 @@ use common::bench::Bench;
 use common::narrowed::Vectors;
 use common::vectors::{Case, METRICS, QUERIES, ROWS, dims, norm};
 use common::{Random, gpu};
-use nearfield::certificate::{Form, Margin, Narrowing, Terms};
-use nearfield::kernels::rescore::{Candidates, Rescore};
-use nearfield::kernels::{
+use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
+use nearfield::internals::kernels::rescore::{Candidates, Rescore};
+use nearfield::internals::kernels::{
     ABSENT, BLOCK_ROWS, collect, distance_scan, distance_tile, key_of, narrow, screen_scan_i8,
     screen_tile_i8, value_of,
 };

@@ -8,8 +8,8 @@ mod common;
 use common::Random;
 use common::vectors::{Case, METRICS, dims};
 use nearfield::Metric;
-use nearfield::certificate::{Form, Margin, Narrowing, Terms};
-use nearfield::kernels::screen_tile_i8;
+use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
+use nearfield::internals::kernels::screen_tile_i8;
 use proptest::prelude::*;
 
 const UNIT: f64 = 1.0 / (1 << 23) as f64;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use nearfield::kernels::{Access, Kernel, Variant};
-use nearfield::{kernels, ladder};
+use nearfield::internals::kernels::{Access, Kernel, Variant};
+use nearfield::internals::{ceilings, kernels, ladder};
 
 fn parse(kernel: &Kernel, variant: &Variant) -> naga::Module {
     let source = kernel.wgsl(variant).expect("the kernel unrolls");
@@ -43,7 +43,7 @@ fn specialised(kernel: &Kernel, variant: &Variant) -> (naga::Module, naga::valid
 
 /// Those of the library and those of the ladder.
 fn every_kernel() -> impl Iterator<Item = &'static Kernel> {
-    kernels::ALL.iter().chain(ladder::KERNELS).copied()
+    kernels::all().chain(ceilings::KERNELS.iter().copied()).chain(ladder::KERNELS.iter().copied())
 }
 
 fn each_form(mut check: impl FnMut(&Kernel, &Variant)) {
@@ -210,7 +210,7 @@ fn register_arrays_are_indexed_by_constants_alone() {
         &kernels::screen_lists_i8::KERNEL,
         &kernels::screen_tile_coop::KERNEL,
         &kernels::screen_tile_i8::KERNEL,
-        &kernels::reduce::KERNEL,
+        &kernels::reduce_blocks::KERNEL,
         &kernels::reduce_partials::KERNEL,
         &kernels::reduce_rows::KERNEL,
         &kernels::locate::KERNEL,

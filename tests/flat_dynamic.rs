@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use common::bench::Bench;
 use common::{Random, confined, gpu, has_kernels, view};
-use nearfield::kernels::copy;
+use nearfield::internals::ceilings::copy;
 use nearfield::{BufferSlice, Device, ElementKind, Error, Flat, Metric, Route, Screen, SearchOptions};
 
 const DIM: usize = 6;

@@ -12,9 +12,9 @@ use std::thread::Thread;
 use common::bench::{Bench, floats_of, ids_of};
 use common::truth::Truth;
 use common::{Random, confined, gpu, view, without_subgroups};
-use nearfield::kernels::distance_pairs::Pairs;
-use nearfield::kernels::select_k::{Rows, Select, Selected};
-use nearfield::kernels::value_of;
+use nearfield::internals::kernels::distance_pairs::Pairs;
+use nearfield::internals::kernels::select_k::{Rows, Select, Selected};
+use nearfield::internals::kernels::value_of;
 use nearfield::{Device, DeviceOptions, Flat, MatrixView, Metric, Neighbors, Output, Route, SearchOptions};
 
 fn index(device: &Device, metric: Metric, rows: MatrixView<'_, f32>) -> Flat {

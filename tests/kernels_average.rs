@@ -5,7 +5,7 @@ mod common;
 use common::bench::{Bench, GUARD, floats_of};
 use common::lists::two_rows;
 use common::{Random, gpu, padded};
-use nearfield::kernels::average::{self, Unit};
+use nearfield::internals::kernels::average::{self, Unit};
 use nearfield::{BufferSlice, Element};
 
 fn averages(

@@ -5,8 +5,8 @@ mod common;
 use common::bench::{Bench, GUARD, floats_of};
 use common::{Random, gpu, padded, rounded, view};
 use half::f16;
-use nearfield::kernels::distance_pairs::{Pairs, reference};
-use nearfield::kernels::{norms, prefix_sum};
+use nearfield::internals::kernels::distance_pairs::{Pairs, reference};
+use nearfield::internals::kernels::{norms, prefix_sum};
 use nearfield::{BufferSlice, Element, Metric, Output};
 
 /// Queries and rows, each at a stride, and how far apart results lie.

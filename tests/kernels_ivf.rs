@@ -9,8 +9,10 @@ use common::bench::{Bench, GUARD, floats_of};
 use common::lists::{BLOCK, HEIGHT, PAGE, Tables, random_probes, two_rows, wide};
 use common::narrowed::packed;
 use common::{Random, gpu};
-use nearfield::certificate::Narrowing;
-use nearfield::kernels::{group, list_work, narrow, probe_slots, screen_lists_coop, screen_lists_i8};
+use nearfield::internals::certificate::Narrowing;
+use nearfield::internals::kernels::{
+    group, list_work, narrow, probe_slots, screen_lists_coop, screen_lists_i8,
+};
 use nearfield::{BufferSlice, Device, Element, Metric};
 
 // group, list_work

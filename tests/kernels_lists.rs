@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use common::bench::{Bench, GUARD, PARTS, columns_of, score_place};
 use common::{Random, gpu};
-use nearfield::kernels::collect::{self, Form, GROUP, Margin, Terms};
-use nearfield::kernels::{ABSENT, BLOCK_ROWS, Part, key_of, tighten, value_of};
+use nearfield::internals::kernels::collect::{self, Form, GROUP, Margin, Terms};
+use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, Part, key_of, tighten, value_of};
 use nearfield::{BufferSlice, Element};
 
 const BLOCK: usize = BLOCK_ROWS as usize;

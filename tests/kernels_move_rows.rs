@@ -4,7 +4,7 @@ mod common;
 
 use common::bench::{Bench, GUARD, ids_of};
 use common::{Random, gpu};
-use nearfield::kernels::move_rows::{KERNEL, Params, WORDS_A_WORKGROUP, Way, reference};
+use nearfield::internals::kernels::move_rows::{KERNEL, Params, WORDS_A_WORKGROUP, Way, reference};
 use nearfield::{BufferSlice, ElementKind};
 
 fn way_number(way: Way) -> u32 {

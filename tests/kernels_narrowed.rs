@@ -5,8 +5,10 @@ mod common;
 use common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
 use common::narrowed::{Slots, Vectors, packed};
 use common::{Random, gpu, rounded};
-use nearfield::certificate::{Narrowing, Terms};
-use nearfield::kernels::{BLOCK_ROWS, Part, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8};
+use nearfield::internals::certificate::{Narrowing, Terms};
+use nearfield::internals::kernels::{
+    BLOCK_ROWS, Part, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8,
+};
 use nearfield::{BufferSlice, Device, Element, Metric};
 
 const BLOCK: usize = BLOCK_ROWS as usize;

@@ -6,8 +6,8 @@ mod common;
 use common::bench::{Bench, GUARD};
 use common::{Random, gpu, without_subgroups};
 use half::f16;
-use nearfield::kernels::reduce::{self, Operation, Params, reference};
-use nearfield::kernels::{Kernel, Variant, locate, reduce_partials, reduce_rows};
+use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
+use nearfield::internals::kernels::{Kernel, Variant, locate, reduce_partials, reduce_rows};
 use nearfield::{BufferSlice, Device, ElementKind, wgpu};
 
 /// The key of nothing.
@@ -115,7 +115,7 @@ fn check_record(
 #[test]
 fn every_form_of_reduce_makes_a_record_of_each_block_and_writes_nothing_else() {
     let mut random = Random::new(0x4ed);
-    for (variant, device) in forms(&reduce::KERNEL) {
+    for (variant, device) in forms(&reduce_blocks::KERNEL) {
         let [number, _, coarsening, workgroup] = variant.constants[..] else { panic!("four constants") };
         let operation = Operation::ALL[number as usize];
         let bench = Bench::new(device);
@@ -151,7 +151,7 @@ fn every_form_of_reduce_makes_a_record_of_each_block_and_writes_nothing_else() {
             // Two rows of workgroups: some of the last have nothing to do.
             let grid = [((layout.rows * blocks) as u32).div_ceil(2) + 1, 2];
             bench.run(|recorder| {
-                let (kernel, constants) = (&reduce::KERNEL, &variant.constants);
+                let (kernel, constants) = (&reduce_blocks::KERNEL, &variant.constants);
                 recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, grid)
             });
             let records = bench.read(&partials);

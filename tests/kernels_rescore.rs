@@ -4,8 +4,8 @@ mod common;
 
 use common::bench::{Bench, Output, ids_of};
 use common::{DIMS, Random, gpu, padded, rounded, view};
-use nearfield::kernels::rescore::{Candidates, Rescore, exact_key, reference};
-use nearfield::kernels::{ABSENT, value_of};
+use nearfield::internals::kernels::rescore::{Candidates, Rescore, exact_key, reference};
+use nearfield::internals::kernels::{ABSENT, value_of};
 use nearfield::{BufferSlice, Element, Metric};
 
 const NOBODY: u64 = u64::MAX;

@@ -4,7 +4,7 @@ mod common;
 
 use common::bench::{Bench, PARTS, columns_of, floats_of, picked_scores};
 use common::{Random, gpu, padded, rounded, view, without_subgroups};
-use nearfield::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, norms};
+use nearfield::internals::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, norms};
 use nearfield::{BufferSlice, Element};
 
 const BLOCK: usize = BLOCK_ROWS as usize;

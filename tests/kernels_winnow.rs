@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::bench::{Bench, GUARD};
 use common::lists::{BLOCK, PAGE, Tables, pairs_of, random_probes, two_rows};
 use common::{Random, gpu};
-use nearfield::certificate::Terms;
-use nearfield::kernels::value_of;
-use nearfield::kernels::winnow::{self, Form, Margin};
+use nearfield::internals::certificate::Terms;
+use nearfield::internals::kernels::value_of;
+use nearfield::internals::kernels::winnow::{self, Form, Margin};
 use nearfield::{BufferSlice, Element};
 
 const FORMS: [Form; 3] = [Form::NarrowedL2, Form::NarrowedInnerProduct, Form::NarrowedCosine];

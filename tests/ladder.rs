@@ -4,8 +4,8 @@ mod common;
 
 use common::{Random, gpu, without_subgroups};
 use half::f16;
-use nearfield::kernels::reduce::{Operation, reference};
-use nearfield::ladder::RUNGS;
+use nearfield::internals::kernels::reduce_blocks::{Operation, reference};
+use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceVector, ElementKind, Error, Stages};
 
 const LENGTHS: [usize; 17] =

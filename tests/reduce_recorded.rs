@@ -5,7 +5,7 @@ mod common;
 use common::bench::Bench;
 use common::reduce::{Call, SUMMATIONS, Truth, run};
 use common::{Random, gpu, has_kernels, padded};
-use nearfield::kernels::reduce::{Operation, Reduce, Shape, Summation};
+use nearfield::internals::kernels::reduce_blocks::{Operation, Reduce, Shape, Summation};
 use nearfield::{BufferSlice, ElementKind, Error, wgpu};
 
 /// The call of the library that an operation stands for.

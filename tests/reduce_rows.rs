@@ -7,8 +7,8 @@ use common::bench::Bench;
 use common::reduce::{Call, SUMMATIONS, Truth, devices, distances, run_rows};
 use common::{Random, confined, gpu, has_kernels, rounded, view};
 use half::f16;
-use nearfield::kernels::reduce_partials::Params;
-use nearfield::kernels::{Access, Kernel};
+use nearfield::internals::kernels::reduce_partials::Params;
+use nearfield::internals::kernels::{Access, Kernel};
 use nearfield::{Device, ElementKind, Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
 
 /// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128), and where it becomes blocks (4096).

@@ -4,8 +4,8 @@ mod common;
 
 use common::bench::{Bench, GUARD, ids_of};
 use common::{Random, confined, gpu, has_kernels, rounded, view};
-use nearfield::kernels::select_k::{Rows, SORTED_MAX, Select, Selected, reference};
-use nearfield::kernels::{ABSENT, key_of, value_of};
+use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Select, Selected, reference};
+use nearfield::internals::kernels::{ABSENT, key_of, value_of};
 use nearfield::{BufferSlice, Device, Metric, Output};
 use proptest::prelude::*;
 

@@ -5,7 +5,9 @@ mod common;
 use common::bench::{Bench, Output};
 use common::select::{Case, kinds};
 use common::{Random, gpu, has_kernels, without_subgroups};
-use nearfield::kernels::{ABSENT, key_of, sample_runs, scatter_buckets, select_sample, sort_buckets};
+use nearfield::internals::kernels::{
+    ABSENT, key_of, sample_runs, scatter_buckets, select_sample, sort_buckets,
+};
 use nearfield::{BufferSlice, Device, ElementKind};
 
 const SORT: [&str; 6] =

@@ -6,7 +6,7 @@ mod common;
 use common::bench::{Bench, ids_of};
 use common::select::{Case, kinds};
 use common::{Random, gpu, has_kernels, without_subgroups};
-use nearfield::kernels::{ABSENT, key_of, select_filter, select_row, select_sample};
+use nearfield::internals::kernels::{ABSENT, key_of, select_filter, select_row, select_sample};
 use nearfield::{BufferSlice, Device, ElementKind};
 
 #[test]

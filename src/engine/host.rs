@@ -1,32 +1,32 @@
 //! The arms of the seam that lead to the host engine.
 
-use super::plan::{Plan, Route};
-use super::queries::Queries;
-use super::search::{Found, SearchRequest, Statistics, distance_of};
-use super::widening::Widening;
+use crate::engine::device::queries::Queries;
+use crate::engine::lists::widening::Widening;
+use crate::engine::search::pipeline::{Found, SearchRequest, Statistics, distance_of};
+use crate::engine::search::plan::{Plan, Route};
 use crate::error::Result;
 use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
 use crate::matrix::{Element, MatrixView};
 use crate::neighbors::{Neighbor, Neighbors};
 
-pub(super) fn search(rows: &HostRows, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
+pub(crate) fn search(rows: &HostRows, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
     let answer = asked(rows, queries, Wanted::Nearest(request.k), request)?;
     Ok(found(answer, request, |_| true))
 }
 
-pub(super) fn search_within(
+pub(crate) fn search_within(
     rows: &HostRows,
     queries: &Queries<'_>,
     radius: f32,
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
-    let limit = super::within::limit_of(request.metric, radius);
+    let limit = crate::engine::search::within::limit_of(request.metric, radius);
     let answer = asked(rows, queries, Wanted::Within(limit), request)?;
     Ok(found(answer, request, |hit| hit.distance < radius))
 }
 
 /// The nearest rows in the lists that are nearest to each query, or in more of them where a filter leaves too few.
-pub(super) fn search_lists(
+pub(crate) fn search_lists(
     rows: &HostRows,
     lists: &HostLists,
     queries: &Queries<'_>,
@@ -95,7 +95,7 @@ fn found(answer: Answer, request: &SearchRequest<'_>, is_wanted: impl Fn(&Neighb
 }
 
 /// How a search will run.
-pub(super) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
     let asked = Asked { wanted: Wanted::Nearest(k), budget, allowed: None, progress: None };
     let found = k.min(rows.len());
     let room = rows.room(queries, &asked, rows.len())?;

@@ -1,53 +1,29 @@
 //! The seam between indexes and what computes for them: an enum over engines. Indexes call these few operations and
 //! nothing else, so that another engine is another arm.
 
-mod alive;
-mod allowed;
-mod answers;
-mod centroids;
-mod clusters;
-mod device;
-mod exhaustive;
+pub(crate) mod device;
 mod host;
-mod list_tables;
-mod lists;
-mod moves;
-mod narrowed;
-mod nominate;
-mod operations;
-mod plan;
-mod probing;
-mod queries;
-mod record;
-pub(crate) mod reductions;
-pub(crate) mod row_reductions;
-mod rows;
-mod sample;
-mod saved;
-mod scores;
-mod search;
-mod selections;
-mod training;
-mod values;
-mod widening;
-mod within;
-mod write;
+pub(crate) mod lists;
+pub(crate) mod ops;
+pub(crate) mod rows;
+pub(crate) mod search;
 
-pub(crate) use allowed::Allowed;
-pub(crate) use clusters::{Assigned, EngineLists, Training, most_training_rows};
-pub use device::{Device, DeviceMatrix};
-pub(crate) use list_tables::PAGE;
-pub use narrowed::Screen;
-pub use operations::DistanceMatrix;
-pub use plan::{Nominator, Plan, Route};
-pub use queries::Queries;
-pub use record::Recorder;
-pub use reductions::Stages;
-pub(crate) use sample::Sample;
-pub use search::Statistics;
-pub(crate) use search::{Found, SearchRequest};
-pub use values::{DeviceVector, ValueRows, Values};
-pub(crate) use write::{Placing, RowSource};
+pub use device::handle::{Device, DeviceMatrix};
+pub use device::queries::Queries;
+pub use device::record::Recorder;
+pub use device::values::{DeviceVector, ValueRows, Values};
+pub(crate) use lists::clusters::{Assigned, EngineLists, Training, most_training_rows};
+pub(crate) use lists::sample::Sample;
+pub(crate) use lists::tables::PAGE;
+pub use ops::distances::DistanceMatrix;
+pub use ops::reductions::Stages;
+pub(crate) use ops::row_reductions;
+pub(crate) use rows::allowed::Allowed;
+pub use rows::narrowed::Screen;
+pub(crate) use rows::write::{Placing, RowSource};
+pub use search::pipeline::Statistics;
+pub(crate) use search::pipeline::{Found, SearchRequest};
+pub use search::plan::{Nominator, Plan, Route};
 
 use std::time::Duration;
 
@@ -71,7 +47,7 @@ pub(crate) struct RowShape {
 /// The rows of an index, where its engine keeps them.
 #[derive(Debug)]
 pub(crate) enum EngineRows {
-    Gpu(rows::GpuRows),
+    Gpu(rows::segments::GpuRows),
     Host(HostRows),
 }
 
@@ -79,11 +55,11 @@ impl EngineRows {
     pub(crate) fn new(device: &Device, shape: &RowShape) -> Result<Self> {
         let &RowShape { metric, elements, dim, expected, screen } = shape;
         match &device.engine {
-            device::Engine::Gpu(gpu) => {
-                let narrowed = narrowed::NarrowedRows::new(gpu, screen, metric, dim)?;
-                Ok(Self::Gpu(rows::GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
+            device::handle::Engine::Gpu(gpu) => {
+                let narrowed = rows::narrowed::NarrowedRows::new(gpu, screen, metric, dim)?;
+                Ok(Self::Gpu(rows::segments::GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
             }
-            device::Engine::Host(host) => {
+            device::handle::Engine::Host(host) => {
                 let is_narrowed = screen.is_wanted_on_host(dim);
                 let rows = HostRows::new(host.clone(), metric, elements, dim, is_narrowed);
                 Ok(Self::Host(rows.expecting(expected)?))
@@ -192,7 +168,7 @@ impl EngineRows {
 
     pub(crate) async fn search(&self, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
         match self {
-            Self::Gpu(rows) => search::search(rows, queries, request).await,
+            Self::Gpu(rows) => search::pipeline::search(rows, queries, request).await,
             Self::Host(rows) => host::search(rows, queries, request),
         }
     }
@@ -204,7 +180,7 @@ impl EngineRows {
         request: &SearchRequest<'_>,
     ) -> Result<Found> {
         match self {
-            Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
+            Self::Gpu(rows) => search::within::search_within(rows, queries, radius, request).await,
             Self::Host(rows) => host::search_within(rows, queries, radius, request),
         }
     }
@@ -220,7 +196,7 @@ impl EngineRows {
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
             Self::Gpu(rows) => {
-                Plan::new(rows, queries as u64, k as u64, allowed::Room { budget, allowed: None })
+                Plan::new(rows, queries as u64, k as u64, rows::allowed::Room { budget, allowed: None })
             }
             Self::Host(rows) => host::plan(rows, queries, k, budget),
         }

@@ -131,29 +131,29 @@ impl Kernel {
         if self.multiplies_matrices {
             text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
             text.push_str(match variant.matrix_side {
-                8 => include_str!("../../wgsl/lib/matrices_8.wgsl"),
-                _ => include_str!("../../wgsl/lib/matrices_16.wgsl"),
+                8 => wgsl!("lib/matrices_8"),
+                _ => wgsl!("lib/matrices_16"),
             });
         }
         text.push_str(self.params);
         if self.loads_rows {
             text.push_str(match variant.elements {
-                ElementKind::F32 => include_str!("../../wgsl/lib/rows_f32.wgsl"),
-                ElementKind::F16 => include_str!("../../wgsl/lib/rows_f16.wgsl"),
+                ElementKind::F32 => wgsl!("lib/rows_f32"),
+                ElementKind::F16 => wgsl!("lib/rows_f16"),
             });
         }
         if self.sums_lanes {
             text.push_str(if variant.subgroups {
-                include_str!("../../wgsl/lib/lanes_subgroup.wgsl")
+                wgsl!("lib/lanes_subgroup")
             } else {
-                include_str!("../../wgsl/lib/lanes_workgroup.wgsl")
+                wgsl!("lib/lanes_workgroup")
             });
         }
         if self.adds_floats {
             text.push_str(if variant.float_atomics {
-                include_str!("../../wgsl/lib/total_native.wgsl")
+                wgsl!("lib/total_native")
             } else {
-                include_str!("../../wgsl/lib/total_exchange.wgsl")
+                wgsl!("lib/total_exchange")
             });
         }
         for part in self.source {

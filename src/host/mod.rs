@@ -1,79 +1,23 @@
 //! The host engine: the same operations on the processor, for machines without a GPU and for work that is too small for one.
 //!
-//! Distances are computed in f64 and rounded once, so that they do not depend on the order of summation; what screens nominate is
-//! held against them by the same certificates as on a GPU.
+//! It computes distances in f64 and rounds them once, so that they do not depend on the order of summation. It excludes rows by the
+//! same certificates as a GPU does.
 
-mod centroids;
-mod columns;
-mod distances;
-mod folds;
-mod integers;
-mod intervals;
-mod lists;
-mod narrowed;
-mod nominees;
-mod norms;
-mod pace;
-mod reduce;
-mod rows;
-mod scorer;
-mod search;
-mod select;
-mod sharing;
-mod training;
-mod widen;
+pub(crate) mod integers;
+pub(crate) mod lists;
+pub(crate) mod processor;
+pub(crate) mod reduce;
+pub(crate) mod rows;
+pub(crate) mod search;
 
-use crate::gpu::{Adapter, AdapterKind, Capabilities, DeviceOptions};
-pub(crate) use centroids::HostCentroids;
-pub(crate) use distances::distances;
-pub(crate) use lists::HostLists;
-pub(crate) use norms::checked;
-pub(crate) use reduce::{Reduced, reduce, reduce_rows};
-pub(crate) use rows::HostRows;
-pub(crate) use search::{Answer, Asked, Wanted};
-pub(crate) use select::top_k;
-pub(crate) use training::HostTraining;
-use widen::widened;
-
-/// What a closure takes that is dispatched to the widest registers, so that it can be called but once. One that could be called again is
-/// called through a shim, where the compiler may leave it, with the narrowest registers.
-struct Once;
-
-impl Once {
-    #[inline(always)]
-    fn take(self) {}
-}
-
-/// The processor as a device.
-#[derive(Debug)]
-pub(crate) struct Host {
-    pub(crate) adapter: Adapter,
-    pub(crate) options: DeviceOptions,
-}
-
-impl Host {
-    pub(crate) fn new(options: DeviceOptions) -> Self {
-        let threads = rayon::current_num_threads();
-        let capabilities = Capabilities {
-            max_buffer_bytes: u64::MAX,
-            max_binding_bytes: u64::MAX,
-            max_storage_buffers: 0,
-            max_workgroup_size: 0,
-            max_workgroup_bytes: 0,
-            max_workgroups: 0,
-            subgroup_sizes: None,
-            f16: false,
-            float_atomics: false,
-            cooperative_sizes: vec![],
-            timestamps: false,
-        };
-        let adapter = Adapter {
-            name: format!("host, {threads} threads"),
-            backend: "host".to_owned(),
-            driver: format!("{}, {:?}", std::env::consts::ARCH, integers::Isa::detect()).to_lowercase(),
-            kind: AdapterKind::Host,
-            capabilities,
-        };
-        Self { adapter, options }
-    }
-}
+pub(crate) use lists::centroids::HostCentroids;
+pub(crate) use lists::probing::HostLists;
+pub(crate) use lists::training::HostTraining;
+pub(crate) use processor::{Host, Once};
+pub(crate) use reduce::records::{Reduced, reduce, reduce_rows};
+pub(crate) use reduce::top_k::top_k;
+pub(crate) use rows::norms::checked;
+pub(crate) use rows::store::HostRows;
+pub(crate) use rows::widen::widened;
+pub(crate) use search::distances::distances;
+pub(crate) use search::pipeline::{Answer, Asked, Wanted};

@@ -1,29 +1,42 @@
 //! The kernels, one file each with the name of its WGSL file: parameters, declaration, `encode` with its checks, and
 //! `reference`, a naive computation in f64 that tests compare with.
 //!
-//! A new kernel is `wgsl/x.wgsl`, `src/kernels/x.rs` and one word in the list below.
+//! A new kernel is `wgsl/FOLDER/x.wgsl`, `src/kernels/FOLDER/x.rs` and one word in the list of that folder's `mod.rs`.
 
-pub use crate::gpu::{Access, Kernel, Variant, WORKGROUP};
-
+/// Declares the kernels of a folder: a module each, and `KERNELS`.
 macro_rules! kernels {
     ($($name:ident)*) => {
         $(pub mod $name;)*
 
-        /// Every kernel.
-        pub static ALL: &[&Kernel] = &[$(&$name::KERNEL,)*];
+        /// Every kernel of this folder.
+        pub static KERNELS: &[&crate::gpu::Kernel] = &[$(&$name::KERNEL,)*];
     };
 }
 
-kernels! {
-    average collect copy distance_pairs distance_scan distance_tile
-    group list_work locate merge_runs move_rows multiply_add multiply_integers multiply_coop
-    narrow norms prefix_sum probe_slots read_vectors reduce reduce_partials reduce_rows
-    rescore sample_runs scatter_buckets screen_lists_coop screen_lists_i8 screen_scan_i8 screen_tile_coop screen_tile_i8
-    select_filter select_k select_row select_sample select_short
-    sort_buckets sort_places sort_runs tighten winnow
-}
+pub mod distance;
+pub mod lists;
+pub mod reduce;
+pub mod screen;
+pub mod select;
 
-mod selection;
+pub use crate::gpu::{Access, Kernel, Variant, WORKGROUP};
+pub use distance::{distance_pairs, distance_scan, distance_tile, norms, rescore};
+pub use lists::{
+    average, group, list_work, move_rows, probe_slots, screen_lists_coop, screen_lists_i8, winnow,
+};
+pub use reduce::{locate, reduce_blocks, reduce_partials, reduce_rows};
+pub use screen::{collect, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8, tighten};
+pub use select::{
+    merge_runs, prefix_sum, sample_runs, scatter_buckets, select_filter, select_k, select_row, select_sample,
+    select_short, sort_buckets, sort_places, sort_runs,
+};
+
+/// Every kernel that the library runs.
+pub fn all() -> impl Iterator<Item = &'static Kernel> {
+    [distance::KERNELS, lists::KERNELS, reduce::KERNELS, screen::KERNELS, select::KERNELS]
+        .concat()
+        .into_iter()
+}
 
 /// Rows that are screened together: the width of a tile, and the unit in which segments are sized and sampled.
 pub const BLOCK_ROWS: u32 = 128;

@@ -1,7 +1,7 @@
 //! Kernels on buffers of the test: outputs are poisoned before, and guarded behind.
 
 use bytemuck::Pod;
-use nearfield::kernels::{BLOCK_ROWS, Part};
+use nearfield::internals::kernels::{BLOCK_ROWS, Part};
 use nearfield::{BufferSlice, Device, Recorder};
 
 /// What outputs hold before a kernel runs, and what has to be left behind their end.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nearfield::kernels::{BLOCK_ROWS, list_work, screen_lists_i8};
+use nearfield::internals::kernels::{BLOCK_ROWS, list_work, screen_lists_i8};
 
 use super::Random;
 

@@ -1,7 +1,7 @@
 //! Narrowed vectors: made by the device, packed by the host.
 
-use nearfield::certificate::{Narrowing, Terms};
-use nearfield::kernels::{BLOCK_ROWS, narrow};
+use nearfield::internals::certificate::{Narrowing, Terms};
+use nearfield::internals::kernels::{BLOCK_ROWS, narrow};
 use nearfield::{BufferSlice, Element, Metric};
 
 use super::bench::{Bench, Output, floats_of};

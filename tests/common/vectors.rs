@@ -1,7 +1,7 @@
 //! Vectors and centres at which certificates may go wrong.
 
 use nearfield::Metric;
-use nearfield::certificate::Narrowing;
+use nearfield::internals::certificate::Narrowing;
 use proptest::prelude::*;
 
 use super::Random;

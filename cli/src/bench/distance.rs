@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use clap::Args as ClapArgs;
-use nearfield::kernels::distance_pairs::Pairs;
+use nearfield::internals::kernels::distance_pairs::Pairs;
 use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, Metric, Output, wgpu};
 use serde_json::json;
 

@@ -63,7 +63,7 @@ fn check_figures(line: &Value) {
 fn every_rung_has_a_line_with_figures_or_with_what_it_needs() {
     let Some(lines) = lines(&["--ladder", "--length", "10007"]) else { return };
     let rungs: Vec<&str> = lines.iter().filter_map(|line| line["rung"].as_str()).collect();
-    let all: Vec<&str> = nearfield::ladder::RUNGS.iter().map(|rung| rung.letter).collect();
+    let all: Vec<&str> = nearfield::internals::ladder::RUNGS.iter().map(|rung| rung.letter).collect();
     assert_eq!(rungs, all);
     for line in &lines {
         assert_eq!((&line["record"], &line["length"]), (&"rung".into(), &10007.into()));
@@ -91,7 +91,7 @@ fn every_operation_is_verified_and_timed() {
 fn rungs_without_time_say_so_and_a_sweep_ends() {
     let over = ["--budget", "1ms", "--length", "4096"];
     let Some(ladder) = lines(&[&over[..], &["--ladder"]].concat()) else { return };
-    assert_eq!(ladder.len(), nearfield::ladder::RUNGS.len());
+    assert_eq!(ladder.len(), nearfield::internals::ladder::RUNGS.len());
     for line in &ladder {
         assert_eq!((&line["record"], &line["length"]), (&"rung".into(), &4096.into()), "{line}");
         assert_eq!(line["not_run"], "no time was left of --budget");

@@ -1,6 +1,6 @@
 //! Integer dot products by the instructions of 64-bit Arm.
 
-use super::{GROUP, PANEL, Tile};
+use crate::host::integers::{GROUP, PANEL, Tile};
 use std::arch::aarch64::*;
 use std::arch::asm;
 
@@ -20,7 +20,7 @@ fn sdot(mut sum: int32x4_t, row: int8x16_t, query: int32x4_t) -> int32x4_t {
 /// # Safety
 /// As `Tile` says, for `count` queries; needs dotprod.
 #[target_feature(enable = "neon,dotprod")]
-pub(super) unsafe fn neon_dot(tile: Tile, count: usize) {
+pub(crate) unsafe fn neon_dot(tile: Tile, count: usize) {
     // SAFETY: what the caller promises.
     unsafe { by_count!(tile_of, tile, count, 1, [6, 4, 2, 1]) }
 }
@@ -55,7 +55,7 @@ unsafe fn tile_of<const Q: usize>(tile: Tile) {
 /// # Safety
 /// As `Tile` says, for `count` queries.
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn neon(tile: Tile, count: usize) {
+pub(crate) unsafe fn neon(tile: Tile, count: usize) {
     // SAFETY: what the caller promises.
     unsafe { by_count!(neon_tile, tile, count, 1, [2, 1]) }
 }

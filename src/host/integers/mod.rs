@@ -11,7 +11,7 @@
 //! queries.
 //!
 //! Every instruction set gives the same integers. Components lie in -127..=127, and in as much less as keeps dot products of long vectors
-//! below 2^24 ([`Narrowing`](crate::certificate::Narrowing)): so does the correction by `128 * sum(q)` stay in i32, below 2^30.
+//! below 2^24 ([`Narrowing`](crate::screen::certificate::Narrowing)): so does the correction by `128 * sum(q)` stay in i32, below 2^30.
 
 /// How many queries each call of a kernel takes, so that `count` are done: whole tiles of `LARGE`, then what is left.
 macro_rules! by_count {
@@ -48,7 +48,7 @@ mod tests;
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::widen;
+pub(crate) use x86::widen;
 
 use std::ops::Range;
 
@@ -159,7 +159,7 @@ impl PackedRows {
 
     /// So many rows; those that are new are zero.
     pub(crate) fn resize(&mut self, rows: usize) -> Result<()> {
-        super::rows::resize(&mut self.lines, rows.div_ceil(GROUP) * self.steps, Line([0; 64]))?;
+        crate::host::rows::store::resize(&mut self.lines, rows.div_ceil(GROUP) * self.steps, Line([0; 64]))?;
         self.rows = rows;
         Ok(())
     }
@@ -192,7 +192,7 @@ impl PackedRows {
 
     /// Room for so many.
     pub(crate) fn reserve(&mut self, rows: usize) -> Result<()> {
-        super::rows::reserve(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps))
+        crate::host::rows::store::reserve(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps))
     }
 
     /// Gives up memory that so many rows do not need.

@@ -1,4 +1,4 @@
-use super::*;
+use crate::host::integers::*;
 
 /// The plain meaning: `[query][row]`.
 fn reference(rows: &[i8], queries: &[i8], dim: usize) -> Vec<i32> {

@@ -1,6 +1,6 @@
 //! Integer dot products by the instructions of x86-64.
 
-use super::{GROUP, PANEL, Tile};
+use crate::host::integers::{GROUP, PANEL, Tile};
 use std::arch::x86_64::*;
 
 /// Widens numbers from the first on, and says how many: whole eights of them, where the processor has an instruction for it.
@@ -25,7 +25,7 @@ fn widen_chunks(values: &[[half::f16; 8]], space: &mut [[f32; 8]]) {
 /// # Safety
 /// As `Tile` says, for `groups` (1 or 2) and `count` queries; needs avx512f, avx512bw, avx512vnni.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) unsafe fn avx512_vnni(tile: Tile, groups: usize, count: usize) {
+pub(crate) unsafe fn avx512_vnni(tile: Tile, groups: usize, count: usize) {
     // SAFETY: what the caller promises.
     unsafe {
         if groups == 2 {
@@ -109,7 +109,7 @@ unsafe fn one_group<const Q: usize>(tile: Tile) {
 /// # Safety
 /// As `Tile` says, for `count` queries; needs avx2 and avxvnni.
 #[target_feature(enable = "avx2,avxvnni")]
-pub(super) unsafe fn avx_vnni(tile: Tile, count: usize) {
+pub(crate) unsafe fn avx_vnni(tile: Tile, count: usize) {
     // SAFETY: what the caller promises.
     unsafe { by_count!(avx_vnni_tile, tile, count, 1, [6, 4, 2, 1]) }
 }
@@ -147,7 +147,7 @@ unsafe fn avx_vnni_tile<const Q: usize>(tile: Tile) {
 /// # Safety
 /// As `Tile` says, for `count` queries; needs avx2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn avx2(tile: Tile, count: usize) {
+pub(crate) unsafe fn avx2(tile: Tile, count: usize) {
     // SAFETY: what the caller promises.
     unsafe { by_count!(avx2_tile, tile, count, 2, [4, 2, 1]) }
 }
@@ -187,7 +187,7 @@ unsafe fn avx2_tile<const Q: usize>(tile: Tile) {
 
 /// # Safety
 /// As `Tile` says, for `count` queries.
-pub(super) unsafe fn sse2(tile: Tile, count: usize) {
+pub(crate) unsafe fn sse2(tile: Tile, count: usize) {
     // SAFETY: what the caller promises.
     unsafe { by_count!(sse2_tile, tile, count, 2, [2, 1]) }
 }

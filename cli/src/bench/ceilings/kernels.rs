@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use nearfield::kernels::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
+use nearfield::internals::ceilings::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
 use nearfield::{BufferSlice, Device, ElementKind, Recorder, wgpu};
 
 use super::super::case::Times;

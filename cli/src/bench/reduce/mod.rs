@@ -8,8 +8,8 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
 use half::f16;
-use nearfield::kernels::reduce::Operation;
-use nearfield::ladder::RUNGS;
+use nearfield::internals::kernels::reduce_blocks::Operation;
+use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 

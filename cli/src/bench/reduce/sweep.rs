@@ -1,7 +1,7 @@
 //! The first pass of a reduction in every layout of the work: what `Shape::of` was chosen by.
 
 use anyhow::{Context, ensure};
-use nearfield::kernels::reduce::{self, Operation, Shape};
+use nearfield::internals::kernels::reduce_blocks::{self, Operation, Shape};
 use nearfield::{DeviceVector, ElementKind, wgpu};
 use serde_json::json;
 
@@ -50,7 +50,7 @@ impl Bench<'_> {
                             usage: wgpu::BufferUsages::STORAGE,
                             mapped_at_creation: false,
                         });
-                        let params = reduce::Params {
+                        let params = reduce_blocks::Params {
                             length: length as u32,
                             stride: length as u32,
                             rows: 1,
@@ -65,7 +65,7 @@ impl Bench<'_> {
                         let time = time_of(self.device, |recorder| {
                             for _ in 0..repeats {
                                 let slices = [(&left).into(), (&right).into(), (&partials).into()];
-                                let kernel = &reduce::KERNEL;
+                                let kernel = &reduce_blocks::KERNEL;
                                 recorder.dispatch(
                                     kernel,
                                     ElementKind::F32,

@@ -1,7 +1,7 @@
 //! What a result has to be, in f64.
 
 use anyhow::{Context, bail, ensure};
-use nearfield::kernels::reduce::{self, Operation};
+use nearfield::internals::kernels::reduce_blocks::{self, Operation};
 
 use super::{How, Name};
 
@@ -31,7 +31,7 @@ pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyh
                         }
                         _ => a.iter().map(|value| f64::from(value.widen()).abs()).sum(),
                     };
-                    let found = reduce::reference(operation, a, b);
+                    let found = reduce_blocks::reference(operation, a, b);
                     (
                         found.map(|(value, place)| (value, place.map(|place| place + number * share))),
                         magnitudes,

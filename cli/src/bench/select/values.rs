@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
-use nearfield::kernels::{ABSENT, key_of};
+use nearfield::internals::kernels::{ABSENT, key_of};
 
 use crate::recipe::Random;
 

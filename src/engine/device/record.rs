@@ -1,0 +1,234 @@
+//! The buffer-level door: the crate's kernels, recorded on the caller's buffers into the caller's encoder.
+
+use crate::engine::device::handle::Device;
+use crate::error::Result;
+use crate::gpu::{BufferSlice, Commands, Gpu, Grid, Profile, StageTime};
+use crate::kernels::{
+    distance_pairs, locate, norms, prefix_sum, reduce_blocks, reduce_partials, reduce_rows,
+};
+use crate::kernels::{rescore, select_k};
+use crate::matrix::ElementKind;
+
+/// Records kernels into an encoder of the caller, who submits it. Made by [`Device::record`].
+///
+/// Buffers need the usage `STORAGE`. Nothing is read back and nothing is checked but shapes: what a kernel finds in the
+/// buffers is the caller's.
+pub struct Recorder<'a> {
+    /// There until the recording ends.
+    commands: Option<Commands<'a>>,
+    gpu: &'a Gpu,
+}
+
+impl std::fmt::Debug for Recorder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// Starts recording into `encoder`, which must belong to this device's wgpu device.
+    ///
+    /// Recording ends when the recorder is dropped, or with [`Recorder::finish`]; then the caller submits the encoder to this
+    /// device's queue.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no kernels.
+    pub fn record<'a>(&'a self, encoder: &'a mut wgpu::CommandEncoder) -> Result<Recorder<'a>> {
+        let gpu = self.gpu("a recording")?;
+        Ok(Recorder { commands: Some(Commands::within(gpu, encoder)), gpu })
+    }
+
+    /// Timestamps for one recording; none where the adapter has no timestamps.
+    pub fn profile(&self) -> Option<Profile> {
+        self.gpu("timestamps").ok().and_then(|gpu| Profile::new(gpu))
+    }
+
+    /// [`Device::record`] with timestamps: around the whole recording, or around every kernel, which takes longer in all.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn record_timed<'a>(
+        &'a self,
+        encoder: &'a mut wgpu::CommandEncoder,
+        profile: &'a mut Profile,
+        each_kernel: bool,
+    ) -> Result<Recorder<'a>> {
+        let gpu = self.gpu("a recording")?;
+        Ok(Recorder { commands: Some(Commands::within_timed(gpu, encoder, profile, each_kernel)), gpu })
+    }
+
+    /// What a recording took on the device, after the caller submitted it. Waits for it.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn times_of(&self, profile: Profile) -> Result<Vec<StageTime>> {
+        self.block_on(profile.times(self.gpu("timestamps")?))
+    }
+
+    /// The wgpu device, for making buffers and encoders.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
+    pub fn wgpu_device(&self) -> Result<&wgpu::Device> {
+        Ok(&self.gpu("a wgpu device")?.device)
+    }
+
+    /// The wgpu queue that recorded encoders are submitted to.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
+    pub fn wgpu_queue(&self) -> Result<&wgpu::Queue> {
+        Ok(&self.gpu("a wgpu queue")?.queue)
+    }
+}
+
+impl<'a> Recorder<'a> {
+    fn commands(&mut self) -> Result<&mut Commands<'a>> {
+        let gpu = self.gpu;
+        self.commands.as_mut().ok_or_else(|| gpu.fault(&"the recording has ended"))
+    }
+
+    /// Distances of all pairs.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) when vectors or results do not lie within their buffers.
+    pub fn distances(&mut self, pairs: &distance_pairs::Pairs<'_>) -> Result<()> {
+        distance_pairs::encode(self.commands()?, pairs)
+    }
+
+    /// Distances of CSR candidates through slots, or of a range of slots, on one segment of rows.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn rescore(&mut self, rescoring: &rescore::Rescore<'_>) -> Result<()> {
+        rescore::encode(self.commands()?, rescoring)
+    }
+
+    /// The k smallest of each row or CSR segment by (key, id).
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) for k = 0, or a large k without a spare place.
+    pub fn select(&mut self, select: &select_k::Select<'_>) -> Result<()> {
+        select_k::encode(self.commands()?, select)
+    }
+
+    /// Blocks of rows, or of a part of one long row, to records of two u32 each: the bits of a sum and of the error beside it,
+    /// or the smallest key and the block that has it. [`Operation::value`](reduce_blocks::Operation::value) says what a record means.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) for a product without others, or a layout that no kernel has;
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn reduce(&mut self, reduce: &reduce_blocks::Reduce<'_>) -> Result<()> {
+        reduce_blocks::encode(self.commands()?, reduce)
+    }
+
+    /// The `pitch` records of each of `rows` rows to one, `[rows]`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn reduce_partials(
+        &mut self,
+        operation: reduce_blocks::Operation,
+        summation: reduce_blocks::Summation,
+        [rows, pitch]: [u32; 2],
+        partials: BufferSlice<'_>,
+        results: BufferSlice<'_>,
+    ) -> Result<()> {
+        reduce_partials::encode(self.commands()?, (operation, summation), [rows, pitch], partials, results)
+    }
+
+    /// Short rows to one u32 each, `[rows]`, in `reduce.partials`: the bits of a sum, a key, or a place (`u32::MAX` in a row
+    /// without a number).
+    ///
+    /// # Errors
+    /// As [`Recorder::reduce`].
+    pub fn reduce_rows(&mut self, reduce: &reduce_blocks::Reduce<'_>) -> Result<()> {
+        reduce_rows::encode(self.commands()?, reduce)
+    }
+
+    /// The places of extremes, `[rows]` u32, after [`Recorder::reduce`] with the same arguments and its records combined in
+    /// `results`.
+    ///
+    /// # Errors
+    /// As [`Recorder::reduce`].
+    pub fn locate(
+        &mut self,
+        reduce: &reduce_blocks::Reduce<'_>,
+        results: BufferSlice<'_>,
+        places: BufferSlice<'_>,
+    ) -> Result<()> {
+        locate::encode(self.commands()?, reduce, results, places)
+    }
+
+    /// CSR offsets, `[count + 1]`, from u32 counts, each cut to `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn prefix_sum(
+        &mut self,
+        counts: BufferSlice<'_>,
+        count: u32,
+        limit: u32,
+        offsets: BufferSlice<'_>,
+    ) -> Result<()> {
+        prefix_sum::encode(self.commands()?, counts, count, limit, offsets)
+    }
+
+    /// Squared and inverse norms, `[rows, 2]`, of rows of `vectors` vectors of four elements. `refused` (two u32, both
+    /// `u32::MAX` before) gets the first row that is not finite and the first whose norm is out of range.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    pub fn norms(
+        &mut self,
+        rows: BufferSlice<'_>,
+        elements: ElementKind,
+        vectors: u32,
+        count: u32,
+        norm_buffer: BufferSlice<'_>,
+        refused: BufferSlice<'_>,
+    ) -> Result<()> {
+        norms::encode(
+            self.commands()?,
+            &norms::Norms {
+                rows,
+                elements,
+                vectors,
+                range: [0, count],
+                first_number: 0,
+                norms: norm_buffer,
+                refused,
+            },
+        )
+    }
+
+    /// A kernel of the caller's choice from the list of kernels, with its raw parameters: for tests and
+    /// experiments. `workgroups` are columns and rows.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when the kernel does not fit the adapter.
+    pub fn dispatch<P: bytemuck::Pod>(
+        &mut self,
+        kernel: &'static crate::kernels::Kernel,
+        elements: ElementKind,
+        constants: &[u32],
+        params: &P,
+        buffers: &[BufferSlice<'_>],
+        workgroups: [u32; 2],
+    ) -> Result<()> {
+        let pipeline = self.gpu.pipeline(kernel, elements, constants)?;
+        self.commands()?.dispatch(&pipeline, params, buffers, Grid::Tiles(workgroups[0], workgroups[1]))
+    }
+
+    /// Ends the recording.
+    pub fn finish(self) {}
+}
+
+impl Drop for Recorder<'_> {
+    /// Parameters are sent when a recording ends, so that must not be left to the caller.
+    fn drop(&mut self) {
+        if let Some(commands) = self.commands.take() {
+            let _ = commands.finish();
+        }
+    }
+}

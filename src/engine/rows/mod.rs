@@ -1,0 +1,9 @@
+//! The rows of an index on a GPU.
+
+pub(crate) mod alive;
+pub(crate) mod allowed;
+pub(crate) mod moves;
+pub(crate) mod narrowed;
+pub(crate) mod saved;
+pub(crate) mod segments;
+pub(crate) mod write;

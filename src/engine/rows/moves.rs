@@ -1,0 +1,231 @@
+//! Rows from slots to slots: taken out, moved, read; and the staging that all of it goes through.
+
+use std::ops::Range;
+
+use crate::engine::rows::alive::Change;
+use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::segments::{GpuRows, Segment, cut};
+use crate::engine::search::plan::{budget_for, usable};
+use crate::error::{Error, Result};
+use crate::gpu::{BufferSlice, Commands, Request, RowLayout};
+use crate::kernels::move_rows::{self, Way};
+use crate::matrix::{Element, ElementKind};
+
+/// Bytes that are staged at a time at most: enough that the device is busy.
+pub(crate) const STAGED_BYTES: u64 = 64 << 20;
+
+/// Rows with their norms and ids in the order of a list of slots, which is on the host too.
+pub(crate) struct Staged<'a> {
+    pub(crate) rows: BufferSlice<'a>,
+    pub(crate) norms: BufferSlice<'a>,
+    pub(crate) ids: BufferSlice<'a>,
+    pub(crate) list: BufferSlice<'a>,
+    pub(crate) slots: &'a [u32],
+}
+
+impl GpuRows {
+    /// Staged rows to their slots, which have no row.
+    pub(crate) fn encode_scatter(
+        &self,
+        commands: &mut Commands<'_>,
+        segments: &[Segment],
+        staged: &Staged<'_>,
+        narrowed: Option<&NarrowedRows>,
+    ) -> Result<()> {
+        for (segment, positions) in places(segments, staged.slots) {
+            let mut scatter = |row_bytes, from, to| {
+                let moving =
+                    segment.moving(Way::Scatter, row_bytes, staged.list, positions.clone(), from, to);
+                move_rows::encode(commands, &moving)
+            };
+            scatter(self.layout.row_bytes(), staged.rows, segment.rows_slice())?;
+            scatter(8, staged.norms, BufferSlice::all(&segment.norms))?;
+            scatter(8, staged.ids, BufferSlice::all(&segment.ids))?;
+            if let Some(narrowed) = narrowed {
+                let range = [positions.start, positions.end];
+                let rows = (staged.rows, staged.norms);
+                narrowed.encode_staged(commands, self.layout, rows, staged.list, segment, range)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows out of slots that have one.
+    pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
+        let change = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
+        cut(&mut self.segments, change.end);
+        change.apply(&self.gpu, &mut self.alive);
+        Ok(())
+    }
+
+    /// Moves rows, with their ids, from slots to as many that have none.
+    pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
+        let gpu = self.gpu.clone();
+        let end = to.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
+        let (mut segments, narrowed) = self.reached(end)?;
+        let row_bytes = self.layout.row_bytes();
+        let piece = self.piece(from.len(), &[row_bytes, 8, 8, 4, 4], 1)?;
+        let request_of = |purpose, bytes| Request { purpose, bytes: piece as u64 * bytes };
+        let scratch = gpu
+            .reserve(&[
+                request_of("staged rows", row_bytes),
+                request_of("staged norms", 8),
+                request_of("staged ids", 8),
+                request_of("staged slots", 4),
+                request_of("slots", 4),
+            ])
+            .await?;
+        for (from, to) in from.chunks(piece).zip(to.chunks(piece)) {
+            gpu.upload_bytes(&scratch[3], 0, bytemuck::cast_slice(to)).await?;
+            gpu.upload_bytes(&scratch[4], 0, bytemuck::cast_slice(from)).await?;
+            let staged = Staged {
+                rows: BufferSlice::all(&scratch[0]),
+                norms: BufferSlice::all(&scratch[1]),
+                ids: BufferSlice::all(&scratch[2]),
+                list: BufferSlice::all(&scratch[3]),
+                slots: to,
+            };
+            let list = BufferSlice::all(&scratch[4]);
+            let mut commands = Commands::new(&gpu, None);
+            for (segment, positions) in places(&segments, from) {
+                let mut gather = |row_bytes, from, to| {
+                    let moving = segment.moving(Way::Gather, row_bytes, list, positions.clone(), from, to);
+                    move_rows::encode(&mut commands, &moving)
+                };
+                gather(row_bytes, segment.rows_slice(), staged.rows)?;
+                gather(8, BufferSlice::all(&segment.norms), staged.norms)?;
+                gather(8, BufferSlice::all(&segment.ids), staged.ids)?;
+            }
+            self.encode_scatter(&mut commands, &segments, &staged, narrowed.as_ref())?;
+            commands.submit();
+        }
+        let change = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, to, from).await?;
+        cut(&mut segments, change.end);
+        self.segments = segments;
+        self.narrowed = narrowed;
+        change.apply(&gpu, &mut self.alive);
+        Ok(())
+    }
+
+    /// The rows in these slots, `[slots, dim]`, widened to f32.
+    pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
+        let mut values = Vec::with_capacity(slots.len() * self.dim);
+        self.gather_own(slots, |row| self.widen(self.layout, row, &mut values)).await?;
+        Ok(values)
+    }
+
+    /// Reads the rows in these slots to the host, and gives the padded bytes of each.
+    pub(crate) async fn gather_own(&self, slots: &[u32], each: impl FnMut(&[u8])) -> Result<()> {
+        let segments = self.segments.iter();
+        let from: Vec<_> =
+            segments.map(|segment| (segment.rows_slice(), segment.first_slot, segment.capacity)).collect();
+        self.gather_bytes(&from, self.layout, slots, each).await
+    }
+
+    /// Rows of buffers, each with the slot of its first row and how many it holds, read to the host.
+    pub(crate) async fn gather(
+        &self,
+        from: &[(BufferSlice<'_>, u32, u32)],
+        layout: RowLayout,
+        slots: &[u32],
+    ) -> Result<Vec<f32>> {
+        let mut values = Vec::with_capacity(slots.len() * self.dim);
+        self.gather_bytes(from, layout, slots, |row| self.widen(layout, row, &mut values)).await?;
+        Ok(values)
+    }
+
+    fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
+        match layout.elements {
+            ElementKind::F32 => values.extend(elements::<f32>(row, self.dim)),
+            ElementKind::F16 => values.extend(elements::<half::f16>(row, self.dim)),
+        }
+    }
+
+    async fn gather_bytes(
+        &self,
+        from: &[(BufferSlice<'_>, u32, u32)],
+        layout: RowLayout,
+        slots: &[u32],
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let row_bytes = layout.row_bytes();
+        let piece = self.piece(slots.len(), &[row_bytes, 4], 1)?;
+        let request_of = |purpose, bytes| Request { purpose, bytes: piece as u64 * bytes };
+        let scratch = self.gpu.reserve(&[request_of("rows", row_bytes), request_of("slots", 4)]).await?;
+        for slots in slots.chunks(piece) {
+            self.gpu.upload_bytes(&scratch[1], 0, bytemuck::cast_slice(slots)).await?;
+            let mut commands = Commands::new(&self.gpu, None);
+            for &(from, first_slot, rows) in from {
+                let moving = move_rows::Move {
+                    way: Way::Gather,
+                    row_bytes,
+                    slots: BufferSlice::all(&scratch[1]),
+                    positions: 0..slots.len() as u32,
+                    first_slot,
+                    rows,
+                    from,
+                    to: BufferSlice::all(&scratch[0]),
+                };
+                move_rows::encode(&mut commands, &moving)?;
+            }
+            let read = commands.read(&[(&scratch[0], 0, slots.len() as u64 * row_bytes)]).await?;
+            read[0].chunks_exact(row_bytes as usize).for_each(&mut each);
+        }
+        Ok(())
+    }
+
+    /// How many of so many rows go through scratch buffers at a time that take so many bytes a row each; a multiple of
+    /// `multiple` unless it is all of them.
+    pub(crate) fn piece(&self, rows: usize, row_bytes: &[u64], multiple: usize) -> Result<usize> {
+        let budget = self.gpu.options.budget_bytes;
+        let bytes: u64 = row_bytes.iter().sum();
+        let largest = row_bytes.iter().max().copied().unwrap_or(1);
+        let binding = self.gpu.adapter.capabilities.max_binding_bytes;
+        let fits = (usable(budget).min(STAGED_BYTES.max(bytes)) / bytes).min(binding / largest) as usize;
+        if rows <= fits {
+            return Ok(rows.max(1));
+        }
+        if fits < multiple {
+            let purpose = "rows on their way to their slots".to_owned();
+            return Err(Error::Budget { purpose, needed: budget_for(bytes * multiple as u64), budget });
+        }
+        Ok(fits / multiple * multiple)
+    }
+}
+
+impl Segment {
+    fn moving<'a>(
+        &self,
+        way: Way,
+        row_bytes: u64,
+        slots: BufferSlice<'a>,
+        positions: Range<u32>,
+        from: BufferSlice<'a>,
+        to: BufferSlice<'a>,
+    ) -> move_rows::Move<'a> {
+        let (first_slot, rows) = (self.first_slot, self.capacity);
+        move_rows::Move { way, row_bytes, slots, positions, first_slot, rows, from, to }
+    }
+}
+
+/// The segments that have some of these slots, and from which position of the list to which they are.
+fn places<'a>(segments: &'a [Segment], slots: &[u32]) -> Vec<(&'a Segment, Range<u32>)> {
+    let mut found: Vec<Option<Range<u32>>> = vec![None; segments.len()];
+    for (position, &slot) in (0..).zip(slots) {
+        // All but the last are of one size, and the first slot of each is known.
+        let number = segments.partition_point(|segment| segment.first_slot <= slot);
+        let Some(place) = number.checked_sub(1).and_then(|number| found.get_mut(number)) else { continue };
+        let start = place.as_ref().map_or(position, |range| range.start);
+        *place = Some(start..position + 1);
+    }
+    segments.iter().zip(found).filter_map(|(segment, range)| Some((segment, range?))).collect()
+}
+
+/// The first `dim` elements of a row's bytes.
+fn elements<T: Element>(row: &[u8], dim: usize) -> impl Iterator<Item = f32> {
+    let elements = row.chunks_exact(size_of::<T>()).take(dim);
+    elements.map(|bytes| bytemuck::pod_read_unaligned::<T>(bytes).widen())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! Slots that no `Flat` chooses: in any order, with holes before them, far behind the end.
+
+use std::collections::BTreeMap;
+
+use crate::engine::rows::moves::*;
+use crate::engine::rows::narrowed::{NarrowedRows, Screen};
+use crate::engine::rows::write::{Placing, RowSource};
+use crate::engine::search::pipeline::{SearchRequest, search};
+use crate::engine::{Device, Queries};
+use crate::gpu::{DeviceOptions, words};
+use crate::matrix::MatrixView;
+use crate::metric::Metric;
+
+const DIM: usize = 5;
+
+/// A device with segments of so many rows, and scratch for some hundred rows; none where there is no adapter.
+fn device(rows: u64) -> Option<Device> {
+    let options =
+        DeviceOptions { budget_bytes: 512 << 10, max_segment_bytes: rows * 32, ..Default::default() };
+    let device = Device::open(None, options).ok();
+    let required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    assert!(device.is_some() || !required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
+    device
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+
+    /// So many of these, in any order.
+    fn some(&mut self, mut of: Vec<u32>, count: usize) -> Vec<u32> {
+        let count = count.min(of.len());
+        for place in 0..count {
+            let other = place + self.below(of.len() - place);
+            of.swap(place, other);
+        }
+        of.truncate(count);
+        of
+    }
+}
+
+/// What should lie in the slots: ids and rows.
+type Model = BTreeMap<u32, (u64, Vec<f32>)>;
+
+fn check(rows: &GpuRows, model: &Model, random: &mut Random) {
+    let gpu = &rows.gpu;
+    let end = model.keys().last().map_or(0, |&slot| u64::from(slot) + 1);
+    assert_eq!((rows.end(), rows.len()), (end, model.len() as u64));
+    let has_gaps = end > model.len() as u64;
+    assert_eq!(rows.alive.is_some(), has_gaps, "bits are kept only while there are gaps");
+    if let Some(alive) = &rows.alive {
+        let ranges = [(&alive.buffer, 0, alive.bits.words().len() as u64 * 4)];
+        let read = gpu.block_on(Commands::new(gpu, None).read(&ranges)).expect("bits");
+        assert!(
+            words::<u32>(&read[0]).eq(alive.bits.words().iter().copied()),
+            "the device has the same bits"
+        );
+        assert!(alive.bits.ones_in_order().eq(model.keys().map(|&slot| slot as usize)));
+    }
+    let slots = random.some(model.keys().copied().collect(), 700);
+    let want: Vec<f32> = slots.iter().flat_map(|slot| model[slot].1.iter().copied()).collect();
+    assert_eq!(gpu.block_on(rows.fetch(&slots)).expect("rows"), want);
+    for count in [2, 34] {
+        let values: Vec<f32> = (0..count * DIM).map(|_| random.below(9) as f32 - 4.0).collect();
+        let queries = Queries::F32(MatrixView::new(&values, DIM).expect("whole rows"));
+        let request = SearchRequest {
+            metric: Metric::L2Squared,
+            k: 7,
+            budget: 512 << 10,
+            allowed: None,
+            profile: false,
+            progress: None,
+        };
+        let found = gpu.block_on(search(rows, &queries, &request)).expect("an answer").neighbors;
+        for (query, hits) in values.chunks(DIM).zip(found.iter()) {
+            let squared =
+                |row: &[f32]| row.iter().zip(query).map(|(x, q)| (x - q) * (x - q)).sum::<f32>() as u64;
+            let mut want: Vec<(u64, u64)> = model.values().map(|(id, row)| (squared(row), *id)).collect();
+            want.sort_unstable();
+            want.truncate(7);
+            assert!(hits.iter().map(|hit| (hit.distance as u64, hit.id)).eq(want));
+        }
+    }
+}
+
+fn any_slots(screen: Screen) {
+    let Some(device) = device(256) else { return };
+    let gpu = device.gpu("a test").expect("a GPU").clone();
+    let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
+    let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, narrowed).expect("rows");
+    let (mut model, mut random, mut next) = (Model::new(), Random(0x5107), 0u64);
+    for operation in 0..40 {
+        let end = rows.end() as u32;
+        let (alive, vacant): (Vec<u32>, Vec<u32>) = (0..end + 600).partition(|slot| model.contains_key(slot));
+        match random.below(4) {
+            0 | 1 => {
+                let room = [500, 40, 1][random.below(3)];
+                let count = random.below(room) + 1;
+                let slots = random.some(vacant, count);
+                let most = alive.len().min(30);
+                let most = [0, most][random.below(2)];
+                let freed = random.some(alive, most);
+                let values: Vec<f32> = (0..slots.len() * DIM)
+                    .map(|_| random.below(9) as f32 + 96.0 * f32::from(operation % 2 == 0))
+                    .collect();
+                let ids: Vec<u64> = (0..slots.len() as u64).map(|i| (next + i) ^ 0x155).collect();
+                next += 1 << 12;
+                let placing = Placing { slots: &slots, ids: &ids, freed: &freed };
+                let view = MatrixView::new(&values, DIM).expect("whole rows");
+                if operation % 3 == 0 {
+                    let matrix = device.upload(view).expect("good rows");
+                    gpu.block_on(rows.put::<f32>(RowSource::Device(&matrix), &placing, |_| ()))
+                } else {
+                    gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ()))
+                }
+                .expect("good rows");
+                for (slot, (id, row)) in slots.iter().zip(ids.iter().zip(values.chunks(DIM))) {
+                    model.insert(*slot, (*id, row.to_vec()));
+                }
+                freed.iter().for_each(|slot| drop(model.remove(slot)));
+            }
+            2 => {
+                let most = [alive.len(), alive.len() / 2, 3][random.below(3)].min(900);
+                let mut freed = random.some(alive.clone(), most);
+                if random.below(3) == 0 {
+                    // Those at the end.
+                    freed = alive.into_iter().rev().take(most / 2).collect();
+                }
+                gpu.block_on(rows.release(&freed)).expect("they are there");
+                freed.iter().for_each(|slot| drop(model.remove(slot)));
+            }
+            _ => {
+                let count = random.below(alive.len() + 1).min(vacant.len());
+                let (from, to) = (random.some(alive, count), random.some(vacant, count));
+                gpu.block_on(rows.relocate(&from, &to)).expect("they are moved");
+                for (from, to) in from.iter().zip(&to) {
+                    let row = model.remove(from).expect("a row");
+                    model.insert(*to, row);
+                }
+            }
+        }
+        check(&rows, &model, &mut random);
+    }
+}
+
+#[test]
+fn rows_in_any_slots_are_found_read_and_moved() {
+    any_slots(Screen::None);
+}
+
+#[test]
+fn rows_in_any_slots_are_narrowed_where_they_lie() {
+    any_slots(Screen::I8);
+}
+
+#[test]
+fn slots_behind_an_end_that_came_nearer_have_no_rows() {
+    let Some(device) = device(256) else { return };
+    let gpu = device.gpu("a test").expect("a GPU").clone();
+    let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, None).expect("rows");
+    let (mut model, mut random) = (Model::new(), Random(0xbe));
+    let put = |rows: &mut GpuRows, model: &mut Model, slots: &[u32]| {
+        let ids: Vec<u64> = slots.iter().map(|&slot| slot.into()).collect();
+        let values: Vec<f32> = slots.iter().flat_map(|&slot| [(slot % 8) as f32; DIM]).collect();
+        let placing = Placing { slots, ids: &ids, freed: &[] };
+        let view = MatrixView::new(&values, DIM).expect("whole rows");
+        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        model.extend(slots.iter().map(|&slot| (slot, (u64::from(slot), vec![(slot % 8) as f32; DIM]))));
+    };
+    let first: Vec<u32> = (0..1000).filter(|&slot| slot != 5).collect();
+    put(&mut rows, &mut model, &first);
+    let freed: Vec<u32> = (310..1000).collect();
+    device.block_on(rows.release(&freed)).expect("they are there");
+    freed.iter().for_each(|slot| drop(model.remove(slot)));
+    check(&rows, &model, &mut random);
+    put(&mut rows, &mut model, &[900]);
+    check(&rows, &model, &mut random);
+}
+
+#[test]
+fn memory_behind_the_end_is_given_up_as_far_as_it_is_much() {
+    let Some(device) = device(1024) else { return };
+    let gpu = device.gpu("a test").expect("a GPU").clone();
+    for (screen, expected) in [(Screen::None, 0), (Screen::I8, 0), (Screen::I8, 1800)] {
+        let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
+        let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, expected, narrowed).expect("rows");
+        let (mut model, mut random) = (Model::new(), Random(0x5e));
+        let slots: Vec<u32> = (0..3000).collect();
+        let ids: Vec<u64> = (0..3000).collect();
+        let values: Vec<f32> = (0..3000 * DIM).map(|i| (i % 7) as f32).collect();
+        let placing = Placing { slots: &slots, ids: &ids, freed: &[] };
+        let view = MatrixView::new(&values, DIM).expect("whole rows");
+        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        model.extend(
+            (0..3000).map(|slot| (slot, (slot.into(), values[slot as usize * DIM..][..DIM].to_vec()))),
+        );
+        let room = |rows: &GpuRows| rows.segments.iter().map(|segment| segment.capacity).collect::<Vec<_>>();
+        assert_eq!(room(&rows), [1024; 3]);
+        for (end, wanted) in [
+            (2500, vec![1024; 3]),
+            (2200, vec![1024, 1024, 256]),
+            (1030, vec![1024, 128]),
+            (90, vec![128]),
+            (0, vec![]),
+        ] {
+            let freed: Vec<u32> = model.keys().copied().filter(|&slot| slot >= end).collect();
+            gpu.block_on(rows.release(&freed)).expect("they are there");
+            model.retain(|&slot, _| slot < end);
+            rows.shrink().expect("there is memory");
+            check(&rows, &model, &mut random);
+            // The last segment keeps what is expected to fill it.
+            let kept = match (expected, end) {
+                (0, _) | (_, 2200..) => wanted,
+                (_, 1030) => vec![1024; 2],
+                _ => vec![1024],
+            };
+            assert_eq!(room(&rows), kept, "{end} rows, {expected} expected");
+        }
+        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        assert_eq!(rows.len(), 3000);
+    }
+}

@@ -1,0 +1,251 @@
+//! New rows to slots: appended behind the end, or put into any that are free.
+//!
+//! Every change is made ready on copies of the lists that say what there is, and taken over at the end by what cannot fail. So
+//! after an error, or when its future is dropped, an index answers as before. Rows that are on their way lie in slots that
+//! nobody reads.
+
+use crate::engine::device::handle::{Device, DeviceMatrix};
+use crate::engine::rows::alive::Change;
+use crate::engine::rows::moves::{STAGED_BYTES, Staged};
+use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::segments::{GpuRows, Segment, cut};
+use crate::error::Result;
+use crate::gpu::{BufferSlice, Commands, Request, RowLayout};
+use crate::kernels::norms;
+use crate::matrix::{Element, ElementKind, MatrixView};
+
+/// Where new rows are: on the host, or on the index's device as f32.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowSource<'a, T> {
+    Host(MatrixView<'a, T>),
+    Device(&'a DeviceMatrix),
+}
+
+impl<T: Element> RowSource<'_, T> {
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Host(view) => view.rows(),
+            Self::Device(matrix) => matrix.rows(),
+        }
+    }
+
+    pub(crate) fn dim(&self) -> usize {
+        match self {
+            Self::Host(view) => view.dim(),
+            Self::Device(matrix) => matrix.dim(),
+        }
+    }
+
+    /// An error when they live on another device.
+    pub(crate) fn check_device(&self, device: &Device) -> Result<()> {
+        match self {
+            Self::Host(_) => Ok(()),
+            Self::Device(matrix) => matrix.check_device("rows", &device.engine),
+        }
+    }
+}
+
+/// Where new rows go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placing<'a> {
+    /// Slots that have no row, one a row, each once. They may lie behind the end.
+    pub(crate) slots: &'a [u32],
+    /// One a row.
+    pub(crate) ids: &'a [u64],
+    /// Slots that lose their rows at the same time.
+    pub(crate) freed: &'a [u32],
+}
+
+/// Rows of a device matrix are taken so many at a time, because bindings start at multiples of 256 bytes.
+const ALIGNED_ROWS: usize = 16;
+
+/// Rows that are about to enter, with what is known of them.
+struct Entering<'a> {
+    /// As they will be.
+    segments: Vec<Segment>,
+    narrowed: Option<NarrowedRows>,
+    /// Whether all rows are narrowed anew at the end.
+    is_moved: bool,
+    placing: Placing<'a>,
+    refused: wgpu::Buffer,
+}
+
+impl GpuRows {
+    /// Puts rows into slots; all of them or, after an error, none.
+    pub(crate) async fn put<T: Element>(
+        &mut self,
+        source: RowSource<'_, T>,
+        placing: &Placing<'_>,
+        progress: impl FnMut(usize),
+    ) -> Result<()> {
+        debug_assert!(source.rows() == placing.slots.len() && source.rows() == placing.ids.len());
+        let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
+        let gpu = self.gpu.clone();
+        let refused = gpu.create_storage("refused", 8)?;
+        gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
+        let (segments, mut narrowed) = self.reached(end)?;
+        let is_moved = match &mut narrowed {
+            Some(narrowed) => self.count(narrowed, source).await?,
+            None => false,
+        };
+        let entering = Entering { segments, narrowed, is_moved, placing: *placing, refused };
+        let is_appended = placing.slots.iter().zip(self.end() as u32..).all(|(&slot, next)| slot == next);
+        let commands = match source {
+            RowSource::Host(view) if is_appended => self.append(&entering, view, progress).await?,
+            _ => self.scatter(&entering, source, progress).await?,
+        };
+        let parts = commands.read(&[(&entering.refused, 0, 8)]).await?;
+        norms::check("rows", &parts[0])?;
+        let Placing { slots, freed, .. } = *placing;
+        let change = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
+        let Entering { mut segments, narrowed, .. } = entering;
+        cut(&mut segments, change.end);
+        if let (Some(narrowed), true) = (&narrowed, is_moved) {
+            let mut commands = Commands::new(&gpu, None);
+            for segment in &segments {
+                narrowed.encode(&mut commands, self.layout, segment, [0, segment.len])?;
+            }
+            commands.submit();
+        }
+        self.segments = segments;
+        self.narrowed = narrowed;
+        change.apply(&gpu, &mut self.alive);
+        Ok(())
+    }
+
+    /// Counts new rows towards the centre: of those on the device a sample is read.
+    async fn count<T: Element>(&self, narrowed: &mut NarrowedRows, source: RowSource<'_, T>) -> Result<bool> {
+        let matrix = match source {
+            RowSource::Host(view) => return narrowed.count(&self.gpu, view).await,
+            RowSource::Device(matrix) => matrix,
+        };
+        let layout = RowLayout { elements: ElementKind::F32, stride: matrix.stride() };
+        let most = (STAGED_BYTES / layout.row_bytes()).max(1) as usize;
+        let wanted = narrowed.wanted(matrix.rows()).min(most) as u64;
+        if wanted == 0 {
+            return Ok(false);
+        }
+        let rows = matrix.rows() as u64;
+        let numbers: Vec<u32> = (0..wanted).map(|number| (number * rows / wanted) as u32).collect();
+        let from = [(BufferSlice::all(matrix.buffer()?), 0, rows as u32)];
+        let sample = self.gather(&from, layout, &numbers).await?;
+        narrowed.count(&self.gpu, MatrixView::new(&sample, self.dim)?).await
+    }
+
+    /// Rows behind the end, straight from the host.
+    async fn append<T: Element>(
+        &self,
+        entering: &Entering<'_>,
+        rows: MatrixView<'_, T>,
+        mut progress: impl FnMut(usize),
+    ) -> Result<Commands<'_>> {
+        let gpu = &*self.gpu;
+        let mut commands = Commands::new(gpu, None);
+        let first = self.end() as u32;
+        let ids = entering.placing.ids;
+        let mut done = 0;
+        for segment in &entering.segments {
+            let from = (first + done as u32).max(segment.first_slot) - segment.first_slot;
+            let count = (segment.capacity.saturating_sub(from) as usize).min(rows.rows() - done);
+            if count == 0 {
+                continue;
+            }
+            let range = [from, from + count as u32];
+            let offset = u64::from(from) * self.layout.row_bytes();
+            let piece = rows.slice(done..done + count);
+            let before = done;
+            gpu.upload_rows(&segment.rows, offset, self.layout, piece, |sent| progress(before + sent))
+                .await?;
+            let piece_ids = bytemuck::cast_slice(&ids[done..done + count]);
+            gpu.upload_bytes(&segment.ids, u64::from(from) * 8, piece_ids).await?;
+            norms::encode(
+                &mut commands,
+                &norms::Norms {
+                    rows: segment.rows_slice(),
+                    elements: self.layout.elements,
+                    vectors: self.vectors(),
+                    range,
+                    first_number: done as u32,
+                    norms: BufferSlice::all(&segment.norms),
+                    refused: BufferSlice::all(&entering.refused),
+                },
+            )?;
+            if let (Some(narrowed), false) = (&entering.narrowed, entering.is_moved) {
+                narrowed.encode(&mut commands, self.layout, segment, range)?;
+            }
+            done += count;
+        }
+        Ok(commands)
+    }
+
+    /// Rows to any slots: staged in pieces, with their norms, and scattered from there.
+    async fn scatter<T: Element>(
+        &self,
+        entering: &Entering<'_>,
+        source: RowSource<'_, T>,
+        mut progress: impl FnMut(usize),
+    ) -> Result<Commands<'_>> {
+        let gpu = &*self.gpu;
+        let Placing { slots, ids, .. } = entering.placing;
+        let row_bytes = self.layout.row_bytes();
+        let (staged_bytes, multiple) = match source {
+            RowSource::Host(_) => (row_bytes, 1),
+            RowSource::Device(_) => (0, ALIGNED_ROWS),
+        };
+        let piece = self.piece(slots.len(), &[staged_bytes, 8, 8, 4], multiple)?;
+        let request_of = |purpose, bytes| Request { purpose, bytes: piece as u64 * bytes };
+        let scratch = self
+            .gpu
+            .reserve(&[
+                request_of("staged rows", staged_bytes),
+                request_of("staged norms", 8),
+                request_of("staged ids", 8),
+                request_of("staged slots", 4),
+            ])
+            .await?;
+        let mut done = 0;
+        while done < slots.len() {
+            let range = done..slots.len().min(done + piece);
+            let count = range.len() as u32;
+            let rows = match source {
+                RowSource::Host(view) => {
+                    let sent = |sent| progress(done + sent);
+                    gpu.upload_rows(&scratch[0], 0, self.layout, view.slice(range.clone()), sent).await?;
+                    BufferSlice::all(&scratch[0])
+                }
+                RowSource::Device(matrix) => {
+                    progress(range.end);
+                    let offset = done as u64 * row_bytes;
+                    BufferSlice::range(matrix.buffer()?, offset, u64::from(count) * row_bytes)
+                }
+            };
+            gpu.upload_bytes(&scratch[2], 0, bytemuck::cast_slice(&ids[range.clone()])).await?;
+            gpu.upload_bytes(&scratch[3], 0, bytemuck::cast_slice(&slots[range.clone()])).await?;
+            let mut commands = Commands::new(gpu, None);
+            norms::encode(
+                &mut commands,
+                &norms::Norms {
+                    rows,
+                    elements: self.layout.elements,
+                    vectors: self.vectors(),
+                    range: [0, count],
+                    first_number: done as u32,
+                    norms: BufferSlice::all(&scratch[1]),
+                    refused: BufferSlice::all(&entering.refused),
+                },
+            )?;
+            let staged = Staged {
+                rows,
+                norms: BufferSlice::all(&scratch[1]),
+                ids: BufferSlice::all(&scratch[2]),
+                list: BufferSlice::all(&scratch[3]),
+                slots: &slots[range.clone()],
+            };
+            let narrowed = entering.narrowed.as_ref().filter(|_| !entering.is_moved);
+            self.encode_scatter(&mut commands, &entering.segments, &staged, narrowed)?;
+            commands.submit();
+            done = range.end;
+        }
+        Ok(Commands::new(gpu, None))
+    }
+}

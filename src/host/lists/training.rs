@@ -1,0 +1,107 @@
+//! Rows that centroids are trained on, on the host: which centroid is nearest to each, and the means of those that share one.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::host::Host;
+use crate::host::lists::centroids::HostCentroids;
+use crate::host::rows::norms;
+use crate::host::search::distances::{Side, distance, squares};
+use crate::matrix::MatrixView;
+use crate::metric::Metric;
+
+/// Rows to train on, f32, and the centroids so far.
+#[derive(Debug)]
+pub(crate) struct HostTraining<'a> {
+    dim: usize,
+    rows: Cow<'a, [f32]>,
+    squared: Vec<f64>,
+    centroids: HostCentroids,
+}
+
+/// Rows that a thread looks at before it takes others.
+const PIECE: usize = 256;
+
+/// A mean whose squared length is below this has no direction: the rows were opposite.
+const NO_DIRECTION: f64 = 1e-30;
+
+impl<'a> HostTraining<'a> {
+    /// Room for so many centroids. The metric is squared L2 or cosine, for which means have length 1.
+    pub(crate) fn new(
+        host: &Arc<Host>,
+        metric: Metric,
+        (rows, dim): (Cow<'a, [f32]>, usize),
+        lists: u32,
+        is_narrowed: bool,
+    ) -> Result<Self> {
+        let view = MatrixView::new(&rows, dim)?;
+        let squared = norms::checked("rows", view)?;
+        let centroids = HostCentroids::new(host, metric, view, lists, is_narrowed)?;
+        Ok(Self { dim, rows, squared, centroids })
+    }
+
+    /// Makes rows centroids: each list gets the row beside it, as the mean of that row alone.
+    pub(crate) fn seed(&mut self, seeds: &[(u32, u32)]) {
+        let means: Vec<Vec<f32>> = seeds.iter().map(|&(_, row)| self.mean(&[row])).collect();
+        seeds.iter().zip(&means).for_each(|(&(list, _), mean)| self.centroids.set(list, mean));
+    }
+
+    /// The distance of every row to the centroid that one of them would be.
+    pub(crate) fn distances(&self, row: u32) -> Vec<f32> {
+        let mean = self.mean(&[row]);
+        let centroid = Side { vector: &mean, squared: squares(&mean) };
+        let rows = (0..self.squared.len()).into_par_iter().with_min_len(PIECE);
+        rows.map(|row| distance(self.centroids.rows.metric, self.side(row), centroid)).collect()
+    }
+
+    /// The list of the nearest centroid for every row, and the key of the distance.
+    pub(crate) fn assign(&self) -> Result<Vec<(u32, u32)>> {
+        self.centroids.assign_known((MatrixView::new(&self.rows, self.dim)?, &self.squared))
+    }
+
+    /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
+    /// rows keep their centroid.
+    pub(crate) fn update(&mut self, order: &[u32], offsets: &[u32]) {
+        let members = |list: usize| &order[offsets[list] as usize..offsets[list + 1] as usize];
+        let lists = (0..offsets.len() - 1).into_par_iter().filter(|&list| !members(list).is_empty());
+        let means: Vec<(usize, Vec<f32>)> = lists.map(|list| (list, self.mean(members(list)))).collect();
+        means.iter().for_each(|(list, mean)| self.centroids.set(*list as u32, mean));
+    }
+
+    /// The mean of some rows, added in their order: for cosine of their directions, and of length 1 where it has one.
+    fn mean(&self, members: &[u32]) -> Vec<f32> {
+        let is_spherical = self.centroids.rows.metric == Metric::Cosine;
+        let mut sums = vec![0.0; self.dim];
+        for &row in members {
+            let Side { vector, squared } = self.side(row as usize);
+            let scale = match is_spherical {
+                true if squared > 0.0 => 1.0 / squared.sqrt(),
+                true => 0.0,
+                false => 1.0,
+            };
+            sums.iter_mut().zip(vector).for_each(|(sum, &x)| *sum += f64::from(x) * scale);
+        }
+        let mut scale = 1.0 / members.len() as f64;
+        let length = sums.iter().map(|sum| (sum * scale).powi(2)).sum::<f64>();
+        if is_spherical && length >= NO_DIRECTION {
+            scale /= length.sqrt();
+        }
+        sums.iter().map(|sum| (sum * scale) as f32).collect()
+    }
+
+    fn side(&self, row: usize) -> Side<'_> {
+        Side { vector: &self.rows[row * self.dim..][..self.dim], squared: self.squared[row] }
+    }
+
+    /// All centroids, `[lists, dim]`.
+    pub(crate) fn centroids(&self) -> Vec<f32> {
+        self.centroids.all()
+    }
+
+    pub(crate) fn into_centroids(self) -> HostCentroids {
+        self.centroids
+    }
+}

@@ -1,0 +1,47 @@
+//! The processor as a device.
+
+use crate::gpu::{Adapter, AdapterKind, Capabilities, DeviceOptions};
+use crate::host::integers::Isa;
+
+/// What a closure takes that is dispatched to the widest registers, so that it can be called but once. One that could be called again is
+/// called through a shim, where the compiler may leave it, with the narrowest registers.
+pub(crate) struct Once;
+
+impl Once {
+    #[inline(always)]
+    pub(crate) fn take(self) {}
+}
+
+/// The processor as a device.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) adapter: Adapter,
+    pub(crate) options: DeviceOptions,
+}
+
+impl Host {
+    pub(crate) fn new(options: DeviceOptions) -> Self {
+        let threads = rayon::current_num_threads();
+        let capabilities = Capabilities {
+            max_buffer_bytes: u64::MAX,
+            max_binding_bytes: u64::MAX,
+            max_storage_buffers: 0,
+            max_workgroup_size: 0,
+            max_workgroup_bytes: 0,
+            max_workgroups: 0,
+            subgroup_sizes: None,
+            f16: false,
+            float_atomics: false,
+            cooperative_sizes: vec![],
+            timestamps: false,
+        };
+        let adapter = Adapter {
+            name: format!("host, {threads} threads"),
+            backend: "host".to_owned(),
+            driver: format!("{}, {:?}", std::env::consts::ARCH, Isa::detect()).to_lowercase(),
+            kind: AdapterKind::Host,
+            capabilities,
+        };
+        Self { adapter, options }
+    }
+}

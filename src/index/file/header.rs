@@ -1,0 +1,203 @@
+//! What a file says about itself.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result};
+use crate::files::mismatch;
+
+/// The value of `format`: files of models say `pt` or `np` there.
+const FORMAT: &str = "nearfield";
+/// The value of `version` that is written and read.
+const VERSION: &str = "1";
+/// Longer headers are neither written nor read. Those of indexes have some hundred bytes.
+pub(crate) const LONGEST: usize = 1 << 20;
+/// Bytes before the header's text, which hold the length of it. The text is filled up to a multiple of as many.
+pub(crate) const PREFIX: usize = 8;
+/// A checksum that is not known yet. It has the length of all others, so that they can take its place.
+const UNKNOWN: &str = "0000000000000000";
+/// The key of the header's own checksum.
+const OWN: &str = "xxh3.header";
+
+/// The content of a header.
+#[derive(Debug, Clone)]
+pub(crate) struct Header {
+    /// In the order of its keys, unlike the map of the crate: the same index is the same bytes.
+    metadata: BTreeMap<String, String>,
+    /// By where they lie. Only those without elements can lie at the same place; they are in the order of their names.
+    tensors: Vec<(String, TensorInfo)>,
+}
+
+impl Header {
+    /// The header of a new file, whose tensors lie one behind the other in the given order.
+    pub(crate) fn new(metadata: &[(&str, String)], tensors: &[(&str, Dtype, &[usize])]) -> Result<Self> {
+        let mut map = BTreeMap::new();
+        let own = [("format", FORMAT.into()), ("version", VERSION.into()), (OWN, UNKNOWN.into())];
+        let sums = tensors.iter().map(|(name, ..)| (checksum_key(name), UNKNOWN.to_owned()));
+        let given = metadata.iter().chain(&own).map(|(key, value)| ((*key).to_owned(), value.clone()));
+        for (key, value) in sums.chain(given) {
+            if map.contains_key(&key) {
+                return Err(Error::argument(
+                    "metadata",
+                    "tensors and keys once each, and no reserved ones",
+                    key,
+                ));
+            }
+            map.insert(key, value);
+        }
+        let mut end = 0usize;
+        let mut placed = vec![];
+        for &(name, dtype, shape) in tensors {
+            let element = dtype.bitsize() / 8;
+            let bytes = shape.iter().try_fold(element, |bytes, &length| bytes.checked_mul(length));
+            let start = end;
+            end = bytes.and_then(|bytes| start.checked_add(bytes)).ok_or_else(|| {
+                Error::argument(
+                    "tensors",
+                    "fewer bytes than this host can count",
+                    describe(name, dtype, shape),
+                )
+            })?;
+            // Readers that map files into memory take elements from where they lie. This refuses elements of less than a
+            // byte as well.
+            if element == 0 || !start.is_multiple_of(element) {
+                let given = format!("{} at byte {start}", describe(name, dtype, shape));
+                return Err(Error::argument("tensors", "wider elements before narrower ones", given));
+            }
+            let info = TensorInfo { dtype, shape: shape.to_vec(), data_offsets: (start, end) };
+            placed.push((name.to_owned(), info));
+        }
+        let header = Self::sorted(map, placed);
+        match header.render() {
+            Ok(bytes) if bytes.len() <= PREFIX + LONGEST => Ok(header),
+            _ => Err(Error::argument("metadata", format!("at most {LONGEST} bytes"), "more")),
+        }
+    }
+
+    /// Reads the header at the beginning of `bytes`, which has no byte after it.
+    pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
+        // The crate checks that tensors neither overlap nor leave gaps, and that their bytes fit their shapes.
+        let parsed: Metadata = serde_json::from_slice(&bytes[PREFIX..])
+            .map_err(|error| mismatch(path, "a file of safetensors", error.to_string()))?;
+        let metadata = parsed.metadata().iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+        let tensors = parsed.tensors().into_iter().map(|(name, info)| (name.clone(), info.clone()));
+        let header = Self::sorted(metadata.collect(), tensors.collect());
+        match header.get("format") {
+            Some(FORMAT) => {}
+            Some(other) => {
+                return Err(mismatch(
+                    path,
+                    "an index of nearfield",
+                    format!("safetensors of format {other:?}"),
+                ));
+            }
+            None => {
+                return Err(mismatch(path, "an index of nearfield", "safetensors without metadata `format`"));
+            }
+        }
+        match header.get("version") {
+            Some(VERSION) => {}
+            Some(other) => {
+                let needed = format!("an index of version {VERSION}, which this release of nearfield reads");
+                return Err(mismatch(path, needed, format!("version {other}")));
+            }
+            None => return Err(mismatch(path, "metadata `version`", "none")),
+        }
+        // The header was written by `render`. One that names something twice is found here, because the maps it was read
+        // into have only one of them.
+        let own = header.get(OWN).unwrap_or_default();
+        if !header.render().is_ok_and(|rendered| rendered == bytes) {
+            return Err(mismatch(path, "a header as nearfield writes it", "a damaged one"));
+        }
+        let sealed = header.own_checksum().map_err(|cause| Error::Io { path: path.into(), cause })?;
+        if own != sealed {
+            return Err(mismatch(
+                path,
+                format!("a header of checksum {own:?}"),
+                format!("one of {sealed:?}"),
+            ));
+        }
+        Ok(header)
+    }
+
+    fn sorted(metadata: BTreeMap<String, String>, mut tensors: Vec<(String, TensorInfo)>) -> Self {
+        tensors.sort_by(|(left, a), (right, b)| (a.data_offsets, left).cmp(&(b.data_offsets, right)));
+        Self { metadata, tensors }
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
+    }
+
+    /// Every tensor with its name, in the order in which they lie.
+    pub(crate) fn tensors(&self) -> &[(String, TensorInfo)] {
+        &self.tensors
+    }
+
+    /// Bytes of all tensors.
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.tensors.last().map_or(0, |(_, info)| info.data_offsets.1)
+    }
+
+    /// The first bytes of the file. As long as checksums have their length, so have they.
+    pub(crate) fn render(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; PREFIX];
+        bytes.extend(br#"{"__metadata__":"#);
+        serde_json::to_writer(&mut bytes, &self.metadata)?;
+        for (name, info) in &self.tensors {
+            bytes.push(b',');
+            serde_json::to_writer(&mut bytes, name)?;
+            bytes.push(b':');
+            serde_json::to_writer(&mut bytes, info)?;
+        }
+        bytes.push(b'}');
+        bytes.resize(bytes.len().next_multiple_of(PREFIX), b' ');
+        let length = (bytes.len() - PREFIX) as u64;
+        bytes[..PREFIX].copy_from_slice(&length.to_le_bytes());
+        Ok(bytes)
+    }
+
+    /// Takes over the checksum of a tensor.
+    pub(crate) fn set_checksum(&mut self, tensor: &str, checksum: u64) {
+        self.metadata.insert(checksum_key(tensor), digits(checksum));
+    }
+
+    /// The checksum of a tensor, as digits.
+    pub(crate) fn checksum(&self, tensor: &str) -> Option<&str> {
+        self.get(&checksum_key(tensor))
+    }
+
+    /// The first bytes of the file, with a checksum of themselves.
+    pub(crate) fn seal(mut self) -> io::Result<Vec<u8>> {
+        let own = self.own_checksum()?;
+        self.metadata.insert(OWN.into(), own);
+        self.render()
+    }
+
+    /// The checksum of the first bytes of the file with zeros in the place of it.
+    fn own_checksum(&self) -> io::Result<String> {
+        let mut blank = self.clone();
+        blank.metadata.insert(OWN.into(), UNKNOWN.into());
+        Ok(digits(xxh3_64(&blank.render()?)))
+    }
+}
+
+/// A checksum as it is written.
+pub(crate) fn digits(checksum: u64) -> String {
+    format!("{checksum:016x}")
+}
+
+/// A tensor, for messages.
+pub(crate) fn describe(name: &str, dtype: Dtype, shape: &[usize]) -> String {
+    format!("tensor {name}: {dtype} {shape:?}")
+}
+
+fn checksum_key(tensor: &str) -> String {
+    format!("xxh3.{tensor}")
+}

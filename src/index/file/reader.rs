@@ -1,0 +1,198 @@
+//! Reads a file, tensor by tensor.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use safetensors::Dtype;
+use safetensors::tensor::TensorInfo;
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::error::Result;
+use crate::files::{PositionedFile, failed, mismatch};
+use crate::index::file::header::{Header, LONGEST, PREFIX, describe, digits};
+use crate::matrix::ElementKind;
+
+/// Bytes that [`Reader::u64s`] reads at a time.
+const PIECE: usize = 1 << 20;
+
+/// An open file, whose header is sound.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    path: PathBuf,
+    file: PositionedFile,
+    header: Header,
+    /// Where the tensors begin.
+    data: u64,
+}
+
+impl Reader {
+    /// Opens `path` and checks all but the bytes of the tensors.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File) when it is no index of nearfield, or one of another version, or damaged.
+    /// [`Error::Io`](crate::Error::Io) when it cannot be read.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = PositionedFile::open(path).map_err(failed(path))?;
+        let length = file.length();
+        let found = || format!("{length} bytes");
+        if length < PREFIX as u64 {
+            return Err(mismatch(path, "an index of nearfield", found()));
+        }
+        let mut prefix = [0; PREFIX];
+        file.fill(0, &mut prefix).map_err(failed(path))?;
+        let header_bytes = u64::from_le_bytes(prefix);
+        // Also what keeps a file of something else from being read into memory.
+        if header_bytes > LONGEST as u64 {
+            let needed = format!("an index of nearfield, whose header has at most {LONGEST} bytes");
+            return Err(mismatch(path, needed, format!("{header_bytes} bytes")));
+        }
+        let data = PREFIX as u64 + header_bytes;
+        if length < data {
+            return Err(mismatch(path, format!("a header of {header_bytes} bytes"), found()));
+        }
+        let mut bytes = vec![0; data as usize];
+        file.fill(0, &mut bytes).map_err(failed(path))?;
+        let header = Header::parse(path, &bytes)?;
+        let needed = data + header.data_bytes() as u64;
+        if length != needed {
+            return Err(mismatch(path, format!("{needed} bytes"), found()));
+        }
+        Ok(Self { path: path.into(), file, header, data })
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The value of a key of the metadata; `needed` says what it can be.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File) when there is none, or it is not a `T`.
+    pub(crate) fn get<T: FromStr>(&self, key: &str, needed: &str) -> Result<T> {
+        let text = self.header.get(key);
+        text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let found = text.map_or("none".into(), |text| format!("{text:?}"));
+            mismatch(&self.path, format!("metadata `{key}`, {needed}"), found)
+        })
+    }
+
+    /// What the elements of the tensor `name` are and how many rows of `dim` elements it has.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File) when there is none of such rows.
+    pub(crate) fn rows(&self, name: &str, dim: usize) -> Result<(ElementKind, usize)> {
+        let (name, info) = self.info(name)?;
+        match (info.dtype, info.shape.as_slice()) {
+            (Dtype::F32, &[rows, given]) if given == dim => Ok((ElementKind::F32, rows)),
+            (Dtype::F16, &[rows, given]) if given == dim => Ok((ElementKind::F16, rows)),
+            (dtype, shape) => {
+                let needed = format!("tensor {name}: F32 or F16 [rows, {dim}]");
+                Err(mismatch(&self.path, needed, describe(name, dtype, shape)))
+            }
+        }
+    }
+
+    /// The bytes of a tensor, in pieces of `piece_bytes` and a last one of what is left.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File) when there is no such tensor of this type and shape.
+    pub(crate) fn tensor(
+        &self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[usize],
+        piece_bytes: usize,
+    ) -> Result<Pieces<'_>> {
+        let (name, info) = self.info(name)?;
+        if info.dtype != dtype || info.shape != shape {
+            let found = describe(name, info.dtype, &info.shape);
+            return Err(mismatch(&self.path, describe(name, dtype, shape), found));
+        }
+        Pieces::new(self, name, info, piece_bytes)
+    }
+
+    /// A whole tensor of u64.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor) and [`Pieces::next_piece`]; [`Error::Io`](crate::Error::Io) also when it does not fit
+    /// into memory.
+    pub(crate) fn u64s(&self, name: &str, shape: &[usize]) -> Result<Vec<u64>> {
+        let mut pieces = self.tensor(name, Dtype::U64, shape, PIECE)?;
+        let mut values = Vec::new();
+        // The file was found to be that long.
+        values
+            .try_reserve_exact(pieces.left / size_of::<u64>())
+            .map_err(|error| failed(&self.path)(io::Error::new(io::ErrorKind::OutOfMemory, error)))?;
+        while let Some(piece) = pieces.next_piece()? {
+            values.extend(piece.as_chunks().0.iter().map(|value| u64::from_le_bytes(*value)));
+        }
+        Ok(values)
+    }
+
+    fn info(&self, name: &str) -> Result<(&str, &TensorInfo)> {
+        let tensors = self.header.tensors();
+        let found = tensors.iter().find(|(given, _)| given == name);
+        found.map(|(name, info)| (name.as_str(), info)).ok_or_else(|| {
+            let names: Vec<_> = tensors.iter().map(|(name, _)| name.as_str()).collect();
+            mismatch(&self.path, format!("a tensor {name}"), format!("tensors [{}]", names.join(", ")))
+        })
+    }
+}
+
+/// The bytes of a tensor, little endian, piece by piece.
+///
+/// They are not what was saved before the last piece came, so nothing may be kept of a tensor that ends with an error.
+pub(crate) struct Pieces<'a> {
+    reader: &'a Reader,
+    name: &'a str,
+    position: u64,
+    left: usize,
+    buffer: Vec<u8>,
+    checksum: Xxh3Default,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(reader: &'a Reader, name: &'a str, info: &TensorInfo, piece_bytes: usize) -> Result<Self> {
+        let (start, end) = info.data_offsets;
+        let (position, left) = (reader.data + start as u64, end - start);
+        let buffer = vec![0; piece_bytes.clamp(1, left.max(1))];
+        let pieces = Self { reader, name, position, left, buffer, checksum: Xxh3Default::new() };
+        if left == 0 {
+            pieces.verify()?;
+        }
+        Ok(pieces)
+    }
+
+    /// The next piece, and `None` after the last. A last piece is only given when the checksum of the tensor is right.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File) when it is not. [`Error::Io`](crate::Error::Io) when the file cannot be read.
+    pub(crate) fn next_piece(&mut self) -> Result<Option<&[u8]>> {
+        let length = self.buffer.len().min(self.left);
+        if length == 0 {
+            return Ok(None);
+        }
+        let piece = &mut self.buffer[..length];
+        self.reader.file.fill(self.position, piece).map_err(failed(&self.reader.path))?;
+        self.checksum.update(piece);
+        if length == self.left {
+            self.verify()?;
+        }
+        // Only now: a tensor that was found damaged has no end that a later call could come to.
+        self.position += length as u64;
+        self.left -= length;
+        Ok(Some(&self.buffer[..length]))
+    }
+
+    fn verify(&self) -> Result<()> {
+        let found = digits(self.checksum.digest());
+        let written = self.reader.header.checksum(self.name).unwrap_or_default();
+        if written == found {
+            return Ok(());
+        }
+        let needed = format!("tensor {} of checksum {written:?}", self.name);
+        Err(mismatch(&self.reader.path, needed, format!("one of {found:?}")))
+    }
+}

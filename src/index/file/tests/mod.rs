@@ -1,0 +1,346 @@
+//! What is saved and loaded.
+
+mod refused;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use safetensors::SafeTensors;
+use tempfile::TempDir;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::ElementKind;
+use crate::error::Error;
+use crate::index::file::header::LONGEST;
+use crate::index::file::{Dtype, Reader, Writer, dtype};
+
+/// A small index of `rows` rows of two f32, all of whose bytes are made from `seed`: two tensors without elements in it.
+struct Small {
+    rows: usize,
+    seed: u64,
+}
+
+impl Small {
+    fn ids(&self) -> Vec<u64> {
+        (0..self.rows as u64).map(|id| id * 3 + self.seed).collect()
+    }
+
+    fn row_bytes(&self) -> Vec<u8> {
+        (0..self.rows * 2).flat_map(|value| (value as f32 + self.seed as f32).to_le_bytes()).collect()
+    }
+
+    fn writer(&self, path: &Path) -> crate::Result<Writer> {
+        let metadata = [("metric", "cosine".to_owned()), ("seed", self.seed.to_string())];
+        let ids = [self.rows];
+        let rows = [self.rows, 2];
+        let tensors: [(&str, Dtype, &[usize]); 4] = [
+            ("ids", Dtype::U64, &ids),
+            ("none", Dtype::F32, &[0, 7]),
+            ("empty", Dtype::F32, &[5, 0]),
+            ("rows", Dtype::F32, &rows),
+        ];
+        Writer::create(path, &metadata, &tensors)
+    }
+
+    fn save(&self, path: &Path) -> crate::Result<()> {
+        let mut writer = self.writer(path)?;
+        for id in self.ids() {
+            writer.write("ids", &id.to_le_bytes())?;
+        }
+        for piece in self.row_bytes().chunks(5) {
+            writer.write("rows", piece)?;
+        }
+        writer.finish()
+    }
+}
+
+/// Reads everything that is in a `Small`, of any seed, and checks it.
+fn load(path: &Path) -> crate::Result<Small> {
+    let reader = Reader::open(path)?;
+    let (kind, rows) = reader.rows("rows", 2)?;
+    let small = Small { rows, seed: reader.get("seed", "a number")? };
+    let mut pieces = reader.tensor("rows", dtype(kind), &[rows, 2], 24)?;
+    let mut bytes: Vec<u8> = vec![];
+    while let Some(piece) = pieces.next_piece()? {
+        bytes.extend(piece);
+    }
+    for (name, shape) in [("none", [0, 7]), ("empty", [5, 0])] {
+        assert!(reader.tensor(name, Dtype::F32, &shape, 1)?.next_piece()?.is_none());
+    }
+    assert_eq!(reader.u64s("ids", &[rows])?, small.ids());
+    assert_eq!(bytes, small.row_bytes());
+    Ok(small)
+}
+
+fn names(directory: &Path) -> Result<Vec<String>> {
+    let mut names = vec![];
+    for entry in fs::read_dir(directory)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[test]
+fn what_was_saved_is_loaded() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("a.nf");
+    for rows in [0, 1, 1000] {
+        Small { rows, seed: 5 }.save(&path)?;
+        assert_eq!(load(&path)?.rows, rows);
+        let first = fs::read(&path)?;
+        Small { rows, seed: 5 }.save(&path)?;
+        assert_eq!(first, fs::read(&path)?, "the same index is the same bytes");
+    }
+    // A path without a directory is one in the current directory, whose name is not empty.
+    let bare = format!("nearfield-{}.nf", std::process::id());
+    let saved = Small { rows: 3, seed: 0 }.save(Path::new(&bare));
+    let loaded = load(Path::new(&bare));
+    fs::remove_file(&bare)?;
+    saved?;
+    assert_eq!(loaded?.rows, 3);
+    Ok(())
+}
+
+#[test]
+fn many_bytes_are_streamed() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("a.nf");
+    let (rows, dim) = (40_000usize, 257usize);
+    let ids: Vec<u8> = (0..rows as u64).flat_map(|id| (id * id).to_le_bytes()).collect();
+    let bytes: Vec<u8> = (0..rows * dim * 2).map(|byte| (byte * 131 % 251) as u8).collect();
+    ensure!(bytes.len() > 16 << 20);
+    let shape = [rows, dim];
+    let tensors: [(&str, Dtype, &[usize]); 2] = [("ids", Dtype::U64, &[rows]), ("rows", Dtype::F16, &shape)];
+    let mut writer = Writer::create(&path, &[], &tensors)?;
+    writer.write("ids", &ids)?;
+    let mut rest = bytes.as_slice();
+    for length in [1, 3 << 20, 0, 17, 1 << 20, 5 << 20].into_iter().cycle() {
+        let (piece, after) = rest.split_at(length.min(rest.len()));
+        writer.write("rows", piece)?;
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    writer.finish()?;
+
+    let reader = Reader::open(&path)?;
+    assert_eq!(reader.rows("rows", dim)?, (ElementKind::F16, rows));
+    for piece_bytes in [1 << 20, (1 << 20) + 1, usize::MAX] {
+        let mut pieces = reader.tensor("rows", Dtype::F16, &shape, piece_bytes)?;
+        let mut position = 0;
+        while let Some(piece) = pieces.next_piece()? {
+            assert_eq!(piece.len(), piece_bytes.min(bytes.len() - position));
+            assert!(piece == &bytes[position..position + piece.len()]);
+            position += piece.len();
+        }
+        assert_eq!(position, bytes.len());
+    }
+    assert_eq!(reader.u64s("ids", &[rows])?.last(), Some(&(39_999 * 39_999)));
+    Ok(())
+}
+
+#[test]
+fn the_crate_reads_it() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("a.nf");
+    let small = Small { rows: 9, seed: 2 };
+    small.save(&path)?;
+    let bytes = fs::read(&path)?;
+    let file = SafeTensors::deserialize(&bytes)?;
+    assert_eq!(file.len(), 4);
+    let rows = file.tensor("rows")?;
+    assert_eq!((rows.dtype(), rows.shape(), rows.data()), (Dtype::F32, &[9, 2][..], &small.row_bytes()[..]));
+    assert_eq!(file.tensor("none")?.shape(), [0, 7]);
+    let (length, header) = SafeTensors::read_metadata(&bytes)?;
+    ensure!(length.is_multiple_of(8));
+    let checksum = header.metadata().iter().flatten().find(|(key, _)| *key == "xxh3.rows");
+    let digits = format!("{:016x}", xxh3_64(rows.data()));
+    assert_eq!(checksum.context("a checksum")?.1, &digits);
+    Ok(())
+}
+
+#[test]
+fn an_end_at_any_step_leaves_the_old_file() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("a.nf");
+    let old = Small { rows: 4, seed: 1 };
+    old.save(&path)?;
+    let before = fs::read(&path)?;
+    let new = Small { rows: 3000, seed: 7 };
+    let ids: Vec<u8> = new.ids().iter().flat_map(|id| id.to_le_bytes()).collect();
+    let bytes = new.row_bytes();
+    let steps = [(0, 0), (1, 0), (ids.len(), 0), (ids.len(), 1), (ids.len(), 9999), (ids.len(), bytes.len())];
+    for killed in [false, true] {
+        for (step, (of_ids, of_rows)) in steps.into_iter().enumerate() {
+            let mut writer = new.writer(&path)?;
+            writer.write("ids", &ids[..of_ids])?;
+            if of_ids == ids.len() {
+                writer.write("rows", &bytes[..of_rows])?;
+            }
+            let hidden = names(directory.path())?.into_iter().find(|name| name.ends_with(".tmp"));
+            let hidden = directory.path().join(hidden.context("a file that is being written")?);
+            ensure!(Reader::open(&hidden).is_err(), "nobody takes a part for the whole");
+            if killed {
+                // What a process that is killed leaves behind. Its number may come again.
+                std::mem::forget(writer);
+                let left = names(directory.path())?;
+                assert_eq!(left.len(), 2 + step);
+            } else if step == steps.len() - 1 {
+                drop(writer);
+                assert_eq!(names(directory.path())?, ["a.nf"]);
+            } else {
+                let error = writer.finish().err().context("an error")?;
+                ensure!(matches!(error, Error::Argument { argument: "tensor", .. }), "{error:?}");
+                assert_eq!(names(directory.path())?, ["a.nf"]);
+            }
+            assert!(before == fs::read(&path)?);
+        }
+    }
+    new.save(&path)?;
+    assert_eq!(load(&path)?.rows, 3000);
+    Ok(())
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_an_error() -> Result<()> {
+    let directory = TempDir::new()?;
+    let small = Small { rows: 4, seed: 1 };
+    let taken = directory.path().join("directory");
+    fs::create_dir_all(taken.join("full"))?;
+    let file = directory.path().join("file");
+    fs::write(&file, "")?;
+    let mut paths = vec![taken.clone(), directory.path().join("missing/a.nf"), file.join("a.nf")];
+    if cfg!(target_os = "linux") {
+        paths.push("/proc/self/a.nf".into());
+    }
+    let closed = directory.path().join("closed");
+    fs::create_dir(&closed)?;
+    let old = closed.join("old.nf");
+    small.save(&old)?;
+    let open = fs::metadata(&closed)?.permissions();
+    let mut permissions = open.clone();
+    permissions.set_readonly(true);
+    fs::set_permissions(&closed, permissions)?;
+    // A user who may write everywhere, and Windows, write there all the same; for them /proc is such a directory.
+    if fs::write(closed.join("probe"), "").is_err() {
+        paths.push(old.clone());
+        paths.push(closed.join("new.nf"));
+    }
+    for path in &paths {
+        let error = small.save(path).err().with_context(|| format!("an error for {}", path.display()))?;
+        ensure!(matches!(&error, Error::Io { path: named, .. } if named == path), "{error:?}");
+    }
+    fs::set_permissions(&closed, open)?;
+    assert_eq!(load(&old)?.rows, 4);
+    assert_eq!(names(directory.path())?, ["closed", "directory", "file"]);
+    assert_eq!(names(&taken)?, ["full"]);
+    Ok(())
+}
+
+#[test]
+fn saves_at_the_same_time_leave_one_whole_file() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("a.nf");
+    Small { rows: 1, seed: 0 }.save(&path)?;
+    std::thread::scope(|scope| {
+        let savers: Vec<_> = (1..3)
+            .map(|seed| {
+                let path = &path;
+                scope.spawn(move || {
+                    for turn in 0..30 {
+                        Small { rows: 500 * seed as usize + turn, seed }.save(path)?;
+                    }
+                    crate::Result::<()>::Ok(())
+                })
+            })
+            .collect();
+        while savers.iter().any(|saver| !saver.is_finished()) {
+            load(&path)?;
+        }
+        for saver in savers {
+            saver.join().map_err(|_| anyhow::anyhow!("a saver panicked"))??;
+        }
+        anyhow::Ok(())
+    })?;
+    ensure!([1, 2].contains(&load(&path)?.seed));
+    assert_eq!(names(directory.path())?, ["a.nf"]);
+    Ok(())
+}
+
+#[test]
+fn what_is_missing_is_named() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("a.nf");
+    Small { rows: 5, seed: 1 }.save(&path)?;
+    let reader = Reader::open(&path)?;
+    assert_eq!(reader.get::<crate::Metric>("metric", "a metric")?, crate::Metric::Cosine);
+    let messages = [
+        reader.get::<u64>("dim", "a number").map(|_| ()),
+        reader.get::<u64>("metric", "a number").map(|_| ()),
+        reader.tensor("centroids", Dtype::F32, &[5, 2], 8).map(|_| ()),
+        reader.tensor("rows", Dtype::F16, &[5, 2], 8).map(|_| ()),
+        reader.tensor("rows", Dtype::F32, &[2, 5], 8).map(|_| ()),
+        reader.u64s("ids", &[6]).map(|_| ()),
+        reader.rows("rows", 3).map(|_| ()),
+        reader.rows("ids", 1).map(|_| ()),
+    ];
+    let expected = [
+        "needed metadata `dim`, a number, found none",
+        "needed metadata `metric`, a number, found \"cosine\"",
+        "needed a tensor centroids, found tensors [ids, empty, none, rows]",
+        "needed tensor rows: F16 [5, 2], found tensor rows: F32 [5, 2]",
+        "needed tensor rows: F32 [2, 5], found tensor rows: F32 [5, 2]",
+        "needed tensor ids: U64 [6], found tensor ids: U64 [5]",
+        "needed tensor rows: F32 or F16 [rows, 3], found tensor rows: F32 [5, 2]",
+        "needed tensor ids: F32 or F16 [rows, 1], found tensor ids: U64 [5]",
+    ];
+    for (message, expected) in messages.into_iter().zip(expected) {
+        let message = message.err().context("an error")?.to_string();
+        ensure!(message.ends_with(expected) && message.contains("a.nf"), "{message}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_writer_takes_what_it_was_told() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("a.nf");
+    let create = |keys: &[&str], tensors: &[(&str, Dtype, &[usize])]| {
+        let metadata: Vec<_> = keys.iter().map(|key| (*key, "value".to_owned())).collect();
+        Writer::create(&path, &metadata, tensors).map(|_| ()).err()
+    };
+    let long = "k".repeat(LONGEST);
+    let refused = [
+        create(&["format"], &[]),
+        create(&["key", "key"], &[]),
+        create(&["xxh3.a"], &[("a", Dtype::U8, &[1])]),
+        create(&[&long], &[]),
+        create(&[], &[("header", Dtype::U8, &[1])]),
+        create(&[], &[("a", Dtype::U8, &[1]), ("a", Dtype::U8, &[1])]),
+        create(&[], &[("a", Dtype::U8, &[1]), ("b", Dtype::F16, &[1])]),
+        create(&[], &[("a", Dtype::F4, &[2])]),
+        create(&[], &[("a", Dtype::U8, &[usize::MAX, 2])]),
+        create(&[], &[("a", Dtype::U8, &[usize::MAX]), ("b", Dtype::U8, &[1])]),
+    ];
+    for (case, error) in refused.into_iter().enumerate() {
+        ensure!(matches!(error, Some(Error::Argument { .. })), "case {case}: {error:?}");
+    }
+
+    let small = Small { rows: 2, seed: 0 };
+    let mut writer = small.writer(&path)?;
+    for (tensor, bytes) in [("rows", 1), ("ids", 17), ("none", 1), ("other", 0)] {
+        let error = writer.write(tensor, &vec![0; bytes]).err().context("an error")?;
+        ensure!(error.to_string().contains("needed 16 bytes of ids"), "{error}");
+    }
+    // None of that was written.
+    writer.write("ids", &[0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0])?;
+    writer.write("rows", &small.row_bytes())?;
+    let error = writer.write("rows", &[0]).err().context("an error")?;
+    ensure!(error.to_string().contains("needed 0 bytes of rows"), "{error}");
+    writer.finish()?;
+    assert_eq!(load(&path)?.rows, 2);
+    Ok(())
+}

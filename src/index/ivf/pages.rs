@@ -1,0 +1,189 @@
+//! Which pages of slots each list has, and which slots new rows get.
+
+use std::collections::BTreeSet;
+
+use crate::bits::Bits;
+use crate::engine::PAGE;
+use crate::error::{Error, Result};
+
+/// The list of a page that has no rows.
+const NONE: u32 = u32::MAX;
+
+/// Pages of lists. A page has rows of one list alone.
+#[derive(Debug, Clone)]
+pub(crate) struct Pages {
+    /// Of each list, ascending.
+    of_list: Vec<Vec<u32>>,
+    /// Rows of each list.
+    sizes: Vec<u32>,
+    /// The list of each page; NONE for one without rows.
+    list_of: Vec<u32>,
+    free: BTreeSet<u32>,
+}
+
+impl Pages {
+    pub(crate) fn new(lists: usize) -> Self {
+        Self { of_list: vec![vec![]; lists], sizes: vec![0; lists], list_of: vec![], free: BTreeSet::new() }
+    }
+
+    pub(crate) fn of_lists(&self) -> &[Vec<u32>] {
+        &self.of_list
+    }
+
+    pub(crate) fn sizes(&self) -> &[u32] {
+        &self.sizes
+    }
+
+    /// The slots of all rows, list after list, and where each list starts among them. `alive` and `end` are as of [`Pages::place`].
+    pub(crate) fn in_order(&self, alive: Option<&Bits>, end: u64) -> (Vec<u32>, Vec<u64>) {
+        let has_row =
+            |slot: &u32| u64::from(*slot) < end && alive.is_none_or(|bits| bits.get(*slot as usize));
+        let (mut slots, mut offsets) = (vec![], vec![0]);
+        for own in &self.of_list {
+            slots.extend(own.iter().flat_map(|&page| page * PAGE..(page + 1) * PAGE).filter(has_row));
+            offsets.push(slots.len() as u64);
+        }
+        (slots, offsets)
+    }
+
+    /// The list that the row of a slot is in.
+    fn list_of(&self, slot: u32) -> Option<u32> {
+        self.list_of.get((slot / PAGE) as usize).copied().filter(|&list| list != NONE)
+    }
+
+    /// A slot for each row, by its list: first those that are free in the list's pages, then new pages, as near each other as can be.
+    /// `alive` has a bit for every slot below the end, where not all of them have a row.
+    pub(crate) fn place(&mut self, lists: &[u32], alive: Option<&Bits>, end: u64) -> Result<Vec<u32>> {
+        let is_free =
+            |slot: u32| u64::from(slot) >= end || alive.is_some_and(|bits| !bits.get(slot as usize));
+        let mut slots = vec![0; lists.len()];
+        // Rows list by list, in their order.
+        let mut order: Vec<u32> = (0..lists.len() as u32).collect();
+        order.sort_by_key(|&row| lists[row as usize]);
+        for rows in order.chunk_by(|&a, &b| lists[a as usize] == lists[b as usize]) {
+            let list = lists[rows[0] as usize];
+            let own = &self.of_list[list as usize];
+            let room = own.len() as u32 * PAGE - self.sizes[list as usize];
+            let mut vacant: Vec<u32> = vec![];
+            if room > 0 {
+                let all = own.iter().flat_map(|&page| page * PAGE..(page + 1) * PAGE);
+                vacant.extend(all.filter(|&slot| is_free(slot)).take(rows.len()));
+            }
+            while vacant.len() < rows.len() {
+                let page = self.take(list)?;
+                let wanted = (rows.len() - vacant.len()).min(PAGE as usize) as u32;
+                vacant.extend(page * PAGE..page * PAGE + wanted);
+            }
+            rows.iter().zip(vacant).for_each(|(&row, slot)| slots[row as usize] = slot);
+            self.sizes[list as usize] += rows.len() as u32;
+        }
+        Ok(slots)
+    }
+
+    /// A page for a list.
+    fn take(&mut self, list: u32) -> Result<u32> {
+        let page = match self.free.pop_first() {
+            Some(page) => page,
+            None => {
+                let page = self.list_of.len() as u32;
+                Error::check_slots(u64::from(page + 1) * u64::from(PAGE))?;
+                self.list_of.push(NONE);
+                page
+            }
+        };
+        self.list_of[page as usize] = list;
+        let own = &mut self.of_list[list as usize];
+        let place = own.partition_point(|&other| other < page);
+        own.insert(place, page);
+        Ok(page)
+    }
+
+    /// Rows left these slots. `alive` and `end` are as they are then.
+    pub(crate) fn leave(&mut self, slots: &[u32], alive: Option<&Bits>, end: u64) {
+        let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
+        for &slot in slots {
+            if let Some(list) = self.list_of(slot) {
+                self.sizes[list as usize] -= 1;
+            }
+        }
+        for &slot in slots {
+            let page = slot / PAGE;
+            let Some(list) = self.list_of(slot) else { continue };
+            if !(page * PAGE..(page + 1) * PAGE).any(has_row) {
+                self.of_list[list as usize].retain(|&other| other != page);
+                self.list_of[page as usize] = NONE;
+                self.free.insert(page);
+            }
+        }
+    }
+
+    /// Whether lists have so many more pages than they need that it is worth moving their rows: more than 30%.
+    pub(crate) fn is_sparse(&self) -> bool {
+        let needed: u64 = self.sizes.iter().map(|&size| u64::from(size.div_ceil(PAGE))).sum();
+        let there = self.list_of.len() as u64;
+        there >= 128 && (there - needed) * 10 > there * 3
+    }
+
+    /// Rows of emptier pages go to the gaps of fuller ones, so that lists have no more pages than they need.
+    pub(crate) fn consolidated(&self, alive: Option<&Bits>, end: u64) -> Moves {
+        let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
+        let filled = |page: u32| (page * PAGE..(page + 1) * PAGE).filter(|&slot| has_row(slot)).count();
+        let mut moves = Moves { pages: self.clone(), from: vec![], to: vec![] };
+        for (list, own) in self.of_list.iter().enumerate() {
+            let needed = self.sizes[list].div_ceil(PAGE) as usize;
+            if own.len() <= needed {
+                continue;
+            }
+            let mut fullest = own.clone();
+            fullest.sort_by_cached_key(|&page| (std::cmp::Reverse(filled(page)), page));
+            let given_up = fullest.split_off(needed);
+            fullest.sort_unstable();
+            let slots_of = |pages: &[u32]| -> Vec<u32> {
+                pages.iter().flat_map(|&page| page * PAGE..(page + 1) * PAGE).collect()
+            };
+            let moving = slots_of(&given_up).into_iter().filter(|&slot| has_row(slot));
+            let before = moves.from.len();
+            moves.from.extend(moving);
+            let vacant = slots_of(&fullest).into_iter().filter(|&slot| !has_row(slot));
+            moves.to.extend(vacant.take(moves.from.len() - before));
+            for page in given_up {
+                moves.pages.list_of[page as usize] = NONE;
+                moves.pages.free.insert(page);
+            }
+            moves.pages.of_list[list] = fullest;
+        }
+        moves
+    }
+
+    /// The last pages go to the places of free ones, so that there are none.
+    pub(crate) fn lowered(&self, alive: Option<&Bits>, end: u64) -> Moves {
+        let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
+        let used = self.list_of.iter().filter(|&&list| list != NONE).count();
+        let mut pages = self.clone();
+        let (mut from, mut to) = (vec![], vec![]);
+        let last = (used..self.list_of.len()).filter(|&page| self.list_of[page] != NONE);
+        for (page, &place) in last.zip(&self.free) {
+            let (page, list) = (page as u32, self.list_of[page]);
+            let rows = (0..PAGE).filter(|within| has_row(page * PAGE + within));
+            for within in rows {
+                from.push(page * PAGE + within);
+                to.push(place * PAGE + within);
+            }
+            pages.list_of[place as usize] = list;
+            let own = &mut pages.of_list[list as usize];
+            own.retain(|&other| other != page);
+            let at = own.partition_point(|&other| other < place);
+            own.insert(at, place);
+        }
+        pages.list_of.truncate(used);
+        pages.free.clear();
+        Moves { pages, from, to }
+    }
+}
+
+/// Rows that move, from slots to as many that have none, and the pages afterwards.
+pub(crate) struct Moves {
+    pub(crate) pages: Pages,
+    pub(crate) from: Vec<u32>,
+    pub(crate) to: Vec<u32>,
+}

@@ -1,0 +1,131 @@
+//! Files whose checksums are right and whose content no index has.
+
+use std::path::Path;
+
+use crate::engine::Device;
+use crate::index::persist::*;
+use crate::{Flat, Ivf};
+
+/// What is in a file: one that is sound, of three rows of two elements in two lists.
+struct Forged {
+    metadata: Vec<(&'static str, &'static str)>,
+    ids: [u64; 3],
+    offsets: Vec<u64>,
+    centroids: Vec<f32>,
+    rows: [f32; 6],
+}
+
+impl Forged {
+    fn sound(kind: &'static str) -> Self {
+        let metadata =
+            vec![("index", kind), ("metric", "l2"), ("dim", "2"), ("screen", "none"), ("next", "3")];
+        Self {
+            metadata,
+            ids: [4, 1, 2],
+            offsets: vec![0, 1, 3],
+            centroids: vec![0.0, 0.0, 5.0, 5.0],
+            rows: [0.0, 1.0, 5.0, 4.0, 6.0, 5.0],
+        }
+    }
+
+    fn with(mut self, key: &'static str, value: &'static str) -> Self {
+        self.metadata.iter_mut().filter(|(one, _)| *one == key).for_each(|pair| pair.1 = value);
+        self
+    }
+
+    fn write(&self, path: &Path) -> Result<()> {
+        let metadata: Vec<(&str, String)> =
+            self.metadata.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        let (offsets, centroids) = ([self.offsets.len()], [self.centroids.len() / 2, 2]);
+        let tensors: [(&str, Dtype, &[usize]); 4] = [
+            ("ids", Dtype::U64, &[3]),
+            ("list_offsets", Dtype::U64, &offsets),
+            ("centroids", Dtype::F32, &centroids),
+            ("rows", Dtype::F32, &[3, 2]),
+        ];
+        let mut writer = Writer::create(path, &metadata, &tensors)?;
+        writer.write("ids", bytemuck::cast_slice(&self.ids))?;
+        writer.write("list_offsets", bytemuck::cast_slice(&self.offsets))?;
+        writer.write("centroids", bytemuck::cast_slice(&self.centroids))?;
+        writer.write("rows", bytemuck::cast_slice(&self.rows))?;
+        writer.finish()
+    }
+}
+
+fn gpu() -> Option<Device> {
+    let device = Device::best().ok();
+    let required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    assert!(device.is_some() || !required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
+    device
+}
+
+#[test]
+fn a_row_of_a_later_piece_is_named_by_its_number_in_the_file() -> Result<()> {
+    let Some(device) = gpu() else { return Ok(()) };
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let path = &directory.path().join("index.nf");
+    let (rows, dim) = (40, 1 << 17);
+    assert!(rows * dim * 4 > PIECE_BYTES);
+    let metadata = [("index", "flat"), ("metric", "l2"), ("screen", "none"), ("next", "40")];
+    let mut metadata: Vec<(&str, String)> = metadata.map(|(key, value)| (key, value.to_owned())).into();
+    metadata.push(("dim", dim.to_string()));
+    let (ids, shape): ([usize; 1], _) = ([rows], [rows, dim]);
+    let mut writer =
+        Writer::create(path, &metadata, &[("ids", Dtype::U64, &ids), ("rows", Dtype::F32, &shape)])?;
+    writer.write("ids", bytemuck::cast_slice(&(0..rows as u64).collect::<Vec<u64>>()))?;
+    let mut values = vec![1.0f32; rows * dim];
+    values[37 * dim] = f32::NAN;
+    writer.write("rows", bytemuck::cast_slice(&values))?;
+    writer.finish()?;
+    let error = Flat::load(&device, path).map(|index| index.len()).expect_err("a NaN").to_string();
+    assert!(error.contains("row 37 holds"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn content_that_no_index_has_is_an_error_of_the_file() -> Result<()> {
+    let Some(device) = gpu() else { return Ok(()) };
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let path = &directory.path().join("index.nf");
+    for kind in ["flat", "ivf"] {
+        let sound = || Forged::sound(kind);
+        let load = || match kind {
+            "flat" => Flat::load(&device, path).map(|index| index.ids().collect::<Vec<u64>>()),
+            _ => Ivf::load(&device, path).map(|index| index.ids().collect()),
+        };
+        sound().write(path)?;
+        assert_eq!(load()?, [1, 2, 4]);
+        let mut forged = vec![
+            (sound().with("index", "tree"), "flat or ivf"),
+            (sound().with("metric", "near"), "l2sq, l2, cosine or ip"),
+            (sound().with("dim", "0"), "1 to 1048576"),
+            (sound().with("dim", "3"), "[rows, 3]"),
+            (sound().with("dim", "two"), "`dim`"),
+            (sound().with("screen", "i4"), "auto, none or i8"),
+            (sound().with("next", "2"), "`next`, from 3"),
+            (sound().with("next", "9223372036854775809"), "`next`, from 3"),
+            (Forged { ids: [4, 1, 4], ..sound() }, "given 4 again"),
+            (Forged { ids: [4, 1, 1 << 63], ..sound() }, "below 2^63"),
+            (Forged { rows: [0.0, 1.0, f32::NAN, 4.0, 6.0, 5.0], ..sound() }, "row 1"),
+            (Forged { rows: [0.0, 1.0, 5.0, 4.0, 1e30, 5.0], ..sound() }, "row 2"),
+        ];
+        if kind == "ivf" {
+            forged.extend([
+                (Forged { offsets: vec![0, 3, 1], ..sound() }, "list_offsets"),
+                (Forged { offsets: vec![1, 1, 3], ..sound() }, "list_offsets"),
+                (Forged { offsets: vec![0, 5, 3], ..sound() }, "list_offsets"),
+                (Forged { offsets: vec![0, 3], ..sound() }, "list_offsets"),
+                (Forged { offsets: vec![0], centroids: vec![], ..sound() }, "lists"),
+                (Forged { centroids: vec![0.0, 0.0, f32::INFINITY, 5.0], ..sound() }, "finite"),
+                (Forged { centroids: vec![0.0, 0.0, 1e25, 5.0], ..sound() }, "2^51"),
+            ]);
+        }
+        for (file, part) in forged {
+            file.write(path)?;
+            let error = load().expect_err(part);
+            assert!(matches!(error, Error::File { .. }), "{error}");
+            assert!(error.to_string().contains(part), "{error}: {part}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Kernels that measure what a device can do at most. Benchmarks hold the other kernels against them.
+
+pub mod copy;
+pub mod multiply_add;
+pub mod multiply_coop;
+pub mod multiply_integers;
+pub mod read_vectors;
+
+use crate::gpu::Kernel;
+
+/// Every kernel of the ceilings.
+pub static KERNELS: &[&Kernel] = &[
+    &copy::KERNEL,
+    &multiply_add::KERNEL,
+    &multiply_coop::KERNEL,
+    &multiply_integers::KERNEL,
+    &read_vectors::KERNEL,
+];

@@ -1,0 +1,40 @@
+//! The ceiling that reading is measured against: sums of what lies in memory.
+
+use crate::gpu::{Access, Kernel, params};
+
+params! {
+    /// Parameters of `read_vectors`.
+    pub struct Params {
+        /// Vectors of 16 bytes to read.
+        vectors: u32,
+    }
+}
+
+/// Vectors that a workgroup reads, and sums that it writes.
+pub const VECTORS_A_WORKGROUP: u32 = 4096;
+/// Sums that a workgroup writes.
+pub const SUMS_A_WORKGROUP: u32 = 256;
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "read_vectors",
+    source: &[wgsl!("lib/grid"), wgsl!("internals/ceilings/read_vectors")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("values", Access::Read), ("sums", Access::Write)],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 0,
+};
+
+/// The sum of one invocation of a workgroup, in f64.
+pub fn reference(values: &[f32], workgroup: u32, invocation: u32) -> f64 {
+    let first = (workgroup * VECTORS_A_WORKGROUP + invocation) as usize;
+    let places = (0..VECTORS_A_WORKGROUP as usize / 256).map(|turn| first + turn * 256);
+    let vectors = places.filter_map(|place| values.get(place * 4..place * 4 + 4));
+    vectors.flatten().map(|&value| f64::from(value)).sum()
+}

@@ -1,0 +1,308 @@
+//! The ladder of the dot product, for learning and for measuring: the same sum in fourteen ways, each runnable at any length.
+//! What each rung teaches is in docs/reductions.md, what each costs `nearfield bench reduce --ladder` measures.
+//!
+//! Nothing else in this crate uses the kernels in `wgsl/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
+
+use crate::engine::{Device, DeviceVector, Stages};
+use crate::error::{Error, Result};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Profile, Request, params, words};
+use crate::kernels::Variant;
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of every kernel of the ladder.
+    pub struct Params {
+        /// Elements of both vectors.
+        length: u32,
+    }
+}
+
+/// Invocations a workgroup.
+const WORKGROUP: u64 = 256;
+/// Products of the rungs that leave them in storage, at a time.
+const PIECE: u64 = 1 << 24;
+const GRID: &str = wgsl!("lib/grid");
+const A: (&str, Access) = ("a", Access::Read);
+const B: (&str, Access) = ("b", Access::Read);
+
+/// What all kernels of the ladder have in common.
+const PLAIN: Kernel = Kernel {
+    name: "",
+    source: &[],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: WORKGROUP as u32,
+    workgroup_bytes: WORKGROUP as u32 * 4,
+};
+
+static MULTIPLY: Kernel = Kernel {
+    name: "multiply",
+    source: &[GRID, wgsl!("internals/ladder/multiply")],
+    buffers: &[A, B, ("products", Access::Write)],
+    workgroup_bytes: 0,
+    ..PLAIN
+};
+
+static ONE_ADDS: Kernel = Kernel {
+    name: "one_adds",
+    source: &[GRID, wgsl!("internals/ladder/one_adds")],
+    buffers: &[A, B, ("partials", Access::Write)],
+    ..PLAIN
+};
+
+static ONE_ADDS_ATOMICALLY: Kernel = Kernel {
+    name: "one_adds_atomically",
+    source: &[GRID, wgsl!("internals/ladder/one_adds_atomically")],
+    buffers: &[A, B, ("total", Access::Write)],
+    adds_floats: true,
+    multiplies_matrices: false,
+    ..PLAIN
+};
+
+static TREE_IN_STORAGE: Kernel = Kernel {
+    name: "tree_in_storage",
+    source: &[GRID, wgsl!("internals/ladder/tree_in_storage")],
+    buffers: &[A, B, ("products", Access::Write), ("partials", Access::Write)],
+    workgroup_bytes: 0,
+    ..PLAIN
+};
+
+static TREE_INTERLEAVED: Kernel = Kernel {
+    name: "tree_interleaved",
+    source: &[GRID, wgsl!("internals/ladder/tree_interleaved")],
+    buffers: &[A, B, ("partials", Access::Write)],
+    ..PLAIN
+};
+
+static TREE_SEQUENTIAL: Kernel = Kernel {
+    name: "tree_sequential",
+    source: &[GRID, wgsl!("internals/ladder/tree_sequential")],
+    buffers: &[A, B, ("partials", Access::Write)],
+    ..PLAIN
+};
+
+static HIERARCHICAL: Kernel = Kernel {
+    name: "hierarchical",
+    source: &[GRID, wgsl!("internals/ladder/hierarchical")],
+    buffers: &[A, B, ("total", Access::Write)],
+    overrides: &[("COARSENING", &[1, 2, 4, 8, 16])],
+    adds_floats: true,
+    multiplies_matrices: false,
+    ..PLAIN
+};
+
+static BY_SUBGROUPS: Kernel = Kernel {
+    name: "by_subgroups",
+    source: &[GRID, wgsl!("internals/ladder/by_subgroups")],
+    buffers: &[A, B, ("total", Access::Write)],
+    sums_lanes: true,
+    adds_floats: true,
+    multiplies_matrices: false,
+    workgroup_bytes: WORKGROUP as u32 * (16 + 4 + 4),
+    ..PLAIN
+};
+
+/// Every kernel of the ladder.
+pub static KERNELS: &[&Kernel] = &[
+    &MULTIPLY,
+    &ONE_ADDS,
+    &ONE_ADDS_ATOMICALLY,
+    &TREE_IN_STORAGE,
+    &TREE_INTERLEAVED,
+    &TREE_SEQUENTIAL,
+    &HIERARCHICAL,
+    &BY_SUBGROUPS,
+];
+
+/// One way to compute a dot product.
+#[derive(Debug)]
+pub struct Rung {
+    /// Its place on the ladder.
+    pub letter: &'static str,
+    /// What it does.
+    pub name: &'static str,
+    way: Way,
+}
+
+/// How a rung is run.
+#[derive(Debug)]
+enum Way {
+    /// A kernel leaves numbers that the host adds.
+    HostAdds(&'static Kernel),
+    /// A kernel adds to a total: how many products an invocation takes, and what the adapter must have.
+    Atomic { kernel: &'static Kernel, coarsening: u32, needs: Needs },
+    /// The library's own.
+    Library,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    /// Whatever form the adapter has, but this kernel is about compare-and-exchange.
+    Exchange,
+    FloatAtomics,
+    Subgroups,
+}
+
+const fn host_adds(letter: &'static str, name: &'static str, kernel: &'static Kernel) -> Rung {
+    Rung { letter, name, way: Way::HostAdds(kernel) }
+}
+
+const fn atomic(
+    letter: &'static str,
+    name: &'static str,
+    kernel: &'static Kernel,
+    coarsening: u32,
+    needs: Needs,
+) -> Rung {
+    Rung { letter, name, way: Way::Atomic { kernel, coarsening, needs } }
+}
+
+/// The ladder, from the bottom to the top.
+pub static RUNGS: &[Rung] = &[
+    host_adds("a", "multiply, host adds", &MULTIPLY),
+    host_adds("b", "one invocation adds", &ONE_ADDS),
+    atomic("c", "one adds, exchange of bits", &ONE_ADDS_ATOMICALLY, 1, Needs::Exchange),
+    atomic("c native", "one adds, native atomics", &ONE_ADDS_ATOMICALLY, 1, Needs::FloatAtomics),
+    host_adds("d", "tree in storage", &TREE_IN_STORAGE),
+    host_adds("e", "tree, interleaved", &TREE_INTERLEAVED),
+    host_adds("f", "tree, sequential", &TREE_SEQUENTIAL),
+    atomic("g", "tree, then atomic", &HIERARCHICAL, 1, Needs::Nothing),
+    atomic("h2", "coarsened by 2", &HIERARCHICAL, 2, Needs::Nothing),
+    atomic("h4", "coarsened by 4", &HIERARCHICAL, 4, Needs::Nothing),
+    atomic("h8", "coarsened by 8", &HIERARCHICAL, 8, Needs::Nothing),
+    atomic("h16", "coarsened by 16", &HIERARCHICAL, 16, Needs::Nothing),
+    atomic("i", "subgroups, coarsened by 16", &BY_SUBGROUPS, 16, Needs::Subgroups),
+    Rung { letter: "j", name: "the library", way: Way::Library },
+];
+
+impl Rung {
+    /// The dot product of two f32 vectors by this rung. Rungs with atomic additions do not repeat their bits.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for vectors of different lengths, of f16 or of another device; [`Error::Unsupported`] where the
+    /// adapter lacks what the rung is about; [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
+    pub fn dot(
+        &self,
+        device: &Device,
+        a: &DeviceVector,
+        b: &DeviceVector,
+        stages: Option<&Stages>,
+    ) -> Result<f32> {
+        device.block_on(self.dot_async(device, a, b, stages))
+    }
+
+    async fn dot_async(
+        &self,
+        device: &Device,
+        a: &DeviceVector,
+        b: &DeviceVector,
+        stages: Option<&Stages>,
+    ) -> Result<f32> {
+        let (kernel, coarsening) = match &self.way {
+            Way::Library => {
+                let reduce = stages.map_or(device.reduce(), |stages| device.reduce().stages(stages));
+                return reduce.dot_async(a, b).await;
+            }
+            Way::HostAdds(kernel) => (*kernel, 1),
+            Way::Atomic { kernel, coarsening, .. } => (*kernel, *coarsening),
+        };
+        let gpu = device.gpu("a rung of the ladder")?;
+        for (argument, vector) in [("a", a), ("b", b)] {
+            vector.check_device(argument, &gpu.into())?;
+            if vector.kind() != ElementKind::F32 {
+                return Err(Error::argument(argument, "f32", "f16"));
+            }
+        }
+        if a.len() != b.len() {
+            return Err(Error::argument("b", format!("{} numbers, as a has", a.len()), b.len()));
+        }
+        let capabilities = device.capabilities();
+        let lacks = |what: &str| {
+            let needed = what.to_owned();
+            Err(Error::Unsupported {
+                what: format!("rung {}", self.letter),
+                needed,
+                available: "none".into(),
+            })
+        };
+        let mut variant = Variant {
+            subgroups: kernel.sums_lanes && gpu.subgroup_sizes().is_some(),
+            float_atomics: kernel.adds_floats && capabilities.float_atomics,
+            constants: kernel.overrides.iter().map(|_| coarsening).collect(),
+            ..Variant::default()
+        };
+        if let Way::Atomic { needs, .. } = &self.way {
+            match needs {
+                Needs::FloatAtomics if !capabilities.float_atomics => {
+                    return lacks("native atomic addition of f32");
+                }
+                Needs::Subgroups if !variant.subgroups => return lacks("subgroup operations"),
+                Needs::Exchange => variant.float_atomics = false,
+                _ => {}
+            }
+        }
+        let pipeline = gpu.pipeline_of(kernel, variant)?;
+        let mut profile = stages.and_then(|_| Profile::new(gpu));
+        let has = |name| kernel.buffers.iter().any(|(buffer, _)| *buffer == name);
+        let a_workgroup = WORKGROUP * u64::from(coarsening);
+        // Products go through scratch memory piece by piece. Partial sums are few, and stay until all are there.
+        let piece = if has("products") { PIECE } else { u64::MAX };
+        let partial_bytes = if has("partials") { a.len().div_ceil(a_workgroup) * 4 } else { 0 };
+        let request = |purpose, bytes| Request { purpose, bytes };
+        let scratch = gpu
+            .reserve(&[
+                request("products", if has("products") { piece.min(a.len()) * 4 } else { 0 }),
+                request("partial sums", partial_bytes),
+                request("a total", 4),
+            ])
+            .await?;
+        let (products, partials, total) = (&scratch[0], &scratch[1], &scratch[2]);
+        let mut commands = Commands::new(gpu, profile.as_mut());
+        commands.clear(total, 0, 4);
+        let mut sum = 0.0f64;
+        let mut add = |_: usize, bytes: &[u8]| {
+            sum += words::<f32>(bytes).map(f64::from).sum::<f64>();
+        };
+        let mut at = 0;
+        while at < a.len() {
+            let unit = DeviceVector::BUFFER_UNIT;
+            let count = a.run(at, b.run(at, piece.min(a.len() - at), unit).1, unit).1;
+            let workgroups = count.div_ceil(a_workgroup);
+            let slices: Vec<BufferSlice<'_>> = kernel
+                .buffers
+                .iter()
+                .map(|(name, _)| match *name {
+                    "a" => a.run(at, count, unit).0,
+                    "b" => b.run(at, count, unit).0,
+                    "products" => BufferSlice::range(products, 0, count * 4),
+                    "partials" => BufferSlice::range(partials, at / a_workgroup * 4, workgroups * 4),
+                    _ => BufferSlice::range(total, 0, 4),
+                })
+                .collect();
+            commands.stage("dot");
+            let params = Params { length: count as u32 };
+            commands.dispatch(&pipeline, &params, &slices, Grid::Linear(workgroups))?;
+            at += count;
+            if has("products") && !has("partials") {
+                commands.read_each(&[(products, 0, count * 4)], &mut add).await?;
+                commands = Commands::new(gpu, profile.as_mut());
+            }
+        }
+        let last = if has("total") { (total, 0, 4) } else { (partials, 0, partial_bytes) };
+        if !a.is_empty() && (has("total") || has("partials")) {
+            commands.read_each(&[last], add).await?;
+        }
+        if let (Some(stages), Some(profile)) = (stages, profile) {
+            stages.add(profile.times(gpu).await?);
+        }
+        gpu.check_faults()?;
+        Ok(sum as f32)
+    }
+}

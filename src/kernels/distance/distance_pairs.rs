@@ -1,0 +1,179 @@
+//! Distances of all pairs, by the definition: any dim, any stride.
+
+use crate::error::{Error, Result};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::{ElementKind, MatrixView};
+use crate::metric::Metric;
+
+params! {
+    /// Parameters of `distance_pairs`.
+    pub struct Params {
+        /// First query of this dispatch.
+        first_query: u32,
+        /// First row of this dispatch.
+        first_row: u32,
+        /// Queries.
+        queries: u32,
+        /// Rows.
+        rows: u32,
+        /// Elements a vector.
+        dim: u32,
+        /// Elements between two queries.
+        query_stride: u32,
+        /// Elements between two rows.
+        row_stride: u32,
+        /// Elements between the distances of two queries.
+        distance_stride: u32,
+        /// Writes similarities instead of distances.
+        as_similarity: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "distance_pairs",
+    source: &[wgsl!("lib/across"), wgsl!("distance/distance_pairs")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)],
+    overrides: &[
+        ("METRIC", &[0, 1, 2, 3, 4]),
+        ("ACCUMULATORS", &[1, 2, 3, 4]),
+        ("DIM", &[0, 384, 512, 768, 1536]),
+    ],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 64,
+    workgroup_bytes: 0,
+};
+
+/// What a distance kernel writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// Smaller is nearer.
+    #[default]
+    Distance,
+    /// The cosine similarity or the inner product: larger is nearer. L2 has none.
+    Similarity,
+}
+
+/// What to compute: f32 vectors, each at its stride.
+#[derive(Debug, Clone, Copy)]
+pub struct Pairs<'a> {
+    /// The metric.
+    pub metric: Metric,
+    /// For cosine: all vectors have norm 1, so their norms are not computed.
+    pub unit_vectors: bool,
+    /// Distances or similarities.
+    pub output: Output,
+    /// `[queries, query_stride]`.
+    pub queries: BufferSlice<'a>,
+    /// How many queries.
+    pub query_count: u32,
+    /// Elements between two queries.
+    pub query_stride: u32,
+    /// `[rows, row_stride]`.
+    pub rows: BufferSlice<'a>,
+    /// How many rows.
+    pub row_count: u32,
+    /// Elements between two rows.
+    pub row_stride: u32,
+    /// Elements a vector.
+    pub dim: u32,
+    /// `[queries, distance_stride]`.
+    pub distances: BufferSlice<'a>,
+    /// Elements between the distances of two queries.
+    pub distance_stride: u32,
+}
+
+/// An error where a metric has no such output.
+pub(crate) fn check(metric: Metric, output: Output) -> Result<()> {
+    let similar = matches!(metric, Metric::Cosine | Metric::InnerProduct);
+    if output == Output::Similarity && !similar {
+        return Err(Error::argument("output", "distances, because L2 has no similarity", "similarities"));
+    }
+    Ok(())
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<()> {
+    check(pairs.metric, pairs.output)?;
+    check_extent("queries", pairs.queries, pairs.query_count, pairs.query_stride, pairs.dim)?;
+    check_extent("rows", pairs.rows, pairs.row_count, pairs.row_stride, pairs.dim)?;
+    check_extent(
+        "distances",
+        pairs.distances,
+        pairs.query_count,
+        pairs.distance_stride,
+        pairs.row_count,
+    )?;
+    let metric = match pairs.metric {
+        Metric::L2Squared => 0,
+        Metric::L2 => 1,
+        Metric::Cosine if pairs.unit_vectors => 3,
+        Metric::Cosine => 2,
+        Metric::InnerProduct => 4,
+    };
+    // Long vectors hide the latency of fma behind more sums.
+    let accumulators = match pairs.dim {
+        0..256 => 1,
+        256..640 => 2,
+        640..1024 => 3,
+        _ => 4,
+    };
+    let gpu = commands.gpu();
+    let dim = if matches!(pairs.dim, 384 | 512 | 768 | 1536) { pairs.dim } else { 0 };
+    let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &[metric, accumulators, dim])?;
+    let mut params = Params {
+        first_query: 0,
+        first_row: 0,
+        queries: pairs.query_count,
+        rows: pairs.row_count,
+        dim: pairs.dim,
+        query_stride: pairs.query_stride,
+        row_stride: pairs.row_stride,
+        distance_stride: pairs.distance_stride,
+        as_similarity: (pairs.output == Output::Similarity).into(),
+    };
+    let limit = gpu.adapter.capabilities.max_workgroups;
+    // A dispatch takes so many queries and so many rows at most.
+    for first_query in (0..pairs.query_count).step_by(limit as usize) {
+        for first_row in (0..pairs.row_count).step_by(64 * limit as usize) {
+            (params.first_query, params.first_row) = (first_query, first_row);
+            let rows = (pairs.row_count - first_row).min(limit.saturating_mul(64));
+            let grid = Grid::Tiles(rows.div_ceil(64), limit.min(pairs.query_count - first_query));
+            commands.dispatch(&pipeline, &params, &[pairs.queries, pairs.rows, pairs.distances], grid)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether `count` vectors of `dim` elements, `stride` apart, lie within a buffer.
+fn check_extent(
+    argument: &'static str,
+    slice: BufferSlice<'_>,
+    count: u32,
+    stride: u32,
+    dim: u32,
+) -> Result<()> {
+    if stride < dim {
+        return Err(Error::argument(argument, format!("a stride of at least {dim}"), stride));
+    }
+    let elements = u64::from(count.saturating_sub(1)) * u64::from(stride) + u64::from(dim);
+    if count > 0 && elements * 4 > slice.bytes {
+        let needed = format!("{} bytes for {count} vectors", elements * 4);
+        return Err(Error::argument(argument, needed, format!("{} bytes", slice.bytes)));
+    }
+    Ok(())
+}
+
+/// The distances in f64, `[queries, rows]`.
+pub fn reference(metric: Metric, queries: MatrixView<'_, f32>, rows: MatrixView<'_, f32>) -> Vec<f64> {
+    (0..queries.rows())
+        .flat_map(|query| {
+            (0..rows.rows()).map(move |row| metric.exact(queries.row(query), rows.row(row)))
+        })
+        .collect()
+}

@@ -1,0 +1,104 @@
+//! Scores of few queries: reads every row once, at the speed of memory.
+
+use crate::kernels::{BLOCK_ROWS, Part};
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::{Element, ElementKind, MatrixView};
+
+params! {
+    /// Parameters of `distance_scan`.
+    pub struct Params {
+        /// Vectors of four elements a row.
+        vectors: u32,
+        /// Queries that a block of scores has room for.
+        room: u32,
+        /// Columns of this part.
+        part_columns: u32,
+        /// First column of this part.
+        column_first: u32,
+        /// First block of rows.
+        block_first: u32,
+        /// Distance between blocks.
+        block_step: u32,
+    }
+}
+
+/// Queries that one pass over the rows can take.
+pub const QUERIES_AT_ONCE: u32 = 4;
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "distance_scan",
+    source: &[wgsl!("lib/scores"), wgsl!("distance/distance_scan")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
+    overrides: &[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, 4])],
+    loads_rows: true,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 256 * 16,
+};
+
+/// What to score. Rows and queries have `vectors` vectors of four elements each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scan<'a> {
+    pub(crate) queries: &'a wgpu::Buffer,
+    pub(crate) count: u32,
+    pub(crate) rows: &'a wgpu::Buffer,
+    pub(crate) elements: ElementKind,
+    pub(crate) vectors: u32,
+    pub(crate) scores: &'a wgpu::Buffer,
+    /// Queries that a block of scores has room for.
+    pub(crate) room: u32,
+    pub(crate) part: Part,
+    /// The sum of `(q - x)^2` instead of the dot product.
+    pub(crate) direct: bool,
+}
+
+/// Records the kernel. `queries` and `scores` have room for a multiple of four queries.
+pub(crate) fn encode(commands: &mut Commands<'_>, scan: &Scan<'_>) -> Result<()> {
+    let at_once = match scan.count {
+        1 => 1,
+        2 => 2,
+        _ => QUERIES_AT_ONCE,
+    };
+    let gpu = commands.gpu();
+    let pipeline = gpu.pipeline(&KERNEL, scan.elements, &[scan.direct.into(), at_once])?;
+    let part_columns = scan.part.blocks * BLOCK_ROWS;
+    let params = Params {
+        vectors: scan.vectors,
+        room: scan.room,
+        part_columns,
+        column_first: scan.part.column_first,
+        block_first: scan.part.block_first,
+        block_step: scan.part.block_step,
+    };
+    // Kernels stride over the columns, so any number of workgroups is right; this one gives each group of lanes one
+    // turn when it has 32 lanes.
+    let limit = gpu.adapter.capabilities.max_workgroups;
+    let grid = Grid::Tiles((part_columns / 32).min(limit), scan.count.div_ceil(at_once));
+    commands.dispatch(
+        &pipeline,
+        &params,
+        &[scan.queries.into(), scan.rows.into(), BufferSlice::all(scan.scores)],
+        grid,
+    )
+}
+
+/// The scores in f64, `[queries, rows]`.
+pub fn reference<T: Element>(
+    queries: MatrixView<'_, f32>,
+    rows: MatrixView<'_, T>,
+    direct: bool,
+) -> Vec<f64> {
+    let score = |query: &[f32], row: &[T]| -> f64 {
+        let pairs = query.iter().zip(row).map(|(&q, &x)| (f64::from(q), f64::from(x.widen())));
+        if direct { pairs.map(|(q, x)| (q - x) * (q - x)).sum() } else { pairs.map(|(q, x)| q * x).sum() }
+    };
+    (0..queries.rows())
+        .flat_map(|query| (0..rows.rows()).map(move |row| score(queries.row(query), rows.row(row))))
+        .collect()
+}

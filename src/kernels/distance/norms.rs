@@ -1,0 +1,83 @@
+//! Squared and inverse norms of rows, and the check at the door.
+
+use crate::error::{Error, Result};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::{Element, ElementKind, MatrixView};
+
+params! {
+    /// Parameters of `norms`.
+    pub struct Params {
+        /// Vectors of four elements a row.
+        vectors: u32,
+        /// First row of the buffer to look at.
+        first_row: u32,
+        /// One past the last row.
+        end_row: u32,
+        /// The caller's number of the first row, for the report of refused ones.
+        first_number: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "norms",
+    source: &[
+        wgsl!("lib/grid"),
+        wgsl!("lib/across"),
+        wgsl!("lib/sixteen"),
+        wgsl!("distance/norms"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)],
+    overrides: &[],
+    loads_rows: true,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 128,
+    workgroup_bytes: 128 * 16 + 8 * 4,
+};
+
+/// Rows of a buffer, and where their norms go. `refused` holds two u32, both `u32::MAX` before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Norms<'a> {
+    pub(crate) rows: BufferSlice<'a>,
+    pub(crate) elements: ElementKind,
+    pub(crate) vectors: u32,
+    pub(crate) range: [u32; 2],
+    pub(crate) first_number: u32,
+    pub(crate) norms: BufferSlice<'a>,
+    pub(crate) refused: BufferSlice<'a>,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, norms: &Norms<'_>) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, norms.elements, &[])?;
+    let [first_row, end_row] = norms.range;
+    let params = Params { vectors: norms.vectors, first_row, end_row, first_number: norms.first_number };
+    let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(8));
+    commands.dispatch(&pipeline, &params, &[norms.rows, norms.norms, norms.refused], grid)
+}
+
+/// What the contents of `refused` mean.
+pub(crate) fn check(argument: &'static str, refused: &[u8]) -> Result<()> {
+    let [not_finite, out_of_range] = bytemuck::pod_read_unaligned::<[u32; 2]>(&refused[..8]);
+    if not_finite != u32::MAX {
+        return Err(Error::NotFinite { argument, row: not_finite.into() });
+    }
+    if out_of_range != u32::MAX {
+        return Err(Error::NormOutOfRange { argument, row: out_of_range.into() });
+    }
+    Ok(())
+}
+
+/// Squared and inverse norms in f64, `[rows]`.
+pub fn reference<T: Element>(rows: MatrixView<'_, T>) -> Vec<[f64; 2]> {
+    (0..rows.rows())
+        .map(|row| {
+            let squared: f64 = rows.row(row).iter().map(|&x| f64::from(x.widen()).powi(2)).sum();
+            [squared, if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 }]
+        })
+        .collect()
+}

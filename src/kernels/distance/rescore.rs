@@ -1,0 +1,239 @@
+//! The distances that searches report: candidates of each query, found through slots.
+
+use crate::kernels::key_of;
+use crate::error::{Error, Result};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::{ElementKind, MatrixView};
+use crate::metric::Metric;
+
+params! {
+    /// Parameters of `rescore`.
+    pub struct Params {
+        /// Queries.
+        queries: u32,
+        /// Vectors of four elements a row.
+        vectors: u32,
+        /// Slot of the segment's first row.
+        first_slot: u32,
+        /// Rows of the segment.
+        rows: u32,
+        /// Length of `slots`; 0 when candidates are slots themselves, or when every slot of a range is allowed.
+        entries: u32,
+        /// Distance between the lists of two queries; 0 when there are CSR offsets. Of a range: 1 when it is of places on a list.
+        list_pitch: u32,
+        /// First slot of a dense range, or first place.
+        dense_first: u32,
+        /// Slots of a dense range, or places; 0 for lists of each query's own.
+        dense_count: u32,
+        /// Distance between the results of two queries of a dense range.
+        found_pitch: u32,
+        /// Where a query's results of a dense range start.
+        found_first: u32,
+        /// Whether candidates that are not in this segment are marked as absent.
+        mark_absent: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "rescore",
+    source: &[
+        wgsl!("lib/keys"),
+        wgsl!("lib/across"),
+        wgsl!("lib/sixteen"),
+        wgsl!("distance/rescore"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("queries", Access::Read),
+        ("rows", Access::Read),
+        ("ids", Access::Read),
+        ("slots", Access::Read),
+        ("candidates", Access::Read),
+        ("offsets", Access::Read),
+        ("keys", Access::Write),
+        ("found_ids", Access::Write),
+    ],
+    overrides: &[("METRIC", &[0, 1, 2])],
+    loads_rows: true,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 128,
+    workgroup_bytes: 128 * 16,
+};
+
+/// Which candidates a query has.
+#[derive(Debug, Clone, Copy)]
+pub enum Candidates<'a> {
+    /// Query `q` has those numbered `offsets[q] .. offsets[q + 1]`; `total` bounds the last offset.
+    Csr {
+        /// Slots, or indices into `slots`, `u32`.
+        candidates: BufferSlice<'a>,
+        /// `[queries + 1]`, `u32`.
+        offsets: BufferSlice<'a>,
+        /// Slots that candidates are indices of, and how many there are.
+        slots: Option<(BufferSlice<'a>, u32)>,
+        /// At least the number of candidates: how much work is launched.
+        total: u32,
+    },
+    /// Query `q` has the first `counts[q]` of those from `q * pitch` on, and its results lie in the same places.
+    Lists {
+        /// Slots, `u32`.
+        candidates: BufferSlice<'a>,
+        /// `[queries]`, `u32`; no more than `pitch` are taken.
+        counts: BufferSlice<'a>,
+        /// Distance between the lists of two queries.
+        pitch: u32,
+    },
+    /// All slots of a range, for every query. Results of query `q` start at `q * found_pitch + found_first`.
+    Dense {
+        /// First slot.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// Distance between the results of two queries.
+        found_pitch: u32,
+        /// Where a query's results start.
+        found_first: u32,
+        /// A bit a slot, `u32` words: slots whose bit is 0 are absent.
+        allowed: Option<BufferSlice<'a>>,
+    },
+    /// Neighbouring ones on a list of slots, for every query. Results lie as those of a range.
+    Shared {
+        /// Slots, `u32`.
+        slots: BufferSlice<'a>,
+        /// Place of the first on the list.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// Distance between the results of two queries.
+        found_pitch: u32,
+        /// Where a query's results start.
+        found_first: u32,
+    },
+}
+
+/// What to compute, on one segment. Queries are f32; rows and queries have `vectors` vectors of four elements each.
+#[derive(Debug, Clone, Copy)]
+pub struct Rescore<'a> {
+    /// `L2` is computed as its square.
+    pub metric: Metric,
+    /// `[queries, 4 * vectors]`.
+    pub queries: BufferSlice<'a>,
+    /// How many queries.
+    pub count: u32,
+    /// `[rows, 4 * vectors]`.
+    pub rows: BufferSlice<'a>,
+    /// Element type of the rows.
+    pub elements: ElementKind,
+    /// Vectors of four elements a row.
+    pub vectors: u32,
+    /// Rows of the segment.
+    pub row_count: u32,
+    /// Slot of the segment's first row.
+    pub first_slot: u32,
+    /// Ids of the segment's rows, u64.
+    pub ids: BufferSlice<'a>,
+    /// Whose distances.
+    pub candidates: Candidates<'a>,
+    /// Distances as keys, `u32`.
+    pub keys: BufferSlice<'a>,
+    /// The ids of the candidates' rows, u64.
+    pub found_ids: BufferSlice<'a>,
+    /// Marks candidates that are not in this segment as absent: said for the first of several segments.
+    pub mark_absent: bool,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Result<()> {
+    let metric = match rescore.metric {
+        Metric::L2Squared | Metric::L2 => 0,
+        Metric::Cosine => 1,
+        Metric::InnerProduct => 2,
+    };
+    let gpu = commands.gpu();
+    let pipeline = gpu.pipeline(&KERNEL, rescore.elements, &[metric])?;
+    let mut params = Params {
+        queries: rescore.count,
+        vectors: rescore.vectors,
+        first_slot: rescore.first_slot,
+        rows: rescore.row_count,
+        mark_absent: rescore.mark_absent.into(),
+        ..Params::default()
+    };
+    let limit = gpu.adapter.capabilities.max_workgroups;
+    let unused = rescore.queries;
+    let (slots, candidates, offsets, grid) = match rescore.candidates {
+        Candidates::Csr { candidates, offsets, slots, total } => {
+            params.entries = slots.map_or(0, |(_, entries)| entries);
+            if slots.is_some_and(|(_, entries)| entries == 0) {
+                return Err(Error::argument("slots", "at least one", 0));
+            }
+            // The kernel strides over the candidates: on an adapter of any size this is enough to fill it.
+            let grid = Grid::Tiles(total.div_ceil(8).min(4096), 1);
+            (slots.map_or(unused, |(slots, _)| slots), candidates, offsets, grid)
+        }
+        Candidates::Lists { candidates, counts, pitch } => {
+            params.list_pitch = pitch;
+            // Lists are far from full: a few workgroups stride over each. More would find nothing, and take time to be gone.
+            let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(8));
+            (unused, candidates, counts, Grid::Tiles(columns, rescore.count))
+        }
+        Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
+            params.dense_first = first;
+            params.dense_count = count;
+            params.found_pitch = found_pitch;
+            params.found_first = found_first;
+            params.entries = allowed.map_or(0, |words| (words.bytes / 4) as u32);
+            let columns = count.div_ceil(8).min(limit);
+            (allowed.unwrap_or(unused), unused, unused, Grid::Tiles(columns, rescore.count))
+        }
+        Candidates::Shared { slots, first, count, found_pitch, found_first } => {
+            params.dense_first = first;
+            params.dense_count = count;
+            params.found_pitch = found_pitch;
+            params.found_first = found_first;
+            params.list_pitch = 1;
+            let columns = count.div_ceil(8).min(limit);
+            (unused, slots, unused, Grid::Tiles(columns, rescore.count))
+        }
+    };
+    let buffers = [
+        rescore.queries,
+        rescore.rows,
+        rescore.ids,
+        slots,
+        candidates,
+        offsets,
+        rescore.keys,
+        rescore.found_ids,
+    ];
+    commands.dispatch(&pipeline, &params, &buffers, grid)
+}
+
+/// The distances of CSR candidates in f64, and their slots: what the kernel's keys and ids stand for.
+pub fn reference(
+    metric: Metric,
+    queries: MatrixView<'_, f32>,
+    rows: MatrixView<'_, f32>,
+    slots: &[u32],
+    candidates: &[u32],
+    offsets: &[u32],
+) -> Vec<(f64, u32)> {
+    let metric = if metric == Metric::L2 { Metric::L2Squared } else { metric };
+    let mut found = vec![];
+    for (query, ends) in offsets.windows(2).enumerate() {
+        for &candidate in &candidates[ends[0] as usize..ends[1] as usize] {
+            let slot = slots[candidate as usize];
+            found.push((metric.exact(queries.row(query), rows.row(slot as usize)), slot));
+        }
+    }
+    found
+}
+
+/// The key that stands for an exact distance when it is representable: for integer-valued data.
+pub fn exact_key(distance: f64) -> u32 {
+    key_of(distance as f32)
+}

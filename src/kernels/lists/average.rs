@@ -1,0 +1,95 @@
+//! The means of lists of rows: the update of k-means.
+
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `average`.
+    pub struct Params {
+        /// Lists.
+        lists: u32,
+        /// Vectors of four elements a row.
+        vectors: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "average",
+    source: &[wgsl!("lib/grid"), wgsl!("lists/average")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("rows", Access::Read),
+        ("row_norms", Access::Read),
+        ("order", Access::Read),
+        ("offsets", Access::Read),
+        ("means", Access::Write),
+    ],
+    overrides: &[("UNIT", &[0, 1, 2])],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 128,
+    workgroup_bytes: 128 * 4,
+};
+
+/// What length means have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// That which comes out.
+    Any = 0,
+    /// 1.
+    Means = 1,
+    /// 1, and rows count as if they had it.
+    MeansAndRows = 2,
+}
+
+/// Rows, f32, and the lists they are in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Average<'a> {
+    pub(crate) rows: &'a wgpu::Buffer,
+    pub(crate) norms: &'a wgpu::Buffer,
+    pub(crate) vectors: u32,
+    /// Rows, list by list.
+    pub(crate) order: &'a wgpu::Buffer,
+    /// `[lists + 1]`.
+    pub(crate) offsets: &'a wgpu::Buffer,
+    pub(crate) lists: u32,
+    pub(crate) means: &'a wgpu::Buffer,
+    pub(crate) unit: Unit,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, average: &Average<'_>) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[average.unit as u32])?;
+    let params = Params { lists: average.lists, vectors: average.vectors };
+    let buffers = [
+        average.rows.into(),
+        average.norms.into(),
+        average.order.into(),
+        average.offsets.into(),
+        average.means.into(),
+    ];
+    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(average.lists.into()))
+}
+
+/// The mean of rows in f64.
+pub fn reference(rows: &[&[f32]], unit: Unit) -> Vec<f64> {
+    let length = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let dim = rows.first().map_or(0, |row| row.len());
+    let mut mean = vec![0.0; dim];
+    for row in rows {
+        let row: Vec<f64> = row.iter().map(|&x| x.into()).collect();
+        let norm = length(&row);
+        let scale = if unit == Unit::MeansAndRows { if norm > 0.0 { 1.0 / norm } else { 0.0 } } else { 1.0 };
+        mean.iter_mut().zip(&row).for_each(|(sum, x)| *sum += x * scale / rows.len() as f64);
+    }
+    let norm = length(&mean);
+    if unit != Unit::Any && norm > 0.0 {
+        mean.iter_mut().for_each(|x| *x /= norm);
+    }
+    mean
+}

@@ -1,0 +1,110 @@
+//! Rows to and from slots: what a row store writes, reads and moves goes through this.
+
+use std::ops::Range;
+
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::error::Result;
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `move_rows`.
+    pub struct Params {
+        /// Words of 8 bytes a row.
+        words: u32,
+        /// First position of the list of slots.
+        first_position: u32,
+        /// One past the last position.
+        end_position: u32,
+        /// Slot of the segment's first row.
+        first_slot: u32,
+        /// Rows that the segment has room for.
+        rows: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "move_rows",
+    source: &[wgsl!("lib/grid"), wgsl!("lists/move_rows")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("slots", Access::Read), ("moved_from", Access::Read), ("moved_to", Access::Write)],
+    overrides: &[("GATHER", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 0,
+};
+
+/// Bytes of a word.
+pub const WORD_BYTES: u64 = 8;
+
+/// Words that a workgroup moves.
+pub const WORDS_A_WORKGROUP: u64 = 1024;
+
+/// Which way rows go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From their order to their slots.
+    Scatter,
+    /// From their slots to their order.
+    Gather,
+}
+
+/// Rows of one segment to move. Slots that are not the segment's are passed over.
+#[derive(Debug, Clone)]
+pub(crate) struct Move<'a> {
+    pub(crate) way: Way,
+    /// Bytes a row, whole words.
+    pub(crate) row_bytes: u64,
+    pub(crate) slots: BufferSlice<'a>,
+    /// Positions of the list to look at.
+    pub(crate) positions: Range<u32>,
+    pub(crate) first_slot: u32,
+    /// Rows that the segment has room for.
+    pub(crate) rows: u32,
+    pub(crate) from: BufferSlice<'a>,
+    pub(crate) to: BufferSlice<'a>,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, moving: &Move<'_>) -> Result<()> {
+    debug_assert!(moving.row_bytes.is_multiple_of(WORD_BYTES), "whole words");
+    let constants = [(moving.way == Way::Gather).into()];
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let words = moving.row_bytes / WORD_BYTES;
+    let params = Params {
+        words: words as u32,
+        first_position: moving.positions.start,
+        end_position: moving.positions.end,
+        first_slot: moving.first_slot,
+        rows: moving.rows,
+    };
+    let grid = Grid::Linear((moving.positions.len() as u64 * words).div_ceil(WORDS_A_WORKGROUP));
+    commands.dispatch(&pipeline, &params, &[moving.slots, moving.from, moving.to], grid)
+}
+
+/// What `to` holds after a move of rows of `words` words each, all positions looked at.
+pub fn reference(
+    way: Way,
+    words: usize,
+    slots: &[u32],
+    first_slot: u32,
+    rows: u32,
+    from: &[u64],
+    to: &[u64],
+) -> Vec<u64> {
+    let mut after = to.to_vec();
+    for (position, &slot) in slots.iter().enumerate() {
+        let Some(row) = slot.checked_sub(first_slot).filter(|&row| row < rows) else { continue };
+        let (in_order, in_slots) = (position * words, row as usize * words);
+        let (source, target) = match way {
+            Way::Scatter => (in_order, in_slots),
+            Way::Gather => (in_slots, in_order),
+        };
+        after[target..target + words].copy_from_slice(&from[source..source + words]);
+    }
+    after
+}

@@ -1,0 +1,89 @@
+//! The slots of the lists that queries probe.
+
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `probe_slots`.
+    pub struct Params {
+        /// Queries.
+        queries: u32,
+        /// Lists that a query probes.
+        probes: u32,
+        /// Lists.
+        lists: u32,
+        /// Entries of a query's list.
+        capacity: u32,
+        /// Whether lists are empty, whatever their counts say.
+        is_first: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "probe_slots",
+    source: &[wgsl!("lib/grid"), wgsl!("lists/probe_slots")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("probed", Access::Read),
+        ("list_tiles", Access::Read),
+        ("tiles", Access::Read),
+        ("allowed", Access::Read),
+        ("counts", Access::Write),
+        ("lists", Access::Write),
+    ],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 4,
+};
+
+/// Queries, the lists they probe, and where the slots of one segment go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProbeSlots<'a> {
+    /// Lists, u64, `[queries, probes]`.
+    pub(crate) probed: &'a wgpu::Buffer,
+    pub(crate) queries: u32,
+    pub(crate) probes: u32,
+    pub(crate) lists: u32,
+    pub(crate) list_tiles: &'a wgpu::Buffer,
+    pub(crate) tiles: &'a wgpu::Buffer,
+    /// A bit a slot.
+    pub(crate) allowed: &'a wgpu::Buffer,
+    pub(crate) counts: &'a wgpu::Buffer,
+    pub(crate) slots: &'a wgpu::Buffer,
+    pub(crate) capacity: u32,
+    /// Whether this begins the lists of slots.
+    pub(crate) is_first: bool,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, probe: &ProbeSlots<'_>) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let params = Params {
+        queries: probe.queries,
+        probes: probe.probes,
+        lists: probe.lists,
+        capacity: probe.capacity,
+        is_first: probe.is_first.into(),
+    };
+    let buffers = [
+        probe.probed.into(),
+        probe.list_tiles.into(),
+        probe.tiles.into(),
+        probe.allowed.into(),
+        probe.counts.into(),
+        probe.slots.into(),
+    ];
+    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(probe.queries.into()))
+}
+
+/// The slots of the lists that one query probes, list by list.
+pub fn reference(probed: &[u32], slots: &[Vec<u32>]) -> Vec<u32> {
+    probed.iter().flat_map(|&list| slots[list as usize].iter().copied()).collect()
+}

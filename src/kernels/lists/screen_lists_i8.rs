@@ -1,0 +1,108 @@
+//! Scores of the rows of lists and the queries that probe them, where there are no cooperative matrices.
+
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+pub use crate::kernels::screen_tile_i8::reference;
+
+params! {
+    /// Parameters of `screen_lists_i8`, and of `screen_lists_coop`.
+    pub struct Params {
+        /// Lists.
+        lists: u32,
+        /// Granules of 16 dimensions a narrowed vector, an even number.
+        granules: u32,
+        /// First block of scores.
+        block_first: u32,
+        /// Blocks that there is room for.
+        blocks: u32,
+        /// Slot of the segment's first row.
+        first_slot: u32,
+        /// Rows that the segment has room for.
+        rows: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "screen_lists_i8",
+    source: &[wgsl!("lib/list_blocks"), wgsl!("lists/screen_lists_i8")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: BUFFERS,
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 128,
+    workgroup_bytes: 8 * (9 + 33) * 16,
+};
+
+/// The buffers of both kernels.
+pub(crate) const BUFFERS: &[(&str, Access)] = &[
+    ("queries", Access::Read),
+    ("rows", Access::Read),
+    ("starts", Access::Read),
+    ("list_tiles", Access::Read),
+    ("tiles", Access::Read),
+    ("grouped", Access::Read),
+    ("scores", Access::Write),
+];
+
+/// Queries of a block of scores: about as many as probe one list of those that a batch has.
+pub const HEIGHT: u32 = 32;
+
+/// Workgroups that keep a large card busy; each computes one block after the other.
+const WORKGROUPS: u64 = 4096;
+
+/// What to score: narrowed queries, grouped by the lists they probe, and the rows of the lists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListBlocks<'a> {
+    pub(crate) queries: &'a wgpu::Buffer,
+    pub(crate) rows: &'a wgpu::Buffer,
+    /// Slot of the segment's first row, and rows that it has room for.
+    pub(crate) segment: [u32; 2],
+    pub(crate) granules: u32,
+    pub(crate) lists: u32,
+    pub(crate) starts: &'a wgpu::Buffer,
+    pub(crate) list_tiles: &'a wgpu::Buffer,
+    pub(crate) tiles: &'a wgpu::Buffer,
+    pub(crate) grouped: &'a wgpu::Buffer,
+    pub(crate) scores: &'a wgpu::Buffer,
+    /// First block, and how many `scores` has room for.
+    pub(crate) blocks: [u32; 2],
+    /// At least how many blocks there are in all.
+    pub(crate) most: u64,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, blocks: &ListBlocks<'_>) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    commands.dispatch(&pipeline, &blocks.params(), &blocks.buffers(), blocks.grid())
+}
+
+impl<'a> ListBlocks<'a> {
+    pub(crate) fn params(&self) -> Params {
+        let ([first_slot, rows], [block_first, blocks]) = (self.segment, self.blocks);
+        Params { lists: self.lists, granules: self.granules, block_first, blocks, first_slot, rows }
+    }
+
+    pub(crate) fn buffers(&self) -> [BufferSlice<'a>; 7] {
+        [
+            self.queries.into(),
+            self.rows.into(),
+            self.starts.into(),
+            self.list_tiles.into(),
+            self.tiles.into(),
+            self.grouped.into(),
+            self.scores.into(),
+        ]
+    }
+
+    pub(crate) fn grid(&self) -> Grid {
+        let here = self.most.saturating_sub(self.blocks[0].into()).min(self.blocks[1].into());
+        Grid::Tiles(here.min(WORKGROUPS) as u32, 1)
+    }
+}

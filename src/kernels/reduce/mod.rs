@@ -1,0 +1,5 @@
+//! Reductions: sums, dot products, norms, extremes and their places.
+
+kernels! {
+    reduce_blocks reduce_partials reduce_rows locate
+}

@@ -1,0 +1,373 @@
+//! Reductions: blocks of values to records, which `reduce_partials` makes one of.
+
+use crate::error::{Error, Result};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, params};
+use crate::matrix::{Element, ElementKind};
+
+params! {
+    /// Parameters of `reduce`.
+    pub struct Params {
+        /// Elements of the buffer before the first row.
+        first: u32,
+        /// Elements from one row to the next.
+        stride: u32,
+        /// Elements a row.
+        length: u32,
+        /// Rows.
+        rows: u32,
+        /// Blocks a row.
+        blocks: u32,
+        /// Vectors of four elements a block.
+        block_vectors: u32,
+        /// Number of the first block, of all that the row has in this and other buffers.
+        first_block: u32,
+        /// Records from one row to the next.
+        pitch: u32,
+        /// Factor of every value of a sum, a power of two.
+        scale: f32,
+        /// 0, which kernels must not know.
+        zero: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "reduce_blocks",
+    source: &[
+        wgsl!("lib/grid"),
+        wgsl!("lib/across"),
+        wgsl!("lib/extremes"),
+        wgsl!("lib/records"),
+        wgsl!("lib/span"),
+        wgsl!("reduce/reduce_blocks"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)],
+    overrides: &[
+        ("OPERATION", &[0, 1, 2, 3, 4, 5, 6]),
+        ("COMPENSATED", &[0, 1]),
+        ("COARSENING", &[1, 4, 8]),
+        (WORKGROUP, &[64, 256]),
+    ],
+    loads_rows: true,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 256 * (16 + 4 + 8),
+};
+
+/// What is made of the values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// The sum of products with other values.
+    Dot,
+    /// The sum.
+    Sum,
+    /// The sum of magnitudes.
+    SumAbs,
+    /// The sum of squares.
+    SumSquares,
+    /// The largest magnitude.
+    MaxAbs,
+    /// The smallest number.
+    Min,
+    /// The largest number.
+    Max,
+    /// The place of the smallest number, the first of equal ones.
+    ArgMin,
+    /// The place of the largest number, the first of equal ones.
+    ArgMax,
+}
+
+impl Operation {
+    /// Every operation.
+    pub const ALL: [Self; 9] = [
+        Self::Dot,
+        Self::Sum,
+        Self::SumAbs,
+        Self::SumSquares,
+        Self::MaxAbs,
+        Self::Min,
+        Self::Max,
+        Self::ArgMin,
+        Self::ArgMax,
+    ];
+
+    /// The value of the override constant `OPERATION`.
+    pub(crate) fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// Whether it adds.
+    pub fn is_sum(self) -> bool {
+        matches!(self, Self::Dot | Self::Sum | Self::SumAbs | Self::SumSquares)
+    }
+
+    /// Whether a place is wanted.
+    pub fn is_place(self) -> bool {
+        matches!(self, Self::ArgMin | Self::ArgMax)
+    }
+
+    /// The operation that finds the number whose place is wanted.
+    pub(crate) fn extreme(self) -> Self {
+        match self {
+            Self::ArgMin => Self::Min,
+            Self::ArgMax => Self::Max,
+            other => other,
+        }
+    }
+
+    /// The key of a number under min, max and their places, as in `wgsl/lib/extremes.wgsl`.
+    pub fn key(self, value: f32) -> u32 {
+        let bits = value.to_bits();
+        let ordered = bits ^ (((bits as i32) >> 31) as u32 & 0x7fff_ffff);
+        let key = match self {
+            Self::MaxAbs => !(bits & 0x7fff_ffff),
+            Self::Max | Self::ArgMax => 0x7f80_0000u32.wrapping_sub(ordered),
+            _ => ordered.wrapping_sub(0x807f_ffff),
+        };
+        if key == 0x7f80_0001 { 0x7f80_0000 } else { key }
+    }
+
+    /// What a record says: the number that was found, or none where there was none; NaN only from sums and magnitudes.
+    pub fn value(self, record: [u32; 2]) -> Option<f32> {
+        let [key, rest] = record;
+        let from_ordered = |ordered: u32| {
+            f32::from_bits(ordered ^ (((ordered as i32) >> 31) as u32 & 0x7fff_ffff))
+        };
+        match self {
+            Self::Dot | Self::Sum | Self::SumAbs | Self::SumSquares => {
+                let (sum, error) = (f32::from_bits(key), f32::from_bits(rest));
+                // Beside a sum that left the numbers the error means nothing.
+                let whole = sum.is_finite() && error.is_finite();
+                Some(if whole { (f64::from(sum) + f64::from(error)) as f32 } else { sum })
+            }
+            Self::MaxAbs => Some(f32::from_bits(!key)),
+            // The keys of +0 and -0 are one, and stand for +0.
+            _ if key == 0x7f80_0000 => Some(0.0),
+            _ if key > 0xff00_0001 => None,
+            Self::Min | Self::ArgMin => Some(from_ordered(key.wrapping_add(0x807f_ffff))),
+            Self::Max | Self::ArgMax => Some(from_ordered(0x7f80_0000u32.wrapping_sub(key))),
+        }
+    }
+
+    /// The word of a row, as `reduce_rows` writes it: the bits of a sum, a key, or a place, `u32::MAX` where there is no number.
+    pub(crate) fn word(self, record: [u32; 2], place: u32) -> u32 {
+        match self.value(record) {
+            Some(sum) if self.is_sum() => sum.to_bits(),
+            Some(_) if self.is_place() => place,
+            None if self.is_place() => u32::MAX,
+            _ => record[0],
+        }
+    }
+}
+
+/// How sums are added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Summation {
+    /// In f32, every workgroup, lane and element of a vector with a sum of its own, and a tree over them.
+    #[default]
+    Plain,
+    /// With what every addition and product rounds off kept beside it (Ogita, Rump and Oishi, "Accurate sum and dot product",
+    /// SIAM J. Sci. Comput. 26, 2005): as if in twice the precision, and rounded once.
+    Compensated,
+}
+
+/// How the work is laid out. The bits of a sum depend on it, so the library derives it from the length alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Invocations a workgroup: a value of the override constant.
+    pub workgroup: u32,
+    /// Vectors in flight: a value of the override constant.
+    pub coarsening: u32,
+    /// Vectors of four elements that an invocation takes.
+    pub turns: u32,
+}
+
+impl Shape {
+    /// The largest of the library's.
+    const MOST_TURNS: u32 = 16;
+    pub(crate) const LARGEST: Self = Self { workgroup: 256, coarsening: 8, turns: Self::MOST_TURNS };
+
+    /// The shape of the library for so many elements a row.
+    pub fn of(length: u64) -> Self {
+        let workgroup = 256;
+        // Enough blocks to occupy a large card before blocks grow. Larger ones leave its last workgroups more to do alone.
+        let turns = length.div_ceil(4 * 256 * 1024).next_power_of_two().clamp(4, Self::MOST_TURNS.into()) as u32;
+        Self { workgroup, coarsening: turns.min(8), turns }
+    }
+
+    /// Elements a block.
+    pub const fn block(self) -> u64 {
+        self.workgroup as u64 * self.turns as u64 * 4
+    }
+}
+
+/// Rows in one buffer, or a part of one long row.
+#[derive(Debug, Clone, Copy)]
+pub struct Reduce<'a> {
+    /// What to compute. A place is found by `locate` afterwards.
+    pub operation: Operation,
+    /// How to add.
+    pub summation: Summation,
+    /// Element type of both operands.
+    pub elements: ElementKind,
+    /// `[rows, stride]` from element `first` on; whole vectors of four elements.
+    pub values: BufferSlice<'a>,
+    /// The other operand of [`Operation::Dot`], at the same places.
+    pub others: Option<BufferSlice<'a>>,
+    /// Elements before the first row.
+    pub first: u32,
+    /// Elements from one row to the next.
+    pub stride: u32,
+    /// Elements a row.
+    pub length: u32,
+    /// How many rows.
+    pub rows: u32,
+    /// Layout of the work.
+    pub shape: Shape,
+    /// Number of the first block.
+    pub first_block: u32,
+    /// Factor of every value of a sum, a power of two.
+    pub scale: f32,
+    /// `[rows, pitch]` records of two u32.
+    pub partials: BufferSlice<'a>,
+    /// Records a row.
+    pub pitch: u32,
+}
+
+impl Reduce<'_> {
+    /// Blocks a row has here.
+    pub fn blocks(&self) -> u32 {
+        // Rows that start anywhere in a vector: some touch one vector more than others.
+        let start = if self.rows == 1 || self.stride.is_multiple_of(4) { self.first % 4 } else { 3 };
+        (start + self.length).div_ceil(4).max(1).div_ceil((self.shape.block() / 4) as u32)
+    }
+
+    /// An error when the caller's layout is none that the kernels have.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Shape { workgroup, coarsening, turns } = self.shape;
+        if !matches!(workgroup, 64 | 256) || !matches!(coarsening, 1 | 4 | 8) || turns == 0 {
+            let needed = "a workgroup of 64 or 256, coarsening by 1, 4 or 8, and turns";
+            return Err(Error::argument("shape", needed, format!("{:?}", self.shape)));
+        }
+        if self.operation == Operation::Dot && self.others.is_none() {
+            return Err(Error::argument("others", "the other operand of a product", "none"));
+        }
+        let between = u64::from(self.rows.saturating_sub(1)) * u64::from(self.stride);
+        let end = u64::from(self.first) + between + u64::from(self.length);
+        // Kernels load whole vectors of four, and count elements in u32. A vector that is not whole in the buffer is out of
+        // bounds, and reads as something else on some adapters.
+        let bytes = end.next_multiple_of(4) * self.elements.size() as u64;
+        for (argument, slice) in [("values", Some(self.values)), ("others", self.others)] {
+            if let Some(slice) = slice
+                && (bytes > slice.bytes || end > u64::from(u32::MAX - 3))
+            {
+                let needed = format!("{bytes} bytes for {} rows in whole vectors of four", self.rows);
+                return Err(Error::argument(argument, needed, format!("{} bytes", slice.bytes)));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn params(&self) -> Params {
+        Params {
+            first: self.first,
+            stride: self.stride,
+            length: self.length,
+            rows: self.rows,
+            blocks: self.blocks(),
+            block_vectors: (self.shape.block() / 4) as u32,
+            first_block: self.first_block,
+            pitch: self.pitch,
+            scale: self.scale,
+            zero: 0,
+        }
+    }
+}
+
+/// An error when a buffer is too small for so many words a row: what does not fit would be dropped in silence.
+pub(crate) fn check_room(
+    argument: &'static str,
+    slice: BufferSlice<'_>,
+    rows: u32,
+    words: u32,
+) -> Result<()> {
+    let bytes = u64::from(rows) * u64::from(words) * 4;
+    if slice.bytes < bytes {
+        return Err(Error::argument(argument, format!("{bytes} bytes for {rows} rows"), slice.bytes));
+    }
+    Ok(())
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
+    reduce.check()?;
+    if u64::from(reduce.first_block) + u64::from(reduce.blocks()) > u64::from(reduce.pitch) {
+        let needed = format!("at least {} records a row", reduce.first_block + reduce.blocks());
+        return Err(Error::argument("pitch", needed, reduce.pitch));
+    }
+    check_room("partials", reduce.partials, reduce.rows, reduce.pitch.saturating_mul(2))?;
+    let Shape { workgroup, coarsening, .. } = reduce.shape;
+    let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
+    let constants = [reduce.operation.extreme().number(), compensated, coarsening, workgroup];
+    let pipeline = commands.gpu().pipeline(&KERNEL, reduce.elements, &constants)?;
+    let params = reduce.params();
+    let grid = Grid::Linear(u64::from(params.rows) * u64::from(params.blocks));
+    let others = reduce.others.unwrap_or(reduce.values);
+    commands.dispatch(&pipeline, &params, &[reduce.values, others, reduce.partials], grid)
+}
+
+/// A reduction by its definition, in f64: the value, and its place where there is one. None without a number.
+pub fn reference<T: Element>(operation: Operation, values: &[T], others: &[T]) -> Option<(f64, Option<usize>)> {
+    let widened = || values.iter().map(|&value| f64::from(value.widen()));
+    let sum = |terms: &mut dyn Iterator<Item = f64>| Some((terms.sum(), None));
+    let first = |better: fn(f64, f64) -> bool| {
+        let mut best: Option<(f64, usize)> = None;
+        for (place, value) in widened().enumerate().filter(|(_, value)| !value.is_nan()) {
+            if best.is_none_or(|(least, _)| better(value, least)) {
+                best = Some((value, place));
+            }
+        }
+        best.map(|(value, place)| (value, operation.is_place().then_some(place)))
+    };
+    match operation {
+        Operation::Dot => sum(&mut widened().zip(others).map(|(a, &b)| a * f64::from(b.widen()))),
+        Operation::Sum => sum(&mut widened()),
+        Operation::SumAbs => sum(&mut widened().map(f64::abs)),
+        Operation::SumSquares => sum(&mut widened().map(|value| value * value)),
+        Operation::MaxAbs => {
+            let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+            Some((widened().map(f64::abs).fold(0.0, |most, value| larger(value, most)), None))
+        }
+        Operation::Min | Operation::ArgMin => first(|a, b| a < b),
+        Operation::Max | Operation::ArgMax => first(|a, b| a > b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Operation;
+
+    #[test]
+    fn keys_order_numbers_and_leave_out_what_is_none() {
+        let values = [f32::NEG_INFINITY, f32::MIN, -1.5, -1e-40, 0.0, 1e-40, 1.0, f32::MAX, f32::INFINITY];
+        for operation in [Operation::Min, Operation::Max] {
+            for pair in values.windows(2) {
+                let [a, b] = [pair[0], pair[1]].map(|value| operation.key(value));
+                assert_eq!(a < b, operation == Operation::Min, "{pair:?}");
+            }
+            for value in values {
+                assert_eq!(operation.value([operation.key(value), 0]), Some(value));
+                for nan in [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0xffff_ffff)] {
+                    assert!(operation.key(nan) > operation.key(value));
+                    assert_eq!(operation.value([operation.key(nan), 0]), None);
+                }
+            }
+            assert_eq!(operation.key(-0.0), operation.key(0.0));
+            assert_eq!(operation.value([u32::MAX, 0]), None);
+        }
+    }
+}

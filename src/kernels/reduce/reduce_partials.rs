@@ -1,0 +1,62 @@
+//! The records of blocks to one record a row.
+
+use crate::kernels::reduce_blocks::{Operation, Summation, check_room};
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `reduce_partials`.
+    pub struct Params {
+        /// Rows.
+        rows: u32,
+        /// Records a row.
+        pitch: u32,
+        /// 0, which kernels must not know.
+        zero: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "reduce_partials",
+    source: &[
+        wgsl!("lib/grid"),
+        wgsl!("lib/extremes"),
+        wgsl!("lib/records"),
+        wgsl!("reduce/reduce_partials"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("partials", Access::Read), ("results", Access::Write)],
+    overrides: &[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 256 * 8,
+};
+
+/// Records the kernel: `partials` are `[rows, pitch]` records of two u32, `results` `[rows]`.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    (operation, summation): (Operation, Summation),
+    [rows, pitch]: [u32; 2],
+    partials: BufferSlice<'_>,
+    results: BufferSlice<'_>,
+) -> Result<()> {
+    check_room("partials", partials, rows, pitch.saturating_mul(2))?;
+    check_room("results", results, rows, 2)?;
+    let compensated = u32::from(summation == Summation::Compensated && operation.is_sum());
+    let constants = [operation.extreme().number(), compensated];
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    commands.dispatch(&pipeline, &Params { rows, pitch, zero: 0 }, &[partials, results], Grid::Linear(rows.into()))
+}
+
+/// The record of a row's records: sums and errors in f64, or the smallest by (key, number).
+pub fn reference(operation: Operation, partials: &[[u32; 2]]) -> ([f64; 2], Option<[u32; 2]>) {
+    let sum = |word: usize| partials.iter().map(|record| f64::from(f32::from_bits(record[word]))).sum();
+    let least = partials.iter().min().copied();
+    if operation.is_sum() { ([sum(0), sum(1)], None) } else { ([0.0; 2], least) }
+}

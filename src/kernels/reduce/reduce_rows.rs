@@ -1,0 +1,71 @@
+//! Short rows to one word each, in one pass.
+
+use crate::kernels::reduce_blocks::{self, Operation, Params, Reduce, Summation, check_room};
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel};
+use crate::matrix::{Element, MatrixView};
+
+/// Elements of a row up to which a group of lanes takes it; longer rows are cut into blocks.
+pub const LONGEST: u64 = 4096;
+
+/// The declaration. Its parameters are those of `reduce`.
+pub static KERNEL: Kernel = Kernel {
+    name: "reduce_rows",
+    source: &[
+        wgsl!("lib/grid"),
+        wgsl!("lib/across"),
+        wgsl!("lib/extremes"),
+        wgsl!("lib/records"),
+        wgsl!("lib/span"),
+        wgsl!("reduce/reduce_rows"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)],
+    overrides: &[
+        ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ("COMPENSATED", &[0, 1]),
+        ("WIDTH", &[0, 1, 4, 8, 32]),
+    ],
+    loads_rows: true,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 256 * (16 + 4 + 8),
+};
+
+/// Records the kernel: one word a row, the bits of a sum, a key, or for places the place (`u32::MAX` without a number).
+/// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
+pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
+    reduce.check()?;
+    check_room("partials", reduce.partials, reduce.rows, 1)?;
+    let compensated = reduce.summation == Summation::Compensated && reduce.operation.is_sum();
+    let gpu = commands.gpu();
+    let width = match (reduce.length.div_ceil(4), compensated) {
+        (0..=4, _) => 1,
+        (5..=16, _) => 4,
+        (17..=32, _) => 8,
+        (_, true) => 32,
+        (_, false) => 0,
+    };
+    let constants = [reduce.operation.number(), compensated.into(), width];
+    let pipeline = gpu.pipeline(&KERNEL, reduce.elements, &constants)?;
+    // As many rows a workgroup as with the largest groups of lanes; with smaller ones some workgroups find nothing to do.
+    let lanes = match width {
+        0 => gpu.subgroup_sizes().map_or(32, |(_, most)| most.min(256)),
+        width => width,
+    };
+    let grid = Grid::Linear(u64::from(reduce.rows).div_ceil(u64::from(256 / lanes)));
+    let others = reduce.others.unwrap_or(reduce.values);
+    commands.dispatch(&pipeline, &reduce.params(), &[reduce.values, others, reduce.partials], grid)
+}
+
+/// Every row by `reduce_blocks::reference`.
+pub fn reference<T: Element>(
+    operation: Operation,
+    values: MatrixView<'_, T>,
+    others: MatrixView<'_, T>,
+) -> Vec<Option<(f64, Option<usize>)>> {
+    (0..values.rows()).map(|row| reduce_blocks::reference(operation, values.row(row), others.row(row))).collect()
+}

@@ -1,0 +1,170 @@
+//! Keeps the rows that a screen cannot exclude.
+
+use crate::kernels::{BLOCK_ROWS, Part};
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `collect`.
+    pub struct Params {
+        /// Queries.
+        queries: u32,
+        /// Queries that a block of scores has room for.
+        room: u32,
+        /// First column of this part.
+        column_first: u32,
+        /// Groups of four columns of this part.
+        groups: u32,
+        /// First block of rows.
+        block_first: u32,
+        /// Distance between blocks.
+        block_step: u32,
+        /// Rows of the segment.
+        rows: u32,
+        /// Slot of the segment's first row.
+        first_slot: u32,
+        /// The part's first group of this round.
+        round_start: u32,
+        /// Looks at every `round_step`-th group of the chunk, a power of two.
+        round_step: u32,
+        /// But not at every `round_skip`-th one, which earlier rounds looked at; 0 for none. A power of two.
+        round_skip: u32,
+        /// How many places a sample of the chunk has: said with one part of it, 0 with the others.
+        sampled: u32,
+        /// Entries of a list.
+        capacity: u32,
+        /// Entries of all lists.
+        plane: u32,
+        /// Bound of a score's error, relative to its scale.
+        margin: f32,
+        /// The same, absolute.
+        margin_floor: f32,
+        /// At least the length of the centre.
+        centre_length: f32,
+        /// Its square.
+        centre_squared: f32,
+    }
+}
+
+pub use crate::screen::certificate::{Form, Margin, Terms};
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "collect",
+    source: &[
+        wgsl!("lib/keys"),
+        wgsl!("lib/scores"),
+        wgsl!("lib/intervals"),
+        wgsl!("screen/collect"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("scores", Access::Read),
+        ("row_terms", Access::Read),
+        ("query_terms", Access::Read),
+        ("thresholds", Access::Read),
+        ("allowed", Access::Read),
+        ("counts", Access::Write),
+        ("lists", Access::Write),
+    ],
+    overrides: &[("FORM", &[0, 1, 2, 3, 4, 5, 6]), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 32 * 32 + 1024 * 4 + 4 + 32 * 4,
+};
+
+/// Which rows to look at, and where to put the ones that stay.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Collect<'a> {
+    pub(crate) form: Form,
+    pub(crate) margin: Margin,
+    pub(crate) scores: &'a wgpu::Buffer,
+    /// Queries that a block of scores has room for.
+    pub(crate) room: u32,
+    pub(crate) part: Part,
+    /// Squared and inverse norm a row; for narrowed rows their terms.
+    pub(crate) row_terms: &'a wgpu::Buffer,
+    pub(crate) rows: u32,
+    pub(crate) first_slot: u32,
+    /// The same of the queries.
+    pub(crate) query_terms: &'a wgpu::Buffer,
+    pub(crate) queries: u32,
+    pub(crate) thresholds: &'a wgpu::Buffer,
+    /// A bit a slot: rows whose bit is 0 are passed over.
+    pub(crate) allowed: Option<&'a wgpu::Buffer>,
+    pub(crate) counts: &'a wgpu::Buffer,
+    pub(crate) lists: &'a wgpu::Buffer,
+    pub(crate) capacity: u32,
+    pub(crate) round: Round,
+    /// For the first look at the first chunk, which keeps every row: how many groups the chunk has.
+    pub(crate) sample: Option<u32>,
+}
+
+/// Rows that are looked at together, in neighbouring columns.
+pub const GROUP: u32 = 4;
+
+/// Which groups of four columns of a chunk a round looks at: every `step`-th, but not every `skip`-th. Powers of two, or
+/// `skip` 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Round {
+    /// Distance of the groups.
+    pub step: u32,
+    /// Distance of the groups that were looked at before; 0 for none.
+    pub skip: u32,
+}
+
+/// Queries that a workgroup takes: few of a sample, whose few rows would otherwise leave most of a card idle.
+pub fn queries_each(is_sample: bool) -> u32 {
+    if is_sample { 4 } else { 32 }
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Result<()> {
+    let gpu = commands.gpu();
+    let constants = [collect.form as u32, collect.allowed.is_some().into(), collect.sample.is_some().into()];
+    let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let number = collect.part.column_first / GROUP;
+    let groups = collect.part.blocks * (BLOCK_ROWS / GROUP);
+    let start = number.next_multiple_of(collect.round.step) - number;
+    let params = Params {
+        queries: collect.queries,
+        room: collect.room,
+        column_first: collect.part.column_first,
+        groups,
+        block_first: collect.part.block_first,
+        block_step: collect.part.block_step,
+        rows: collect.rows,
+        first_slot: collect.first_slot,
+        round_start: start,
+        round_step: collect.round.step,
+        round_skip: collect.round.skip,
+        sampled: match collect.sample {
+            Some(groups) if collect.part.column_first == 0 => groups.div_ceil(collect.round.step) * GROUP,
+            _ => 0,
+        },
+        capacity: collect.capacity,
+        plane: collect.queries * collect.capacity,
+        margin: collect.margin.relative,
+        margin_floor: collect.margin.floor,
+        centre_length: collect.margin.centre_length,
+        centre_squared: collect.margin.centre_squared,
+    };
+    const GROUPS: u32 = 256;
+    let workgroups = groups.saturating_sub(start).div_ceil(collect.round.step).div_ceil(GROUPS);
+    let grid = Grid::Tiles(workgroups, collect.queries.div_ceil(queries_each(collect.sample.is_some())));
+    let buffers = [
+        collect.scores.into(),
+        collect.row_terms.into(),
+        collect.query_terms.into(),
+        collect.thresholds.into(),
+        collect.allowed.unwrap_or(collect.thresholds).into(),
+        collect.counts.into(),
+        collect.lists.into(),
+    ];
+    commands.dispatch(&pipeline, &params, &buffers, grid)
+}

@@ -1,0 +1,5 @@
+//! Screens on integers, and the lists of rows that their scores do not exclude.
+
+kernels! {
+    narrow screen_scan_i8 screen_tile_i8 screen_tile_coop collect tighten
+}

@@ -1,0 +1,189 @@
+//! Vectors as small integers, for the screens on integers.
+
+use crate::kernels::BLOCK_ROWS;
+use crate::screen::certificate::{Narrowing, Terms};
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+
+params! {
+    /// Parameters of `narrow`.
+    pub struct Params {
+        /// Vectors of four elements a row.
+        vectors: u32,
+        /// Granules of 16 dimensions a narrowed row.
+        granules: u32,
+        /// First row to narrow.
+        first_row: u32,
+        /// One past the last row.
+        end_row: u32,
+        /// Granules of a plane.
+        plane: u32,
+        /// Slot of the segment's first row, where there is a list of slots.
+        first_slot: u32,
+        /// Rows that the segment has room for, where there is one.
+        rows: u32,
+        /// Largest magnitude of an integer.
+        levels: f32,
+        /// Steps of the second plane in a step of the first.
+        finer: f32,
+        /// Its inverse.
+        fraction: f32,
+        /// Factor that makes computed lengths upper bounds.
+        inflation: f32,
+        /// What steps round off, relative to the length.
+        step_error: f32,
+        /// What dividing by the norm rounds off.
+        unit_error: f32,
+        /// Vectors whose largest element is smaller are not narrowed.
+        smallest: f32,
+        /// Longer than any of them.
+        tiny: f32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "narrow",
+    source: &[
+        wgsl!("lib/grid"),
+        wgsl!("lib/across"),
+        wgsl!("lib/sixteen"),
+        wgsl!("screen/narrow"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("rows", Access::Read),
+        ("row_norms", Access::Read),
+        ("centre", Access::Read),
+        ("narrowed", Access::Write),
+        ("terms", Access::Write),
+        ("slots", Access::Read),
+    ],
+    overrides: &[("METRIC", &[0, 1, 2]), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])],
+    loads_rows: true,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 128,
+    workgroup_bytes: 128 * 16 + 8 * 4,
+};
+
+/// Elements that a granule holds, one byte each.
+const GRANULE: usize = 16;
+
+/// Granules of a narrowed vector: whole slices of 32 dimensions, as the tiles take them.
+pub fn granules(dim: usize) -> u32 {
+    (dim.div_ceil(2 * GRANULE) * 2) as u32
+}
+
+/// Bytes of a plane of so many narrowed vectors, which come in blocks of 128.
+pub fn plane_bytes(rows: u64, dim: usize) -> u64 {
+    rows.next_multiple_of(BLOCK_ROWS.into()) * u64::from(granules(dim)) * GRANULE as u64
+}
+
+/// Vectors to narrow, and where they go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Narrow<'a> {
+    pub(crate) metric: Metric,
+    pub(crate) dim: usize,
+    pub(crate) rows: BufferSlice<'a>,
+    pub(crate) elements: ElementKind,
+    /// Vectors of four elements a row.
+    pub(crate) vectors: u32,
+    pub(crate) norms: BufferSlice<'a>,
+    pub(crate) centre: BufferSlice<'a>,
+    pub(crate) range: [u32; 2],
+    /// `planes` planes of `plane_bytes` bytes.
+    pub(crate) narrowed: BufferSlice<'a>,
+    pub(crate) terms: BufferSlice<'a>,
+    /// 1, or 2 for the sum of two integer vectors.
+    pub(crate) planes: u32,
+    /// Bytes of a plane.
+    pub(crate) plane_bytes: u64,
+    /// Where rows go that lie in the order of a list.
+    pub(crate) slots: Option<Slots<'a>>,
+}
+
+/// Rows and norms lie in the order of this list, and their integers and terms go to the slots on it. Slots of other segments
+/// are passed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slots<'a> {
+    pub(crate) list: BufferSlice<'a>,
+    /// Slot of the segment's first row.
+    pub(crate) first_slot: u32,
+    /// Rows that the segment has room for.
+    pub(crate) rows: u32,
+}
+
+/// Records the kernel.
+pub(crate) fn encode(commands: &mut Commands<'_>, narrow: &Narrow<'_>) -> Result<()> {
+    let metric = match narrow.metric {
+        Metric::L2Squared | Metric::L2 => 0,
+        Metric::Cosine => 1,
+        Metric::InnerProduct => 2,
+    };
+    let pipeline = commands.gpu().pipeline(&KERNEL, narrow.elements, &[metric, narrow.planes, narrow.slots.is_some().into()])?;
+    let [first_row, end_row] = narrow.range;
+    let params = Params {
+        vectors: narrow.vectors,
+        granules: granules(narrow.dim),
+        first_row,
+        end_row,
+        plane: (narrow.plane_bytes / GRANULE as u64) as u32,
+        first_slot: narrow.slots.map_or(0, |slots| slots.first_slot),
+        rows: narrow.slots.map_or(0, |slots| slots.rows),
+        ..Params::of(Narrowing::of(narrow.metric, narrow.dim))
+    };
+    let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(8));
+    let slots = narrow.slots.map_or(narrow.norms, |slots| slots.list);
+    let buffers = [narrow.rows, narrow.norms, narrow.centre, narrow.narrowed, narrow.terms, slots];
+    commands.dispatch(&pipeline, &params, &buffers, grid)
+}
+
+impl Params {
+    /// The constants of a narrowing; the shapes are left 0.
+    pub fn of(narrowing: Narrowing) -> Self {
+        let Narrowing { levels, finer, inflation, step_error, unit_error, smallest, tiny } = narrowing;
+        let finer = finer as f32;
+        Self {
+            levels: levels as f32,
+            finer,
+            fraction: 1.0 / finer,
+            inflation,
+            step_error,
+            unit_error,
+            smallest,
+            tiny,
+            ..Self::default()
+        }
+    }
+}
+
+/// Where the byte of a dimension of a row lies in a plane of narrowed rows.
+pub fn place(row: usize, dimension: usize, granules: usize) -> usize {
+    let block = BLOCK_ROWS as usize;
+    ((row / block * granules + dimension / GRANULE) * block + row % block) * GRANULE + dimension % GRANULE
+}
+
+/// A vector narrowed in f64: the integers of one plane and the exact terms, without what makes them upper bounds.
+pub fn reference(metric: Metric, vector: &[f32], centre: &[f32]) -> (Vec<i32>, [f64; 4]) {
+    let norm = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+    let unit = if metric == Metric::Cosine && norm > 0.0 { norm } else { 1.0 };
+    let pairs = || vector.iter().zip(centre).map(|(&x, &m)| (f64::from(x) / unit, f64::from(m)));
+    let levels = f64::from(Narrowing::of(metric, vector.len()).levels);
+    let most = pairs().map(|(y, m)| (y - m).abs()).fold(0.0, f64::max);
+    let scale = most / levels;
+    let integers: Vec<i32> = pairs()
+        .map(|(y, m)| if scale > 0.0 { ((y - m) / scale).round_ties_even() as i32 } else { 0 })
+        .collect();
+    let residual = pairs().zip(&integers).map(|((y, m), &t)| (y - m - scale * f64::from(t)).powi(2)).sum::<f64>();
+    let squared: f64 = pairs().map(|(y, m)| (y - m).powi(2)).sum();
+    let product: f64 = pairs().map(|(y, m)| y * m).sum();
+    let bias = if matches!(metric, Metric::L2 | Metric::L2Squared) { squared } else { product };
+    (integers, [scale, squared.sqrt(), residual.sqrt(), bias])
+}
+
+const _: () = assert!(size_of::<Terms>() == 16, "four numbers a vector, as the kernels read them");

@@ -1,0 +1,95 @@
+//! Dot products of many narrowed queries on cooperative matrices.
+
+use crate::kernels::screen_tile_i8::Tile;
+use crate::kernels::{BLOCK_ROWS, Part};
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Gpu, Kernel, Variant};
+
+pub use crate::kernels::screen_tile_i8::{Params, reference};
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "screen_tile_coop",
+    source: &[
+        wgsl!("lib/scores"),
+        wgsl!("lib/integers"),
+        wgsl!("screen/screen_tile_coop"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: true,
+    workgroup_size: 128,
+    workgroup_bytes: 2 * 128 * 10 * 8,
+};
+
+/// Records the kernel for matrices of this side, which the adapter must have ([`side`]).
+pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) -> Result<()> {
+    let variant = Variant { matrix_side: side, ..Variant::default() };
+    let pipeline = commands.gpu().pipeline_of(&KERNEL, variant)?;
+    commands.dispatch(&pipeline, &tile.params(), &tile.buffers(), tile.grid())
+}
+
+/// The side of the matrices that this device multiplies, if the kernel is right on it: found by one tile of integers, the
+/// largest there are among them, once a device.
+pub(crate) fn side(gpu: &Gpu) -> Option<u32> {
+    *gpu.matrix_side.get_or_init(|| {
+        let usable = gpu.subgroups && gpu.check_limits(&KERNEL).is_ok();
+        let side = gpu.adapter.capabilities.matrix_side().filter(|_| usable)?;
+        gpu.block_on(is_right(gpu, side)).unwrap_or(false).then_some(side)
+    })
+}
+
+/// Whether a tile has the scores that it must have.
+async fn is_right(gpu: &Gpu, side: u32) -> Result<bool> {
+    // Sums of 1,024 products of 127 by 127 come near 2^24.
+    const GRANULES: usize = 64;
+    const DIM: usize = 16 * GRANULES;
+    const SIDE: usize = BLOCK_ROWS as usize;
+    // Any fixed mixture of small, large and opposite numbers will do.
+    let element = |vector: usize, dimension: usize, seed: usize| -> i32 {
+        let mixed = (vector * 7919 + dimension * 104_729 + seed).wrapping_mul(2_654_435_761) >> 7;
+        match vector % 4 {
+            0 => [127, -127][mixed % 2],
+            1 => 127,
+            _ => (mixed % 255) as i32 - 127,
+        }
+    };
+    let vectors = |seed: usize| -> Vec<Vec<i32>> {
+        (0..SIDE).map(|v| (0..DIM).map(|d| element(v, d, seed)).collect()).collect()
+    };
+    let (queries, rows) = (vectors(1), vectors(2));
+    let packed = |vectors: &[Vec<i32>]| {
+        let mut bytes = vec![0u8; SIDE * DIM];
+        for (v, vector) in vectors.iter().enumerate() {
+            for (d, &t) in vector.iter().enumerate() {
+                bytes[crate::kernels::narrow::place(v, d, GRANULES)] = (t + 128) as u8;
+            }
+        }
+        bytes
+    };
+    let buffer = |bytes: usize| gpu.create_storage("self-test", bytes as u64);
+    let (query_buffer, row_buffer, scores) = (buffer(SIDE * DIM)?, buffer(SIDE * DIM)?, buffer(SIDE * SIDE * 4)?);
+    gpu.upload_bytes(&query_buffer, 0, &packed(&queries)).await?;
+    gpu.upload_bytes(&row_buffer, 0, &packed(&rows)).await?;
+    let part = Part { segment: 0, block_first: 0, block_step: 1, blocks: 1, column_first: 0 };
+    let tile = Tile {
+        queries: &query_buffer,
+        count: BLOCK_ROWS,
+        rows: &row_buffer,
+        granules: GRANULES as u32,
+        scores: &scores,
+        room: BLOCK_ROWS,
+        part,
+    };
+    let mut commands = Commands::new(gpu, None);
+    encode(&mut commands, &tile, side)?;
+    let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
+    let mut found = crate::gpu::words::<f32>(&parts[0]);
+    let wanted = queries.iter().flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32));
+    Ok(wanted.into_iter().all(|wanted| found.next() == Some(wanted)))
+}

@@ -1,0 +1,76 @@
+//! Merges neighbouring sorted runs.
+
+use crate::kernels::select_k::{SORTED_MAX, Selected};
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `merge_runs`.
+    pub struct Params {
+        /// Elements a row.
+        length: u32,
+        /// Distance between the starts of two rows.
+        pitch: u32,
+        /// Elements of a sorted run, a power of two.
+        run: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "merge_runs",
+    source: &[
+        wgsl!("lib/order"),
+        wgsl!("select/merge_runs"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("keys", Access::Read),
+        ("ids", Access::Read),
+        ("merged_keys", Access::Write),
+        ("merged_ids", Access::Write),
+        ("states", Access::Read),
+    ],
+    overrides: &[("ONLY", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1024 * 12 + 4 * 4,
+};
+
+/// Workgroups that look for rows which failed, of which there are few if any.
+const LOOKING: u32 = 2048;
+
+/// Columns of workgroups for `rows` rows of `length` elements, a workgroup for [`SORTED_MAX`] of them. With states most have
+/// nothing to do, and the fewer there are the sooner they are gone.
+pub(crate) fn columns(rows: u32, length: u32, has_states: bool) -> u32 {
+    let tiles = length.div_ceil(SORTED_MAX);
+    if has_states { tiles.min((LOOKING / rows.max(1)).max(1)) } else { tiles }
+}
+
+/// Records the kernel for `rows` rows of `length` elements, whose runs of `run` elements are sorted; with states for the rows that
+/// failed.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    [from, to]: [Selected<'_>; 2],
+    rows: u32,
+    (length, pitch): (u32, u32),
+    run: u32,
+    states: Option<BufferSlice<'_>>,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[states.is_some().into()])?;
+    let grid = Grid::Tiles(columns(rows, length, states.is_some()), rows);
+    let buffers = [from.keys, from.ids, to.keys, to.ids, states.unwrap_or(from.keys)];
+    commands.dispatch(&pipeline, &Params { length, pitch, run }, &buffers, grid)
+}
+
+/// The row with neighbouring runs merged.
+pub fn reference(row: &[(u32, u64)], run: usize) -> Vec<(u32, u64)> {
+    let mut merged = row.to_vec();
+    merged.chunks_mut(2 * run).for_each(<[_]>::sort_unstable);
+    merged
+}

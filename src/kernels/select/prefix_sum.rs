@@ -1,0 +1,53 @@
+//! CSR offsets from counts.
+
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `prefix_sum`.
+    pub struct Params {
+        /// How many counts.
+        count: u32,
+        /// Counts above it are taken for it.
+        limit: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "prefix_sum",
+    source: &[wgsl!("select/prefix_sum")],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("counts", Access::Read), ("offsets", Access::Write)],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 256 * 4,
+};
+
+/// Records the kernel: `offsets` gets one entry more than `counts`. The total must be below 2^32.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    counts: BufferSlice<'_>,
+    count: u32,
+    limit: u32,
+    offsets: BufferSlice<'_>,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    commands.dispatch(&pipeline, &Params { count, limit }, &[counts, offsets], Grid::Linear(1))
+}
+
+/// The offsets, one more than counts.
+pub fn reference(counts: &[u32], limit: u32) -> Vec<u32> {
+    let mut total = 0;
+    let sums = counts.iter().map(|&count| {
+        total += count.min(limit);
+        total
+    });
+    std::iter::once(0).chain(sums).collect()
+}

@@ -1,0 +1,74 @@
+//! What passes each row's threshold, as a list.
+
+use crate::kernels::select_k::Selected;
+use crate::kernels::select_sample::Params;
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
+use crate::matrix::ElementKind;
+
+/// The declaration. Its parameters are those of `select_sample`.
+pub static KERNEL: Kernel = Kernel {
+    name: "select_filter",
+    source: &[
+        wgsl!("lib/keys"),
+        wgsl!("lib/passing"),
+        wgsl!("lib/exact"),
+        wgsl!("lib/stream"),
+        wgsl!("select/select_filter"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("values", Access::Read),
+        ("words", Access::Read),
+        ("states", Access::Write),
+        ("listed_keys", Access::Write),
+        ("listed_ids", Access::Write),
+    ],
+    overrides: &[("FLOATS", &[0, 1]), ("MANY", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1024 * 8 + 32,
+};
+
+/// Vectors of four elements that a workgroup has in flight.
+const BATCH: u32 = 4 * 256;
+
+/// Workgroups that keep a large card busy, with some to spare.
+const WORKGROUPS: u64 = 2048;
+
+/// Vectors of four elements of a piece, and pieces of a row.
+pub(crate) fn pieces(rows: u32, length: u32) -> (u32, u32) {
+    // A row may start and end within a vector.
+    let vectors = length.div_ceil(4) + 1;
+    let batches = u64::from(rows) * u64::from(vectors.div_ceil(BATCH));
+    let piece = BATCH * (batches / WORKGROUPS).clamp(1, 8) as u32;
+    (piece, vectors.div_ceil(piece))
+}
+
+/// Records the kernel; `passing` elements of a row are expected at most.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    params: &Params,
+    (floats, passing): (bool, u64),
+    values: BufferSlice<'_>,
+    states: BufferSlice<'_>,
+    lists: Selected<'_>,
+) -> Result<()> {
+    let (piece, pieces) = pieces(params.rows, params.length);
+    // So many a piece that a workgroup has no room to collect them.
+    let many = passing / u64::from(pieces) > 700;
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[floats.into(), many.into()])?;
+    let buffers = [values, values, states, lists.keys, lists.ids];
+    let params = Params { piece, ..*params };
+    commands.dispatch(&pipeline, &params, &buffers, Grid::Tiles(pieces, params.rows))
+}
+
+/// What passes of a row, and where it is.
+pub fn reference(keys: &[u32], threshold: (u32, u32)) -> Vec<(u32, u32)> {
+    let row = keys.iter().zip(0..).map(|(&key, place)| (key, place));
+    row.filter(|&element| element.0 != crate::kernels::ABSENT && element <= threshold).collect()
+}

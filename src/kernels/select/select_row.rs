@@ -1,0 +1,81 @@
+//! The k smallest of each row by (key, position), one workgroup a row, reading it once; or those of the row's list.
+
+use crate::kernels::select_sample::Params;
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
+use crate::matrix::ElementKind;
+
+/// The declaration. Its parameters are those of `select_sample`.
+pub static KERNEL: Kernel = Kernel {
+    name: "select_row",
+    source: &[
+        wgsl!("lib/keys"),
+        wgsl!("lib/grid"),
+        wgsl!("lib/states"),
+        wgsl!("lib/passing"),
+        wgsl!("lib/held"),
+        wgsl!("lib/buckets"),
+        wgsl!("lib/exact"),
+        wgsl!("lib/scattered"),
+        wgsl!("lib/sample"),
+        wgsl!("lib/stream"),
+        wgsl!("lib/pool"),
+        wgsl!("lib/results"),
+        wgsl!("select/select_row"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("values", Access::Read),
+        ("words", Access::Read),
+        ("listed_ids", Access::Read),
+        ("states", Access::Read),
+        ("selected_keys", Access::Write),
+        ("selected_ids", Access::Write),
+        ("selected_counts", Access::Write),
+    ],
+    overrides: &[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
+};
+
+/// Elements that a workgroup holds in registers.
+pub(crate) const HELD: u32 = 16 * 256;
+
+/// Elements that workgroup memory has room for.
+pub(crate) const ROOM: u64 = 1536;
+
+/// Where the elements are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum From<'a> {
+    /// Keys, or floats when that is true; sampled by so many vectors an invocation, 1 or 4.
+    Rows(BufferSlice<'a>, bool, u32),
+    /// Lists that `select_filter` made: keys, ids, states.
+    Lists(BufferSlice<'a>, BufferSlice<'a>, BufferSlice<'a>),
+}
+
+/// Records the kernel; `selected` are keys, ids and counts of the results.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    params: &Params,
+    from: From<'_>,
+    selected: [BufferSlice<'_>; 3],
+) -> Result<()> {
+    let (constants, values, [ids, states]) = match from {
+        From::Rows(values, floats, held) => ([floats.into(), held, 0], values, [values; 2]),
+        From::Lists(keys, ids, states) => ([0, 1, 1], keys, [ids, states]),
+    };
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let buffers = [values, values, ids, states, selected[0], selected[1], selected[2]];
+    commands.dispatch(&pipeline, params, &buffers, Grid::Linear(params.rows.into()))
+}
+
+/// The k smallest of a row by (key, position), without ABSENT ones.
+pub fn reference(keys: &[u32], k: usize) -> Vec<(u32, u64)> {
+    let ids: Vec<u64> = (0..keys.len() as u64).collect();
+    crate::kernels::select_k::reference(keys, &ids, k)
+}

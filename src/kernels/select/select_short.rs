@@ -1,0 +1,62 @@
+//! The k smallest of each row by (key, position), of rows that are held in registers.
+
+use crate::kernels::select_sample::Params;
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP};
+use crate::matrix::ElementKind;
+
+/// The declaration. Its parameters are those of `select_sample`.
+pub static KERNEL: Kernel = Kernel {
+    name: "select_short",
+    source: &[
+        wgsl!("lib/keys"),
+        wgsl!("lib/grid"),
+        wgsl!("lib/states"),
+        wgsl!("lib/passing"),
+        wgsl!("lib/held"),
+        wgsl!("lib/buckets"),
+        wgsl!("lib/exact"),
+        wgsl!("lib/pool"),
+        wgsl!("lib/results"),
+        wgsl!("select/select_short"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("words", Access::Read),
+        ("selected_keys", Access::Write),
+        ("selected_ids", Access::Write),
+        ("selected_counts", Access::Write),
+    ],
+    overrides: &[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
+};
+
+/// Elements of the longest row.
+pub(crate) const LONGEST: u32 = 16 * 256;
+
+/// Records the kernel; `selected` are keys, ids and counts of the results, in any order when there are more than 1,024.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    params: &Params,
+    floats: bool,
+    values: BufferSlice<'_>,
+    selected: [BufferSlice<'_>; 3],
+) -> Result<()> {
+    // Few invocations a row, so that many rows are in work at once; a group of lanes at least.
+    let lanes = commands.gpu().subgroup_sizes().map_or(32, |(least, _)| least.clamp(32, 64));
+    let workgroup = params.length.div_ceil(16).next_power_of_two().clamp(lanes, 256);
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[workgroup, floats.into()])?;
+    let buffers = [values, selected[0], selected[1], selected[2]];
+    commands.dispatch(&pipeline, params, &buffers, Grid::Linear(params.rows.into()))
+}
+
+/// The k smallest of a row by (key, position), without ABSENT ones.
+pub fn reference(keys: &[u32], k: usize) -> Vec<(u32, u64)> {
+    crate::kernels::select_row::reference(keys, k)
+}

@@ -1,0 +1,62 @@
+//! The elements of buckets in order, where they belong among the results.
+
+use crate::kernels::sample_runs::Params;
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP};
+use crate::matrix::ElementKind;
+
+/// The declaration. Its parameters are those of `sample_runs`.
+pub static KERNEL: Kernel = Kernel {
+    name: "sort_buckets",
+    source: &[
+        wgsl!("lib/keys"),
+        wgsl!("lib/states"),
+        wgsl!("lib/splitters"),
+        wgsl!("lib/passing"),
+        wgsl!("lib/held"),
+        wgsl!("lib/buckets"),
+        wgsl!("lib/pool"),
+        wgsl!("select/sort_buckets"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("states", Access::Write),
+        ("entries", Access::Read),
+        ("selected_keys", Access::Write),
+        ("selected_ids", Access::Write),
+        ("selected_counts", Access::Write),
+    ],
+    overrides: &[(WORKGROUP, &[64, 128, 256])],
+    loads_rows: false,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 8 * 16,
+};
+
+/// Invocations a workgroup: few, because most buckets are half full.
+const INVOCATIONS: u32 = 128;
+
+/// Records the kernel; `selected` are keys, ids and counts of the results.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    params: &Params,
+    states: BufferSlice<'_>,
+    entries: BufferSlice<'_>,
+    selected: [BufferSlice<'_>; 3],
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[INVOCATIONS])?;
+    let buffers = [states, entries, selected[0], selected[1], selected[2]];
+    commands.dispatch(&pipeline, params, &buffers, Grid::Tiles(params.buckets, params.rows))
+}
+
+/// The first k elements of all buckets, in order.
+pub fn reference(buckets: &[Vec<(u32, u32)>], k: usize) -> Vec<(u32, u64)> {
+    let mut elements: Vec<(u32, u64)> =
+        buckets.iter().flatten().map(|&(key, place)| (key, place.into())).collect();
+    elements.sort_unstable();
+    elements.truncate(k);
+    elements
+}

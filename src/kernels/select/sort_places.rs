@@ -1,0 +1,67 @@
+//! Sorts runs of 1,024 results in place, whose ids are positions.
+
+use crate::kernels::merge_runs::columns;
+use crate::kernels::select_k::Selected;
+use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `sort_places`.
+    pub struct Params {
+        /// Elements a row.
+        length: u32,
+        /// Distance between the starts of two rows.
+        pitch: u32,
+        /// The largest position, or more.
+        last_place: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "sort_places",
+    source: &[
+        wgsl!("lib/keys"),
+        wgsl!("lib/states"),
+        wgsl!("lib/passing"),
+        wgsl!("lib/held"),
+        wgsl!("lib/buckets"),
+        wgsl!("lib/pool"),
+        wgsl!("select/sort_places"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[
+        ("keys", Access::Write),
+        ("ids", Access::Write),
+        ("states", Access::Read),
+    ],
+    overrides: &[("ONLY", &[0, 1])],
+    loads_rows: false,
+    sums_lanes: true,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
+};
+
+/// Records the kernel for `rows` rows of `length` elements, whose positions are up to `last_place`; with states for the rows that
+/// failed. `unused` is a buffer that may be read.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    elements: Selected<'_>,
+    rows: u32,
+    params: &Params,
+    states: Option<BufferSlice<'_>>,
+    unused: BufferSlice<'_>,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[states.is_some().into()])?;
+    let grid = Grid::Tiles(columns(rows, params.length, states.is_some()), rows);
+    commands.dispatch(&pipeline, params, &[elements.keys, elements.ids, states.unwrap_or(unused)], grid)
+}
+
+/// The row with each run sorted.
+pub fn reference(row: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    crate::kernels::sort_runs::reference(row)
+}

@@ -1,0 +1,58 @@
+//! Sorts runs of 1,024 results in place.
+
+use crate::kernels::select_k::{SORTED_MAX, Selected};
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `sort_runs`.
+    pub struct Params {
+        /// Elements a row.
+        length: u32,
+        /// Distance between the starts of two rows.
+        pitch: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel {
+    name: "sort_runs",
+    source: &[
+        wgsl!("lib/keys"),
+        wgsl!("lib/order"),
+        wgsl!("lib/passing"),
+        wgsl!("lib/sort"),
+        wgsl!("select/sort_runs"),
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("keys", Access::Write), ("ids", Access::Write)],
+    overrides: &[],
+    loads_rows: false,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 256,
+    workgroup_bytes: 1024 * 12,
+};
+
+/// Records the kernel for `rows` rows of `length` elements.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    elements: Selected<'_>,
+    rows: u32,
+    length: u32,
+    pitch: u32,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let grid = Grid::Tiles(length.div_ceil(SORTED_MAX), rows);
+    commands.dispatch(&pipeline, &Params { length, pitch }, &[elements.keys, elements.ids], grid)
+}
+
+/// The row with each run sorted.
+pub fn reference(row: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    let mut sorted = row.to_vec();
+    sorted.chunks_mut(SORTED_MAX as usize).for_each(<[_]>::sort_unstable);
+    sorted
+}
