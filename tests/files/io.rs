@@ -1,0 +1,552 @@
+//! The readers and writers of vector files.
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use half::f16;
+use nearfield::io::{
+    Ids, VectorFile, VectorWriter, read_distances, read_ids, read_values, write_npy, write_truth,
+};
+use nearfield::{ElementKind, Matrix};
+use npyz::zip::CompressionMethod::{self, Deflated, Stored};
+use npyz::zip::ZipWriter;
+use npyz::zip::write::FileOptions;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+const VECTOR_ENDINGS: [&str; 8] = ["npy", "npz", "fvecs", "bvecs", "fbin", "f16bin", "u8bin", "i8bin"];
+const OTHER_ENDINGS: [&str; 4] = ["ivecs", "ibin", "bin", "txt"];
+
+/// An npy array with the given header fields.
+fn npy(dtype: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    npy_text(&format!("{{'descr': '{dtype}', 'fortran_order': {fortran}, 'shape': {shape}, }}"), data)
+}
+
+fn npy_text(text: &str, data: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(text.len() + 1).unwrap_or(u16::MAX).to_le_bytes());
+    bytes.extend(text.as_bytes());
+    bytes.push(b'\n');
+    bytes.extend(data);
+    bytes
+}
+
+fn npz(method: CompressionMethod, members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
+    let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, bytes) in members {
+        zip.start_file(format!("{name}.npy"), FileOptions::default().compression_method(method))?;
+        zip.write_all(bytes)?;
+    }
+    Ok(zip.finish()?.into_inner())
+}
+
+fn f32_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// The fbin family: a header, then the data.
+fn with_header(rows: u32, dim: u32, data: &[u8]) -> Vec<u8> {
+    [&rows.to_le_bytes(), &dim.to_le_bytes(), data].concat()
+}
+
+/// The fvecs family: every row after its dim.
+fn with_row_headers(dim: u32, row_bytes: usize, data: &[u8]) -> Vec<u8> {
+    data.chunks(row_bytes).flat_map(|row| [&dim.to_le_bytes(), row].concat()).collect()
+}
+
+/// Small whole numbers, which every element type holds.
+fn small(count: usize) -> Vec<u8> {
+    (0..count).map(|index| (index * 7 % 100) as u8).collect()
+}
+
+/// `[rows, dim]` of the same numbers as a file of every vector format.
+fn every_format(directory: &Path, rows: usize, dim: usize) -> Result<Vec<PathBuf>> {
+    let bytes = small(rows * dim);
+    let f32s: Vec<f32> = bytes.iter().map(|byte| f32::from(*byte)).collect();
+    let f16s: Vec<u8> = f32s.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect();
+    let f32s = f32_bytes(&f32s);
+    let shape = format!("({rows}, {dim})");
+    let (rows, columns) = (u32::try_from(rows)?, u32::try_from(dim)?);
+    let array = npy("<f4", "False", &shape, &f32s);
+    let half_array = npy("<f2", "False", &shape, &f16s);
+    let files = [
+        ("f32.npy", array.clone()),
+        ("f16.npy", half_array.clone()),
+        ("stored.npz", npz(Stored, &[("ids", b"not an array"), ("base", &array)])?),
+        ("deflated.npz", npz(Deflated, &[("base", &half_array)])?),
+        ("x.fvecs", with_row_headers(columns, dim * 4, &f32s)),
+        ("x.bvecs", with_row_headers(columns, dim, &bytes)),
+        ("x.fbin", with_header(rows, columns, &f32s)),
+        ("x.f16bin", with_header(rows, columns, &f16s)),
+        ("x.u8bin", with_header(rows, columns, &bytes)),
+        ("x.i8bin", with_header(rows, columns, &bytes)),
+    ];
+    files.into_iter().map(|(name, bytes)| write(directory, name, &bytes)).collect()
+}
+
+fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+    let path = directory.join(name);
+    fs::write(&path, bytes)?;
+    Ok(path)
+}
+
+/// `path:member`.
+fn member(path: &Path, name: &str) -> String {
+    format!("{}:{name}", path.display())
+}
+
+/// Every reader on one path; the outcomes do not matter.
+fn read_with_everything(path: &Path) {
+    if let Ok(file) = VectorFile::open(path) {
+        file.read_all().ok();
+        file.pieces(1 << 12).take(1 << 10).for_each(drop);
+    }
+    read_ids(path).ok();
+    read_distances(path).ok();
+    read_values(path).ok();
+}
+
+#[test]
+fn every_format_reads_the_same_vectors() -> Result<()> {
+    let directory = TempDir::new()?;
+    let expected: Vec<f32> = small(35 * 11).iter().map(|byte| f32::from(*byte)).collect();
+    for path in every_format(directory.path(), 35, 11)? {
+        let file = VectorFile::open(&path).with_context(|| path.display().to_string())?;
+        assert_eq!((file.rows(), file.dim()), (35, 11), "{file:?}");
+        let name = path.display().to_string();
+        let half = name.contains("f16") || name.contains("deflated");
+        assert_eq!(file.kind(), if half { ElementKind::F16 } else { ElementKind::F32 });
+        let all = file.read_all()?;
+        assert_eq!(all.kind(), file.kind());
+        assert_eq!(all.into_f32(), expected, "{name}");
+        assert_eq!(VectorFile::open(file.path())?.path(), file.path(), "its own path opens it again");
+    }
+    Ok(())
+}
+
+#[test]
+fn pieces_make_up_the_whole() -> Result<()> {
+    let directory = TempDir::new()?;
+    // Rows of 4 KB make several of the internal reads, and several chunks of the decoder.
+    for path in every_format(directory.path(), 2500, 1024)? {
+        let file = VectorFile::open(&path)?;
+        let whole = file.read_all()?.into_f32();
+        for bytes in [0, 333_333, usize::MAX] {
+            let (mut rows, mut values) = (0, Vec::new());
+            for piece in file.pieces(bytes).take(if bytes == 0 { 50 } else { usize::MAX }) {
+                let (first, piece) = piece?;
+                assert_eq!(first, rows);
+                ensure!(piece.rows() == 1 || piece.rows() * 1024 * file.kind().size() <= bytes);
+                rows += piece.rows();
+                values.extend(piece.into_f32());
+            }
+            assert_eq!(rows, if bytes == 0 { 50 } else { 2500 });
+            assert!(values == whole[..rows * 1024], "{} in pieces of {bytes} bytes", path.display());
+        }
+        // Back, forward with a gap, empty, and the end.
+        for range in [1200..1203, 7..9, 2000..2100, 5..5, 2499..2500, 2500..2500] {
+            let piece = file.read(range.clone())?;
+            assert_eq!((piece.rows(), piece.dim()), (range.len(), 1024));
+            assert!(piece.into_f32() == whole[range.start * 1024..range.end * 1024]);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn threads_share_a_file() -> Result<()> {
+    let directory = TempDir::new()?;
+    for path in every_format(directory.path(), 600, 500)? {
+        let file = VectorFile::open(&path)?;
+        let whole = file.read_all()?.into_f32();
+        let equal = |rows: std::ops::Range<usize>| {
+            let part = file.read(rows.clone()).map(Matrix::into_f32);
+            part.is_ok_and(|part| part == whole[rows.start * 500..rows.end * 500])
+        };
+        let all_equal = std::thread::scope(|scope| {
+            let part = |first: usize| (0..10).all(|step| equal(first + step * 20..first + step * 20 + 20));
+            let others = [0, 200, 400].map(|first| scope.spawn(move || part(first)));
+            others.into_iter().all(|other| other.join().unwrap_or(false))
+        });
+        assert!(all_equal, "{}", path.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn ranges_have_to_lie_within_the_rows() -> Result<()> {
+    let directory = TempDir::new()?;
+    let file = VectorFile::open(write(directory.path(), "x.u8bin", &with_header(3, 2, &small(6)))?)?;
+    let backwards = std::ops::Range { start: 2, end: 1 };
+    for range in [0..4, 4..4, backwards, 0..usize::MAX] {
+        let message = file.read(range.clone()).map_err(|error| error.to_string());
+        assert_eq!(message, Err(format!("range: needed a range within 0..3, given {range:?}")));
+    }
+    Ok(())
+}
+
+#[test]
+fn signed_bytes_and_halves_widen_exactly() -> Result<()> {
+    let directory = TempDir::new()?;
+    let bytes: Vec<u8> = (0..=255).collect();
+    let signed = VectorFile::open(write(directory.path(), "x.i8bin", &with_header(2, 128, &bytes))?)?;
+    let expected: Vec<f32> = (0..128).chain(-128..0).map(|value: i16| f32::from(value)).collect();
+    assert_eq!(signed.read_all()?.into_f32(), expected);
+    let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    let file = VectorFile::open(write(directory.path(), "x.f16bin", &with_header(256, 256, &halves))?)?;
+    let Matrix::F16(values, 256) = file.read_all()? else { anyhow::bail!("not f16") };
+    assert!(values.iter().map(|value| value.to_bits()).eq(0..=u16::MAX));
+    Ok(())
+}
+
+#[test]
+fn written_arrays_read_back() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("x.npy");
+    let f32s: Vec<f32> = (0..300_000).map(|value| value as f32 * 0.37 - 9.0).collect();
+    write_npy(&path, [1000, 300], &f32s)?;
+    assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F32(f32s.clone(), 300));
+    let f16s: Vec<f16> = f32s.iter().map(|value| f16::from_f32(*value)).collect();
+    write_npy(&path, [300, 1000], &f16s)?;
+    assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F16(f16s, 1000));
+    let ids = vec![0, -1, i64::MAX, i64::MIN, 5, 6];
+    write_npy(&path, [2, 3], &ids)?;
+    assert_eq!(read_ids(&path)?, Ids { values: ids, rows: 2, width: 3 });
+    write_npy::<f32>(&path, [0, 7], &[])?;
+    let empty = VectorFile::open(&path)?;
+    assert_eq!((empty.rows(), empty.dim(), empty.pieces(100).count()), (0, 7, 0));
+    assert_eq!(fs::read_dir(&directory)?.count(), 1, "no temporary file is left");
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_written_leaves_nothing_behind() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = write(directory.path(), "x.npy", b"before")?;
+    for shape in [[2, 2], [usize::MAX, 2], [0, 3]] {
+        let error = write_npy(&path, shape, &[1.0f32, 2.0, 3.0]).map_err(|error| error.to_string());
+        let expected = format!("values: needed as many as the shape {shape:?} has, given 3");
+        assert_eq!(error, Err(expected));
+    }
+    assert_eq!(fs::read(&path)?, b"before");
+    fs::create_dir(directory.path().join("taken.npy"))?;
+    assert!(write_npy(directory.path().join("taken.npy"), [1, 1], &[1.0f32]).is_err());
+    assert!(write_npy(directory.path().join("absent/x.npy"), [1, 1], &[1.0f32]).is_err());
+    assert_eq!(fs::read_dir(&directory)?.count(), 2);
+    Ok(())
+}
+
+#[test]
+fn vectors_are_written_piece_by_piece() -> Result<()> {
+    let directory = TempDir::new()?;
+    let values: Vec<f32> = small(12).iter().map(|&value| f32::from(value)).collect();
+    for ending in ["npy", "fbin"] {
+        let path = directory.path().join(format!("v.{ending}"));
+        let mut writer = VectorWriter::create(&path, [4, 3])?;
+        for some in values.chunks(5) {
+            writer.write(some)?;
+            ensure!(!path.exists(), "a half file is there");
+        }
+        writer.finish()?;
+        assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F32(values.clone(), 3));
+    }
+    let halves: Vec<f16> = values.iter().map(|&value| f16::from_f32(value)).collect();
+    let path = directory.path().join("v.f16bin");
+    let mut writer = VectorWriter::create(&path, [4, 3])?;
+    writer.write(&halves)?;
+    writer.finish()?;
+    assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F16(halves.clone(), 3));
+
+    // Too few, too many, none at all, the wrong ending: what was there stays, and nothing is added.
+    for count in [11, 12 + 1] {
+        let mut writer = VectorWriter::create(&path, [4, 3])?;
+        writer.write(&vec![f16::ONE; count])?;
+        let error = writer.finish().err().context("needed an error")?.to_string();
+        ensure!(error.contains("[4, 3]") && error.contains(&count.to_string()), "{error}");
+    }
+    drop(VectorWriter::<f16>::create(&path, [4, 3])?);
+    let error = VectorWriter::<f32>::create(&path, [4, 3]).err().context("needed an error")?.to_string();
+    ensure!(error.contains(".fbin") && error.contains("v.f16bin"), "{error}");
+    assert_eq!(VectorFile::open(&path)?.read_all()?, Matrix::F16(halves, 3));
+    // Larger than any file, which would be known when the disk is full.
+    for shape in [[usize::MAX, 3], [1 << 40, 1 << 40], [1 << 61, 1]] {
+        let error = VectorWriter::<f32>::create(directory.path().join("l.npy"), shape).err();
+        let error = error.context("needed an error")?.to_string();
+        ensure!(error.contains("2^63") && error.contains(&shape[0].to_string()), "{error}");
+    }
+    assert_eq!(fs::read_dir(directory.path())?.count(), 3);
+    Ok(())
+}
+
+#[test]
+fn true_neighbours_read_back() -> Result<()> {
+    let directory = TempDir::new()?;
+    let ids = Ids { values: vec![5, 0, 7, -1], rows: 2, width: 2 };
+    let distances = [0.0, 0.5, 1.5, 3.0];
+    for (ending, has_distances) in [("npz", true), ("bin", true), ("npy", false), ("ibin", false)] {
+        let path = directory.path().join(format!("t.{ending}"));
+        write_truth(&path, &ids, &distances)?;
+        assert_eq!(read_ids(&path)?, ids);
+        assert_eq!(read_distances(&path)?, has_distances.then(|| (distances.to_vec(), 2)));
+    }
+    assert!(write_truth(directory.path().join("t.txt"), &ids, &distances).is_err());
+    assert!(write_truth(directory.path().join("t.npz"), &ids, &distances[1..]).is_err());
+    let large = Ids { values: vec![1 << 31], rows: 1, width: 1 };
+    assert!(write_truth(directory.path().join("l.bin"), &large, &[0.0]).is_err());
+
+    let path = directory.path().join("t.bin");
+    let whole = fs::read(&path)?;
+    for damaged in [&whole[..7], &whole[..39], &[whole.as_slice(), &[0]].concat(), &[0xff; 40]] {
+        fs::write(&path, damaged)?;
+        for error in [read_ids(&path).err(), read_distances(&path).err()] {
+            let error = error.context("needed an error")?.to_string();
+            ensure!(error.contains("t.bin") && error.contains("bytes"), "{error}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn ids_of_every_type() -> Result<()> {
+    let directory = TempDir::new()?;
+    let expected = Ids { values: vec![3, 1, 4, 1, 5, 9], rows: 2, width: 3 };
+    let i32s: Vec<u8> = expected.values.iter().flat_map(|id| (*id as i32).to_le_bytes()).collect();
+    let i64s: Vec<u8> = expected.values.iter().flat_map(|id| id.to_le_bytes()).collect();
+    let array = |dtype: &str| npy(dtype, "False", "(2, 3)", if dtype.ends_with('8') { &i64s } else { &i32s });
+    for dtype in ["<i4", "<u4", "<i8", "<u8"] {
+        assert_eq!(read_ids(write(directory.path(), "x.npy", &array(dtype))?)?, expected);
+    }
+    assert_eq!(read_ids(write(directory.path(), "x.ibin", &with_header(2, 3, &i32s))?)?, expected);
+    assert_eq!(read_ids(write(directory.path(), "x.ivecs", &with_row_headers(3, 12, &i32s))?)?, expected);
+    for method in [Stored, Deflated] {
+        let members = [("ids", &array("<i8")[..]), ("other", &array("<i4"))];
+        let path = write(directory.path(), "x.npz", &npz(method, &members)?)?;
+        for path in [path.display().to_string(), member(&path, "other"), member(&path, "other.npy")] {
+            assert_eq!(read_ids(path)?, expected);
+        }
+        assert_eq!(read_distances(&path)?, None);
+    }
+    assert_eq!(read_distances(directory.path().join("x.npy"))?, None);
+    Ok(())
+}
+
+#[test]
+fn members_are_chosen_by_name_or_alone() -> Result<()> {
+    let directory = TempDir::new()?;
+    let (one, two) = (npy("<f4", "False", "(1, 1)", &[0; 4]), npy("<f2", "False", "(1, 2)", &[0; 4]));
+    let scale = npy("<f4", "False", "(1,)", &[0, 0, 128, 63]);
+    for method in [Stored, Deflated] {
+        let alone = write(directory.path(), "a.npz", &npz(method, &[("scale", &scale), ("base", &two)])?)?;
+        let file = VectorFile::open(&alone)?;
+        assert_eq!((file.dim(), file.path()), (2, Path::new(&member(&alone, "base"))));
+        assert_eq!(read_values(&alone)?, [1.0]);
+        let several = write(directory.path(), "b.NPZ", &npz(method, &[("x", &one), ("y", &two)])?)?;
+        assert_eq!(VectorFile::open(member(&several, "y"))?.dim(), 2);
+        let listed = "members x (<f4 [1, 1]), y (<f2 [1, 2])";
+        refuses(&several, &["one member that is 2-D of dtype <f4 or <f2", listed])?;
+        refuses(Path::new(&member(&several, "z")), &["b.NPZ: needed a member z", listed])?;
+    }
+    Ok(())
+}
+
+/// Asserts that `VectorFile` refuses `path`, or reading it, with a message that names it and holds all `texts`.
+fn refuses(path: &Path, texts: &[&str]) -> Result<()> {
+    let outcome = VectorFile::open(path).and_then(|file| file.read_all());
+    let Err(error) = outcome else { anyhow::bail!("{} was read", path.display()) };
+    let message = error.to_string();
+    let name = path.file_name().context("a name")?.to_string_lossy();
+    let name = name.split(':').next().unwrap_or_default();
+    for text in [&name].into_iter().chain(texts) {
+        ensure!(message.contains(text), "'{text}' is missing in '{message}'");
+    }
+    ensure!(message.len() < 500, "a long message: {message}");
+    Ok(())
+}
+
+#[test]
+fn damaged_files_say_what_was_needed() -> Result<()> {
+    let directory = TempDir::new()?;
+    let float = |shape: &str, data: usize| npy("<f4", "False", shape, &vec![0; data]);
+    let ragged = [with_row_headers(2, 2, &small(6)), with_row_headers(1, 1, &[9]), vec![0]].concat();
+    let deep = format!("{{'shape': {}1{}}}", "(".repeat(3000), ")".repeat(3000));
+    let cases: Vec<(&str, Vec<u8>, &[&str])> = vec![
+        ("a.npy", float("(2, 3)", 23), &["needed 94 bytes ([2, 3] numbers of 4 bytes", "found 93 bytes"]),
+        ("b.npy", float("(2, 3)", 25), &["needed 94 bytes", "found 95 bytes"]),
+        ("c.npy", float("(6,)", 24), &["an array of 2 dimensions", "found 1 (shape [6])"]),
+        ("d.npy", float("()", 4), &["an array of 2 dimensions", "found 0"]),
+        ("e.npy", float("(3, 0)", 0), &["rows of dim 1 or more", "3 rows of dim 0"]),
+        (
+            "f.npy",
+            float("(2305843009213693952, 3)", 0),
+            &["found [2305843009213693952, 3]", "below 2^64 bytes"],
+        ),
+        ("g.npy", float("(4294967296, 4294967296)", 0), &["a shape of 2^64 elements or more"]),
+        ("h.npy", float("(1099511627776, 1024)", 8), &["needed 4503599627370", "bytes"]),
+        ("i.npy", float("(-1, 3)", 0), &["an npy header", "a character that does not belong"]),
+        ("j.npy", npy("<f8", "False", "(1, 1)", &[0; 8]), &["dtype <f4 or <f2", "found dtype <f8"]),
+        ("k.npy", npy(">f4", "False", "(1, 1)", &[0; 4]), &["<f4", "found dtype >f4 (big endian)"]),
+        ("l.npy", npy("<f4", "True", "(2, 2)", &[0; 16]), &["C order", "found Fortran order"]),
+        ("m.npy", npy_text(&deep, b""), &["an npy header", "deep nesting"]),
+        ("n.npy", npy_text("{'descr': '<f4'}", b""), &["an npy header", "missing key"]),
+        ("o.npy", b"hello".to_vec(), &["an npy array", "5 bytes that start with 'hello'"]),
+        ("p.npy", b"\x93NUMPY\x01\x00\xff\x00{''".to_vec(), &["header of 265 bytes", "found 13 bytes"]),
+        ("q.npy", b"\x93NUMPY\x09\x00\xff\x00{''".to_vec(), &["npy version 1, 2 or 3", "version 9"]),
+        ("r.npy", Vec::new(), &["an npy array", "found 0 bytes"]),
+        ("a.fbin", with_header(u32::MAX, u32::MAX, &[]), &["4294967295", "below 2^64 bytes"]),
+        (
+            "b.fbin",
+            with_header(1 << 20, 1 << 20, &[0; 64]),
+            &["needed 4398046511112 bytes", "found 72 bytes"],
+        ),
+        ("c.fbin", vec![1, 0, 0, 0, 1, 0, 0], &["a header of 8 bytes", "found 7 bytes"]),
+        ("d.u8bin", with_header(1, 0, &[]), &["rows of dim 1 or more"]),
+        ("e.f16bin", with_header(2, 2, &[0; 9]), &["needed 16 bytes", "found 17 bytes"]),
+        ("a.bvecs", ragged, &["rows of dim 2, as the first", "found row 3 of dim 1"]),
+        ("b.fvecs", with_row_headers(2, 7, &[0; 7]), &["a multiple of 12 bytes", "found 11 bytes"]),
+        ("c.fvecs", vec![0; 8], &["rows of dim 1 or more"]),
+        ("d.fvecs", Vec::new(), &["found 0 bytes"]),
+        ("e.fvecs", vec![255; 16], &["a multiple of 17179869184 bytes", "found 16 bytes"]),
+        ("a.npz", b"PK".to_vec(), &["an npz (zip) archive"]),
+        ("b.npz", npz(Stored, &[])?, &["one member", "found no arrays"]),
+        ("c.npz", npz(Deflated, &[("x", b"short")])?, &["one member", "members x (unreadable)"]),
+        ("a.txt", Vec::new(), &["a name that ends in .npy, .npz, .fvecs", "found .txt"]),
+        ("plain", Vec::new(), &["a name that ends in .npy", "found none"]),
+    ];
+    for (name, bytes, texts) in cases {
+        refuses(&write(directory.path(), name, &bytes)?, texts)?;
+    }
+    refuses(&directory.path().join("absent.npy"), &[])?;
+    fs::create_dir(directory.path().join("directory.npy"))?;
+    refuses(&directory.path().join("directory.npy"), &["not a regular file"])?;
+    let too_large = npy("<u8", "False", "(2, 1)", &[[1; 8], [255; 8]].concat());
+    let message = read_ids(write(directory.path(), "x.npy", &too_large)?).map_err(|error| error.to_string());
+    ensure!(
+        message
+            .is_err_and(|text| text.ends_with("needed ids below 2^63, found 18446744073709551615 in row 1"))
+    );
+    Ok(())
+}
+
+#[test]
+fn damaged_archives_are_errors() -> Result<()> {
+    let directory = TempDir::new()?;
+    let array = npy("<f4", "False", "(50, 40)", &small(8000));
+    let long = npy("<f4", "False", "(50, 40)", &small(8004));
+    let path = write(directory.path(), "long.npz", &npz(Deflated, &[("x", &long)])?)?;
+    refuses(Path::new(&member(&path, "x")), &["long.npz:x: needed 8", "found 8"])?;
+    let central = |zip: &[u8]| zip.windows(4).position(|bytes| bytes == b"PK\x01\x02").context("a directory");
+    let patched = |name: &str, method, patch: &dyn Fn(&mut Vec<u8>, usize)| -> Result<PathBuf> {
+        let mut zip = npz(method, &[("x", &array)])?;
+        let directory_start = central(&zip)?;
+        patch(&mut zip, directory_start);
+        let path = write(directory.path(), name, &zip)?;
+        Ok(member(&path, "x").into())
+    };
+    let encrypted = patched("encrypted.npz", Stored, &|zip, start| zip[start + 8] |= 1)?;
+    refuses(&encrypted, &["a member that is not encrypted"])?;
+    let method = patched("method.npz", Stored, &|zip, start| zip[start + 10] = 12)?;
+    refuses(&method, &["a stored or deflated member"])?;
+    let length = patched("length.npz", Stored, &|zip, start| zip[start + 24] ^= 1)?;
+    refuses(&length, &["a member that fits its recorded length"])?;
+    let bomb = patched("bomb.npz", Deflated, &|zip, start| zip[start + 24..][..4].fill(0xfe))?;
+    refuses(&bomb, &["a member that fits its recorded length"])?;
+    let outside = patched("outside.npz", Stored, &|zip, start| zip[start + 20..][..8].fill(0xf0))?;
+    refuses(&outside, &["of this member from byte", "an archive of"])?;
+    let checksum = patched("checksum.npz", Deflated, &|zip, start| zip[start + 16] ^= 1)?;
+    refuses(&checksum, &["checksum"])?;
+    let shorter = patched("shorter.npz", Deflated, &|zip, start| zip[start + 24] -= 1)?;
+    refuses(&shorter, &["needed 80"])?;
+    // A stray encryption field makes the zip crate's plain `by_index` panic.
+    let stray = patched("stray.npz", Deflated, &|zip, start| {
+        let field = [0x01, 0x99, 7, 0, 1, 0, 0x41, 0x45, 3, 8, 0];
+        zip[start + 30] += field.len() as u8;
+        zip.splice(start + 46 + 5..start + 46 + 5, field);
+        let end = zip.len() - 22;
+        zip[end + 12] += field.len() as u8;
+    })?;
+    refuses(&stray, &["password"])?;
+    Ok(())
+}
+
+#[test]
+fn example_data() -> Result<()> {
+    let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data"));
+    if !data.exists() {
+        return Ok(());
+    }
+    for (name, rows) in [("base.f16.npy", 4000), ("query.f16.npy", 200)] {
+        let file = VectorFile::open(data.join(name))?;
+        assert_eq!((file.rows(), file.dim(), file.kind()), (rows, 384, ElementKind::F16));
+        let finite = |value: &f32| value.is_finite();
+        assert!(file.read_all()?.into_f32().iter().all(finite));
+    }
+    for vectors in ["normalised", "scaled"] {
+        for metric in ["cosine", "dot", "l2sq"] {
+            let path = data.join(format!("groundtruth-{vectors}-{metric}.npz"));
+            let ids = read_ids(&path)?;
+            assert_eq!((ids.rows, ids.width, ids.values.len()), (200, 20, 4000));
+            assert!(ids.values.iter().all(|id| (0..4000).contains(id)));
+            let (distances, width) = read_distances(&path)?.context("distances")?;
+            assert_eq!((distances.len(), width), (4000, 20));
+        }
+    }
+    assert_eq!(read_values(data.join("scale.f32.npy"))?.len(), 4200);
+    refuses(&data.join("scale.f32.npy"), &["an array of 2 dimensions", "found 1 (shape [4200])"])?;
+    Ok(())
+}
+
+/// Parts that headers are made of, to get past the first checks.
+fn plausible() -> impl Strategy<Value = Vec<u8>> {
+    let number = prop_oneof![0u64..5, any::<u64>()];
+    let text = prop_oneof![
+        ("[<>|][fiu][1248]", number.clone(), number).prop_map(|(dtype, rows, dim)| {
+            format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({rows}, {dim}), }}")
+        }),
+        "[{}(\\[)\\],:'\"0-9a-z<+. -]{0,60}",
+        "\\{'descr': \\[('[a-z]', '<f4'(, \\([0-9]{1,9},\\))?),\\], 'fortran_order': False, 'shape': \\(2,\\)\\}",
+    ];
+    (text, prop::collection::vec(any::<u8>(), 0..80)).prop_map(|(text, data)| npy_text(&text, &data))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bytes_panic(bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..200), plausible()]) {
+        let directory = TempDir::new()?;
+        for ending in VECTOR_ENDINGS.iter().chain(&OTHER_ENDINGS) {
+            let path = directory.path().join(format!("x.{ending}"));
+            fs::write(&path, &bytes)?;
+            read_with_everything(&path);
+        }
+        for method in [Stored, Deflated] {
+            let archive = npz(method, &[("ids", &bytes), ("distances", &bytes)]);
+            let path = directory.path().join("y.npz");
+            fs::write(&path, archive.map_err(|error| TestCaseError::fail(error.to_string()))?)?;
+            read_with_everything(&path);
+        }
+    }
+
+    #[test]
+    fn no_damage_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        length in any::<prop::sample::Index>(),
+        cut in any::<bool>(),
+    ) {
+        let directory = TempDir::new()?;
+        let files = every_format(directory.path(), 3, 4);
+        for path in files.map_err(|error| TestCaseError::fail(error.to_string()))? {
+            let mut bytes = fs::read(&path)?;
+            for (place, value) in &changes {
+                let place = place.index(bytes.len());
+                bytes[place] = *value;
+            }
+            if cut {
+                bytes.truncate(length.index(bytes.len()));
+            }
+            fs::write(&path, &bytes)?;
+            read_with_everything(&path);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Files: vectors, saved indexes, the shipped data, and the documents.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod io;
+mod judge;
+mod persist;
+mod readme;
+mod truth;

@@ -1,0 +1,495 @@
+//! An index that was saved and loaded is the one that it was: answers, ids, lists, and what becomes of it. A file that was damaged
+//! is an error.
+
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::task::{Context, Waker};
+
+use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
+use nearfield::{
+    Device, ElementKind, Error, Filter, Flat, Ivf, Metric, Neighbors, SavedIndex, Screen, SearchOptions,
+};
+use tempfile::TempDir;
+
+const DIM: usize = 19;
+
+/// An index of either kind.
+enum Index {
+    Flat(Box<Flat>),
+    Ivf(Box<Ivf>),
+}
+
+/// Calls a method that both kinds have.
+macro_rules! both {
+    ($self:ident, $index:ident => $call:expr) => {
+        match $self {
+            Self::Flat($index) => $call,
+            Self::Ivf($index) => $call,
+        }
+    };
+}
+
+/// What an index is made of.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    lists: Option<usize>,
+    metric: Metric,
+    elements: ElementKind,
+    screen: Screen,
+}
+
+impl Kind {
+    fn new(lists: Option<usize>) -> Self {
+        Self { lists, metric: Metric::L2Squared, elements: ElementKind::F32, screen: Screen::None }
+    }
+
+    /// Every metric with every way of storing rows, for both kinds of index.
+    fn all() -> Vec<Self> {
+        let mut all = vec![];
+        for lists in [None, Some(12)] {
+            for metric in Metric::ALL {
+                let stored = [
+                    (ElementKind::F32, Screen::None),
+                    (ElementKind::F32, Screen::I8),
+                    (ElementKind::F16, Screen::I8),
+                ];
+                all.extend(stored.map(|(elements, screen)| Self { lists, metric, elements, screen }));
+            }
+        }
+        all
+    }
+
+    /// An index without rows.
+    fn build(self, device: &Device) -> Index {
+        let Self { lists, metric, elements, screen } = self;
+        match lists {
+            None => {
+                let builder = Flat::builder(device, metric, DIM).elements(elements).screen(screen);
+                Index::Flat(Box::new(builder.build().expect("an index")))
+            }
+            Some(lists) => {
+                let sample = Random::new(99).floats(200 * DIM);
+                let builder = Ivf::builder(device, metric, DIM).elements(elements).screen(screen);
+                Index::Ivf(Box::new(builder.lists(lists).train(view(&sample, DIM)).expect("trains")))
+            }
+        }
+    }
+}
+
+impl Index {
+    fn add(&mut self, kind: Kind, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
+        let (halves, _) = rounded(rows);
+        both!(self, index => match (kind.elements, ids) {
+            (ElementKind::F32, None) => index.add(view(rows, DIM)),
+            (ElementKind::F32, Some(ids)) => index.add_with_ids(view(rows, DIM), ids),
+            (ElementKind::F16, None) => index.add(view(&halves, DIM)),
+            (ElementKind::F16, Some(ids)) => index.add_with_ids(view(&halves, DIM), ids),
+        })
+    }
+
+    fn update(&mut self, kind: Kind, id: u64, row: &[f32]) -> Result<(), Error> {
+        both!(self, index => match kind.elements {
+            ElementKind::F32 => index.update(id, row),
+            ElementKind::F16 => index.update(id, &rounded(row).0),
+        })
+    }
+
+    fn remove(&mut self, ids: &[u64]) -> Result<(), Error> {
+        both!(self, index => index.remove(ids))
+    }
+
+    fn compact(&mut self) -> Result<(), Error> {
+        both!(self, index => index.compact())
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        both!(self, index => index.ids().collect())
+    }
+
+    fn get(&self, id: u64) -> Vec<f32> {
+        both!(self, index => index.get(id)).expect("it is there")
+    }
+
+    fn save(&self, path: &Path) -> Result<(), Error> {
+        both!(self, index => index.save(path))
+    }
+
+    fn load(device: &Device, path: &Path) -> Result<Self, Error> {
+        match SavedIndex::read(path)?.lists {
+            None => Ok(Self::Flat(Box::new(Flat::load(device, path)?))),
+            Some(_) => Ok(Self::Ivf(Box::new(Ivf::load(device, path)?))),
+        }
+    }
+
+    /// Answers to a search, with the bits of the distances.
+    fn found(&self, queries: &[f32], k: usize, probes: usize, filter: Option<Filter<'_>>) -> Vec<(u64, u32)> {
+        let mut options = SearchOptions::new(k);
+        if let Some(filter) = filter {
+            options = options.filter(filter);
+        }
+        let (found, _) = match self {
+            Self::Flat(index) => index.search_with(view(queries, DIM), &options),
+            Self::Ivf(index) => {
+                index.search_with(view(queries, DIM), &options.probes(probes.min(index.lists())))
+            }
+        }
+        .expect("an answer");
+        bits(&found)
+    }
+}
+
+fn bits(found: &Neighbors) -> Vec<(u64, u32)> {
+    // With an entry at the end of each row, so that their lengths count as well.
+    let rows = found.iter().map(|hits| hits.iter().map(|hit| (hit.id, hit.distance.to_bits())));
+    rows.flat_map(|hits| hits.chain([(u64::MAX, 0)])).collect()
+}
+
+/// Both indexes are the same to whoever asks.
+fn same(one: &Index, other: &Index, random: &mut Random, said: &str) {
+    let ids = one.ids();
+    assert_eq!(ids, other.ids(), "{said}");
+    for _ in 0..ids.len().min(3) {
+        let id = ids[random.below(ids.len())];
+        assert_eq!(one.get(id), other.get(id), "{said}: row {id}");
+    }
+    if let (Index::Ivf(one), Index::Ivf(other)) = (one, other) {
+        assert_eq!(one.list_sizes(), other.list_sizes(), "{said}");
+        assert_eq!(one.centroids().expect("centroids"), other.centroids().expect("centroids"), "{said}");
+    }
+    let few = |id: u64| id % 3 == 1;
+    for (count, k, probes, filter) in
+        [(1, 5, 1, None), (70, 10, 3, None), (2, 400, 99, None), (3, 9, 2, Some(Filter::by(&few)))]
+    {
+        let queries = random.floats(count * DIM);
+        let (a, b) = (one.found(&queries, k, probes, filter), other.found(&queries, k, probes, filter));
+        assert_eq!(a, b, "{said}: {count} queries, k {k}, {probes} probes, filter {}", filter.is_some());
+    }
+    if let (Index::Flat(one), Index::Flat(other)) = (one, other) {
+        let queries = random.floats(3 * DIM);
+        let within = |index: &Flat| index.search_within(view(&queries, DIM), 0.9).expect("an answer");
+        assert_eq!(bits(&within(one)), bits(&within(other)), "{said}");
+    }
+}
+
+/// One random change of both; what it comes to is the same.
+fn change(kind: Kind, indexes: [&mut Index; 2], random: &mut Random, said: &str) {
+    let ids = indexes[0].ids();
+    let some = |random: &mut Random| ids.get(random.below(ids.len().max(1))).copied().unwrap_or(7);
+    let count = 1 + random.below(40);
+    let rows = random.floats(count * DIM);
+    let (what, id) = (random.below(6), some(random));
+    let gone: Vec<u64> = (0..random.below(30)).map(|_| some(random)).collect();
+    let given: Vec<u64> = (0..count).map(|_| random.below(1 << 40) as u64).collect();
+    let results = indexes.map(|index| {
+        let result = match what {
+            0 | 1 => index.add(kind, &rows, None),
+            2 => index.add(kind, &rows, Some(&given)),
+            3 => index.remove(&gone),
+            4 => index.update(kind, id, &rows[..DIM]),
+            _ => index.compact(),
+        };
+        result.map_err(|error| error.to_string())
+    });
+    assert_eq!(results[0], results[1], "{said}");
+}
+
+/// Saves and loads, and lets both live on.
+fn round_trip(kind: Kind, mut index: Index, changes: usize, said: &str) {
+    let Some(device) = gpu() else { return };
+    let said = format!("{kind:?}, {said}");
+    let mut random = Random::new(5);
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    index.save(&path).expect("saves");
+    let mut loaded = Index::load(device, &path).expect("loads");
+    same(&index, &loaded, &mut random, &said);
+    let about = SavedIndex::read(&path).expect("reads");
+    let wanted = (kind.lists, kind.metric, DIM, kind.elements, index.ids().len(), kind.screen);
+    let SavedIndex { lists, metric, dim, elements, rows, screen, .. } = about;
+    assert_eq!((lists, metric, dim, elements, rows, screen), wanted, "{said}");
+    // What was loaded is saved as it was, and the file takes the place of the first.
+    let bytes = fs::read(&path).expect("reads");
+    loaded.save(&path).expect("saves");
+    assert!(bytes == fs::read(&path).expect("reads"), "{said}: the second file is another");
+    for number in 0..changes {
+        change(kind, [&mut index, &mut loaded], &mut random, &format!("{said}, change {number}"));
+    }
+    same(&index, &loaded, &mut random, &format!("{said}, after changes"));
+    loaded.save(&path).expect("saves");
+    let again = Index::load(device, &path).expect("loads");
+    same(&index, &again, &mut random, &format!("{said}, loaded again"));
+}
+
+#[test]
+fn an_index_with_gaps_and_given_ids_is_loaded_as_it_was() {
+    let Some(device) = gpu() else { return };
+    for kind in Kind::all() {
+        let mut random = Random::new(1);
+        let mut index = kind.build(device);
+        index.add(kind, &random.floats(300 * DIM), None).expect("rows");
+        let given: Vec<u64> = (0..50).map(|i| (1 << 62) - i * i).collect();
+        index.add(kind, &random.floats(50 * DIM), Some(&given)).expect("rows");
+        let gone: Vec<u64> = (0..300).filter(|i| i % 7 < 2 || i % 31 == 0).chain([1 << 62]).collect();
+        index.remove(&gone).expect("they are there");
+        index.update(kind, 3, &random.floats(DIM)).expect("a row");
+        round_trip(kind, index, 8, "with gaps");
+    }
+}
+
+#[test]
+fn indexes_of_insertion_numbers_without_rows_and_with_empty_lists_are_loaded_as_they_were() {
+    let Some(device) = gpu() else { return };
+    for lists in [None, Some(12)] {
+        let kind = Kind::new(lists);
+        round_trip(kind, kind.build(device), 4, "nothing was added");
+        let rows = Random::new(2).floats(100 * DIM);
+        let mut index = kind.build(device);
+        index.add(kind, &rows, None).expect("rows");
+        round_trip(kind, index, 4, "insertion numbers");
+        let mut index = kind.build(device);
+        index.add(kind, &rows, None).expect("rows");
+        index.remove(&(0..100).collect::<Vec<_>>()).expect("they are there");
+        round_trip(kind, index, 4, "all were removed");
+        // Near each other, so that they are in one list or two.
+        let near: Vec<f32> = (0..70 * DIM).map(|i| rows[i % DIM] + (i / DIM) as f32 * 1e-4).collect();
+        let mut index = kind.build(device);
+        index.add(kind, &near, None).expect("rows");
+        if let Index::Ivf(index) = &index {
+            assert!(index.list_sizes().contains(&0));
+        }
+        round_trip(kind, index, 4, "empty lists");
+    }
+}
+
+#[test]
+fn numbers_go_on_where_they_were() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    for lists in [None, Some(3)] {
+        let kind = Kind::new(lists);
+        let rows = Random::new(3).floats(20 * DIM);
+        let mut index = kind.build(device);
+        index.add(kind, &rows, None).expect("rows");
+        // The last ones, which no row tells of any more.
+        index.remove(&[18, 19]).expect("they are there");
+        index.save(&path).expect("saves");
+        let mut loaded = Index::load(device, &path).expect("loads");
+        loaded.add(kind, &rows[..DIM], None).expect("a row");
+        assert_eq!(loaded.ids(), (0..18).chain([20]).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn many_segments_are_loaded_in_pieces() {
+    // 128 rows a segment, and scratch for a few rows.
+    let Some(device) = confined(128 * 20 * 4, 1 << 20) else { return };
+    let rows = Random::new(4).floats(1000 * DIM);
+    for lists in [None, Some(12)] {
+        let kind = Kind { screen: Screen::I8, ..Kind::new(lists) };
+        let mut index = kind.build(&device);
+        index.add(kind, &rows, None).expect("rows");
+        let directory = TempDir::new().expect("a directory");
+        let path = directory.path().join("index.nf");
+        index.save(&path).expect("saves");
+        let mut random = Random::new(5);
+        let loaded = Index::load(&device, &path).expect("loads");
+        same(&index, &loaded, &mut random, "small segments");
+        // On a device that has other ones.
+        let Some(device) = gpu() else { return };
+        same(&index, &Index::load(device, &path).expect("loads"), &mut random, "other segments");
+    }
+}
+
+#[test]
+fn a_file_larger_than_a_piece_is_loaded_as_it_was() {
+    let Some(device) = gpu() else { return };
+    // 16 MiB are a piece.
+    let (dim, count) = (1024, 5000);
+    let mut random = Random::new(6);
+    let rows: Vec<f32> = (0..dim * count).map(|_| random.unit()).collect();
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    let mut index = Flat::builder(device, Metric::Cosine, dim).build().expect("an index");
+    index.add(view(&rows, dim)).expect("rows");
+    index.remove(&[0, 4444]).expect("they are there");
+    index.save(&path).expect("saves");
+    let loaded = Flat::load(device, &path).expect("loads");
+    assert!(loaded.ids().eq(index.ids()));
+    for id in [1, 4095, 4096, 4097, 4999] {
+        assert_eq!(loaded.get(id).expect("it is there"), rows[id as usize * dim..][..dim]);
+    }
+    let queries = view(&rows[..dim], dim);
+    let search = |index: &Flat| bits(&index.search(queries, 20).expect("an answer"));
+    assert_eq!(search(&loaded), search(&index));
+}
+
+/// A small index of each kind and its file.
+fn small(device: &Device, lists: Option<usize>, path: &Path) -> Index {
+    let kind = Kind::new(lists);
+    let mut index = kind.build(device);
+    index.add(kind, &Random::new(7).floats(9 * DIM), None).expect("rows");
+    index.save(path).expect("saves");
+    index
+}
+
+/// Both ways to load a file fail; what they say.
+fn refused(device: &Device, path: &Path) -> [String; 2] {
+    let errors = [Flat::load(device, path).map(|_| ()), Ivf::load(device, path).map(|_| ())];
+    errors.map(|result| {
+        let error = result.expect_err("it is not whole");
+        assert!(matches!(error, Error::File { .. }), "{error}");
+        error.to_string()
+    })
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_an_error() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    for lists in [None, Some(3)] {
+        small(device, lists, &path);
+        let bytes = fs::read(&path).expect("reads");
+        for length in 0..bytes.len() {
+            fs::write(&path, &bytes[..length]).expect("writes");
+            refused(device, &path);
+        }
+        for more in [1, 8, 5000] {
+            fs::write(&path, [&bytes[..], &vec![0; more]].concat()).expect("writes");
+            refused(device, &path);
+        }
+    }
+}
+
+#[test]
+fn a_bit_that_changed_is_an_error() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    let mut random = Random::new(8);
+    for lists in [None, Some(3)] {
+        small(device, lists, &path);
+        let bytes = fs::read(&path).expect("reads");
+        for place in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 1 << random.below(8);
+            fs::write(&path, &damaged).expect("writes");
+            assert!(Index::load(device, &path).is_err(), "byte {place} of {}", bytes.len());
+            if place % 16 == 0 {
+                refused(device, &path);
+            }
+        }
+    }
+}
+
+#[test]
+fn files_of_another_kind_are_told() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    small(device, None, &path);
+    let error = Ivf::load(device, &path).expect_err("a flat one").to_string();
+    assert!(error.ends_with("needed an index of kind ivf, found one of kind flat"), "{error}");
+    assert!(error.starts_with(path.to_str().expect("text")), "{error}");
+    small(device, Some(3), &path);
+    let error = Flat::load(device, &path).expect_err("an ivf one").to_string();
+    assert!(error.ends_with("needed an index of kind flat, found one of kind ivf"), "{error}");
+    fs::write(&path, "id,name\n1,one\n2,two\n").expect("writes");
+    let errors = refused(device, &path);
+    assert!(errors[0].contains("an index of nearfield"), "{errors:?}");
+    let missing = directory.path().join("missing.nf");
+    for error in [Flat::load(device, &missing).map(|_| ()), Ivf::load(device, &missing).map(|_| ())] {
+        assert!(matches!(error, Err(Error::Io { .. })), "{error:?}");
+    }
+    assert!(matches!(Flat::load(device, directory.path()), Err(Error::Io { .. })));
+}
+
+fn names(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    entries.map(|entry| entry.expect("an entry").path()).collect()
+}
+
+#[test]
+fn a_name_may_be_as_long_as_the_system_allows() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join(format!("{}.nf", "n".repeat(252)));
+    small_to(device, &path).expect("a file");
+    assert_eq!(names(directory.path()), [path]);
+}
+
+#[test]
+fn what_fails_to_be_saved_leaves_the_old_file() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    small(device, None, &path);
+    let before = fs::read(&path).expect("reads");
+    let stays = |said: &str| {
+        assert_eq!(names(directory.path()), std::slice::from_ref(&path), "{said}");
+        assert!(fs::read(&path).expect("reads") == before, "{said}");
+    };
+    // No row goes through so little scratch, which is found out when half of the file is written.
+    let Some(poor) = confined(1 << 20, 2048) else { return };
+    // The host engine takes none for that.
+    if has_kernels(&poor) {
+        let mut index = Flat::builder(&poor, Metric::L2, 1000).build().expect("an index");
+        index.add(view(&vec![1.0; 1000], 1000)).expect("a row");
+        let error = index.save(&path).expect_err("no scratch");
+        assert!(matches!(error, Error::Budget { .. }), "{error}");
+        stays("an error");
+    }
+    // Who waits for it goes away.
+    for lists in [None, Some(3)] {
+        let kind = Kind::new(lists);
+        let mut index = kind.build(device);
+        index.add(kind, &Random::new(9).floats(50 * DIM), None).expect("rows");
+        let mut saving: std::pin::Pin<Box<dyn Future<Output = Result<(), Error>>>> = match &index {
+            Index::Flat(index) => Box::pin(index.save_async(&path)),
+            Index::Ivf(index) => Box::pin(index.save_async(&path)),
+        };
+        let first = saving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if first.is_pending() {
+            drop(saving);
+            stays("a future that was dropped");
+        } else {
+            // The device was so quick, in the waiting of another test, that all was saved.
+            fs::write(&path, &before).expect("writes");
+        }
+    }
+    let error = small_to(device, &directory.path().join("missing/index.nf"));
+    assert!(matches!(error, Err(Error::Io { .. })), "{error:?}");
+    let error = small_to(device, directory.path());
+    assert!(matches!(error, Err(Error::Io { .. })), "{error:?}");
+    stays("no such directory");
+}
+
+fn small_to(device: &Device, path: &Path) -> Result<(), Error> {
+    Kind::new(None).build(device).save(path)
+}
+
+#[test]
+fn loading_and_saving_without_blocking_is_the_same() {
+    let Some(device) = gpu() else { return };
+    fn is_send<T: Send>(future: T) -> T {
+        future
+    }
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    let mut random = Random::new(10);
+    let index = small(device, None, &path);
+    let loaded = device_wait(is_send(Flat::load_async(device, &path))).expect("loads");
+    device_wait(is_send(loaded.save_async(&path))).expect("saves");
+    same(&index, &Index::load(device, &path).expect("loads"), &mut random, "flat");
+    let index = small(device, Some(3), &path);
+    let loaded = device_wait(is_send(Ivf::load_async(device, &path))).expect("loads");
+    device_wait(is_send(loaded.save_async(&path))).expect("saves");
+    same(&index, &Index::load(device, &path).expect("loads"), &mut random, "ivf");
+}
+
+/// Waits for a future.
+fn device_wait<T>(future: impl Future<Output = T>) -> T {
+    pollster::block_on(future)
+}

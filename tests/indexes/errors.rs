@@ -1,0 +1,360 @@
+//! What bad input gets: the error that names it, and an index that answers as before.
+
+use crate::common::{confined, gpu, has_kernels, rounded, view};
+use half::f16;
+use nearfield::{
+    Device, DeviceOptions, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output, SearchOptions,
+};
+
+const DIM: usize = 3;
+
+/// Ten rows with insertion numbers.
+fn ten(device: &Device, metric: Metric) -> Flat {
+    let mut index = Flat::builder(device, metric, DIM).build().expect("an index");
+    let rows: Vec<f32> = (0..10 * DIM).map(|i| (i as f32 * 0.7).sin()).collect();
+    index.add(view(&rows, DIM)).expect("good rows");
+    index
+}
+
+fn answer(index: &Flat) -> Neighbors {
+    index.search(view(&[0.5f32, -0.25, 0.125], DIM), 20).expect("an answer")
+}
+
+/// Does something that is refused: the index is as before, and takes a good row afterwards.
+fn refused(index: &mut Flat, refuse: impl FnOnce(&mut Flat) -> Result<(), Error>) -> Error {
+    let (before, len) = (answer(index), index.len());
+    let error = refuse(index).expect_err("this is refused");
+    assert_eq!(index.len(), len);
+    assert_eq!(answer(index), before, "after {error}");
+    index
+        .add_with_ids(view(&[9.0f32, 9.0, 9.0], DIM), &[1 << 40 | len as u64])
+        .expect("a good row after a bad one");
+    assert!(index.contains(1 << 40 | len as u64));
+    assert_eq!(answer(index).row(0).len(), len + 1);
+    error
+}
+
+#[test]
+fn a_dim_of_0_is_refused() {
+    let named = |error: &Error| matches!(error, Error::Argument { argument: "dim", .. });
+    assert!(MatrixView::new(&[1.0f32], 0).is_err_and(|error| named(&error)));
+    let Some(device) = gpu() else { return };
+    assert!(Flat::builder(device, Metric::L2, 0).build().is_err_and(|error| named(&error)));
+}
+
+#[test]
+fn values_that_are_no_whole_rows_are_refused() {
+    let error = MatrixView::new(&[1.0f32; 7], 3).expect_err("7 is no multiple of 3");
+    assert!(matches!(error, Error::Argument { argument: "values", .. }));
+    let text = error.to_string();
+    assert!(text.contains("dim = 3") && text.contains('7'), "{text}");
+}
+
+#[test]
+fn vectors_of_another_dim_are_refused() {
+    let Some(device) = gpu() else { return };
+    let mut index = ten(device, Metric::L2);
+    let error = refused(&mut index, |index| index.add(view(&[1.0f32; 8], 4)));
+    assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
+    let error = index.search(view(&[1.0f32; 8], 4), 1).expect_err("another dim");
+    assert!(matches!(error, Error::Argument { argument: "queries", .. }), "{error}");
+    assert!(error.to_string().contains('3') && error.to_string().contains('4'), "{error}");
+    let uploaded = device.upload(view(&[1.0f32; 8], 4)).expect("good queries");
+    assert!(index.search(&uploaded, 1).is_err());
+    let rows = device.upload(view(&[1.0f32; 6], 3)).expect("good rows");
+    assert!(device.distances(&uploaded, &rows, Metric::L2, Output::Distance).is_err());
+}
+
+#[test]
+fn a_k_of_0_is_refused() {
+    let Some(device) = gpu() else { return };
+    let k = |error: &Error| matches!(error, Error::Argument { argument: "k", .. });
+    let index = ten(device, Metric::L2);
+    assert!(index.search(view(&[1.0f32; 3], DIM), 0).is_err_and(|error| k(&error)));
+    assert!(index.plan(1, 0).is_err_and(|error| k(&error)));
+    assert!(device.top_k(view(&[1.0f32; 3], DIM), 0).is_err_and(|error| k(&error)));
+    let empty = Flat::builder(device, Metric::L2, DIM).build().expect("an index");
+    assert!(empty.search(view(&[1.0f32; 3], DIM), 0).is_err_and(|error| k(&error)));
+}
+
+#[test]
+fn l2_has_no_similarities() {
+    let Some(device) = gpu() else { return };
+    let vectors = device.upload(view(&[1.0f32; 6], 3)).expect("good vectors");
+    for metric in [Metric::L2, Metric::L2Squared] {
+        let error =
+            device.distances(&vectors, &vectors, metric, Output::Similarity).expect_err("no similarity");
+        assert!(matches!(error, Error::Argument { argument: "output", .. }), "{error}");
+    }
+}
+
+#[test]
+fn rows_that_are_not_finite_are_refused_by_their_number() {
+    let Some(device) = gpu() else { return };
+    for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for (count, at) in [(1, 0), (20, 19), (700, 130), (700, 699)] {
+            let mut index = ten(device, Metric::Cosine);
+            let mut rows = vec![1.0; count * DIM];
+            rows[at * DIM + at % DIM] = bad;
+            let error = refused(&mut index, |index| index.add(view(&rows, DIM)));
+            assert!(
+                matches!(error, Error::NotFinite { argument: "rows", row } if row == at as u64),
+                "{error}"
+            );
+        }
+    }
+    let mut rows = vec![f16::ONE; 40 * DIM];
+    rows[33 * DIM] = f16::NEG_INFINITY;
+    let error = refused(&mut ten(device, Metric::L2), |index| index.add(view(&rows, DIM)));
+    assert!(matches!(error, Error::NotFinite { row: 33, .. }), "{error}");
+}
+
+#[test]
+fn the_first_bad_row_is_named_whatever_segment_it_falls_into() {
+    let Some(device) = confined(128 * 16, 16 << 20) else { return };
+    for at in [117, 118, 300, 999] {
+        let mut index = ten(&device, Metric::L2);
+        let mut rows = vec![1.0; 1000 * DIM];
+        rows[at * DIM] = f32::NAN;
+        rows[at * DIM + DIM..].fill(f32::INFINITY);
+        let error = refused(&mut index, |index| index.add(view(&rows, DIM)));
+        assert!(matches!(error, Error::NotFinite { row, .. } if row == at as u64), "row {at}: {error}");
+    }
+}
+
+#[test]
+fn bad_queries_are_refused_by_their_number_in_every_batch() {
+    let Some(device) = gpu() else { return };
+    let rows = vec![1.0f32; 5000 * DIM];
+    let mut large = Flat::builder(device, Metric::L2, DIM).build().expect("an index");
+    large.add(view(&rows, DIM)).expect("good rows");
+    for index in [&ten(device, Metric::L2), &large] {
+        let before = answer(index);
+        // A software adapter takes 256 queries a batch on the nominating path.
+        for (count, at) in [(1, 0), (17, 16), (600, 255), (600, 257), (600, 599)] {
+            for (bad, is_finite) in [(f32::NAN, false), (f32::INFINITY, false), (1e-30, true), (3e15, true)] {
+                let mut queries = vec![1.0; count * DIM];
+                queries[at * DIM..][..DIM].fill(0.0);
+                queries[at * DIM + 1] = bad;
+                let error = index.search(view(&queries, DIM), 4).expect_err("a bad query");
+                let named = match error {
+                    Error::NotFinite { argument: "queries", row } => !is_finite && row == at as u64,
+                    Error::NormOutOfRange { argument: "queries", row } => is_finite && row == at as u64,
+                    _ => false,
+                };
+                assert!(named, "{bad} in query {at} of {count}: {error}");
+            }
+        }
+        assert_eq!(answer(index), before);
+    }
+    let error = device.upload(view(&[1.0, f32::NAN], 1)).expect_err("not finite");
+    assert!(matches!(error, Error::NotFinite { row: 1, .. }), "{error}");
+}
+
+#[test]
+fn norms_out_of_range_are_refused_by_the_row() {
+    let Some(device) = gpu() else { return };
+    let edge = 2f32.powi(50);
+    for metric in Metric::ALL {
+        for bad in [1.01 / edge / 2.0, 1e-45, f32::MIN_POSITIVE, edge * 1.01, f32::MAX] {
+            let mut rows = vec![1.0; 8 * DIM];
+            rows[5 * DIM..6 * DIM].copy_from_slice(&[0.0, -bad, 0.0]);
+            let error = refused(&mut ten(device, metric), |index| index.add(view(&rows, DIM)));
+            assert!(matches!(error, Error::NormOutOfRange { argument: "rows", row: 5 }), "{bad:e}: {error}");
+        }
+        let mut index = ten(device, metric);
+        index
+            .add(view(&[edge, 0.0, 0.0, 0.0, 1.0 / edge, 0.0, 0.0, -0.0, 0.0], DIM))
+            .expect("norms in range");
+        assert_eq!(index.len(), 13);
+    }
+}
+
+#[test]
+fn repeated_ids_are_refused() {
+    let Some(device) = gpu() else { return };
+    let two = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let add = |ids: &'static [u64]| move |index: &mut Flat| index.add_with_ids(view(&two, DIM), ids);
+    let mut index = ten(device, Metric::L2);
+    for (ids, repeated) in [(&[77, 77], 77), (&[50, 3], 3), (&[0, 50], 0)] as [(&'static [u64], u64); 3] {
+        let error = refused(&mut index, add(ids));
+        assert!(matches!(error, Error::DuplicateId { id } if id == repeated), "{ids:?}: {error}");
+    }
+    index.add_with_ids(view(&two, DIM), &[500, 1 << 62]).expect("new ids");
+    let error = refused(&mut index, add(&[1 << 62, 4]));
+    assert!(matches!(error, Error::DuplicateId { id } if id == 1 << 62 || id == 4), "{error}");
+
+    // The insertion number of the next row is another row's id already.
+    let mut index = Flat::builder(device, Metric::L2, DIM).build().expect("an index");
+    index.add_with_ids(view(&two, DIM), &[2, 0]).expect("new ids");
+    let error = refused(&mut index, |index| index.add(view(&two, DIM)));
+    assert!(matches!(error, Error::DuplicateId { id: 2 }), "{error}");
+}
+
+#[test]
+fn ids_that_are_too_large_or_too_few_are_refused() {
+    let Some(device) = gpu() else { return };
+    let two = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let mut index = ten(device, Metric::L2);
+    for id in [1 << 63, u64::MAX] {
+        let error = refused(&mut index, |index| index.add_with_ids(view(&two, DIM), &[20, id]));
+        assert!(matches!(error, Error::IdTooLarge { id: named } if named == id), "{error}");
+    }
+    for ids in [&[][..], &[20], &[20, 21, 22]] {
+        let error = refused(&mut index, |index| index.add_with_ids(view(&two, DIM), ids));
+        assert!(matches!(error, Error::Argument { argument: "ids", .. }), "{error}");
+        assert!(error.to_string().contains('2'), "{error}");
+    }
+    index.add_with_ids(view(&two, DIM), &[(1 << 63) - 1, 20]).expect("the largest id");
+    assert!(index.contains((1 << 63) - 1) && !index.contains(21));
+}
+
+#[test]
+fn f32_rows_are_refused_where_f16_is_stored() {
+    let Some(device) = gpu() else { return };
+    let mut index =
+        Flat::builder(device, Metric::L2, DIM).elements(ElementKind::F16).build().expect("an index");
+    let error = index.add(view(&[1.0f32; 6], DIM)).expect_err("f32 rows");
+    assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
+    assert!(index.is_empty());
+    index.add(view(&rounded(&[1.0; 6]).0, DIM)).expect("f16 rows");
+    assert_eq!(index.search(view(&[1.0f32; 3], DIM), 5).expect("an answer").row(0).len(), 2);
+}
+
+#[test]
+fn a_budget_that_is_too_small_says_what_is_needed() {
+    let Some(device) = gpu() else { return };
+    let rows = vec![1.0f32; 5000 * DIM];
+    let mut index = Flat::builder(device, Metric::L2, DIM).budget(30_000).build().expect("an index");
+    index.add(view(&rows, DIM)).expect("good rows");
+    for found in [index.search(view(&[1.0f32; 3], DIM), 4000).map(drop), index.plan(1, 4000).map(drop)] {
+        let error = found.expect_err("no budget for 4,000");
+        assert!(matches!(error, Error::Budget { needed, budget: 30_000, .. } if needed > 30_000), "{error}");
+        assert!(error.to_string().contains("30000 bytes"), "{error}");
+    }
+    let whole = device.options().budget_bytes;
+    let error =
+        Flat::builder(device, Metric::L2, DIM).budget(whole + 1).build().expect_err("more than there is");
+    assert!(
+        matches!(error, Error::Budget { needed, budget, .. } if needed == whole + 1 && budget == whole),
+        "{error}"
+    );
+    if !has_kernels(device) {
+        return;
+    }
+    // A row that is staged is scratch memory; on the host it stays where it is.
+    let Some(small) = confined(u64::MAX, 20_000) else { return };
+    let error = small.top_k(view(&[1.0f32; 10_000], 10_000), 3).expect_err("a row is larger than the budget");
+    assert!(matches!(error, Error::Budget { needed, budget: 20_000, .. } if needed > 40_000), "{error}");
+}
+
+#[test]
+fn what_a_budget_error_needs_is_enough() {
+    let Some(device) = gpu() else { return };
+    let rows: Vec<f32> = (0..3000 * DIM).map(|i| (i as f32).sin()).collect();
+    for k in [1, 100] {
+        let mut budget = 1000;
+        for attempt in 0.. {
+            let mut index = Flat::builder(device, Metric::L2, DIM).budget(budget).build().expect("an index");
+            index.add(view(&rows, DIM)).expect("good rows");
+            match index.search(view(&[1.0f32; 3], DIM), k) {
+                Ok(found) => {
+                    assert_eq!(found.row(0).len(), k);
+                    break;
+                }
+                Err(Error::Budget { needed, .. }) => budget = needed.max(budget + 1),
+                Err(error) => panic!("{error}"),
+            }
+            assert!(attempt < 2, "k {k}: {budget} bytes were said to be needed, and were not enough");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_adapter_is_named_beside_those_that_are_there() {
+    let Some(device) = gpu() else { return };
+    let name = "no such adapter";
+    for error in [
+        Device::named(name).expect_err("unknown"),
+        Device::open(Some(name), DeviceOptions::default()).expect_err("unknown"),
+    ] {
+        assert!(matches!(error, Error::NoAdapter { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(name) && text.contains(&device.adapter().name), "{text}");
+    }
+    assert!(Device::adapters().iter().any(|adapter| adapter == device.adapter()));
+}
+
+#[test]
+fn a_dim_whose_block_of_rows_exceeds_a_segment_is_refused() {
+    let Some(device) = confined(10_000, 1 << 20) else { return };
+    let error = Flat::builder(&device, Metric::L2, 20).build().expect_err("128 rows of 80 bytes");
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("10240") && error.to_string().contains("10000"), "{error}");
+}
+
+#[test]
+fn a_lost_device_is_an_error_and_nothing_hangs() {
+    // Not the shared device: it is gone afterwards.
+    let Some(device) = confined(u64::MAX, 1 << 24) else { return };
+    let rows: Vec<f32> = (0..6000 * DIM).map(|i| (i as f32).sin()).collect();
+    let mut index = Flat::builder(&device, Metric::L2, DIM).build().expect("an index");
+    index.add(view(&rows, DIM)).expect("good rows");
+    index.search(view(&rows[..DIM], DIM), 3).expect("an answer");
+    device.wgpu_device().expect("a GPU").destroy();
+    for _ in 0..2 {
+        let error = index.search(view(&rows[..DIM], DIM), 3).expect_err("the device is gone");
+        assert!(matches!(error, Error::DeviceLost { .. }), "{error:?}");
+        let error = index.add(view(&rows, DIM)).expect_err("the device is gone");
+        assert!(matches!(error, Error::DeviceLost { .. }), "{error:?}");
+    }
+    assert_eq!(index.len(), 6000);
+}
+
+#[test]
+#[ignore = "takes all memory of the device; run it alone, on a card of your own"]
+fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
+    let Some(device) = confined(u64::MAX, 1 << 26) else { return };
+    let dim = 1024;
+    let rows: Vec<f32> = (0..8192 * dim).map(|i| (i as f32).sin()).collect();
+    let mut index = Flat::builder(&device, Metric::L2, dim).build().expect("an index");
+    index.add(view(&rows, dim)).expect("good rows");
+    let before = index.search(view(&rows[..dim], dim), 3).expect("an answer");
+    let mut hog = vec![];
+    for bytes in [2u64 << 30, 1 << 28, 1 << 25, 1 << 22] {
+        loop {
+            let scope = device.wgpu_device().expect("a GPU").push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+            let buffer = device.wgpu_device().expect("a GPU").create_buffer(&wgpu::BufferDescriptor {
+                label: Some("hog"),
+                size: bytes.min(device.capabilities().max_buffer_bytes),
+                usage: wgpu::BufferUsages::STORAGE,
+                mapped_at_creation: false,
+            });
+            if pollster::block_on(scope.pop()).is_some() {
+                break;
+            }
+            hog.push(buffer);
+        }
+    }
+    println!("{} buffers took all there was", hog.len());
+    let error = index.add(view(&rows, dim)).expect_err("no memory is left");
+    assert!(matches!(error, Error::OutOfMemory { bytes, .. } if bytes > 1 << 25), "{error:?}");
+    assert_eq!(index.search(view(&rows[..dim], dim), 3).expect("an answer"), before);
+    drop(hog);
+    device
+        .wgpu_device()
+        .expect("a GPU")
+        .poll(wgpu::PollType::wait_indefinitely())
+        .expect("the device is there");
+    index.add(view(&rows, dim)).expect("there is memory again");
+    assert_eq!(index.len(), 2 * 8192);
+}
+
+#[test]
+fn a_flat_index_refuses_probes() {
+    let Some(device) = gpu() else { return };
+    let mut index = Flat::builder(device, Metric::L2, 2).build().expect("an index");
+    index.add(view(&[1.0f32; 6], 2)).expect("rows");
+    let found = index.search_with(view(&[0.0f32; 2], 2), &SearchOptions::new(1).probes(4));
+    assert!(matches!(found, Err(Error::Argument { argument: "probes", .. })), "{found:?}");
+}

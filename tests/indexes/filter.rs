@@ -1,0 +1,297 @@
+//! Searches under a filter answer like an index of the allowed rows alone, whatever share of the rows they are.
+
+use crate::common::{Random, confined, gpu, view};
+use nearfield::{
+    Device, Error, Filter, Flat, MatrixView, Metric, Neighbors, Screen, SearchOptions, WithinOptions,
+};
+
+const DIM: usize = 16;
+
+/// A bit an id, for those that are allowed.
+fn bits(ids: &[u64]) -> Vec<u64> {
+    let mut words = vec![0; ids.iter().max().map_or(0, |id| *id as usize / 64 + 1)];
+    ids.iter().for_each(|id| words[*id as usize / 64] |= 1 << (id % 64));
+    words
+}
+
+fn filled(device: &Device, metric: Metric, screen: Screen, rows: &[f32], ids: Option<&[u64]>) -> Flat {
+    let mut index = Flat::builder(device, metric, DIM).screen(screen).build().expect("an index");
+    match ids {
+        Some(ids) => index.add_with_ids(view(rows, DIM), ids).expect("good rows"),
+        None => index.add(view(rows, DIM)).expect("good rows"),
+    }
+    index
+}
+
+/// An index of those rows alone.
+fn alone(device: &Device, metric: Metric, rows: &[f32], ids: &[u64], allowed: impl Fn(u64) -> bool) -> Flat {
+    let kept = || ids.iter().zip(rows.chunks_exact(DIM)).filter(|(id, _)| allowed(**id));
+    let kept_ids: Vec<u64> = kept().map(|(id, _)| *id).collect();
+    let kept_rows: Vec<f32> = kept().flat_map(|(_, row)| row.iter().copied()).collect();
+    filled(device, metric, Screen::None, &kept_rows, Some(&kept_ids))
+}
+
+fn found(index: &Flat, queries: MatrixView<'_, f32>, k: usize, filter: Filter<'_>) -> Neighbors {
+    index.search_with(queries, &SearchOptions::new(k).filter(filter)).expect("an answer").0
+}
+
+/// From none to all, as the number of rows in ten thousand.
+const SHARES: [u64; 9] = [0, 1, 10, 100, 200, 700, 1000, 5000, 10_000];
+
+/// Whether an id belongs to a share of so many in ten thousand, in no order.
+fn is_in(share: u64, id: u64) -> bool {
+    id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 < (share << 44) / 10_000
+}
+
+fn every_share(device: &Device, metric: Metric, screen: Screen, rows: usize, queries: &[(usize, usize)]) {
+    let mut random = Random::new(0xf117 ^ rows as u64);
+    let values = random.integers(rows * DIM, 3);
+    let asked = random.integers(40 * DIM, 3);
+    let ids: Vec<u64> = (0..rows as u64).collect();
+    let index = filled(device, metric, screen, &values, None);
+    for share in SHARES {
+        let allowed = |id: u64| is_in(share, id);
+        let mut listed: Vec<u64> = ids.iter().copied().filter(|id| allowed(*id)).collect();
+        let words = bits(&listed);
+        // In any order, one of them twice, and some that no row has.
+        listed.reverse();
+        listed.extend(listed.first().copied());
+        listed.extend([1 << 40, rows as u64]);
+        let fresh = alone(device, metric, &values, &ids, allowed);
+        for &(count, k) in queries {
+            let queries = view(&asked[..count * DIM], DIM);
+            let want = if fresh.is_empty() {
+                fresh.search(queries, 1).expect("nothing")
+            } else {
+                fresh.search(queries, k).expect("an answer")
+            };
+            let said = format!("{metric}, {screen:?}, {share} of 10,000, {count} queries, k {k}");
+            // They are told apart before the search: one of them says what comes of it, the others what comes of them.
+            assert_eq!(found(&index, queries, k, Filter::bits(&words)), want, "{said}: bits");
+            if count == 3 {
+                assert_eq!(found(&index, queries, k, Filter::by(&allowed)), want, "{said}: by");
+                assert_eq!(found(&index, queries, k, Filter::ids(&listed)), want, "{said}: ids");
+            }
+            assert!(want.iter().all(|row| row.len() == k.min(fresh.len())), "{said}");
+        }
+    }
+}
+
+#[test]
+fn every_share_is_searched_as_if_alone() {
+    let Some(device) = gpu() else { return };
+    for screen in [Screen::None, Screen::I8] {
+        every_share(device, Metric::L2Squared, screen, 10_000, &[(3, 10), (40, 10), (1, 600)]);
+    }
+    every_share(device, Metric::InnerProduct, Screen::I8, 9000, &[(1, 1), (33, 25)]);
+    every_share(device, Metric::Cosine, Screen::I8, 6000, &[(5, 10), (40, 3)]);
+}
+
+#[test]
+fn every_share_of_rows_in_many_segments_is_searched_in_many_chunks() {
+    // 128 rows a segment, and scratch for few of them.
+    let Some(device) = confined(128 * 64, 2 << 20) else { return };
+    for screen in [Screen::None, Screen::I8] {
+        every_share(&device, Metric::L2Squared, screen, 4000, &[(3, 10), (40, 4)]);
+    }
+}
+
+#[test]
+fn k_may_be_anything_under_a_filter() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(0x6b);
+    let values = random.integers(9000 * DIM, 20);
+    let asked = random.integers(2 * DIM, 20);
+    let ids: Vec<u64> = (0..9000).collect();
+    let index = filled(device, Metric::L2, Screen::I8, &values, None);
+    for share in [100, 3000, 9000] {
+        let allowed = |id: u64| is_in(share, id);
+        let fresh = alone(device, Metric::L2, &values, &ids, allowed);
+        for k in [1, 80, 1024, 1025, 2600, 9000, usize::MAX] {
+            let queries = view(&asked, DIM);
+            let want = fresh.search(queries, k).expect("an answer");
+            assert_eq!(found(&index, queries, k, Filter::by(&allowed)), want, "{share} of 10,000, k {k}");
+        }
+        let error = index.search_with(view(&asked, DIM), &SearchOptions::new(0).filter(Filter::by(&allowed)));
+        assert!(matches!(error, Err(Error::Argument { argument: "k", .. })));
+    }
+}
+
+#[test]
+fn filters_are_of_ids_wherever_their_rows_lie() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(0x1d5);
+    let rows = 8000;
+    let values = random.integers(rows * DIM, 2);
+    let asked = random.integers(34 * DIM, 2);
+    // Some beyond 32 bits; in no order.
+    let ids: Vec<u64> =
+        (0..rows as u64).map(|row| (row * 4001) % 8009 + if row % 5 == 0 { 1 << 45 } else { 0 }).collect();
+    let mut index = filled(device, Metric::L2Squared, Screen::I8, &values, Some(&ids));
+    // Gaps, and places that are used again.
+    let gone: Vec<u64> = ids.iter().copied().step_by(7).collect();
+    index.remove(&gone).expect("they are there");
+    let (again, other) = (&gone[..300], &values[..300 * DIM]);
+    index.add_with_ids(view(other, DIM), again).expect("good rows");
+    let mut left: Vec<(u64, &[f32])> =
+        ids.iter().copied().zip(values.chunks_exact(DIM)).filter(|(id, _)| !gone.contains(id)).collect();
+    left.extend(again.iter().copied().zip(other.chunks_exact(DIM)));
+    let (left_ids, left_rows): (Vec<u64>, Vec<&[f32]>) = left.into_iter().unzip();
+    let left_rows = left_rows.concat();
+    for (share, count) in [(100, 34), (2000, 3), (6000, 34), (10_000, 3)] {
+        let allowed = |id: u64| is_in(share, id) && id < 1 << 45;
+        let listed: Vec<u64> = ids.iter().copied().filter(|id| allowed(*id)).collect();
+        let words = bits(&listed);
+        let queries = view(&asked[..count * DIM], DIM);
+        let fresh = alone(device, Metric::L2Squared, &left_rows, &left_ids, allowed);
+        let want = fresh.search(queries, 12).expect("an answer");
+        // Those that were removed are in the filter, and are not found.
+        assert_eq!(found(&index, queries, 12, Filter::by(&allowed)), want, "{share}");
+        assert_eq!(found(&index, queries, 12, Filter::ids(&listed)), want, "{share}");
+        assert_eq!(found(&index, queries, 12, Filter::bits(&words)), want, "{share}");
+    }
+}
+
+#[test]
+fn rows_removed_from_insertion_numbers_are_not_found_by_bits() {
+    let Some(device) = gpu() else { return };
+    let values = Random::new(3).integers(6000 * DIM, 2);
+    let mut index = filled(device, Metric::L2Squared, Screen::None, &values, None);
+    index.remove(&[0, 31, 32, 64, 5999, 5998]).expect("they are there");
+    let all = vec![u64::MAX; 200];
+    let few = [1 | 1 << 31 | 1 << 33];
+    for (words, count) in [(&all[..], 5994), (&few[..], 1)] {
+        for queries in [1, 3] {
+            let queries = view(&values[..queries * DIM], DIM);
+            let answer = found(&index, queries, 6000, Filter::bits(words));
+            assert!(answer.iter().all(|row| row.len() == count), "{count} rows");
+            let allowed =
+                |id: u64| words.get(id as usize / 64).is_some_and(|word| word >> (id % 64) & 1 == 1);
+            assert_eq!(answer, found(&index, queries, 6000, Filter::by(&allowed)));
+        }
+    }
+}
+
+#[test]
+fn range_search_obeys_filters_of_every_share() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(0x3a);
+    let values = random.integers(7000 * DIM, 2);
+    let asked = random.integers(5 * DIM, 2);
+    let ids: Vec<u64> = (0..7000).collect();
+    for screen in [Screen::None, Screen::I8] {
+        let index = filled(device, Metric::L2Squared, screen, &values, None);
+        for share in SHARES {
+            let allowed = |id: u64| is_in(share, id);
+            let fresh = alone(device, Metric::L2Squared, &values, &ids, allowed);
+            for radius in [40.0, 65.0, f32::INFINITY] {
+                let want = fresh.search_within(view(&asked, DIM), radius).expect("an answer");
+                let options = WithinOptions::new().filter(Filter::by(&allowed));
+                let (found, _) =
+                    index.search_within_with(view(&asked, DIM), radius, &options).expect("an answer");
+                assert_eq!(found, want, "{screen:?}, {share} of 10,000, radius {radius}");
+            }
+        }
+    }
+}
+
+/// Filters under which the sample of a threshold holds no row that is allowed, or all of those that tie.
+#[test]
+fn filters_that_go_with_the_order_of_rows_are_answered_right() {
+    let Some(device) = gpu() else { return };
+    let rows = 20_000;
+    // Sorted by their distance from the queries; half of them are equal.
+    let values: Vec<f32> = (0..rows)
+        .flat_map(|row| [(row.max(10_000) / 64) as f32, 0.0].into_iter().cycle().take(DIM))
+        .collect();
+    let ids: Vec<u64> = (0..rows as u64).map(|row| 100_000 - row).collect();
+    for screen in [Screen::None, Screen::I8] {
+        let index = filled(device, Metric::L2Squared, screen, &values, Some(&ids));
+        let filters: [&(dyn Fn(u64) -> bool + Sync + Send); 4] =
+            [&|id| id < 100_000 - 17_000, &|id| id > 100_000 - 10_000, &|id| (id / 128) % 2 == 0, &|id| {
+                id % 4 == 1
+            }];
+        for (number, allowed) in filters.iter().enumerate() {
+            let fresh = alone(device, Metric::L2Squared, &values, &ids, allowed);
+            for count in [2, 34] {
+                let queries: Vec<f32> = (0..count * DIM).map(|i| (i % 5) as f32).collect();
+                let want = fresh.search(view(&queries, DIM), 10).expect("an answer");
+                let answer = found(&index, view(&queries, DIM), 10, Filter::by(allowed));
+                assert_eq!(answer, want, "{screen:?}, filter {number}, {count} queries");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_filter_that_allows_few_rows_looks_at_no_others() {
+    let Some(device) = gpu() else { return };
+    let rows = 20_000;
+    let values = Random::new(4).floats(rows * DIM);
+    for screen in [Screen::None, Screen::I8] {
+        let index = filled(device, Metric::L2Squared, screen, &values, None);
+        for (count, every) in [(1, 10_000), (32, 10_000), (40, 1000), (3, 100)] {
+            let queries = view(&values[..count * DIM], DIM);
+            let few = |id: u64| id.is_multiple_of(every);
+            let scored = |options: &SearchOptions<'_>| {
+                index.search_with(queries, options).expect("an answer").1.scored
+            };
+            let count = count as u64;
+            assert_eq!(scored(&SearchOptions::new(2)), count * 20_000);
+            let options = SearchOptions::new(2).filter(Filter::by(&few));
+            assert_eq!(scored(&options), count * (20_000 / every));
+            let within = WithinOptions::new().filter(Filter::by(&few));
+            let (_, statistics) = index.search_within_with(queries, 9.0, &within).expect("an answer");
+            assert_eq!(statistics.scored, count * (20_000 / every));
+            assert_eq!((statistics.searched_again, statistics.searched_exhaustively), (0, 0));
+            let many = |id: u64| id.is_multiple_of(2);
+            assert_eq!(scored(&SearchOptions::new(2).filter(Filter::by(&many))), count * 20_000);
+        }
+    }
+}
+
+#[test]
+fn eight_threads_have_filters_of_their_own() {
+    let Some(device) = gpu() else { return };
+    // Little scratch, so that they wait for each other.
+    let Some(small) = confined(u64::MAX, 3 << 20) else { return };
+    let mut random = Random::new(0x8);
+    let values = random.integers(9000 * DIM, 3);
+    let asked = random.integers(20 * DIM, 3);
+    for device in [device, &small] {
+        let index = filled(device, Metric::L2Squared, Screen::I8, &values, None);
+        std::thread::scope(|scope| {
+            for thread in 0..8u64 {
+                let (index, asked) = (&index, &asked);
+                scope.spawn(move || {
+                    let allowed = |id: u64| id % 8 == thread && (thread != 3 || id % 1024 == 3);
+                    for _ in 0..3 {
+                        let answer = found(index, view(asked, DIM), 30, Filter::by(&allowed));
+                        let few = if thread == 3 { 9 } else { 30 };
+                        for row in answer.iter() {
+                            assert_eq!(row.len(), few);
+                            assert!(row.iter().all(|hit| allowed(hit.id)));
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn an_empty_index_and_a_filter_of_nothing_find_nothing() {
+    let Some(device) = gpu() else { return };
+    let index = filled(device, Metric::L2, Screen::None, &[], None);
+    let query = [1.0; DIM];
+    assert!(found(&index, view(&query, DIM), 3, Filter::bits(&[u64::MAX])).row(0).is_empty());
+    let index = filled(device, Metric::L2, Screen::None, &[2.0; 40 * DIM], None);
+    for filter in [Filter::bits(&[]), Filter::ids(&[]), Filter::ids(&[40, u64::MAX]), Filter::by(&|_| false)]
+    {
+        assert!(found(&index, view(&query, DIM), 3, filter).row(0).is_empty(), "{filter:?}");
+        let options = WithinOptions::new().filter(filter);
+        let (within, _) = index.search_within_with(view(&query, DIM), 1e9, &options).expect("an answer");
+        assert_eq!(within.offsets(), [0, 0]);
+    }
+    assert_eq!(found(&index, view(&query, DIM), 3, Filter::bits(&[1 << 39])).row(0)[0].id, 39);
+}

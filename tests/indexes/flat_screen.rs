@@ -1,0 +1,411 @@
+//! A screen changes no answer: `Screen::I8` and `Screen::None` give the same ids and the same distances, bit for bit, and both
+//! are right.
+
+use crate::common::truth::Truth;
+use crate::common::{Random, confined, gpu, has_kernels, rounded, view, with_bindings_of, without_subgroups};
+use half::f16;
+use nearfield::{
+    Device, Element, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Route, Screen,
+    SearchOptions, Statistics,
+};
+
+const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
+
+/// Rows and queries with their truth.
+struct Set {
+    dim: usize,
+    rows: Vec<f32>,
+    queries: Vec<f32>,
+    ids: Vec<u64>,
+    /// Sums are exact in f32, so that ids and distances are known bit for bit.
+    whole: bool,
+    /// Of its indexes: lists are short where it is small.
+    budget: Option<u64>,
+    truth: Truth,
+}
+
+impl Set {
+    fn new(dim: usize, rows: Vec<f32>, queries: Vec<f32>) -> Self {
+        let whole = rows.iter().chain(&queries).all(|x| x.fract() == 0.0 && x.abs() <= 64.0);
+        let truth = Truth::new(view(&queries, dim), view(&rows, dim));
+        let ids = (0..(rows.len() / dim) as u64).collect();
+        Self { dim, rows, queries, ids, whole, budget: None, truth }
+    }
+
+    fn floats(seed: u64, rows: usize, dim: usize, queries: usize) -> Self {
+        let mut random = Random::new(seed);
+        Self::new(dim, random.floats(rows * dim), random.floats(queries * dim))
+    }
+
+    fn queries(&self, count: usize) -> MatrixView<'_, f32> {
+        view(&self.queries[..count * self.dim], self.dim)
+    }
+
+    fn index(&self, device: &Device, metric: Metric, screen: Screen) -> Flat {
+        let mut builder = Flat::builder(device, metric, self.dim).screen(screen);
+        if let Some(budget) = self.budget {
+            builder = builder.budget(budget);
+        }
+        let mut index = builder.build().expect("an index");
+        index.add(view(&self.rows, self.dim)).expect("good rows");
+        assert_eq!(index.is_screened(), screen == Screen::I8);
+        index
+    }
+
+    /// Panics unless an index answers the first queries as the truth says.
+    fn judge(&self, index: &Flat, found: &Neighbors, k: usize) {
+        let judge = if self.whole { Truth::judge_exact } else { Truth::judge };
+        let verdict = judge(&self.truth, index.metric(), &self.ids, k, found);
+        assert_eq!(verdict, Ok(()), "dim {}, {} rows, k {k}", self.dim, self.ids.len());
+    }
+
+    /// Searches with a screen and without, on so many queries each; the statistics of the last search with one.
+    fn check(&self, device: &Device, metric: Metric, searches: &[(usize, usize)]) -> Statistics {
+        let [screened, plain] = [Screen::I8, Screen::None].map(|screen| self.index(device, metric, screen));
+        self.compare(&screened, &plain, searches)
+    }
+
+    fn compare(&self, screened: &Flat, plain: &Flat, searches: &[(usize, usize)]) -> Statistics {
+        let mut last = Statistics::default();
+        for &(count, k) in searches {
+            let (found, statistics) = search(screened, self.queries(count), k);
+            let (want, _) = search(plain, self.queries(count), k);
+            let metric = screened.metric();
+            let said = format!("{metric}, dim {}, {} rows, {count} queries, k {k}", self.dim, self.ids.len());
+            assert!(are_equal(&found, &want), "{said}: {found:?}, not {want:?}");
+            self.judge(screened, &found, k);
+            last = statistics;
+        }
+        last
+    }
+}
+
+fn search(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> (Neighbors, Statistics) {
+    index.search_with(queries, &SearchOptions::new(k)).expect("an answer")
+}
+
+/// Bit for bit.
+fn are_equal(a: &Neighbors, b: &Neighbors) -> bool {
+    let bits = |all: &Neighbors| -> Vec<Vec<(u64, u32)>> {
+        all.iter().map(|row| row.iter().map(|hit| (hit.id, hit.distance.to_bits())).collect()).collect()
+    };
+    bits(a) == bits(b)
+}
+
+fn kernel(index: &Flat, queries: usize, k: usize) -> Option<Nominator> {
+    match index.plan(queries, k).expect("a plan").route {
+        Route::Nominate { kernel, .. } => Some(kernel),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_dim_element_type_and_metric_is_answered_alike() {
+    let (Some(device), Some(bare)) = (gpu(), without_subgroups()) else { return };
+    let dims = [1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 64, 100, 129, 384, 768, 1040, 1041, 2049, 4096];
+    for (turn, dim) in dims.into_iter().enumerate() {
+        let mut random = Random::new(dim as u64);
+        let count = (800_000 / dim).clamp(600, 3000);
+        let (halves, rows) = rounded(&random.floats(count * dim));
+        let set = Set::new(dim, rows, random.floats(33 * dim));
+        let metric = Metric::ALL[turn % 4];
+        let device = if turn % 3 == 0 { bare } else { device };
+        let plain = set.index(device, metric, Screen::None);
+        let screened = if turn % 2 == 0 {
+            set.index(device, metric, Screen::I8)
+        } else {
+            let builder = Flat::builder(device, metric, dim).elements(ElementKind::F16);
+            let mut index = builder.screen(Screen::I8).build().expect("an index");
+            index.add(view(&halves, dim)).expect("good rows");
+            index
+        };
+        let queries = if dim > 1000 { 7 } else { 33 };
+        if has_kernels(device) {
+            assert!(kernel(&screened, queries, 10).is_some_and(|kernel| kernel != Nominator::Scan));
+        }
+        set.compare(&screened, &plain, &[(queries, 10), (7, 1), (7, 37)]);
+    }
+}
+
+#[test]
+fn any_number_of_queries_and_any_k_are_answered_alike() {
+    let Some(device) = gpu() else { return };
+    let set = Set::floats(0xc0, 5000, 20, 129);
+    for metric in METRICS {
+        let [screened, plain] = [Screen::I8, Screen::None].map(|screen| set.index(device, metric, screen));
+        if has_kernels(device) {
+            assert_eq!(kernel(&screened, 1, 10), Some(Nominator::ScanI8));
+            let tile = kernel(&screened, 129, 10).expect("tiles nominate");
+            assert!(matches!(tile, Nominator::TileI8 | Nominator::TileCoop));
+        }
+        let counts = [1, 2, 3, 8, 9, 16, 17, 32, 33, 129].map(|count| (count, 10));
+        set.compare(&screened, &plain, &counts);
+        set.compare(&screened, &plain, &[(2, 1), (33, 1), (2, 100), (33, 100), (9, 312), (17, 313)]);
+    }
+}
+
+#[test]
+fn a_large_k_is_answered_alike() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(0x6b);
+    let set = Set::new(16, random.integers(20_000 * 16, 5), random.integers(34 * 16, 5));
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        set.check(device, metric, &[(3, 1250), (34, 1025)]);
+    }
+}
+
+#[test]
+fn ties_of_whole_numbers_are_answered_alike() {
+    let Some(device) = gpu() else { return };
+    for dim in [3, 20] {
+        let mut random = Random::new(0x71e5);
+        let set = Set::new(dim, random.integers(5000 * dim, 2), random.integers(34 * dim, 2));
+        for metric in Metric::ALL {
+            set.check(device, metric, &[(3, 10), (34, 90)]);
+        }
+    }
+}
+
+/// A budget in which the lists of a dozen queries have no room for 5,000 rows.
+const SHORT_LISTS: u64 = 12 << 20;
+
+#[test]
+fn equal_rows_overflow_every_list_and_are_searched_exhaustively() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(0xa11);
+    let row = random.integers(16, 4);
+    let mut set = Set::new(16, row.repeat(6000), random.integers(34 * 16, 4));
+    set.budget = Some(SHORT_LISTS);
+    for (metric, count) in [(Metric::L2Squared, 12), (Metric::Cosine, 34), (Metric::InnerProduct, 34)] {
+        let statistics = set.check(device, metric, &[(count, 10)]);
+        let Statistics { searched_again, searched_exhaustively, .. } = statistics;
+        if !has_kernels(device) {
+            assert_eq!([searched_again, searched_exhaustively], [0, 0], "{metric}: there are no lists");
+            continue;
+        }
+        // First without narrowing, which is of no help either.
+        assert_eq!([searched_again, searched_exhaustively], [2 * count as u64, count as u64], "{metric}");
+    }
+}
+
+/// Two clusters, each within a step or two of the integers.
+#[test]
+fn queries_whose_lists_overflow_are_searched_without_narrowing() {
+    let Some(device) = gpu() else { return };
+    let (dim, mut random) = (16, Random::new(0xc1));
+    let mut cluster = |count: usize, middle: f32, noise: f32| -> Vec<f32> {
+        random.floats(count * dim).iter().map(|x| middle + noise * x).collect()
+    };
+    let rows = [cluster(5000, 10.0, 0.2), cluster(5000, -10.0, 0.2)].concat();
+    // Half of the queries are far from both, where lists do not overflow either way.
+    let queries = [cluster(20, 10.0, 0.2), cluster(20, 0.0, 400.0)].concat();
+    let mut set = Set::new(dim, rows, queries);
+    set.budget = Some(SHORT_LISTS);
+    let [screened, plain] =
+        [Screen::I8, Screen::None].map(|screen| set.index(device, Metric::L2Squared, screen));
+    let (found, statistics) = search(&screened, set.queries(40), 10);
+    let (want, without) = search(&plain, set.queries(40), 10);
+    assert!(are_equal(&found, &want));
+    set.judge(&screened, &found, 10);
+    assert_eq!(without.searched_again, 0);
+    assert_eq!(statistics.searched_exhaustively, 0);
+    if has_kernels(device) {
+        assert!((20..=40).contains(&statistics.searched_again), "{statistics:?}");
+    }
+}
+
+#[test]
+fn duplicates_sorted_rows_and_norms_of_all_sizes_are_answered_alike() {
+    let Some(device) = gpu() else { return };
+    let (dim, rows) = (24, 6000);
+    let mut random = Random::new(0xd0b);
+    // From far to near.
+    let queries: Vec<f32> = random.floats(34 * dim).iter().map(|x| x * 0.01).collect();
+    let mut sorted: Vec<Vec<f32>> = (0..rows).map(|_| random.floats(dim)).collect();
+    let squared = |row: &[f32]| row.iter().map(|x| x * x).sum::<f32>();
+    sorted.sort_by(|a, b| squared(b).total_cmp(&squared(a)));
+    let sorted = Set::new(dim, sorted.concat(), queries);
+    // 99 of 100 rows are one of a few.
+    let few = random.floats(5 * dim);
+    let mut values = random.floats(rows * dim);
+    for (number, row) in values.chunks_exact_mut(dim).enumerate().filter(|(number, _)| number % 100 != 0) {
+        row.copy_from_slice(&few[number % 5 * dim..][..dim]);
+    }
+    let duplicates = Set::new(dim, values, [few, random.floats(29 * dim)].concat());
+    // Norms from 2^-50 to 2^50.
+    let mut spread = |count: usize| -> Vec<f32> {
+        let mut values = random.floats(count * dim);
+        for row in values.chunks_exact_mut(dim) {
+            let factor = 2f64.powf(f64::from(random.unit()) * 49.9) / f64::from(squared(row)).sqrt();
+            row.iter_mut().for_each(|x| *x = (f64::from(*x) * factor) as f32);
+        }
+        values
+    };
+    let spread = Set::new(dim, spread(rows), spread(34));
+    for set in [sorted, duplicates, spread] {
+        for metric in Metric::ALL {
+            set.check(device, metric, &[(3, 10), (34, 10), (34, 100)]);
+        }
+    }
+}
+
+/// The mean is taken off, so one dimension in which all rows are alike costs nothing.
+#[test]
+fn an_outlier_dimension_is_screened_as_well_as_others() {
+    let Some(device) = gpu() else { return };
+    let (dim, rows) = (64, 8000);
+    let mut random = Random::new(0x071);
+    let mut made = |count: usize| -> Vec<f32> {
+        let mut values = random.floats(count * dim);
+        values.iter_mut().skip(9).step_by(dim).for_each(|x| *x += 60.0);
+        values
+    };
+    let set = Set::new(dim, made(rows), made(40));
+    for (metric, most) in [(Metric::L2, 100), (Metric::InnerProduct, 100), (Metric::Cosine, 100)] {
+        for count in [2, 16, 40] {
+            let statistics = set.check(device, metric, &[(count, 10)]);
+            let survivors = statistics.rescored / count as u64;
+            assert!(survivors < most, "{metric}, {count} queries: {survivors} survivors a query");
+            assert_eq!(statistics.searched_again, 0);
+        }
+    }
+}
+
+/// FAISS has this as `TestRoundoff`: rows far from the origin and close to each other.
+#[test]
+fn near_rows_far_from_the_origin_are_told_apart() {
+    let Some(device) = gpu() else { return };
+    for (rows, count) in [(100, 25), (6000, 3), (6000, 40)] {
+        let mut random = Random::new(0x7e57);
+        let mut values: Vec<f32> = (0..rows * 4).map(|_| random.unit().abs()).collect();
+        values.iter_mut().step_by(4).enumerate().for_each(|(row, x)| *x = 12_345.0 + row as f32);
+        let queries: Vec<f32> = values[..count * 4].iter().map(|x| x + 0.3).collect();
+        let set = Set::new(4, values, queries);
+        for metric in Metric::ALL {
+            set.check(device, metric, &[(count, 1), (count, 10)]);
+        }
+    }
+}
+
+#[test]
+fn small_segments_bindings_and_budgets_change_nothing() {
+    let Some(device) = gpu() else { return };
+    let set = Set::floats(0x5e6, 5000, 40, 70);
+    let plain = METRICS.map(|metric| set.index(device, metric, Screen::None));
+    let small = [
+        confined(u64::MAX, 2 << 20),
+        confined(200 << 10, 64 << 20),
+        confined(640 * 160, 1500 << 10),
+        with_bindings_of(1 << 20),
+    ];
+    for (turn, device) in small.into_iter().enumerate() {
+        let Some(device) = device else { return };
+        let screened = set.index(&device, METRICS[turn % 3], Screen::I8);
+        set.compare(&screened, &plain[turn % 3], &[(2, 10), (20, 10), (70, 100)]);
+    }
+}
+
+/// The centre is taken of more and more rows, and everything is narrowed anew.
+fn rows_added_in_pieces<T: Element>(elements: ElementKind, bad: T, cast: fn(&[f32]) -> Vec<T>) {
+    let Some(device) = gpu() else { return };
+    let (dim, rows) = (20, 6000);
+    let mut random = Random::new(0xadd);
+    let mut values: Vec<f32> = random.floats(rows * dim).iter().map(|x| x + 3.0).collect();
+    // Later rows are of another kind.
+    values[rows * dim / 2..].iter_mut().for_each(|x| *x -= 5.0);
+    let (_, values) = rounded(&values);
+    let set = Set::new(dim, values, random.floats(34 * dim));
+    for metric in METRICS {
+        let builder = Flat::builder(device, metric, dim).elements(elements).screen(Screen::I8);
+        let mut index = builder.build().expect("an index");
+        let mut start = 0;
+        for number in 0.. {
+            let end = (start + 1 + random.below(1 + number * 8)).min(rows);
+            index.add(view(&cast(&set.rows[start * dim..end * dim]), dim)).expect("good rows");
+            start = end;
+            if start == rows {
+                break;
+            }
+            if number % 15 != 7 {
+                continue;
+            }
+            // A call that fails leaves the index as it was, centre and all.
+            let queries = set.queries(if number % 2 == 0 { 3 } else { 34 });
+            let (before, _) = search(&index, queries, 10);
+            let mut rejected = cast(&vec![1e4; 700 * dim]);
+            rejected[555 * dim + 3] = bad;
+            let error = index.add(view(&rejected, dim)).expect_err("a row that is not finite");
+            assert!(matches!(error, Error::NotFinite { row: 555, .. }), "{error}");
+            assert!(are_equal(&search(&index, queries, 10).0, &before), "{metric}, {start} rows");
+        }
+        let plain = set.index(device, metric, Screen::None);
+        set.compare(&index, &plain, &[(2, 10), (34, 10), (34, 100)]);
+    }
+}
+
+#[test]
+fn f32_rows_added_in_pieces_are_answered_alike() {
+    rows_added_in_pieces(ElementKind::F32, f32::NAN, <[f32]>::to_vec);
+}
+
+#[test]
+fn f16_rows_added_in_pieces_are_answered_alike() {
+    rows_added_in_pieces(ElementKind::F16, f16::INFINITY, |values| rounded(values).0);
+}
+
+#[test]
+fn two_threads_are_answered_as_one_is() {
+    let Some(device) = confined(u64::MAX, 5 << 20) else { return };
+    let set = Set::floats(0x2, 6000, 33, 40);
+    let index = set.index(&device, Metric::Cosine, Screen::I8);
+    let want = [2, 9, 40].map(|count| search(&index, set.queries(count), 10).0);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (index, set, want) = (&index, &set, &want);
+            scope.spawn(move || {
+                for turn in 0..8 {
+                    let which = (thread + turn) % 3;
+                    let found = search(index, set.queries([2, 9, 40][which]), 10).0;
+                    assert!(are_equal(&found, &want[which]), "thread {thread}, turn {turn}");
+                }
+            });
+        }
+    });
+    set.judge(&index, &want[2], 10);
+}
+
+/// Real embeddings, as they are and each vector by a factor of its own.
+#[cfg(feature = "io")]
+#[test]
+fn embeddings_are_answered_alike() {
+    use nearfield::io::{VectorFile, read_values};
+    let Some(device) = gpu() else { return };
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Every so many rows, so that both sets are quick.
+    for (folder, step, count) in [("examples/data", 1, 34), ("../shared/data", 9, 5)] {
+        let folder = here.join(folder);
+        if !folder.join("base.f16.npy").exists() {
+            println!("skipped: no {}", folder.display());
+            continue;
+        }
+        let read = |name: &str| VectorFile::open(folder.join(name)).expect("the file is there");
+        let base = read("base.f16.npy").read_all().expect("rows");
+        let (all, dim) = (base.rows(), base.dim());
+        let rows: Vec<f32> = base.into_f32().chunks_exact(dim).step_by(step).flatten().copied().collect();
+        let queries = read("query.f16.npy").read(0..count).expect("queries").into_f32();
+        let scales = read_values(folder.join("scale.f32.npy")).expect("factors");
+        let times = |values: &[f32], first: usize, step: usize| -> Vec<f32> {
+            values.iter().enumerate().map(|(place, x)| x * scales[first + place / dim * step]).collect()
+        };
+        let scaled = Set::new(dim, times(&rows, 0, step), times(&queries, all, 1));
+        for set in [Set::new(dim, rows, queries), scaled] {
+            for metric in METRICS {
+                let statistics = set.check(device, metric, &[(3, 10), (count, 10), (count, 100)]);
+                assert_eq!(statistics.searched_again, 0);
+                let (_, statistics) = search(&set.index(device, metric, Screen::I8), set.queries(count), 10);
+                let survivors = statistics.rescored / count as u64;
+                assert!(survivors < 100, "{}, {metric}: {survivors} survivors a query", folder.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! The host engine: held against f64 on shapes of its own, and as the copy beside a GPU. The suites that are not about kernels run on it
+//! too, with NEARFIELD_ADAPTER=host (scripts/test).
+
+use crate::common::{Random, gpu, has_kernels, wanted};
+use nearfield::MatrixView;
+use nearfield::{
+    AdapterKind, Device, DeviceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors, Output, Screen,
+    SearchOptions,
+};
+
+fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
+    (0..count).map(|_| random.unit()).collect()
+}
+
+fn ids(found: &Neighbors) -> Vec<Vec<u64>> {
+    found.iter().map(|row| row.iter().map(|hit| hit.id).collect()).collect()
+}
+
+#[test]
+fn nearest_rows_are_those_of_f64() {
+    let device = Device::host();
+    let mut random = Random::new(3);
+    for (rows, queries, dim) in [(1, 1, 1), (17, 3, 5), (1000, 7, 33), (5000, 130, 24), (3000, 1, 384)] {
+        let (base, wanted) = (numbers(&mut random, rows * dim), numbers(&mut random, queries * dim));
+        let base = MatrixView::new(&base, dim).expect("rows");
+        let wanted = MatrixView::new(&wanted, dim).expect("queries");
+        for metric in Metric::ALL {
+            for screen in [Screen::None, Screen::I8] {
+                let mut index = Flat::builder(&device, metric, dim).screen(screen).build().expect("an index");
+                index.add(base).expect("rows");
+                let found = index.search(wanted, 10).expect("an answer");
+                for query in 0..queries {
+                    let exact = |row: usize| metric.exact(wanted.row(query), base.row(row)) as f32;
+                    let mut expected: Vec<(f32, u64)> =
+                        (0..rows).map(|row| (exact(row), row as u64)).collect();
+                    expected.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+                    expected.truncate(10);
+                    let ids: Vec<u64> = found.row(query).iter().map(|hit| hit.id).collect();
+                    let expected: Vec<u64> = expected.iter().map(|hit| hit.1).collect();
+                    assert_eq!(ids, expected, "{metric} {screen:?} {rows} {query}");
+                }
+            }
+        }
+    }
+}
+
+/// A device of its own, and an index there with a copy on the host.
+fn with_copy(fallback: bool, rows: MatrixView<'_, f32>) -> Option<(Device, Flat)> {
+    if !has_kernels(gpu()?) {
+        return None;
+    }
+    let device = Device::open(Some(&wanted()), DeviceOptions::default()).expect("a device");
+    let builder = Flat::builder(&device, Metric::L2, rows.dim()).screen(Screen::I8);
+    let mut index = builder.keep_host_copy(true).fallback(fallback).build().expect("an index");
+    index.add(rows).expect("rows");
+    Some((device, index))
+}
+
+#[test]
+fn a_copy_has_what_the_gpu_has_after_any_change() {
+    let mut random = Random::new(5);
+    let values: Vec<f32> = (0..600 * 20).map(|_| random.below(20) as f32).collect();
+    let rows = MatrixView::new(&values, 20).expect("rows");
+    let Some((device, mut index)) = with_copy(false, rows) else { return };
+    index.remove(&[3, 4, 5, 599]).expect("there");
+    index.update(7, &values[..20]).expect("there");
+    let more = device.upload(rows.slice(100..140)).expect("fits");
+    index.add_device(&more).expect("rows");
+    index.add_device(&device.upload(rows.slice(0..0)).expect("nothing")).expect("no rows");
+    index.compact().expect("compacted");
+    let refused = [f32::NAN; 20];
+    assert!(index.add(MatrixView::new(&refused, 20).expect("a row")).is_err());
+    let queries = rows.slice(0..3);
+    let mut alone = Flat::builder(&Device::host(), Metric::L2, 20).build().expect("an index");
+    for id in index.ids() {
+        let row = index.get(id).expect("there");
+        alone.add_with_ids(MatrixView::new(&row, 20).expect("a row"), &[id]).expect("a row");
+    }
+    let (found, statistics) = index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
+    assert!(statistics.on_host, "three queries of 600 rows are over before a launch is");
+    assert_eq!(found, alone.search(queries, 15).expect("an answer"));
+    let there = device.upload(queries).expect("fits");
+    let (on_gpu, statistics) = index.search_with(&there, &SearchOptions::new(15)).expect("an answer");
+    assert!(!statistics.on_host, "queries on the GPU stay there");
+    assert_eq!(on_gpu, found, "integers have the same distances everywhere");
+}
+
+#[test]
+fn a_lost_gpu_is_stood_in_for_by_the_copy() {
+    let mut random = Random::new(6);
+    let values = numbers(&mut random, 5000 * 32);
+    let rows = MatrixView::new(&values, 32).expect("rows");
+    let Some((device, mut index)) = with_copy(true, rows) else { return };
+    let queries = rows.slice(0..900);
+    let before = index.search(queries, 5).expect("an answer");
+    device.wgpu_device().expect("a GPU").destroy();
+    let (after, statistics) = index.search_with(queries, &SearchOptions::new(5)).expect("an answer");
+    assert!(statistics.on_host);
+    assert_eq!(ids(&after), ids(&before));
+    assert_eq!(index.get(17).expect("there"), rows.row(17));
+    let found = index.search_within(rows.slice(0..1), 0.5).expect("an answer");
+    assert_eq!(found.row(0)[0].id, 0);
+    assert!(index.add(rows.slice(0..10)).is_err(), "there is no device to add to");
+    assert_eq!((index.len(), index.search(queries, 5).expect("an answer")), (5000, after));
+}
+
+#[test]
+fn a_lost_gpu_without_fallback_is_an_error_that_leaves_ids_alone() {
+    let mut random = Random::new(7);
+    let values = numbers(&mut random, 5000 * 32);
+    let rows = MatrixView::new(&values, 32).expect("rows");
+    let Some((device, index)) = with_copy(false, rows) else { return };
+    let there = device.upload(rows.slice(0..900)).expect("fits");
+    device.wgpu_device().expect("a GPU").destroy();
+    let lost = index.search(&there, 5).expect_err("the device is gone");
+    assert!(matches!(lost, Error::DeviceLost { .. }), "{lost}");
+    assert!(index.contains(4999) && index.len() == 5000);
+}
+
+#[test]
+fn a_gpu_that_is_seen_to_be_slower_leaves_searches_to_the_copy() {
+    let mut random = Random::new(9);
+    let values = numbers(&mut random, 20_000 * 32);
+    let rows = MatrixView::new(&values, 32).expect("rows");
+    let Some((device, index)) = with_copy(false, rows) else { return };
+    if device.adapter().kind != AdapterKind::Software {
+        return;
+    }
+    // A driver that is played by the processor is not ahead of it, which the latency of a launch does not say.
+    let queries = rows.slice(0..64);
+    let on_host = |_| index.search_with(queries, &SearchOptions::new(5)).expect("an answer").1.on_host;
+    let seen: Vec<bool> = (0..8).map(on_host).collect();
+    assert!(seen.is_sorted() && seen[7], "{seen:?}");
+}
+
+#[test]
+fn rows_that_come_at_once_are_told_as_they_go() {
+    let device = Device::host();
+    let builder = Flat::builder(&device, Metric::L2, 8);
+    let mut index = builder.clone().capacity(50_000).build().expect("an index");
+    let mut random = Random::new(10);
+    let values = numbers(&mut random, 30_000 * 8);
+    let rows = MatrixView::new(&values, 8).expect("rows");
+    let mut told = vec![];
+    index.add_with_progress(rows, |done| told.push(done)).expect("rows");
+    assert!(told.len() > 3 && told.is_sorted(), "{told:?}");
+    assert_eq!(told.last(), Some(&30_000));
+    let mut other = builder.clone().build().expect("an index");
+    (0..30_000).step_by(7000).for_each(|first| {
+        other.add(rows.slice(first..30_000.min(first + 7000))).expect("rows");
+    });
+    let queries = rows.slice(0..100);
+    assert_eq!(index.search(queries, 5).expect("an answer"), other.search(queries, 5).expect("an answer"));
+}
+
+#[test]
+fn more_rows_than_any_memory_holds_are_not_expected() {
+    for capacity in [usize::MAX, usize::MAX / 8, usize::MAX / 64] {
+        let refused = Flat::builder(&Device::host(), Metric::L2, 8).capacity(capacity).build();
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{capacity}");
+    }
+}
+
+#[test]
+fn a_fallback_needs_a_copy() {
+    let refused = Flat::builder(&Device::host(), Metric::L2, 4).fallback(true).build();
+    assert!(matches!(refused, Err(Error::Argument { argument: "fallback", .. })));
+}
+
+#[test]
+fn distances_are_f64_rounded_once() {
+    let device = Device::host();
+    let mut random = Random::new(8);
+    for dim in [1, 5, 33, 384] {
+        let (a, b) = (numbers(&mut random, 7 * dim), numbers(&mut random, 9 * dim));
+        let [a, b] = [&a, &b].map(|values| MatrixView::new(values, dim).expect("rows"));
+        let [on_a, on_b] = [a, b].map(|view| device.upload(view).expect("memory"));
+        for metric in Metric::ALL {
+            let found = device.distances(&on_a, &on_b, metric, Output::Distance).expect("distances");
+            for (place, found) in device.read(&found).expect("read").into_iter().enumerate() {
+                let exact = metric.exact(a.row(place / 9), b.row(place % 9));
+                assert!(
+                    (f64::from(found) - exact).abs() <= exact.abs().max(1e-3) * 2f64.powi(-23),
+                    "{metric} {dim}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn vectors_of_any_dim_are_narrowed() {
+    let mut random = Random::new(9);
+    for dim in [66_053, 100_000] {
+        let values = random.floats(6 * dim);
+        let rows = MatrixView::new(&values, dim).expect("rows");
+        let builder = Flat::builder(&Device::host(), Metric::Cosine, dim).screen(Screen::I8);
+        let mut index = builder.build().expect("an index");
+        index.add(rows).expect("rows");
+        let found = index.search(rows, 1).expect("an answer");
+        assert_eq!(ids(&found), (0..6).map(|id| vec![id]).collect::<Vec<_>>(), "{dim}");
+    }
+}
+
+#[test]
+fn a_budget_of_what_an_error_needs_is_enough() {
+    let device = Device::host();
+    let mut random = Random::new(10);
+    for (count, dim, k) in [(3000, 3, 100), (3000, 40, 1000), (20, 4096, 5)] {
+        let values = random.floats(count * dim);
+        let rows = MatrixView::new(&values, dim).expect("rows");
+        for screen in [Screen::None, Screen::I8] {
+            let searched = |budget: u64| {
+                let builder = Flat::builder(&device, Metric::L2, dim).screen(screen);
+                let mut index = builder.budget(budget).build().expect("an index");
+                index.add(rows).expect("rows");
+                index.search(rows.slice(0..5), k)
+            };
+            let error = searched(1).expect_err("no room");
+            let Error::Budget { needed, .. } = error else { panic!("{error}") };
+            assert_eq!(searched(needed).expect("as much as is needed"), searched(1 << 28).expect("enough"));
+            assert!(searched(needed - 1).is_err(), "{count} {dim} {k} {screen:?}");
+        }
+    }
+}
+
+#[test]
+fn a_centroid_of_nearly_opposite_rows_is_found() {
+    let device = Device::host();
+    for tiny in [1e-30f32, 1e-38, 1e-43] {
+        let values = [1.0, tiny, -1.0, 0.0, 1.0, 0.0, -1.0, 0.0];
+        let rows = MatrixView::new(&values, 2).expect("rows");
+        let clusters = KMeans::new(Metric::Cosine, 1).train(&device, rows).expect("a centroid");
+        assert_eq!(clusters.assignments, [0; 4], "{tiny:e}");
+        let mut index = Ivf::builder(&device, Metric::Cosine, 2).lists(1).train(rows).expect("an index");
+        index.add(rows).expect("rows");
+        assert_eq!(index.search(rows, 4, 1).expect("an answer").row(0).len(), 4);
+    }
+}
+
+#[test]
+fn more_distances_than_fit_any_memory_are_an_error() {
+    let device = Device::host();
+    let values = vec![1.0f32; 1 << 23];
+    let vectors = device.upload(MatrixView::new(&values, 1).expect("rows")).expect("memory");
+    let found = device.distances(&vectors, &vectors, Metric::L2, Output::Distance);
+    assert!(matches!(found, Err(Error::OutOfMemory { bytes, .. }) if bytes == 1 << 48), "{found:?}");
+}
+
+#[test]
+fn what_one_host_device_keeps_another_can_use() {
+    let values = [3.0f32, 4.0, 0.0, 1.0];
+    let rows = Device::host().upload(MatrixView::new(&values, 2).expect("rows")).expect("memory");
+    let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build().expect("an index");
+    index.add_device(&rows).expect("rows");
+    assert_eq!(ids(&index.search(&rows, 1).expect("an answer")), [[0], [1]]);
+}
+
+#[test]
+fn searches_that_a_pool_runs_side_by_side_end() {
+    use rayon::prelude::*;
+    let mut random = Random::new(11);
+    let values = numbers(&mut random, 2000 * 32);
+    let rows = MatrixView::new(&values, 32).expect("rows");
+    let Some((_, index)) = with_copy(false, rows) else { return };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(6).build().expect("a pool");
+    let (send, receive) = std::sync::mpsc::channel();
+    let all = values.clone();
+    std::thread::spawn(move || {
+        let rows = MatrixView::new(&all, 32).expect("rows");
+        let nearest = |row: usize| index.search(rows.slice(row..row + 1), 1).expect("an answer").row(0)[0].id;
+        let found: Vec<u64> = pool.install(|| (0..200).into_par_iter().map(nearest).collect());
+        send.send(found).expect("somebody waits");
+    });
+    let found =
+        receive.recv_timeout(std::time::Duration::from_secs(120)).expect("no thread waits for itself");
+    assert!(found.into_iter().eq(0..200));
+}
+
+/// What an error says, but for the names of devices.
+fn said<T>(done: Result<T, Error>) -> String {
+    let text = done.map_or_else(|error| error.to_string(), |_| "nothing is wrong".to_owned());
+    text.split('(').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn wrong_input_gets_the_same_error_on_either_engine() {
+    let Some(gpu) = gpu().filter(|device| has_kernels(device)) else { return };
+    let dim = 20;
+    let good = Random::new(12).floats(30 * dim);
+    let mut bad = good.clone();
+    bad[7 * dim + 3] = f32::NAN;
+    let mut short = good.clone();
+    short[2 * dim..3 * dim].fill(1e-30);
+    let good = MatrixView::new(&good, dim).expect("rows");
+    let other_dim = MatrixView::new(good.values(), 10).expect("rows");
+    let asked = [&bad, &short].map(|values| MatrixView::new(values, dim).expect("rows"));
+    let asked = [asked[0], asked[1], good, other_dim, good.slice(0..0)];
+    let on = |device: &Device, other: &Device| {
+        let mut errors = vec![];
+        for rows in [0, 30] {
+            let mut flat = Flat::builder(device, Metric::L2, dim).build().expect("an index");
+            let mut ivf = Ivf::builder(device, Metric::L2, dim).lists(4).train(good).expect("an index");
+            flat.add(good.slice(0..rows)).expect("rows");
+            ivf.add(good.slice(0..rows)).expect("rows");
+            let there = other.upload(good).expect("memory");
+            for k in [0, 1] {
+                errors.push(said(flat.search(&there, k)));
+                errors.push(said(ivf.search(&there, k, 1)));
+                errors.push(said(flat.plan(1, k)));
+                for queries in asked {
+                    errors.push(said(flat.search(queries, k)));
+                    let options = SearchOptions::new(k).filter(Filter::ids(&[]));
+                    errors.push(said(flat.search_with(queries, &options)));
+                    errors.extend([0, 1, 4, 5].map(|probes| said(ivf.search(queries, k, probes))));
+                    errors.push(said(flat.search_within(queries, if k == 0 { f32::NAN } else { 1.0 })));
+                }
+            }
+            for added in asked {
+                let ids: Vec<u64> = (100..100 + added.rows() as u64).collect();
+                errors.push(said(flat.add_with_ids(added, &ids)));
+                errors.push(said(ivf.add_with_ids(added, &ids)));
+                flat.remove(&flat.ids().filter(|&id| id >= 100).collect::<Vec<_>>()).expect("there");
+                ivf.remove(&ivf.ids().filter(|&id| id >= 100).collect::<Vec<_>>()).expect("there");
+            }
+            errors.push(said(flat.add_device(&there)));
+            errors.push(said(ivf.add_device(&there)));
+            errors.push(said(flat.update(77, &[f32::NAN; 20])));
+        }
+        for rows in asked {
+            errors.push(said(device.upload(rows)));
+            errors.extend([1, 3].map(|lists| said(KMeans::new(Metric::L2, lists).train(device, rows))));
+        }
+        errors
+    };
+    let host = Device::host();
+    assert_eq!(on(&host, gpu), on(gpu, &host));
+}
+
+fn with_budget(bytes: u64) -> Device {
+    let mut options = DeviceOptions::default();
+    options.budget_bytes = bytes;
+    Device::open(Some("host"), options).expect("the processor is there")
+}
+
+#[test]
+fn a_selection_within_a_small_budget_finds_the_same_and_below_it_says_what_is_needed() {
+    let mut random = Random::new(9);
+    let values = numbers(&mut random, 200_000);
+    for (length, k) in [(100, 7), (1000, 100), (200_000, 3), (200_000, 20_000)] {
+        let rows = MatrixView::new(&values, length).expect("rows");
+        let Err(Error::Budget { needed, budget: 1, .. }) = with_budget(1).top_k(rows, k) else {
+            panic!("a budget of one byte, {length} {k}");
+        };
+        assert!(matches!(with_budget(needed - 1).top_k(rows, k), Err(Error::Budget { .. })), "{length} {k}");
+        let found = with_budget(needed).top_k(rows, k).expect("what is needed");
+        assert_eq!(found, Device::host().top_k(rows, k).expect("an answer"), "{length} {k}");
+    }
+}
+
+#[test]
+fn selections_of_any_shape_are_those_of_a_sort() {
+    let device = Device::host();
+    let mut random = Random::new(10);
+    for length in [1, 16, 63, 64, 65, 300, 5000, 70_000] {
+        let mut values = numbers(&mut random, 3 * length);
+        // Ties, both zeros, infinities and NaN.
+        for place in 0..values.len() / 3 {
+            let other = [0.0, -0.0, 0.25, f32::INFINITY, f32::NEG_INFINITY, f32::NAN][place % 6];
+            let at = random.below(values.len());
+            values[at] = other;
+        }
+        let halves: Vec<half::f16> = values.iter().map(|&value| half::f16::from_f32(value)).collect();
+        let widened: Vec<f32> = halves.iter().map(|half| half.to_f32()).collect();
+        for k in [1, 2, 10, 100, 600, 3000] {
+            let of_f32 = device.top_k(MatrixView::new(&values, length).expect("rows"), k).expect("an answer");
+            let of_f16 = device.top_k(MatrixView::new(&halves, length).expect("rows"), k).expect("an answer");
+            for (values, found) in [(&values, of_f32), (&widened, of_f16)] {
+                for (row, found) in values.chunks(length).zip(found.iter()) {
+                    let mut want: Vec<(f32, u64)> = row.iter().map(|&value| value + 0.0).zip(0..).collect();
+                    want.retain(|(value, _)| !value.is_nan());
+                    want.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+                    want.truncate(k);
+                    let found: Vec<(f32, u64)> = found.iter().map(|hit| (hit.distance, hit.id)).collect();
+                    assert_eq!(found, want, "{length} {k}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn reductions_take_nothing_of_a_budget_and_their_bits_depend_on_the_length_alone() {
+    let device = with_budget(0);
+    let mut random = Random::new(11);
+    for length in [1, 2, 7, 8, 9, 31, 32, 33, 63, 2049, 16_384, 16_385, 300_000] {
+        let values: Vec<half::f16> =
+            numbers(&mut random, 3 * length).into_iter().map(half::f16::from_f32).collect();
+        let widened: Vec<f32> = values.iter().map(|value| value.to_f32()).collect();
+        let rows = MatrixView::new(&values, length).expect("rows");
+        let one = device.reduce().sum_rows(rows).expect("sums");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(7).build().expect("threads");
+        assert_eq!(pool.install(|| device.reduce().sum_rows(rows)).expect("sums"), one, "{length}");
+        let places = device.reduce().argmax_rows(rows).expect("places");
+        for (row, widened) in widened.chunks(length).enumerate() {
+            let sum: f64 = widened.iter().copied().map(f64::from).sum();
+            assert!((f64::from(one[row]) - sum).abs() <= 1e-6 * length as f64, "{length}");
+            let most = widened.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let place = widened.iter().position(|&value| value == most).expect("a number");
+            assert_eq!(places[row], place as u64, "{length}");
+            let whole = device.reduce().argmax(widened).expect("a place");
+            assert_eq!(whole, place as u64, "{length}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_query_stay_within_the_budget() {
+    let mut random = Random::new(12);
+    let values = numbers(&mut random, 20_000 * 8);
+    let rows = MatrixView::new(&values, 8).expect("rows");
+    let mut index = Flat::builder(&with_budget(u64::MAX), Metric::L2, 8).build().expect("an index");
+    index.add(rows).expect("rows");
+    let ample = index.plan(1, 5000).expect("a plan").scratch_bytes;
+    let want = index.search(rows.slice(0..1), 5000).expect("an answer");
+    for budget in [ample, ample - 1, ample / 2] {
+        let mut index = Flat::builder(&with_budget(budget), Metric::L2, 8).build().expect("an index");
+        index.add(rows).expect("rows");
+        match index.plan(1, 5000) {
+            Ok(plan) => {
+                assert!(plan.scratch_bytes <= budget);
+                assert_eq!(index.search(rows.slice(0..1), 5000).expect("an answer"), want);
+            }
+            Err(error) => assert!(matches!(error, Error::Budget { .. }), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! `Ivf`: with all probes it is `Flat`, with fewer it answers exactly among the rows of the lists it looks at.
+
+use crate::common::{Random, confined, gpu, has_kernels, with_bindings_of};
+use nearfield::{
+    Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Neighbors, Screen, SearchOptions,
+};
+
+const METRICS: [Metric; 4] = [Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct];
+
+/// Whole numbers around some points: many equal distances.
+fn numbers(rows: usize, dim: usize, seed: u64) -> Vec<f32> {
+    let mut random = Random::new(seed);
+    (0..rows)
+        .flat_map(|_| {
+            let middle = random.below(9) as f32 * 3.0 - 12.0;
+            (0..dim).map(|_| middle + random.below(5) as f32 - 2.0).collect::<Vec<f32>>()
+        })
+        .collect()
+}
+
+fn view(values: &[f32], dim: usize) -> MatrixView<'_, f32> {
+    MatrixView::new(values, dim).expect("whole rows")
+}
+
+fn flat(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, screen: Screen) -> Flat {
+    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build().expect("an index");
+    index.add(rows).expect("rows");
+    index
+}
+
+fn ivf(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, lists: usize, screen: Screen) -> Ivf {
+    let builder = Ivf::builder(device, metric, rows.dim()).lists(lists).screen(screen);
+    let mut index = builder.train(rows).expect("trains");
+    index.add(rows).expect("rows");
+    assert_eq!(index.list_sizes().iter().sum::<usize>(), rows.rows());
+    index
+}
+
+fn bits(found: &Neighbors) -> Vec<Vec<(u64, u32)>> {
+    (0..found.queries())
+        .map(|row| found.row(row).iter().map(|hit| (hit.id, hit.distance.to_bits())).collect())
+        .collect()
+}
+
+#[test]
+fn with_all_probes_it_answers_as_flat_bit_for_bit() {
+    let Some(device) = gpu() else { return };
+    for (rows, dim, lists) in [(900, 24, 40), (400, 33, 7), (150, 5, 150), (257, 64, 1)] {
+        let values = numbers(rows, dim, 1);
+        let queries = numbers(70, dim, 2);
+        for metric in METRICS {
+            for screen in [Screen::None, Screen::I8] {
+                let exact = flat(device, metric, view(&values, dim), screen);
+                let index = ivf(device, metric, view(&values, dim), lists, screen);
+                // By candidates, and list by list.
+                for count in [1, 70] {
+                    for k in [1, 10, 70, 1500] {
+                        let some = view(&queries[..count * dim], dim);
+                        let found = index.search(some, k, lists).expect("an answer");
+                        let wanted = exact.search(some, k).expect("an answer");
+                        let case = format!(
+                            "{rows} x {dim}, {lists} lists, {metric:?}, {screen:?}, {count} queries, k {k}"
+                        );
+                        assert_eq!(bits(&found), bits(&wanted), "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_answers_as_single_queries_do() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(1200, 32, 3);
+    let queries = numbers(200, 32, 4);
+    for metric in METRICS {
+        let index = ivf(device, metric, view(&values, 32), 24, Screen::I8);
+        for (k, probes) in [(10, 1), (300, 7)] {
+            let together = bits(&index.search(view(&queries, 32), k, probes).expect("an answer"));
+            for number in (0..200).step_by(61) {
+                let one = view(&queries[number * 32..][..32], 32);
+                let alone = bits(&index.search(one, k, probes).expect("an answer"));
+                assert_eq!(together[number], alone[0], "{metric:?}, query {number}, {probes} probes, k {k}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_probes_never_find_worse_rows() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(6);
+    let values: Vec<f32> = (0..2000 * 16).map(|_| random.below(1000) as f32 * 1e-3).collect();
+    let queries: Vec<f32> = (0..100 * 16).map(|_| random.below(1000) as f32 * 1e-3).collect();
+    let index = ivf(device, Metric::L2, view(&values, 16), 64, Screen::I8);
+    let wanted = flat(device, Metric::L2, view(&values, 16), Screen::None)
+        .search(view(&queries, 16), 10)
+        .expect("an answer");
+    let mut last = 0;
+    let mut scored = 0;
+    for probes in [1, 2, 4, 8, 16, 32, 64] {
+        let options = SearchOptions::new(10).probes(probes);
+        let (found, statistics) = index.search_with(view(&queries, 16), &options).expect("an answer");
+        let right = |row: usize| {
+            let ids: Vec<u64> = wanted.row(row).iter().map(|hit| hit.id).collect();
+            found.row(row).iter().filter(|hit| ids.contains(&hit.id)).count()
+        };
+        let hits: usize = (0..100).map(right).sum();
+        assert!(hits >= last, "{probes} probes: {hits} after {last}");
+        assert!(statistics.scored > scored, "{probes} probes: {} rows after {scored}", statistics.scored);
+        (last, scored) = (hits, statistics.scored);
+    }
+    assert_eq!((last, scored), (1000, 200_000));
+}
+
+#[test]
+fn probes_for_a_recall_are_the_fewest_that_reach_it() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(16);
+    let values: Vec<f32> = (0..1500 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
+    let queries: Vec<f32> = (0..80 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
+    let (rows, queries) = (view(&values, 12), view(&queries, 12));
+    let index = ivf(device, Metric::L2, rows, 20, Screen::I8);
+    let truth = flat(device, Metric::L2, rows, Screen::None).search(queries, 10).expect("an answer");
+    let recall = |probes| {
+        let found = index.search(queries, 10, probes).expect("an answer");
+        let hits = found.iter().zip(truth.iter()).map(|(found, truth)| {
+            found.iter().filter(|hit| truth.iter().any(|other| other.id == hit.id)).count()
+        });
+        hits.sum::<usize>() as f64 / 800.0
+    };
+    for wanted in [0.0, 0.3, 0.8, 0.95, 1.0] {
+        let probes = index.probes_for_recall(queries, 10, wanted).expect("probes");
+        assert!(recall(probes) >= wanted, "{wanted}: {probes} probes");
+        assert!(probes == 1 || recall(probes - 1) < wanted, "{wanted}: {probes} probes");
+    }
+    for wrong in [-0.1, 1.1, f64::NAN] {
+        assert!(matches!(index.probes_for_recall(queries, 10, wrong), Err(Error::Argument { .. })));
+    }
+}
+
+#[test]
+fn queries_do_not_see_each_others_lists() {
+    let Some(device) = gpu() else { return };
+    // Two clusters far from each other, ids of one even, of the other odd.
+    let mut random = Random::new(8);
+    let at = |number: usize| if number.is_multiple_of(2) { 500.0 } else { -500.0 };
+    let values: Vec<f32> = (0..1000 * 20).map(|i| at(i / 20) + random.below(10) as f32).collect();
+    let queries: Vec<f32> = (0..300 * 20).map(|i| at(i / 20) + random.below(10) as f32).collect();
+    let index = ivf(device, Metric::L2, view(&values, 20), 2, Screen::I8);
+    assert_eq!(index.list_sizes(), [500, 500]);
+    for count in [2, 300] {
+        let found = index.search(view(&queries[..count * 20], 20), 600, 1).expect("an answer");
+        for query in 0..count {
+            assert_eq!(found.row(query).len(), 500, "the rows of one list");
+            assert!(found.row(query).iter().all(|hit| hit.id as usize % 2 == query % 2), "query {query}");
+        }
+    }
+}
+
+#[test]
+fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates() {
+    let Some(device) = gpu() else { return };
+    let values: Vec<f32> = (0..100).flat_map(|row| [row as f32 * 10.0, 1.0]).collect();
+    let index = ivf(device, Metric::L2, view(&values, 2), 100, Screen::I8);
+    let mut sizes = index.list_sizes();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1; 100]);
+    let found = index.search(view(&values, 2), 3, 1).expect("an answer");
+    for row in 0..100 {
+        assert_eq!(bits(&found)[row], [(row as u64, 0)]);
+    }
+    // More probes than one workgroup sorts.
+    let many: Vec<f32> = (0..1200).map(|row| row as f32).collect();
+    let index = ivf(device, Metric::L2, view(&many, 1), 1200, Screen::None);
+    for probes in [1100, 1200] {
+        let found = index.search(view(&many[..2], 1), 1200, probes).expect("an answer");
+        assert!(found.row(0).iter().map(|hit| hit.id).eq(0..probes as u64));
+    }
+    // Equal rows: ties go to the smaller id.
+    let same = vec![2.0f32; 600 * 8];
+    let index = ivf(device, Metric::Cosine, view(&same, 8), 3, Screen::I8);
+    let found = index.search(view(&same[..80 * 8], 8), 5, 3).expect("an answer");
+    assert!((0..80).all(|row| found.row(row).iter().map(|hit| hit.id).eq(0..5)));
+    // More queries than fit a dimension of workgroups.
+    let values: Vec<f32> = (0..1000).map(|row| row as f32).collect();
+    let index = ivf(device, Metric::L2, view(&values, 1), 100, Screen::None);
+    let queries: Vec<f32> = (0..70_000).map(|query| (query % 1000) as f32).collect();
+    let found = index.search(view(&queries, 1), 1, 1).expect("an answer");
+    assert!((0..70_000).all(|query| found.row(query)[0].id == query as u64 % 1000));
+}
+
+#[test]
+fn filters_widen_the_probes_until_k_are_found() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(2000, 16, 9);
+    let queries = numbers(120, 16, 10);
+    let index = ivf(device, Metric::L2, view(&values, 16), 60, Screen::I8);
+    let exact = flat(device, Metric::L2, view(&values, 16), Screen::None);
+    for share in [1, 2, 10, 100, 700, 5000] {
+        let is_allowed = |id: u64| id.is_multiple_of(share);
+        for count in [3, 120] {
+            let some = view(&queries[..count * 16], 16);
+            let options = SearchOptions::new(10).filter(Filter::by(&is_allowed));
+            let wanted = exact.search_with(some, &options).expect("an answer").0;
+            let (found, _) = index.search_with(some, &options.clone().probes(1)).expect("an answer");
+            let (all, _) = index.search_with(some, &options.probes(60)).expect("an answer");
+            assert_eq!(bits(&all), bits(&wanted), "one in {share}");
+            for query in 0..count {
+                assert_eq!(
+                    found.row(query).len(),
+                    wanted.row(query).len(),
+                    "one in {share}: k, or all there are"
+                );
+                assert!(found.row(query).iter().all(|hit| is_allowed(hit.id)));
+            }
+        }
+    }
+}
+
+#[test]
+fn eight_threads_search_at_the_same_time() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(2000, 24, 12);
+    let queries = numbers(100, 24, 13);
+    let index = ivf(device, Metric::Cosine, view(&values, 24), 30, Screen::I8);
+    let wanted = bits(&index.search(view(&queries, 24), 10, 5).expect("an answer"));
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (index, queries, wanted) = (&index, &queries, &wanted);
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let count = if thread % 2 == 0 { 100 } else { 5 };
+                    let found = index.search(view(&queries[..count * 24], 24), 10, 5).expect("an answer");
+                    assert_eq!(bits(&found), wanted[..count]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(64, 8, 14);
+    let index = ivf(device, Metric::L2, view(&values, 8), 4, Screen::None);
+    let one = view(&values[..8], 8);
+    for (k, probes) in [(0, 1), (1, 0), (1, 5)] {
+        assert!(
+            matches!(index.search(one, k, probes), Err(Error::Argument { .. })),
+            "k {k}, {probes} probes"
+        );
+    }
+    assert!(matches!(
+        index.search(view(&values[..4], 4), 1, 1),
+        Err(Error::Argument { argument: "queries", .. })
+    ));
+    let bad = [f32::INFINITY; 8];
+    assert!(matches!(index.search(view(&bad, 8), 1, 1), Err(Error::NotFinite { row: 0, .. })));
+    let train = |dim, lists, sample: &[f32], width| {
+        Ivf::builder(device, Metric::L2, dim).lists(lists).train(view(sample, width))
+    };
+    assert!(train(8, 65, &values, 8).is_err());
+    assert!(train(8, 0, &values, 8).is_err());
+    assert!(train(4, 2, &values, 8).is_err());
+    // Nothing was added yet.
+    let empty = train(8, 4, &values, 8).expect("trains");
+    assert!(empty.search(one, 3, 2).expect("an answer").row(0).is_empty());
+}
+
+#[test]
+fn rows_and_queries_of_another_device_are_refused() {
+    // All devices of the host engine are one.
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let values = numbers(64, 8, 14);
+    let other = Device::best().expect("a second device of the adapter");
+    let there = other.upload(view(&values, 8)).expect("rows");
+    let train = || Ivf::builder(device, Metric::L2, 8).lists(4).train(view(&values, 8)).expect("trains");
+    let mut index = train();
+    for step in 0..2 {
+        let refused = index.add_device(&there);
+        assert!(matches!(refused, Err(Error::Argument { argument: "rows", .. })), "{refused:?}");
+        let refused = index.search(&there, 1, 1);
+        assert!(matches!(refused, Err(Error::Argument { argument: "queries", .. })), "{refused:?}");
+        assert_eq!(index.len(), step * 64);
+        index.add(view(&values, 8)).expect("rows");
+    }
+}
+
+#[test]
+fn what_is_set_of_means_is_all_but_their_metric_and_lists() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(300, 8, 15);
+    let train = |set: fn(KMeans<'_>) -> KMeans<'_>| {
+        let builder = Ivf::builder(device, Metric::L2, 8).lists(5).kmeans(|means| set(means).seed(3));
+        builder.train(view(&values, 8)).expect("trains").centroids().expect("centroids")
+    };
+    assert_eq!(train(|_| KMeans::new(Metric::Cosine, 9)), train(|means| means));
+}
+
+#[test]
+fn a_recall_that_is_reached_exactly_is_enough() {
+    let Some(device) = gpu() else { return };
+    // 55 of 100 rows are in the list of the query, and 0.55 times 100 is rounded up.
+    let values: Vec<f32> =
+        (0..55).map(|i| i as f32 * 0.01).chain((0..45).map(|i| 9.0 + i as f32 * 0.01)).collect();
+    let index = ivf(device, Metric::L2, view(&values, 1), 2, Screen::None);
+    assert_eq!(index.probes_for_recall(view(&[0.0], 1), 100, 0.55).expect("probes"), 1);
+    assert_eq!(index.probes_for_recall(view(&[0.0], 1), 100, 0.56).expect("probes"), 2);
+}
+
+/// What an error says is needed is enough, and no more is taken.
+#[test]
+fn a_budget_that_an_error_asks_for_is_enough() {
+    for (dim, lists, count, probes) in [(768, 8, 1, 8), (8, 300, 70, 2)] {
+        let Some(device) = confined(u64::MAX, 8 << 20) else { return };
+        let values = numbers(400, dim, 17);
+        let rows = view(&values, dim);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let index = ivf(&device, Metric::L2, rows, lists, Screen::I8);
+        index.save(file.path()).expect("a saved index");
+        let queries = rows.slice(0..count);
+        let wanted = index.search(queries, 3, probes).expect("an answer");
+        let mut budget = 1 << 15;
+        let found = loop {
+            let device = confined(u64::MAX, budget).expect("it was there");
+            let found = Ivf::load(&device, file.path()).and_then(|index| index.search(queries, 3, probes));
+            match found {
+                Ok(found) => break found,
+                Err(Error::Budget { needed, purpose, .. }) => {
+                    let known = ["a search", "rows on their way"];
+                    assert!(known.iter().any(|known| purpose.starts_with(known)), "{purpose}");
+                    assert!(needed > budget, "{purpose}: {needed} of {budget}");
+                    budget = needed;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(bits(&found), bits(&wanted));
+        assert!(budget < 1 << 18, "dim {dim}, {count} queries: {budget} bytes");
+    }
+}
+
+/// The budget of an index is for its searches: rows are sent under that of the device.
+#[test]
+fn rows_are_added_whatever_the_budget_of_searches() {
+    let Some(device) = gpu() else { return };
+    let values = numbers(400, 8, 17);
+    let builder = Ivf::builder(device, Metric::L2, 8).lists(300).budget(100 << 10);
+    let mut index = builder.train(view(&values, 8)).expect("trains");
+    index.add(view(&values, 8)).expect("rows");
+    index.update(7, &values[..8]).expect("another row");
+    assert_eq!(index.search(view(&values[..8], 8), 1, 2).expect("an answer").row(0)[0].id, 0);
+}
+
+/// The rows of all lists together may be more than a binding has room for, or the budget: then all rows are searched as in `Flat`.
+#[test]
+fn all_lists_are_probed_however_many_rows_they_have() {
+    let Some(device) = with_bindings_of(1 << 17) else { return };
+    let values = numbers(20_000, 4, 18);
+    let rows = view(&values, 4);
+    let builder = Ivf::builder(&device, Metric::L2, 4).lists(20).screen(Screen::None);
+    let mut index = builder.kmeans(|means| means.iterations(1)).train(rows).expect("trains");
+    index.add(rows).expect("rows");
+    let exact = flat(&device, Metric::L2, rows, Screen::None);
+    for count in [1, 70] {
+        let queries = rows.slice(0..count);
+        let found = index.search(queries, 5, 20).expect("an answer");
+        assert_eq!(bits(&found), bits(&exact.search(queries, 5).expect("an answer")), "{count} queries");
+        let few = [3, 77, 19_999];
+        let options = SearchOptions::new(5).filter(Filter::ids(&few));
+        let (found, _) = index.search_with(queries, &options.clone().probes(20)).expect("an answer");
+        let (wanted, _) = exact.search_with(queries, &options).expect("an answer");
+        assert_eq!(bits(&found), bits(&wanted), "{count} queries, filtered");
+    }
+}
+
+/// A screen of many centroids takes more of a binding than the few rows of their lists.
+#[test]
+fn queries_of_a_batch_are_no_more_than_their_centroids_have_room_for() {
+    let Some(device) = with_bindings_of(1 << 22) else { return };
+    let values = numbers(2500, 4, 19);
+    let rows = view(&values, 4);
+    let builder = Ivf::builder(&device, Metric::L2, 4).lists(2000).screen(Screen::I8);
+    let mut index = builder.kmeans(|means| means.iterations(1)).train(rows).expect("trains");
+    index.add(rows).expect("rows");
+    // More than the list-major form takes.
+    let found = index.search(rows.slice(0..600), 600, 1).expect("an answer");
+    let one = index.search(rows.slice(7..8), 600, 1).expect("an answer");
+    assert_eq!(bits(&found)[7], bits(&one)[0]);
+}
+
+/// Slots behind the last row, in its page, are of nobody: neither those that never had a row nor those that lost it.
+#[test]
+fn a_last_page_that_is_not_full_has_no_rows_behind_the_last() {
+    let Some(device) = gpu() else { return };
+    // Whichever of the two lists is the first.
+    for sizes in [[32, 5], [5, 32], [32, 37], [37, 32]] {
+        for metric in METRICS {
+            let at = [[1.0, 20.0], [20.0, 1.0]];
+            let row = |which: usize, number: usize| {
+                let [x, y]: [f32; 2] = at[which];
+                [x, y, number as f32 * 0.3, 0.5]
+            };
+            let rows = |which: usize| (0..sizes[which]).flat_map(move |number| row(which, number % 5 + 20));
+            let values: Vec<f32> = rows(0).chain(rows(1)).collect();
+            let queries: Vec<f32> = (0..140).flat_map(|number| row(number % 2, number % 5)).collect();
+            let mut index = ivf(device, metric, view(&values, 4), 2, Screen::I8);
+            assert!(index.list_sizes().iter().all(|size| sizes.contains(size)), "the lists are the groups");
+            // Rows that are nearer than any other come behind the last, and go.
+            let near: Vec<f32> = (0..2).flat_map(|which| (0..3).flat_map(move |_| row(which, 1))).collect();
+            let first = (sizes[0] + sizes[1]) as u64;
+            index.add(view(&near, 4)).expect("rows");
+            index.remove(&(first..first + 6).collect::<Vec<u64>>()).expect("they are there");
+            let exact = flat(device, metric, view(&values, 4), Screen::None);
+            for count in [2, 140] {
+                let some = view(&queries[..count * 4], 4);
+                for k in [1, 3] {
+                    let found = index.search(some, k, 1).expect("an answer");
+                    let wanted = exact.search(some, k).expect("an answer");
+                    assert_eq!(bits(&found), bits(&wanted), "{sizes:?}, {metric:?}, {count} queries, k {k}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing() {
+    let Some(device) = gpu() else { return };
+    // Lists find their rows one by one on the host, in next to no memory.
+    if !has_kernels(device) {
+        return;
+    }
+    let values = numbers(2000, 6, 17);
+    let (rows, one) = (view(&values[..600 * 6], 6), view(&values[..6], 6));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("index.nf");
+    ivf(device, Metric::L2, rows, 12, Screen::I8).save(&path).expect("it is saved");
+    let Some(small) = confined(u64::MAX, 128 << 10) else { return };
+    let mut index = Ivf::load(&small, &path).expect("it is loaded");
+    let mut least = 0;
+    for result in [index.add(view(&values, 6)), index.add(one), index.update(5, &[1.0f32; 6])] {
+        let Err(Error::Budget { needed, budget, .. }) = result else { panic!("{result:?}") };
+        assert!(budget == 128 << 10 && needed > budget, "{needed} of {budget} bytes");
+        least = needed.max(least);
+    }
+    // What needs no scratch is done.
+    index.remove(&[7]).expect("it is there");
+    assert!(index.len() == 599 && index.get(5).expect("it is there") == values[5 * 6..6 * 6]);
+    // As much as they said is enough.
+    let Some(enough) = confined(u64::MAX, least) else { return };
+    let mut index = Ivf::load(&enough, &path).expect("it is loaded");
+    index.add(view(&values, 6)).expect("rows");
+    index.update(5, &[1.0f32; 6]).expect("a row");
+    let mut fresh = Flat::builder(device, Metric::L2, 6).build().expect("an index");
+    fresh.add(rows).expect("rows");
+    fresh.add(view(&values, 6)).expect("rows");
+    fresh.update(5, &[1.0f32; 6]).expect("a row");
+    let found = index.search(one, 9, 12).expect("an answer");
+    assert_eq!(bits(&found), bits(&fresh.search(one, 9).expect("an answer")));
+}

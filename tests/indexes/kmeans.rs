@@ -1,0 +1,325 @@
+//! k-means: what it finds, that it repeats itself, and what it does with few rows, few distinct ones and uneven ones.
+
+use crate::common::{Random, confined, gpu};
+use nearfield::{Error, Ivf, KMeans, MatrixView, Metric, Screen};
+
+/// Rows around `centres` points that are far from each other, list by list, and the points.
+fn around(centres: usize, each: usize, dim: usize) -> (Vec<f32>, Vec<f32>) {
+    let mut random = Random::new(7);
+    let points: Vec<f32> = (0..centres * dim).map(|_| random.below(200) as f32 - 100.0).collect();
+    let mut rows = vec![];
+    for number in 0..centres * each {
+        let point = &points[number % centres * dim..][..dim];
+        rows.extend(point.iter().map(|x| x + random.below(3) as f32 - 1.0));
+    }
+    (rows, points)
+}
+
+#[test]
+fn clusters_that_are_apart_are_found() {
+    let Some(device) = gpu() else { return };
+    for (centres, dim) in [(5, 8), (12, 33), (300, 24)] {
+        let (rows, points) = around(centres, 10, dim);
+        let view = MatrixView::new(&rows, dim).expect("rows");
+        let mut found = vec![];
+        for screen in [Screen::None, Screen::I8] {
+            let clusters = KMeans::new(Metric::L2, centres)
+                .screen(screen)
+                .iterations(12)
+                .train(device, view)
+                .expect("trains");
+            found.push(clusters.clone());
+            assert_eq!(clusters.centroids.len(), centres * dim);
+            assert_eq!(clusters.assignments.len(), centres * 10);
+            // Noise has a variance of 2/3 an element.
+            let each = clusters.inertia.last().expect("an inertia") / (centres * 10 * dim) as f64;
+            // Rows chosen by chance leave some of many points out.
+            assert!(centres > 256 || each < 2.0, "{centres}: {each}");
+            assert!(
+                clusters.inertia.windows(2).all(|pair| pair[1] <= pair[0] * 1.2),
+                "{:?}",
+                clusters.inertia
+            );
+            if centres < 100 {
+                for point in points.chunks(dim) {
+                    let nearest = clusters.centroids.chunks(dim).map(|centroid| {
+                        centroid.iter().zip(point).map(|(a, b)| (a - b).powi(2)).sum::<f32>()
+                    });
+                    assert!(
+                        nearest.fold(f32::MAX, f32::min) < 0.5 * dim as f32,
+                        "{centres}: a point without a centroid"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_centroid_is_the_mean_of_its_rows_and_assignments_are_exact() {
+    let Some(device) = gpu() else { return };
+    let (rows, _) = around(9, 50, 20);
+    let view = MatrixView::new(&rows, 20).expect("rows");
+    // No tolerance: it ends when nothing changes.
+    let clusters =
+        KMeans::new(Metric::L2, 9).iterations(50).tolerance(0.0).train(device, view).expect("trains");
+    for (list, centroid) in clusters.centroids.chunks(20).enumerate() {
+        let members: Vec<&[f32]> = (0..view.rows())
+            .filter(|&row| clusters.assignments[row] as usize == list)
+            .map(|row| view.row(row))
+            .collect();
+        for (d, &found) in centroid.iter().enumerate() {
+            let mean = members.iter().map(|row| f64::from(row[d])).sum::<f64>() / members.len() as f64;
+            assert!((f64::from(found) - mean).abs() < 1e-4, "list {list}: {found} for {mean}");
+        }
+    }
+    for (row, &list) in clusters.assignments.iter().enumerate() {
+        let distances: Vec<f64> = clusters
+            .centroids
+            .chunks(20)
+            .map(|centroid| view.row(row).iter().zip(centroid).map(|(a, b)| f64::from(a - b).powi(2)).sum())
+            .collect();
+        let least = distances.iter().copied().fold(f64::MAX, f64::min);
+        assert!(distances[list as usize] <= least * 1.0001 + 1e-6, "row {row}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_centroids() {
+    let Some(device) = gpu() else { return };
+    let (rows, _) = around(40, 30, 24);
+    let view = MatrixView::new(&rows, 24).expect("rows");
+    for metric in [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct] {
+        for lists in [1, 20, 260] {
+            let train = |seed| {
+                KMeans::new(metric, lists).seed(seed).rows_per_list(2).train(device, view).expect("trains")
+            };
+            let clusters = train(3);
+            assert_eq!(clusters, train(3), "{metric:?}");
+            if lists == 20 {
+                assert_eq!(clusters.rows.len(), 40);
+                assert!(clusters.rows.windows(2).all(|pair| pair[0] < pair[1]));
+                assert_ne!(clusters.rows, train(4).rows);
+            }
+            if metric != Metric::L2Squared {
+                for centroid in clusters.centroids.chunks(24) {
+                    let length: f32 = centroid.iter().map(|x| x * x).sum();
+                    assert!((length - 1.0).abs() < 1e-5, "{metric:?}: {length}");
+                }
+            }
+        }
+    }
+}
+
+/// Of k-means++ each seed is held against the nearest so far alone.
+#[test]
+fn the_nearest_of_the_seeds_are_those_that_a_search_finds() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(6);
+    let mut rows: Vec<f32> = (0..300 * 20).map(|_| random.below(9) as f32 - 4.0).collect();
+    // Half of the rows come twice, so that distances tie.
+    rows.extend_from_within(..150 * 20);
+    let view = MatrixView::new(&rows, 20).expect("rows");
+    for metric in [Metric::L2, Metric::Cosine] {
+        for screen in [Screen::None, Screen::I8] {
+            let means = KMeans::new(metric, 100).screen(screen);
+            let train =
+                |iterations| means.clone().iterations(iterations).train(device, view).expect("trains");
+            let (searched, moved) = (train(0), train(1));
+            assert_eq!(moved.inertia[0], searched.inertia[0], "{metric} {screen:?}");
+            if metric == Metric::Cosine {
+                continue;
+            }
+            // Centroids moved to the means of the rows that were known to be nearest.
+            for (list, centroid) in moved.centroids.chunks(20).enumerate() {
+                let members = || (0..view.rows()).filter(|&row| searched.assignments[row] as usize == list);
+                for (d, &found) in centroid.iter().enumerate() {
+                    let mean = members().map(|row| view.row(row)[d]).sum::<f32>() / members().count() as f32;
+                    assert!((found - mean).abs() < 1e-4, "{screen:?}, list {list}: {found} for {mean}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_lists_as_rows_and_fewer_distinct_rows_than_lists() {
+    let Some(device) = gpu() else { return };
+    let (rows, _) = around(30, 1, 16);
+    let view = MatrixView::new(&rows, 16).expect("rows");
+    let clusters = KMeans::new(Metric::L2, 30).train(device, view).expect("trains");
+    let mut lists = clusters.assignments.clone();
+    lists.sort_unstable();
+    assert_eq!(lists, (0..30).collect::<Vec<u32>>(), "each row is a list of its own");
+    assert_eq!(clusters.inertia.last(), Some(&0.0));
+
+    let same: Vec<f32> = rows[..32].iter().copied().cycle().take(100 * 16).collect();
+    let view = MatrixView::new(&same, 16).expect("rows");
+    let clusters = KMeans::new(Metric::L2, 10).train(device, view).expect("trains");
+    let mut lists = clusters.assignments;
+    lists.sort_unstable();
+    lists.dedup();
+    assert_eq!(lists.len(), 2, "two distinct rows, two lists with rows");
+    assert_eq!(clusters.inertia.last(), Some(&0.0));
+}
+
+#[test]
+fn no_list_stays_empty_while_rows_differ() {
+    let Some(device) = gpu() else { return };
+    // Most rows in one place, so that centroids chosen by chance fall together.
+    let mut random = Random::new(3);
+    let rows: Vec<f32> = (0..1000 * 8)
+        .map(|i| if i / 8 < 950 { random.below(2) as f32 * 1e-3 } else { random.below(1000) as f32 })
+        .collect();
+    let view = MatrixView::new(&rows, 8).expect("rows");
+    let clusters = KMeans::new(Metric::L2, 270).iterations(12).train(device, view).expect("trains");
+    let sizes = sizes(&clusters.assignments, 270);
+    let empty = sizes.iter().filter(|&&size| size == 0).count();
+    assert!(empty < 100, "{empty} empty lists of 270; 306 rows are distinct");
+}
+
+fn sizes(assignments: &[u32], lists: usize) -> Vec<usize> {
+    let mut sizes = vec![0; lists];
+    assignments.iter().for_each(|&list| sizes[list as usize] += 1);
+    sizes
+}
+
+#[test]
+fn balance_evens_lists_out() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(5);
+    // Half of the rows in a fiftieth of the space.
+    let rows: Vec<f32> = (0..1200)
+        .flat_map(|row| {
+            let width = if row % 2 == 0 { 1.0 } else { 50.0 };
+            [0; 6].map(|_| random.below(1000) as f32 * width * 1e-3)
+        })
+        .collect();
+    let view = MatrixView::new(&rows, 6).expect("rows");
+    let train = |means: KMeans<'_>| means.iterations(12).tolerance(0.0).train(device, view).expect("trains");
+    let largest = |assignments: &[u32]| sizes(assignments, 40).into_iter().max().expect("lists");
+    let free = train(KMeans::new(Metric::L2, 40).rows_per_list(80));
+    let even = train(KMeans::new(Metric::L2, 40).rows_per_list(80).balance(1.5));
+    assert!(
+        largest(&even.assignments) < largest(&free.assignments) / 2,
+        "{} {}",
+        largest(&even.assignments),
+        largest(&free.assignments)
+    );
+}
+
+#[test]
+fn spherical_centroids_have_length_one_whichever_way_they_came_about() {
+    let Some(device) = gpu() else { return };
+    // Three distinct rows, so that lists begin anew until the end, and seeds that are never averaged.
+    let rows: Vec<f32> = (0..30).flat_map(|i| [[3.0, 4.0], [0.0, -7.0], [0.1, 0.1]][i % 3]).collect();
+    for metric in [Metric::Cosine, Metric::InnerProduct] {
+        for (lists, iterations) in [(2, 0), (6, 0), (6, 3), (30, 1)] {
+            let means = KMeans::new(metric, lists).iterations(iterations);
+            let clusters = means.train(device, MatrixView::new(&rows, 2).expect("rows")).expect("trains");
+            for centroid in clusters.centroids.chunks(2) {
+                let length = (centroid[0].powi(2) + centroid[1].powi(2)).sqrt();
+                assert!((length - 1.0).abs() < 1e-5, "{lists} lists, {iterations} iterations: {centroid:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_trained_is_refused() {
+    let Some(device) = gpu() else { return };
+    let rows = [0.0f32; 12];
+    let view = MatrixView::new(&rows, 3).expect("rows");
+    for means in [
+        KMeans::new(Metric::L2, 0),
+        KMeans::new(Metric::L2, 5),
+        KMeans::new(Metric::L2, 2).rows_per_list(0),
+        KMeans::new(Metric::L2, 2).balance(0.5),
+        KMeans::new(Metric::L2, 2).balance(f64::NAN),
+    ] {
+        assert!(matches!(means.train(device, view), Err(Error::Argument { .. })));
+    }
+    let none = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&[0.0f32; 0], 3).expect("no rows"));
+    assert!(matches!(none, Err(Error::Argument { argument: "rows", .. })), "{none:?}");
+    let wide = vec![0.0f32; (1 << 20) + 1];
+    let wide = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&wide, wide.len()).expect("a row"));
+    assert!(matches!(wide, Err(Error::Argument { argument: "dim", .. })), "{wide:?}");
+    let bad = [0.0, 1.0, f32::NAN];
+    let refused = KMeans::new(Metric::L2, 1).train(device, MatrixView::new(&bad, 1).expect("rows"));
+    assert!(matches!(refused, Err(Error::NotFinite { row: 2, .. })), "{refused:?}");
+    // Every row the same is no reason to fail.
+    let clusters = KMeans::new(Metric::Cosine, 2).train(device, view).expect("trains");
+    assert_eq!(clusters.centroids, [0.0; 6]);
+}
+
+#[test]
+fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several() {
+    let Some(device) = gpu() else { return };
+    let (rows, _) = around(20, 30, 18);
+    let view = MatrixView::new(&rows, 18).expect("rows");
+    let whole = device.upload(view).expect("fits");
+    let parts = [0..7, 7..8, 8..600].map(|range| device.upload(view.slice(range)).expect("fits"));
+    let parts: Vec<_> = parts.iter().collect();
+    // All rows, and a sample of 160 of them.
+    for each in [64, 8] {
+        for metric in [Metric::L2, Metric::Cosine] {
+            let means = KMeans::new(metric, 20).rows_per_list(each);
+            let expected = means.train(device, view).expect("trains");
+            assert_eq!(expected.rows.len(), (each * 20).min(600));
+            for there in [&[&whole][..], &parts[..]] {
+                assert_eq!(means.train_device(device, there).expect("trains"), expected, "{metric} {each}");
+            }
+        }
+    }
+    let builder = || Ivf::builder(device, Metric::L2, 18).lists(20);
+    let expected = builder().train(view).expect("trains").centroids().expect("centroids");
+    let found = builder().train_device(&parts).expect("trains").centroids().expect("centroids");
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn rows_on_the_device_are_refused_where_there_are_none_or_dims_differ() {
+    let Some(device) = gpu() else { return };
+    let [three, four] =
+        [3, 4].map(|dim| device.upload(MatrixView::new(&[1.0f32; 12], dim).expect("rows")).expect("fits"));
+    let means = KMeans::new(Metric::L2, 2);
+    let refused =
+        |pieces: &[&nearfield::DeviceMatrix]| means.train_device(device, pieces).expect_err("refused");
+    assert_eq!(refused(&[]).to_string(), "rows: needed at least one matrix, given 0");
+    assert_eq!(refused(&[&three, &four]).to_string(), "rows: needed dim 3, as the first have, given 4");
+    let index = Ivf::builder(device, Metric::L2, 4).lists(2);
+    assert!(matches!(index.train_device(&[&three]), Err(Error::Argument { argument: "sample", .. })));
+}
+
+#[test]
+fn a_screen_that_has_no_room_is_left_out() {
+    let Some(device) = confined(u64::MAX, 900 << 10) else { return };
+    let (rows, _) = around(24, 10, 16);
+    let train = |screen| {
+        let means = KMeans::new(Metric::L2, 24).screen(screen).iterations(2);
+        means.train(&device, MatrixView::new(&rows, 16).expect("rows")).expect("trains")
+    };
+    assert_eq!(train(Screen::I8), train(Screen::None));
+}
+
+#[test]
+fn a_budget_that_an_error_asks_for_is_enough() {
+    let (rows, _) = around(30, 20, 8);
+    let mut budget = 1 << 15;
+    for _ in 0..2 {
+        let Some(device) = confined(u64::MAX, budget) else { return };
+        let trained = KMeans::new(Metric::L2, 300)
+            .iterations(1)
+            .train(&device, MatrixView::new(&rows, 8).expect("rows"));
+        match trained {
+            Ok(_) => return,
+            Err(Error::Budget { needed, budget: told, .. }) => {
+                assert_eq!(told, budget);
+                assert!(needed > budget, "{needed} of {budget}");
+                budget = needed;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("{budget} bytes were to be enough");
+}

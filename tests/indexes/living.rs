@@ -1,0 +1,312 @@
+//! After any interleaving of changes, filtered searches, saves and loads, an index answers bit for bit as a fresh one of the rows that
+//! are left: `Flat` and `Ivf` live the same lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use crate::common::living::{LISTS, Living, MOST, bits};
+use crate::common::{Random, confined, gpu, rounded, view};
+use nearfield::{Device, ElementKind, Error, Filter, Flat, Ivf, Metric, Screen, SearchOptions};
+
+const DIM: usize = 6;
+const OPERATIONS: usize = 120;
+
+/// Operations from one check of everything to the next.
+const EVERY: usize = 40;
+
+/// What kind of index lives.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    metric: Metric,
+    elements: ElementKind,
+    screen: Screen,
+    segment_rows: u64,
+    budget: u64,
+    /// Rows that it starts with: with more than 4,096 slots it compacts itself.
+    first: usize,
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        metric: Metric::L2,
+        elements: ElementKind::F32,
+        screen: Screen::I8,
+        segment_rows: 128,
+        budget: 128 << 10,
+        first: 0,
+    },
+    Case {
+        metric: Metric::InnerProduct,
+        elements: ElementKind::F16,
+        screen: Screen::None,
+        segment_rows: 128,
+        budget: 128 << 10,
+        first: 0,
+    },
+    Case {
+        metric: Metric::Cosine,
+        elements: ElementKind::F16,
+        screen: Screen::I8,
+        segment_rows: 256,
+        budget: 128 << 10,
+        first: 300,
+    },
+    Case {
+        metric: Metric::L2Squared,
+        elements: ElementKind::F32,
+        screen: Screen::None,
+        segment_rows: 4096,
+        budget: 512 << 10,
+        first: 6000,
+    },
+];
+
+/// What an index should hold.
+struct Life<'d> {
+    device: &'d Device,
+    case: Case,
+    /// An index without rows: every `Ivf` that is loaded of it has the same centroids.
+    empty: PathBuf,
+    saved: PathBuf,
+    rows: BTreeMap<u64, Vec<f32>>,
+    /// Rows that were ever added.
+    inserted: u64,
+    random: Random,
+}
+
+impl Life<'_> {
+    fn add(&self, index: &mut impl Living, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
+        match self.case.elements {
+            ElementKind::F32 => index.add(view(rows, DIM), ids),
+            ElementKind::F16 => index.add(view(&rounded(rows).0, DIM), ids),
+        }
+    }
+
+    /// About one in so many of the ids that are there.
+    fn some_ids(&mut self, every: usize) -> Vec<u64> {
+        let ids: Vec<u64> = self.rows.keys().copied().collect();
+        ids.into_iter().filter(|_| self.random.below(every) == 0).collect()
+    }
+
+    /// Ids that are free: of rows that left, far from all others and, seldom, numbers that are still to be given.
+    fn free_ids(&mut self, count: usize) -> Vec<u64> {
+        let below = self.inserted + [1, 1, 1, 100][self.random.below(4)];
+        let mut any = || [self.random.next() >> 1, self.random.next() % below][self.random.below(2)];
+        let ids: BTreeSet<u64> = (0..count).map(|_| any()).collect();
+        let mut ids: Vec<u64> = ids.into_iter().filter(|id| !self.rows.contains_key(id)).collect();
+        // In no order.
+        ids.sort_unstable_by_key(|id| id.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        ids
+    }
+
+    /// Rows under their numbers, or under ids of the caller; from the host or the device.
+    fn grow(&mut self, index: &mut impl Living, count: usize, is_numbered: bool) {
+        let ids = match is_numbered {
+            true => (self.inserted..self.inserted + count as u64).collect(),
+            false => self.free_ids(count),
+        };
+        let given = (!is_numbered).then_some(&ids[..]);
+        let rows = self.random.integers(ids.len() * DIM, MOST);
+        let can_be_there = self.case.elements == ElementKind::F32 && !ids.is_empty();
+        let result = if can_be_there && self.random.below(3) == 0 {
+            let uploaded = self.device.upload(view(&rows, DIM)).expect("good rows");
+            index.add_device(&uploaded, given)
+        } else {
+            self.add(index, &rows, given)
+        };
+        match (result, ids.iter().find(|id| self.rows.contains_key(id))) {
+            (Ok(()), None) => {
+                self.inserted += ids.len() as u64;
+                self.rows.extend(ids.into_iter().zip(rows.chunks(DIM).map(<[f32]>::to_vec)));
+            }
+            (Err(Error::DuplicateId { id }), Some(&taken)) => assert_eq!(id, taken),
+            (result, taken) => panic!("{result:?}, {taken:?} is taken"),
+        }
+    }
+
+    fn update(&mut self, index: &mut impl Living, id: u64, row: Vec<f32>) -> Result<(), Error> {
+        match self.case.elements {
+            ElementKind::F32 => index.update(id, &row)?,
+            ElementKind::F16 => index.update(id, &rounded(&row).0)?,
+        }
+        self.rows.insert(id, row);
+        Ok(())
+    }
+
+    /// What an index refuses leaves it as it was.
+    fn refuse(&mut self, index: &mut impl Living) {
+        let unknown = (1 << 63) - 1;
+        let known = self.rows.keys().next().copied();
+        let error = index.remove(&[known.unwrap_or(unknown), unknown]).expect_err("unknown");
+        assert!(matches!(error, Error::UnknownId { id } if id == unknown), "{error}");
+        let mut bad = self.random.integers(90 * DIM, MOST);
+        bad[77 * DIM] = f32::NAN;
+        let error = self.add(index, &bad, None).expect_err("not finite");
+        assert!(matches!(error, Error::NotFinite { row: 77, .. } | Error::DuplicateId { .. }), "{error}");
+        if let Some(id) = known {
+            let error = self.update(index, id, bad[77 * DIM..78 * DIM].to_vec()).expect_err("not finite");
+            assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
+        }
+    }
+
+    /// One random operation; says which.
+    fn operate<I: Living>(&mut self, index: &mut I) -> &'static str {
+        match self.random.below(13) {
+            0..3 => {
+                let count = [1, 7, 40, 200][self.random.below(4)];
+                self.grow(index, count, true);
+                "add"
+            }
+            3 | 4 => {
+                let count = [0, 5, 60, 150][self.random.below(4)];
+                self.grow(index, count, false);
+                "add_with_ids"
+            }
+            5 | 6 => {
+                let every = [2, 3, 20][self.random.below(3)];
+                let gone = match self.random.below(4) {
+                    // The largest ids: at the end, as it may be.
+                    0 => self.rows.keys().rev().take(self.random.below(300)).copied().collect(),
+                    _ => self.some_ids(every),
+                };
+                index.remove(&gone).expect("they are there");
+                gone.iter().for_each(|id| drop(self.rows.remove(id)));
+                "remove"
+            }
+            7 | 8 => {
+                for id in self.some_ids(30).into_iter().take(3) {
+                    let row = self.random.integers(DIM, MOST);
+                    self.update(index, id, row).expect("it is there");
+                }
+                "update"
+            }
+            9 => {
+                index.compact().expect("it is compacted");
+                "compact"
+            }
+            10 => {
+                index.save(&self.saved).expect("it is saved");
+                *index = I::load(self.device, &self.saved).expect("it is loaded");
+                "save and load"
+            }
+            11 => {
+                self.refuse(index);
+                "refuse"
+            }
+            _ => {
+                let queries = 1 + self.random.below(4);
+                self.search(index, queries);
+                "filter"
+            }
+        }
+    }
+
+    /// Rows in another order than they came, so that their slots have nothing in common.
+    fn fill<I: Living>(&self, mut index: I) -> I {
+        let ids: Vec<u64> = self.rows.keys().rev().copied().collect();
+        let rows: Vec<f32> = self.rows.values().rev().flatten().copied().collect();
+        self.add(&mut index, &rows, Some(&ids)).expect("good rows");
+        index
+    }
+
+    /// The index answers as fresh ones: without a filter and with one of any kind, with all probes and with few.
+    fn search<I: Living>(&mut self, index: &I, queries: usize) {
+        let Case { metric, elements, .. } = self.case;
+        let exact = self.fill(Flat::make(self.device, metric, DIM, elements, Screen::None));
+        let same = self.fill(I::load(self.device, &self.empty).expect("it is loaded"));
+        let values = self.random.integers(queries * DIM, MOST);
+        let queries = view(&values, DIM);
+        let share = [0, 1, 5, 30, 100][self.random.below(5)];
+        let is_allowed = |id: u64| id % 100 < share;
+        // One that no row has, too.
+        let ids: Vec<u64> =
+            self.rows.keys().copied().filter(|id| is_allowed(*id)).chain([u64::MAX]).collect();
+        let mut words = vec![0u64; self.inserted as usize / 64 + 1];
+        for id in ids.iter().filter(|id| **id < self.inserted) {
+            words[*id as usize / 64] |= 1 << (id % 64);
+        }
+        let filters = [Filter::ids(&ids), Filter::bits(&words), Filter::by(&is_allowed)];
+        let number = self.random.below(3);
+        for filter in [None, Some(filters[number])] {
+            // All of them, where they are not too many for the budget.
+            let most = if queries.rows() < 10 { (self.rows.len() + 7).min(1500) } else { 50 };
+            let k = [1, 9, 30, most][self.random.below(4)];
+            let mut options = SearchOptions::new(k);
+            if let Some(filter) = filter {
+                options = options.filter(filter);
+            }
+            let is_filtered = filter.is_some();
+            let said = format!(
+                "{} queries, k {k}; {is_filtered}: filter {number} of {share} in 100",
+                queries.rows()
+            );
+            let few = 1 + self.random.below(LISTS - 1);
+            let [all, some] = [LISTS, few].map(|probes| bits(&index.answer(queries, &options, probes)));
+            assert_eq!(all, bits(&exact.answer(queries, &options, LISTS)), "{said}");
+            assert_eq!(some, bits(&same.answer(queries, &options, few)), "{few} probes, {said}");
+        }
+        if let (Some(found), Some(wanted)) = (index.within(queries, 4.0), exact.within(queries, 4.0)) {
+            assert_eq!(bits(&found), bits(&wanted), "within a radius");
+        }
+    }
+
+    /// The rows are there, and are found by candidates and list by list.
+    fn check<I: Living>(&mut self, index: &I) {
+        assert!(index.ids().iter().eq(self.rows.keys()), "ids");
+        for id in self.some_ids(20).into_iter().take(3) {
+            assert_eq!(index.get(id).expect("it is there"), self.rows[&id], "row {id}");
+        }
+        self.search(index, 3);
+        self.search(index, 70);
+    }
+}
+
+/// The operation that was under way when a test panicked.
+struct Said {
+    case: Case,
+    operation: usize,
+    name: &'static str,
+}
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{:?}: operation {}, {}", self.case, self.operation, self.name);
+        }
+    }
+}
+
+fn live<I: Living>(least_budget: u64, seed: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.path().join(name));
+    for (case, seed) in CASES.into_iter().zip(seed..) {
+        let Case { metric, elements, screen, segment_rows, budget, first } = case;
+        // Centroids are trained where there is room for it. Rows of both kinds take no more than 32 bytes each.
+        let Some(roomy) = gpu() else { return };
+        I::make(roomy, metric, DIM, elements, screen).save(&empty).expect("it is saved");
+        let Some(device) = confined(segment_rows * 32, budget.max(least_budget)) else { return };
+        let mut index = I::load(&device, &empty).expect("it is loaded");
+        let (rows, random) = (BTreeMap::new(), Random::new(seed));
+        let (empty, saved) = (empty.clone(), saved.clone());
+        let mut life = Life { device: &device, case, empty, saved, rows, inserted: 0, random };
+        let mut said = Said { case, operation: 0, name: "add" };
+        life.grow(&mut index, first, true);
+        for operation in 0..OPERATIONS {
+            (said.operation, said.name) = (operation, "after the one before");
+            said.name = life.operate(&mut index);
+            if operation % EVERY == EVERY - 1 {
+                life.check(&index);
+            }
+        }
+    }
+}
+
+#[test]
+fn after_any_life_a_flat_answers_as_a_fresh_one() {
+    live::<Flat>(0, 0x11fe);
+}
+
+#[test]
+fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids() {
+    live::<Ivf>(4 << 20, 0x21fe);
+}

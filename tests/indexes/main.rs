@@ -1,0 +1,19 @@
+//! `Flat` and `Ivf`: the right answers on every path, through every change.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod dropped;
+mod errors;
+mod filter;
+mod flat;
+mod flat_dynamic;
+mod flat_paths;
+mod flat_screen;
+mod host;
+mod host_ivf;
+mod ivf;
+mod kmeans;
+mod limits;
+mod living;
+mod within;

@@ -1,0 +1,144 @@
+//! Range search: all rows within a radius, the same whatever way they were found.
+
+use std::sync::Mutex;
+
+use crate::common::{Random, confined, gpu, has_kernels, view, with_bindings_of, without_subgroups};
+use nearfield::{Device, Error, Flat, Metric, Neighbor, Screen, WithinOptions};
+
+fn filled(device: &Device, metric: Metric, rows: &[f32], dim: usize, screen: Screen) -> Flat {
+    let mut index = Flat::builder(device, metric, dim).screen(screen).build().expect("builds");
+    index.add(view(rows, dim)).expect("rows enter");
+    index
+}
+
+/// What a search for all rows finds, cut off at the radius.
+fn wanted(index: &Flat, queries: &[f32], dim: usize, radius: f32) -> Vec<Vec<Neighbor>> {
+    let all = index.search(view(queries, dim), index.len().max(1)).expect("all rows");
+    all.iter().map(|row| row.iter().copied().filter(|hit| hit.distance < radius).collect()).collect()
+}
+
+fn check(index: &Flat, queries: &[f32], dim: usize, radius: f32) -> usize {
+    let want = wanted(index, queries, dim, radius);
+    let found = index.search_within(view(queries, dim), radius).expect("a search");
+    assert_eq!(found.queries(), want.len());
+    assert_eq!(found.offsets().len(), want.len() + 1);
+    for (query, want) in want.iter().enumerate() {
+        assert_eq!(found.row(query), want, "{}, radius {radius}, query {query}", index.metric());
+    }
+    assert_eq!(found.hits().len(), want.iter().map(Vec::len).sum::<usize>());
+    found.hits().len()
+}
+
+#[test]
+fn all_rows_within_a_radius_are_found_by_every_screen_and_metric() {
+    let (Some(device), Some(plain)) = (gpu(), without_subgroups()) else { return };
+    let dim = 24;
+    let mut random = Random::new(5);
+    let rows = random.floats(3000 * dim);
+    let queries = random.floats(40 * dim);
+    for metric in Metric::ALL {
+        for (device, screen) in [(device, Screen::I8), (device, Screen::None), (plain, Screen::I8)] {
+            let index = filled(device, metric, &rows, dim, screen);
+            // The distances of some row: that one is not within, because nearer is meant strictly.
+            let ranked = index.search(view(&queries, dim), 300).expect("a search");
+            for (count, rank) in [(1, 0), (1, 40), (3, 299), (40, 120)] {
+                let radius = ranked.row(0)[rank].distance;
+                let hits = check(&index, &queries[..count * dim], dim, radius);
+                assert!(count > 1 || hits == rank, "{metric}: {hits} rows before number {rank}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ties_at_the_radius_are_all_out_and_below_it_all_in() {
+    let Some(device) = gpu() else { return };
+    let dim = 16;
+    let mut random = Random::new(6);
+    let rows = random.integers(5000 * dim, 2);
+    let queries = random.integers(20 * dim, 2);
+    for screen in [Screen::I8, Screen::None] {
+        for metric in [Metric::L2Squared, Metric::InnerProduct, Metric::L2] {
+            let index = filled(device, metric, &rows, dim, screen);
+            for radius in [-8.0, 0.0, 4.0, 5.0, 20.0, 31.5] {
+                check(&index, &queries, dim, radius);
+            }
+        }
+    }
+}
+
+#[test]
+fn lists_that_overflow_grow_and_then_every_row_is_computed() {
+    let Some(device) = confined(1 << 20, 4 << 20) else { return };
+    let dim = 32;
+    let mut random = Random::new(7);
+    let rows = random.floats(20_000 * dim);
+    let queries = random.floats(6 * dim);
+    for screen in [Screen::I8, Screen::None] {
+        let index = filled(&device, Metric::Cosine, &rows, dim, screen);
+        let ranked = index.search(view(&queries, dim), 12_000).expect("a search");
+        for rank in [100, 6000, 11_999] {
+            check(&index, &queries, dim, ranked.row(2)[rank].distance);
+        }
+        let all = index.search_within(view(&queries, dim), f32::INFINITY).expect("a search");
+        assert!(all.iter().all(|row| row.len() == 20_000));
+        let (found, statistics) = index
+            .search_within_with(view(&queries, dim), ranked.row(0)[6000].distance, &WithinOptions::new())
+            .expect("a search");
+        assert_eq!(found.row(0).len(), 6000);
+        if has_kernels(&device) {
+            assert!(statistics.searched_again > 0 || statistics.searched_exhaustively > 0, "{statistics:?}");
+        }
+    }
+}
+
+#[test]
+fn rows_spread_over_segments_are_found() {
+    let Some(device) = with_bindings_of(1 << 20) else { return };
+    let dim = 64;
+    let mut random = Random::new(8);
+    let rows = random.floats(9000 * dim);
+    let queries = random.floats(3 * dim);
+    for screen in [Screen::I8, Screen::None] {
+        let index = filled(&device, Metric::L2, &rows, dim, screen);
+        let ranked = index.search(view(&queries, dim), 50).expect("a search");
+        assert!(check(&index, &queries, dim, ranked.row(1)[49].distance) >= 49);
+    }
+}
+
+#[test]
+fn odd_radii_and_empty_indexes_have_clear_answers() {
+    let Some(device) = gpu() else { return };
+    let rows = [0.0f32, 0.0, 1.0, 0.0, 0.0, 2.0];
+    let queries = [0.0f32, 0.0, 3.0, 4.0];
+    let index = filled(device, Metric::L2, &rows, 2, Screen::I8);
+    assert!(matches!(index.search_within(view(&queries, 2), f32::NAN), Err(Error::Argument { .. })));
+    assert!(index.search_within(view(&queries, 1), 1.0).is_err());
+    assert!(index.search_within(view(&[f32::NAN, 0.0], 2), 1.0).is_err());
+    for radius in [f32::NEG_INFINITY, -1.0, -0.0, 0.0] {
+        assert!(index.search_within(view(&queries, 2), radius).expect("a search").hits().is_empty());
+    }
+    for radius in [f32::MAX, f32::INFINITY] {
+        assert_eq!(index.search_within(view(&queries, 2), radius).expect("a search").hits().len(), 6);
+    }
+    let tiny = index.search_within(view(&queries, 2), f32::MIN_POSITIVE).expect("a search");
+    assert_eq!(tiny.row(0), [Neighbor { id: 0, distance: 0.0 }]);
+    assert!(index.search_within(view(&[0.0f32; 0], 2), 1.0).expect("no query").offsets() == [0]);
+    let empty = Flat::builder(device, Metric::L2, 2).build().expect("builds");
+    assert_eq!(empty.search_within(view(&queries, 2), 1.0).expect("a search").offsets(), [0, 0, 0]);
+}
+
+#[test]
+fn progress_ends_with_all_queries() {
+    let Some(device) = confined(1 << 20, 4 << 20) else { return };
+    let mut random = Random::new(9);
+    let (rows, queries) = (random.floats(20_000 * 8), random.floats(300 * 8));
+    let index = filled(&device, Metric::L2Squared, &rows, 8, Screen::None);
+    let seen = Mutex::new(vec![]);
+    let progress = |count: usize| seen.lock().expect("one thread").push(count);
+    index
+        .search_within_with(view(&queries, 8), 1.0, &WithinOptions::new().progress(&progress))
+        .expect("a search");
+    let seen = seen.into_inner().expect("one thread");
+    assert!(seen.is_sorted() && seen.last() == Some(&300), "{seen:?}");
+}

@@ -1,0 +1,129 @@
+//! `average`, dispatched alone: the means of lists of rows.
+
+use crate::common::bench::{Bench, GUARD, floats_of};
+use crate::common::lists::two_rows;
+use crate::common::{Random, gpu, padded};
+use nearfield::internals::kernels::average::{self, Unit};
+use nearfield::{BufferSlice, Element};
+
+fn averages(
+    bench: Bench<'_>,
+    rows: &[f32],
+    dim: usize,
+    sizes: &[usize],
+    order: &[u32],
+    unit: Unit,
+) -> Vec<f32> {
+    let width = dim.next_multiple_of(4);
+    let norms: Vec<[f32; 2]> = rows
+        .chunks_exact(dim)
+        .map(|row| {
+            let squared: f32 = row.iter().map(|x| x * x).sum();
+            [squared, if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 }]
+        })
+        .collect();
+    let mut offsets = vec![0u32];
+    sizes.iter().for_each(|&size| offsets.push(offsets[offsets.len() - 1] + size as u32));
+    // Behind the last list comes a row that is in none.
+    offsets.push(order.len() as u32 + 1);
+    let order = [order, &[0]].concat();
+    let inputs =
+        [bench.input(&padded(rows, dim)), bench.input(&norms), bench.input(&order), bench.input(&offsets)];
+    let means = bench.output(sizes.len() * width);
+    let params = average::Params { lists: sizes.len() as u32, vectors: width as u32 / 4 };
+    let mut buffers: Vec<BufferSlice<'_>> = inputs.iter().map(BufferSlice::all).collect();
+    buffers.push(means.slice());
+    let (constants, grid) = ([unit as u32], two_rows(sizes.len()));
+    bench.run(|recorder| recorder.dispatch(&average::KERNEL, f32::KIND, &constants, &params, &buffers, grid));
+    floats_of(&bench.read(&means))
+}
+
+#[test]
+fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let mut random = Random::new(51);
+    for unit in [Unit::Any, Unit::Means, Unit::MeansAndRows] {
+        for dim in [1, 4, 5, 513, 768] {
+            for sizes in [&[0, 1, 2, 3, 0, 4, 5, 7, 8, 0][..], &[500], &[0, 0], &[0, 333, 0]] {
+                let count: usize = sizes.iter().sum();
+                // Of different lengths, not around 0, and one of none.
+                let mut rows: Vec<f32> = random.floats(count.max(1) * dim);
+                for (number, row) in rows.chunks_exact_mut(dim).enumerate() {
+                    let scale = 0.5 + random.below(8) as f32;
+                    row.iter_mut().for_each(|x| *x = if number == 2 { 0.0 } else { (*x + 0.75) * scale });
+                }
+                let mut order: Vec<u32> = (0..count as u32).collect();
+                (1..count).rev().for_each(|place| order.swap(place, random.below(place + 1)));
+                let found = averages(bench, &rows, dim, sizes, &order, unit);
+                let (width, mut start) = (dim.next_multiple_of(4), 0);
+                for (list, &size) in sizes.iter().enumerate() {
+                    let found = &found[list * width..][..width];
+                    let own: Vec<&[f32]> = order[start..start + size]
+                        .iter()
+                        .map(|&row| &rows[row as usize * dim..][..dim])
+                        .collect();
+                    start += size;
+                    let said = format!("{unit:?}, dim {dim}, list {list} of {size}");
+                    if size == 0 {
+                        assert!(found.iter().all(|x| x.to_bits() == GUARD), "{said}: kept");
+                        continue;
+                    }
+                    assert!(found[dim..].iter().all(|&x| x == 0.0), "{said}: padding stays 0");
+                    check_mean(&found[..dim], &own, unit, &said);
+                }
+            }
+        }
+    }
+}
+
+/// Up to what adding one after the other rounds off.
+fn check_mean(found: &[f32], rows: &[&[f32]], unit: Unit, said: &str) {
+    let want = average::reference(rows, unit);
+    let length = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+    let count = rows.len() as f64;
+    let scales: Vec<f64> = rows
+        .iter()
+        .map(|row| match unit {
+            Unit::MeansAndRows if length(row) > 0.0 => 1.0 / length(row),
+            _ => 1.0,
+        })
+        .collect();
+    let sum = |of: &dyn Fn(&[f32]) -> f64| {
+        rows.iter().zip(&scales).map(|(row, scale)| of(row) * scale).sum::<f64>() / count
+    };
+    // Lengths before they become 1: those of what `reference` divides.
+    let mean = |d: usize| sum(&|row| row[d].into());
+    let norm =
+        if unit == Unit::Any { 1.0 } else { (0..want.len()).map(|d| mean(d).powi(2)).sum::<f64>().sqrt() };
+    if norm < 1e-3 {
+        return;
+    }
+    let share = (count + want.len() as f64 / 4.0 + 64.0) * 2f64.powi(-23);
+    for (d, (&found, want)) in found.iter().zip(&want).enumerate() {
+        let size = sum(&|row| row[d].abs().into());
+        let bound = share * (size / norm + want.abs());
+        assert!((f64::from(found) - want).abs() <= bound, "{said}, element {d}: {found}, not {want}");
+    }
+}
+
+#[test]
+fn the_mean_of_opposite_rows_stays_zero_and_rows_are_added_in_their_order() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let rows = [3.0, -4.0, 0.5, 1.0, 2.0, -3.0, 4.0, -0.5, -1.0, -2.0];
+    for unit in [Unit::Any, Unit::Means, Unit::MeansAndRows] {
+        let found = averages(bench, &rows, 5, &[2], &[0, 1], unit);
+        assert_eq!(found, [0.0; 8], "{unit:?}");
+    }
+    // 2^24 and ones: what comes out says in which order they were added.
+    let mut rows = vec![1.0; 9];
+    rows[8] = 16_777_216.0;
+    let late: Vec<u32> = (0..9).collect();
+    let early: Vec<u32> = (0..9).rev().collect();
+    // 9 rows: the sum of ones first is exact, the other one loses each of them or rounds up in some.
+    let [late, early] = [late, early].map(|order| averages(bench, &rows, 1, &[9], &order, Unit::Any)[0]);
+    let share = 1.0f32 / 9.0;
+    assert!((late - 16_777_224.0 * share).abs() <= 0.5, "{late}");
+    assert!(early <= late, "{early}, {late}");
+}

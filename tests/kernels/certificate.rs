@@ -1,0 +1,316 @@
+//! Certificates: the interval of a pair holds the true distance and the one that is reported, whatever the vectors are.
+//! The intervals are those that `collect` writes; `certificate_rounding.rs` has those of adapters that round worse.
+
+use crate::common::bench::Bench;
+use crate::common::narrowed::Vectors;
+use crate::common::vectors::{Case, METRICS, QUERIES, ROWS, dims, norm};
+use crate::common::{Random, gpu};
+use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
+use nearfield::internals::kernels::rescore::{Candidates, Rescore};
+use nearfield::internals::kernels::{
+    ABSENT, BLOCK_ROWS, collect, distance_scan, distance_tile, key_of, narrow, screen_scan_i8,
+    screen_tile_i8, value_of,
+};
+use nearfield::{BufferSlice, Element, Metric};
+use proptest::prelude::*;
+
+const BLOCK: usize = BLOCK_ROWS as usize;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Screen {
+    ScanI8 { planes: usize },
+    TileI8,
+    Scan,
+    Tile,
+}
+
+const SCREENS: [Screen; 5] =
+    [Screen::ScanI8 { planes: 1 }, Screen::ScanI8 { planes: 2 }, Screen::TileI8, Screen::Scan, Screen::Tile];
+
+/// What a device says of a query and a row: both ends of the interval, and the distance that it reports.
+struct Pair {
+    query: usize,
+    row: usize,
+    ends: [f64; 2],
+    reported: f64,
+}
+
+/// All pairs of a case, by the kernels of the device; `edit` may falsify the terms of narrowed vectors.
+fn pairs(
+    bench: Bench<'_>,
+    case: &Case,
+    screen: Screen,
+    margin: impl Fn(Margin) -> Margin,
+    edit: Option<&dyn Fn(Terms) -> Terms>,
+) -> Vec<Pair> {
+    let planes = if let Screen::ScanI8 { planes } = screen { planes } else { 1 };
+    let is_narrowed = matches!(screen, Screen::ScanI8 { .. } | Screen::TileI8);
+    let tiles = matches!(screen, Screen::TileI8 | Screen::Tile);
+    let room = if tiles { BLOCK } else { QUERIES.next_multiple_of(4) };
+    let mut queries = case.queries.clone();
+    queries.resize(room * case.dim, 0.0);
+    let q = Vectors::narrow(bench, case.metric, &queries, &case.centre, 0, planes);
+    let mut rows = case.rows.clone();
+    rows.resize(BLOCK * case.dim, 0.0);
+    let x = Vectors::narrow(bench, case.metric, &rows, &case.centre, 0, 1);
+    let form = match case.metric {
+        metric if is_narrowed => Form::narrowed(metric),
+        Metric::Cosine => Form::Cosine,
+        Metric::InnerProduct => Form::InnerProduct,
+        _ if screen == Screen::Scan => Form::Direct,
+        _ => Form::L2,
+    };
+    let margin = margin(match is_narrowed {
+        true => Margin::around(form, &case.centre),
+        false => Margin::of_rounding(form, case.dim),
+    });
+    let edited = |vectors: &Vectors| {
+        let terms = vectors.read_terms(bench).into_iter().map(edit.unwrap_or(&|terms| terms));
+        bench.input(&terms.collect::<Vec<Terms>>())
+    };
+    let row_terms = if is_narrowed { edited(&x) } else { bench.input(&bench.read(&x.norms)) };
+    let query_terms = if is_narrowed { edited(&q) } else { bench.input(&bench.read(&q.norms)) };
+    let ids: Vec<u64> = (0..ROWS as u64).collect();
+    let [ids, unused] = [bench.input(&ids), bench.input(&[0u32])];
+    let thresholds = bench.input(&[key_of(f32::MIN); QUERIES]);
+    let (scores, counts) = (bench.output(room * BLOCK), bench.filled(&[0; QUERIES]));
+    let lists = bench.output(3 * QUERIES * BLOCK);
+    let (keys, found_ids) = (bench.output(QUERIES * ROWS), bench.output(2 * QUERIES * ROWS));
+    let (granules, vectors, room) = (q.granules as u32, q.vectors, room as u32);
+    bench.run(|recorder| {
+        let (column_first, block_first, block_step) = (0, 0, 1);
+        let narrowed = [q.integers.slice(), x.integers.slice(), scores.slice()];
+        let whole = [(&q.values).into(), (&x.values).into(), scores.slice()];
+        match screen {
+            Screen::ScanI8 { planes } => {
+                let fraction = 1.0 / Narrowing::of(case.metric, case.dim).finer as f32;
+                let plane = q.plane_words as u32 / 4;
+                let params = screen_scan_i8::Params {
+                    granules,
+                    plane,
+                    room,
+                    column_first,
+                    block_first,
+                    block_step,
+                    fraction,
+                };
+                let constants = [8, planes as u32];
+                recorder.dispatch(
+                    &screen_scan_i8::KERNEL,
+                    f32::KIND,
+                    &constants,
+                    &params,
+                    &narrowed,
+                    [1, 1],
+                )?;
+            }
+            Screen::TileI8 => {
+                let params = screen_tile_i8::Params { granules, room, column_first, block_first, block_step };
+                recorder.dispatch(&screen_tile_i8::KERNEL, f32::KIND, &[], &params, &narrowed, [1, 1])?;
+            }
+            Screen::Scan => {
+                let part_columns = BLOCK_ROWS;
+                let params = distance_scan::Params {
+                    vectors,
+                    room,
+                    part_columns,
+                    column_first,
+                    block_first,
+                    block_step,
+                };
+                let constants = [(form == Form::Direct).into(), 4];
+                recorder.dispatch(&distance_scan::KERNEL, f32::KIND, &constants, &params, &whole, [4, 2])?;
+            }
+            Screen::Tile => {
+                let params = distance_tile::Params { vectors, room, column_first, block_first, block_step };
+                recorder.dispatch(&distance_tile::KERNEL, f32::KIND, &[], &params, &whole, [1, 1])?;
+            }
+        }
+        let params = collect::Params {
+            queries: QUERIES as u32,
+            room,
+            groups: BLOCK_ROWS / collect::GROUP,
+            block_step,
+            rows: ROWS as u32,
+            round_step: 1,
+            sampled: BLOCK_ROWS,
+            capacity: BLOCK_ROWS,
+            plane: QUERIES as u32 * BLOCK_ROWS,
+            margin: margin.relative,
+            margin_floor: margin.floor,
+            centre_length: margin.centre_length,
+            centre_squared: margin.centre_squared,
+            ..Default::default()
+        };
+        let buffers = [
+            scores.slice(),
+            (&row_terms).into(),
+            (&query_terms).into(),
+            (&thresholds).into(),
+            (&unused).into(),
+            counts.slice(),
+            lists.slice(),
+        ];
+        let grid = [1, (QUERIES as u32).div_ceil(collect::queries_each(true))];
+        recorder.dispatch(&collect::KERNEL, f32::KIND, &[form as u32, 0, 1], &params, &buffers, grid)?;
+        recorder.rescore(&Rescore {
+            metric: case.metric,
+            queries: BufferSlice::all(&q.values),
+            count: QUERIES as u32,
+            rows: BufferSlice::all(&x.values),
+            elements: f32::KIND,
+            vectors,
+            row_count: ROWS as u32,
+            first_slot: 0,
+            ids: BufferSlice::all(&ids),
+            candidates: Candidates::Dense {
+                first: 0,
+                count: ROWS as u32,
+                found_pitch: ROWS as u32,
+                found_first: 0,
+                allowed: None,
+            },
+            keys: keys.slice(),
+            found_ids: found_ids.slice(),
+            mark_absent: true,
+        })
+    });
+    assert_eq!(bench.read(&counts), [BLOCK_ROWS; QUERIES]);
+    let (lists, keys) = (bench.read(&lists), bench.read(&keys));
+    let end = |query: usize, row: usize, which: usize| {
+        let key = lists[(which * QUERIES + query) * BLOCK + row];
+        assert_ne!(key, ABSENT, "a number");
+        value_of(key).into()
+    };
+    let all = (0..QUERIES).flat_map(|query| (0..ROWS).map(move |row| (query, row)));
+    all.map(|(query, row)| Pair {
+        query,
+        row,
+        ends: [1, 2].map(|which| end(query, row, which)),
+        reported: value_of(keys[query * ROWS + row]).into(),
+    })
+    .collect()
+}
+
+fn holds([lower, upper]: [f64; 2], value: f64) -> bool {
+    lower <= value && value <= upper
+}
+
+/// The judge: what is wrong with the intervals of a case.
+fn judge(case: &Case, pairs: &[Pair]) -> Result<(), String> {
+    for pair in pairs {
+        let exact = case.metric.exact(case.query(pair.query), case.row(pair.row));
+        for (what, value) in [("true", exact), ("reported", pair.reported)] {
+            if !holds(pair.ends, value) {
+                let (Pair { query, row, ends, .. }, metric) = (pair, case.metric);
+                return Err(format!(
+                    "{metric}, query {query}, row {row}: {what} {value:e} is not in {ends:?}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_intervals_of_a_device_hold_both_distances(seed: u64, dim in dims(), centre in 0usize..3) {
+        if let Some(device) = gpu() {
+            for metric in METRICS {
+                let case = Case::new(seed, metric, dim, centre);
+                for screen in SCREENS {
+                    let found = judge(&case, &pairs(Bench::new(device), &case, screen, |margin| margin, None));
+                    prop_assert_eq!(found, Ok(()), "{:?}", screen);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_intervals_of_long_vectors_hold_both_distances() {
+    let Some(device) = gpu() else { return };
+    for (dim, metric) in [16_384, 9000, 12_001].into_iter().zip(METRICS) {
+        let case = Case::new(dim as u64, metric, dim, dim % 3);
+        for screen in [Screen::ScanI8 { planes: 2 }, Screen::TileI8] {
+            let found = judge(&case, &pairs(Bench::new(device), &case, screen, |margin| margin, None));
+            assert_eq!(found, Ok(()), "dim {dim}, {screen:?}");
+        }
+    }
+}
+
+/// Normally distributed vectors of a usual dim, with a centre or without.
+fn plain(metric: Metric, offset: f32) -> Case {
+    let (dim, mut random) = (384, Random::new(0x91a1));
+    let [mut queries, mut rows] = [QUERIES, ROWS].map(|count| random.floats(count * dim));
+    queries.iter_mut().chain(&mut rows).for_each(|x| *x += offset);
+    let unit = if metric == Metric::Cosine { norm(&rows[..dim]) as f32 } else { 1.0 };
+    Case { metric, dim, queries, rows, centre: vec![offset / unit; dim] }
+}
+
+#[test]
+fn the_intervals_of_plain_vectors_are_as_narrow_as_their_residuals() {
+    let Some(device) = gpu() else { return };
+    for metric in METRICS {
+        for offset in [0.0, 10.0] {
+            let case = plain(metric, offset);
+            let [one, two] = [1, 2].map(|planes| {
+                let found =
+                    pairs(Bench::new(device), &case, Screen::ScanI8 { planes }, |margin| margin, None);
+                assert_eq!(judge(&case, &found), Ok(()));
+                found
+            });
+            for (one, two) in one.iter().zip(&two) {
+                let terms = |vector| narrow::reference(metric, vector, &case.centre).1;
+                let (q, x) = (terms(case.query(one.query)), terms(case.row(one.row)));
+                let factor = if metric == Metric::L2Squared { 2.0 } else { 1.0 };
+                let Narrowing { step_error, unit_error, .. } = Narrowing::of(metric, case.dim);
+                let added = |length: f64| 1.1 * (f64::from(step_error) * length + f64::from(unit_error));
+                let width = |q_residual: f64| {
+                    let residuals = [q_residual + added(q[1]), x[2] + added(x[1])];
+                    2.0 * factor * (residuals[0] * x[1] + (q[1] + residuals[0]) * residuals[1])
+                };
+                let Margin { relative, centre_length, .. } =
+                    Margin::around(Form::narrowed(metric), &case.centre);
+                let reach = (q[1] + f64::from(centre_length)) * (x[1] + f64::from(centre_length));
+                let rounding = 2.0 * f64::from(relative) * reach.max(q[1] * q[1] + x[1] * x[1]);
+                let said = format!("{metric}, offset {offset}");
+                let (found, want) = (one.ends[1] - one.ends[0], width(q[2]) * 1.02 + rounding);
+                assert!(found <= want, "{said}: {found}, not {want}");
+                // The sum of two integer vectors leaves next to nothing of the query.
+                let (found, want) = (two.ends[1] - two.ends[0], width(q[2] / 100.0) * 1.02 + rounding);
+                assert!(found <= want, "{said}, two planes: {found}, not {want}");
+                // In figures: one part in fifty of what the vectors' lengths allow.
+                assert!(one.ends[1] - one.ends[0] <= 0.02 * 2.0 * factor * q[1] * x[1] + rounding, "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_judge_finds_margins_that_are_too_small() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let without_rounding = |margin| Margin { relative: 0.0, floor: 0.0, ..margin };
+    for metric in METRICS {
+        let case = plain(metric, 0.0);
+        let without_residual = |terms| Terms { residual: 0.0, ..terms };
+        for screen in &SCREENS[..3] {
+            let found = pairs(bench, &case, *screen, |margin| margin, Some(&without_residual));
+            assert!(judge(&case, &found).is_err(), "{metric}, {screen:?}: residuals count");
+        }
+        // Far from the origin: nothing is left of the products but their rounding.
+        let mut case = plain(metric, 1000.0);
+        case.centre = vec![case.centre[0] * 1.000_001; case.dim];
+        let screens = match metric {
+            Metric::L2Squared => &SCREENS[4..],
+            _ => &SCREENS[..],
+        };
+        for screen in screens {
+            let found = pairs(bench, &case, *screen, without_rounding, None);
+            assert!(judge(&case, &found).is_err(), "{metric}, {screen:?}: rounding counts");
+        }
+    }
+}

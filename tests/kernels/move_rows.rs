@@ -1,0 +1,76 @@
+//! `move_rows` on buffers of the test: rows of any width to and from the slots of one of several segments.
+
+use crate::common::bench::{Bench, GUARD, ids_of};
+use crate::common::{Random, gpu};
+use nearfield::internals::kernels::move_rows::{KERNEL, Params, WORDS_A_WORKGROUP, Way, reference};
+use nearfield::{BufferSlice, ElementKind};
+
+fn way_number(way: Way) -> u32 {
+    (way == Way::Gather).into()
+}
+
+/// Moves positions `range` of the list, rows of so many words, and says what the target holds then.
+fn moved(
+    bench: Bench<'_>,
+    (way, words): (Way, usize),
+    slots: &[u32],
+    range: [u32; 2],
+    [first_slot, rows]: [u32; 2],
+    from: &[u64],
+    places: usize,
+) -> Vec<u64> {
+    let (list, source) = (bench.input(slots), bench.input(from));
+    let target = bench.output(2 * places * words);
+    let params =
+        Params { words: words as u32, first_position: range[0], end_position: range[1], first_slot, rows };
+    bench.run(|recorder| {
+        let buffers = [BufferSlice::all(&list), BufferSlice::all(&source), target.slice()];
+        let total = u64::from(range[1] - range[0]) * words as u64;
+        // Two rows of workgroups, the second of which may be one too long.
+        let grid = [total.div_ceil(WORDS_A_WORKGROUP).div_ceil(2) as u32, 2];
+        recorder.dispatch(&KERNEL, ElementKind::F32, &[way_number(way)], &params, &buffers, grid)
+    });
+    ids_of(&bench.read(&target))
+}
+
+#[test]
+fn rows_go_to_their_slots_and_back_and_those_of_other_segments_stay() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let guard = u64::from(GUARD) << 32 | u64::from(GUARD);
+    let mut random = Random::new(0x30e5);
+    for words in [1, 2, 3, 8, 96, 511] {
+        for (count, [first_slot, rows]) in
+            [(1, [0u32, 1]), (300, [0, 700]), (257, [4096, 128]), (40, [7, 33])]
+        {
+            // Slots of the segment and of its neighbours, each once.
+            let mut all: Vec<u32> = (first_slot.saturating_sub(200)..first_slot + rows + 300).collect();
+            for place in (1..all.len()).rev() {
+                all.swap(place, random.below(place + 1));
+            }
+            let mut slots = all[..count.min(all.len())].to_vec();
+            // None of the segment's neighbours is mistaken for its own, however far away.
+            if slots.len() > 2 {
+                slots[1] = u32::MAX;
+            }
+            let values = |random: &mut Random, places: usize| -> Vec<u64> {
+                (0..places * words).map(|_| random.next()).collect()
+            };
+            let range = [slots.len() / 5, slots.len() - slots.len() / 7];
+            for way in [Way::Scatter, Way::Gather] {
+                let (sources, targets) = match way {
+                    Way::Scatter => (slots.len(), rows as usize),
+                    Way::Gather => (rows as usize, slots.len()),
+                };
+                let from = values(&mut random, sources);
+                let mut looked_at = vec![u32::MAX; slots.len()];
+                looked_at[range[0]..range[1]].copy_from_slice(&slots[range[0]..range[1]]);
+                let poisoned = vec![guard; targets * words];
+                let want = reference(way, words, &looked_at, first_slot, rows, &from, &poisoned);
+                let range = range.map(|place| place as u32);
+                let found = moved(bench, (way, words), &slots, range, [first_slot, rows], &from, targets);
+                assert!(found == want, "{way:?}, {words} words, {count} slots from {first_slot}");
+            }
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! `narrow` against f64, and the screens on integers, bit for bit.
+
+use crate::common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
+use crate::common::narrowed::{Slots, Vectors, packed};
+use crate::common::{Random, gpu, rounded};
+use nearfield::internals::certificate::{Narrowing, Terms};
+use nearfield::internals::kernels::{
+    BLOCK_ROWS, Part, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8,
+};
+use nearfield::{BufferSlice, Device, Element, Metric};
+
+const BLOCK: usize = BLOCK_ROWS as usize;
+const METRICS: [Metric; 3] = [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct];
+/// Rows that are not narrowed, so that those that are lie in two blocks.
+const FIRST: usize = 119;
+
+/// The square root of the sum of squares, and of products.
+fn length(values: &[f64]) -> f64 {
+    values.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+/// Rows at which narrowing may go wrong, behind as many of no interest.
+fn rows(random: &mut Random, dim: usize, centre: &[f32]) -> Vec<f32> {
+    let mut rows = vec![0.0; FIRST * dim];
+    let mut put = |one: Vec<f32>| rows.extend(one);
+    let zeros = vec![0.0; dim];
+    let scaled = |one: &[f32], norm: f64| -> Vec<f32> {
+        let wide: Vec<f64> = one.iter().map(|&x| x.into()).collect();
+        one.iter().map(|&x| (f64::from(x) * norm / length(&wide)) as f32).collect()
+    };
+    let plain = random.floats(dim);
+    put(plain.clone());
+    put(zeros.clone());
+    put(vec![3.25; dim]);
+    put(centre.to_vec());
+    put(scaled(&plain, 2f64.powi(-50) * 1.001));
+    put(scaled(&plain, 2f64.powi(50) * 0.999));
+    // One element that outweighs the others, and one alone.
+    let mut one = plain.clone();
+    one[dim / 2] = 60_000.0;
+    put(one);
+    let mut one = zeros;
+    one[dim - 1] = -0.125;
+    put(one);
+    // Already whole steps, and all half-way between two.
+    let levels = Narrowing::of(Metric::L2, dim).levels as usize;
+    let mut one = random.integers(dim, levels);
+    one[0] = levels as f32;
+    put(one.clone());
+    put(one.iter().map(|x| if *x == levels as f32 { *x } else { x + 0.5 }).collect());
+    // Next to the centre, where little is left: a rounding of it, and less than is narrowed at all.
+    put(centre.iter().zip(random.floats(dim)).map(|(m, x)| m + m * x * 1e-6).collect());
+    let mut one = centre.to_vec();
+    one.iter_mut().filter(|x| **x == 0.0).for_each(|x| *x = 2f32.powi(-100));
+    if one.iter().any(|&x| x > 1e-9) {
+        put(one);
+    }
+    put(plain.iter().map(|x| -x * 700.0).collect());
+    rows
+}
+
+fn centres(random: &mut Random, dim: usize) -> [Vec<f32>; 3] {
+    // Of length 1, so that for cosine too nothing is left of a row that is equal to it.
+    let mut mean = random.floats(dim);
+    let norm = mean.iter().map(|x| x * x).sum::<f32>().sqrt();
+    mean.iter_mut().for_each(|x| *x /= norm);
+    // Some elements of it are nothing.
+    let mut far: Vec<f32> = random.floats(dim).iter().map(|x| 500.0 * x).collect();
+    far.iter_mut().skip(1).step_by(2).for_each(|x| *x = 0.0);
+    [vec![0.0; dim], mean, far]
+}
+
+/// What a test of `narrow` runs on.
+struct Case<'a> {
+    metric: Metric,
+    rows: &'a [f32],
+    centre: &'a [f32],
+    planes: usize,
+}
+
+impl Case<'_> {
+    fn check<T: Element>(&self, bench: Bench<'_>, values: &[T]) {
+        let dim = self.centre.len();
+        let narrowed = Vectors::narrow(bench, self.metric, values, self.centre, FIRST, self.planes);
+        let words = bench.read(&narrowed.integers);
+        let terms = narrowed.read_terms(bench);
+        let Vectors { granules, plane_words, .. } = narrowed;
+        let count = self.rows.len() / dim;
+        let byte = |plane: usize, row: usize, dimension: usize| {
+            let place = plane * plane_words * 4 + narrow::place(row, dimension, granules);
+            (words[place / 4] >> (place % 4 * 8) & 255) as i32
+        };
+        for plane in 0..self.planes {
+            let blocks = count.next_multiple_of(BLOCK);
+            for row in (0..FIRST).chain(count..blocks) {
+                // A word is of one row.
+                let stray = (0..granules * 16).step_by(4).find(|&dimension| {
+                    let place = plane * plane_words * 4 + narrow::place(row, dimension, granules);
+                    words[place / 4] != GUARD
+                });
+                assert_eq!(stray, None, "row {row} is not to be narrowed");
+                assert_eq!(terms[row].scale.to_bits(), GUARD);
+            }
+            for row in FIRST..count {
+                let padding = (dim..granules * 16).find(|&dimension| byte(plane, row, dimension) != 128);
+                assert_eq!(padding, None, "dim {dim}, row {row}: padding stands for 0");
+            }
+        }
+        for (row, &terms) in terms.iter().enumerate().take(count).skip(FIRST) {
+            let integers: Vec<Vec<i32>> = (0..self.planes)
+                .map(|plane| (0..dim).map(|dimension| byte(plane, row, dimension) - 128).collect())
+                .collect();
+            self.check_row(row, &integers, terms);
+        }
+    }
+
+    /// Integers and terms of a row against f64.
+    fn check_row(&self, row: usize, integers: &[Vec<i32>], terms: Terms) {
+        let dim = self.centre.len();
+        let Narrowing { levels, finer, inflation, step_error, unit_error, tiny, smallest } =
+            Narrowing::of(self.metric, dim);
+        let [inflation, step_error, unit_error] = [inflation, step_error, unit_error].map(f64::from);
+        let (levels, unit) = (f64::from(levels), 2f64.powi(-23));
+        let vector = &self.rows[row * dim..][..dim];
+        let wide: Vec<f64> = vector.iter().map(|&x| x.into()).collect();
+        let norm = if self.metric == Metric::Cosine && length(&wide) > 0.0 { length(&wide) } else { 1.0 };
+        let y: Vec<f64> = wide.iter().map(|x| x / norm).collect();
+        let left: Vec<f64> = y.iter().zip(self.centre).map(|(y, &m)| y - f64::from(m)).collect();
+        let (reference, [want_scale, want_length, _, want_bias]) =
+            narrow::reference(self.metric, vector, self.centre);
+        let said = || format!("{}, dim {dim}, row {}, {} planes", self.metric, row - FIRST, self.planes);
+        let [scale, found_length, residual, bias] =
+            [terms.scale, terms.length, terms.residual, terms.bias].map(f64::from);
+
+        let steps = |d: usize| {
+            let finer = integers.get(1).map_or(0.0, |plane| f64::from(plane[d]) / f64::from(finer));
+            f64::from(integers[0][d]) + finer
+        };
+        // What dividing by the norm and taking off the centre may round off of an element.
+        let off = |d: usize| y[d].abs() * unit_error + (y[d].abs() + f64::from(self.centre[d]).abs()) * unit;
+        let most = (0..dim).map(off).fold(0.0, f64::max);
+        let is_tiny = terms.scale == 0.0;
+        let [most_left, smallest] = [want_scale * levels, smallest.into()];
+        let is_right = if is_tiny { most_left <= smallest + most } else { most_left >= smallest - most };
+        assert!(is_right, "{}: {most_left:e} left, tiny: {is_tiny}", said());
+        for d in 0..dim {
+            let want = left[d] / want_scale;
+            if is_tiny {
+                assert_eq!(steps(d), 0.0, "{}", said());
+                continue;
+            }
+            // What is left of a vector that is the centre but for rounding is rounding.
+            if want_scale * levels <= most {
+                continue;
+            }
+            let tolerance = (off(d) + most) / want_scale + 8.0 * unit * levels;
+            let found = integers[0][d];
+            assert!(f64::from(found).abs() <= levels, "{}", said());
+            assert!((f64::from(found) - want).abs() <= 0.5 + tolerance, "{}: {found}, not {want}", said());
+            if (want - want.trunc()).abs() < 0.5 - tolerance || (want - want.trunc()).abs() > 0.5 + tolerance
+            {
+                assert_eq!(found, reference[d], "{}: element {d}, {want}", said());
+            }
+            if let Some(second) = integers.get(1) {
+                assert!(f64::from(second[d]).abs() <= levels, "{}", said());
+                let step = 1.0 / f64::from(finer);
+                let rest = (want - steps(d)).abs();
+                // Half-way between two steps the last step of the second plane may be cut off.
+                assert!(rest <= step * (if levels < 127.0 { 2.0 } else { 1.0 }) + tolerance, "{}", said());
+            }
+        }
+        if !is_tiny {
+            let most = (0..dim).map(off).fold(0.0, f64::max);
+            assert!(
+                (scale - want_scale).abs() * levels <= most + 8.0 * unit * want_scale * levels,
+                "{}",
+                said()
+            );
+        }
+
+        // Upper bounds that are not looser than said.
+        let rests: Vec<f64> = left.iter().enumerate().map(|(d, left)| left - scale * steps(d)).collect();
+        let want_residual = length(&rests);
+        let loose = inflation * inflation + 16.0 * unit;
+        assert!(found_length >= want_length, "{}: length {found_length}, {want_length}", said());
+        assert!(residual >= want_residual, "{}: residual {residual}, {want_residual}", said());
+        let tiny = if is_tiny { f64::from(tiny) * 1.001 } else { 0.0 };
+        let most = want_length * loose + 2.0 * unit_error * 1.01 + tiny;
+        assert!(found_length <= most, "{}: length {found_length} over {most}", said());
+        // What the centre rounds off is part of the steps' error where much is left, and of nothing else.
+        let taken_off = length(&(0..dim).map(off).collect::<Vec<f64>>());
+        let most = want_residual * loose + 2.0 * (step_error * found_length + unit_error + taken_off) + tiny;
+        assert!(residual <= most, "{}: residual {residual} over {most}", said());
+        let share = (0.5 * dim as f64 + 32.0) * unit;
+        let m: Vec<f64> = self.centre.iter().map(|&m| m.into()).collect();
+        let scale = match self.metric {
+            Metric::L2 | Metric::L2Squared => want_bias * share + 4.0 * want_length * taken_off,
+            _ => (share + unit_error) * length(&y) * length(&m),
+        };
+        let floor = dim as f64 * 2f64.powi(-126);
+        assert!((bias - want_bias).abs() <= scale + floor, "{}: bias {bias}, not {want_bias}", said());
+    }
+}
+
+fn narrows(dims: &[usize]) {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    for (turn, &dim) in dims.iter().enumerate() {
+        let mut random = Random::new(0x4a + dim as u64);
+        for (number, centre) in centres(&mut random, dim).iter().enumerate() {
+            for (which, metric) in METRICS.into_iter().enumerate() {
+                let rows = rows(&mut random, dim, centre);
+                // Everything with everything at small dims, in turn at large ones.
+                let all = dim < 100;
+                for form in (0..4).filter(|form| all || form % 2 == (turn + number + which) % 2) {
+                    let planes = 1 + form / 2;
+                    if form % 2 == 0 {
+                        Case { metric, rows: &rows, centre, planes }.check(bench, &rows);
+                    } else {
+                        let finite: Vec<f32> = rows.iter().map(|x| x.clamp(-60_000.0, 60_000.0)).collect();
+                        let (halves, rows) = rounded(&finite);
+                        Case { metric, rows: &rows, centre, planes }.check(bench, &halves);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn narrowed_vectors_are_within_their_terms_at_small_dims() {
+    narrows(&[1, 3, 4, 5, 17, 31, 32, 33]);
+}
+
+#[test]
+fn narrowed_vectors_are_within_their_terms_at_large_dims() {
+    narrows(&[384, 768, 1536, 2049, 4096]);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Screen {
+    /// Queries at a time, and planes.
+    Scan(usize, usize),
+    Tile,
+    Coop,
+}
+
+/// Vectors of integers: all extreme, of either sign, alternating, random.
+fn integers(random: &mut Random, count: usize, dim: usize, levels: usize) -> Vec<Vec<i32>> {
+    let most = levels as i32;
+    let mut one = |number: usize| -> Vec<i32> {
+        let mut random = || random.below(2 * levels + 1) as i32 - most;
+        match number % 5 {
+            0 => vec![most; dim],
+            1 => vec![-most; dim],
+            2 => (0..dim).map(|d| if d % 2 == 0 { most } else { -most }).collect(),
+            _ => (0..dim).map(|_| random()).collect(),
+        }
+    };
+    (0..count).map(&mut one).collect()
+}
+
+/// Scores of integer queries and rows, bit for bit, and nothing written elsewhere.
+fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part: &Part) {
+    let mut random = Random::new((dim * 131 + count) as u64);
+    let Narrowing { levels, finer, .. } = Narrowing::of(Metric::L2, dim);
+    let blocks = (part.block_first + (part.blocks - 1) * part.block_step + 1) as usize;
+    let rows = integers(&mut random, blocks * BLOCK, dim, levels as usize);
+    let granules = narrow::granules(dim);
+    let plane_bytes = narrow::plane_bytes(count as u64, dim);
+    let (at_once, planes) =
+        if let Screen::Scan(at_once, planes) = screen { (at_once, planes) } else { (BLOCK, 1) };
+    let queries: Vec<Vec<Vec<i32>>> =
+        (0..planes).map(|_| integers(&mut random, count, dim, levels as usize)).collect();
+    let bytes: Vec<u8> = queries.iter().flat_map(|plane| packed(plane, dim)).collect();
+    let (query_buffer, row_buffer) = (bench.input(&bytes), bench.input(&packed(&rows, dim)));
+    let written = count.next_multiple_of(at_once);
+    let room = (written + 4).next_multiple_of(4);
+    let columns = (part.column_first / BLOCK_ROWS + part.blocks + 1) as usize;
+    let scores = bench.output(columns * room * BLOCK);
+    let buffers: [BufferSlice<'_>; 3] = [(&query_buffer).into(), (&row_buffer).into(), scores.slice()];
+    let Part { block_first, block_step, column_first, .. } = *part;
+    let groups = written.div_ceil(at_once) as u32;
+    let room_u32 = room as u32;
+    bench.run(|recorder| match screen {
+        Screen::Scan(..) => {
+            let params = screen_scan_i8::Params {
+                granules,
+                plane: (plane_bytes / 16) as u32,
+                room: room_u32,
+                column_first,
+                block_first,
+                block_step,
+                fraction: 1.0 / finer as f32,
+            };
+            let constants = [at_once as u32, planes as u32];
+            let grid = [part.blocks, groups];
+            recorder.dispatch(&screen_scan_i8::KERNEL, f32::KIND, &constants, &params, &buffers, grid)
+        }
+        Screen::Tile => {
+            let params =
+                screen_tile_i8::Params { granules, room: room_u32, column_first, block_first, block_step };
+            let grid = [groups, part.blocks];
+            recorder.dispatch(&screen_tile_i8::KERNEL, f32::KIND, &[], &params, &buffers, grid)
+        }
+        Screen::Coop => {
+            let params =
+                screen_tile_coop::Params { granules, room: room_u32, column_first, block_first, block_step };
+            let grid = [groups, part.blocks];
+            recorder.dispatch(&screen_tile_coop::KERNEL, f32::KIND, &[], &params, &buffers, grid)
+        }
+    });
+    let found = floats_of(&picked_scores(&bench.read(&scores), part, room, count, written));
+    let places = (0..count).flat_map(|query| columns_of(part).map(move |(_, row)| (query, row)));
+    for ((query, row), found) in places.zip(found) {
+        let vectors: Vec<&[i32]> = queries.iter().map(|plane| &plane[query][..]).collect();
+        let want = screen_scan_i8::reference(&vectors, finer, &rows[row]);
+        assert!(want.abs() <= 2f32.powi(24) * 1.01, "sums stay where f32 holds all integers");
+        let said = || format!("{screen:?}, dim {dim}, {part:?}, query {query}, row {row}");
+        assert_eq!(found.to_bits(), (want + 0.0).to_bits(), "{}: {found}, not {want}", said());
+    }
+}
+
+/// Sums reach 2^24 at dim 4096, and nearly so at 1040, the last dim of 127 steps.
+const SUMS: [usize; 3] = [1040, 1041, 4096];
+const ONE_BLOCK: Part = Part { segment: 0, block_first: 1, block_step: 1, blocks: 1, column_first: 128 };
+
+#[test]
+fn scans_of_integers_are_exact_in_every_form() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let mut turn = 0;
+    for at_once in [1, 2, 4, 8] {
+        for planes in [1, 2] {
+            let screen = Screen::Scan(at_once, planes);
+            for dim in [1, 16, 31, 32, 33, 129, 384] {
+                for count in [1, at_once, at_once + 1] {
+                    check_scores(bench, screen, count, dim, &PARTS[turn % 4]);
+                    turn += 1;
+                }
+            }
+            check_scores(bench, screen, at_once.min(3), SUMS[turn % 3], &ONE_BLOCK);
+        }
+    }
+    check_scores(bench, Screen::Scan(8, 1), 16, 17, &PARTS[2]);
+}
+
+fn check_tiles(device: &Device, screen: Screen) {
+    let bench = Bench::new(device);
+    for (turn, dim) in [1, 16, 31, 32, 33, 129].into_iter().enumerate() {
+        for count in [1, 8, 130] {
+            check_scores(bench, screen, count, dim, &PARTS[(turn + count) % 4]);
+        }
+        check_scores(bench, screen, 128, dim, &PARTS[3]);
+    }
+    for dim in SUMS {
+        check_scores(bench, screen, 5, dim, &ONE_BLOCK);
+    }
+}
+
+#[test]
+fn tiles_of_integers_are_exact() {
+    let Some(device) = gpu() else { return };
+    check_tiles(device, Screen::Tile);
+}
+
+#[test]
+fn tiles_on_cooperative_matrices_are_exact() {
+    let Some(device) = gpu() else { return };
+    match device.capabilities().matrix_side() {
+        Some(side) => {
+            println!("matrices of {side} x {side}");
+            check_tiles(device, Screen::Coop);
+        }
+        None => println!("skipped: no cooperative matrices of f16"),
+    }
+}
+
+/// Staged rows are narrowed to any slots of a segment, bit for bit as where they lie, and nothing else is written.
+#[test]
+fn rows_are_narrowed_to_their_slots_as_in_place() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let mut random = Random::new(0x510e);
+    for dim in [1, 4, 33, 384] {
+        for centre in centres(&mut random, dim) {
+            let values = rows(&mut random, dim, &centre);
+            let count = values.len() / dim;
+            // Some of them are slots of another segment, before and behind.
+            let room = 300;
+            let first = 1000;
+            let mut list: Vec<u32> = (first - 40..first + room as u32 + 40).collect();
+            for place in (1..list.len()).rev() {
+                list.swap(place, random.below(place + 1));
+            }
+            list.truncate(count);
+            for metric in METRICS {
+                let in_place = Vectors::narrow(bench, metric, &values, &centre, 0, 1);
+                let slots = Slots { list: &list, first, rows: room };
+                let to_slots = Vectors::narrow_to(bench, metric, &values, &centre, 0, 1, Some(slots));
+                let (want, found) = (bench.read(&in_place.integers), bench.read(&to_slots.integers));
+                let (want_terms, found_terms) = (bench.read(&in_place.terms), bench.read(&to_slots.terms));
+                let granules = in_place.granules;
+                for row in 0..room {
+                    let position = list.iter().position(|&slot| slot == first + row as u32);
+                    for dimension in (0..granules * 16).step_by(4) {
+                        let word = position.map(|from| want[narrow::place(from, dimension, granules) / 4]);
+                        let place = narrow::place(row, dimension, granules) / 4;
+                        assert_eq!(found[place], word.unwrap_or(GUARD), "{metric}, dim {dim}, row {row}");
+                    }
+                    let terms = position.map(|from| &want_terms[from * 4..from * 4 + 4]);
+                    let found = &found_terms[row * 4..row * 4 + 4];
+                    assert_eq!(found, terms.unwrap_or(&[GUARD; 4]), "{metric}, dim {dim}, row {row}");
+                }
+            }
+        }
+    }
+}

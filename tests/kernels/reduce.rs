@@ -1,0 +1,329 @@
+//! The kernels of reductions on buffers of the test, every form of them: exact on whole numbers, nothing read beside the rows
+//! and nothing written beside the results.
+
+use crate::common::bench::{Bench, GUARD};
+use crate::common::{Random, gpu, without_subgroups};
+use half::f16;
+use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
+use nearfield::internals::kernels::{Kernel, Variant, locate, reduce_partials, reduce_rows};
+use nearfield::{BufferSlice, Device, ElementKind, wgpu};
+
+/// The key of nothing.
+const NOTHING: u32 = u32::MAX;
+
+/// The forms of a kernel, each with a device that runs it, but for two kinds. What only sums have changes nothing in the other
+/// operations. Of f16, whose forms differ in how a vector is loaded, every value of every override constant is there, but half
+/// of what they can be beside each other.
+fn forms(kernel: &Kernel) -> Vec<(Variant, &'static Device)> {
+    let is_wanted = |variant: &Variant| {
+        let adds = Operation::ALL[variant.constants[0] as usize].is_sum();
+        let values = kernel.overrides.iter().zip(&variant.constants);
+        let places = values.clone().map(|((_, values), value)| values.iter().position(|one| one == value));
+        let odd = places.flatten().sum::<usize>() % 2 == 1;
+        let compensated = values.clone().any(|((name, _), value)| *name == "COMPENSATED" && *value == 1);
+        (adds || !compensated) && (variant.elements == ElementKind::F32 || kernel.overrides.len() < 2 || odd)
+    };
+    let with_device = |variant: Variant| {
+        let device = if variant.subgroups || !kernel.sums_lanes { gpu()? } else { without_subgroups()? };
+        let there = device.capabilities().subgroup_sizes.is_some();
+        (there || !variant.subgroups).then_some((variant, device))
+    };
+    kernel.variants().into_iter().filter(is_wanted).filter_map(with_device).collect()
+}
+
+/// Rows somewhere in a buffer.
+#[derive(Clone, Copy)]
+struct Layout {
+    first: usize,
+    stride: usize,
+    length: usize,
+    rows: usize,
+}
+
+/// Both operands, whole numbers, and between the rows what would show in a result.
+struct Data {
+    values: Vec<f32>,
+    others: Vec<f32>,
+}
+
+impl Layout {
+    fn begin(self, row: usize) -> usize {
+        self.first + row * self.stride
+    }
+
+    fn data(self, random: &mut Random, operation: Operation) -> Data {
+        let outside = match operation {
+            Operation::Min | Operation::ArgMin => f32::NEG_INFINITY,
+            Operation::Max | Operation::ArgMax => f32::INFINITY,
+            _ => f32::NAN,
+        };
+        let count = (self.begin(self.rows - 1) + self.length).next_multiple_of(4);
+        let operand = |random: &mut Random| {
+            let mut operand = vec![outside; count];
+            for row in 0..self.rows {
+                operand[self.begin(row)..][..self.length].copy_from_slice(&random.integers(self.length, 9));
+            }
+            operand
+        };
+        Data { values: operand(random), others: operand(random) }
+    }
+}
+
+/// A buffer with an operand in a variant's element type.
+fn input(bench: Bench<'_>, elements: ElementKind, values: &[f32]) -> wgpu::Buffer {
+    match elements {
+        ElementKind::F32 => bench.input(values),
+        ElementKind::F16 => {
+            bench.input(&values.iter().map(|&value| f16::from_f32(value)).collect::<Vec<_>>())
+        }
+    }
+}
+
+/// How often the scale is in a term.
+fn factor(operation: Operation, scale: f32) -> f64 {
+    match operation {
+        Operation::SumSquares => f64::from(scale * scale),
+        operation if operation.is_sum() => scale.into(),
+        _ => 1.0,
+    }
+}
+
+/// The record of a block but for the second word of one that is no sum.
+fn check_record(
+    record: [u32; 2],
+    operation: Operation,
+    values: &[f32],
+    others: &[f32],
+    scale: f32,
+    said: &str,
+) {
+    let wanted = reference(operation, values, others);
+    if operation.is_sum() {
+        let sum = wanted.expect("a sum").0 * factor(operation, scale);
+        assert_eq!(record.map(f32::from_bits), [sum as f32, 0.0], "{said}");
+    } else if values.is_empty() {
+        assert_eq!(record[0], NOTHING, "{said}");
+    } else {
+        let value = wanted.expect("a number").0 as f32;
+        assert_eq!(record[0], operation.key(value), "{said}: {value}");
+        assert_eq!(operation.value(record), Some(value), "{said}");
+    }
+}
+
+#[test]
+fn every_form_of_reduce_makes_a_record_of_each_block_and_writes_nothing_else() {
+    let mut random = Random::new(0x4ed);
+    for (variant, device) in forms(&reduce_blocks::KERNEL) {
+        let [number, _, coarsening, workgroup] = variant.constants[..] else { panic!("four constants") };
+        let operation = Operation::ALL[number as usize];
+        let bench = Bench::new(device);
+        // Some invocations take a turn more than others.
+        let block_vectors = (workgroup * coarsening + 37) as usize;
+        let block = 4 * block_vectors;
+        let layouts = [
+            Layout { first: 7, stride: block + 150, length: block + 101, rows: 2 },
+            // Some rows touch a vector more than others, and have a second block for it.
+            Layout { first: 0, stride: block - 1, length: block - 2, rows: 4 },
+            Layout { first: 1, stride: 3, length: 2, rows: 9 },
+        ];
+        for (scale, layout) in [1.0, 4.0, 0.5].into_iter().zip(layouts) {
+            let data = layout.data(&mut random, operation);
+            let blocks = (3 + layout.length).div_ceil(block);
+            let (first_block, pitch) = (2, blocks + 3);
+            let params = Params {
+                first: layout.first as u32,
+                stride: layout.stride as u32,
+                length: layout.length as u32,
+                rows: layout.rows as u32,
+                blocks: blocks as u32,
+                block_vectors: block_vectors as u32,
+                first_block,
+                pitch: pitch as u32,
+                scale,
+                zero: 0,
+            };
+            let [values, others] =
+                [&data.values, &data.others].map(|operand| input(bench, variant.elements, operand));
+            let partials = bench.output(layout.rows * pitch * 2);
+            let buffers = [BufferSlice::all(&values), BufferSlice::all(&others), partials.slice()];
+            // Two rows of workgroups: some of the last have nothing to do.
+            let grid = [((layout.rows * blocks) as u32).div_ceil(2) + 1, 2];
+            bench.run(|recorder| {
+                let (kernel, constants) = (&reduce_blocks::KERNEL, &variant.constants);
+                recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, grid)
+            });
+            let records = bench.read(&partials);
+            for (place, record) in records.chunks_exact(2).enumerate() {
+                let (row, block_number) = (place / pitch, (place % pitch).wrapping_sub(2));
+                let said = format!("{variant:?}, {} numbers, row {row}, block {block_number}", layout.length);
+                if block_number >= blocks {
+                    assert_eq!(record, [GUARD; 2], "{said}");
+                    continue;
+                }
+                let begin = layout.begin(row);
+                let start = (begin / 4 + block_number * block_vectors) * 4;
+                let end = (start + block).min(begin + layout.length);
+                let range = start.max(begin).min(end)..end;
+                let (values, others) = (&data.values[range.clone()], &data.others[range]);
+                check_record([record[0], record[1]], operation, values, others, scale, &said);
+                if !operation.is_sum() {
+                    assert_eq!(record[1], first_block + block_number as u32, "{said}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_form_of_reduce_rows_makes_a_word_of_each_row_and_writes_nothing_else() {
+    let mut random = Random::new(0x404);
+    for (variant, device) in forms(&reduce_rows::KERNEL) {
+        let operation = Operation::ALL[variant.constants[0] as usize];
+        let bench = Bench::new(device);
+        for (length, rows, first, gap) in
+            [(1, 33, 0, 0), (2, 9, 3, 1), (3, 70, 1, 0), (4, 8, 4, 4), (31, 9, 0, 2), (1029, 11, 5, 1)]
+        {
+            let layout = Layout { first, stride: length + gap, length, rows };
+            let mut data = layout.data(&mut random, operation);
+            if length == 31 && !operation.is_sum() {
+                data.values[layout.begin(2)..][..length].fill(f32::NAN);
+            }
+            let scale = if length == 31 { 0.25 } else { 1.0 };
+            let params = Params {
+                first: first as u32,
+                stride: layout.stride as u32,
+                length: length as u32,
+                rows: rows as u32,
+                scale,
+                ..Params::default()
+            };
+            let [values, others] =
+                [&data.values, &data.others].map(|operand| input(bench, variant.elements, operand));
+            let results = bench.output(rows);
+            let buffers = [BufferSlice::all(&values), BufferSlice::all(&others), results.slice()];
+            // With lanes in groups of 128 a workgroup takes two rows, with smaller ones the last have nothing to do.
+            let grid = [(rows as u32).div_ceil(4), 2];
+            bench.run(|recorder| {
+                let (kernel, constants) = (&reduce_rows::KERNEL, &variant.constants);
+                recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, grid)
+            });
+            for (row, word) in bench.read(&results).into_iter().enumerate() {
+                let said = format!("{variant:?}, row {row} of {rows} of {length}");
+                let range = layout.begin(row)..layout.begin(row) + length;
+                let (values, others) = (&data.values[range.clone()], &data.others[range]);
+                match reference(operation, values, others) {
+                    Some((_, Some(place))) => assert_eq!(word as usize, place, "{said}"),
+                    None if operation.is_place() => assert_eq!(word, NOTHING, "{said}"),
+                    None => assert_eq!(operation.value([word, 0]), None, "{said}"),
+                    Some((value, None)) => {
+                        let value = (value * factor(operation, scale)) as f32;
+                        let found = operation.value([word, 0]).expect("a number");
+                        assert!(
+                            found == value || found.is_nan() && value.is_nan(),
+                            "{said}: {found}, not {value}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Runs `reduce_partials` on so many records a row.
+fn combined(bench: Bench<'_>, variant: &Variant, rows: usize, partials: &[[u32; 2]]) -> Vec<[u32; 2]> {
+    let pitch = partials.len() / rows;
+    let (buffer, results) = (bench.input(partials), bench.output(rows * 2));
+    let params = reduce_partials::Params { rows: rows as u32, pitch: pitch as u32, zero: 0 };
+    let buffers = [BufferSlice::all(&buffer), results.slice()];
+    bench.run(|recorder| {
+        let (kernel, constants) = (&reduce_partials::KERNEL, &variant.constants);
+        recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, [rows as u32, 2])
+    });
+    bench.read(&results).chunks_exact(2).map(|record| [record[0], record[1]]).collect()
+}
+
+#[test]
+fn every_form_of_reduce_partials_makes_one_record_of_a_row_and_writes_nothing_else() {
+    let mut random = Random::new(0x9a4);
+    for (variant, device) in forms(&reduce_partials::KERNEL) {
+        let [number, compensated] = variant.constants[..] else { panic!("two constants") };
+        let operation = Operation::ALL[number as usize];
+        let bench = Bench::new(device);
+        for pitch in [1, 2, 255, 256, 257, 2047, 2048, 2049, 5000] {
+            let rows = 3;
+            let record = |random: &mut Random| match operation.is_sum() {
+                // Large enough that adding them rounds: the rest has to be in the errors.
+                true if compensated == 1 => {
+                    let large = (random.below(1 << 24) as f32 - 2f32.powi(23)) * 8.0;
+                    let sum = if random.below(2) == 0 { large } else { random.below(100) as f32 };
+                    [sum, (random.below(200) as f32 - 100.0) / 64.0].map(f32::to_bits)
+                }
+                true => [random.below(2001) as f32 - 1000.0, 0.0].map(f32::to_bits),
+                // Few keys, so that the smaller number has to break ties.
+                false => [NOTHING - random.below(1000) as u32, random.below(1 << 20) as u32],
+            };
+            let partials: Vec<[u32; 2]> = (0..rows * pitch).map(|_| record(&mut random)).collect();
+            let found = combined(bench, &variant, rows, &partials);
+            for (row, (found, partials)) in found.into_iter().zip(partials.chunks(pitch)).enumerate() {
+                let said = format!("{variant:?}, row {row} of {pitch} records");
+                let ([sum, error], least) = reduce_partials::reference(operation, partials);
+                if let Some(least) = least {
+                    assert_eq!(found, least, "{said}");
+                    continue;
+                }
+                let [found_sum, found_error] = found.map(|word| f64::from(f32::from_bits(word)));
+                if compensated == 1 {
+                    assert_eq!(found_sum + found_error, sum + error, "{said}");
+                } else {
+                    assert_eq!([found_sum, found_error], [sum, 0.0], "{said}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_form_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
+    let mut random = Random::new(0x10c);
+    for (variant, device) in forms(&locate::KERNEL) {
+        let operation = if variant.constants[0] == 5 { Operation::ArgMin } else { Operation::ArgMax };
+        let bench = Bench::new(device);
+        let (block_vectors, first_block) = (700, 5);
+        let layout = Layout { first: 6, stride: 7001, length: 6998, rows: 8 };
+        let data = layout.data(&mut random, operation);
+        let blocks = (3 + layout.length).div_ceil(4 * block_vectors);
+        let mut wanted = vec![];
+        let mut records = vec![];
+        for row in 0..layout.rows {
+            let begin = layout.begin(row);
+            // Of numbers from -9 to 9 each block has all, many times; the block that is named counts. Two are not here.
+            let block = row % (blocks + 2);
+            let key = operation.key((row % 19) as f32 - 9.0);
+            let from = ((begin / 4 + block * block_vectors) * 4).max(begin) - begin;
+            let in_block = data.values.get(begin + from..begin + layout.length).filter(|_| block < blocks);
+            let place = in_block.and_then(|values| locate::reference(operation, values, key));
+            wanted.push(place.map_or(GUARD, |place| (from + place) as u32));
+            assert_eq!(place.is_some(), block < blocks);
+            let number = if block > blocks { first_block - 1 } else { first_block + block as u32 };
+            records.push([key, number]);
+        }
+        let params = Params {
+            first: layout.first as u32,
+            stride: layout.stride as u32,
+            length: layout.length as u32,
+            rows: layout.rows as u32,
+            blocks: blocks as u32,
+            block_vectors: block_vectors as u32,
+            first_block,
+            ..Params::default()
+        };
+        let (values, results) = (input(bench, variant.elements, &data.values), bench.input(&records));
+        let places = bench.output(layout.rows);
+        let buffers = [BufferSlice::all(&values), BufferSlice::all(&results), places.slice()];
+        bench.run(|recorder| {
+            let (kernel, constants) = (&locate::KERNEL, &variant.constants);
+            recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, [5, 2])
+        });
+        assert_eq!(bench.read(&places), wanted, "{variant:?}");
+    }
+}

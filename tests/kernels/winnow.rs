@@ -1,0 +1,458 @@
+//! `winnow`, dispatched alone: which of the rows that were scored for a query stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::common::bench::{Bench, GUARD};
+use crate::common::lists::{BLOCK, PAGE, Tables, pairs_of, random_probes, two_rows};
+use crate::common::{Random, gpu};
+use nearfield::internals::certificate::Terms;
+use nearfield::internals::kernels::value_of;
+use nearfield::internals::kernels::winnow::{self, Form, Margin};
+use nearfield::{BufferSlice, Element};
+
+const FORMS: [Form; 3] = [Form::NarrowedL2, Form::NarrowedInnerProduct, Form::NarrowedCosine];
+
+const WIDE: Margin = Margin { relative: 0.03, floor: 0.25, centre_length: 1.5, centre_squared: 2.0 };
+const NONE: Margin = Margin { relative: 0.0, floor: 0.0, centre_length: 0.0, centre_squared: 0.0 };
+
+/// A row that was scored for a query.
+#[derive(Clone, Copy)]
+struct Row {
+    slot: u32,
+    interval: [f64; 2],
+}
+
+struct Winnowing {
+    form: Form,
+    margin: Margin,
+    terms: [Vec<Terms>; 2],
+    rows: usize,
+    first_slot: u32,
+    /// Queries of a block.
+    room: usize,
+    blocks: usize,
+    /// `[blocks, room, 128]`.
+    scores: Vec<f32>,
+    allowed: Vec<u32>,
+    /// Pairs, probes a query, tables; none where every row was scored.
+    probed: Option<(Vec<[u32; 4]>, usize, Tables)>,
+}
+
+#[derive(Clone)]
+struct Lists {
+    counts: Vec<u32>,
+    words: Vec<u32>,
+    capacity: usize,
+}
+
+impl Lists {
+    fn new(queries: usize, capacity: usize) -> Self {
+        Self { counts: vec![GUARD; queries], words: vec![GUARD; 3 * queries * capacity], capacity }
+    }
+
+    fn entry(&self, query: usize, place: usize) -> [u32; 3] {
+        let plane = self.counts.len() * self.capacity;
+        [0, 1, 2].map(|which| self.words[which * plane + query * self.capacity + place])
+    }
+
+    fn of(&self, query: usize) -> Vec<[u32; 3]> {
+        (0..self.capacity.min(self.counts[query] as usize)).map(|place| self.entry(query, place)).collect()
+    }
+}
+
+fn random_terms(random: &mut Random, form: Form, count: usize) -> Vec<Terms> {
+    let one = |random: &mut Random| {
+        let mut of = |most: usize, step: f32| random.below(most) as f32 * step;
+        let [scale, length, residual] = [of(50, 0.01), of(90, 0.1), of(20, 0.02)];
+        let bias = if form == Form::NarrowedL2 { length * length } else { of(60, 0.5) - 15.0 };
+        Terms { scale, length, residual, bias }
+    };
+    (0..count).map(|_| one(random)).collect()
+}
+
+/// What computing an interval in f32 may round off.
+fn slack(interval: [f64; 2]) -> f64 {
+    interval[0].abs().max(interval[1].abs()).max(10.0) * 1e-5
+}
+
+impl Winnowing {
+    /// Every row scored for every query.
+    fn whole(form: Form, queries: usize, rows: usize) -> Self {
+        let mut random = Random::new(form as u64 * 1000 + rows as u64);
+        let blocks = rows.div_ceil(BLOCK);
+        let room = queries + 3;
+        let scores = (0..blocks * room * BLOCK).map(|_| random.below(400) as f32 - 150.0).collect();
+        let terms = [queries, blocks * BLOCK].map(|count| random_terms(&mut random, form, count));
+        let (probed, allowed) = (None, vec![0]);
+        Self { form, margin: WIDE, terms, rows, first_slot: 70, room, blocks, scores, allowed, probed }
+    }
+
+    /// The rows of the lists that queries probe.
+    fn probed(form: Form, queries: usize, probes: usize, height: u32, rows: usize) -> Self {
+        let mut random = Random::new(form as u64 * 77 + rows as u64 + u64::from(height));
+        let first_slot = 256;
+        let room_for = rows.next_multiple_of(BLOCK);
+        // Some pages lie in other segments, some behind the last row.
+        let mut pages: Vec<u32> =
+            (first_slot / PAGE - 3..(first_slot as usize + room_for + 96) as u32 / PAGE).collect();
+        let words = pages[pages.len() - 1] as usize + 1;
+        let counts: Vec<usize> = (0..13).map(|list| [5, 0, 9, 1, 4, 3, 13][list % 7]).collect();
+        let tables = Tables::of_pages(&mut random, &mut pages, &counts);
+        let probed = random_probes(&mut random, queries, probes, tables.lists());
+        let (pairs, starts) = pairs_of(&probed, &tables, height);
+        let blocks = starts[tables.lists()][1] as usize;
+        let room = height as usize;
+        let scores = (0..blocks * room * BLOCK).map(|_| random.below(400) as f32 - 150.0).collect();
+        let terms = [queries, room_for].map(|count| random_terms(&mut random, form, count));
+        let mut allowed: Vec<u32> = (0..words).map(|_| (random.next() | random.next()) as u32).collect();
+        // A bit behind the last row is not set where it shares four with a row's.
+        for row in rows..rows.next_multiple_of(4) {
+            let slot = first_slot as usize + row;
+            allowed[slot / 32] &= !(1 << (slot % 32));
+        }
+        let probed = Some((pairs, probes, tables));
+        Self { form, margin: WIDE, terms, rows, first_slot, room, blocks, scores, allowed, probed }
+    }
+
+    fn queries(&self) -> usize {
+        self.terms[0].len()
+    }
+
+    fn row(&self, query: usize, within: usize, block: usize, place: usize, row: usize) -> Row {
+        let score = self.scores[(block * self.room + within) * BLOCK + place];
+        let interval =
+            self.margin.interval(self.form, score.into(), self.terms[0][query], self.terms[1][row]);
+        Row { slot: self.first_slot + row as u32, interval }
+    }
+
+    /// The rows that can be found for a query in these blocks.
+    fn rows_of(&self, query: usize, blocks: [usize; 2]) -> Vec<Row> {
+        let mut found = vec![];
+        let Some((pairs, probes, tables)) = &self.probed else {
+            return (0..self.rows).map(|row| self.row(query, query, row / BLOCK, row % BLOCK, row)).collect();
+        };
+        for &[first, count, tile, within] in &pairs[query * probes..][..*probes] {
+            for t in
+                (0..count).filter(|t| (blocks[0]..blocks[0] + blocks[1]).contains(&((first + t) as usize)))
+            {
+                for place in 0..BLOCK {
+                    let Some(slot) = tables.slot(tile + t, place) else { continue };
+                    let is_here = (self.first_slot..self.first_slot + self.rows as u32).contains(&slot);
+                    if is_here && self.allowed[slot as usize / 32] >> (slot % 32) & 1 == 1 {
+                        let row = (slot - self.first_slot) as usize;
+                        found.push(self.row(query, within as usize, (first + t) as usize, place, row));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn run(&self, bench: Bench<'_>, k: usize, blocks: [usize; 2], before: &Lists, is_first: bool) -> Lists {
+        // Of the last wave some blocks are not there.
+        let wave = (blocks[0] * self.room * BLOCK)..((blocks[0] + blocks[1]) * self.room * BLOCK);
+        let scores =
+            bench.input(&self.scores[wave.start.min(self.scores.len())..wave.end.min(self.scores.len())]);
+        let [queries, rows] = [0, 1].map(|which| bench.input(&self.terms[which]));
+        let allowed = bench.input(&self.allowed);
+        let (pairs, probes, tiles) = match &self.probed {
+            Some((pairs, probes, tables)) => (&pairs[..], *probes, &tables.tiles[..]),
+            None => (&[[0; 4]][..], self.blocks, &[[0; 4]][..]),
+        };
+        let (pairs, tiles) = (bench.input(pairs), bench.input(tiles));
+        let (counts, lists) = (bench.filled(&before.counts), bench.filled(&before.words));
+        let capacity = before.capacity as u32;
+        let params = winnow::Params {
+            queries: self.queries() as u32,
+            probes: probes as u32,
+            k: k as u32,
+            capacity,
+            plane: self.queries() as u32 * capacity,
+            is_first: is_first.into(),
+            room: self.room as u32,
+            block_first: blocks[0] as u32,
+            blocks: blocks[1] as u32,
+            rows: self.rows as u32,
+            first_slot: self.first_slot,
+            margin: self.margin.relative,
+            margin_floor: self.margin.floor,
+            centre_length: self.margin.centre_length,
+            centre_squared: self.margin.centre_squared,
+        };
+        let buffers: [BufferSlice<'_>; 8] = [
+            (&scores).into(),
+            (&rows).into(),
+            (&queries).into(),
+            (&allowed).into(),
+            (&pairs).into(),
+            (&tiles).into(),
+            counts.slice(),
+            lists.slice(),
+        ];
+        let constants = [self.form as u32, self.probed.is_some().into()];
+        let grid = two_rows(self.queries());
+        bench.run(|recorder| {
+            recorder.dispatch(&winnow::KERNEL, f32::KIND, &constants, &params, &buffers, grid)
+        });
+        Lists { counts: bench.read(&counts), words: bench.read(&lists), capacity: before.capacity }
+    }
+
+    /// Panics unless these entries are what must stay of these rows, and no others than of them. How many must stay.
+    fn check(&self, rows: &[Row], found: &[[u32; 3]], k: usize, said: &str) -> usize {
+        let form = self.form;
+        let by_slot: BTreeMap<u32, Row> = rows.iter().map(|row| (row.slot, *row)).collect();
+        assert_eq!(by_slot.len(), rows.len(), "a row is scored once");
+        let kept: BTreeSet<u32> = found.iter().map(|entry| entry[0]).collect();
+        assert_eq!(kept.len(), found.len(), "{form:?}, {said}: each row once");
+        for entry in found {
+            let row = by_slot.get(&entry[0]);
+            let row = row.unwrap_or_else(|| panic!("{form:?}, {said}: slot {} cannot be found", entry[0]));
+            for (&key, want) in entry[1..].iter().zip(row.interval) {
+                let end = f64::from(value_of(key));
+                let is_right = (end - want).abs() <= slack(row.interval);
+                assert!(is_right, "{form:?}, {said}, slot {}: {end}, not {want}", row.slot);
+            }
+        }
+        let intervals: Vec<[f64; 2]> = rows.iter().map(|row| row.interval).collect();
+        let must = winnow::reference(&intervals, k);
+        let mut uppers: Vec<f64> = intervals.iter().map(|ends| ends[1]).collect();
+        uppers.sort_unstable_by(f64::total_cmp);
+        for &row in &must {
+            let Row { slot, interval } = rows[row];
+            let is_close = uppers.len() >= k && interval[0] > uppers[k - 1] - slack(interval);
+            assert!(kept.contains(&slot) || is_close, "{form:?}, {said}: slot {slot} must stay");
+        }
+        // The threshold lies below whatever was dropped, and above k upper ends; and not below what was kept.
+        let lowest = |is_kept: bool| rows.iter().filter(move |row| kept.contains(&row.slot) == is_kept);
+        let dropped = lowest(false).map(|row| row.interval[0] + slack(row.interval)).reduce(f64::min);
+        if let Some(dropped) = dropped {
+            let below = uppers.iter().filter(|&&upper| upper <= dropped).count();
+            assert!(below >= k, "{form:?}, {said}: {below} upper ends below what was dropped, not {k}");
+        }
+        must.len()
+    }
+}
+
+const KS: [usize; 4] = [1, 64, 65, 512];
+
+#[test]
+fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    for form in FORMS {
+        for rows in [1, 3, 30, 127, 130, 2556, 3200] {
+            let winnowing = Winnowing::whole(form, 5, rows);
+            for k in KS {
+                let blocks = [0, winnowing.blocks];
+                let lists = winnowing.run(bench, k, blocks, &Lists::new(5, 3300), true);
+                for query in 0..5 {
+                    let said = format!("{rows} rows, k {k}, query {query}");
+                    let found = lists.of(query);
+                    assert_eq!(found.len(), lists.counts[query] as usize);
+                    let scored = winnowing.rows_of(query, blocks);
+                    let must = winnowing.check(&scored, &found, k, &said);
+                    if rows <= k {
+                        assert_eq!(found.len(), rows, "{said}: all stay");
+                    }
+                    // Few more than must: k and half as many again would let them all stay.
+                    if rows > 2000 && k != 512 {
+                        let intervals: Vec<_> = scored.iter().map(|row| row.interval).collect();
+                        let most = if k == 1 {
+                            must + 1
+                        } else {
+                            winnow::reference(&intervals, k * 3 / 2 + 8).len()
+                        };
+                        assert!(found.len() <= most, "{form:?}, {said}: {} kept, not {most}", found.len());
+                        assert!(k > 65 || most < rows, "the case decides something");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Intervals without width, a third of them the nearest: the threshold is their distance.
+#[test]
+fn winnow_keeps_rows_at_the_threshold_and_drops_what_is_just_above() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    let mut random = Random::new(5);
+    for form in FORMS {
+        for k in KS {
+            let mut winnowing = Winnowing::whole(form, 3, 2560);
+            winnowing.margin = NONE;
+            let one = Terms { scale: 1.0, length: 0.0, residual: 0.0, bias: 0.0 };
+            winnowing.terms.iter_mut().for_each(|terms| terms.fill(one));
+            for query in 0..3 {
+                for row in 0..2560 {
+                    let score = -8.0 - random.below(3) as f32;
+                    let place = (row / BLOCK * winnowing.room + query) * BLOCK + row % BLOCK;
+                    winnowing.scores[place] = score;
+                }
+            }
+            let lists = winnowing.run(bench, k, [0, 20], &Lists::new(3, 2560), true);
+            for query in 0..3 {
+                let scored = winnowing.rows_of(query, [0, 20]);
+                let found = lists.of(query);
+                winnowing.check(&scored, &found, k, &format!("k {k}, query {query}"));
+                // About 850 rows are at the smallest distance, in every invocation's place.
+                let intervals: Vec<_> = scored.iter().map(|row| row.interval).collect();
+                let mut want: Vec<u32> =
+                    winnow::reference(&intervals, k).into_iter().map(|row| scored[row].slot).collect();
+                let mut slots: Vec<u32> = found.iter().map(|entry| entry[0]).collect();
+                want.sort_unstable();
+                slots.sort_unstable();
+                assert_eq!(slots, want, "{form:?}, k {k}: ties stay, and nothing above");
+            }
+        }
+    }
+}
+
+/// An invocation looks at four neighbouring rows of every eighth block, in two turns: where the nearest are all looked at apart, the
+/// threshold is the k-th smallest upper end of all.
+#[test]
+fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    for form in FORMS {
+        for k in [1, 2, 63, 64, 65, 66, 511, 512] {
+            let mut winnowing = Winnowing::whole(form, 2, 2560);
+            winnowing.margin = NONE;
+            let one = Terms { scale: 1.0, length: 0.0, residual: 0.0, bias: 0.0 };
+            winnowing.terms.iter_mut().for_each(|terms| terms.fill(one));
+            let blocks = if k <= 64 { 8 } else { 16 };
+            let nearest = |number: usize| {
+                let (block, row) = (number % blocks, number / blocks * 4 + number % 4);
+                // Those of the second query lie in other lanes.
+                [block * BLOCK + row, (blocks - 1 - block) * BLOCK + BLOCK - 1 - row]
+            };
+            for number in 0..blocks * 32 {
+                for (query, row) in nearest(number).into_iter().enumerate() {
+                    let place = (row / BLOCK * winnowing.room + query) * BLOCK + row % BLOCK;
+                    winnowing.scores[place] = 2000.0 - number as f32;
+                }
+            }
+            let lists = winnowing.run(bench, k, [0, 20], &Lists::new(2, 2560), true);
+            for query in 0..2 {
+                let mut found: Vec<u32> = lists.of(query).iter().map(|entry| entry[0]).collect();
+                let mut want: Vec<u32> =
+                    (0..k).map(|number| winnowing.first_slot + nearest(number)[query] as u32).collect();
+                found.sort_unstable();
+                want.sort_unstable();
+                assert_eq!(found, want, "{form:?}, k {k}: the k nearest and no others");
+            }
+        }
+    }
+}
+
+#[test]
+fn winnow_keeps_what_may_be_among_the_nearest_of_probed_lists() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    for form in FORMS {
+        for (probes, height, rows) in [(1, 64, 1920), (9, 3, 2046), (13, 64, 1500), (11, 16, 130)] {
+            let winnowing = Winnowing::probed(form, 21, probes, height, rows);
+            for k in KS {
+                let blocks = [0, winnowing.blocks];
+                let lists = winnowing.run(bench, k, blocks, &Lists::new(21, 2100), true);
+                let mut all = 0;
+                for query in 0..21 {
+                    let said = format!("{rows} rows, {probes} probes, k {k}, query {query}");
+                    let (scored, found) = (winnowing.rows_of(query, blocks), lists.of(query));
+                    assert_eq!(found.len(), lists.counts[query] as usize);
+                    winnowing.check(&scored, &found, k, &said);
+                    if scored.len() <= k {
+                        assert_eq!(found.len(), scored.len(), "{said}: all stay");
+                    }
+                    if scored.len() > 1000 && k == 1 {
+                        assert!(found.len() < scored.len(), "the case decides something");
+                    }
+                    all += scored.len();
+                }
+                assert!(all > 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn waves_of_blocks_keep_what_one_wave_keeps() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    for (turn, form) in FORMS.into_iter().enumerate() {
+        for (k, step) in [(1, 1), (10, 5), (64, 7), (65, 2), (512, 11)] {
+            let winnowing = Winnowing::probed(form, 21, 9, [3, 64, 10][turn], 1918);
+            let whole = [0, winnowing.blocks];
+            let one = winnowing.run(bench, k, whole, &Lists::new(21, 2100), true);
+            let mut lists = Lists::new(21, 2100);
+            // And one wave behind the last block.
+            let behind = winnowing.blocks.next_multiple_of(step);
+            for first in (0..=behind).step_by(step) {
+                let wave = [first, step];
+                let before = lists.clone();
+                lists = winnowing.run(bench, k, wave, &before, first == 0);
+                for query in 0..21 {
+                    let known = if first == 0 { 0 } else { before.counts[query] as usize };
+                    let all = lists.of(query);
+                    assert_eq!(all[..known], before.of(query)[..known], "what was there stays");
+                    let scored = winnowing.rows_of(query, wave);
+                    winnowing.check(
+                        &scored,
+                        &all[known..],
+                        k,
+                        &format!("blocks {wave:?}, k {k}, query {query}"),
+                    );
+                }
+            }
+            for query in 0..21 {
+                let scored = winnowing.rows_of(query, whole);
+                let found = lists.of(query);
+                winnowing.check(&scored, &found, k, &format!("waves of {step}, k {k}, query {query}"));
+                let kept: BTreeSet<[u32; 3]> = found.into_iter().collect();
+                // Thresholds of fewer rows are not lower; above 64 rows take turns by what came before in a wave.
+                if k <= 64 {
+                    assert!(one.of(query).iter().all(|entry| kept.contains(entry)), "{form:?}, k {k}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn winnow_counts_what_it_has_no_room_for_and_writes_none_of_it() {
+    let Some(device) = gpu() else { return };
+    let bench = Bench::new(device);
+    for is_probed in [false, true] {
+        let winnowing = match is_probed {
+            true => Winnowing::probed(Form::NarrowedL2, 12, 9, 4, 1920),
+            false => Winnowing::whole(Form::NarrowedL2, 12, 1500),
+        };
+        let blocks = [0, winnowing.blocks];
+        let enough = winnowing.run(bench, 512, blocks, &Lists::new(12, 2000), true);
+        for capacity in [1, 100, 399] {
+            let lists = winnowing.run(bench, 512, blocks, &Lists::new(12, capacity), true);
+            assert_eq!(lists.counts, enough.counts);
+            assert!(lists.counts.iter().any(|&count| count as usize > capacity));
+            for query in 0..12 {
+                let all: BTreeSet<[u32; 3]> = enough.of(query).into_iter().collect();
+                let found = lists.of(query);
+                assert!(found.iter().all(|entry| all.contains(entry)), "query {query}");
+                let different: BTreeSet<u32> = found.iter().map(|entry| entry[0]).collect();
+                assert_eq!(different.len(), found.len());
+            }
+        }
+        // Behind what is there.
+        let mut before = Lists::new(12, 700);
+        before.counts = (0..12).map(|query| query * 70).collect();
+        let lists = winnowing.run(bench, 512, blocks, &before, false);
+        for query in 0..12 {
+            let had = query * 70;
+            assert_eq!(lists.counts[query], had as u32 + enough.counts[query]);
+            let found = lists.of(query);
+            let had = had.min(700);
+            assert!(found[..had].iter().all(|entry| *entry == [GUARD; 3]), "query {query}: left as it was");
+            let all: BTreeSet<[u32; 3]> = enough.of(query).into_iter().collect();
+            assert!(found[had..].iter().all(|entry| all.contains(entry)), "query {query}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Operations on arrays: reductions, distances and selection, and the kernels they record.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod ceilings;
+mod ladder;
+mod reduce;
+mod reduce_paths;
+mod reduce_precision;
+mod reduce_recorded;
+mod reduce_rows;
+mod reduce_rows_paths;
+mod select;
+mod select_buckets;
+mod select_paths;

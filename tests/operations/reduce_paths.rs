@@ -1,0 +1,330 @@
+//! The same sum has the same bits whatever way it takes: buffers, bindings, budgets, threads, futures; vectors past 2^32
+//! numbers; and what operands that do not fit get.
+
+use crate::common::bench::Bench;
+use crate::common::reduce::{Call, floats, run};
+use crate::common::{Random, confined, gpu, has_kernels, rounded, view, with_bindings_of, without_subgroups};
+use half::f16;
+use nearfield::{Device, DeviceVector, Element, ElementKind, Error, Stages, Summation, Values, wgpu};
+
+const UNIT: usize = DeviceVector::BUFFER_UNIT as usize;
+
+/// The bits of the sums of these numbers, by each kernel that sums.
+fn bits(device: &Device, values: Values<'_>, others: Values<'_>) -> Vec<(Call, Summation, u32)> {
+    let mut all = vec![];
+    for call in [Call::Dot, Call::Sum, Call::L1, Call::L2] {
+        for &summation in call.summations() {
+            let found = run(device, call, summation, values, others).expect("a result");
+            all.push((call, summation, (found as f32).to_bits()));
+        }
+    }
+    all
+}
+
+/// A vector in buffers of the test, cut at these places. Behind the numbers of each buffer are NaN.
+fn in_parts<T: Element>(device: &Device, values: &[T], cuts: &[usize]) -> DeviceVector {
+    let ends = cuts.iter().copied().chain([values.len()]);
+    let mut start = 0;
+    let buffers: Vec<_> = ends
+        .map(|end| {
+            let part = &values[start..end];
+            start = end;
+            let mut bytes: Vec<u8> = bytemuck::cast_slice(part).to_vec();
+            bytes.resize(bytes.len().next_multiple_of(16) + 64, 0xff);
+            (Bench::new(device).input(&bytes), part.len() as u64)
+        })
+        .collect();
+    DeviceVector::from_wgpu(device, T::KIND, &buffers).expect("a vector")
+}
+
+/// Lengths in one block, in several, in many, and in blocks that are longer.
+const LENGTHS: [usize; 4] = [3, 4097, 100_003, 4 * (1 << 20) + 5];
+
+/// Devices that see numbers in other pieces.
+struct Devices {
+    whole: &'static Device,
+    /// Of little scratch memory, and with small buffers.
+    small: Device,
+    without_subgroups: &'static Device,
+    /// Without subgroups, and with small bindings, where there are any.
+    narrow: Option<Device>,
+}
+
+impl Devices {
+    fn open() -> Option<Self> {
+        Some(Self {
+            whole: gpu()?,
+            small: confined(1 << 17, 300_000)?,
+            without_subgroups: without_subgroups()?,
+            narrow: has_kernels(gpu()?).then(|| with_bindings_of(1 << 18)).flatten(),
+        })
+    }
+
+    /// Every way of having these numbers gives the same bits.
+    fn check<T: Element>(&self, values: &[T], others: &[T])
+    where
+        for<'v> Values<'v>: From<&'v [T]>,
+    {
+        let (length, device) = (values.len(), self.whole);
+        let want = bits(device, values.into(), others.into());
+        assert_eq!(bits(device, values.into(), others.into()), want, "{length} again");
+        let uploaded =
+            |device: &Device| [values, others].map(|values| device.upload_vector(values).expect("a vector"));
+        let [a, b] = uploaded(device);
+        assert_eq!(bits(device, Values::Device(&a), Values::Device(&b)), want, "{length} on the device");
+        assert_eq!(bits(device, values.into(), Values::Device(&b)), want, "{length}, one on each side");
+        let small = &self.small;
+        assert_eq!(bits(small, values.into(), others.into()), want, "{length} within a small budget");
+        let [a, b] = uploaded(small);
+        assert_eq!(bits(small, Values::Device(&a), Values::Device(&b)), want, "{length} in small segments");
+
+        let Some(narrow) = &self.narrow else { return };
+        let cuts: Vec<usize> =
+            [1, 1, 3, 4, 20, 21].map(|units| units * UNIT).into_iter().filter(|&cut| cut < length).collect();
+        // A product whose operands are cut at different places.
+        let (a, b) = (in_parts(device, values, &cuts), in_parts(device, others, &cuts[..cuts.len() / 2]));
+        assert_eq!(bits(device, Values::Device(&a), Values::Device(&b)), want, "{length} in {cuts:?}");
+        let want = bits(self.without_subgroups, values.into(), others.into());
+        assert_eq!(bits(narrow, values.into(), others.into()), want, "{length} through small bindings");
+        let [a, b] = uploaded(narrow);
+        assert_eq!(bits(narrow, Values::Device(&a), Values::Device(&b)), want, "{length} in small bindings");
+        let (a, b) = (in_parts(narrow, values, &[]), in_parts(narrow, others, &cuts));
+        assert_eq!(bits(narrow, Values::Device(&a), Values::Device(&b)), want, "{length}, seen in pieces");
+    }
+}
+
+#[test]
+fn a_sum_has_the_same_bits_wherever_its_numbers_are() {
+    let Some(devices) = Devices::open() else { return };
+    let mut random = Random::new(0xb175);
+    for length in LENGTHS {
+        let (a, b) = (floats(&mut random, length), floats(&mut random, length));
+        devices.check(&a, &b);
+        if length > 200_000 {
+            continue;
+        }
+        let ((a, wide_a), (b, wide_b)) = (rounded(&a), rounded(&b));
+        devices.check(&a, &b);
+        let want = bits(devices.whole, (&wide_a).into(), (&wide_b).into());
+        assert_eq!(bits(devices.whole, (&a).into(), (&b).into()), want, "f16 are their widened numbers");
+    }
+}
+
+#[test]
+fn vectors_past_two_to_the_32_numbers_are_reduced_exactly() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let (bench, length) = (Bench::new(device), 1u64 << 25);
+    // Whole numbers and their opposites, over and over: every sum on the way is below 2^24.
+    let mut random = Random::new(0x2_0032);
+    let mut some = random.integers(30_011, 1);
+    some.extend_from_within(..);
+    some[30_011..].iter_mut().for_each(|value| *value = -*value);
+    let some: Vec<f16> = some.into_iter().map(f16::from_f32).collect();
+    let values: Vec<f16> = some.iter().copied().cycle().take(length as usize).collect();
+    let rest = &some[..length as usize % some.len()];
+    let one: f64 = rest.iter().map(|value| f64::from(value.to_f32())).sum();
+    assert_ne!(one, 0.0);
+    let most = [0.0, 1.0, -1.0, 0.0, 3.0, 3.0, -2.0].map(f16::from_f32);
+    let (repeated, last) = (bench.input(&values), bench.input(&most));
+    let of_parts = |parts: usize| {
+        let mut buffers = vec![(repeated.clone(), length); parts];
+        buffers.push((last.clone(), 7));
+        DeviceVector::from_wgpu(device, ElementKind::F16, &buffers).expect("a vector")
+    };
+    let (vector, reduce) = (of_parts(65), device.reduce());
+    assert_eq!(vector.len(), 65 * length + 7);
+    assert!(vector.len() > 1 << 31);
+    assert_eq!(f64::from(reduce.sum(&vector).expect("a sum")), 65.0 * one + 4.0);
+    assert_eq!(reduce.argmin(&vector).expect("a place"), 65 * length + 6);
+    let vector = of_parts(129);
+    assert!(vector.len() > 1 << 32);
+    assert_eq!(reduce.argmax(&vector).expect("a place"), 129 * length + 4);
+}
+
+fn send<F: Future + Send>(future: F) -> F {
+    future
+}
+
+#[test]
+fn threads_and_futures_reduce_at_once_to_the_same_bits() {
+    let Some(device) = gpu() else { return };
+    // With the small budget calls wait for each other's scratch memory.
+    let small = confined(1 << 17, 1 << 20).expect("the adapter is there");
+    let mut random = Random::new(0x7423);
+    let (a, b) = (floats(&mut random, 150_001), floats(&mut random, 150_001));
+    let want = bits(device, (&a).into(), (&b).into());
+    for device in [device, &small] {
+        let [a_device, b_device] = [&a, &b].map(|values| device.upload_vector(values).expect("a vector"));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (a, b, want, a_device, b_device) = (&a, &b, &want, &a_device, &b_device);
+                let bits_of = move |call: Call, summation: Summation| {
+                    let one = want.iter().find(|one| (one.0, one.1) == (call, summation));
+                    one.expect("it is among them").2
+                };
+                scope.spawn(move || {
+                    for turn in 0..3 {
+                        let on_device = (Values::from(a_device), Values::from(b_device));
+                        let (values, others) =
+                            if (thread + turn) % 2 == 0 { on_device } else { (a.into(), b.into()) };
+                        if thread < 2 {
+                            assert_eq!(bits(device, values, others), *want, "thread {thread}, turn {turn}");
+                            continue;
+                        }
+                        // As a foreign executor runs it.
+                        let reduce = device.reduce();
+                        let dot = pollster::block_on(send(reduce.dot_async(values, others)));
+                        assert_eq!(
+                            dot.expect("a product").to_bits(),
+                            bits_of(Call::Dot, Summation::Plain),
+                            "thread {thread}"
+                        );
+                        let reduce = reduce.summation(Summation::Compensated);
+                        let sum = pollster::block_on(send(reduce.sum_async(values)));
+                        assert_eq!(
+                            sum.expect("a sum").to_bits(),
+                            bits_of(Call::Sum, Summation::Compensated),
+                            "thread {thread}"
+                        );
+                        let place = pollster::block_on(send(reduce.argmax_async(values)));
+                        let rows = pollster::block_on(send(reduce.argmax_rows_async(view(a, a.len()))));
+                        assert_eq!(rows.expect("a place"), [place.expect("a place")], "thread {thread}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_dropped_future_gives_its_scratch_memory_back() {
+    let Some(device) = confined(u64::MAX, 200_000) else { return };
+    let values = floats(&mut Random::new(0xd0), 150_001);
+    let reduce = device.reduce();
+    let want = reduce.sum(&values).expect("a sum");
+    for _ in 0..10 {
+        let mut summing = Box::pin(reduce.sum_async(&values));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        drop(summing.as_mut().poll(&mut context));
+        drop(summing);
+        assert_eq!(reduce.sum(&values).expect("a sum").to_bits(), want.to_bits());
+    }
+}
+
+#[test]
+fn calls_note_their_time_where_the_adapter_has_timestamps() {
+    let Some(device) = gpu() else { return };
+    let stages = Stages::new();
+    device.reduce().stages(&stages).sum(&[1.0, 2.0]).expect("a sum");
+    let rows = view(&[1.0f32, 2.0], 1);
+    assert_eq!(device.reduce().stages(&stages).sum_rows(rows).expect("sums"), [1.0, 2.0]);
+    let times = stages.take();
+    assert_eq!(times.is_empty(), !device.capabilities().timestamps, "{times:?}");
+    assert!(times.iter().all(|time| time.stage == "reduce"), "{times:?}");
+    assert!(stages.take().is_empty());
+    // In several submissions.
+    let small = confined(u64::MAX, 200_000).expect("the adapter is there");
+    small.reduce().stages(&stages).sum(&vec![1.0; 200_001]).expect("a sum");
+    assert_eq!(stages.take().is_empty(), !small.capabilities().timestamps);
+}
+
+#[test]
+fn operands_that_do_not_fit_each_other_are_refused() {
+    let Some(device) = gpu() else { return };
+    let reduce = device.reduce();
+    let said = |result: nearfield::Result<f32>| result.expect_err("no such product").to_string();
+    let three = device.upload_vector(&[1.0f32; 3]).expect("a vector");
+    let halves = [f16::ONE; 3];
+    let said_of_two = "others: needed 3 numbers, as the values have, given 2";
+    assert_eq!(said(reduce.dot(&[1.0; 3], &[1.0; 2])), said_of_two);
+    assert_eq!(said(reduce.dot(&three, &[1.0; 2])), said_of_two);
+    let said_of_halves = "others: needed F32, as the values are, given F16";
+    assert_eq!(said(reduce.dot(&[1.0; 3], &halves[..])), said_of_halves);
+    assert_eq!(said(reduce.dot(&three, &halves[..])), said_of_halves);
+    // Host and device go together.
+    assert_eq!(reduce.dot(&[1.0, 2.0, 3.0], &three).expect("a product"), 6.0);
+    assert_eq!(reduce.dot(&three, &three).expect("a product"), 3.0);
+}
+
+#[test]
+fn vectors_of_another_device_are_refused() {
+    // All devices of the host engine are one.
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let other = confined(u64::MAX, 1 << 20).expect("the adapter is there");
+    let theirs = other.upload_vector(&[1.0f32, 2.0]).expect("a vector");
+    let named = |error: &Error, name: &str| {
+        let Error::Argument { argument, needed, .. } = error else { return false };
+        *argument == name && needed.contains("a vector on the same device")
+    };
+    let reduce = device.reduce();
+    assert!(reduce.sum(&theirs).is_err_and(|error| named(&error, "values")));
+    assert!(reduce.mean(&theirs).is_err_and(|error| named(&error, "values")));
+    assert!(reduce.argmin(&theirs).is_err_and(|error| named(&error, "values")));
+    assert!(reduce.dot(&theirs, &[1.0, 2.0]).is_err_and(|error| named(&error, "values")));
+    assert!(reduce.dot(&[1.0, 2.0], &theirs).is_err_and(|error| named(&error, "others")));
+    assert_eq!(other.reduce().sum(&theirs).expect("a sum"), 3.0);
+}
+
+#[test]
+fn buffers_that_make_no_vector_are_refused() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let buffer = |bytes: u64, usage: wgpu::BufferUsages| {
+        device.wgpu_device().expect("a GPU").create_buffer(&wgpu::BufferDescriptor {
+            label: Some("test"),
+            size: bytes,
+            usage,
+            mapped_at_creation: false,
+        })
+    };
+    let storage = wgpu::BufferUsages::STORAGE;
+    let refused = |kind: ElementKind, buffers: &[(wgpu::Buffer, u64)]| {
+        let error = DeviceVector::from_wgpu(device, kind, buffers).expect_err("no vector");
+        assert!(matches!(error, Error::Argument { argument: "buffers", .. }), "{error}");
+        error.to_string()
+    };
+    let large = buffer(1 << 18, storage);
+    let said =
+        refused(ElementKind::F32, &[(large.clone(), 1 << 15), (large.clone(), 100), (large.clone(), 1)]);
+    assert_eq!(said, "buffers: needed a multiple of 32768 numbers in buffer 1, given 100");
+    // 65,537 numbers are 65,540 in whole vectors.
+    let said = refused(ElementKind::F32, &[(large.clone(), 65_537)]);
+    assert!(said.contains("65537 numbers in buffer 0") && said.contains("262144 bytes"), "{said}");
+    refused(ElementKind::F16, &[(buffer(6, storage), 3)]);
+    refused(ElementKind::F32, &[(large.clone(), u64::MAX)]);
+    refused(ElementKind::F16, &[(large.clone(), u64::MAX / 2)]);
+    let said = refused(ElementKind::F32, &[(buffer(64, wgpu::BufferUsages::COPY_DST), 4)]);
+    assert!(said.contains("STORAGE in buffer 0"), "{said}");
+    for buffers in [&[][..], &[(large.clone(), 0)], &[(large.clone(), 0), (large.clone(), 0)]] {
+        let empty = DeviceVector::from_wgpu(device, ElementKind::F32, buffers).expect("no numbers");
+        assert!(empty.is_empty());
+        assert_eq!(device.reduce().sum(&empty).expect("a sum"), 0.0);
+    }
+    let whole = DeviceVector::from_wgpu(device, ElementKind::F16, &[(large, 131_072)]).expect("a vector");
+    assert_eq!(device.reduce().sum(&whole).expect("a sum"), 0.0);
+}
+
+#[test]
+fn a_budget_too_small_is_an_error_that_says_what_is_enough() {
+    let within = |budget: u64, call: Call, length: usize, on_device: bool| {
+        let device = confined(u64::MAX, budget).expect("the adapter is there");
+        let values = vec![1.0f32; length];
+        let vector = device.upload_vector(&values).expect("a vector");
+        let operand: Values<'_> = if on_device { (&vector).into() } else { (&values).into() };
+        run(&device, call, Summation::Plain, operand, operand)
+    };
+    if gpu().is_none_or(|device| !has_kernels(device)) {
+        return;
+    }
+    for (call, length) in [(Call::Sum, 5), (Call::Sum, 100_000), (Call::Dot, 100_000), (Call::ArgMax, 9000)] {
+        for on_device in [false, true] {
+            let said = format!("{call:?} of {length}, on the device: {on_device}");
+            let error = within(1, call, length, on_device).expect_err("a budget of one byte");
+            let Error::Budget { needed, budget: 1, .. } = error else { panic!("{said}: {error}") };
+            let error = within(needed - 1, call, length, on_device).expect_err("a byte is missing");
+            let Error::Budget { needed: again, .. } = error else { panic!("{said}: {error}") };
+            assert_eq!(again, needed, "{said}");
+            let want = if call == Call::ArgMax { 0.0 } else { length as f64 };
+            assert_eq!(within(needed, call, length, on_device).expect(&said), want, "{said}");
+        }
+    }
+}

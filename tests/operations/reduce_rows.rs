@@ -1,0 +1,327 @@
+//! Reductions of every row: on the host, as vectors on the device and as distances there, short and long, few and many, and
+//! rows that need scales of their own.
+
+use crate::common::bench::Bench;
+use crate::common::reduce::{Call, SUMMATIONS, Truth, devices, distances, run_rows};
+use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
+use half::f16;
+use nearfield::internals::kernels::reduce_partials::Params;
+use nearfield::internals::kernels::{Access, Kernel};
+use nearfield::{Device, ElementKind, Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
+
+/// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128), and where it becomes blocks (4096).
+const SHAPES: [(usize, &[usize]); 15] = [
+    (1, &[0, 1, 7, 1000]),
+    (2, &[33]),
+    (3, &[9]),
+    (4, &[8]),
+    (5, &[1, 7]),
+    (17, &[2, 1000]),
+    (32, &[7]),
+    (33, &[33]),
+    (127, &[2]),
+    (129, &[33]),
+    (384, &[9]),
+    (4095, &[1, 7]),
+    (4096, &[2, 9]),
+    (4097, &[1, 7]),
+    (40_000, &[2, 7]),
+];
+
+/// Every call on all rows against the truth: `values` and `others` hold what `rows` and `other_rows` stand for.
+fn judge(
+    device: &Device,
+    length: usize,
+    (rows, values): (ValueRows<'_>, &[f32]),
+    (other_rows, others): (ValueRows<'_>, &[f32]),
+) {
+    let truths: Vec<Truth> =
+        values.chunks(length).zip(others.chunks(length)).map(|(a, b)| Truth::new(a, b)).collect();
+    for call in Call::ALL {
+        for &summation in call.summations() {
+            let found = run_rows(device, call, summation, rows, other_rows).expect("results");
+            assert_eq!(found.len(), truths.len());
+            for (row, (truth, found)) in truths.iter().zip(found).enumerate() {
+                let judged = truth.judge_number(call, summation, found);
+                judged.unwrap_or_else(|fault| {
+                    panic!("{call:?}, {summation:?}, row {row} of {} of {length}: {fault}", truths.len())
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_any_shape_are_reduced_within_the_promised_bounds() {
+    for device in devices() {
+        let mut random = Random::new(0x405);
+        for (length, counts) in SHAPES {
+            for &count in counts {
+                let (a, b) = (random.floats(count * length), random.floats(count * length));
+                let (views, b_view) = (view(&a, length), view(&b, length));
+                judge(device, length, (views.into(), &a), (b_view.into(), &b));
+                let [a_matrix, b_matrix] = [views, b_view].map(|rows| device.upload(rows).expect("a matrix"));
+                judge(device, length, ((&a_matrix).into(), &a), ((&b_matrix).into(), &b));
+                let ((halves, a), (other_halves, b)) = (rounded(&a), rounded(&b));
+                let (rows, other_rows) = (view(&halves, length), view(&other_halves, length));
+                judge(device, length, (rows.into(), &a), (other_rows.into(), &b));
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_distances_start_anywhere_in_a_vector_and_are_reduced_exactly() {
+    for device in devices() {
+        let mut random = Random::new(0xd15);
+        for (length, counts) in SHAPES {
+            for &count in counts {
+                let (a, a_values) = distances(device, &mut random, count, length);
+                let (b, b_values) = distances(device, &mut random, count, length);
+                judge(device, length, ((&a).into(), &a_values), ((&b).into(), &b_values));
+                // Whole numbers: bit for bit.
+                for summation in SUMMATIONS {
+                    let sums = device.reduce().summation(summation).sum_rows(&a).expect("sums");
+                    let want = a_values.chunks(length).map(|row| Truth::new(row, &[]).value(Call::Sum));
+                    assert!(want.eq(sums.into_iter().map(|sum| Some(sum.into()))), "{count} of {length}");
+                }
+            }
+        }
+    }
+}
+
+/// Writes how many vectors of four a kernel sees in a buffer. What lies behind the last whole one is out of its bounds: Metal
+/// is given the last one instead.
+static VECTORS: Kernel = Kernel {
+    name: "vectors",
+    source: &[
+        "@group(0) @binding(1) var<storage, read> values: array<Row>;\n",
+        "@group(0) @binding(2) var<storage, read_write> counts: array<u32>;\n",
+        "@compute @workgroup_size(1) fn vectors() { counts[params.zero] = arrayLength(&values); }\n",
+    ],
+    params: Params::WGSL,
+    params_bytes: size_of::<Params>(),
+    buffers: &[("values", Access::Read), ("counts", Access::Write)],
+    overrides: &[],
+    loads_rows: true,
+    sums_lanes: false,
+    adds_floats: false,
+    multiplies_matrices: false,
+    workgroup_size: 1,
+    workgroup_bytes: 0,
+};
+
+#[test]
+fn every_distance_is_in_a_vector_of_four_that_kernels_see() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let bench = Bench::new(device);
+    for (queries, rows) in [(1, 1), (1, 5), (9, 3), (7, 5), (2, 17), (3, 40_001)] {
+        let (matrix, _) = distances(device, &mut Random::new(0xec), queries, rows);
+        let counts = bench.output(1);
+        bench.run(|recorder| {
+            let buffers = [matrix.as_slice().expect("a GPU"), counts.slice()];
+            recorder.dispatch(&VECTORS, ElementKind::F32, &[], &Params::default(), &buffers, [1, 1])
+        });
+        let vectors = bench.read(&counts)[0] as usize;
+        assert!(vectors * 4 >= queries * rows, "{vectors} vectors of {queries} x {rows} distances");
+    }
+}
+
+#[test]
+fn the_smallest_of_every_row_is_the_nearest() {
+    for device in devices() {
+        let mut random = Random::new(0x70b);
+        for (queries, rows) in [(33, 17), (9, 4097), (1000, 3), (3, 40_001)] {
+            let (matrix, values) = distances(device, &mut random, queries, rows);
+            let nearest = device.top_k(view(&values, rows), 1).expect("the smallest");
+            let ids: Vec<u64> = nearest.iter().map(|hits| hits[0].id).collect();
+            assert_eq!(device.reduce().argmin_rows(&matrix).expect("places"), ids, "{queries} of {rows}");
+            assert_eq!(device.reduce().argmin_rows(view(&values, rows)).expect("places"), ids);
+            let distances = nearest.iter().map(|hits| hits[0].distance);
+            assert!(distances.eq(device.reduce().min_rows(&matrix).expect("numbers")));
+        }
+    }
+}
+
+#[test]
+fn what_large_numbers_push_out_of_f32_is_kept_by_compensated_sums_of_rows() {
+    for device in devices() {
+        // With 4, 8 and 32 lanes a row, and in blocks.
+        for (length, lanes) in [(30, 4), (100, 8), (1000, 32), (4096, 32), (10_000, 256)] {
+            let mut values = vec![];
+            for row in 0..9 {
+                let mut one = vec![0.1f32; length];
+                // Within a vector, between lanes, within one lane.
+                (one[row], one[[row + 1, length - 1 - row, row + 4 * lanes][row % 3]]) = (1e8, -1e8);
+                values.extend(one);
+            }
+            let (rows, ones) = (view(&values, length), vec![1.0; values.len()]);
+            for call in [Call::Sum, Call::Mean, Call::Dot] {
+                for summation in SUMMATIONS {
+                    let other_rows = view(&ones, length);
+                    let found = run_rows(device, call, summation, rows.into(), other_rows.into());
+                    for (row, found) in found.expect("results").into_iter().enumerate() {
+                        let judged =
+                            Truth::new(rows.row(row), &ones[..length]).judge_number(call, summation, found);
+                        judged.unwrap_or_else(|fault| {
+                            panic!("{call:?}, {summation:?}, row {row} of {length}: {fault}")
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_row_is_scaled_by_itself_and_none_disturbs_another() {
+    for device in devices() {
+        let mut random = Random::new(0x5ca1e);
+        for length in [1, 6, 4096, 5001] {
+            let scales =
+                [1.0, 1e30, f32::NAN, 1e-30, 0.0, f32::INFINITY, 1e-19, f32::MAX / 2.0, 1e15, 1e-10, 1.0];
+            let mut values = vec![];
+            for scale in scales {
+                let row = random.floats(length);
+                if scale == f32::MAX / 2.0 {
+                    values.extend(row.iter().map(|x| scale * (x / 6.0 + 0.75)));
+                } else if scale.is_finite() {
+                    values.extend(row.iter().map(|x| scale * x));
+                } else {
+                    // One of them among numbers.
+                    let start = values.len();
+                    values.extend(row);
+                    values[start + length / 2] = scale;
+                }
+            }
+            for call in [Call::L2, Call::Mean, Call::L1, Call::MaxNorm, Call::Sum, Call::SumSquares] {
+                for &summation in call.summations() {
+                    let rows = view(&values, length);
+                    let found = run_rows(device, call, summation, rows.into(), rows.into()).expect("results");
+                    for (row, found) in found.into_iter().enumerate() {
+                        let truth = Truth::new(rows.row(row), &[]);
+                        let judged = truth.judge_number(call, summation, found);
+                        judged.unwrap_or_else(|fault| {
+                            panic!("{call:?}, {summation:?}, row {row} of {length}: {fault}")
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn means_of_rows_whose_sums_overflow_in_both_directions_are_numbers() {
+    for device in devices() {
+        let most = f32::MAX;
+        let values = [[most, most, -most, -most], [most, most, most, most], [1.0, 2.0, 3.0, 4.0]].concat();
+        for summation in SUMMATIONS {
+            let means = device.reduce().summation(summation).mean_rows(view(&values, 4)).expect("means");
+            assert_eq!(means, [0.0, most, 2.5]);
+        }
+    }
+}
+
+#[test]
+fn more_rows_than_a_row_of_workgroups_takes_are_each_reduced() {
+    for device in devices() {
+        // At 64 rows a workgroup these are more than 65,535 workgroups.
+        let values: Vec<f32> = (0..4_194_400).map(|row| (row % 65_521) as f32).collect();
+        let reduce = device.reduce();
+        assert_eq!(reduce.sum_rows(view(&values, 1)).expect("sums"), values);
+        let places = reduce.argmax_rows(view(&values, 2)).expect("places");
+        let wanted = values.chunks_exact(2).map(|pair| u64::from(pair[1] > pair[0]));
+        assert!(wanted.eq(places));
+    }
+}
+
+#[test]
+fn a_row_without_a_number_is_named() {
+    let Some(device) = gpu() else { return };
+    for length in [1, 3, 5000] {
+        let mut values = vec![1.0f32; 4 * length];
+        values[2 * length..3 * length].fill(-f32::NAN);
+        let rows = view(&values, length);
+        let halves: Vec<f16> = values.iter().map(|&value| f16::from_f32(value)).collect();
+        let reduce = device.reduce();
+        let said = "values: needed at least one number in every row, given none in row 2";
+        for rows in [ValueRows::from(rows), view(&halves, length).into()] {
+            for call in [Call::Min, Call::Max, Call::ArgMin, Call::ArgMax] {
+                let error = run_rows(device, call, Summation::Plain, rows, rows).expect_err("a row of NaN");
+                assert!(matches!(error, Error::Argument { argument: "values", .. }));
+                assert_eq!(error.to_string(), said, "{call:?}");
+            }
+            // Elsewhere NaN is a result.
+            let sums = reduce.sum_rows(rows).expect("sums");
+            assert!(sums[2].is_nan() && sums[0] == length as f32 && sums[3] == length as f32, "{sums:?}");
+            assert!(reduce.norm_rows(rows, Norm::Max).expect("norms")[2].is_nan());
+        }
+    }
+}
+
+#[test]
+fn matrices_without_rows_or_columns_give_nothing() {
+    let Some(device) = gpu() else { return };
+    let (none, two) = (device.upload(view::<f32>(&[], 3)).expect("nothing"), view(&[1.0f32; 6], 3));
+    let two = device.upload(two).expect("a matrix");
+    let reduce = device.reduce();
+    assert_eq!(reduce.sum_rows(&none).expect("no sums"), [0.0; 0]);
+    assert_eq!(reduce.mean_rows(view::<f32>(&[], 3)).expect("no means"), [0.0; 0]);
+    assert_eq!(reduce.argmin_rows(view::<f16>(&[], 3)).expect("no places"), [0; 0]);
+    let wide = device.distances(&none, &two, Metric::L2, Output::Distance).expect("no distances");
+    assert_eq!(reduce.min_rows(&wide).expect("no numbers"), [0.0; 0]);
+    let empty = device.distances(&two, &none, Metric::L2, Output::Distance).expect("no distances");
+    assert_eq!(reduce.sum_rows(&empty).expect("sums of nothing"), [0.0; 2]);
+    assert_eq!(reduce.norm_rows(&empty, Norm::L2).expect("norms of nothing"), [0.0; 2]);
+    let said = "values: needed at least one number in every row, given none in row 0";
+    assert_eq!(reduce.mean_rows(&empty).expect_err("no mean").to_string(), said);
+    assert_eq!(reduce.argmax_rows(&empty).expect_err("no place").to_string(), said);
+}
+
+#[test]
+fn operands_of_other_shapes_types_and_devices_are_refused() {
+    let Some(device) = gpu() else { return };
+    let other = confined(u64::MAX, 1 << 20).expect("the adapter is there");
+    let (values, halves) = ([1.0f32; 12], [f16::ONE; 12]);
+    let (ours, theirs) =
+        (device.upload(view(&values, 3)).expect("ours"), other.upload(view(&values, 3)).expect("theirs"));
+    let reduce = device.reduce();
+    let dot = |a: ValueRows<'_>, b: ValueRows<'_>| reduce.dot_rows(a, b).expect_err("refused").to_string();
+    let rows = |dim: usize| -> MatrixView<'_, f32> { view(&values, dim) };
+    let said = "others: needed [4, 3] F32, as the values have, given [3, 4] F32";
+    assert_eq!(dot(rows(3).into(), rows(4).into()), said);
+    let said = "others: needed [4, 3] F32, as the values have, given [4, 3] F16";
+    assert_eq!(dot(rows(3).into(), view(&halves, 3).into()), said);
+    assert!(dot((&ours).into(), rows(6).into()).starts_with("others: needed [4, 3] F32"));
+    // All devices of the host engine are one.
+    if !has_kernels(device) {
+        return;
+    }
+    assert!(dot((&ours).into(), (&theirs).into()).starts_with("others: needed a matrix on the same device"));
+    assert!(dot((&theirs).into(), (&ours).into()).starts_with("values: needed a matrix on the same device"));
+    let error = reduce.min_rows(&theirs).expect_err("another device");
+    assert!(error.to_string().starts_with("values: needed a matrix on the same device"), "{error}");
+    let matrix = other.distances(&theirs, &theirs, Metric::L2, Output::Distance).expect("distances");
+    let error = reduce.argmin_rows(&matrix).expect_err("another device");
+    assert!(error.to_string().starts_with("values: needed a matrix on the same device"), "{error}");
+}
+
+#[test]
+fn operands_that_lie_otherwise_are_refused_whatever_their_shape() {
+    let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 24_000)) else { return };
+    // In one batch and in several; rows of whole vectors of four, and others.
+    for (device, count, length) in [(device, 9, 8), (device, 9, 5), (&small, 200, 8), (device, 3, 4099)] {
+        let (distances, values) = distances(device, &mut Random::new(0xd07), count, length);
+        let rows = view(&values, length);
+        let matrix = device.upload(rows).expect("a matrix");
+        let operands: [ValueRows<'_>; 3] = [rows.into(), (&matrix).into(), (&distances).into()];
+        for (a, b) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+            let error = device.reduce().dot_rows(operands[a], operands[b]).expect_err("one lies otherwise");
+            assert!(matches!(error, Error::Argument { argument: "others", .. }), "{error}");
+        }
+        let dots = operands.map(|rows| device.reduce().dot_rows(rows, rows).expect("products"));
+        assert_eq!(dots[0], dots[1], "whole numbers");
+        assert_eq!(dots[0], dots[2], "whole numbers");
+    }
+}

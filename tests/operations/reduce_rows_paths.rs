@@ -1,0 +1,109 @@
+//! A row has the same bits whatever way it takes: batches, staging memory, bindings, budgets down to the smallest.
+
+use crate::common::reduce::{Call, distances, run_rows};
+use crate::common::{Random, confined, gpu, has_kernels, rounded, view, with_bindings_of, without_subgroups};
+use nearfield::{Device, Error, Metric, Output, ValueRows};
+
+/// The bits of sums of rows, and the places of their extremes.
+fn bits(device: &Device, rows: ValueRows<'_>) -> Vec<Vec<u64>> {
+    let mut all = vec![];
+    for call in [Call::Dot, Call::Sum, Call::L2, Call::Max, Call::ArgMin] {
+        for &summation in call.summations() {
+            let found = run_rows(device, call, summation, rows, rows).expect("results");
+            all.push(found.into_iter().map(f64::to_bits).collect());
+        }
+    }
+    all
+}
+
+#[test]
+fn rows_in_batches_give_the_bits_of_all_at_once() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(0xba7c);
+    // So many at a time at most: 50 and 160, 4, 1.
+    for (budget, shapes) in
+        [(24_000, &[(1000, 17), (700, 5)][..]), (100_000, &[(21, 4097)]), (300_000, &[(4, 40_001)])]
+    {
+        let small = confined(u64::MAX, budget).expect("the adapter is there");
+        for &(count, length) in shapes {
+            let values = random.floats(count * length);
+            let (rows, halves) = (view(&values, length), rounded(&values).0);
+            let halves = view(&halves, length);
+            assert_eq!(bits(&small, rows.into()), bits(device, rows.into()), "{length}");
+            assert_eq!(bits(&small, halves.into()), bits(device, halves.into()), "{length}, f16");
+        }
+    }
+}
+
+#[test]
+fn rows_on_the_device_in_batches_give_the_bits_of_all_at_once() {
+    let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 20_000)) else { return };
+    // 1536 bytes for 76 results of short rows, 48 of rows in two blocks, 17 of rows in ten.
+    for (queries, rows) in [(1000, 17), (100, 4095), (50, 4097), (18, 40_003)] {
+        let values = Random::new(0xd17).floats(queries * rows);
+        let [whole, again] =
+            [device, &small].map(|device| device.upload(view(&values, rows)).expect("a matrix"));
+        assert_eq!(bits(&small, (&again).into()), bits(device, (&whole).into()), "{queries} of {rows}");
+        // The same numbers on both devices.
+        let (whole, _) = distances(device, &mut Random::new(0xd16), queries, rows);
+        let (again, _) = distances(&small, &mut Random::new(0xd16), queries, rows);
+        assert_eq!(bits(&small, (&again).into()), bits(device, (&whole).into()), "{queries} of {rows}");
+    }
+}
+
+#[test]
+fn rows_longer_than_the_staging_memory_or_a_binding_give_the_same_bits() {
+    let (length, count) = (70_001, 3);
+    let values = Random::new(0x1049).floats(count * length);
+    let (rows, halves) = (view(&values, length), rounded(&values).0);
+    let halves = view(&halves, length);
+    let Some(device) = gpu() else { return };
+    let small = confined(u64::MAX, 100_000).expect("the adapter is there");
+    assert_eq!(bits(&small, rows.into()), bits(device, rows.into()));
+    assert_eq!(bits(&small, halves.into()), bits(device, halves.into()));
+    if !has_kernels(device) {
+        return;
+    }
+    let (plain, narrow) = (without_subgroups().expect("a device"), with_bindings_of(1 << 17).expect("one"));
+    assert_eq!(bits(&narrow, rows.into()), bits(plain, rows.into()));
+}
+
+#[test]
+fn short_rows_give_the_same_bits_within_the_smallest_budgets() {
+    let Some(device) = gpu() else { return };
+    let values = Random::new(0x5b0).floats(5 * 999);
+    let rows = view(&values, 999);
+    let want = bits(device, rows.into());
+    for budget in [36_000, 19_000, 10_000] {
+        let small = confined(u64::MAX, budget).expect("the adapter is there");
+        assert_eq!(bits(&small, rows.into()), want, "{budget} bytes");
+    }
+}
+
+#[test]
+fn a_budget_too_small_for_rows_is_an_error_that_says_what_is_enough() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    for (length, side) in
+        [(9, "host"), (9000, "host"), (9, "device"), (9000, "device"), (9, "distances"), (9000, "distances")]
+    {
+        let within = |budget: u64| {
+            let small = confined(u64::MAX, budget).expect("the adapter is there");
+            let values: Vec<f32> = (0..2 * length).map(|place| (place % 7) as f32).collect();
+            let rows = view(&values, length);
+            let matrix = small.upload(rows).expect("a matrix");
+            let ones = small.upload(view(&[1.0f32, 1.0], 1)).expect("a matrix");
+            let columns = small.upload(view(&values[..length], 1)).expect("a matrix");
+            let distances = small.distances(&ones, &columns, Metric::InnerProduct, Output::Similarity);
+            match side {
+                "host" => small.reduce().argmax_rows(rows),
+                "device" => small.reduce().argmax_rows(&matrix),
+                _ => small.reduce().argmax_rows(&distances.expect("distances")),
+            }
+        };
+        let error = within(1).expect_err("a budget of one byte");
+        let Error::Budget { needed, budget: 1, .. } = error else { panic!("{side}, {length}: {error}") };
+        let found = within(needed).unwrap_or_else(|error| panic!("{side}, {length}: {error}"));
+        assert_eq!(found[0], 6, "{side}, {length}");
+    }
+    let _ = device;
+}

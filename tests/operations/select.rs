@@ -1,0 +1,396 @@
+//! The k smallest: RAFT's tables of shapes, ties, infinities, explicit ids, CSR segments.
+
+use crate::common::bench::{Bench, GUARD, ids_of};
+use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
+use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Select, Selected, reference};
+use nearfield::internals::kernels::{ABSENT, key_of, value_of};
+use nearfield::{BufferSlice, Device, Metric, Output};
+use proptest::prelude::*;
+
+/// `Device::top_k` against a sort on the host, by value and column. NaN is not there.
+fn check(device: &Device, values: &[f32], length: usize, k: usize) {
+    let found = device.top_k(view(values, length), k).expect("a selection");
+    assert_eq!(found.queries(), values.len() / length);
+    for (row, values) in values.chunks_exact(length).enumerate() {
+        let mut want: Vec<u64> = (0..length as u64)
+            .filter(|&column| !values[column as usize].is_nan())
+            .map(|column| u64::from(key_of(values[column as usize])) << 32 | column)
+            .collect();
+        let k = k.min(want.len());
+        if k > 0 && k < want.len() {
+            want.select_nth_unstable(k - 1);
+        }
+        want.truncate(k);
+        want.sort_unstable();
+        let hits = found.row(row);
+        assert_eq!(hits.len(), k, "row {row} of {length} values");
+        for (place, (hit, want)) in hits.iter().zip(want).enumerate() {
+            let said = (value_of((want >> 32) as u32).to_bits(), want & 0xffff_ffff);
+            assert_eq!((hit.distance.to_bits(), hit.id), said, "row {row} of {length}, place {place} of {k}");
+        }
+    }
+}
+
+/// Rows on the device, or of f16, give what the same rows on the host do.
+#[test]
+fn rows_anywhere_are_selected_from() {
+    let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 1 << 17)) else { return };
+    for device in [device, &small] {
+        for (rows, length) in [(300, 131), (5, 3000)] {
+            let values = spread(14, rows * length);
+            let host = view(&values, length);
+            let on_device = device.upload(host).expect("good rows");
+            let (halves, widened) = rounded(&values);
+            for k in [1, 40, 200] {
+                let want = device.top_k(host, k).expect("a selection");
+                assert_eq!(device.top_k(&on_device, k).expect("a selection"), want);
+                let want = device.top_k(view(&widened, length), k).expect("a selection");
+                assert_eq!(device.top_k(view(&halves, length), k).expect("a selection"), want);
+            }
+        }
+    }
+    let (queries, rows) = (spread(15, 7 * 12), spread(16, 5001 * 12));
+    let [queries, rows] = [queries, rows].map(|values| device.upload(view(&values, 12)).expect("good rows"));
+    let distances = device.distances(&queries, &rows, Metric::L2, Output::Distance).expect("distances");
+    let on_host = device.read(&distances).expect("the distances");
+    let want = device.top_k(view(&on_host, 5001), 30).expect("a selection");
+    assert_eq!(device.top_k(&distances, 30).expect("a selection"), want);
+    // All devices of the host engine are one.
+    if has_kernels(device) {
+        let error = small.top_k(&distances, 30).expect_err("the distances are not there");
+        assert!(error.to_string().starts_with("rows: "), "{error}");
+    }
+}
+
+/// Values around 10, spread by 100.
+fn spread(seed: u64, count: usize) -> Vec<f32> {
+    let mut values = Random::new(seed).floats(count);
+    values.iter_mut().for_each(|x| *x = *x * 100.0 + 10.0);
+    values
+}
+
+/// RAFT's `longlist` shapes.
+#[test]
+fn short_rows_are_selected_from_at_every_k() {
+    let Some(device) = gpu() else { return };
+    check(device, &spread(1, 130), 130, 15);
+    check(device, &spread(2, 128), 128, 15);
+    let values = spread(3, 20 * 700);
+    for k in (1..=12).chain([16]) {
+        check(device, &values, 700, k);
+    }
+    let values = spread(4, 100 * 1700);
+    for k in [17, 31, 32, 33, 63, 64, 65, 255, 256, 511, 512, 1023, 1024, 1700] {
+        check(device, &values, 1700, k);
+    }
+}
+
+/// RAFT's `largesize` shapes with 10 rows instead of 100, 3,000 instead of 100,000, and one row of a million instead
+/// of 10^9: a software adapter and a sort without optimisation take minutes for those.
+#[test]
+fn long_and_many_rows_are_selected_from() {
+    let Some(device) = gpu() else { return };
+    let values = spread(5, 10 * 100_000);
+    for k in [1, 2, 3, 7, 16, 31, 32, 60, 100, 200] {
+        check(device, &values[..if k == 100 { 1_000_000 } else { 200_000 }], 100_000, k);
+    }
+    check(device, &spread(6, 3_000 * 100), 100, 100);
+    let values = spread(7, 1_000_000);
+    for k in [1, 16, 64, 128, 256] {
+        check(device, &values, 1_000_000, k);
+    }
+}
+
+/// RAFT's `largek` shapes with 2 rows instead of 100, and k = 100,000 of one row alone.
+#[test]
+fn large_k_are_selected() {
+    let Some(device) = gpu() else { return };
+    let values = spread(8, 200_000);
+    for k in [1000, 1237, 2000, 2048] {
+        check(device, &values, 100_000, k);
+    }
+    check(device, &values[..100_000], 100_000, 100_000);
+}
+
+/// RAFT's `many_infs` shapes with 3 rows of 100,000 instead of 10, and 20 of 10,000 instead of 1,000.
+#[test]
+fn mostly_equal_values_are_selected_by_column() {
+    let Some(device) = gpu() else { return };
+    for common in [f32::INFINITY, f32::NEG_INFINITY, 0.0, -3.5] {
+        for most in [10, 1000] {
+            for (rows, length) in [(3, 100_000), (20, 10_000)] {
+                let mut random = Random::new(most as u64);
+                let mut values = spread(9, rows * length);
+                values.iter_mut().for_each(|x| *x = if random.below(most) > 0 { common } else { *x });
+                for k in [1, 32, 256] {
+                    check(device, &values, length, k);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_rows_are_selected_by_column() {
+    let Some(device) = gpu() else { return };
+    for length in [1, 2, 1023, 1024, 1025, 5000] {
+        for k in [1, 5, 1000, 1024, 1025, 2049, length] {
+            check(device, &vec![-0.25; 2 * length], length, k);
+        }
+    }
+}
+
+#[test]
+fn nan_is_never_selected() {
+    let Some(device) = gpu() else { return };
+    let nans = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0xffff_ffff)];
+    for length in [4, 1000, 1025, 6000] {
+        for one_in in [1, 2, 50] {
+            let mut random = Random::new(length as u64);
+            let mut values = spread(10, 3 * length);
+            for x in &mut values {
+                if random.below(one_in) == 0 {
+                    *x = nans[random.below(4)];
+                }
+            }
+            for k in [1, 3, 900, 1024, 2000, length] {
+                check(device, &values, length, k);
+            }
+        }
+    }
+}
+
+#[test]
+fn infinities_and_extremes_are_values_like_others() {
+    let Some(device) = gpu() else { return };
+    let least = f32::from_bits(1);
+    let kinds =
+        [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, least, -least, f32::MIN_POSITIVE, 1.0, -1.0];
+    for length in [9, 1500, 3000] {
+        let mut random = Random::new(11);
+        let values: Vec<f32> = (0..2 * length).map(|_| kinds[random.below(9)]).collect();
+        for k in [1, 9, 700, 1024, 1400, 3000] {
+            check(device, &values, length, k);
+        }
+    }
+}
+
+#[test]
+fn both_zeros_tie() {
+    let Some(device) = gpu() else { return };
+    for length in [6, 2000] {
+        let values: Vec<f32> = (0..length).map(|column| if column % 3 == 0 { 0.0 } else { -0.0 }).collect();
+        let found = device.top_k(view(&values, length), 5).expect("a selection");
+        assert_eq!(found.row(0).iter().map(|hit| hit.id).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert!(found.row(0).iter().all(|hit| hit.distance.to_bits() == 0), "both are reported as +0");
+    }
+}
+
+#[test]
+fn k_around_the_sorted_size_and_beyond_the_length() {
+    let Some(device) = gpu() else { return };
+    for length in [1, 1022, 1023, 1024, 1025, 2047, 2048, 2049, 4097, 9000] {
+        let values = spread(length as u64, 2 * length);
+        for k in [1, 1023, 1024, 1025, 2048, 2049, 4097, 20_000] {
+            check(device, &values, length, k);
+        }
+    }
+}
+
+/// What `Recorder::select` finds in each row, after it left alone what lies between and behind the results.
+fn selected(
+    device: &Device,
+    keys: &[u32],
+    ids: &[u64],
+    rows: &[(usize, usize)],
+    k: usize,
+    csr: bool,
+) -> Vec<Vec<(u32, u64)>> {
+    let bench = Bench::new(device);
+    let pitch = k + 3;
+    let (key_buffer, id_buffer) = (bench.input(keys), bench.input(ids));
+    let mut offsets: Vec<u32> = rows.iter().map(|row| row.0 as u32).collect();
+    offsets.push(rows.last().map_or(0, |row| row.0 + row.1) as u32);
+    let offset_buffer = bench.input(&offsets);
+    let place = || (bench.output(rows.len() * pitch), bench.output(2 * rows.len() * pitch));
+    let ((found_keys, found_ids), (spare_keys, spare_ids)) = (place(), place());
+    let counts = bench.output(rows.len());
+    let spare = Selected { keys: spare_keys.slice(), ids: spare_ids.slice() };
+    bench.run(|recorder| {
+        recorder.select(&Select {
+            keys: BufferSlice::all(&key_buffer),
+            ids: Some(BufferSlice::all(&id_buffer)),
+            floats: false,
+            rows: if csr {
+                Rows::Csr { offsets: BufferSlice::all(&offset_buffer) }
+            } else {
+                let pitch = rows.get(1).map_or(0, |row| row.0);
+                Rows::Equal { length: rows[0].1 as u32, pitch: pitch as u32 }
+            },
+            count: rows.len() as u32,
+            k: k as u32,
+            selected: Selected { keys: found_keys.slice(), ids: found_ids.slice() },
+            selected_pitch: pitch as u32,
+            selected_counts: counts.slice(),
+            spare: (k > SORTED_MAX as usize).then_some(spare),
+            scratch: None,
+        })
+    });
+    bench.read(&spare_keys);
+    bench.read(&spare_ids);
+    let (keys, ids) = (bench.read(&found_keys), ids_of(&bench.read(&found_ids)));
+    let count_of = bench.read(&counts);
+    (0..rows.len())
+        .map(|row| {
+            let (keys, ids) = (&keys[row * pitch..][..pitch], &ids[row * pitch..][..pitch]);
+            let count = count_of[row] as usize;
+            assert!(keys[k..].iter().all(|&key| key == GUARD), "row {row}: written between results");
+            assert!(keys[count..k].iter().all(|&key| key == ABSENT), "row {row}: {count} results");
+            assert!(ids[count..k].iter().all(|&id| id == u64::MAX), "row {row}: {count} results");
+            keys.iter().copied().zip(ids.iter().copied()).take(count).collect()
+        })
+        .collect()
+}
+
+fn check_rows(device: &Device, keys: &[u32], ids: &[u64], rows: &[(usize, usize)], k: usize, csr: bool) {
+    let found = selected(device, keys, ids, rows, k, csr);
+    for (number, (&(start, length), found)) in rows.iter().zip(found).enumerate() {
+        let want = reference(&keys[start..start + length], &ids[start..start + length], k);
+        assert!(found == want, "row {number}, {length} elements, k {k}: {}", {
+            let place =
+                found.iter().zip(&want).position(|(a, b)| a != b).unwrap_or(found.len().min(want.len()));
+            format!("{:?}, not {:?} at {place} of {}", found.get(place), want.get(place), want.len())
+        });
+    }
+}
+
+#[test]
+fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    for length in [5, 1024, 1025, 3000] {
+        // Descending, so that positions and ids disagree; then ids that differ in one word or the other alone.
+        let descending: Vec<u64> = (0..length as u64).map(|i| (length as u64 - i) * 0x1_0000_0001).collect();
+        let high: Vec<u64> = (0..length as u64).map(|i| (i * 7919 % 104_729) << 32 | 5).collect();
+        let low: Vec<u64> = (0..length as u64).map(|i| 9 << 40 | (i * 7919 % 104_729)).collect();
+        let top: Vec<u64> = (0..length as u64).map(|i| (1 << 63) - 1 - (i * 5 % length as u64)).collect();
+        for ids in [descending, high, low] {
+            for k in [1, 4, 1000, 1024, 1025, 2500] {
+                check_rows(device, &vec![77; length], &ids, &[(0, length)], k, false);
+            }
+        }
+        if length % 5 != 0 {
+            check_rows(device, &vec![77; length], &top, &[(0, length)], 900, false);
+        }
+    }
+}
+
+#[test]
+fn csr_segments_of_any_length_are_selected_from() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let lengths = [0, 3, 1, 0, 0, 1024, 1025, 700, 5000, 0, 1023, 2, 2048, 2049, 0, 127, 128, 129, 40];
+    let mut start = 0;
+    let rows: Vec<(usize, usize)> = lengths
+        .map(|length| {
+            start += length;
+            (start - length, length)
+        })
+        .into();
+    let mut random = Random::new(12);
+    let keys: Vec<u32> = (0..start).map(|_| random.below(300) as u32 * 0x00d0_0001).collect();
+    let ids: Vec<u64> = (0..start as u64).map(|place| (start as u64 - place) << 20).collect();
+    for k in [1, 2, 100, 1023, 1024, 1025, 2048, 2049, 4097, 6000] {
+        check_rows(device, &keys, &ids, &rows, k, true);
+    }
+}
+
+#[test]
+fn rows_at_a_pitch_are_selected_from() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let mut random = Random::new(13);
+    let keys: Vec<u32> = (0..5 * 1300).map(|_| random.next() as u32).collect();
+    let ids: Vec<u64> = (0..5 * 1300).map(|_| random.next() >> 1).collect();
+    for length in [10, 1024, 1200] {
+        let rows: Vec<(usize, usize)> = (0..5).map(|row| (row * 1300, length)).collect();
+        for k in [7, 1024, 1100, 1300] {
+            check_rows(device, &keys, &ids, &rows, k, false);
+        }
+    }
+}
+
+#[test]
+fn absent_elements_push_nobody_out() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    for (length, present) in [(1100, 100), (1100, 900), (5000, 10), (5000, 4000)] {
+        // The present ones last, as a chunk behind the best so far of a search, and then anywhere.
+        let mut keys = vec![ABSENT; length - present];
+        keys.extend((0..present as u32).map(|i| i * 7919 % 10_007));
+        let mut ids = vec![u64::MAX; length - present];
+        ids.extend(0..present as u64);
+        let mut random = Random::new(length as u64);
+        let mut mixed: Vec<(u32, u64)> = keys.iter().copied().zip(ids.iter().copied()).collect();
+        (1..length).for_each(|place| mixed.swap(place, random.below(place + 1)));
+        let (mixed_keys, mixed_ids): (Vec<u32>, Vec<u64>) = mixed.into_iter().unzip();
+        for k in [present + 1, 1000.max(present), 1024, 1090, length - 1, length, length + 1] {
+            check_rows(device, &keys, &ids, &[(0, length)], k, false);
+            check_rows(device, &mixed_keys, &mixed_ids, &[(0, length)], k, true);
+        }
+    }
+}
+
+#[test]
+fn more_rows_than_a_dispatch_has_columns_of_workgroups() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let count = 65_535 + 70;
+    let keys: Vec<u32> = (0..2 * count as u32).map(|place| place ^ 1).collect();
+    let ids: Vec<u64> = (0..2 * count as u64).collect();
+    let rows: Vec<(usize, usize)> = (0..count).map(|row| (2 * row, 2)).collect();
+    check_rows(device, &keys, &ids, &rows, 1, false);
+}
+
+#[test]
+fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
+    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let bench = Bench::new(device);
+    let (keys, found, counts) = (bench.input(&[0u32; 64]), bench.output(4000), bench.output(1));
+    let mut encoder = device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+    let mut recorder = device.record(&mut encoder).expect("a GPU");
+    for k in [0, SORTED_MAX + 1] {
+        let select = Select {
+            keys: BufferSlice::all(&keys),
+            ids: None,
+            floats: false,
+            rows: Rows::Equal { length: 64, pitch: 64 },
+            count: 1,
+            k,
+            selected: Selected { keys: found.slice(), ids: found.slice() },
+            selected_pitch: k,
+            selected_counts: counts.slice(),
+            spare: None,
+            scratch: None,
+        };
+        assert!(recorder.select(&select).is_err(), "k {k}");
+    }
+    recorder.finish();
+}
+
+#[test]
+fn no_values_at_all_are_refused() {
+    let Some(device) = gpu() else { return };
+    let error = device.top_k(view(&[1.0f32, 2.0], 2), 0).expect_err("k 0");
+    assert_eq!(error.to_string(), "k: needed at least 1, given 0");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn few_distinct_values_are_selected_by_column(
+        seed in any::<u64>(), length in 1usize..3000, rows in 1usize..4, k in 1usize..3200, distinct in 1usize..6,
+    ) {
+        if let Some(device) = gpu() {
+            let mut random = Random::new(seed);
+            let values: Vec<f32> = (0..rows * length).map(|_| random.below(distinct) as f32 - 2.0).collect();
+            check(device, &values, length, k);
+        }
+    }
+}
