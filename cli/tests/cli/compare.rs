@@ -1,12 +1,12 @@
 //! `nearfield bench compare`, from the outside. It needs no adapter.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::common::{failed, jsonl, lines, run};
 
 fn device(version: &str) -> Value {
     json!({
@@ -32,21 +32,12 @@ fn spread(name: &str, [least, ms, most]: [f64; 3]) -> Value {
     line
 }
 
-fn text(lines: &[Value]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
-}
-
-fn run(directory: &Path, arguments: &[&str]) -> Result<Output> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
-    Ok(command.current_dir(directory).args(["bench", "compare"]).args(arguments).output()?)
-}
-
 /// Exit code, what was printed, and what was complained about, in one line at most.
 fn compare(old: &str, new: &str, options: &[&str]) -> Result<(i32, String, String)> {
     let directory = TempDir::new()?;
     fs::write(directory.path().join("old.jsonl"), old)?;
     fs::write(directory.path().join("new.jsonl"), new)?;
-    let output = run(directory.path(), &[&["old.jsonl", "new.jsonl"], options].concat())?;
+    let output = run(directory.path(), &[&["bench", "compare", "old.jsonl", "new.jsonl"], options].concat())?;
     let complaint = String::from_utf8(output.stderr)?;
     ensure!(complaint.is_empty() || complaint.starts_with("error: "), "{complaint}");
     ensure!(complaint.lines().count() < 2, "{complaint}");
@@ -55,13 +46,12 @@ fn compare(old: &str, new: &str, options: &[&str]) -> Result<(i32, String, Strin
 
 /// The lines of `--json` of a record.
 fn records(printed: &str, record: &str) -> Result<Vec<Value>> {
-    let lines = printed.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
-    Ok(lines.into_iter().filter(|line| line["record"] == record).collect())
+    Ok(lines(printed)?.into_iter().filter(|line| line["record"] == record).collect())
 }
 
 /// What is said of one case whose times went from `old` to `new`.
 fn verdict(old: [f64; 3], new: [f64; 3], options: &[&str]) -> Result<(i32, String)> {
-    let [old, new] = [old, new].map(|times| text(&[device("1"), spread("a", times)]));
+    let [old, new] = [old, new].map(|times| jsonl(&[device("1"), spread("a", times)]));
     let (code, printed, _) = compare(&old, &new, &[&["--json"], options].concat())?;
     let ratios = records(&printed, "ratio")?;
     Ok((code, ratios[0]["verdict"].as_str().context("a verdict")?.to_owned()))
@@ -69,8 +59,8 @@ fn verdict(old: [f64; 3], new: [f64; 3], options: &[&str]) -> Result<(i32, Strin
 
 #[test]
 fn ratios_are_of_medians_and_their_spread_of_the_ends() -> Result<()> {
-    let old = text(&[device("0.1.0"), case("a", 2.0), case("b", 1.0)]);
-    let new = text(&[device("0.2.0"), case("b", 0.5), case("a", 3.0)]);
+    let old = jsonl(&[device("0.1.0"), case("a", 2.0), case("b", 1.0)]);
+    let new = jsonl(&[device("0.2.0"), case("b", 0.5), case("a", 3.0)]);
     let (code, printed, complaint) = compare(&old, &new, &[])?;
     assert_eq!((code, complaint.as_str()), (0, ""));
     let rows: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -117,10 +107,10 @@ fn a_case_past_the_limit_fails_unless_it_is_noise() -> Result<()> {
 
 #[test]
 fn a_failure_says_how_many_in_one_line_after_the_table() -> Result<()> {
-    let old = text(&[device("1"), case("a", 1.0), case("b", 1.0), case("c", 1.0)]);
+    let old = jsonl(&[device("1"), case("a", 1.0), case("b", 1.0), case("c", 1.0)]);
     let mut wrong = case("c", 1.0);
     wrong["verified"] = json!(false);
-    let new = text(&[device("1"), case("a", 1.2), case("b", 1.0), wrong]);
+    let new = jsonl(&[device("1"), case("a", 1.2), case("b", 1.0), wrong]);
     let (code, printed, complaint) = compare(&old, &new, &["--fail-over", "10"])?;
     assert_eq!(code, 1);
     assert_eq!(complaint, "error: --fail-over 10%: 1 of 3 cases slower, 1 failed\n");
@@ -132,7 +122,7 @@ fn a_failure_says_how_many_in_one_line_after_the_table() -> Result<()> {
 
 #[test]
 fn what_failed_or_is_wrong_now_fails_without_a_limit_too() -> Result<()> {
-    let old = text(&[device("1"), case("a", 1.0), case("b", 1.0)]);
+    let old = jsonl(&[device("1"), case("a", 1.0), case("b", 1.0)]);
     let failed =
         |name: Value| json!({"record": "failed", "suite": "exact", "case": name, "reason": "is off"});
     let mut wrong = case("b", 1.0);
@@ -143,7 +133,7 @@ fn what_failed_or_is_wrong_now_fails_without_a_limit_too() -> Result<()> {
         (failed(Value::Null), "  exact: failed: is off\n"),
         (wrong, "  exact: b: answer is wrong\n"),
     ] {
-        let new = text(&[device("1"), case("a", 1.0), line]);
+        let new = jsonl(&[device("1"), case("a", 1.0), line]);
         for (options, complaint) in
             [(&[][..], "new.jsonl: 1 of 2 cases failed"), (&["--fail-over", "1%"], "failed")]
         {
@@ -158,7 +148,7 @@ fn what_failed_or_is_wrong_now_fails_without_a_limit_too() -> Result<()> {
         assert_eq!(compare(&new, &old, &["--fail-over", "1%"])?.0, 0);
     }
     // Nor is what failed and was run again, in lines that follow.
-    let again = text(&[device("1"), case("a", 1.0), failed(json!("b")), case("b", 1.0)]);
+    let again = jsonl(&[device("1"), case("a", 1.0), failed(json!("b")), case("b", 1.0)]);
     assert_eq!(compare(&old, &again, &[])?.0, 0);
     Ok(())
 }
@@ -170,7 +160,7 @@ fn a_case_may_be_slower_on_the_device_alone() -> Result<()> {
         line["device_ms"] = json!(ms);
         line["device_ms_least"] = json!(least);
         line["device_ms_most"] = json!(most);
-        text(&[device("1"), line])
+        jsonl(&[device("1"), line])
     };
     let old = timed([0.19, 0.2, 0.21]);
     for (new, limit, code, verdict) in [
@@ -196,7 +186,7 @@ fn a_least_time_of_nothing_is_the_least() -> Result<()> {
     for (old, new, range) in
         [(fine, coarse, [json!(0.0), json!(1.778)]), (coarse, fine, [json!(0.5625), json!(null)])]
     {
-        let lines = |times| text(&[device("1"), spread("a", times)]);
+        let lines = |times| jsonl(&[device("1"), spread("a", times)]);
         let (_, printed, _) = compare(&lines(old), &lines(new), &["--json"])?;
         let ratio = &records(&printed, "ratio")?[0];
         assert_eq!([&ratio["ratio_least"], &ratio["ratio_most"]], [&range[0], &range[1]], "{ratio}");
@@ -207,8 +197,8 @@ fn a_least_time_of_nothing_is_the_least() -> Result<()> {
 #[test]
 fn cases_of_one_file_are_told_and_the_last_of_several_counts() -> Result<()> {
     let gone = json!({"record": "not_run", "suite": "exact", "case": "gone", "reason": "no memory"});
-    let old = text(&[device("1"), case("a", 9.0), case("a", 1.0), case("gone", 1.0), case("only", 1.0)]);
-    let new = text(&[device("1"), case("a", 1.0), gone, case("fresh", 1.0)]);
+    let old = jsonl(&[device("1"), case("a", 9.0), case("a", 1.0), case("gone", 1.0), case("only", 1.0)]);
+    let new = jsonl(&[device("1"), case("a", 1.0), gone, case("fresh", 1.0)]);
     let (code, printed, _) = compare(&old, &new, &["--fail-over", "1%"])?;
     assert_eq!(code, 0, "{printed}");
     assert!(printed.contains("cases that are repeated there: 1, of which the last is taken"), "{printed}");
@@ -239,7 +229,7 @@ fn lines_without_names_are_matched_by_what_they_are_of() -> Result<()> {
         json!({"record": "rung", "suite": "reduce", "rung": "a", "name": "adds", "length": 9, "ms": 1.0});
     old.push(rung.clone());
     new.extend([rung, other]);
-    let (_, printed, _) = compare(&text(&old), &text(&new), &["--json"])?;
+    let (_, printed, _) = compare(&jsonl(&old), &jsonl(&new), &["--json"])?;
     let ratios = records(&printed, "ratio")?;
     let found: Vec<_> = ratios.iter().map(|line| (&line["suite"], &line["ratio"])).collect();
     let (exact, ladder) = (json!("exact"), json!("ladder"));
@@ -250,8 +240,8 @@ fn lines_without_names_are_matched_by_what_they_are_of() -> Result<()> {
 
 #[test]
 fn errors_are_told_in_one_line() -> Result<()> {
-    let good = text(&[device("1"), case("a", 1.0)]);
-    let other = text(&[device("1"), case("b", 1.0)]);
+    let good = jsonl(&[device("1"), case("a", 1.0)]);
+    let other = jsonl(&[device("1"), case("b", 1.0)]);
     let cases: [(&str, &str, &[&str], i32, &str); 9] = [
         (&good, &other, &[], 1, "needed a case that both files have times of, found none"),
         (&good, "", &[], 1, "new.jsonl: needed lines of `nearfield bench --json`, found none"),
@@ -269,7 +259,6 @@ fn errors_are_told_in_one_line() -> Result<()> {
         assert!(complaint.contains(part) && printed.is_empty(), "{part}: {complaint}{printed}");
     }
     let directory = TempDir::new()?;
-    let output = run(directory.path(), &["none.jsonl", "none.jsonl"])?;
-    assert!(String::from_utf8(output.stderr)?.starts_with("error: none.jsonl: "));
-    Ok(())
+    let output = run(directory.path(), &["bench", "compare", "none.jsonl", "none.jsonl"])?;
+    failed(&output, &["error: none.jsonl: "])
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod commands;
+mod common;
 mod compare;
 mod draw;
 mod generate;

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::common::{self, failed, jsonl, succeeded};
 
 fn device() -> Value {
     json!({
@@ -127,22 +129,16 @@ fn everything() -> Vec<Value> {
     ]
 }
 
-fn text(lines: &[Value]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
-}
-
 fn run(directory: &Path, arguments: &[&str]) -> Result<Output> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
-    Ok(command.current_dir(directory).args(["bench", "report"]).args(arguments).output()?)
+    common::run(directory, &[&["bench", "report"], arguments].concat())
 }
 
 /// The page of some lines.
 fn page(lines: &[Value]) -> Result<String> {
     let directory = TempDir::new()?;
-    fs::write(directory.path().join("lines.jsonl"), text(lines))?;
+    fs::write(directory.path().join("lines.jsonl"), jsonl(lines))?;
     let output = run(directory.path(), &["lines.jsonl", "--out", "page"])?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && complaint.is_empty(), "{} {complaint}", output.status);
+    succeeded(output)?;
     let files = fs::read_dir(directory.path().join("page"))?.count();
     ensure!(files == 1, "needed a page and nothing else, found {files} files");
     let html = fs::read_to_string(directory.path().join("page/index.html"))?;
@@ -384,7 +380,7 @@ fn any_field_may_be_missing_or_strange() -> Result<()> {
             }
             lines[0]["adapter"] = json!(format!("without {field}"));
             let file = format!("{number}.jsonl");
-            fs::write(directory.path().join(&file), text(&lines))?;
+            fs::write(directory.path().join(&file), jsonl(&lines))?;
             files.push(file);
         }
         let mut arguments: Vec<&str> = files.iter().map(String::as_str).collect();
@@ -417,9 +413,9 @@ fn devices_are_not_mixed_and_runs_of_one_are() -> Result<()> {
     other["adapter"] = json!("Apple M3");
     let mut again = device();
     again["time"] = json!("15:00:00");
-    fs::write(directory.path().join("1.jsonl"), text(&[device(), exact(1000, 64, 10)]))?;
-    fs::write(directory.path().join("2.jsonl"), text(&[other, exact(1000, 64, 100)]))?;
-    fs::write(directory.path().join("3.jsonl"), text(&[again, exact(2000, 64, 10)]))?;
+    fs::write(directory.path().join("1.jsonl"), jsonl(&[device(), exact(1000, 64, 10)]))?;
+    fs::write(directory.path().join("2.jsonl"), jsonl(&[other, exact(1000, 64, 100)]))?;
+    fs::write(directory.path().join("3.jsonl"), jsonl(&[again, exact(2000, 64, 10)]))?;
     let output = run(directory.path(), &["1.jsonl", "2.jsonl", "3.jsonl", "--out", "deep/page"])?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let html = fs::read_to_string(directory.path().join("deep/page/index.html"))?;
@@ -438,8 +434,8 @@ fn devices_are_not_mixed_and_runs_of_one_are() -> Result<()> {
 fn a_page_of_ours_is_replaced_and_another_is_not() -> Result<()> {
     let directory = TempDir::new()?;
     let place = directory.path().join("index.html");
-    fs::write(directory.path().join("1.jsonl"), text(&[device(), exact(1000, 64, 10)]))?;
-    fs::write(directory.path().join("2.jsonl"), text(&[device(), exact(3000, 64, 10)]))?;
+    fs::write(directory.path().join("1.jsonl"), jsonl(&[device(), exact(1000, 64, 10)]))?;
+    fs::write(directory.path().join("2.jsonl"), jsonl(&[device(), exact(3000, 64, 10)]))?;
     assert!(run(directory.path(), &["1.jsonl", "--out", "."])?.status.success());
     assert!(run(directory.path(), &["2.jsonl", "--out", "."])?.status.success());
     assert!(fs::read_to_string(&place)?.contains("3,000"));
@@ -450,22 +446,11 @@ fn a_page_of_ours_is_replaced_and_another_is_not() -> Result<()> {
     Ok(())
 }
 
-fn failed(output: &Output, parts: &[&str]) -> Result<()> {
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(matches!(output.status.code(), Some(1 | 2)), "{} {complaint}", output.status);
-    ensure!(complaint.starts_with("error: ") && complaint.lines().count() == 1, "{complaint}");
-    for part in parts {
-        ensure!(complaint.contains(part), "needed {part:?} in {complaint}");
-    }
-    ensure!(output.stdout.is_empty(), "something was printed");
-    Ok(())
-}
-
 #[test]
 fn bad_input_is_told_in_one_line() -> Result<()> {
     let directory = TempDir::new()?;
     let directory = directory.path();
-    let good = text(&everything());
+    let good = jsonl(&everything());
     fs::write(directory.join("good.jsonl"), &good)?;
     fs::write(directory.join("empty.jsonl"), "\n")?;
     fs::write(directory.join("words.jsonl"), format!("{good}what?\n"))?;
