@@ -37,6 +37,7 @@ impl Element for f16 {
 
 /// How one element of a row lies in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum ElementKind {
     /// 32-bit IEEE floating point.
     #[default]

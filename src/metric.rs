@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 ///
 /// Cosine similarities are clamped to `[-1, 1]`; a zero vector has similarity 0, so distance 1, to everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Metric {
     /// Squared Euclidean distance.
     L2Squared,

@@ -7,6 +7,7 @@ use crate::kernels::reduce_blocks::{Operation, Summation};
 
 /// Which norm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Norm {
     /// The sum of magnitudes.
     L1,

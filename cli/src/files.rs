@@ -68,6 +68,7 @@ pub(crate) fn kind_name(kind: ElementKind) -> &'static str {
     match kind {
         ElementKind::F32 => "f32",
         ElementKind::F16 => "f16",
+        other => unreachable!("no file has elements of {other:?}"),
     }
 }
 

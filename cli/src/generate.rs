@@ -128,6 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ElementKind::F16 => output.write(&set, f16::zeroed(), |first, values| {
                 set.fill_f16(output.part, first, values, threads);
             }),
+            other => unreachable!("no format has elements of {other:?}"),
         }?;
     }
     let mut out = stdout().lock();

@@ -36,6 +36,7 @@ pub(crate) fn constant_of(metric: Metric) -> u32 {
         Metric::L2Squared | Metric::L2 => 0,
         Metric::Cosine => 1,
         Metric::InnerProduct => 2,
+        other => unreachable!("no reference for {other:?}"),
     }
 }
 

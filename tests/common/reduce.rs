@@ -209,6 +209,7 @@ impl Truth {
                 let products = if multiplies { 2f64.powi(-32) } else { 0.0 };
                 2f64.powi(-23) * result.abs() + (sums + products) * terms
             }
+            other => unreachable!("no reference for {other:?}"),
         };
         // What may count as 0.
         let vanished = n * 2f64.powi(-126);

@@ -55,6 +55,7 @@ impl Truth {
                 let norms = self.query_norms[query] * self.row_norms[row];
                 if norms == 0.0 { 1.0 } else { 1.0 - (dot / norms).clamp(-1.0, 1.0) }
             }
+            other => unreachable!("no reference for {other:?}"),
         }
     }
 
@@ -74,6 +75,7 @@ impl Truth {
                 (dim + 4.0) * unit * self.query_norms[query] * self.row_norms[row] + least
             }
             Metric::Cosine => (dim + 16.0) * unit,
+            other => unreachable!("no reference for {other:?}"),
         }
     }
 

@@ -85,6 +85,7 @@ impl Index {
             (ElementKind::F32, Some(ids)) => index.add_with_ids(view(rows, DIM), ids),
             (ElementKind::F16, None) => index.add(view(&halves, DIM)),
             (ElementKind::F16, Some(ids)) => index.add_with_ids(view(&halves, DIM), ids),
+            other => unreachable!("no rows of {other:?}"),
         })
     }
 
@@ -92,6 +93,7 @@ impl Index {
         both!(self, index => match kind.elements {
             ElementKind::F32 => index.update(id, row),
             ElementKind::F16 => index.update(id, &rounded(row).0),
+            other => unreachable!("no rows of {other:?}"),
         })
     }
 

@@ -79,6 +79,7 @@ impl Life<'_> {
         match self.case.elements {
             ElementKind::F32 => index.add(view(rows, DIM), ids),
             ElementKind::F16 => index.add(view(&rounded(rows).0, DIM), ids),
+            other => unreachable!("no rows of {other:?}"),
         }
     }
 
@@ -128,6 +129,7 @@ impl Life<'_> {
         match self.case.elements {
             ElementKind::F32 => index.update(id, &row)?,
             ElementKind::F16 => index.update(id, &rounded(&row).0)?,
+            other => unreachable!("no rows of {other:?}"),
         }
         self.rows.insert(id, row);
         Ok(())

@@ -76,6 +76,7 @@ fn input(bench: Bench<'_>, elements: ElementKind, values: &[f32]) -> wgpu::Buffe
         ElementKind::F16 => {
             bench.input(&values.iter().map(|&value| f16::from_f32(value)).collect::<Vec<_>>())
         }
+        other => unreachable!("no operand of {other:?}"),
     }
 }
 

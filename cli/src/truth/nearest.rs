@@ -178,6 +178,7 @@ impl<'a> Nearest<'a> {
             Metric::Cosine => share.compare(queries, rows, first, k, product, |sum, norms| {
                 if norms == 0.0 { 1.0 } else { 1.0 - (sum / norms).clamp(-1.0, 1.0) }
             }),
+            other => unreachable!("no reference for {other:?}"),
         });
     }
 

@@ -51,6 +51,7 @@ pub static KERNEL: Kernel = Kernel {
 
 /// What a distance kernel writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Output {
     /// Smaller is nearer.
     #[default]

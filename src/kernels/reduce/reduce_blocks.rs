@@ -166,6 +166,7 @@ impl Operation {
 
 /// How sums are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Summation {
     /// In f32, every workgroup, lane and element of a vector with a sum of its own, and a tree over them.
     #[default]
