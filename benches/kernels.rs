@@ -182,13 +182,13 @@ fn distances(criterion: &mut Criterion) {
     bench.run(record);
     let squared: f32 = row_values[..dim].iter().map(|value| value * value).sum();
     assert_eq!(floats(&bench.read(&found)).next(), Some(squared), "the first squared norm");
-    time(&mut group, &bench, norms::KERNEL.name, Throughput::Bytes((rows * dim * 4) as u64), record);
+    time(&mut group, &bench, norms::KERNEL.name(), Throughput::Bytes((rows * dim * 4) as u64), record);
     group.finish();
 }
 
 fn selections(criterion: &mut Criterion) {
     let Some(bench) = Bench::new() else { return };
-    let mut group = criterion.benchmark_group(select_k::KERNEL.name);
+    let mut group = criterion.benchmark_group(select_k::KERNEL.name());
     let (rows, length) = (16usize, 10_000usize);
     let values: Vec<f32> =
         (0..rows * length).map(|place| ((place * 2_654_435_761) >> 5 & 0xf_ffff) as f32).collect();
@@ -220,7 +220,7 @@ fn selections(criterion: &mut Criterion) {
     }
     group.finish();
 
-    let mut group = criterion.benchmark_group(prefix_sum::KERNEL.name);
+    let mut group = criterion.benchmark_group(prefix_sum::KERNEL.name());
     let count = 10_000u32;
     let counts: Vec<f32> = (0..count).map(|place| f32::from_bits(place % 7)).collect();
     let (counts, offsets) = (bench.filled(&counts), bench.buffer(count as usize * 4 + 4));

@@ -30,13 +30,6 @@
     )
 )]
 
-/// The text of a kernel's file below `wgsl/`.
-macro_rules! wgsl {
-    ($path:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $path, ".wgsl"))
-    };
-}
-
 mod bits;
 mod engine;
 mod error;

@@ -10,7 +10,7 @@ use nearfield::internals::{ceilings, kernels, ladder};
 fn parse(kernel: &Kernel, variant: &Variant) -> naga::Module {
     let source = kernel.wgsl(variant).expect("the kernel unrolls");
     naga::front::wgsl::parse_str(&source)
-        .unwrap_or_else(|fault| panic!("{}: {}", kernel.name, fault.emit_to_string(&source)))
+        .unwrap_or_else(|fault| panic!("{}: {}", kernel.name(), fault.emit_to_string(&source)))
 }
 
 fn capabilities(variant: &Variant) -> Capabilities {
@@ -26,7 +26,7 @@ fn validate(kernel: &Kernel, variant: &Variant, module: &naga::Module) -> naga::
     let mut validator = Validator::new(ValidationFlags::all(), capabilities(variant));
     validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
     validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
-    validator.validate(module).unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name))
+    validator.validate(module).unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name()))
 }
 
 /// The module with its override constants replaced by the variant's values, as wgpu does it.
@@ -35,9 +35,9 @@ fn specialised(kernel: &Kernel, variant: &Variant) -> (naga::Module, naga::valid
     let info = validate(kernel, variant, &module);
     let constants =
         kernel.constants(variant).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let entry = Some((naga::ShaderStage::Compute, kernel.name));
+    let entry = Some((naga::ShaderStage::Compute, kernel.name()));
     let (module, info) = naga::back::pipeline_constants::process_overrides(&module, &info, entry, &constants)
-        .unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name));
+        .unwrap_or_else(|fault| panic!("{} {variant:?}: {fault:?}", kernel.name()));
     (module.into_owned(), info.into_owned())
 }
 
@@ -46,7 +46,7 @@ fn every_kernel() -> impl Iterator<Item = &'static Kernel> {
     kernels::all().chain(ceilings::KERNELS.iter().copied()).chain(ladder::KERNELS.iter().copied())
 }
 
-fn each_form(mut check: impl FnMut(&Kernel, &Variant)) {
+fn each_variant(mut check: impl FnMut(&Kernel, &Variant)) {
     for kernel in every_kernel() {
         for variant in kernel.variants() {
             check(kernel, &variant);
@@ -56,9 +56,9 @@ fn each_form(mut check: impl FnMut(&Kernel, &Variant)) {
 
 #[test]
 fn every_kernel_matches_its_declaration() {
-    each_form(|kernel, variant| {
+    each_variant(|kernel, variant| {
         let (module, info) = specialised(kernel, variant);
-        let name = kernel.name;
+        let name = kernel.name();
         assert_eq!(module.entry_points.len(), 1, "{name}");
         let entry = &module.entry_points[0];
         assert_eq!(entry.name, name);
@@ -76,7 +76,7 @@ fn every_kernel_matches_its_declaration() {
                     workgroup_bytes += layouter[variable.ty].size.next_multiple_of(16);
                 }
                 naga::AddressSpace::Uniform => {
-                    assert_eq!(layouter[variable.ty].size as usize, kernel.params_bytes, "{name}: params");
+                    assert_eq!(layouter[variable.ty].size as usize, kernel.params_bytes(), "{name}: params");
                 }
                 naga::AddressSpace::Storage { access } => {
                     let binding = variable.binding.expect("buffers are bound").binding;
@@ -87,11 +87,11 @@ fn every_kernel_matches_its_declaration() {
                 _ => {}
             }
         }
-        let padded = kernel.workgroup_bytes.next_multiple_of(16) + 64;
+        let padded = kernel.workgroup_bytes().next_multiple_of(16) + 64;
         assert!(workgroup_bytes <= padded, "{name}: {workgroup_bytes} bytes, declared {padded}");
         // Buffers that a form does not use are not in its module; the others are as declared.
         for (binding, (found, access)) in bound {
-            let (declared, declared_access) = kernel.buffers[binding as usize - 1];
+            let (declared, declared_access) = kernel.storage_buffers()[binding as usize - 1];
             assert_eq!((found.as_str(), access), (declared, declared_access), "{name}: binding {binding}");
         }
     });
@@ -111,13 +111,13 @@ fn every_buffer_is_used_by_some_form() {
             .collect();
         bound.sort_unstable();
         let names: Vec<_> = bound.into_iter().filter_map(|(_, name)| name).collect();
-        let declared: Vec<_> = kernel.buffers.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(names, declared, "{}", kernel.name);
-        assert!(kernel.buffers.len() <= 8, "{}: WebGPU promises 8 storage buffers", kernel.name);
+        let declared: Vec<_> = kernel.storage_buffers().iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(names, declared, "{}", kernel.name());
+        assert!(kernel.storage_buffers().len() <= 8, "{}: WebGPU promises 8 storage buffers", kernel.name());
         // No adapter with cooperative matrices has less than 32 KiB.
-        let promised = if kernel.multiplies_matrices { 32 << 10 } else { 16 << 10 };
-        assert!(kernel.workgroup_bytes <= promised, "{}: WebGPU promises {promised} bytes", kernel.name);
-        assert!(kernel.workgroup_size <= 256, "{}: WebGPU promises 256 invocations", kernel.name);
+        let promised = if kernel.needs_matrices() { 32 << 10 } else { 16 << 10 };
+        assert!(kernel.workgroup_bytes() <= promised, "{}: WebGPU promises {promised} bytes", kernel.name());
+        assert!(kernel.workgroup_size() <= 256, "{}: WebGPU promises 256 invocations", kernel.name());
     }
 }
 
@@ -125,9 +125,9 @@ fn every_buffer_is_used_by_some_form() {
 fn every_form_is_written_for_every_interface() {
     let directory = std::env::var_os("NEARFIELD_SPIRV_DIR").map(std::path::PathBuf::from);
     let mut forms = 0;
-    each_form(|kernel, variant| {
+    each_variant(|kernel, variant| {
         let (module, info) = specialised(kernel, variant);
-        let name = kernel.name;
+        let name = kernel.name();
 
         // As wgpu does it: from Vulkan 1.2 on for cooperative matrices.
         let lang_version = if variant.matrix_side > 0 { (1, 4) } else { (1, 3) };
@@ -191,7 +191,7 @@ fn check_indices(kernel: &Kernel, function: &naga::Function) {
                     root = base
                 }
                 naga::Expression::LocalVariable(local) => {
-                    panic!("{}: {:?}", kernel.name, function.local_variables[local].name)
+                    panic!("{}: {:?}", kernel.name(), function.local_variables[local].name)
                 }
                 _ => break,
             }
@@ -202,38 +202,11 @@ fn check_indices(kernel: &Kernel, function: &naga::Function) {
 #[test]
 fn register_arrays_are_indexed_by_constants_alone() {
     // One index that is not a constant puts the whole array into memory: 219 against 35 TFLOP/s.
-    let kernels = [
-        &kernels::distance_tile::KERNEL,
-        &kernels::distance_scan::KERNEL,
-        &kernels::screen_scan_i8::KERNEL,
-        &kernels::screen_lists_coop::KERNEL,
-        &kernels::screen_lists_i8::KERNEL,
-        &kernels::screen_tile_coop::KERNEL,
-        &kernels::screen_tile_i8::KERNEL,
-        &kernels::reduce_blocks::KERNEL,
-        &kernels::reduce_partials::KERNEL,
-        &kernels::reduce_rows::KERNEL,
-        &kernels::locate::KERNEL,
-        &kernels::merge_runs::KERNEL,
-        &kernels::sample_runs::KERNEL,
-        &kernels::scatter_buckets::KERNEL,
-        &kernels::select_k::KERNEL,
-        &kernels::select_row::KERNEL,
-        &kernels::select_sample::KERNEL,
-        &kernels::select_short::KERNEL,
-        &kernels::sort_buckets::KERNEL,
-        &kernels::sort_places::KERNEL,
-        &kernels::average::KERNEL,
-        &kernels::list_work::KERNEL,
-        &kernels::winnow::KERNEL,
-    ];
-    for kernel in kernels {
-        for variant in kernel.variants() {
-            let (module, _) = specialised(kernel, &variant);
-            let functions = module.functions.iter().map(|(_, function)| function);
-            functions
-                .chain([&module.entry_points[0].function])
-                .for_each(|function| check_indices(kernel, function));
-        }
-    }
+    each_variant(|kernel, variant| {
+        let (module, _) = specialised(kernel, variant);
+        let functions = module.functions.iter().map(|(_, function)| function);
+        functions
+            .chain([&module.entry_points[0].function])
+            .for_each(|function| check_indices(kernel, function));
+    });
 }

@@ -3,8 +3,8 @@
 use bytemuck::Pod;
 
 use super::Gpu;
-use super::kernel::Pipeline;
 use super::memory::{BufferSlice, lock};
+use super::pipeline::Pipeline;
 use super::profile::Profile;
 use super::readback::{self, Reading};
 use crate::error::{Error, Result};

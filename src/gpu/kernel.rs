@@ -1,16 +1,12 @@
-//! Kernel declarations, and how a declaration becomes a pipeline.
+//! Kernel declarations, and the WGSL text of their variants.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use super::Gpu;
 use super::unroll::unroll;
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 
-/// Declares a kernel's parameters once: the Rust struct, and its WGSL text as `Params::WGSL`.
+/// Declares a kernel's parameters once: the Rust struct, and the same struct in WGSL.
 ///
-/// Fields are `u32` or `f32`, so the layouts agree without padding; a test compares the sizes.
+/// Fields are `u32` or `f32`, so both layouts agree without padding; a test compares the sizes.
 macro_rules! params {
     ($(#[$meta:meta])* pub struct Params { $($(#[$field_meta:meta])* $field:ident: $kind:ident,)* }) => {
         $(#[$meta])*
@@ -18,9 +14,8 @@ macro_rules! params {
         #[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
         pub struct Params { $($(#[$field_meta])* pub $field: $kind,)* }
 
-        impl Params {
-            /// The same struct in WGSL, bound as `params`.
-            pub const WGSL: &str = concat!(
+        impl crate::gpu::Uniform for Params {
+            const WGSL: &str = concat!(
                 "struct Params {", $(stringify!($field), ": ", stringify!($kind), ", ",)* "}\n",
                 "@group(0) @binding(0) var<uniform> params: Params;\n",
             );
@@ -29,50 +24,72 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// What a kernel does with a buffer.
+/// The snippet of a file below `wgsl/`, with constants it shares with Rust: `wgsl!("lib/keys", ABSENT)`, or
+/// `wgsl!("reduce/locate", OPERATION_MIN = Operation::Min)` where the name in Rust is another.
+macro_rules! wgsl {
+    ($path:literal $(, $constant:ident $(= $value:expr)?)* $(,)?) => {
+        crate::gpu::Snippet {
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $path, ".wgsl")),
+            constants: &[$((stringify!($constant), crate::gpu::wgsl!(@value $constant $(= $value)?)),)*],
+        }
+    };
+    (@value $constant:ident) => {
+        $constant
+    };
+    (@value $constant:ident = $value:expr) => {
+        $value as u32
+    };
+}
+pub(crate) use wgsl;
+
+/// Parameters of a kernel, as [`params!`] declares them.
+pub(crate) trait Uniform: bytemuck::Pod {
+    /// The struct in WGSL, bound as `params`.
+    const WGSL: &str;
+}
+
+/// A piece of WGSL text, and the values it shares with Rust: each becomes a `const` of this name in front of the text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Snippet {
+    pub(crate) text: &'static str,
+    pub(crate) constants: &'static [(&'static str, u32)],
+}
+
+/// Whether a kernel writes to a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reads it.
+    /// Only reads it.
     Read,
     /// Reads and writes it.
     Write,
 }
 
-/// A kernel as it is declared beside its WGSL file. Binding 0 is `params`, the buffers follow in order.
+/// A kernel as it is declared beside its WGSL file. Binding 0 is `params`; the buffers follow in order.
+///
+/// Only this crate makes kernels: their text is compiled without loop bounds checks.
 #[derive(Debug)]
 pub struct Kernel {
-    /// Entry point, and name of the WGSL file.
-    pub name: &'static str,
-    /// WGSL text: the snippets of `wgsl/lib` that it uses, and its own file.
-    pub source: &'static [&'static str],
-    /// `Params::WGSL`.
-    pub params: &'static str,
-    /// Bytes of `Params`.
-    pub params_bytes: usize,
-    /// Names and use of the storage buffers, from binding 1 on.
-    pub buffers: &'static [(&'static str, Access)],
-    /// Override constants, and the values that they take.
-    pub overrides: &'static [(&'static str, &'static [u32])],
-    /// Whether rows are loaded, so that there is a form for each element type (`Row`, `widen`).
-    pub loads_rows: bool,
-    /// Whether lanes are summed, so that there is a form with subgroups and one without (`Lanes`, `lanes_sum`).
-    pub sums_lanes: bool,
-    /// Whether f32 are added atomically, so that there is a form with native atomics and one that exchanges bits
-    /// (`Total`, `add_to_total`).
-    pub adds_floats: bool,
-    /// Whether cooperative matrices are multiplied, so that there is a form for each of their sizes (`Left`, `Right`, `Sum`).
-    /// Adapters without them cannot run the kernel.
-    pub multiplies_matrices: bool,
-    /// Invocations a workgroup, unless [`WORKGROUP`] is one of the override constants.
-    pub workgroup_size: u32,
-    /// Bytes of workgroup memory of the largest form.
-    pub workgroup_bytes: u32,
+    pub(crate) name: &'static str,
+    /// Snippets of `wgsl/lib`, then the kernel's own file.
+    source: &'static [Snippet],
+    /// The parameters in WGSL.
+    params: &'static str,
+    pub(crate) params_bytes: usize,
+    pub(crate) buffers: &'static [(&'static str, Access)],
+    pub(crate) overrides: &'static [(&'static str, &'static [u32])],
+    pub(crate) loads_rows: bool,
+    pub(crate) sums_lanes: bool,
+    pub(crate) adds_floats: bool,
+    pub(crate) multiplies_matrices: bool,
+    pub(crate) workgroup_size: u32,
+    pub(crate) workgroup_bytes: u32,
 }
 
-/// The override constant that sets the invocations a workgroup, in kernels that have it.
+/// The constant that sets the invocations per workgroup. Kernels that run with several sizes have it among their override
+/// constants; in the text of all others it is a `const`.
 pub const WORKGROUP: &str = "WORKGROUP";
 
-/// Which form of a kernel is wanted.
+/// One of a kernel's variants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Variant {
     /// Element type of the rows, for kernels that load rows.
@@ -87,8 +104,109 @@ pub struct Variant {
     pub constants: Vec<u32>,
 }
 
+/// The declaration, from [`Kernel::new`] on.
 impl Kernel {
-    /// Every form: element types, with and without subgroups, and each value of each override constant.
+    /// A kernel with parameters `P` whose entry point is `name`. It has 256 invocations per workgroup and no workgroup
+    /// memory unless [`Kernel::workgroup`] says otherwise.
+    pub(crate) const fn new<P: Uniform>(name: &'static str, source: &'static [Snippet]) -> Self {
+        Self {
+            name,
+            source,
+            params: P::WGSL,
+            params_bytes: size_of::<P>(),
+            buffers: &[],
+            overrides: &[],
+            loads_rows: false,
+            sums_lanes: false,
+            adds_floats: false,
+            multiplies_matrices: false,
+            workgroup_size: 256,
+            workgroup_bytes: 0,
+        }
+    }
+
+    /// Names and access of the storage buffers, from binding 1 on.
+    pub(crate) const fn buffers(self, buffers: &'static [(&'static str, Access)]) -> Self {
+        Self { buffers, ..self }
+    }
+
+    /// Override constants, each with all values that it takes.
+    pub(crate) const fn overrides(self, overrides: &'static [(&'static str, &'static [u32])]) -> Self {
+        Self { overrides, ..self }
+    }
+
+    /// Invocations per workgroup (the most, if [`WORKGROUP`] is an override constant), and bytes of workgroup memory of the
+    /// largest variant.
+    pub(crate) const fn workgroup(self, size: u32, bytes: u32) -> Self {
+        Self { workgroup_size: size, workgroup_bytes: bytes, ..self }
+    }
+
+    /// Loads rows: a variant for each element type, with its `Row` and `widen`.
+    pub(crate) const fn loads_rows(self) -> Self {
+        Self { loads_rows: true, ..self }
+    }
+
+    /// Sums over lanes: a variant with subgroups and one without, each with its `Lanes` and `lanes_sum`.
+    pub(crate) const fn sums_lanes(self) -> Self {
+        Self { sums_lanes: true, ..self }
+    }
+
+    /// Adds f32 atomically: a variant with native atomics and one that exchanges bits, each with its `Total` and
+    /// `add_to_total`.
+    pub(crate) const fn adds_floats(self) -> Self {
+        Self { adds_floats: true, ..self }
+    }
+
+    /// Multiplies cooperative matrices: a variant for each of their sizes, with its `Left`, `Right` and `Sum`. Adapters
+    /// without such matrices cannot run the kernel.
+    pub(crate) const fn multiplies_matrices(self) -> Self {
+        Self { multiplies_matrices: true, ..self }
+    }
+}
+
+/// What tests and benchmarks read of a declaration.
+impl Kernel {
+    /// Entry point, and name of the WGSL file.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Names and access of the storage buffers, from binding 1 on.
+    pub fn storage_buffers(&self) -> &'static [(&'static str, Access)] {
+        self.buffers
+    }
+
+    /// Names of the override constants, each with all values that it takes.
+    pub fn override_constants(&self) -> &'static [(&'static str, &'static [u32])] {
+        self.overrides
+    }
+
+    /// Bytes of the parameters.
+    pub fn params_bytes(&self) -> usize {
+        self.params_bytes
+    }
+
+    /// Whether there is a variant with subgroups and one without.
+    pub fn has_subgroup_variants(&self) -> bool {
+        self.sums_lanes
+    }
+
+    /// Whether only adapters with cooperative matrices run it.
+    pub fn needs_matrices(&self) -> bool {
+        self.multiplies_matrices
+    }
+
+    /// Invocations per workgroup, of the largest variant.
+    pub fn workgroup_size(&self) -> u32 {
+        self.workgroup_size
+    }
+
+    /// Bytes of workgroup memory, of the largest variant.
+    pub fn workgroup_bytes(&self) -> u32 {
+        self.workgroup_bytes
+    }
+
+    /// Every variant: element types, with and without subgroups, and each value of each override constant.
     pub fn variants(&self) -> Vec<Variant> {
         let elements: &[ElementKind] =
             if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
@@ -122,183 +240,73 @@ impl Kernel {
         variants
     }
 
-    /// The WGSL text of a form, unrolled.
+    /// The WGSL text of a variant, unrolled.
     ///
     /// # Errors
     /// When a loop marked `// unroll` cannot be unrolled: a fault of the kernel's file.
     pub fn wgsl(&self, variant: &Variant) -> Result<String> {
+        let snippets = self.snippets(variant);
         let mut text = String::new();
         if self.multiplies_matrices {
             text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
-            text.push_str(match variant.matrix_side {
+        }
+        let mut constants: Vec<_> = snippets.iter().flat_map(|snippet| snippet.constants).copied().collect();
+        if !self.overrides.iter().any(|(name, _)| *name == WORKGROUP) {
+            constants.push((WORKGROUP, self.workgroup_size));
+        }
+        constants.sort_unstable();
+        // Snippets may share a constant. Two values of one name are an error that naga reports.
+        constants.dedup();
+        for (name, value) in constants {
+            text.push_str(&format!("const {name} = {value}u;\n"));
+        }
+        text.push_str(self.params);
+        for snippet in snippets {
+            text.push_str(snippet.text);
+        }
+        unroll(&text).map_err(|fault| Error::Device { message: format!("kernel {}: {fault}", self.name) })
+    }
+
+    /// The snippets of a variant, in the order of its text.
+    fn snippets(&self, variant: &Variant) -> Vec<Snippet> {
+        let mut snippets = vec![];
+        if self.multiplies_matrices {
+            snippets.push(match variant.matrix_side {
                 8 => wgsl!("lib/matrices_8"),
                 _ => wgsl!("lib/matrices_16"),
             });
         }
-        text.push_str(self.params);
         if self.loads_rows {
-            text.push_str(match variant.elements {
+            snippets.push(match variant.elements {
                 ElementKind::F32 => wgsl!("lib/rows_f32"),
                 ElementKind::F16 => wgsl!("lib/rows_f16"),
             });
         }
         if self.sums_lanes {
-            text.push_str(if variant.subgroups {
-                wgsl!("lib/lanes_subgroup")
-            } else {
-                wgsl!("lib/lanes_workgroup")
+            snippets.push(match variant.subgroups {
+                true => wgsl!("lib/lanes_subgroup"),
+                false => wgsl!("lib/lanes_workgroup"),
             });
         }
         if self.adds_floats {
-            text.push_str(if variant.float_atomics {
-                wgsl!("lib/total_native")
-            } else {
-                wgsl!("lib/total_exchange")
+            snippets.push(match variant.float_atomics {
+                true => wgsl!("lib/total_native"),
+                false => wgsl!("lib/total_exchange"),
             });
         }
-        for part in self.source {
-            text.push_str(part);
-        }
-        unroll(&text).map_err(|fault| Error::Device { message: format!("kernel {}: {fault}", self.name) })
+        snippets.extend(self.source);
+        snippets
     }
 
-    /// Invocations a workgroup of a form.
+    /// Invocations per workgroup of a variant.
     pub fn invocations(&self, variant: &Variant) -> u32 {
         let mut sizes = self.overrides.iter().zip(&variant.constants);
         sizes.find(|((name, _), _)| *name == WORKGROUP).map_or(self.workgroup_size, |(_, &size)| size)
     }
 
-    /// Names and values of the override constants of a form.
+    /// Names and values of the override constants of a variant.
     pub fn constants(&self, variant: &Variant) -> Vec<(&'static str, f64)> {
         let names = self.overrides.iter().map(|(name, _)| *name);
         names.zip(variant.constants.iter().map(|&value| f64::from(value))).collect()
-    }
-}
-
-/// A compiled form of a kernel.
-#[derive(Debug)]
-pub(crate) struct Pipeline {
-    pub(super) kernel: &'static Kernel,
-    pub(super) pipeline: wgpu::ComputePipeline,
-    pub(super) layout: wgpu::BindGroupLayout,
-}
-
-impl Gpu {
-    /// The form of `kernel` with these values of its override constants, compiled once a device.
-    pub(crate) fn pipeline(
-        &self,
-        kernel: &'static Kernel,
-        elements: ElementKind,
-        constants: &[u32],
-    ) -> Result<Arc<Pipeline>> {
-        debug_assert_eq!(constants.len(), kernel.overrides.len(), "{}: one value an override", kernel.name);
-        let variant = Variant {
-            elements: if kernel.loads_rows { elements } else { ElementKind::default() },
-            subgroups: kernel.sums_lanes && self.subgroups,
-            float_atomics: kernel.adds_floats && self.adapter.capabilities.float_atomics,
-            matrix_side: match self.adapter.capabilities.matrix_side() {
-                Some(side) if kernel.multiplies_matrices => side,
-                _ => 0,
-            },
-            constants: constants.to_vec(),
-        };
-        self.pipeline_of(kernel, variant)
-    }
-
-    /// This form of `kernel`, which the adapter must be able to run.
-    pub(crate) fn pipeline_of(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
-        let key = (kernel.name, variant);
-        if let Some(pipeline) = self.pipelines().get(&key) {
-            return Ok(pipeline.clone());
-        }
-        // Compiled outside the lock: two threads may both compile a form, which costs time once and is right.
-        let pipeline = Arc::new(self.compile(kernel, &key.1)?);
-        self.pipelines().insert(key, pipeline.clone());
-        Ok(pipeline)
-    }
-
-    /// wgpu does not check workgroup size and memory of kernels with override constants
-    /// (gfx-rs/wgpu issue 8946), so this does.
-    pub(crate) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
-        let have = &self.adapter.capabilities;
-        let check = |what: &str, needed: u32, available: u32| {
-            if needed <= available {
-                return Ok(());
-            }
-            Err(Error::Unsupported {
-                what: format!("kernel {}", kernel.name),
-                needed: format!("{needed} {what}"),
-                available: available.to_string(),
-            })
-        };
-        check("invocations a workgroup", kernel.workgroup_size, have.max_workgroup_size)?;
-        check("bytes of workgroup memory", kernel.workgroup_bytes, have.max_workgroup_bytes)?;
-        check("storage buffers", kernel.buffers.len() as u32, have.max_storage_buffers)
-    }
-
-    fn compile(&self, kernel: &'static Kernel, variant: &Variant) -> Result<Pipeline> {
-        self.check_limits(kernel)?;
-        let source = kernel.wgsl(variant)?;
-        let label = Some(kernel.name);
-        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let descriptor =
-            wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(Cow::Owned(source)) };
-        let checks = wgpu::ShaderRuntimeChecks {
-            // Loop bounding costs up to 40% on an H200 and 2.6 times on lavapipe.
-            force_loop_bounding: false,
-            ..wgpu::ShaderRuntimeChecks::checked()
-        };
-        #[expect(
-            unsafe_code,
-            reason = "the only check left out is the bounding of loops: each loop of each kernel ends, and \
-                      bounds checks stay on"
-        )]
-        // SAFETY: the module's loops end for all inputs, which is all that the call asks for here.
-        let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
-        let uniform = wgpu::BindGroupLayoutEntry {
-            binding: 0,
-            visibility: wgpu::ShaderStages::COMPUTE,
-            ty: wgpu::BindingType::Buffer {
-                ty: wgpu::BufferBindingType::Uniform,
-                has_dynamic_offset: true,
-                min_binding_size: None,
-            },
-            count: None,
-        };
-        let storage =
-            kernel.buffers.iter().zip(1..).map(|((_, access), binding)| wgpu::BindGroupLayoutEntry {
-                binding,
-                visibility: wgpu::ShaderStages::COMPUTE,
-                ty: wgpu::BindingType::Buffer {
-                    ty: wgpu::BufferBindingType::Storage { read_only: *access == Access::Read },
-                    has_dynamic_offset: false,
-                    min_binding_size: None,
-                },
-                count: None,
-            });
-        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
-        let layout = self
-            .device
-            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
-        let pipeline_layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-            label,
-            bind_group_layouts: &[Some(&layout)],
-            immediate_size: 0,
-        });
-        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label,
-            layout: Some(&pipeline_layout),
-            module: &module,
-            entry_point: Some(kernel.name),
-            compilation_options: wgpu::PipelineCompilationOptions {
-                constants: &kernel.constants(variant),
-                zero_initialize_workgroup_memory: false,
-            },
-            cache: None,
-        });
-        match pollster::block_on(scope.pop()) {
-            None => Ok(Pipeline { kernel, pipeline, layout }),
-            Some(fault) => Err(Error::Device { message: format!("kernel {}: {fault}", kernel.name) }),
-        }
     }
 }

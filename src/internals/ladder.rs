@@ -5,7 +5,9 @@
 
 use crate::engine::{Device, DeviceVector, Stages};
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Profile, Request, params, words};
+use crate::gpu::{
+    Access, BufferSlice, Commands, Grid, Kernel, Profile, Request, Snippet, params, wgsl, words,
+};
 use crate::kernels::Variant;
 use crate::matrix::ElementKind;
 
@@ -17,96 +19,60 @@ params! {
     }
 }
 
-/// Invocations a workgroup.
+/// Invocations per workgroup.
 const WORKGROUP: u64 = 256;
-/// Products of the rungs that leave them in storage, at a time.
+/// Products that the rungs which leave them in storage compute at a time.
 const PIECE: u64 = 1 << 24;
-const GRID: &str = wgsl!("lib/grid");
+/// Products per invocation on the rung of subgroups.
+const BY_SUBGROUPS_COARSENING: u32 = 16;
+
+const GRID: Snippet = wgsl!("lib/grid");
 const A: (&str, Access) = ("a", Access::Read);
 const B: (&str, Access) = ("b", Access::Read);
+const PRODUCTS: (&str, Access) = ("products", Access::Write);
+const PARTIALS: (&str, Access) = ("partials", Access::Write);
+const TOTAL: (&str, Access) = ("total", Access::Write);
 
-/// What all kernels of the ladder have in common.
-const PLAIN: Kernel = Kernel {
-    name: "",
-    source: &[],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: WORKGROUP as u32,
-    workgroup_bytes: WORKGROUP as u32 * 4,
-};
+/// A kernel with one f32 of workgroup memory per invocation.
+const fn kernel(name: &'static str, source: &'static [Snippet]) -> Kernel {
+    Kernel::new::<Params>(name, source).workgroup(WORKGROUP as u32, WORKGROUP as u32 * 4)
+}
 
-static MULTIPLY: Kernel = Kernel {
-    name: "multiply",
-    source: &[GRID, wgsl!("internals/ladder/multiply")],
-    buffers: &[A, B, ("products", Access::Write)],
-    workgroup_bytes: 0,
-    ..PLAIN
-};
+static MULTIPLY: Kernel =
+    kernel("multiply", &[GRID, wgsl!("internals/ladder/multiply")]).buffers(&[A, B, PRODUCTS]);
 
-static ONE_ADDS: Kernel = Kernel {
-    name: "one_adds",
-    source: &[GRID, wgsl!("internals/ladder/one_adds")],
-    buffers: &[A, B, ("partials", Access::Write)],
-    ..PLAIN
-};
+static ONE_ADDS: Kernel =
+    kernel("one_adds", &[GRID, wgsl!("internals/ladder/one_adds")]).buffers(&[A, B, PARTIALS]);
 
-static ONE_ADDS_ATOMICALLY: Kernel = Kernel {
-    name: "one_adds_atomically",
-    source: &[GRID, wgsl!("internals/ladder/one_adds_atomically")],
-    buffers: &[A, B, ("total", Access::Write)],
-    adds_floats: true,
-    multiplies_matrices: false,
-    ..PLAIN
-};
+static ONE_ADDS_ATOMICALLY: Kernel =
+    kernel("one_adds_atomically", &[GRID, wgsl!("internals/ladder/one_adds_atomically")])
+        .buffers(&[A, B, TOTAL])
+        .adds_floats();
 
-static TREE_IN_STORAGE: Kernel = Kernel {
-    name: "tree_in_storage",
-    source: &[GRID, wgsl!("internals/ladder/tree_in_storage")],
-    buffers: &[A, B, ("products", Access::Write), ("partials", Access::Write)],
-    workgroup_bytes: 0,
-    ..PLAIN
-};
+static TREE_IN_STORAGE: Kernel =
+    kernel("tree_in_storage", &[GRID, wgsl!("internals/ladder/tree_in_storage")])
+        .buffers(&[A, B, PRODUCTS, PARTIALS]);
 
-static TREE_INTERLEAVED: Kernel = Kernel {
-    name: "tree_interleaved",
-    source: &[GRID, wgsl!("internals/ladder/tree_interleaved")],
-    buffers: &[A, B, ("partials", Access::Write)],
-    ..PLAIN
-};
+static TREE_INTERLEAVED: Kernel =
+    kernel("tree_interleaved", &[GRID, wgsl!("internals/ladder/tree_interleaved")])
+        .buffers(&[A, B, PARTIALS]);
 
-static TREE_SEQUENTIAL: Kernel = Kernel {
-    name: "tree_sequential",
-    source: &[GRID, wgsl!("internals/ladder/tree_sequential")],
-    buffers: &[A, B, ("partials", Access::Write)],
-    ..PLAIN
-};
+static TREE_SEQUENTIAL: Kernel =
+    kernel("tree_sequential", &[GRID, wgsl!("internals/ladder/tree_sequential")]).buffers(&[A, B, PARTIALS]);
 
-static HIERARCHICAL: Kernel = Kernel {
-    name: "hierarchical",
-    source: &[GRID, wgsl!("internals/ladder/hierarchical")],
-    buffers: &[A, B, ("total", Access::Write)],
-    overrides: &[("COARSENING", &[1, 2, 4, 8, 16])],
-    adds_floats: true,
-    multiplies_matrices: false,
-    ..PLAIN
-};
+static HIERARCHICAL: Kernel = kernel("hierarchical", &[GRID, wgsl!("internals/ladder/hierarchical")])
+    .buffers(&[A, B, TOTAL])
+    .overrides(&[("COARSENING", &[1, 2, 4, 8, 16])])
+    .adds_floats();
 
-static BY_SUBGROUPS: Kernel = Kernel {
-    name: "by_subgroups",
-    source: &[GRID, wgsl!("internals/ladder/by_subgroups")],
-    buffers: &[A, B, ("total", Access::Write)],
-    sums_lanes: true,
-    adds_floats: true,
-    multiplies_matrices: false,
-    workgroup_bytes: WORKGROUP as u32 * (16 + 4 + 4),
-    ..PLAIN
-};
+static BY_SUBGROUPS: Kernel = kernel(
+    "by_subgroups",
+    &[GRID, wgsl!("internals/ladder/by_subgroups", COARSENING = BY_SUBGROUPS_COARSENING)],
+)
+.buffers(&[A, B, TOTAL])
+.sums_lanes()
+.adds_floats()
+.workgroup(WORKGROUP as u32, WORKGROUP as u32 * (16 + 4 + 4));
 
 /// Every kernel of the ladder.
 pub static KERNELS: &[&Kernel] = &[
@@ -178,7 +144,7 @@ pub static RUNGS: &[Rung] = &[
     atomic("h4", "coarsened by 4", &HIERARCHICAL, 4, Needs::Nothing),
     atomic("h8", "coarsened by 8", &HIERARCHICAL, 8, Needs::Nothing),
     atomic("h16", "coarsened by 16", &HIERARCHICAL, 16, Needs::Nothing),
-    atomic("i", "subgroups, coarsened by 16", &BY_SUBGROUPS, 16, Needs::Subgroups),
+    atomic("i", "subgroups, coarsened by 16", &BY_SUBGROUPS, BY_SUBGROUPS_COARSENING, Needs::Subgroups),
     Rung { letter: "j", name: "the library", way: Way::Library },
 ];
 

@@ -1,6 +1,7 @@
 //! Selections from rows whose ids are positions.
 
-use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Scratch, Select, Selected, scratch_bytes};
+use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Scratch, Select, Selected};
+use nearfield::internals::kernels::selection::scratch_bytes;
 use nearfield::internals::kernels::{ABSENT, key_of, select_row};
 use nearfield::{BufferSlice, Device, Recorder};
 

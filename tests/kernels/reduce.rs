@@ -17,14 +17,14 @@ const NOTHING: u32 = u32::MAX;
 fn forms(kernel: &Kernel) -> Vec<(Variant, &'static Device)> {
     let is_wanted = |variant: &Variant| {
         let adds = Operation::ALL[variant.constants[0] as usize].is_sum();
-        let values = kernel.overrides.iter().zip(&variant.constants);
+        let values = kernel.override_constants().iter().zip(&variant.constants);
         let places = values.clone().map(|((_, values), value)| values.iter().position(|one| one == value));
         let odd = places.flatten().sum::<usize>() % 2 == 1;
         let compensated = values.clone().any(|((name, _), value)| *name == "COMPENSATED" && *value == 1);
-        (adds || !compensated) && (variant.elements == ElementKind::F32 || kernel.overrides.len() < 2 || odd)
+        (adds || !compensated) && (variant.elements == ElementKind::F32 || kernel.override_constants().iter().len() < 2 || odd)
     };
     let with_device = |variant: Variant| {
-        let device = if variant.subgroups || !kernel.sums_lanes { gpu()? } else { without_subgroups()? };
+        let device = if variant.subgroups || !kernel.has_subgroup_variants() { gpu()? } else { without_subgroups()? };
         let there = device.capabilities().subgroup_sizes.is_some();
         (there || !variant.subgroups).then_some((variant, device))
     };

@@ -4,8 +4,8 @@
 @group(0) @binding(2) var<storage, read> rows: array<f32>; // [rows, row_stride]
 @group(0) @binding(3) var<storage, read_write> distances: array<f32>; // [queries, distance_stride]
 
-override METRIC: u32 = 0u; // 0: squared L2, 1: L2, 2: cosine, 3: cosine of unit vectors, 4: inner product
-override ACCUMULATORS: u32 = 1u; // independent sums, up to 4
+override METRIC: u32 = 0u;
+override ACCUMULATORS: u32 = 1u; // independent sums, up to ACCUMULATORS_MAX
 override DIM: u32 = 0u; // 0: params.dim
 
 struct Sums { dot: vec4<f32>, query: vec4<f32>, row: vec4<f32>, }
@@ -20,20 +20,20 @@ fn row_vector(place: u32) -> vec4<f32> {
 
 fn add(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   var result = sums;
-  if (METRIC <= 1u) {
+  if (METRIC <= PAIRS_L2) {
     let difference = q - x;
     result.dot = fma(difference, difference, sums.dot);
   } else {
     result.dot = fma(q, x, sums.dot);
   }
-  if (METRIC == 2u) {
+  if (METRIC == PAIRS_COSINE) {
     result.query = fma(q, q, sums.query);
     result.row = fma(x, x, sums.row);
   }
   return result;
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WORKGROUP)
 fn distance_pairs(
   @builtin(global_invocation_id) id: vec3<u32>,
 ) {
@@ -44,13 +44,13 @@ fn distance_pairs(
   if (DIM > 0u) { dim = DIM; }
   let query_start = query * params.query_stride;
   let row_start = row * params.row_stride;
-  var sums: array<Sums, 4>;
+  var sums: array<Sums, ACCUMULATORS_MAX>;
   let whole = dim & ~3u;
   let stride = 4u * ACCUMULATORS;
   var i = 0u;
   for (; i + stride <= whole; i += stride) {
     // unroll
-    for (var a = 0u; a < 4u; a++) {
+    for (var a = 0u; a < ACCUMULATORS_MAX; a++) {
       if (a < ACCUMULATORS) {
         sums[a] = add(sums[a], query_vector(query_start + i + 4u * a), row_vector(row_start + i + 4u * a));
       }
@@ -65,9 +65,9 @@ fn distance_pairs(
   let dot = across((sums[0].dot + sums[1].dot) + (sums[2].dot + sums[3].dot));
   var distance = dot;
   var similarity = dot;
-  if (METRIC == 1u) { distance = sqrt(dot); }
-  if (METRIC == 2u || METRIC == 3u) {
-    if (METRIC == 2u) {
+  if (METRIC == PAIRS_L2) { distance = sqrt(dot); }
+  if (METRIC == PAIRS_COSINE || METRIC == PAIRS_COSINE_OF_UNITS) {
+    if (METRIC == PAIRS_COSINE) {
       let query_squared = across((sums[0].query + sums[1].query) + (sums[2].query + sums[3].query));
       let row_squared = across((sums[0].row + sums[1].row) + (sums[2].row + sums[3].row));
       similarity = 0.0;
@@ -78,6 +78,6 @@ fn distance_pairs(
     similarity = clamp(similarity, -1.0, 1.0);
     distance = 1.0 - similarity;
   }
-  if (METRIC == 4u) { distance = -dot; }
+  if (METRIC == PAIRS_INNER_PRODUCT) { distance = -dot; }
   distances[query * params.distance_stride + row] = select(distance, similarity, params.as_similarity != 0u);
 }

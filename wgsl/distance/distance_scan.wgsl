@@ -6,24 +6,24 @@
 @group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, 128]
 
 override DIRECT: u32 = 0u;
-override QUERIES: u32 = 1u; // queries at a time, up to 4
+override QUERIES: u32 = 1u; // queries at a time, up to QUERIES_AT_ONCE
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn distance_scan(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
   let size = lanes_size(lanes);
-  let per_workgroup = 256u / size * 4u;
+  let per_workgroup = WORKGROUP / size * 4u;
   let first_query = workgroup.y * QUERIES;
   let vectors = params.vectors;
   // The bound does not depend on the invocation, because lanes_sum may hold barriers.
   for (var start = workgroup.x * per_workgroup; start < params.part_columns; start += workgroups.x * per_workgroup) {
     let column = start + group_of(lanes) * 4u;
-    let block = params.block_first + (column >> 7u) * params.block_step;
-    let row = (block << 7u) + (column & 127u);
-    var sums: array<array<vec4<f32>, 4>, 4>;
+    let block = params.block_first + (column >> BLOCK_SHIFT) * params.block_step;
+    let row = (block << BLOCK_SHIFT) + (column & (BLOCK_ROWS - 1u));
+    var sums: array<array<vec4<f32>, 4>, QUERIES_AT_ONCE>;
     for (var i = lane_of(lanes); i < vectors; i += size) {
       var four: array<vec4<f32>, 4>;
       // unroll
@@ -31,7 +31,7 @@ fn distance_scan(
         four[r] = widen(rows[(row + r) * vectors + i]);
       }
       // unroll
-      for (var q = 0u; q < 4u; q++) {
+      for (var q = 0u; q < QUERIES_AT_ONCE; q++) {
         if (q < QUERIES) {
           let query = queries[(first_query + q) * vectors + i];
           // unroll
@@ -47,7 +47,7 @@ fn distance_scan(
       }
     }
     // unroll
-    for (var q = 0u; q < 4u; q++) {
+    for (var q = 0u; q < QUERIES_AT_ONCE; q++) {
       if (q < QUERIES) {
         let ones = vec4(1.0);
         let total = lanes_sum(

@@ -1,14 +1,13 @@
 // Dot products of many queries against many rows: a workgroup computes a tile of 128 x 128, an invocation 8 x 16 of
 // it in registers. Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices
 // are on their way. Every loop over registers is unrolled, or they would be memory. Only nominates.
-const TILE = 128u;
+const TILE = BLOCK_ROWS;
 const DEPTH = 8u; // dimensions a slice
-const THREADS = 128u;
 const ACROSS = 8u; // invocations along rows
 const DOWN = 16u; // invocations along queries
 const PITCH = TILE / 4u + 1u; // one vector more, against bank conflicts
 const SLICE = DEPTH / 4u; // vectors of a row in a slice
-const LOADS = TILE * SLICE / THREADS; // vectors an invocation loads of each operand
+const LOADS = TILE * SLICE / WORKGROUP; // vectors an invocation loads of each operand
 const LOAD_STEP = TILE / LOADS;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries padded to 128, dim]
@@ -20,7 +19,7 @@ const LOAD_STEP = TILE / LOADS;
 var<workgroup> query_slice: array<array<vec4<f32>, PITCH>, DEPTH>;
 var<workgroup> row_slice: array<array<vec4<f32>, PITCH>, DEPTH>;
 
-@compute @workgroup_size(THREADS)
+@compute @workgroup_size(WORKGROUP)
 fn distance_tile(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,

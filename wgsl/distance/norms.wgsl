@@ -6,19 +6,17 @@
 
 const NOT_FINITE = 1u;
 const NOT_ZERO = 2u;
-const SMALLEST = 0x0d800000u; // the bits of 2^-100
-const LARGEST = 0x71800000u; // the bits of 2^100
 
-var<workgroup> findings: array<atomic<u32>, 8>;
+var<workgroup> findings: array<atomic<u32>, AT_ONCE>;
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(WORKGROUP)
 fn norms(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let row = params.first_row + workgroup_number(workgroup, workgroups) * 8u + index / WIDTH;
-  if (index < 8u) { atomicStore(&findings[index], 0u); }
+  let row = params.first_row + workgroup_number(workgroup, workgroups) * AT_ONCE + index / WIDTH;
+  if (index < AT_ONCE) { atomicStore(&findings[index], 0u); }
   workgroupBarrier();
   var squares = vec4(0.0);
   var finding = 0u;
@@ -37,7 +35,7 @@ fn norms(
     let found = atomicLoad(&findings[index / WIDTH]);
     // An overflowed sum is compared by its bits: comparisons may assume that there is no infinity.
     let bits = bitcast<u32>(squared);
-    let fits = bits <= LARGEST && bits >= SMALLEST;
+    let fits = bits <= LARGEST_SQUARED && bits >= SMALLEST_SQUARED;
     if ((found & NOT_FINITE) != 0u) {
       atomicMin(&refused[0], row - params.first_row + params.first_number);
     } else if ((found & NOT_ZERO) != 0u && !fits) {

@@ -15,9 +15,8 @@
 @group(0) @binding(7) var<storage, read_write> keys: array<u32>; // distances, as keys
 @group(0) @binding(8) var<storage, read_write> found_ids: array<vec2<u32>>;
 
-override METRIC: u32 = 0u; // 0: squared L2, 1: cosine, 2: inner product
+override METRIC: u32 = 0u;
 
-const AT_ONCE = 8u; // candidates a workgroup takes at a time
 const AHEAD = 6u; // vectors of an invocation that are on their way together
 
 /// The query whose candidates include number `candidate`.
@@ -35,20 +34,20 @@ struct Sums { dots: vec4<f32>, query_squares: vec4<f32>, row_squares: vec4<f32> 
 
 fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   var next = sums;
-  if (METRIC == 0u) {
+  if (METRIC == METRIC_L2) {
     let difference = q - x;
     next.dots = fma(difference, difference, sums.dots);
   } else {
     next.dots = fma(q, x, sums.dots);
   }
-  if (METRIC == 1u) {
+  if (METRIC == METRIC_COSINE) {
     next.query_squares = fma(q, q, sums.query_squares);
     next.row_squares = fma(x, x, sums.row_squares);
   }
   return next;
 }
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(WORKGROUP)
 fn rescore(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -112,14 +111,14 @@ fn rescore(
     if (index % WIDTH == 0u && candidate < total) {
       if (here) {
         var distance = sums.x;
-        if (METRIC == 1u) {
+        if (METRIC == METRIC_COSINE) {
           var similarity = 0.0;
           if (sums.y > 0.0 && sums.z > 0.0) {
             similarity = clamp(sums.x / (sqrt(sums.y) * sqrt(sums.z)), -1.0, 1.0);
           }
           distance = 1.0 - similarity;
         }
-        if (METRIC == 2u) { distance = -sums.x; }
+        if (METRIC == METRIC_INNER_PRODUCT) { distance = -sums.x; }
         keys[place] = key_of(distance);
         found_ids[place] = id;
       } else if (params.mark_absent != 0u) {

@@ -1,15 +1,14 @@
 // The interval of a score: it holds the true distance and the one `rescore` will report (docs/certified-search.md). What is
 // known of a vector are its terms: scale, length, residual, bias.
 
-// 0: squared L2 itself, 1: squared L2 from a dot product, 2: inner product, 3: cosine; 4 to 6: these three, narrowed
 override FORM: u32 = 0u;
 
 // Of a vector: its scale, a bound of its length, a bound of its residual's length, and its own part of the distance.
 fn terms_of(pair: vec4<f32>) -> vec4<f32> {
   switch (FORM) {
-    case 1u: { return vec4(1.0, sqrt(pair.x), 0.0, pair.x); }
-    case 2u: { return vec4(1.0, sqrt(pair.x), 0.0, 0.0); }
-    case 3u: { return vec4(pair.y, 0.0, 0.0, 0.0); }
+    case FORM_L2: { return vec4(1.0, sqrt(pair.x), 0.0, pair.x); }
+    case FORM_INNER_PRODUCT: { return vec4(1.0, sqrt(pair.x), 0.0, 0.0); }
+    case FORM_COSINE: { return vec4(pair.y, 0.0, 0.0, 0.0); }
     default: { return pair; }
   }
 }
@@ -28,20 +27,20 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
   var across = 0.0;
   var slack = params.margin_floor;
   switch (FORM) {
-    case 0u: { factor = -(1.0 - params.margin); }
-    case 1u: {
+    case FORM_DIRECT: { factor = -(1.0 - params.margin); }
+    case FORM_L2: {
       base = terms.w;
       factor = 2.0;
       along = 2.0 * params.margin * terms.y;
       slack += params.margin * terms.w;
     }
-    case 2u: { along = reach; }
-    case 3u: {
+    case FORM_INNER_PRODUCT: { along = reach; }
+    case FORM_COSINE: {
       base = 1.0;
       factor = terms.x;
       slack += params.margin;
     }
-    case 4u: {
+    case FORM_NARROWED_L2: {
       base = terms.w;
       factor = 2.0 * terms.x;
       along = 2.0 * terms.z;
@@ -49,7 +48,7 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
       slack += params.margin * terms.y * terms.y;
     }
     default: {
-      base = select(0.0, 1.0, FORM == 6u) - (terms.w - params.centre_squared);
+      base = select(0.0, 1.0, FORM == FORM_NARROWED_COSINE) - (terms.w - params.centre_squared);
       factor = terms.x;
       along = terms.z + reach;
       across = terms.y + terms.z;
@@ -62,13 +61,13 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
 // The terms of a row as intervals take them.
 fn row_side(terms: vec4<f32>) -> vec4<f32> {
   // The products with the centre are part of the similarity.
-  if (FORM >= 5u) { return vec4(terms.xyz, -terms.w); }
+  if (FORM >= FORM_NARROWED_INNER_PRODUCT) { return vec4(terms.xyz, -terms.w); }
   return terms;
 }
 
 fn slack_of(terms: vec4<f32>) -> f32 {
-  if (FORM == 1u) { return params.margin * terms.w; }
-  if (FORM == 4u) { return params.margin * terms.y * terms.y; }
+  if (FORM == FORM_L2) { return params.margin * terms.w; }
+  if (FORM == FORM_NARROWED_L2) { return params.margin * terms.y * terms.y; }
   return 0.0;
 }
 
@@ -81,15 +80,15 @@ fn lower_end(
   floor_x: vec4<f32>,
 ) -> vec4<f32> {
   let one = side.one;
-  if (FORM == 0u) { return fma(vec4(-one.y), score, vec4(one.x)); }
+  if (FORM == FORM_DIRECT) { return fma(vec4(-one.y), score, vec4(one.x)); }
   var rest = fma(vec4(-one.z), length, floor_x);
-  if (FORM >= 4u) { rest = fma(vec4(-one.w), residual, rest); }
+  if (FORM >= FORM_NARROWED_L2) { rest = fma(vec4(-one.w), residual, rest); }
   // First the row's scale: the product of two scales may be subnormal where that of all three is not.
   return fma(vec4(-one.y), scale * score, rest + vec4(one.x));
 }
 
 // Half the width of the intervals.
 fn margin_of(side: Query, score: vec4<f32>, length: vec4<f32>, residual: vec4<f32>, slack: vec4<f32>) -> vec4<f32> {
-  if (FORM == 0u) { return score * params.margin + side.two.y; }
+  if (FORM == FORM_DIRECT) { return score * params.margin + side.two.y; }
   return side.one.z * length + side.one.w * residual + (slack + side.two.y);
 }

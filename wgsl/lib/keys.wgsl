@@ -1,9 +1,6 @@
 // Order-preserving keys: for numbers a < b exactly when key_of(a) < key_of(b) as u32.
 // Kernels keep keys, not floats, because WGSL lets an implementation assume that no NaN and no infinity occurs.
 
-/// The key of nothing: behind every number, and never part of a result.
-const ABSENT = 0xffffffffu;
-
 fn key_of(value: f32) -> u32 {
   let bits = bitcast<u32>(value);
   let magnitude = bits & 0x7fffffffu;

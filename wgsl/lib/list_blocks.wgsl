@@ -1,6 +1,4 @@
 // Blocks of scores of lists and the queries that probe them, numbered list by list.
-const HEIGHT = 32u; // queries of a block
-const NO_PAGE = 0xffffffffu;
 
 struct Block {
   first_pair: u32, // the first of its queries in `grouped`
@@ -26,12 +24,12 @@ fn block_of(number: u32) -> Block {
 fn query_start(block: Block, place: u32) -> u32 {
   // Places beyond the queries get scores that nobody reads.
   let query = grouped[block.first_pair + min(place, block.queries - 1u)];
-  return (query >> 7u) * params.granules * 128u + (query & 127u);
+  return (query >> BLOCK_SHIFT) * params.granules * BLOCK_ROWS + (query & (BLOCK_ROWS - 1u));
 }
 
 // Where a row's granules start. What is not in this segment gets scores that nobody reads.
 fn row_start(block: Block, place: u32) -> u32 {
-  let page = tiles[block.tile][place >> 5u];
-  let row = min(page * 32u + (place & 31u) - params.first_slot, params.rows - 1u);
-  return (row >> 7u) * params.granules * 128u + (row & 127u);
+  let page = tiles[block.tile][place >> PAGE_SHIFT];
+  let row = min(page * PAGE + (place & (PAGE - 1u)) - params.first_slot, params.rows - 1u);
+  return (row >> BLOCK_SHIFT) * params.granules * BLOCK_ROWS + (row & (BLOCK_ROWS - 1u));
 }

@@ -1,5 +1,5 @@
 // Puts elements that are held in registers in order, in workgroup memory. Elements are (key, place).
-var<workgroup> pool: array<vec2<u32>, ROOM>;
+var<workgroup> pool: array<vec2<u32>, POOL_ROOM>;
 var<workgroup> taken: atomic<u32>;
 
 // Up to so many elements are ranked by comparing all with all; in a bucket, too.
@@ -13,7 +13,7 @@ fn pool_keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) {
   // unroll
   for (var i = 0u; i < 4u; i++) {
     if (passes[i]) {
-      if (at < ROOM) { pool[at] = vec2(keys[i], places[i]); }
+      if (at < POOL_ROOM) { pool[at] = vec2(keys[i], places[i]); }
       at += 1u;
     }
   }
@@ -35,7 +35,7 @@ fn pool_clear(index: u32) {
   workgroupBarrier();
 }
 
-/// Puts the first `wanted` of `count` elements that are held, up to ROOM, in order at the start of the pool. The others that are held
+/// Puts the first `wanted` of `count` elements that are held, up to POOL_ROOM, in order at the start of the pool. The others that are held
 /// are ABSENT. `wanted` and `count` are the same in every invocation, and places are up to `last_place`.
 fn order_held(
   all_keys: Held,
@@ -57,7 +57,7 @@ fn order_held(
     // unroll
     for (var i = 0u; i < 4u; i++) {
       let at = lanes.index + i * WORKGROUP;
-      let element = pool[min(at, ROOM - 1u)];
+      let element = pool[min(at, POOL_ROOM - 1u)];
       keys[0][i] = select(ABSENT, element.x, at < count);
       places[0][i] = element.y;
     }
@@ -74,8 +74,8 @@ fn order_held(
   pool_keep_held(keys, places, vectors, limit);
   workgroupBarrier();
   if (limit.count <= min(RANKED, 2u * WORKGROUP)) {
-    let first = pool[min(lanes.index, ROOM - 1u)];
-    let second = pool[min(lanes.index + WORKGROUP, ROOM - 1u)];
+    let first = pool[min(lanes.index, POOL_ROOM - 1u)];
+    let second = pool[min(lanes.index + WORKGROUP, POOL_ROOM - 1u)];
     let first_rank = rank_of(first, 0u, limit.count);
     var second_rank = 0u;
     if (WORKGROUP < RANKED) { second_rank = rank_of(second, 0u, limit.count); }
@@ -142,7 +142,7 @@ fn spread_held(
       // unroll
       for (var i = 0u; i < 4u; i++) {
         if (keys[v][i] != ABSENT) {
-          pool[min(atomicAdd(&cells[cell_of(ranks[v][i])], 1u), ROOM - 1u)] = vec2(keys[v][i], places[v][i]);
+          pool[min(atomicAdd(&cells[cell_of(ranks[v][i])], 1u), POOL_ROOM - 1u)] = vec2(keys[v][i], places[v][i]);
         }
       }
     }
@@ -158,9 +158,9 @@ fn spread_held(
           var begin = 0u;
           if (bucket > 0u) { begin = atomicLoad(&cells[cell_of(bucket - 1u)]); }
           // Nothing from here on is a result.
-          ranks[v][i] = ROOM;
+          ranks[v][i] = POOL_ROOM;
           if (begin < wanted) {
-            let end = min(atomicLoad(&cells[cell_of(bucket)]), ROOM);
+            let end = min(atomicLoad(&cells[cell_of(bucket)]), POOL_ROOM);
             ranks[v][i] = begin + rank_of(vec2(keys[v][i], places[v][i]), begin, end);
           }
         }
@@ -173,7 +173,7 @@ fn spread_held(
     if (v < vectors) {
       // unroll
       for (var i = 0u; i < 4u; i++) {
-        if (keys[v][i] != ABSENT && ranks[v][i] < ROOM) {
+        if (keys[v][i] != ABSENT && ranks[v][i] < POOL_ROOM) {
           pool[ranks[v][i]] = vec2(keys[v][i], places[v][i]);
         }
       }

@@ -15,12 +15,12 @@ fn rounded_off(a: vec4<f32>, b: vec4<f32>, sum: vec4<f32>) -> vec4<f32> {
 
 // The record of no values.
 fn empty_record() -> vec2<u32> {
-  if (OPERATION >= 4u) { return vec2(NOTHING); }
+  if (OPERATION >= OPERATION_MAX_ABS) { return vec2(NOTHING); }
   return vec2(0u);
 }
 
 fn combine(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
-  if (OPERATION >= 4u) {
+  if (OPERATION >= OPERATION_MAX_ABS) {
     if (b.x < a.x || (b.x == a.x && b.y < a.y)) { return b; }
     return a;
   }

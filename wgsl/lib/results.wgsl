@@ -1,7 +1,7 @@
 // Which held elements are worth putting in order, and the results of a row from the ordered pool.
 
 /// Elements that are worth ordering at most: to find fewer takes longer than to order these.
-fn spread_most(k: u32) -> u32 { return min(max(64u, 4u * power_of_two_from(k)), ROOM); }
+fn spread_most(k: u32) -> u32 { return min(max(64u, 4u * power_of_two_from(k)), POOL_ROOM); }
 
 fn only_passing(keys: Held, places: Held, limit: Threshold) -> Held {
   var left = keys;
@@ -13,7 +13,7 @@ fn only_passing(keys: Held, places: Held, limit: Threshold) -> Held {
 /// The first elements of the pool, of `count`, as a row's results.
 fn write_ordered(row: u32, count: u32, index: u32) {
   for (var i = index; i < min(count, params.k); i += WORKGROUP) {
-    write(row * params.selected_pitch + i, pool[min(i, ROOM - 1u)]);
+    write(row * params.selected_pitch + i, pool[min(i, POOL_ROOM - 1u)]);
   }
   write_nothing(row, count, index);
 }

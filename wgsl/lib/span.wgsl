@@ -18,23 +18,23 @@ fn product_rounded_off(a: vec4<f32>, b: vec4<f32>, product: vec4<f32>) -> vec4<f
 // `vector` is the number of the vector, for an argmin of rows; an invocation takes them in rising order.
 fn take(state: State, vector: u32, value: vec4<f32>, other: vec4<f32>, inside: vec4<bool>) -> State {
   var next = state;
-  if (OPERATION >= 7u) {
+  if (OPERATION >= OPERATION_ARG_MIN) {
     let keys = canonical(select(vec4(NOTHING), keys_of(value), inside));
     let better = keys < state.keys;
     next.keys = select(state.keys, keys, better);
     next.vectors = select(state.vectors, vec4(vector), better);
     return next;
   }
-  if (OPERATION >= 4u) {
+  if (OPERATION >= OPERATION_MAX_ABS) {
     next.keys = min(state.keys, select(vec4(NOTHING), keys_of(value), inside));
     return next;
   }
   // A scale of 1 changes nothing, and a power of two no digit.
   var a = select(vec4(0.0), value, inside) * params.scale;
   var b = a;
-  if (OPERATION == 0u) { b = select(vec4(0.0), other, inside); }
-  if (OPERATION == 2u) { a = abs(a); }
-  let multiplies = OPERATION == 0u || OPERATION == 3u;
+  if (OPERATION == OPERATION_DOT) { b = select(vec4(0.0), other, inside); }
+  if (OPERATION == OPERATION_SUM_ABS) { a = abs(a); }
+  let multiplies = OPERATION == OPERATION_DOT || OPERATION == OPERATION_SUM_SQUARES;
   if (COMPENSATED == 0u) {
     if (multiplies) { next.sums = fma(a, b, state.sums); } else { next.sums = state.sums + a; }
     return next;
@@ -50,7 +50,7 @@ fn take(state: State, vector: u32, value: vec4<f32>, other: vec4<f32>, inside: v
 }
 
 fn other_vector(place: u32) -> vec4<f32> {
-  if (OPERATION == 0u) { return widen(others[place]); }
+  if (OPERATION == OPERATION_DOT) { return widen(others[place]); }
   return vec4(0.0);
 }
 
@@ -99,7 +99,7 @@ fn span(begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width
 
 // One record of an invocation's four.
 fn record_of(state: State) -> vec2<u32> {
-  if (OPERATION >= 4u) {
+  if (OPERATION >= OPERATION_MAX_ABS) {
     let keys = state.keys;
     return vec2(canonical(vec4(min(min(keys.x, keys.y), min(keys.z, keys.w)))).x, NOTHING);
   }

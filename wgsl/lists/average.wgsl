@@ -6,9 +6,8 @@
 @group(0) @binding(4) var<storage, read> offsets: array<u32>; // [lists + 1]: where they start
 @group(0) @binding(5) var<storage, read_write> means: array<vec4<f32>>; // [lists, dim]
 
-override UNIT: u32 = 0u; // 1: means have length 1; 2: rows are made so, too
+override UNIT: u32 = 0u;
 
-const WORKGROUP = 128u;
 const AT_ONCE = 4u; // rows whose loads are on their way together
 
 var<workgroup> squares: array<f32, WORKGROUP>;
@@ -16,11 +15,11 @@ var<workgroup> squares: array<f32, WORKGROUP>;
 fn element(place: u32, column: u32) -> vec4<f32> {
   let row = order[place];
   let value = rows[row * params.vectors + column];
-  if (UNIT == 2u) { return value * row_norms[row].y; }
+  if (UNIT == UNIT_MEANS_AND_ROWS) { return value * row_norms[row].y; }
   return value;
 }
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(WORKGROUP)
 fn average(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -48,7 +47,7 @@ fn average(
     square = fma(mean, mean, square);
     means[list * params.vectors + column] = mean;
   }
-  if (UNIT == 0u) { return; }
+  if (UNIT == UNIT_ANY) { return; }
   squares[index] = (square.x + square.y) + (square.z + square.w);
   workgroupBarrier();
   var total = 0.0;

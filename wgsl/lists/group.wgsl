@@ -11,13 +11,13 @@
 
 override PLACE: u32 = 0u;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn group(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let pair = workgroup_number(workgroup, workgroups) * 256u + index;
+  let pair = workgroup_number(workgroup, workgroups) * WORKGROUP + index;
   if (pair >= params.pairs) { return; }
   let list = probed[pair].x;
   // A query that was refused has no lists.

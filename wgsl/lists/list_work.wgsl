@@ -4,12 +4,12 @@
 @group(0) @binding(2) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
 @group(0) @binding(3) var<storage, read_write> starts: array<vec2<u32>>; // [lists + 1]: of pairs, and of blocks of scores
 
-var<workgroup> sums: array<vec2<u32>, 256>;
+var<workgroup> sums: array<vec2<u32>, WORKGROUP>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn list_work(@builtin(local_invocation_index) index: u32) {
   var carry = vec2(0u);
-  for (var start = 0u; start < params.lists; start += 1024u) {
+  for (var start = 0u; start < params.lists; start += 4u * WORKGROUP) {
     let first = start + index * 4u;
     var own: array<vec2<u32>, 4>;
     var total = vec2(0u);
@@ -24,7 +24,7 @@ fn list_work(@builtin(local_invocation_index) index: u32) {
     }
     sums[index] = total;
     workgroupBarrier();
-    for (var distance = 1u; distance < 256u; distance <<= 1u) {
+    for (var distance = 1u; distance < WORKGROUP; distance <<= 1u) {
       var before = vec2(0u);
       if (index >= distance) { before = sums[index - distance]; }
       workgroupBarrier();
@@ -36,7 +36,7 @@ fn list_work(@builtin(local_invocation_index) index: u32) {
     for (var i = 0u; i < 4u; i++) {
       if (first + i < params.lists) { starts[first + i] = base + own[i]; }
     }
-    carry += sums[255];
+    carry += sums[WORKGROUP - 1u];
     workgroupBarrier();
   }
   if (index == 0u) { starts[params.lists] = carry; }

@@ -6,9 +6,7 @@
 
 override GATHER: u32 = 0u;
 
-const AT_ONCE = 4u; // words an invocation
-
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn move_rows(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -16,10 +14,10 @@ fn move_rows(
 ) {
   let words = params.words;
   let total = (params.end_position - params.first_position) * words;
-  let first = workgroup_number(workgroup, workgroups) * (256u * AT_ONCE) + index;
+  let first = workgroup_number(workgroup, workgroups) * (WORKGROUP * WORDS_EACH) + index;
   // unroll
-  for (var i = 0u; i < AT_ONCE; i++) {
-    let number = first + i * 256u;
+  for (var i = 0u; i < WORDS_EACH; i++) {
+    let number = first + i * WORKGROUP;
     if (number < total) {
       let position = params.first_position + number / words;
       let word = number % words;

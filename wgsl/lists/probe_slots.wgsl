@@ -7,11 +7,10 @@
 @group(0) @binding(6) var<storage, read_write> lists: array<u32>; // [queries, capacity]: slots
 
 const BESIDE = 8u; // lists that are looked at beside each other
-const NO_PAGE = 0xffffffffu;
 
 var<workgroup> kept: atomic<u32>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn probe_slots(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -34,7 +33,7 @@ fn probe_slots(
       if (bits == 0u) { continue; }
       var place = atomicAdd(&kept, countOneBits(bits));
       while (bits != 0u) {
-        if (place < params.capacity) { lists[query * params.capacity + place] = page * 32u + shift + firstTrailingBit(bits); }
+        if (place < params.capacity) { lists[query * params.capacity + place] = page * PAGE + shift + firstTrailingBit(bits); }
         bits &= bits - 1u;
         place += 1u;
       }

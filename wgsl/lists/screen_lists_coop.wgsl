@@ -1,10 +1,9 @@
 // Scores of the rows of lists and the queries that probe them, on cooperative matrices: what `screen_tile_coop` does, with the queries
 // of a list gathered and its rows found by their pages. A workgroup of four subgroups computes blocks of 32 queries by 128 rows, one
 // after the other; a subgroup 32 x 32 of it.
-const TILE = 128u;
+const TILE = BLOCK_ROWS;
 const PART_ROWS = 32u;
 const DEPTH = 32u; // dimensions a slice
-const THREADS = 128u;
 const GRANULES = DEPTH / 16u;
 const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row, against bank conflicts
 const DOWN = HEIGHT / SIDE;
@@ -21,7 +20,7 @@ const ACROSS = PART_ROWS / SIDE;
 var<workgroup> query_slice: array<vec4<f16>, HEIGHT * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
 
-@compute @workgroup_size(THREADS)
+@compute @workgroup_size(WORKGROUP)
 fn screen_lists_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,

@@ -1,9 +1,8 @@
 // Scores of the rows of lists and the queries that probe them, by four-way integer products: what `screen_tile_i8` does, with the
 // queries of a list gathered and its rows found by their pages. A workgroup computes blocks of 32 queries by 128 rows, one after the
 // other; an invocation 4 x 8 of it in registers.
-const TILE = 128u;
+const TILE = BLOCK_ROWS;
 const WORDS = 8u; // words of a vector in a slice
-const THREADS = 128u;
 const ACROSS = 16u; // invocations along rows
 const QUERY_PITCH = HEIGHT / 4u + 1u; // one vector more, against bank conflicts
 const ROW_PITCH = TILE / 4u + 1u;
@@ -20,7 +19,7 @@ const GRANULES = WORDS / 4u;
 var<workgroup> query_slice: array<array<vec4<u32>, QUERY_PITCH>, WORDS>;
 var<workgroup> row_slice: array<array<vec4<u32>, ROW_PITCH>, WORDS>;
 
-@compute @workgroup_size(THREADS)
+@compute @workgroup_size(WORKGROUP)
 fn screen_lists_i8(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,

@@ -14,11 +14,8 @@
 
 override PROBED: u32 = 0u; // 0: every row was scored for every query, in order
 
-const WORKGROUP = 256u;
 const BESIDE = 8u; // blocks of 128 scores that are looked at beside each other
 const FEW = 64u; // up to this k, one upper end an invocation will do
-const LARGEST = 0xff7fffffu; // the key of the largest number
-const NO_PAGE = 0xffffffffu;
 
 var<workgroup> side: Query;
 var<workgroup> smallest: array<vec4<u32>, 2u * WORKGROUP>;
@@ -29,17 +26,17 @@ struct Ends { lower: vec4<u32>, upper: vec4<u32>, slot: u32, usable: u32 }
 
 // The intervals of four neighbouring rows.
 fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
-  var row = tile * 128u + lane * 4u;
+  var row = tile * BLOCK_ROWS + lane * 4u;
   var usable = 0u;
   if (PROBED == 1u) {
     let page = tiles[tile][lane >> 3u];
-    row = page * 32u + (lane & 7u) * 4u - params.first_slot;
+    row = page * PAGE + (lane & 7u) * 4u - params.first_slot;
     if (page != NO_PAGE && row < params.rows) { usable = (allowed[page] >> ((lane & 7u) * 4u)) & 15u; }
   } else if (row < params.rows) {
     usable = select((1u << (params.rows - row)) - 1u, 15u, params.rows - row >= 4u);
   }
   if (usable == 0u) { return Ends(vec4(ABSENT), vec4(ABSENT), 0u, 0u); }
-  let score = scores[(block * params.room + within) * 32u + lane];
+  let score = scores[(block * params.room + within) * (BLOCK_ROWS / 4u) + lane];
   var scale: vec4<f32>;
   var length: vec4<f32>;
   var residual: vec4<f32>;
@@ -104,7 +101,7 @@ fn rank_of(own: u32, place: u32, vectors: u32) -> u32 {
   return rank;
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn winnow(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -116,7 +113,7 @@ fn winnow(
   let beside = index >> 5u;
   if (index == 0u) {
     side = query_of(terms_of(query_terms[query]), 0.0);
-    threshold = LARGEST;
+    threshold = LARGEST_KEY;
     atomicStore(&kept, select(counts[query], 0u, params.is_first != 0u));
   }
   workgroupBarrier();
@@ -138,15 +135,15 @@ fn winnow(
     let own = min(min(both.x, both.y), min(both.z, both.w));
     smallest[index >> 2u][index & 3u] = own;
     workgroupBarrier();
-    if (own < LARGEST && rank_of(own, index, WORKGROUP / 4u) == params.k - 1u) { threshold = own; }
+    if (own < LARGEST_KEY && rank_of(own, index, WORKGROUP / 4u) == params.k - 1u) { threshold = own; }
   } else {
     smallest[2u * index] = even;
     smallest[2u * index + 1u] = odd;
     workgroupBarrier();
     // unroll
     for (var r = 0u; r < 4u; r++) {
-      if (even[r] < LARGEST && rank_of(even[r], index * 8u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = even[r]; }
-      if (odd[r] < LARGEST && rank_of(odd[r], index * 8u + 4u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = odd[r]; }
+      if (even[r] < LARGEST_KEY && rank_of(even[r], index * 8u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = even[r]; }
+      if (odd[r] < LARGEST_KEY && rank_of(odd[r], index * 8u + 4u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = odd[r]; }
     }
   }
   let limit = workgroupUniformLoad(&threshold);

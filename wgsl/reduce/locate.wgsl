@@ -27,7 +27,7 @@ fn first_with(key: u32, begin: u32, end: u32, from_vector: u32, to_vector: u32, 
   return found;
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn locate(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -45,7 +45,7 @@ fn locate(
     let end = begin + params.length;
     let from_vector = begin / 4u + block * params.block_vectors;
     let to_vector = min(from_vector + params.block_vectors, (end + 3u) / 4u);
-    atomicMin(&earliest, first_with(key, begin, end, from_vector, to_vector, index, 256u));
+    atomicMin(&earliest, first_with(key, begin, end, from_vector, to_vector, index, WORKGROUP));
   }
   workgroupBarrier();
   if (index == 0u && block < params.blocks) { places[row] = atomicLoad(&earliest); }

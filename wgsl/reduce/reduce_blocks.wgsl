@@ -23,7 +23,7 @@ fn reduce_blocks(
   let from_vector = begin / 4u + block * params.block_vectors;
   let to_vector = min(from_vector + params.block_vectors, (end + 3u) / 4u);
   var record = record_of(span(begin, end, from_vector, to_vector, lanes.index, WORKGROUP));
-  if (OPERATION < 4u && COMPENSATED == 1u) {
+  if (OPERATION < OPERATION_MAX_ABS && COMPENSATED == 1u) {
     records[lanes.index] = record;
     workgroupBarrier();
     for (var half = WORKGROUP / 2u; half > 0u; half >>= 1u) {
@@ -32,7 +32,7 @@ fn reduce_blocks(
     }
     record = records[0];
   } else {
-    if (OPERATION < 4u) {
+    if (OPERATION < OPERATION_MAX_ABS) {
       record.x = bitcast<u32>(lanes_sum(vec4(bitcast<f32>(record.x), 0.0, 0.0, 0.0), lanes).x);
     } else {
       record.x = lanes_min(record.x, lanes);
@@ -44,7 +44,7 @@ fn reduce_blocks(
     }
   }
   if (lanes.index == 0u) {
-    if (OPERATION >= 4u) { record.y = params.first_block + block; }
+    if (OPERATION >= OPERATION_MAX_ABS) { record.y = params.first_block + block; }
     partials[row * params.pitch + params.first_block + block] = record;
   }
 }

@@ -7,9 +7,9 @@
 // most lanes of a group idle, and errors beside sums are not added by lanes.
 override WIDTH: u32 = 0u;
 
-var<workgroup> records: array<vec2<u32>, 256>;
+var<workgroup> records: array<vec2<u32>, WORKGROUP>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn reduce_rows(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -26,13 +26,13 @@ fn reduce_rows(
     lane = lanes.index % width;
     group = lanes.index / width;
   }
-  let row = workgroup_number(workgroup, workgroups) * (256u / width) + group;
+  let row = workgroup_number(workgroup, workgroups) * (WORKGROUP / width) + group;
   // A group without a row goes along with nothing, because all have to reach the barriers.
   let begin = params.first + min(row, params.rows - 1u) * params.stride;
   let end = begin + select(0u, params.length, row < params.rows);
   let state = span(begin, end, begin / 4u, (end + 3u) / 4u, lane, width);
   var record = record_of(state);
-  if (OPERATION >= 7u) {
+  if (OPERATION >= OPERATION_ARG_MIN) {
     // The first place of this invocation's that has its smallest key.
     let places = select(vec4(NOTHING), state.vectors * 4u + vec4(0u, 1u, 2u, 3u) - vec4(begin), state.keys == vec4(record.x));
     record.y = min(min(places.x, places.y), min(places.z, places.w));
@@ -45,20 +45,20 @@ fn reduce_rows(
       workgroupBarrier();
     }
     record = records[lanes.index];
-  } else if (OPERATION < 4u) {
+  } else if (OPERATION < OPERATION_MAX_ABS) {
     record.x = bitcast<u32>(lanes_sum(vec4(bitcast<f32>(record.x), 0.0, 0.0, 0.0), lanes).x);
   } else {
     let key = lanes_min(record.x, lanes);
-    if (OPERATION >= 7u) { record.y = lanes_min(select(NOTHING, record.y, record.x == key), lanes); }
+    if (OPERATION >= OPERATION_ARG_MIN) { record.y = lanes_min(select(NOTHING, record.y, record.x == key), lanes); }
     record.x = key;
   }
   var word = record.x;
-  if (OPERATION < 4u && COMPENSATED == 1u) {
+  if (OPERATION < OPERATION_MAX_ABS && COMPENSATED == 1u) {
     let both = bitcast<vec2<f32>>(record);
     // Beside a sum that left the numbers the error means nothing.
     let are_numbers = all((record & vec2(0x7f800000u)) != vec2(0x7f800000u));
     word = bitcast<u32>(select(both.x, both.x + both.y, are_numbers));
   }
-  if (OPERATION >= 7u) { word = select(NOTHING, record.y, record.x <= LARGEST_NUMBER); }
+  if (OPERATION >= OPERATION_ARG_MIN) { word = select(NOTHING, record.y, record.x <= LARGEST_NUMBER); }
   if (lane == 0u && row < params.rows) { results[row] = word; }
 }

@@ -13,9 +13,6 @@
 override HAS_BITSET: u32 = 0u;
 override SAMPLE: u32 = 0u; // 1: every row is kept, at a place of its own, because there is no threshold yet
 
-const QUERIES = 32u; // queries a workgroup; of a sample AT_ONCE
-const AT_ONCE = 4u; // queries whose scores are on their way together
-
 var<workgroup> query_side: array<Query, QUERIES>;
 
 // Rows that stay: query << 10 | invocation << 2 | row of its four.
@@ -26,8 +23,8 @@ var<workgroup> hits_of: array<atomic<u32>, QUERIES>;
 
 // What is known of a row.
 fn row_terms_of(row: u32) -> vec4<f32> {
-  if (FORM == 0u) { return vec4(0.0); }
-  if (FORM < 4u) { return terms_of(vec4(row_terms[row], vec2(0.0))); }
+  if (FORM == FORM_DIRECT) { return vec4(0.0); }
+  if (FORM < FORM_NARROWED_L2) { return terms_of(vec4(row_terms[row], vec2(0.0))); }
   return row_side(vec4(row_terms[2u * row], row_terms[2u * row + 1u]));
 }
 
@@ -40,7 +37,7 @@ fn is_usable(row: u32) -> bool {
 
 // The first of the four rows of a group.
 fn row_of(group: u32) -> u32 {
-  return (params.block_first + (group >> 5u) * params.block_step) * 128u + (group & 31u) * 4u;
+  return (params.block_first + (group >> GROUPS_SHIFT) * params.block_step) * BLOCK_ROWS + (group & (GROUPS - 1u)) * GROUP;
 }
 
 // Puts a row that stays on its query's list, with the ends of its interval.
@@ -48,7 +45,7 @@ fn keep_one(query: u32, group: u32, r: u32, place: u32) {
   let row = row_of(group) + r;
   let terms = row_terms_of(row);
   let side = query_side[query % QUERIES];
-  let score = scores[(score_place(query, params.column_first + group * 4u, params.room) >> 2u)][r];
+  let score = scores[(score_place(query, params.column_first + group * GROUP, params.room) >> 2u)][r];
   let slack = slack_of(terms);
   let lower = lower_end(side, vec4(score), vec4(terms.x), vec4(terms.y), vec4(terms.z), vec4(terms.w - slack)).x;
   let margin = margin_of(side, vec4(score), vec4(terms.y), vec4(terms.z), vec4(slack)).x;
@@ -65,7 +62,7 @@ fn put(query: u32, place: u32, slot: u32, lower: u32, upper: u32) {
   }
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn collect(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
@@ -75,12 +72,12 @@ fn collect(
   let end = min(first + queries_each, params.queries);
 
   // Groups of four rows of this round: every round_step-th of the whole chunk, without those of the rounds before.
-  let group = params.round_start + (workgroup.x * 256u + index) * params.round_step;
+  let group = params.round_start + (workgroup.x * WORKGROUP + index) * params.round_step;
   let number = (params.column_first >> 2u) + group;
   let was_seen = params.round_skip != 0u && (number & (params.round_skip - 1u)) == 0u;
   let is_looked_at = group < params.groups && !was_seen;
   let row = row_of(group);
-  let place = score_place(0u, params.column_first + group * 4u, params.room) >> 2u;
+  let place = score_place(0u, params.column_first + group * GROUP, params.room) >> 2u;
 
   // What is needed of the rows and the first scores are on their way while the queries are made ready.
   var usable = 0u; // a bit a row
@@ -94,7 +91,7 @@ fn collect(
     // unroll
     for (var q = 0u; q < AT_ONCE; q++) {
       // There is room for a multiple of four queries, whatever lies there.
-      ahead[q] = scores[place + (first + q) * 32u];
+      ahead[q] = scores[place + (first + q) * GROUPS];
     }
     // unroll
     for (var r = 0u; r < 4u; r++) {
@@ -110,7 +107,7 @@ fn collect(
   if (index < end - first) {
     let query = first + index;
     var pair = vec4(query_terms[query], vec2(0.0));
-    if (FORM >= 4u) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
+    if (FORM >= FORM_NARROWED_L2) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
     query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
     // The first part of a chunk knows how many places a sample has.
     if (SAMPLE == 1u && params.sampled > 0u && workgroup.x == 0u) { atomicStore(&counts[query], params.sampled); }
@@ -126,7 +123,7 @@ fn collect(
       for (var q = 0u; q < AT_ONCE; q++) { score[q] = ahead[q]; }
       if (four + AT_ONCE < end) {
         // unroll
-        for (var q = 0u; q < AT_ONCE; q++) { ahead[q] = scores[place + (four + AT_ONCE + q) * 32u]; }
+        for (var q = 0u; q < AT_ONCE; q++) { ahead[q] = scores[place + (four + AT_ONCE + q) * GROUPS]; }
       }
       // Which of four times four rows stay, a bit each.
       var staying = 0u;
@@ -174,9 +171,9 @@ fn collect(
     if (found > 0u) { atomicStore(&hits_of[index], atomicAdd(&counts[first + index], found)); }
   }
   workgroupBarrier();
-  for (var hit = index; hit < min(atomicLoad(&hit_count), HITS); hit += 256u) {
+  for (var hit = index; hit < min(atomicLoad(&hit_count), HITS); hit += WORKGROUP) {
     let query = hits[hit] >> 10u;
-    let owner = params.round_start + (workgroup.x * 256u + ((hits[hit] >> 2u) & 255u)) * params.round_step;
+    let owner = params.round_start + (workgroup.x * WORKGROUP + ((hits[hit] >> 2u) & 255u)) * params.round_step;
     keep_one(first + query, owner, hits[hit] & 3u, atomicAdd(&hits_of[query], 1u));
   }
 }

@@ -8,11 +8,9 @@
 @group(0) @binding(5) var<storage, read_write> terms: array<vec4<f32>>; // [rows]: scale, length, residual, bias
 @group(0) @binding(6) var<storage, read> slots: array<u32>; // [rows], where SLOTS = 1
 
-override METRIC: u32 = 0u; // 0: squared L2, 1: cosine, 2: inner product
+override METRIC: u32 = 0u;
 override PLANES: u32 = 1u; // 2: the residual is narrowed once more
 override SLOTS: u32 = 0u; // 1: rows lie in the order of a list, and what is made of them goes to their slots
-
-const AT_ONCE = 8u; // rows a workgroup
 
 // The bits of the largest magnitude, as integers in the order of the numbers.
 var<workgroup> largest: array<atomic<u32>, AT_ONCE>;
@@ -21,7 +19,7 @@ var<workgroup> largest: array<atomic<u32>, AT_ONCE>;
 fn centred(row: u32, i: u32, inverse: f32) -> vec4<f32> {
   if (i >= params.vectors) { return vec4(0.0); }
   let four = widen(rows[row * params.vectors + i]);
-  if (METRIC == 1u) { return four * inverse - centre[i]; }
+  if (METRIC == METRIC_COSINE) { return four * inverse - centre[i]; }
   return four - centre[i];
 }
 
@@ -30,7 +28,7 @@ fn packed(four: vec4<f32>) -> u32 {
   return pack4xU8(vec4<u32>(vec4<i32>(four) + vec4(128)));
 }
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(WORKGROUP)
 fn narrow(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -49,7 +47,7 @@ fn narrow(
   workgroupBarrier();
   var inverse = 1.0;
   if (here) {
-    if (METRIC == 1u) { inverse = row_norms[row].y; }
+    if (METRIC == METRIC_COSINE) { inverse = row_norms[row].y; }
     var most = 0u;
     for (var i = lane; i < params.vectors; i += WIDTH) {
       let bits = bitcast<vec4<u32>>(centred(row, i, inverse)) & vec4(0x7fffffffu);
@@ -71,13 +69,13 @@ fn narrow(
   var residuals = vec4(0.0);
   var products = vec4(0.0);
   if (here) {
-    let first = ((place_of_row >> 7u) * params.granules * 128u + (place_of_row & 127u)) * 4u;
+    let first = ((place_of_row >> BLOCK_SHIFT) * params.granules * BLOCK_ROWS + (place_of_row & (BLOCK_ROWS - 1u))) * 4u;
     for (var i = lane; i < params.granules * 4u; i += WIDTH) {
       let four = centred(row, i, inverse) * steps;
       let most_steps = vec4(params.levels);
       let whole = clamp(round(four), -most_steps, most_steps);
       var rest = four - whole;
-      let place = first + (i >> 2u) * 512u + (i & 3u);
+      let place = first + (i >> 2u) * (4u * BLOCK_ROWS) + (i & 3u);
       narrowed[place] = packed(whole);
       if (PLANES == 2u) {
         let finer = clamp(round(rest * params.finer), -most_steps, most_steps);
@@ -86,9 +84,9 @@ fn narrow(
       }
       squares = fma(four, four, squares);
       residuals = fma(rest, rest, residuals);
-      if (METRIC != 0u && i < params.vectors) {
+      if (METRIC != METRIC_L2 && i < params.vectors) {
         let x = widen(rows[row * params.vectors + i]);
-        products = fma(select(x, x * inverse, METRIC == 1u), centre[i], products);
+        products = fma(select(x, x * inverse, METRIC == METRIC_COSINE), centre[i], products);
       }
     }
   }
@@ -101,7 +99,7 @@ fn narrow(
       residual = length;
     }
     var bias = scale * (scale * sums.x);
-    if (METRIC != 0u) { bias = sums.z; }
+    if (METRIC != METRIC_L2) { bias = sums.z; }
     terms[place_of_row] = vec4(scale, length, residual, bias);
   }
 }

@@ -1,9 +1,8 @@
 // Scores of few narrowed queries against narrowed rows: an invocation takes a row, so that granules of neighbouring rows
 // are loaded together and nothing is summed across lanes. A query is the sum of PLANES integer vectors, the second in
 // steps of `fraction`, which makes its own residual vanish. Slices of the queries lie in workgroup memory. Only nominates.
-const TILE = 128u;
+const TILE = BLOCK_ROWS;
 const SLICE = 8u; // granules of a vector in a slice
-const MOST = 8u; // queries at a time, at most
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // [PLANES] narrowed, blocks of 128 queries
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
@@ -12,9 +11,9 @@ const MOST = 8u; // queries at a time, at most
 override QUERIES: u32 = 1u; // queries at a time: 1, 2, 4 or 8
 override PLANES: u32 = 1u;
 
-var<workgroup> query_slice: array<array<array<vec4<u32>, MOST>, 2>, SLICE>;
+var<workgroup> query_slice: array<array<array<vec4<u32>, QUERIES_AT_ONCE>, 2>, SLICE>;
 
-@compute @workgroup_size(TILE)
+@compute @workgroup_size(WORKGROUP)
 fn screen_scan_i8(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
@@ -22,7 +21,7 @@ fn screen_scan_i8(
   let block = params.block_first + workgroup.x * params.block_step;
   let first_row = block * params.granules * TILE + index;
   let first_query = workgroup.y * QUERIES;
-  var sums: array<array<i32, MOST>, 2>;
+  var sums: array<array<i32, QUERIES_AT_ONCE>, 2>;
   for (var start = 0u; start < params.granules; start += SLICE) {
     var row: array<vec4<u32>, SLICE>;
     // unroll
@@ -52,7 +51,7 @@ fn screen_scan_i8(
       for (var p = 0u; p < 2u; p++) {
         if (p < PLANES) {
           // unroll
-          for (var q = 0u; q < MOST; q++) {
+          for (var q = 0u; q < QUERIES_AT_ONCE; q++) {
             if (q < QUERIES) {
               let granule = query_slice[g][p][q];
               sums[p][q] += dot4I8Packed(granule.x, row[g].x) + dot4I8Packed(granule.y, row[g].y)
@@ -65,7 +64,7 @@ fn screen_scan_i8(
   }
   let column = params.column_first + workgroup.x * TILE + index;
   // unroll
-  for (var q = 0u; q < MOST; q++) {
+  for (var q = 0u; q < QUERIES_AT_ONCE; q++) {
     if (q < QUERIES) {
       var score = f32(sums[0][q]);
       // Both are exact as f32, and so is the product.

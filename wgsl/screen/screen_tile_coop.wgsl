@@ -2,10 +2,9 @@
 // 128 x 128, a subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are on their
 // way. Integers are widened to f16, in which they are exact, and sums of products stay below 2^24, so f32 holds them
 // exactly in whatever order the hardware adds. Only nominates.
-const TILE = 128u;
+const TILE = BLOCK_ROWS;
 const PART = 64u; // queries and rows of a subgroup
 const DEPTH = 32u; // dimensions a slice
-const THREADS = 128u;
 const GRANULES = DEPTH / 16u;
 const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row, against bank conflicts
 const MATRICES = PART / SIDE;
@@ -17,7 +16,7 @@ const MATRICES = PART / SIDE;
 var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
 
-@compute @workgroup_size(THREADS)
+@compute @workgroup_size(WORKGROUP)
 fn screen_tile_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,

@@ -1,9 +1,8 @@
 // Dot products of narrowed queries and rows by four-way integer products: a workgroup computes a tile of 128 x 128, an
 // invocation 8 x 16 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory, four
 // dimensions a word, while the next ones are on their way. Sums stay below 2^24, so as f32 they are exact. Only nominates.
-const TILE = 128u;
+const TILE = BLOCK_ROWS;
 const WORDS = 8u; // words of a vector in a slice
-const THREADS = 128u;
 const ACROSS = 8u; // invocations along rows
 const DOWN = 16u; // invocations along queries
 const PITCH = TILE / 4u + 1u; // one vector more, against bank conflicts
@@ -16,7 +15,7 @@ const GRANULES = WORDS / 4u;
 var<workgroup> query_slice: array<array<vec4<u32>, PITCH>, WORDS>;
 var<workgroup> row_slice: array<array<vec4<u32>, PITCH>, WORDS>;
 
-@compute @workgroup_size(THREADS)
+@compute @workgroup_size(WORKGROUP)
 fn screen_tile_i8(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,

@@ -8,8 +8,6 @@
 
 override EXACT: u32 = 0u; // 1: an interval becomes the distance that will be reported
 
-const LARGEST = 0xff7fffffu; // the key of the largest number
-const SHORT = 512u; // entries that are compared all with all
 const HELD = 16u; // entries that an invocation holds: their loads are on their way together
 const BINS = 2048u; // values of a digit of 11 bits
 
@@ -36,10 +34,10 @@ fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
   workgroupBarrier();
   var own = 0u;
   // unroll
-  for (var b = 0u; b < BINS / 256u; b++) { own += atomicLoad(&histogram[index * (BINS / 256u) + b]); }
+  for (var b = 0u; b < BINS / WORKGROUP; b++) { own += atomicLoad(&histogram[index * (BINS / WORKGROUP) + b]); }
   bins[index] = own;
   workgroupBarrier();
-  for (var distance = 1u; distance < 256u; distance <<= 1u) {
+  for (var distance = 1u; distance < WORKGROUP; distance <<= 1u) {
     var before = 0u;
     if (index >= distance) { before = bins[index - distance]; }
     workgroupBarrier();
@@ -49,8 +47,8 @@ fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
   var below = bins[index] - own;
   if (found.y >= below && found.y < below + own) {
     // unroll
-    for (var b = 0u; b < BINS / 256u; b++) {
-      let bin = index * (BINS / 256u) + b;
+    for (var b = 0u; b < BINS / WORKGROUP; b++) {
+      let bin = index * (BINS / WORKGROUP) + b;
       let count = atomicLoad(&histogram[bin]);
       if (found.y >= below && found.y < below + count) { picked = vec2(found.x | bin << shift, found.y - below); }
       below += count;
@@ -59,7 +57,7 @@ fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
   return workgroupUniformLoad(&picked);
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn tighten(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -72,7 +70,7 @@ fn tighten(
     if (params.is_first == 1u) { overflowed[query] = 0u; }
     if (count > params.capacity) { overflowed[query] = 1u; }
     list_length = min(count, params.capacity);
-    threshold = LARGEST;
+    threshold = LARGEST_KEY;
     if (params.is_first == 0u) { threshold = thresholds[query]; }
     atomicStore(&kept, 0u);
   }
@@ -83,17 +81,17 @@ fn tighten(
     var uppers: array<u32, HELD>;
     // unroll
     for (var h = 0u; h < HELD; h++) {
-      if (index + h * 256u < length) { uppers[h] = upper_of(query, index + h * 256u); }
+      if (index + h * WORKGROUP < length) { uppers[h] = upper_of(query, index + h * WORKGROUP); }
     }
     let rank = params.k - 1u;
     if (length <= SHORT) {
       // Few enough to compare all with all.
       // unroll
-      for (var h = 0u; h < SHORT / 256u; h++) { bins[index + h * 256u] = uppers[h]; }
+      for (var h = 0u; h < SHORT / WORKGROUP; h++) { bins[index + h * WORKGROUP] = uppers[h]; }
       workgroupBarrier();
       // unroll
-      for (var h = 0u; h < SHORT / 256u; h++) {
-        if (index + h * 256u < length) {
+      for (var h = 0u; h < SHORT / WORKGROUP; h++) {
+        if (index + h * WORKGROUP < length) {
           var below = 0u;
           var equal = 0u;
           for (var i = 0u; i < length; i++) {
@@ -111,26 +109,26 @@ fn tighten(
       for (var turn = 0u; turn < 2u; turn++) {
         let shift = 21u - 11u * turn;
         // unroll
-        for (var b = 0u; b < BINS / 256u; b++) { atomicStore(&histogram[index + b * 256u], 0u); }
+        for (var b = 0u; b < BINS / WORKGROUP; b++) { atomicStore(&histogram[index + b * WORKGROUP], 0u); }
         workgroupBarrier();
         // unroll
         for (var h = 0u; h < HELD; h++) {
-          if (index + h * 256u < length) { count_digit(uppers[h], found.x, shift); }
+          if (index + h * WORKGROUP < length) { count_digit(uppers[h], found.x, shift); }
         }
-        for (var i = index + HELD * 256u; i < length; i += 256u) { count_digit(upper_of(query, i), found.x, shift); }
+        for (var i = index + HELD * WORKGROUP; i < length; i += WORKGROUP) { count_digit(upper_of(query, i), found.x, shift); }
         found = pick_digit(index, found, shift);
       }
-      limit = min(limit, found.x | 1023u);
+      limit = min(limit, found.x | ROUNDED_BITS);
     }
   }
   // In place: a piece of the list is in registers before any of it is written.
-  for (var start = 0u; start < length; start += HELD * 256u) {
+  for (var start = 0u; start < length; start += HELD * WORKGROUP) {
     var slots: array<u32, HELD>;
     var lowers: array<u32, HELD>;
     var uppers: array<u32, HELD>;
     // unroll
     for (var h = 0u; h < HELD; h++) {
-      let i = start + h * 256u + index;
+      let i = start + h * WORKGROUP + index;
       lowers[h] = ABSENT;
       if (i < length) {
         slots[h] = lists[list + i];

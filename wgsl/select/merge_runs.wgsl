@@ -8,13 +8,13 @@
 
 override ONLY: u32 = 0u; // 0: every row, 1: rows whose state says that they failed
 
-const TILE = 1024u;
+const TILE = SORTED_MAX;
 var<workgroup> tile_keys: array<u32, TILE>;
 var<workgroup> tile_ids: array<vec2<u32>, TILE>;
 var<workgroup> passed: array<atomic<u32>, 2>;
 var<workgroup> cuts: array<u32, 2>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn merge_runs(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
@@ -49,7 +49,7 @@ fn merge(first: u32, start: u32, index: u32) {
   var own_ids: array<vec2<u32>, 4>;
   // unroll
   for (var i = 0u; i < 4u; i++) {
-    let at = min(index + i * 256u, count - 1u);
+    let at = min(index + i * WORKGROUP, count - 1u);
     let left = first + pair + left_start + at;
     let right = first + middle + right_start + at - left_count;
     let source = select(right, left, at < left_count);
@@ -58,16 +58,16 @@ fn merge(first: u32, start: u32, index: u32) {
   }
   // unroll
   for (var i = 0u; i < 4u; i++) {
-    if (index + i * 256u < count) {
-      tile_keys[index + i * 256u] = own_keys[i];
-      tile_ids[index + i * 256u] = own_ids[i];
+    if (index + i * WORKGROUP < count) {
+      tile_keys[index + i * WORKGROUP] = own_keys[i];
+      tile_ids[index + i * WORKGROUP] = own_ids[i];
     }
   }
   workgroupBarrier();
   var places: array<u32, 4>;
   // unroll
   for (var i = 0u; i < 4u; i++) {
-    let at = index + i * 256u;
+    let at = index + i * WORKGROUP;
     let is_left = at < left_count;
     let other = select(0u, left_count, is_left);
     var low = other;
@@ -84,13 +84,13 @@ fn merge(first: u32, start: u32, index: u32) {
   workgroupBarrier();
   // unroll
   for (var i = 0u; i < 4u; i++) {
-    if (index + i * 256u < count) {
+    if (index + i * WORKGROUP < count) {
       tile_keys[places[i]] = own_keys[i];
       tile_ids[places[i]] = own_ids[i];
     }
   }
   workgroupBarrier();
-  for (var i = index; i < count; i += 256u) {
+  for (var i = index; i < count; i += WORKGROUP) {
     merged_keys[first + start + i] = tile_keys[i];
     merged_ids[first + start + i] = tile_ids[i];
   }

@@ -3,13 +3,10 @@
 // included; of those the run has what passes the row's threshold, where it has one. It also empties the row's buckets.
 @group(0) @binding(1) var<storage, read> words: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read_write> states: array<u32>; // as lib/splitters.wgsl has them
-@group(0) @binding(3) var<storage, read_write> sample_keys: array<u32>; // [rows, parts, RUN]
-@group(0) @binding(4) var<storage, read_write> sample_ids: array<vec2<u32>>; // [rows, parts, RUN]
+@group(0) @binding(3) var<storage, read_write> sample_keys: array<u32>; // [rows, parts, SORTED_MAX]
+@group(0) @binding(4) var<storage, read_write> sample_ids: array<vec2<u32>>; // [rows, parts, SORTED_MAX]
 
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
-
-const WORKGROUP = 256u;
-const ROOM = 1024u;
 
 /// Where the element of a stratum is. A part takes one of every `parts` neighbouring strata, not the same ones each time, so that
 /// a pattern in the row does not put all that is small into one part.
@@ -24,7 +21,7 @@ fn sampled_place(slot: u32, part: u32) -> u32 {
   return stratum * width + min(stratum, wider) + offset;
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let part = workgroup.x;
   let row = workgroup.y;
@@ -56,7 +53,7 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
     }
   }
   // More than there is room for are no worse a sample.
-  let count = min(workgroupUniformLoad(&taken), ROOM);
+  let count = min(workgroupUniformLoad(&taken), POOL_ROOM);
   var keys = nothing_held();
   var places = nothing_held();
   // unroll
@@ -71,8 +68,8 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let is_whole = params.parts == 1u;
   let wanted = select(count, min(count, params.wanted), is_whole);
   order_held(keys, places, 1u, count, wanted, params.length - 1u, lanes);
-  let first = (row * params.parts + part) * RUN;
-  for (var i = lanes.index; i < select(RUN, wanted, is_whole); i += WORKGROUP) {
+  let first = (row * params.parts + part) * SORTED_MAX;
+  for (var i = lanes.index; i < select(SORTED_MAX, wanted, is_whole); i += WORKGROUP) {
     let element = pool[i];
     sample_keys[first + i] = select(ABSENT, element.x, i < count);
     sample_ids[first + i] = select(vec2(0xffffffffu), vec2(element.y, 0u), i < count);

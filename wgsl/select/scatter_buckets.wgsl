@@ -5,17 +5,14 @@
 // of several batches. What a bucket has no room for is counted.
 @group(0) @binding(1) var<storage, read> words: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read_write> states: array<atomic<u32>>; // as lib/splitters.wgsl has them
-@group(0) @binding(3) var<storage, read> sample_keys: array<u32>; // [rows, parts, RUN], sorted
-@group(0) @binding(4) var<storage, read> sample_ids: array<vec2<u32>>; // [rows, parts, RUN], sorted
+@group(0) @binding(3) var<storage, read> sample_keys: array<u32>; // [rows, parts, SORTED_MAX], sorted
+@group(0) @binding(4) var<storage, read> sample_ids: array<vec2<u32>>; // [rows, parts, SORTED_MAX], sorted
 @group(0) @binding(5) var<storage, read_write> entries: array<vec2<u32>>; // [rows, buckets, BUCKET_ROOM]: keys and places
 
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
 override MANY: u32 = 0u; // 1: more splitters than workgroup memory has room for
 
-const WORKGROUP = 256u;
 const ROOM = 1024u;
-const SPLITTERS = 512u;
-const BATCH = 16u * WORKGROUP;
 alias Held = array<vec4<u32>, 4>;
 
 var<workgroup> splitter_keys: array<u32, SPLITTERS>;
@@ -29,7 +26,7 @@ var<workgroup> current_row: u32;
 
 /// The element of a rank of the sorted sample.
 fn sample_at(rank: u32) -> vec2<u32> {
-  let at = current_row * params.parts * RUN + rank;
+  let at = current_row * params.parts * SORTED_MAX + rank;
   return vec2(sample_keys[at], sample_ids[at].x);
 }
 
@@ -167,7 +164,7 @@ fn scatter_collected(count: u32, reached: u32, index: u32) {
   scatter(keys, places, 1u, reached, index);
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn scatter_buckets(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,

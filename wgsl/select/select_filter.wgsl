@@ -9,7 +9,6 @@
 
 override FLOATS: u32 = 0u;
 override MANY: u32 = 0u;
-const WORKGROUP = 256u;
 const ROOM = 1024u;
 
 var<workgroup> collected: array<vec2<u32>, ROOM>;
@@ -54,7 +53,7 @@ fn list_passing(at: u32, words: vec4<u32>, vector: u32, begin: u32, passes: vec4
   return next;
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn select_filter(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,

@@ -14,7 +14,6 @@ override POSITIONS: u32 = 0u; // 1: an element's id is its position in the row
 override FLOATS: u32 = 0u; // 1: keys are still floats
 override ONLY: u32 = 0u; // 0: every row, 1: rows marked FAILED
 
-const WORKGROUP = 256u;
 const DIGITS = 12u; // of 8 bits: 4 of the key, 8 of the id
 
 var<workgroup> taken: atomic<u32>;
@@ -114,8 +113,8 @@ fn write_nothing(index: u32, row: u32, count: u32) {
 /// Puts an element among those to be sorted, or with the results where those leave in any order.
 fn take(row: u32, key: u32, id: vec2<u32>) {
   let at = atomicAdd(&taken, 1u);
-  if (params.k <= SORT_MAX) {
-    if (at < SORT_MAX) {
+  if (params.k <= SORTED_MAX) {
+    if (at < SORTED_MAX) {
       sort_keys[at] = key;
       sort_ids[at] = id;
     }
@@ -155,12 +154,12 @@ fn select_held(row: u32, first: u32, length: u32, lanes: Lanes) -> bool {
     }
   }
   let count = workgroupUniformLoad(&taken);
-  if (count > SORT_MAX) { return false; }
+  if (count > SORTED_MAX) { return false; }
   write_sorted(lanes.index, row, count);
   return true;
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn select_k(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -186,8 +185,8 @@ fn select_one(row: u32, lanes: Lanes) {
   let index = lanes.index;
   var first = row * params.pitch;
   var length = params.length;
-  if (params.row_kind == 2u) { length = min(offsets[row], params.pitch); }
-  if (params.row_kind == 1u) {
+  if (params.row_kind == ROWS_LISTS) { length = min(offsets[row], params.pitch); }
+  if (params.row_kind == ROWS_CSR) {
     first = offsets[row];
     length = offsets[row + 1u] - first;
   }
@@ -197,7 +196,7 @@ fn select_one(row: u32, lanes: Lanes) {
     write_nothing(index, row, 0u);
     return;
   }
-  if (ONLY == 0u && length <= RANKED && params.k <= SORT_MAX) {
+  if (ONLY == 0u && length <= RANKED && params.k <= SORTED_MAX) {
     // So few need no threshold, and their ids are on their way with the keys.
     if (index < length) {
       let key = keys_from(first, index, length)[0];
@@ -207,7 +206,7 @@ fn select_one(row: u32, lanes: Lanes) {
     write_sorted(index, row, workgroupUniformLoad(&taken));
     return;
   }
-  if (ONLY == 0u && length <= 16u * WORKGROUP && params.k <= SORT_MAX) {
+  if (ONLY == 0u && length <= 16u * WORKGROUP && params.k <= SORTED_MAX) {
     if (select_held(row, first, length, lanes)) { return; }
     workgroupBarrier();
     if (index == 0u) { atomicStore(&taken, 0u); }
@@ -257,5 +256,5 @@ fn cut(index: u32, row: u32, first: u32, length: u32) {
     }
   }
   let count = min(workgroupUniformLoad(&taken), params.k);
-  if (params.k <= SORT_MAX) { write_sorted(index, row, count); } else { write_nothing(index, row, count); }
+  if (params.k <= SORTED_MAX) { write_sorted(index, row, count); } else { write_nothing(index, row, count); }
 }

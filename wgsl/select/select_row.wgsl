@@ -13,15 +13,12 @@ override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
 override HELD: u32 = 1u; // vectors of a sample that an invocation holds
 override LISTS: u32 = 0u; // 1: from lists
 
-const WORKGROUP = 256u;
-const ROOM = 1536u;
-
 fn keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) { pool_keep(keys, places, passes); }
 
 /// Places WORKGROUP apart, four of them from `place` on: neighbours of an invocation have neighbouring ones.
 fn places_from(place: u32) -> vec4<u32> { return vec4(place) + vec4(0u, 1u, 2u, 3u) * WORKGROUP; }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn select_row(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -48,7 +45,7 @@ fn long(row: u32, lanes: Lanes) {
 fn finish(row: u32, limit: Threshold, lanes: Lanes) {
   let count = workgroupUniformLoad(&taken);
   let is_all = limit.key == LAST && limit.place == EVERY_PLACE;
-  if (count > ROOM || (count < params.k && !is_all)) {
+  if (count > POOL_ROOM || (count < params.k && !is_all)) {
     if (lanes.index == 0u) { selected_counts[row] = FAILED; }
     return;
   }
@@ -58,7 +55,7 @@ fn finish(row: u32, limit: Threshold, lanes: Lanes) {
   for (var v = 0u; v < 4u; v++) {
     // unroll
     for (var i = 0u; i < 4u; i++) {
-      if ((4u * v + i) * WORKGROUP < ROOM) {
+      if ((4u * v + i) * WORKGROUP < POOL_ROOM) {
         let at = lanes.index + (4u * v + i) * WORKGROUP;
         if (at < count) {
           keys[v][i] = pool[at].x;

@@ -5,9 +5,8 @@
 
 override FLOATS: u32 = 0u;
 override HELD: u32 = 1u; // vectors of a sample that an invocation holds
-const WORKGROUP = 256u;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn select_sample(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,

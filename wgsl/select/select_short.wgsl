@@ -7,9 +7,7 @@
 
 override WORKGROUP: u32 = 256u;
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
-override ROOM: u32 = min(16u * WORKGROUP, 1536u);
-
-const SORT_MAX = 1024u;
+override POOL_ROOM: u32 = min(16u * WORKGROUP, POOL_ROOM_MAX);
 
 @compute @workgroup_size(WORKGROUP)
 fn select_short(
@@ -39,7 +37,7 @@ fn select_short(
   }
   let k = min(params.k, params.length);
   let last_place = params.length - 1u;
-  let is_sorted = params.k <= SORT_MAX;
+  let is_sorted = params.k <= SORTED_MAX;
   let limit = threshold_of(keys, places, vectors, k, select(k, spread_most(k), is_sorted), last_place, lanes);
   if (!is_sorted) {
     // Selected here, and sorted by other kernels.

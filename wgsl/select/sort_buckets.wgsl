@@ -8,8 +8,6 @@
 
 override WORKGROUP: u32 = 256u;
 
-const ROOM = 1024u;
-
 var<workgroup> sums: array<atomic<u32>, 3>;
 var<workgroup> known: vec2<u32>; // whether all of the row was small enough, and the elements of the bucket
 
@@ -80,7 +78,7 @@ fn sort_buckets(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let vectors = (count + 4u * WORKGROUP - 1u) / (4u * WORKGROUP);
   order_held(keys, places, vectors, count, wanted, params.length - 1u, lanes);
   for (var i = lanes.index; i < wanted; i += WORKGROUP) {
-    let element = pool[min(i, ROOM - 1u)];
+    let element = pool[min(i, POOL_ROOM - 1u)];
     selected_keys[results + start + i] = element.x;
     selected_ids[results + start + i] = vec2(element.y, 0u);
   }

@@ -5,12 +5,9 @@
 
 override ONLY: u32 = 0u; // 0: every row, 1: rows whose state says that they failed
 
-const WORKGROUP = 256u;
-const ROOM = 1024u;
-
 var<workgroup> is_left: u32;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn sort_places(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -20,8 +17,8 @@ fn sort_places(
     if (lanes.index == 0u) { is_left = states[workgroup.y * 4u + 3u]; }
     if (workgroupUniformLoad(&is_left) == 0u) { return; }
   }
-  for (var start = workgroup.x * ROOM; start < params.length; start += workgroups.x * ROOM) {
-    sort_run(workgroup.y * params.pitch + start, min(params.length - start, ROOM), lanes);
+  for (var start = workgroup.x * POOL_ROOM; start < params.length; start += workgroups.x * POOL_ROOM) {
+    sort_run(workgroup.y * params.pitch + start, min(params.length - start, POOL_ROOM), lanes);
     workgroupBarrier();
   }
 }
@@ -44,7 +41,7 @@ fn sort_run(first: u32, length: u32, lanes: Lanes) {
   let count = workgroupUniformLoad(&taken);
   order_held(run, places, 1u, count, count, params.last_place, lanes);
   for (var i = lanes.index; i < length; i += WORKGROUP) {
-    let element = pool[min(i, ROOM - 1u)];
+    let element = pool[min(i, POOL_ROOM - 1u)];
     keys[first + i] = select(ABSENT, element.x, i < count);
     ids[first + i] = select(vec2(0xffffffffu), vec2(element.y, 0u), i < count);
   }

@@ -109,7 +109,7 @@ impl<'a> Recorder<'a> {
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) for k = 0, or a large k without a spare place.
     pub fn select(&mut self, select: &select_k::Select<'_>) -> Result<()> {
-        select_k::encode(self.commands()?, select)
+        crate::kernels::selection::encode(self.commands()?, select)
     }
 
     /// Blocks of rows, or of a part of one long row, to records of two u32 each: the bits of a sum and of the error beside it,

@@ -315,7 +315,7 @@ impl Coarse {
             spare: found.spare,
             scratch: None,
         };
-        select_k::encode(commands, &select)
+        crate::kernels::selection::encode(commands, &select)
     }
 
     fn encode_screen(

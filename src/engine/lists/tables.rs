@@ -4,15 +4,8 @@ use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
 use crate::gpu::Gpu;
-
-/// Slots of a page.
-pub(crate) const PAGE: u32 = 32;
-
-/// Pages of a tile.
-const PAGES: usize = 4;
-
-/// No page: as `wgsl/lib/list_blocks.wgsl` has it.
-const NO_PAGE: u32 = u32::MAX;
+pub(crate) use crate::kernels::PAGE;
+use crate::kernels::{NO_PAGE, PAGES};
 
 /// The pages of all lists, segment by segment.
 #[derive(Debug)]

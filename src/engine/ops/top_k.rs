@@ -10,7 +10,8 @@ use crate::engine::search::plan::{budget_for, usable};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch};
 use crate::host::{self, Host};
-use crate::kernels::select_k::{self, SORTED_MAX, Select, Selected, scratch_bytes};
+use crate::kernels::select_k::{self, SORTED_MAX, Select, Selected};
+use crate::kernels::selection::{self, scratch_bytes};
 use crate::matrix::Element;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
@@ -200,7 +201,7 @@ impl Selection<'_> {
             }),
         };
         let mut commands = Commands::new(gpu, None);
-        select_k::encode(&mut commands, &select)?;
+        selection::encode(&mut commands, &select)?;
         let ranges =
             [(&scratch[1], 0, rows * k * 4), (&scratch[2], 0, rows * k * 8), (&scratch[3], 0, rows * 4)];
         let parts = commands.read(&ranges).await?;

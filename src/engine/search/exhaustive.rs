@@ -104,7 +104,7 @@ pub(crate) async fn exhaustive(
             spare: many.then(|| place(2)),
             scratch: None,
         };
-        select_k::encode(&mut commands, &select)?;
+        crate::kernels::selection::encode(&mut commands, &select)?;
         (from, to) = (to, from);
         kept = plan.k;
         commands = commands.submit_and_go_on();

@@ -224,7 +224,7 @@ impl<'a> Screen<'a> {
             spare: (self.k > select_k::SORTED_MAX).then_some(spare),
             scratch: None,
         };
-        select_k::encode(&mut commands, &select)?;
+        crate::kernels::selection::encode(&mut commands, &select)?;
 
         let results = u64::from(count) * u64::from(self.k);
         let reading = commands.submit_with_readback(&[

@@ -1,6 +1,6 @@
 //! The ceiling that products of cooperative matrices are measured against: f16 operands that stay where they are, f32 sums.
 
-use crate::gpu::{Access, Kernel, params};
+use crate::gpu::{Access, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `multiply_coop`.
@@ -16,20 +16,11 @@ pub const MATRICES: u32 = 4;
 pub const SUBGROUPS: u32 = 4;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "multiply_coop",
-    source: &[wgsl!("internals/ceilings/multiply_coop")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("sums", Access::Write)],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: true,
-    workgroup_size: 128,
-    workgroup_bytes: 4 * 16 * 16 * 2,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("multiply_coop", &[wgsl!("internals/ceilings/multiply_coop", MATRICES, SUBGROUPS)])
+        .buffers(&[("sums", Access::Write)])
+        .multiplies_matrices()
+        .workgroup(128, 4 * 16 * 16 * 2);
 
 /// Operations of a subgroup in a turn, with matrices of this side; a multiply-add counts as two.
 pub fn operations_a_turn(side: u32) -> u64 {

@@ -1,6 +1,6 @@
 //! The ceiling that reading is measured against: sums of what lies in memory.
 
-use crate::gpu::{Access, Kernel, params};
+use crate::gpu::{Access, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `read_vectors`.
@@ -16,20 +16,12 @@ pub const VECTORS_A_WORKGROUP: u32 = 4096;
 pub const SUMS_A_WORKGROUP: u32 = 256;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "read_vectors",
-    source: &[wgsl!("lib/grid"), wgsl!("internals/ceilings/read_vectors")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("values", Access::Read), ("sums", Access::Write)],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 0,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "read_vectors",
+    &[wgsl!("lib/grid"), wgsl!("internals/ceilings/read_vectors", VECTORS_A_WORKGROUP)],
+)
+.buffers(&[("values", Access::Read), ("sums", Access::Write)])
+.workgroup(256, 0);
 
 /// The sum of one invocation of a workgroup, in f64.
 pub fn reference(values: &[f32], workgroup: u32, invocation: u32) -> f64 {

@@ -1,7 +1,7 @@
 //! Distances of all pairs, by the definition: any dim, any stride.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 
@@ -29,25 +29,41 @@ params! {
     }
 }
 
+/// Values of `METRIC`: the metrics, and cosine of vectors known to have norm 1.
+const PAIRS_L2_SQUARED: u32 = 0;
+const PAIRS_L2: u32 = 1;
+const PAIRS_COSINE: u32 = 2;
+const PAIRS_COSINE_OF_UNITS: u32 = 3;
+const PAIRS_INNER_PRODUCT: u32 = 4;
+
+/// Independent sums of an invocation, at most.
+const ACCUMULATORS_MAX: u32 = 4;
+
+/// Invocations per workgroup, each with one pair.
+const INVOCATIONS: u32 = 64;
+
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "distance_pairs",
-    source: &[wgsl!("lib/across"), wgsl!("distance/distance_pairs")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)],
-    overrides: &[
-        ("METRIC", &[0, 1, 2, 3, 4]),
-        ("ACCUMULATORS", &[1, 2, 3, 4]),
-        ("DIM", &[0, 384, 512, 768, 1536]),
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "distance_pairs",
+    &[
+        wgsl!("lib/across"),
+        wgsl!(
+            "distance/distance_pairs",
+            PAIRS_L2,
+            PAIRS_COSINE,
+            PAIRS_COSINE_OF_UNITS,
+            PAIRS_INNER_PRODUCT,
+            ACCUMULATORS_MAX,
+        ),
     ],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 64,
-    workgroup_bytes: 0,
-};
+)
+.buffers(&[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)])
+.overrides(&[
+    ("METRIC", &[PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_COSINE_OF_UNITS, PAIRS_INNER_PRODUCT]),
+    ("ACCUMULATORS", &[1, 2, 3, ACCUMULATORS_MAX]),
+    ("DIM", &[0, 384, 512, 768, 1536]),
+])
+.workgroup(INVOCATIONS, 0);
 
 /// What a distance kernel writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,26 +119,20 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
     check(pairs.metric, pairs.output)?;
     check_extent("queries", pairs.queries, pairs.query_count, pairs.query_stride, pairs.dim)?;
     check_extent("rows", pairs.rows, pairs.row_count, pairs.row_stride, pairs.dim)?;
-    check_extent(
-        "distances",
-        pairs.distances,
-        pairs.query_count,
-        pairs.distance_stride,
-        pairs.row_count,
-    )?;
+    check_extent("distances", pairs.distances, pairs.query_count, pairs.distance_stride, pairs.row_count)?;
     let metric = match pairs.metric {
-        Metric::L2Squared => 0,
-        Metric::L2 => 1,
-        Metric::Cosine if pairs.unit_vectors => 3,
-        Metric::Cosine => 2,
-        Metric::InnerProduct => 4,
+        Metric::L2Squared => PAIRS_L2_SQUARED,
+        Metric::L2 => PAIRS_L2,
+        Metric::Cosine if pairs.unit_vectors => PAIRS_COSINE_OF_UNITS,
+        Metric::Cosine => PAIRS_COSINE,
+        Metric::InnerProduct => PAIRS_INNER_PRODUCT,
     };
     // Long vectors hide the latency of fma behind more sums.
     let accumulators = match pairs.dim {
         0..256 => 1,
         256..640 => 2,
         640..1024 => 3,
-        _ => 4,
+        _ => ACCUMULATORS_MAX,
     };
     let gpu = commands.gpu();
     let dim = if matches!(pairs.dim, 384 | 512 | 768 | 1536) { pairs.dim } else { 0 };
@@ -141,10 +151,10 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
     let limit = gpu.adapter.capabilities.max_workgroups;
     // A dispatch takes so many queries and so many rows at most.
     for first_query in (0..pairs.query_count).step_by(limit as usize) {
-        for first_row in (0..pairs.row_count).step_by(64 * limit as usize) {
+        for first_row in (0..pairs.row_count).step_by(INVOCATIONS as usize * limit as usize) {
             (params.first_query, params.first_row) = (first_query, first_row);
-            let rows = (pairs.row_count - first_row).min(limit.saturating_mul(64));
-            let grid = Grid::Tiles(rows.div_ceil(64), limit.min(pairs.query_count - first_query));
+            let rows = (pairs.row_count - first_row).min(limit.saturating_mul(INVOCATIONS));
+            let grid = Grid::Tiles(rows.div_ceil(INVOCATIONS), limit.min(pairs.query_count - first_query));
             commands.dispatch(&pipeline, &params, &[pairs.queries, pairs.rows, pairs.distances], grid)?;
         }
     }
@@ -173,8 +183,6 @@ fn check_extent(
 /// The distances in f64, `[queries, rows]`.
 pub fn reference(metric: Metric, queries: MatrixView<'_, f32>, rows: MatrixView<'_, f32>) -> Vec<f64> {
     (0..queries.rows())
-        .flat_map(|query| {
-            (0..rows.rows()).map(move |row| metric.exact(queries.row(query), rows.row(row)))
-        })
+        .flat_map(|query| (0..rows.rows()).map(move |row| metric.exact(queries.row(query), rows.row(row))))
         .collect()
 }

@@ -1,8 +1,9 @@
 //! Scores of few queries: reads every row once, at the speed of memory.
 
-use crate::kernels::{BLOCK_ROWS, Part};
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::SCORES;
+use crate::kernels::blocks::{BLOCK_ROWS, Part};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 params! {
@@ -27,20 +28,13 @@ params! {
 pub const QUERIES_AT_ONCE: u32 = 4;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "distance_scan",
-    source: &[wgsl!("lib/scores"), wgsl!("distance/distance_scan")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
-    overrides: &[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, 4])],
-    loads_rows: true,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 256 * 16,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("distance_scan", &[SCORES, wgsl!("distance/distance_scan", QUERIES_AT_ONCE)])
+        .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+        .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
+        .loads_rows()
+        .sums_lanes()
+        .workgroup(256, 256 * 16);
 
 /// What to score. Rows and queries have `vectors` vectors of four elements each.
 #[derive(Debug, Clone, Copy)]

@@ -1,11 +1,11 @@
 //! Dot products of many queries: register tiles at the speed of arithmetic.
 
-use crate::kernels::Part;
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
 use crate::matrix::ElementKind;
 
-pub use crate::kernels::distance_scan::reference;
+pub use crate::kernels::distance::distance_scan::reference;
 
 params! {
     /// Parameters of `distance_tile`.
@@ -24,23 +24,14 @@ params! {
 }
 
 /// Queries of a tile: buffers of queries and scores have room for a multiple of these.
-pub const TILE_QUERIES: u32 = 128;
+pub const TILE_QUERIES: u32 = BLOCK_ROWS;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "distance_tile",
-    source: &[wgsl!("lib/scores"), wgsl!("distance/distance_tile")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
-    overrides: &[],
-    loads_rows: true,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 128,
-    workgroup_bytes: 2 * 8 * 33 * 16,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("distance_tile", &[SCORES, wgsl!("distance/distance_tile")])
+        .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+        .loads_rows()
+        .workgroup(128, 2 * 8 * 33 * 16);
 
 /// What to score. Rows and queries have `vectors` vectors of four elements each.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Squared and inverse norms of rows, and the check at the door.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 params! {
@@ -18,26 +19,24 @@ params! {
     }
 }
 
+/// The bits of 2^-100 and 2^100: squared norms of rows that are not zero lie between them. Kernels compare bits, because
+/// comparisons of floats may assume that there is no infinity.
+const SMALLEST_SQUARED: u32 = (1.0 / (1u128 << 100) as f32).to_bits();
+const LARGEST_SQUARED: u32 = ((1u128 << 100) as f32).to_bits();
+
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "norms",
-    source: &[
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "norms",
+    &[
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
-        wgsl!("lib/sixteen"),
-        wgsl!("distance/norms"),
+        SIXTEEN,
+        wgsl!("distance/norms", SMALLEST_SQUARED, LARGEST_SQUARED),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)],
-    overrides: &[],
-    loads_rows: true,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 128,
-    workgroup_bytes: 128 * 16 + 8 * 4,
-};
+)
+.buffers(&[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)])
+.loads_rows()
+.workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
 /// Rows of a buffer, and where their norms go. `refused` holds two u32, both `u32::MAX` before.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +55,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, norms: &Norms<'_>) -> Result<(
     let pipeline = commands.gpu().pipeline(&KERNEL, norms.elements, &[])?;
     let [first_row, end_row] = norms.range;
     let params = Params { vectors: norms.vectors, first_row, end_row, first_number: norms.first_number };
-    let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(8));
+    let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(AT_ONCE.into()));
     commands.dispatch(&pipeline, &params, &[norms.rows, norms.norms, norms.refused], grid)
 }
 

@@ -1,8 +1,11 @@
 //! The distances that searches report: candidates of each query, found through slots.
 
-use crate::kernels::key_of;
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::keys::KEYS;
+use crate::kernels::keys::key_of;
+use crate::kernels::metrics::{METRIC_COSINE, METRIC_INNER_PRODUCT, METRIC_L2, METRICS, metric_constant};
+use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 
@@ -35,34 +38,28 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "rescore",
-    source: &[
-        wgsl!("lib/keys"),
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "rescore",
+    &[
+        KEYS,
         wgsl!("lib/across"),
-        wgsl!("lib/sixteen"),
-        wgsl!("distance/rescore"),
+        SIXTEEN,
+        wgsl!("distance/rescore", METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("queries", Access::Read),
-        ("rows", Access::Read),
-        ("ids", Access::Read),
-        ("slots", Access::Read),
-        ("candidates", Access::Read),
-        ("offsets", Access::Read),
-        ("keys", Access::Write),
-        ("found_ids", Access::Write),
-    ],
-    overrides: &[("METRIC", &[0, 1, 2])],
-    loads_rows: true,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 128,
-    workgroup_bytes: 128 * 16,
-};
+)
+.buffers(&[
+    ("queries", Access::Read),
+    ("rows", Access::Read),
+    ("ids", Access::Read),
+    ("slots", Access::Read),
+    ("candidates", Access::Read),
+    ("offsets", Access::Read),
+    ("keys", Access::Write),
+    ("found_ids", Access::Write),
+])
+.overrides(&[("METRIC", METRICS)])
+.loads_rows()
+.workgroup(INVOCATIONS, INVOCATIONS * 16);
 
 /// Which candidates a query has.
 #[derive(Debug, Clone, Copy)]
@@ -148,13 +145,8 @@ pub struct Rescore<'a> {
 
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Result<()> {
-    let metric = match rescore.metric {
-        Metric::L2Squared | Metric::L2 => 0,
-        Metric::Cosine => 1,
-        Metric::InnerProduct => 2,
-    };
     let gpu = commands.gpu();
-    let pipeline = gpu.pipeline(&KERNEL, rescore.elements, &[metric])?;
+    let pipeline = gpu.pipeline(&KERNEL, rescore.elements, &[metric_constant(rescore.metric)])?;
     let mut params = Params {
         queries: rescore.count,
         vectors: rescore.vectors,
@@ -172,13 +164,13 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
                 return Err(Error::argument("slots", "at least one", 0));
             }
             // The kernel strides over the candidates: on an adapter of any size this is enough to fill it.
-            let grid = Grid::Tiles(total.div_ceil(8).min(4096), 1);
+            let grid = Grid::Tiles(total.div_ceil(AT_ONCE).min(4096), 1);
             (slots.map_or(unused, |(slots, _)| slots), candidates, offsets, grid)
         }
         Candidates::Lists { candidates, counts, pitch } => {
             params.list_pitch = pitch;
             // Lists are far from full: a few workgroups stride over each. More would find nothing, and take time to be gone.
-            let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(8));
+            let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(AT_ONCE));
             (unused, candidates, counts, Grid::Tiles(columns, rescore.count))
         }
         Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
@@ -187,7 +179,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             params.found_pitch = found_pitch;
             params.found_first = found_first;
             params.entries = allowed.map_or(0, |words| (words.bytes / 4) as u32);
-            let columns = count.div_ceil(8).min(limit);
+            let columns = count.div_ceil(AT_ONCE).min(limit);
             (allowed.unwrap_or(unused), unused, unused, Grid::Tiles(columns, rescore.count))
         }
         Candidates::Shared { slots, first, count, found_pitch, found_first } => {
@@ -196,7 +188,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             params.found_pitch = found_pitch;
             params.found_first = found_first;
             params.list_pitch = 1;
-            let columns = count.div_ceil(8).min(limit);
+            let columns = count.div_ceil(AT_ONCE).min(limit);
             (unused, slots, unused, Grid::Tiles(columns, rescore.count))
         }
     };

@@ -1,7 +1,7 @@
 //! The means of lists of rows: the update of k-means.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {
@@ -15,36 +15,32 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "average",
-    source: &[wgsl!("lib/grid"), wgsl!("lists/average")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("rows", Access::Read),
-        ("row_norms", Access::Read),
-        ("order", Access::Read),
-        ("offsets", Access::Read),
-        ("means", Access::Write),
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "average",
+    &[
+        wgsl!("lib/grid"),
+        wgsl!("lists/average", UNIT_ANY = Unit::Any, UNIT_MEANS_AND_ROWS = Unit::MeansAndRows),
     ],
-    overrides: &[("UNIT", &[0, 1, 2])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 128,
-    workgroup_bytes: 128 * 4,
-};
+)
+.buffers(&[
+    ("rows", Access::Read),
+    ("row_norms", Access::Read),
+    ("order", Access::Read),
+    ("offsets", Access::Read),
+    ("means", Access::Write),
+])
+.overrides(&[("UNIT", &[Unit::Any as u32, Unit::Means as u32, Unit::MeansAndRows as u32])])
+.workgroup(128, 128 * 4);
 
 /// What length means have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// That which comes out.
-    Any = 0,
+    Any,
     /// 1.
-    Means = 1,
+    Means,
     /// 1, and rows count as if they had it.
-    MeansAndRows = 2,
+    MeansAndRows,
 }
 
 /// Rows, f32, and the lists they are in.

@@ -1,7 +1,7 @@
 //! Groups pairs of queries and lists by list.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {
@@ -19,12 +19,8 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "group",
-    source: &[wgsl!("lib/grid"), wgsl!("lists/group")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("group", &[wgsl!("lib/grid"), wgsl!("lists/group")])
+    .buffers(&[
         ("probed", Access::Read),
         ("counts", Access::Write),
         ("ranks", Access::Write),
@@ -32,15 +28,9 @@ pub static KERNEL: Kernel = Kernel {
         ("list_tiles", Access::Read),
         ("grouped", Access::Write),
         ("pairs", Access::Write),
-    ],
-    overrides: &[("PLACE", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 0,
-};
+    ])
+    .overrides(&[("PLACE", &[0, 1])])
+    .workgroup(256, 0);
 
 /// Queries, the lists they probe, and where they go.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Where the pairs of each list start, and where its blocks of scores.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {
@@ -15,20 +15,9 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "list_work",
-    source: &[wgsl!("lists/list_work")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("counts", Access::Read), ("list_tiles", Access::Read), ("starts", Access::Write)],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 256 * 8,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>("list_work", &[wgsl!("lists/list_work")])
+    .buffers(&[("counts", Access::Read), ("list_tiles", Access::Read), ("starts", Access::Write)])
+    .workgroup(256, 256 * 8);
 
 /// Records the kernel. The number of blocks must stay below 2^32.
 pub(crate) fn encode(

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
 use crate::error::Result;
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {
@@ -23,26 +23,23 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "move_rows",
-    source: &[wgsl!("lib/grid"), wgsl!("lists/move_rows")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("slots", Access::Read), ("moved_from", Access::Read), ("moved_to", Access::Write)],
-    overrides: &[("GATHER", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 0,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("move_rows", &[wgsl!("lib/grid"), wgsl!("lists/move_rows", WORDS_EACH)])
+        .buffers(&[("slots", Access::Read), ("moved_from", Access::Read), ("moved_to", Access::Write)])
+        .overrides(&[("GATHER", &[0, 1])])
+        .workgroup(INVOCATIONS, 0);
 
 /// Bytes of a word.
 pub const WORD_BYTES: u64 = 8;
 
+/// Words that an invocation moves.
+const WORDS_EACH: u32 = 4;
+
+/// Invocations per workgroup.
+const INVOCATIONS: u32 = 256;
+
 /// Words that a workgroup moves.
-pub const WORDS_A_WORKGROUP: u64 = 1024;
+pub const WORDS_A_WORKGROUP: u64 = (WORDS_EACH * INVOCATIONS) as u64;
 
 /// Which way rows go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! The slots of the lists that queries probe.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::pages::{NO_PAGE, PAGE};
 use crate::matrix::ElementKind;
 
 params! {
@@ -21,27 +22,17 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "probe_slots",
-    source: &[wgsl!("lib/grid"), wgsl!("lists/probe_slots")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("probed", Access::Read),
-        ("list_tiles", Access::Read),
-        ("tiles", Access::Read),
-        ("allowed", Access::Read),
-        ("counts", Access::Write),
-        ("lists", Access::Write),
-    ],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 4,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("probe_slots", &[wgsl!("lib/grid"), wgsl!("lists/probe_slots", PAGE, NO_PAGE)])
+        .buffers(&[
+            ("probed", Access::Read),
+            ("list_tiles", Access::Read),
+            ("tiles", Access::Read),
+            ("allowed", Access::Read),
+            ("counts", Access::Write),
+            ("lists", Access::Write),
+        ])
+        .workgroup(256, 4);
 
 /// Queries, the lists they probe, and where the slots of one segment go.
 #[derive(Debug, Clone, Copy)]

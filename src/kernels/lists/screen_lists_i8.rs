@@ -1,10 +1,12 @@
 //! Scores of the rows of lists and the queries that probe them, where there are no cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::pages::{PAGE, PAGE_SHIFT};
 use crate::matrix::ElementKind;
 
-pub use crate::kernels::screen_tile_i8::reference;
+pub use crate::kernels::screen::screen_tile_i8::reference;
 
 params! {
     /// Parameters of `screen_lists_i8`, and of `screen_lists_coop`.
@@ -25,20 +27,14 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "screen_lists_i8",
-    source: &[wgsl!("lib/list_blocks"), wgsl!("lists/screen_lists_i8")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: BUFFERS,
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 128,
-    workgroup_bytes: 8 * (9 + 33) * 16,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("screen_lists_i8", &[LIST_BLOCKS, wgsl!("lists/screen_lists_i8")])
+        .buffers(BUFFERS)
+        .workgroup(128, 8 * (9 + 33) * 16);
+
+/// Where blocks of scores get their queries and rows from.
+pub(crate) const LIST_BLOCKS: Snippet =
+    wgsl!("lib/list_blocks", HEIGHT, BLOCK_ROWS, BLOCK_SHIFT, PAGE, PAGE_SHIFT);
 
 /// The buffers of both kernels.
 pub(crate) const BUFFERS: &[(&str, Access)] = &[

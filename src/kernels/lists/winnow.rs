@@ -1,7 +1,11 @@
 //! Which rows can be among the k nearest of a query, of all that were scored for it.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::BLOCK_ROWS;
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
+use crate::kernels::keys::KEYS;
+use crate::kernels::pages::{NO_PAGE, PAGE};
 use crate::matrix::ElementKind;
 
 pub use crate::screen::certificate::{Form, Margin};
@@ -43,34 +47,22 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "winnow",
-    source: &[
-        wgsl!("lib/keys"),
-        wgsl!("lib/grid"),
-        wgsl!("lib/intervals"),
-        wgsl!("lists/winnow"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("scores", Access::Read),
-        ("row_terms", Access::Read),
-        ("query_terms", Access::Read),
-        ("allowed", Access::Read),
-        ("pairs", Access::Read),
-        ("tiles", Access::Read),
-        ("counts", Access::Write),
-        ("lists", Access::Write),
-    ],
-    overrides: &[("FORM", &[4, 5, 6]), ("PROBED", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 512 * 16 + 32 + 2 * 16,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "winnow",
+    &[KEYS, wgsl!("lib/grid"), INTERVALS, wgsl!("lists/winnow", BLOCK_ROWS, PAGE, NO_PAGE)],
+)
+.buffers(&[
+    ("scores", Access::Read),
+    ("row_terms", Access::Read),
+    ("query_terms", Access::Read),
+    ("allowed", Access::Read),
+    ("pairs", Access::Read),
+    ("tiles", Access::Read),
+    ("counts", Access::Write),
+    ("lists", Access::Write),
+])
+.overrides(&[("FORM", NARROWED_FORMS), ("PROBED", &[0, 1])])
+.workgroup(256, 512 * 16 + 32 + 2 * 16);
 
 /// The largest k: as many upper ends as a workgroup keeps, four times over, so that the nearest rows rarely share one.
 pub const K_MAX: u32 = 512;

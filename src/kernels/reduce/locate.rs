@@ -1,29 +1,18 @@
 //! Where the smallest key of a row was.
 
-use crate::kernels::reduce_blocks::{Operation, Params, Reduce, check_room};
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::kernels::reduce::operation::{EXTREMES, Operation};
+use crate::kernels::reduce::reduce_blocks::{Params, Reduce, check_room};
 use crate::matrix::Element;
 
 /// The declaration. Its parameters are those of `reduce`.
-pub static KERNEL: Kernel = Kernel {
-    name: "locate",
-    source: &[
-        wgsl!("lib/grid"),
-        wgsl!("lib/extremes"),
-        wgsl!("reduce/locate"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("values", Access::Read), ("results", Access::Read), ("places", Access::Write)],
-    overrides: &[("OPERATION", &[5, 6])],
-    loads_rows: true,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 4,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("locate", &[wgsl!("lib/grid"), EXTREMES, wgsl!("reduce/locate")])
+        .buffers(&[("values", Access::Read), ("results", Access::Read), ("places", Access::Write)])
+        .overrides(&[("OPERATION", &[Operation::Min as u32, Operation::Max as u32])])
+        .loads_rows()
+        .workgroup(256, 4);
 
 /// Records the kernel, after `reduce` with the same arguments and `reduce_partials`: `results` are `[rows]` records, and
 /// `places` get one u32 for each row whose block is here, counted from the row's start in this buffer.
@@ -39,7 +28,7 @@ pub(crate) fn encode(
     if !reduce.operation.is_place() {
         return Err(Error::argument("operation", "argmin or argmax", format!("{:?}", reduce.operation)));
     }
-    let constants = [reduce.operation.extreme().number()];
+    let constants = [reduce.operation.extreme() as u32];
     let pipeline = commands.gpu().pipeline(&KERNEL, reduce.elements, &constants)?;
     let grid = Grid::Linear(reduce.rows.into());
     commands.dispatch(&pipeline, &reduce.params(), &[reduce.values, results, places], grid)

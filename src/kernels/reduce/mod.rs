@@ -1,5 +1,7 @@
 //! Reductions: sums, dot products, norms, extremes and their places.
 
+mod operation;
+
 kernels! {
     reduce_blocks reduce_partials reduce_rows locate
 }

@@ -1,7 +1,9 @@
 //! Reductions: blocks of values to records, which `reduce_partials` makes one of.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, params, wgsl};
+use crate::kernels::reduce::operation::EXTREMES;
+pub use crate::kernels::reduce::operation::{Operation, Summation};
 use crate::matrix::{Element, ElementKind};
 
 params! {
@@ -31,150 +33,27 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "reduce_blocks",
-    source: &[
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "reduce_blocks",
+    &[
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
-        wgsl!("lib/extremes"),
+        EXTREMES,
         wgsl!("lib/records"),
         wgsl!("lib/span"),
         wgsl!("reduce/reduce_blocks"),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)],
-    overrides: &[
-        ("OPERATION", &[0, 1, 2, 3, 4, 5, 6]),
-        ("COMPENSATED", &[0, 1]),
-        ("COARSENING", &[1, 4, 8]),
-        (WORKGROUP, &[64, 256]),
-    ],
-    loads_rows: true,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 256 * (16 + 4 + 8),
-};
-
-/// What is made of the values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// The sum of products with other values.
-    Dot,
-    /// The sum.
-    Sum,
-    /// The sum of magnitudes.
-    SumAbs,
-    /// The sum of squares.
-    SumSquares,
-    /// The largest magnitude.
-    MaxAbs,
-    /// The smallest number.
-    Min,
-    /// The largest number.
-    Max,
-    /// The place of the smallest number, the first of equal ones.
-    ArgMin,
-    /// The place of the largest number, the first of equal ones.
-    ArgMax,
-}
-
-impl Operation {
-    /// Every operation.
-    pub const ALL: [Self; 9] = [
-        Self::Dot,
-        Self::Sum,
-        Self::SumAbs,
-        Self::SumSquares,
-        Self::MaxAbs,
-        Self::Min,
-        Self::Max,
-        Self::ArgMin,
-        Self::ArgMax,
-    ];
-
-    /// The value of the override constant `OPERATION`.
-    pub(crate) fn number(self) -> u32 {
-        self as u32
-    }
-
-    /// Whether it adds.
-    pub fn is_sum(self) -> bool {
-        matches!(self, Self::Dot | Self::Sum | Self::SumAbs | Self::SumSquares)
-    }
-
-    /// Whether a place is wanted.
-    pub fn is_place(self) -> bool {
-        matches!(self, Self::ArgMin | Self::ArgMax)
-    }
-
-    /// The operation that finds the number whose place is wanted.
-    pub(crate) fn extreme(self) -> Self {
-        match self {
-            Self::ArgMin => Self::Min,
-            Self::ArgMax => Self::Max,
-            other => other,
-        }
-    }
-
-    /// The key of a number under min, max and their places, as in `wgsl/lib/extremes.wgsl`.
-    pub fn key(self, value: f32) -> u32 {
-        let bits = value.to_bits();
-        let ordered = bits ^ (((bits as i32) >> 31) as u32 & 0x7fff_ffff);
-        let key = match self {
-            Self::MaxAbs => !(bits & 0x7fff_ffff),
-            Self::Max | Self::ArgMax => 0x7f80_0000u32.wrapping_sub(ordered),
-            _ => ordered.wrapping_sub(0x807f_ffff),
-        };
-        if key == 0x7f80_0001 { 0x7f80_0000 } else { key }
-    }
-
-    /// What a record says: the number that was found, or none where there was none; NaN only from sums and magnitudes.
-    pub fn value(self, record: [u32; 2]) -> Option<f32> {
-        let [key, rest] = record;
-        let from_ordered = |ordered: u32| {
-            f32::from_bits(ordered ^ (((ordered as i32) >> 31) as u32 & 0x7fff_ffff))
-        };
-        match self {
-            Self::Dot | Self::Sum | Self::SumAbs | Self::SumSquares => {
-                let (sum, error) = (f32::from_bits(key), f32::from_bits(rest));
-                // Beside a sum that left the numbers the error means nothing.
-                let whole = sum.is_finite() && error.is_finite();
-                Some(if whole { (f64::from(sum) + f64::from(error)) as f32 } else { sum })
-            }
-            Self::MaxAbs => Some(f32::from_bits(!key)),
-            // The keys of +0 and -0 are one, and stand for +0.
-            _ if key == 0x7f80_0000 => Some(0.0),
-            _ if key > 0xff00_0001 => None,
-            Self::Min | Self::ArgMin => Some(from_ordered(key.wrapping_add(0x807f_ffff))),
-            Self::Max | Self::ArgMax => Some(from_ordered(0x7f80_0000u32.wrapping_sub(key))),
-        }
-    }
-
-    /// The word of a row, as `reduce_rows` writes it: the bits of a sum, a key, or a place, `u32::MAX` where there is no number.
-    pub(crate) fn word(self, record: [u32; 2], place: u32) -> u32 {
-        match self.value(record) {
-            Some(sum) if self.is_sum() => sum.to_bits(),
-            Some(_) if self.is_place() => place,
-            None if self.is_place() => u32::MAX,
-            _ => record[0],
-        }
-    }
-}
-
-/// How sums are added up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Summation {
-    /// In f32, every workgroup, lane and element of a vector with a sum of its own, and a tree over them.
-    #[default]
-    Plain,
-    /// With what every addition and product rounds off kept beside it (Ogita, Rump and Oishi, "Accurate sum and dot product",
-    /// SIAM J. Sci. Comput. 26, 2005): as if in twice the precision, and rounded once.
-    Compensated,
-}
+)
+.buffers(&[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)])
+.overrides(&[
+    ("OPERATION", &[0, 1, 2, 3, 4, 5, 6]),
+    ("COMPENSATED", &[0, 1]),
+    ("COARSENING", &[1, 4, 8]),
+    (WORKGROUP, &[64, 256]),
+])
+.loads_rows()
+.sums_lanes()
+.workgroup(256, 256 * (16 + 4 + 8));
 
 /// How the work is laid out. The bits of a sum depend on it, so the library derives it from the length alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,7 +75,8 @@ impl Shape {
     pub fn of(length: u64) -> Self {
         let workgroup = 256;
         // Enough blocks to occupy a large card before blocks grow. Larger ones leave its last workgroups more to do alone.
-        let turns = length.div_ceil(4 * 256 * 1024).next_power_of_two().clamp(4, Self::MOST_TURNS.into()) as u32;
+        let turns =
+            length.div_ceil(4 * 256 * 1024).next_power_of_two().clamp(4, Self::MOST_TURNS.into()) as u32;
         Self { workgroup, coarsening: turns.min(8), turns }
     }
 
@@ -313,7 +193,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
     check_room("partials", reduce.partials, reduce.rows, reduce.pitch.saturating_mul(2))?;
     let Shape { workgroup, coarsening, .. } = reduce.shape;
     let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
-    let constants = [reduce.operation.extreme().number(), compensated, coarsening, workgroup];
+    let constants = [reduce.operation.extreme() as u32, compensated, coarsening, workgroup];
     let pipeline = commands.gpu().pipeline(&KERNEL, reduce.elements, &constants)?;
     let params = reduce.params();
     let grid = Grid::Linear(u64::from(params.rows) * u64::from(params.blocks));
@@ -322,7 +202,11 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
 }
 
 /// A reduction by its definition, in f64: the value, and its place where there is one. None without a number.
-pub fn reference<T: Element>(operation: Operation, values: &[T], others: &[T]) -> Option<(f64, Option<usize>)> {
+pub fn reference<T: Element>(
+    operation: Operation,
+    values: &[T],
+    others: &[T],
+) -> Option<(f64, Option<usize>)> {
     let widened = || values.iter().map(|&value| f64::from(value.widen()));
     let sum = |terms: &mut dyn Iterator<Item = f64>| Some((terms.sum(), None));
     let first = |better: fn(f64, f64) -> bool| {
@@ -345,30 +229,5 @@ pub fn reference<T: Element>(operation: Operation, values: &[T], others: &[T]) -
         }
         Operation::Min | Operation::ArgMin => first(|a, b| a < b),
         Operation::Max | Operation::ArgMax => first(|a, b| a > b),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Operation;
-
-    #[test]
-    fn keys_order_numbers_and_leave_out_what_is_none() {
-        let values = [f32::NEG_INFINITY, f32::MIN, -1.5, -1e-40, 0.0, 1e-40, 1.0, f32::MAX, f32::INFINITY];
-        for operation in [Operation::Min, Operation::Max] {
-            for pair in values.windows(2) {
-                let [a, b] = [pair[0], pair[1]].map(|value| operation.key(value));
-                assert_eq!(a < b, operation == Operation::Min, "{pair:?}");
-            }
-            for value in values {
-                assert_eq!(operation.value([operation.key(value), 0]), Some(value));
-                for nan in [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0xffff_ffff)] {
-                    assert!(operation.key(nan) > operation.key(value));
-                    assert_eq!(operation.value([operation.key(nan), 0]), None);
-                }
-            }
-            assert_eq!(operation.key(-0.0), operation.key(0.0));
-            assert_eq!(operation.value([u32::MAX, 0]), None);
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! The records of blocks to one record a row.
 
-use crate::kernels::reduce_blocks::{Operation, Summation, check_room};
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::reduce::operation::{EXTREMES, Operation, Summation};
+use crate::kernels::reduce::reduce_blocks::check_room;
 use crate::matrix::ElementKind;
 
 params! {
@@ -18,25 +19,13 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "reduce_partials",
-    source: &[
-        wgsl!("lib/grid"),
-        wgsl!("lib/extremes"),
-        wgsl!("lib/records"),
-        wgsl!("reduce/reduce_partials"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("partials", Access::Read), ("results", Access::Write)],
-    overrides: &[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 256 * 8,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "reduce_partials",
+    &[wgsl!("lib/grid"), EXTREMES, wgsl!("lib/records"), wgsl!("reduce/reduce_partials")],
+)
+.buffers(&[("partials", Access::Read), ("results", Access::Write)])
+.overrides(&[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])])
+.workgroup(256, 256 * 8);
 
 /// Records the kernel: `partials` are `[rows, pitch]` records of two u32, `results` `[rows]`.
 pub(crate) fn encode(
@@ -49,9 +38,14 @@ pub(crate) fn encode(
     check_room("partials", partials, rows, pitch.saturating_mul(2))?;
     check_room("results", results, rows, 2)?;
     let compensated = u32::from(summation == Summation::Compensated && operation.is_sum());
-    let constants = [operation.extreme().number(), compensated];
+    let constants = [operation.extreme() as u32, compensated];
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
-    commands.dispatch(&pipeline, &Params { rows, pitch, zero: 0 }, &[partials, results], Grid::Linear(rows.into()))
+    commands.dispatch(
+        &pipeline,
+        &Params { rows, pitch, zero: 0 },
+        &[partials, results],
+        Grid::Linear(rows.into()),
+    )
 }
 
 /// The record of a row's records: sums and errors in f64, or the smallest by (key, number).

@@ -1,39 +1,35 @@
 //! Short rows to one word each, in one pass.
 
-use crate::kernels::reduce_blocks::{self, Operation, Params, Reduce, Summation, check_room};
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel};
+use crate::gpu::{Access, Commands, Grid, Kernel, wgsl};
+use crate::kernels::reduce::operation::{EXTREMES, Operation, Summation};
+use crate::kernels::reduce::reduce_blocks::{self, Params, Reduce, check_room};
 use crate::matrix::{Element, MatrixView};
 
 /// Elements of a row up to which a group of lanes takes it; longer rows are cut into blocks.
 pub const LONGEST: u64 = 4096;
 
 /// The declaration. Its parameters are those of `reduce`.
-pub static KERNEL: Kernel = Kernel {
-    name: "reduce_rows",
-    source: &[
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "reduce_rows",
+    &[
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
-        wgsl!("lib/extremes"),
+        EXTREMES,
         wgsl!("lib/records"),
         wgsl!("lib/span"),
         wgsl!("reduce/reduce_rows"),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)],
-    overrides: &[
-        ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
-        ("COMPENSATED", &[0, 1]),
-        ("WIDTH", &[0, 1, 4, 8, 32]),
-    ],
-    loads_rows: true,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 256 * (16 + 4 + 8),
-};
+)
+.buffers(&[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)])
+.overrides(&[
+    ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
+    ("COMPENSATED", &[0, 1]),
+    ("WIDTH", &[0, 1, 4, 8, 32]),
+])
+.loads_rows()
+.sums_lanes()
+.workgroup(256, 256 * (16 + 4 + 8));
 
 /// Records the kernel: one word a row, the bits of a sum, a key, or for places the place (`u32::MAX` without a number).
 /// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
@@ -49,7 +45,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
         (_, true) => 32,
         (_, false) => 0,
     };
-    let constants = [reduce.operation.number(), compensated.into(), width];
+    let constants = [reduce.operation as u32, compensated.into(), width];
     let pipeline = gpu.pipeline(&KERNEL, reduce.elements, &constants)?;
     // As many rows a workgroup as with the largest groups of lanes; with smaller ones some workgroups find nothing to do.
     let lanes = match width {
@@ -67,5 +63,7 @@ pub fn reference<T: Element>(
     values: MatrixView<'_, T>,
     others: MatrixView<'_, T>,
 ) -> Vec<Option<(f64, Option<usize>)>> {
-    (0..values.rows()).map(|row| reduce_blocks::reference(operation, values.row(row), others.row(row))).collect()
+    (0..values.rows())
+        .map(|row| reduce_blocks::reference(operation, values.row(row), others.row(row)))
+        .collect()
 }

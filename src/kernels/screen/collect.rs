@@ -1,8 +1,11 @@
 //! Keeps the rows that a screen cannot exclude.
 
-use crate::kernels::{BLOCK_ROWS, Part};
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::SCORES;
+use crate::kernels::blocks::{BLOCK_ROWS, Part};
+use crate::kernels::intervals::{FORMS, INTERVALS};
+use crate::kernels::keys::KEYS;
 use crate::matrix::ElementKind;
 
 params! {
@@ -50,33 +53,21 @@ params! {
 pub use crate::screen::certificate::{Form, Margin, Terms};
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "collect",
-    source: &[
-        wgsl!("lib/keys"),
-        wgsl!("lib/scores"),
-        wgsl!("lib/intervals"),
-        wgsl!("screen/collect"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("scores", Access::Read),
-        ("row_terms", Access::Read),
-        ("query_terms", Access::Read),
-        ("thresholds", Access::Read),
-        ("allowed", Access::Read),
-        ("counts", Access::Write),
-        ("lists", Access::Write),
-    ],
-    overrides: &[("FORM", &[0, 1, 2, 3, 4, 5, 6]), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 32 * 32 + 1024 * 4 + 4 + 32 * 4,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "collect",
+    &[KEYS, SCORES, INTERVALS, wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE)],
+)
+.buffers(&[
+    ("scores", Access::Read),
+    ("row_terms", Access::Read),
+    ("query_terms", Access::Read),
+    ("thresholds", Access::Read),
+    ("allowed", Access::Read),
+    ("counts", Access::Write),
+    ("lists", Access::Write),
+])
+.overrides(&[("FORM", FORMS), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])
+.workgroup(INVOCATIONS, QUERIES * 32 + 1024 * 4 + 4 + QUERIES * 4);
 
 /// Which rows to look at, and where to put the ones that stay.
 #[derive(Debug, Clone, Copy)]
@@ -105,8 +96,18 @@ pub(crate) struct Collect<'a> {
     pub(crate) sample: Option<u32>,
 }
 
-/// Rows that are looked at together, in neighbouring columns.
+/// Invocations per workgroup, each with one group of rows.
+const INVOCATIONS: u32 = 256;
+/// Rows of a group, in neighbouring columns.
 pub const GROUP: u32 = 4;
+/// Groups of a block.
+const GROUPS: u32 = BLOCK_ROWS / GROUP;
+/// `group >> GROUPS_SHIFT` is a group's block.
+const GROUPS_SHIFT: u32 = GROUPS.trailing_zeros();
+/// Queries of a workgroup, except in a sample.
+const QUERIES: u32 = 32;
+/// Queries whose scores are loaded together, and the queries of a workgroup in a sample.
+const AT_ONCE: u32 = 4;
 
 /// Which groups of four columns of a chunk a round looks at: every `step`-th, but not every `skip`-th. Powers of two, or
 /// `skip` 0.
@@ -120,7 +121,7 @@ pub struct Round {
 
 /// Queries that a workgroup takes: few of a sample, whose few rows would otherwise leave most of a card idle.
 pub fn queries_each(is_sample: bool) -> u32 {
-    if is_sample { 4 } else { 32 }
+    if is_sample { AT_ONCE } else { QUERIES }
 }
 
 /// Records the kernel.
@@ -129,7 +130,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
     let constants = [collect.form as u32, collect.allowed.is_some().into(), collect.sample.is_some().into()];
     let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &constants)?;
     let number = collect.part.column_first / GROUP;
-    let groups = collect.part.blocks * (BLOCK_ROWS / GROUP);
+    let groups = collect.part.blocks * (GROUPS);
     let start = number.next_multiple_of(collect.round.step) - number;
     let params = Params {
         queries: collect.queries,
@@ -154,8 +155,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Resu
         centre_length: collect.margin.centre_length,
         centre_squared: collect.margin.centre_squared,
     };
-    const GROUPS: u32 = 256;
-    let workgroups = groups.saturating_sub(start).div_ceil(collect.round.step).div_ceil(GROUPS);
+    let workgroups = groups.saturating_sub(start).div_ceil(collect.round.step).div_ceil(INVOCATIONS);
     let grid = Grid::Tiles(workgroups, collect.queries.div_ceil(queries_each(collect.sample.is_some())));
     let buffers = [
         collect.scores.into(),

@@ -1,11 +1,13 @@
 //! Vectors as small integers, for the screens on integers.
 
-use crate::kernels::BLOCK_ROWS;
-use crate::screen::certificate::{Narrowing, Terms};
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
+use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
+use crate::screen::certificate::{Narrowing, Terms};
 
 params! {
     /// Parameters of `narrow`.
@@ -44,32 +46,26 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "narrow",
-    source: &[
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "narrow",
+    &[
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
-        wgsl!("lib/sixteen"),
-        wgsl!("screen/narrow"),
+        SIXTEEN,
+        wgsl!("screen/narrow", BLOCK_ROWS, BLOCK_SHIFT, METRIC_L2, METRIC_COSINE),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("rows", Access::Read),
-        ("row_norms", Access::Read),
-        ("centre", Access::Read),
-        ("narrowed", Access::Write),
-        ("terms", Access::Write),
-        ("slots", Access::Read),
-    ],
-    overrides: &[("METRIC", &[0, 1, 2]), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])],
-    loads_rows: true,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 128,
-    workgroup_bytes: 128 * 16 + 8 * 4,
-};
+)
+.buffers(&[
+    ("rows", Access::Read),
+    ("row_norms", Access::Read),
+    ("centre", Access::Read),
+    ("narrowed", Access::Write),
+    ("terms", Access::Write),
+    ("slots", Access::Read),
+])
+.overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
+.loads_rows()
+.workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
 /// Elements that a granule holds, one byte each.
 const GRANULE: usize = 16;
@@ -120,12 +116,8 @@ pub(crate) struct Slots<'a> {
 
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, narrow: &Narrow<'_>) -> Result<()> {
-    let metric = match narrow.metric {
-        Metric::L2Squared | Metric::L2 => 0,
-        Metric::Cosine => 1,
-        Metric::InnerProduct => 2,
-    };
-    let pipeline = commands.gpu().pipeline(&KERNEL, narrow.elements, &[metric, narrow.planes, narrow.slots.is_some().into()])?;
+    let constants = [metric_constant(narrow.metric), narrow.planes, narrow.slots.is_some().into()];
+    let pipeline = commands.gpu().pipeline(&KERNEL, narrow.elements, &constants)?;
     let [first_row, end_row] = narrow.range;
     let params = Params {
         vectors: narrow.vectors,
@@ -137,7 +129,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, narrow: &Narrow<'_>) -> Result
         rows: narrow.slots.map_or(0, |slots| slots.rows),
         ..Params::of(Narrowing::of(narrow.metric, narrow.dim))
     };
-    let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(8));
+    let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(AT_ONCE.into()));
     let slots = narrow.slots.map_or(narrow.norms, |slots| slots.list);
     let buffers = [narrow.rows, narrow.norms, narrow.centre, narrow.narrowed, narrow.terms, slots];
     commands.dispatch(&pipeline, &params, &buffers, grid)
@@ -179,7 +171,8 @@ pub fn reference(metric: Metric, vector: &[f32], centre: &[f32]) -> (Vec<i32>, [
     let integers: Vec<i32> = pairs()
         .map(|(y, m)| if scale > 0.0 { ((y - m) / scale).round_ties_even() as i32 } else { 0 })
         .collect();
-    let residual = pairs().zip(&integers).map(|((y, m), &t)| (y - m - scale * f64::from(t)).powi(2)).sum::<f64>();
+    let residual =
+        pairs().zip(&integers).map(|((y, m), &t)| (y - m - scale * f64::from(t)).powi(2)).sum::<f64>();
     let squared: f64 = pairs().map(|(y, m)| (y - m).powi(2)).sum();
     let product: f64 = pairs().map(|(y, m)| y * m).sum();
     let bias = if matches!(metric, Metric::L2 | Metric::L2Squared) { squared } else { product };

@@ -1,8 +1,9 @@
 //! Scores of few narrowed queries: reads every narrowed row once, at the speed of memory.
 
-use crate::kernels::Part;
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::Part;
+use crate::kernels::blocks::SCORES;
 use crate::matrix::ElementKind;
 
 params! {
@@ -29,20 +30,11 @@ params! {
 pub const QUERIES_AT_ONCE: u32 = 8;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "screen_scan_i8",
-    source: &[wgsl!("lib/scores"), wgsl!("screen/screen_scan_i8")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
-    overrides: &[("QUERIES", &[1, 2, 4, 8]), ("PLANES", &[1, 2])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 128,
-    workgroup_bytes: 8 * 2 * 8 * 16,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("screen_scan_i8", &[SCORES, wgsl!("screen/screen_scan_i8", QUERIES_AT_ONCE)])
+        .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+        .overrides(&[("QUERIES", &[1, 2, 4, QUERIES_AT_ONCE]), ("PLANES", &[1, 2])])
+        .workgroup(128, 8 * 2 * 8 * 16);
 
 /// What to score: narrowed queries of one or two planes, and narrowed rows.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +73,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, scan: &Scan<'_>) -> Result<()>
 
 /// The score of a query of one or two planes, as the kernel rounds it.
 pub fn reference(planes: &[&[i32]], finer: u32, row: &[i32]) -> f32 {
-    let dot = |plane: &[i32]| crate::kernels::screen_tile_i8::reference(plane, row) as f32;
+    let dot = |plane: &[i32]| crate::kernels::screen::screen_tile_i8::reference(plane, row) as f32;
     let first = dot(planes[0]);
     planes.get(1).map_or(first, |plane| dot(plane).mul_add(1.0 / finer as f32, first))
 }

@@ -1,31 +1,21 @@
 //! Dot products of many narrowed queries on cooperative matrices.
 
-use crate::kernels::screen_tile_i8::Tile;
-use crate::kernels::{BLOCK_ROWS, Part};
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Gpu, Kernel, Variant};
+use crate::gpu::{Access, Commands, Gpu, Kernel, Variant, wgsl};
+use crate::kernels::blocks::SCORES;
+use crate::kernels::blocks::{BLOCK_ROWS, Part};
+use crate::kernels::screen::screen_tile_i8::Tile;
 
-pub use crate::kernels::screen_tile_i8::{Params, reference};
+pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "screen_tile_coop",
-    source: &[
-        wgsl!("lib/scores"),
-        wgsl!("lib/integers"),
-        wgsl!("screen/screen_tile_coop"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: true,
-    workgroup_size: 128,
-    workgroup_bytes: 2 * 128 * 10 * 8,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "screen_tile_coop",
+    &[SCORES, wgsl!("lib/integers"), wgsl!("screen/screen_tile_coop")],
+)
+.buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+.multiplies_matrices()
+.workgroup(128, 2 * 128 * 10 * 8);
 
 /// Records the kernel for matrices of this side, which the adapter must have ([`side`]).
 pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) -> Result<()> {
@@ -67,13 +57,14 @@ async fn is_right(gpu: &Gpu, side: u32) -> Result<bool> {
         let mut bytes = vec![0u8; SIDE * DIM];
         for (v, vector) in vectors.iter().enumerate() {
             for (d, &t) in vector.iter().enumerate() {
-                bytes[crate::kernels::narrow::place(v, d, GRANULES)] = (t + 128) as u8;
+                bytes[crate::kernels::screen::narrow::place(v, d, GRANULES)] = (t + 128) as u8;
             }
         }
         bytes
     };
     let buffer = |bytes: usize| gpu.create_storage("self-test", bytes as u64);
-    let (query_buffer, row_buffer, scores) = (buffer(SIDE * DIM)?, buffer(SIDE * DIM)?, buffer(SIDE * SIDE * 4)?);
+    let (query_buffer, row_buffer, scores) =
+        (buffer(SIDE * DIM)?, buffer(SIDE * DIM)?, buffer(SIDE * SIDE * 4)?);
     gpu.upload_bytes(&query_buffer, 0, &packed(&queries)).await?;
     gpu.upload_bytes(&row_buffer, 0, &packed(&rows)).await?;
     let part = Part { segment: 0, block_first: 0, block_step: 1, blocks: 1, column_first: 0 };

@@ -1,9 +1,10 @@
 //! Dot products of many narrowed queries, where there are no cooperative matrices.
 
-use crate::kernels::Part;
-use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::Part;
+use crate::kernels::blocks::SCORES;
+use crate::kernels::distance::distance_tile::TILE_QUERIES;
 use crate::matrix::ElementKind;
 
 params! {
@@ -23,20 +24,10 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "screen_tile_i8",
-    source: &[wgsl!("lib/scores"), wgsl!("screen/screen_tile_i8")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 128,
-    workgroup_bytes: 2 * 8 * 33 * 16,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("screen_tile_i8", &[SCORES, wgsl!("screen/screen_tile_i8")])
+        .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+        .workgroup(128, 2 * 8 * 33 * 16);
 
 /// What to score: narrowed queries and rows.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Lowers each query's threshold to the k-th smallest upper bound seen, and thins its list.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::keys::KEYS;
 use crate::matrix::ElementKind;
 
 params! {
@@ -21,30 +22,19 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "tighten",
-    source: &[
-        wgsl!("lib/keys"),
-        wgsl!("lib/grid"),
-        wgsl!("screen/tighten"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("thresholds", Access::Write),
-        ("counts", Access::Write),
-        ("lists", Access::Write),
-        ("overflowed", Access::Write),
-        ("exact", Access::Read),
-    ],
-    overrides: &[("EXACT", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: (2048 + 512) * 4 + 8 + 3 * 4,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "tighten",
+    &[KEYS, wgsl!("lib/grid"), wgsl!("screen/tighten", SHORT, ROUNDED_BITS)],
+)
+.buffers(&[
+    ("thresholds", Access::Write),
+    ("counts", Access::Write),
+    ("lists", Access::Write),
+    ("overflowed", Access::Write),
+    ("exact", Access::Read),
+])
+.overrides(&[("EXACT", &[0, 1])])
+.workgroup(256, (2048 + 512) * 4 + 8 + 3 * 4);
 
 /// The lists of a search.
 #[derive(Debug, Clone, Copy)]
@@ -84,15 +74,16 @@ pub(crate) fn encode(commands: &mut Commands<'_>, tighten: &Tighten<'_>) -> Resu
     commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(tighten.queries.into()))
 }
 
-/// Lists of up to so many entries get the very k-th smallest upper end.
-const SHORT: usize = 512;
+/// Lists of up to this many entries get exactly the k-th smallest upper end.
+const SHORT: u32 = 512;
+/// Of longer lists the highest 22 bits are found, and the others set.
+const ROUNDED_BITS: u32 = (1 << 10) - 1;
 
 /// The threshold and the slots that stay, from `(slot, lower key, upper key)`.
 pub fn reference(threshold: u32, list: &[(u32, u32, u32)], k: usize) -> (u32, Vec<u32>) {
     let mut uppers: Vec<u32> = list.iter().map(|entry| entry.2).collect();
     uppers.sort_unstable();
-    // Of long lists the kernel finds the highest 22 bits, and takes the others for ones.
-    let rounded = |upper: u32| if list.len() > SHORT { upper | 1023 } else { upper };
+    let rounded = |upper: u32| if list.len() > SHORT as usize { upper | ROUNDED_BITS } else { upper };
     let threshold = uppers.get(k - 1).map_or(threshold, |&upper| threshold.min(rounded(upper)));
     (threshold, list.iter().filter(|entry| entry.1 <= threshold).map(|entry| entry.0).collect())
 }

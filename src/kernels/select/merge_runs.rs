@@ -1,8 +1,8 @@
 //! Merges neighbouring sorted runs.
 
-use crate::kernels::select_k::{SORTED_MAX, Selected};
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 use crate::matrix::ElementKind;
 
 params! {
@@ -18,29 +18,17 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "merge_runs",
-    source: &[
-        wgsl!("lib/order"),
-        wgsl!("select/merge_runs"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("keys", Access::Read),
-        ("ids", Access::Read),
-        ("merged_keys", Access::Write),
-        ("merged_ids", Access::Write),
-        ("states", Access::Read),
-    ],
-    overrides: &[("ONLY", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 1024 * 12 + 4 * 4,
-};
+pub static KERNEL: Kernel =
+    Kernel::new::<Params>("merge_runs", &[wgsl!("lib/order"), wgsl!("select/merge_runs", SORTED_MAX)])
+        .buffers(&[
+            ("keys", Access::Read),
+            ("ids", Access::Read),
+            ("merged_keys", Access::Write),
+            ("merged_ids", Access::Write),
+            ("states", Access::Read),
+        ])
+        .overrides(&[("ONLY", &[0, 1])])
+        .workgroup(256, 1024 * 12 + 4 * 4);
 
 /// Workgroups that look for rows which failed, of which there are few if any.
 const LOOKING: u32 = 2048;

@@ -1,7 +1,7 @@
 //! CSR offsets from counts.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {
@@ -15,20 +15,9 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "prefix_sum",
-    source: &[wgsl!("select/prefix_sum")],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("counts", Access::Read), ("offsets", Access::Write)],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 256 * 4,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>("prefix_sum", &[wgsl!("select/prefix_sum")])
+    .buffers(&[("counts", Access::Read), ("offsets", Access::Write)])
+    .workgroup(256, 256 * 4);
 
 /// Records the kernel: `offsets` gets one entry more than `counts`. The total must be below 2^32.
 pub(crate) fn encode(

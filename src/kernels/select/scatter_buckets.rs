@@ -1,56 +1,33 @@
 //! Elements of rows to buckets between splitters.
 
-use crate::kernels::sample_runs::Params;
-use crate::kernels::select_k::Selected;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::kernels::keys::KEYS;
+use crate::kernels::select::sample_sort::{BATCH, BUCKET_ROOM, Params, SPLITTERS};
+use crate::kernels::select::select_k::SORTED_MAX;
+use crate::kernels::select::select_k::Selected;
 use crate::matrix::ElementKind;
 
-/// The declaration. Its parameters are those of `sample_runs`.
-pub static KERNEL: Kernel = Kernel {
-    name: "scatter_buckets",
-    source: &[
-        wgsl!("lib/keys"),
+/// The declaration. Its parameters are those of the whole sort.
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "scatter_buckets",
+    &[
+        KEYS,
         wgsl!("lib/splitters"),
         wgsl!("lib/passing"),
         wgsl!("lib/exact"),
-        wgsl!("select/scatter_buckets"),
+        wgsl!("select/scatter_buckets", SPLITTERS, BATCH, BUCKET_ROOM, SORTED_MAX),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("words", Access::Read),
-        ("states", Access::Write),
-        ("sample_keys", Access::Read),
-        ("sample_ids", Access::Read),
-        ("entries", Access::Write),
-    ],
-    overrides: &[("FLOATS", &[0, 1]), ("MANY", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 1024 * 8 + 3 * 512 * 4 + 4 * 16,
-};
-
-/// Splitters that workgroup memory has room for.
-pub(crate) const SPLITTERS: u32 = 512;
-
-/// Entries that a bucket has room for.
-pub(crate) const ROOM: u32 = 1024;
-
-/// Elements that a workgroup has in flight.
-const BATCH: u32 = 16 * 256;
-
-/// Workgroups that keep a large card busy, with some to spare.
-const WORKGROUPS: u64 = 2048;
-
-/// Elements of a piece of a row: as many as leave the card busy, because a workgroup loads all splitters.
-pub(crate) fn piece(selection: &Params) -> u32 {
-    let batches = u64::from(selection.rows) * u64::from(selection.length.div_ceil(BATCH));
-    BATCH * (batches / WORKGROUPS).clamp(1, 8) as u32
-}
+)
+.buffers(&[
+    ("words", Access::Read),
+    ("states", Access::Write),
+    ("sample_keys", Access::Read),
+    ("sample_ids", Access::Read),
+    ("entries", Access::Write),
+])
+.overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
+.workgroup(256, 1024 * 8 + 3 * 512 * 4 + 4 * 16);
 
 /// Records the kernel.
 pub(crate) fn encode(
@@ -72,7 +49,7 @@ pub(crate) fn encode(
 /// The elements up to the threshold, keys and places, by their buckets: each has those up to its splitter, the last one the rest.
 pub fn reference(keys: &[u32], splitters: &[(u32, u32)], threshold: (u32, u32)) -> Vec<Vec<(u32, u32)>> {
     let mut buckets = vec![vec![]; splitters.len() + 1];
-    for element in crate::kernels::select_filter::reference(keys, threshold) {
+    for element in crate::kernels::select::select_filter::reference(keys, threshold) {
         buckets[splitters.iter().filter(|&&splitter| splitter < element).count()].push(element);
     }
     buckets

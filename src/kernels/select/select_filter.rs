@@ -1,38 +1,27 @@
 //! What passes each row's threshold, as a list.
 
-use crate::kernels::select_k::Selected;
-use crate::kernels::select_sample::Params;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::kernels::keys::ABSENT;
+use crate::kernels::keys::KEYS;
+use crate::kernels::select::select_k::Selected;
+use crate::kernels::select::select_sample::Params;
 use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
-pub static KERNEL: Kernel = Kernel {
-    name: "select_filter",
-    source: &[
-        wgsl!("lib/keys"),
-        wgsl!("lib/passing"),
-        wgsl!("lib/exact"),
-        wgsl!("lib/stream"),
-        wgsl!("select/select_filter"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("values", Access::Read),
-        ("words", Access::Read),
-        ("states", Access::Write),
-        ("listed_keys", Access::Write),
-        ("listed_ids", Access::Write),
-    ],
-    overrides: &[("FLOATS", &[0, 1]), ("MANY", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 1024 * 8 + 32,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "select_filter",
+    &[KEYS, wgsl!("lib/passing"), wgsl!("lib/exact"), wgsl!("lib/stream"), wgsl!("select/select_filter")],
+)
+.buffers(&[
+    ("values", Access::Read),
+    ("words", Access::Read),
+    ("states", Access::Write),
+    ("listed_keys", Access::Write),
+    ("listed_ids", Access::Write),
+])
+.overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
+.workgroup(256, 1024 * 8 + 32);
 
 /// Vectors of four elements that a workgroup has in flight.
 const BATCH: u32 = 4 * 256;
@@ -70,5 +59,5 @@ pub(crate) fn encode(
 /// What passes of a row, and where it is.
 pub fn reference(keys: &[u32], threshold: (u32, u32)) -> Vec<(u32, u32)> {
     let row = keys.iter().zip(0..).map(|(&key, place)| (key, place));
-    row.filter(|&element| element.0 != crate::kernels::ABSENT && element <= threshold).collect()
+    row.filter(|&element| element.0 != ABSENT && element <= threshold).collect()
 }

@@ -1,11 +1,10 @@
 //! The k smallest of each row by (key, id), for any k: what a selection is, and the kernel that takes rows of any kind, and those
 //! in which quicker ones found no threshold.
 
-pub(crate) use crate::kernels::select::selection::encode;
-pub use crate::kernels::select::selection::scratch_bytes;
-use crate::kernels::select::selection::unsorted;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
+use crate::kernels::keys::ABSENT;
+use crate::kernels::keys::KEYS;
 use crate::matrix::ElementKind;
 
 params! {
@@ -17,7 +16,7 @@ params! {
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
-        /// 1 when rows are CSR segments, 2 when they are lists with counts.
+        /// [`ROWS_CSR`], [`ROWS_LISTS`], or 0 for rows of equal length.
         row_kind: u32,
         /// Elements wanted.
         k: u32,
@@ -31,39 +30,40 @@ params! {
 /// Results up to this many leave the kernel sorted; more are sorted by `sort_runs` and `merge_runs`.
 pub const SORTED_MAX: u32 = 1024;
 
+/// Sorts up to [`SORTED_MAX`] elements in workgroup memory.
+pub(crate) const SORT: Snippet = wgsl!("lib/sort", SORTED_MAX);
+
+/// Values of `row_kind`: rows are CSR segments, or lists with counts.
+const ROWS_CSR: u32 = 1;
+const ROWS_LISTS: u32 = 2;
+
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "select_k",
-    source: &[
-        wgsl!("lib/keys"),
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "select_k",
+    &[
+        KEYS,
         wgsl!("lib/grid"),
         wgsl!("lib/radix"),
         wgsl!("lib/order"),
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
-        wgsl!("lib/sort"),
+        SORT,
         wgsl!("lib/held"),
         wgsl!("lib/exact"),
-        wgsl!("select/select_k"),
+        wgsl!("select/select_k", ROWS_CSR, ROWS_LISTS),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("keys_or_floats", Access::Read),
-        ("ids", Access::Read),
-        ("offsets", Access::Read),
-        ("selected_keys", Access::Write),
-        ("selected_ids", Access::Write),
-        ("selected_counts", Access::Write),
-    ],
-    overrides: &[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 2 * 256 * 4 + 16 + 1024 * 12 + 128 * 4 + 16,
-};
+)
+.buffers(&[
+    ("keys_or_floats", Access::Read),
+    ("ids", Access::Read),
+    ("offsets", Access::Read),
+    ("selected_keys", Access::Write),
+    ("selected_ids", Access::Write),
+    ("selected_counts", Access::Write),
+])
+.overrides(&[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1])])
+.sums_lanes()
+.workgroup(256, 2 * 256 * 4 + 16 + 1024 * 12 + 128 * 4 + 16);
 
 /// Where the rows of a selection lie.
 #[derive(Debug, Clone, Copy)]
@@ -136,6 +136,21 @@ pub struct Scratch<'a> {
     pub samples: BufferSlice<'a>,
 }
 
+impl<'a> Select<'a> {
+    /// Where results go before they are sorted: the places swap with every pass, so that the last one ends in `selected`.
+    pub(crate) fn unsorted(&self) -> Selected<'a> {
+        match self.spare {
+            Some(spare) if merge_passes(self.k) % 2 == 1 => spare,
+            _ => self.selected,
+        }
+    }
+}
+
+/// Passes that merge sorted runs of [`SORTED_MAX`] into one of `length`.
+pub(crate) fn merge_passes(length: u32) -> u32 {
+    length.div_ceil(SORTED_MAX).next_power_of_two().trailing_zeros()
+}
+
 /// Which rows a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Only {
@@ -162,15 +177,15 @@ pub(crate) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only) 
             select.keys
         }
         Rows::Lists { counts, pitch } => {
-            (params.row_kind, params.pitch) = (2, pitch);
+            (params.row_kind, params.pitch) = (ROWS_LISTS, pitch);
             counts
         }
         Rows::Csr { offsets } => {
-            params.row_kind = 1;
+            params.row_kind = ROWS_CSR;
             offsets
         }
     };
-    let place = unsorted(select);
+    let place = select.unsorted();
     // Where few rows are left to do, most workgroups find nothing, and the fewer there are the sooner they are gone.
     params.rows_each = if number == 0 { 1 } else { (select.count / 512).clamp(1, 16) };
     let ids = select.ids.unwrap_or(select.keys);
@@ -181,7 +196,7 @@ pub(crate) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only) 
 
 /// The k smallest of a row by (key, id), without ABSENT ones.
 pub fn reference(keys: &[u32], ids: &[u64], k: usize) -> Vec<(u32, u64)> {
-    let present = |&(key, _): &(u32, u64)| key != crate::kernels::ABSENT;
+    let present = |&(key, _): &(u32, u64)| key != ABSENT;
     let mut row: Vec<_> = keys.iter().copied().zip(ids.iter().copied()).filter(present).collect();
     row.sort_unstable();
     row.truncate(k);

@@ -1,15 +1,16 @@
 //! The k smallest of each row by (key, position), one workgroup a row, reading it once; or those of the row's list.
 
-use crate::kernels::select_sample::Params;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::kernels::keys::KEYS;
+use crate::kernels::select::select_sample::Params;
 use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
-pub static KERNEL: Kernel = Kernel {
-    name: "select_row",
-    source: &[
-        wgsl!("lib/keys"),
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "select_row",
+    &[
+        KEYS,
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
@@ -21,33 +22,27 @@ pub static KERNEL: Kernel = Kernel {
         wgsl!("lib/stream"),
         wgsl!("lib/pool"),
         wgsl!("lib/results"),
-        wgsl!("select/select_row"),
+        wgsl!("select/select_row", POOL_ROOM),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("values", Access::Read),
-        ("words", Access::Read),
-        ("listed_ids", Access::Read),
-        ("states", Access::Read),
-        ("selected_keys", Access::Write),
-        ("selected_ids", Access::Write),
-        ("selected_counts", Access::Write),
-    ],
-    overrides: &[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
-};
+)
+.buffers(&[
+    ("values", Access::Read),
+    ("words", Access::Read),
+    ("listed_ids", Access::Read),
+    ("states", Access::Read),
+    ("selected_keys", Access::Write),
+    ("selected_ids", Access::Write),
+    ("selected_counts", Access::Write),
+])
+.overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])])
+.sums_lanes()
+.workgroup(256, 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
 
 /// Elements that a workgroup holds in registers.
 pub(crate) const HELD: u32 = 16 * 256;
 
 /// Elements that workgroup memory has room for.
-pub(crate) const ROOM: u64 = 1536;
+pub(crate) const POOL_ROOM: u32 = 1536;
 
 /// Where the elements are.
 #[derive(Debug, Clone, Copy)]
@@ -77,5 +72,5 @@ pub(crate) fn encode(
 /// The k smallest of a row by (key, position), without ABSENT ones.
 pub fn reference(keys: &[u32], k: usize) -> Vec<(u32, u64)> {
     let ids: Vec<u64> = (0..keys.len() as u64).collect();
-    crate::kernels::select_k::reference(keys, &ids, k)
+    crate::kernels::select::select_k::reference(keys, &ids, k)
 }

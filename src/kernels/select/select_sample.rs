@@ -1,7 +1,8 @@
 //! A threshold for each row from a sample of it, and how such a sample is taken.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::keys::KEYS;
 use crate::matrix::ElementKind;
 
 params! {
@@ -31,10 +32,10 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "select_sample",
-    source: &[
-        wgsl!("lib/keys"),
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "select_sample",
+    &[
+        KEYS,
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
@@ -45,17 +46,11 @@ pub static KERNEL: Kernel = Kernel {
         wgsl!("lib/sample"),
         wgsl!("select/select_sample"),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("values", Access::Read), ("states", Access::Write)],
-    overrides: &[("FLOATS", &[0, 1]), ("HELD", &[1, 4])],
-    loads_rows: false,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: (512 + 32 + 128) * 4 + 5 * 16,
-};
+)
+.buffers(&[("values", Access::Read), ("states", Access::Write)])
+.overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4])])
+.sums_lanes()
+.workgroup(256, (512 + 32 + 128) * 4 + 5 * 16);
 
 /// How a row is sampled, and what is expected of the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,9 +83,8 @@ impl Sample {
         // A wide range of ranks is found sooner.
         let ranges = [4.0, 16.0];
         let there = Self::CHOICES.iter().filter(|choice| choice.2 <= length.max(4096));
-        let mut samples = there.flat_map(|&(held, turns, _)| {
-            ranges.map(|range| Self::new(length, k, (held, turns), range))
-        });
+        let mut samples = there
+            .flat_map(|&(held, turns, _)| ranges.map(|range| Self::new(length, k, (held, turns), range)));
         let first = Self::new(length, k, (1, 1), 4.0);
         let fits = |sample: &Self| sample.passing <= room;
         let fewer = |best: Self, next: Self| if next.passing < best.passing { next } else { best };

@@ -1,15 +1,18 @@
 //! The k smallest of each row by (key, position), of rows that are held in registers.
 
-use crate::kernels::select_sample::Params;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
+use crate::kernels::keys::KEYS;
+use crate::kernels::select::select_k::SORTED_MAX;
+use crate::kernels::select::select_row::POOL_ROOM;
+use crate::kernels::select::select_sample::Params;
 use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
-pub static KERNEL: Kernel = Kernel {
-    name: "select_short",
-    source: &[
-        wgsl!("lib/keys"),
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "select_short",
+    &[
+        KEYS,
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
@@ -18,24 +21,18 @@ pub static KERNEL: Kernel = Kernel {
         wgsl!("lib/exact"),
         wgsl!("lib/pool"),
         wgsl!("lib/results"),
-        wgsl!("select/select_short"),
+        wgsl!("select/select_short", SORTED_MAX, POOL_ROOM_MAX = POOL_ROOM),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("words", Access::Read),
-        ("selected_keys", Access::Write),
-        ("selected_ids", Access::Write),
-        ("selected_counts", Access::Write),
-    ],
-    overrides: &[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
-};
+)
+.buffers(&[
+    ("words", Access::Read),
+    ("selected_keys", Access::Write),
+    ("selected_ids", Access::Write),
+    ("selected_counts", Access::Write),
+])
+.overrides(&[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1])])
+.sums_lanes()
+.workgroup(256, 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
 
 /// Elements of the longest row.
 pub(crate) const LONGEST: u32 = 16 * 256;
@@ -58,5 +55,5 @@ pub(crate) fn encode(
 
 /// The k smallest of a row by (key, position), without ABSENT ones.
 pub fn reference(keys: &[u32], k: usize) -> Vec<(u32, u64)> {
-    crate::kernels::select_row::reference(keys, k)
+    crate::kernels::select::select_row::reference(keys, k)
 }

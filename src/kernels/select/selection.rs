@@ -2,12 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands};
-use crate::kernels::sample_runs::{self, Plan};
-use crate::kernels::scatter_buckets::{self, ROOM};
-use crate::kernels::select_k::{Only, Rows, SORTED_MAX, Scratch, Select, Selected, cut};
-use crate::kernels::select_sample::{self, Sample};
-use crate::kernels::{
-    merge_runs, select_filter, select_row, select_short, sort_buckets, sort_places, sort_runs,
+use crate::kernels::select::sample_sort::{self, BUCKET_ROOM, SampleSort};
+use crate::kernels::select::select_k::{
+    Only, Rows, SORTED_MAX, Scratch, Select, Selected, cut, merge_passes,
+};
+use crate::kernels::select::select_sample::{self, Sample};
+use crate::kernels::select::{
+    merge_runs, sample_runs, scatter_buckets, select_filter, select_row, select_short, sort_buckets,
+    sort_places, sort_runs,
 };
 
 /// How rows are selected from.
@@ -22,7 +24,7 @@ enum Route {
     /// `select_sample` and `select_filter` to lists with room for so many entries, and `select_row` from those.
     Lists(Sample, u32),
     /// A sample sort: `sample_runs`, `scatter_buckets`, `sort_buckets`.
-    Buckets(Plan),
+    Buckets(SampleSort),
 }
 
 /// Rows longer than this are cut into pieces, when there are few of them.
@@ -37,8 +39,8 @@ impl Route {
         if length <= select_short::LONGEST {
             return Self::Short;
         }
-        let one_pass = Sample::of(length, k, select_row::ROOM);
-        let fits = k <= SORTED_MAX && one_pass.passing <= select_row::ROOM;
+        let one_pass = Sample::of(length, k, select_row::POOL_ROOM.into());
+        let fits = k <= SORTED_MAX && one_pass.passing <= select_row::POOL_ROOM.into();
         if fits && (!lists || length <= LONG || rows >= MANY_ROWS) {
             return Self::Long(one_pass);
         }
@@ -48,12 +50,12 @@ impl Route {
         // Lists that `select_row` holds, or of a part of the row that does not count.
         let sample = Sample::of(length, k, select_row::HELD.max(length >> 12).into());
         let capacity = sample.passing.next_multiple_of(256) as u32;
-        let is_cut =
-            capacity <= select_row::HELD || Sample::passing_of_list(capacity.into(), k) <= select_row::ROOM;
+        let is_cut = capacity <= select_row::HELD
+            || Sample::passing_of_list(capacity.into(), k) <= select_row::POOL_ROOM.into();
         if k <= SORTED_MAX && is_cut {
             return Self::Lists(sample, capacity);
         }
-        let plan = Plan::of(length, k);
+        let plan = SampleSort::of(length, k);
         // A column of workgroups each.
         if plan.buckets < 1 << 16 { Self::Buckets(plan) } else { Self::Cut }
     }
@@ -67,7 +69,7 @@ pub fn scratch_bytes(rows: u32, length: u32, k: u32) -> [u64; 3] {
         Route::Lists(_, capacity) => [states, lists_bytes(rows, capacity), 0],
         Route::Buckets(plan) => {
             let counts = u64::from(rows) * u64::from(plan.parts + plan.buckets) * 4;
-            let entries = u64::from(rows) * u64::from(plan.buckets) * u64::from(ROOM) * 8;
+            let entries = u64::from(rows) * u64::from(plan.buckets) * u64::from(BUCKET_ROOM) * 8;
             let sample = lists_bytes(rows, plan.entries());
             [states + counts, entries.max(sample), sample]
         }
@@ -131,7 +133,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
     let results = [select.selected.keys, select.selected.ids, select.selected_counts];
     match (Route::of(select.count, length, k, lists.is_some()), lists) {
         (Route::Short, _) => {
-            let place = unsorted(select);
+            let place = select.unsorted();
             let selected = [place.keys, place.ids, select.selected_counts];
             select_short::encode(commands, &params, select.floats, select.keys, selected)?;
             sort(commands, select, None)
@@ -157,7 +159,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
                 let form = (select.floats, sample.held);
                 select_sample::encode(commands, &sampled(sample), form, select.keys, scratch.states)?;
             }
-            let params = plan.params(sample_runs::Params {
+            let params = plan.params(sample_sort::Params {
                 rows: select.count,
                 length,
                 pitch,
@@ -182,7 +184,7 @@ fn encode_cut(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
 fn sort_by_splitters(
     commands: &mut Commands<'_>,
     select: &Select<'_>,
-    params: &sample_runs::Params,
+    params: &sample_sort::Params,
     scratch: Scratch<'_>,
 ) -> Result<()> {
     let (values, floats, states, rows) = (select.keys, select.floats, scratch.states, select.count);
@@ -202,14 +204,6 @@ fn sort_by_splitters(
     sort_buckets::encode(commands, params, states, scratch.lists, selected)
 }
 
-/// Where results go before they are sorted: the places swap with every pass, so that the last one ends in `selected`.
-pub(crate) fn unsorted<'a>(select: &Select<'a>) -> Selected<'a> {
-    match select.spare {
-        Some(spare) if merge_passes(select.k) % 2 == 1 => spare,
-        _ => select.selected,
-    }
-}
-
 fn last_place(select: &Select<'_>) -> u32 {
     match select.rows {
         Rows::Equal { length, .. } => length.saturating_sub(1),
@@ -223,7 +217,7 @@ fn sort(commands: &mut Commands<'_>, select: &Select<'_>, failed: Option<BufferS
         return Ok(());
     }
     let (rows, length, pitch) = (select.count, select.k, select.selected_pitch);
-    let mut from = unsorted(select);
+    let mut from = select.unsorted();
     if select.ids.is_some() {
         sort_runs::encode(commands, from, rows, length, pitch)?;
     } else {
@@ -241,9 +235,4 @@ fn sort(commands: &mut Commands<'_>, select: &Select<'_>, failed: Option<BufferS
         from = to;
     }
     Ok(())
-}
-
-/// Passes that merge sorted runs of [`SORTED_MAX`] into one of `length`.
-fn merge_passes(length: u32) -> u32 {
-    length.div_ceil(SORTED_MAX).next_power_of_two().trailing_zeros()
 }

@@ -1,40 +1,38 @@
 //! The elements of buckets in order, where they belong among the results.
 
-use crate::kernels::sample_runs::Params;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
+use crate::kernels::keys::KEYS;
+use crate::kernels::select::sample_sort::{BUCKET_ROOM, Params};
 use crate::matrix::ElementKind;
 
-/// The declaration. Its parameters are those of `sample_runs`.
-pub static KERNEL: Kernel = Kernel {
-    name: "sort_buckets",
-    source: &[
-        wgsl!("lib/keys"),
+/// Entries that workgroup memory has room for: a bucket.
+const POOL_ROOM: u32 = BUCKET_ROOM;
+
+/// The declaration. Its parameters are those of the whole sort.
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "sort_buckets",
+    &[
+        KEYS,
         wgsl!("lib/states"),
         wgsl!("lib/splitters"),
         wgsl!("lib/passing"),
         wgsl!("lib/held"),
         wgsl!("lib/buckets"),
         wgsl!("lib/pool"),
-        wgsl!("select/sort_buckets"),
+        wgsl!("select/sort_buckets", POOL_ROOM, BUCKET_ROOM),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("states", Access::Write),
-        ("entries", Access::Read),
-        ("selected_keys", Access::Write),
-        ("selected_ids", Access::Write),
-        ("selected_counts", Access::Write),
-    ],
-    overrides: &[(WORKGROUP, &[64, 128, 256])],
-    loads_rows: false,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 8 * 16,
-};
+)
+.buffers(&[
+    ("states", Access::Write),
+    ("entries", Access::Read),
+    ("selected_keys", Access::Write),
+    ("selected_ids", Access::Write),
+    ("selected_counts", Access::Write),
+])
+.overrides(&[(WORKGROUP, &[64, 128, 256])])
+.sums_lanes()
+.workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 8 * 16);
 
 /// Invocations a workgroup: few, because most buckets are half full.
 const INVOCATIONS: u32 = 128;

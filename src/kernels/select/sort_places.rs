@@ -1,9 +1,10 @@
 //! Sorts runs of 1,024 results in place, whose ids are positions.
 
-use crate::kernels::merge_runs::columns;
-use crate::kernels::select_k::Selected;
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::keys::KEYS;
+use crate::kernels::select::merge_runs::columns;
+use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 use crate::matrix::ElementKind;
 
 params! {
@@ -18,33 +19,26 @@ params! {
     }
 }
 
+/// Elements that workgroup memory has room for: a run.
+const POOL_ROOM: u32 = SORTED_MAX;
+
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "sort_places",
-    source: &[
-        wgsl!("lib/keys"),
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "sort_places",
+    &[
+        KEYS,
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
         wgsl!("lib/held"),
         wgsl!("lib/buckets"),
         wgsl!("lib/pool"),
-        wgsl!("select/sort_places"),
+        wgsl!("select/sort_places", POOL_ROOM),
     ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[
-        ("keys", Access::Write),
-        ("ids", Access::Write),
-        ("states", Access::Read),
-    ],
-    overrides: &[("ONLY", &[0, 1])],
-    loads_rows: false,
-    sums_lanes: true,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16,
-};
+)
+.buffers(&[("keys", Access::Write), ("ids", Access::Write), ("states", Access::Read)])
+.overrides(&[("ONLY", &[0, 1])])
+.sums_lanes()
+.workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
 
 /// Records the kernel for `rows` rows of `length` elements, whose positions are up to `last_place`; with states for the rows that
 /// failed. `unused` is a buffer that may be read.
@@ -63,5 +57,5 @@ pub(crate) fn encode(
 
 /// The row with each run sorted.
 pub fn reference(row: &[(u32, u64)]) -> Vec<(u32, u64)> {
-    crate::kernels::sort_runs::reference(row)
+    crate::kernels::select::sort_runs::reference(row)
 }

@@ -1,8 +1,9 @@
 //! Sorts runs of 1,024 results in place.
 
-use crate::kernels::select_k::{SORTED_MAX, Selected};
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params};
+use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::keys::KEYS;
+use crate::kernels::select::select_k::{SORT, SORTED_MAX, Selected};
 use crate::matrix::ElementKind;
 
 params! {
@@ -16,26 +17,12 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel {
-    name: "sort_runs",
-    source: &[
-        wgsl!("lib/keys"),
-        wgsl!("lib/order"),
-        wgsl!("lib/passing"),
-        wgsl!("lib/sort"),
-        wgsl!("select/sort_runs"),
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("keys", Access::Write), ("ids", Access::Write)],
-    overrides: &[],
-    loads_rows: false,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 256,
-    workgroup_bytes: 1024 * 12,
-};
+pub static KERNEL: Kernel = Kernel::new::<Params>(
+    "sort_runs",
+    &[KEYS, wgsl!("lib/order"), wgsl!("lib/passing"), SORT, wgsl!("select/sort_runs")],
+)
+.buffers(&[("keys", Access::Write), ("ids", Access::Write)])
+.workgroup(256, 1024 * 12);
 
 /// Records the kernel for `rows` rows of `length` elements.
 pub(crate) fn encode(

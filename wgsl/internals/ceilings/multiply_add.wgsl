@@ -1,7 +1,7 @@
 // How fast does the adapter multiply and add? Sixteen independent chains of fma an invocation, nothing else.
 @group(0) @binding(1) var<storage, read_write> sums: array<vec4<f32>>; // [invocations]
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn multiply_add(@builtin(global_invocation_id) id: vec3<u32>) {
   let factor = vec4(params.factor);
   let start = vec4(f32(id.x));
@@ -11,7 +11,7 @@ fn multiply_add(@builtin(global_invocation_id) id: vec3<u32>) {
   var d = start + 3.0;
   for (var turn = 0u; turn < params.turns; turn++) {
     // unroll
-    for (var i = 0u; i < 16u; i++) {
+    for (var i = 0u; i < REPEATS; i++) {
       a = fma(a, factor, factor);
       b = fma(b, factor, factor);
       c = fma(c, factor, factor);

@@ -1,17 +1,16 @@
 // How fast does the adapter multiply cooperative matrices? A subgroup keeps 4 x 4 sums and operands that never change.
-const MATRICES = 4u;
 const VECTORS = MATRICES * SIDE * SIDE / 4u; // of one side's operands
 
 @group(0) @binding(1) var<storage, read_write> sums: array<f32>; // [subgroups, 4, 4, SIDE, SIDE]
 
 var<workgroup> operands: array<vec4<f16>, VECTORS>;
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(WORKGROUP)
 fn multiply_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  for (var i = index; i < VECTORS; i += 128u) {
+  for (var i = index; i < VECTORS; i += WORKGROUP) {
     operands[i] = vec4<f16>(f16(i % 3u), f16(i % 5u), -f16(i % 2u), f16(i % 7u));
   }
   workgroupBarrier();
@@ -33,7 +32,7 @@ fn multiply_coop(
     }
   }
   // naga 30 takes as arguments of coopStoreT only what has a name.
-  let first = (workgroup.x * 4u + index / 32u) * MATRICES * MATRICES * SIDE * SIDE;
+  let first = (workgroup.x * SUBGROUPS + index / (WORKGROUP / SUBGROUPS)) * MATRICES * MATRICES * SIDE * SIDE;
   // unroll
   for (var i = 0u; i < MATRICES; i++) {
     // unroll

@@ -4,28 +4,26 @@
 @group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> total: array<Total>; // [1]
 
-const COARSENING = 16u;
-
 // A subgroup has at least four lanes, if it is full.
-var<workgroup> sums: array<f32, 256>;
+var<workgroup> sums: array<f32, WORKGROUP>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn by_subgroups(
   lanes: Lanes,
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
-  let first = workgroup_number(workgroup, workgroups) * 256u * COARSENING + lanes.index;
+  let first = workgroup_number(workgroup, workgroups) * WORKGROUP * COARSENING + lanes.index;
   var sum = 0.0;
   for (var i = 0u; i < COARSENING; i++) {
-    let place = first + i * 256u;
+    let place = first + i * WORKGROUP;
     if (place < params.length) { sum += a[place] * b[place]; }
   }
   sum = lanes_sum(vec4(sum, 0.0, 0.0, 0.0), lanes).x;
   if (lane_of(lanes) == 0u) { sums[group_of(lanes)] = sum; }
   workgroupBarrier();
   if (lanes.index == 0u) {
-    for (var group = 1u; group < group_count(lanes, 256u); group++) { sum += sums[group]; }
+    for (var group = 1u; group < group_count(lanes, WORKGROUP); group++) { sum += sums[group]; }
     add_to_total(sum);
   }
 }

@@ -6,24 +6,24 @@
 
 override COARSENING: u32 = 1u;
 
-var<workgroup> sums: array<f32, 256>;
+var<workgroup> sums: array<f32, WORKGROUP>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn hierarchical(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let first = workgroup_number(workgroup, workgroups) * 256u * COARSENING + index;
+  let first = workgroup_number(workgroup, workgroups) * WORKGROUP * COARSENING + index;
   var sum = 0.0;
   for (var i = 0u; i < COARSENING; i++) {
     // Neighbours stay neighbours: an invocation's products lie a workgroup apart.
-    let place = first + i * 256u;
+    let place = first + i * WORKGROUP;
     if (place < params.length) { sum += a[place] * b[place]; }
   }
   sums[index] = sum;
   workgroupBarrier();
-  for (var stride = 128u; stride > 0u; stride /= 2u) {
+  for (var stride = WORKGROUP / 2u; stride > 0u; stride /= 2u) {
     if (index < stride) { sums[index] += sums[index + stride]; }
     workgroupBarrier();
   }

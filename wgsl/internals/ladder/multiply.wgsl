@@ -4,12 +4,12 @@
 @group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> products: array<f32>; // [length]
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn multiply(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let place = workgroup_number(workgroup, workgroups) * 256u + index;
+  let place = workgroup_number(workgroup, workgroups) * WORKGROUP + index;
   if (place < params.length) { products[place] = a[place] * b[place]; }
 }

@@ -5,17 +5,17 @@
 @group(0) @binding(3) var<storage, read_write> products: array<f32>; // [length]
 @group(0) @binding(4) var<storage, read_write> partials: array<f32>; // [workgroups]
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn tree_in_storage(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
   let number = workgroup_number(workgroup, workgroups);
-  let place = number * 256u + index;
+  let place = number * WORKGROUP + index;
   if (place < params.length) { products[place] = a[place] * b[place]; }
   storageBarrier();
-  for (var stride = 1u; stride < 256u; stride *= 2u) {
+  for (var stride = 1u; stride < WORKGROUP; stride *= 2u) {
     // The right neighbour may lie behind the end, or in another workgroup.
     if (index % (2u * stride) == 0u && place + stride < params.length) {
       products[place] += products[place + stride];

@@ -4,20 +4,20 @@
 @group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> partials: array<f32>; // [workgroups]
 
-var<workgroup> sums: array<f32, 256>;
+var<workgroup> sums: array<f32, WORKGROUP>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WORKGROUP)
 fn tree_sequential(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
   let number = workgroup_number(workgroup, workgroups);
-  let place = number * 256u + index;
+  let place = number * WORKGROUP + index;
   sums[index] = 0.0;
   if (place < params.length) { sums[index] = a[place] * b[place]; }
   workgroupBarrier();
-  for (var stride = 128u; stride > 0u; stride /= 2u) {
+  for (var stride = WORKGROUP / 2u; stride > 0u; stride /= 2u) {
     if (index < stride) { sums[index] += sums[index + stride]; }
     workgroupBarrier();
   }

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Scratch, Select, Selected, scratch_bytes};
+use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Scratch, Select, Selected};
+use nearfield::internals::kernels::selection::scratch_bytes;
 use nearfield::{BufferSlice, Device, DeviceVector, Recorder, wgpu};
 use serde_json::{Value, json};
 

@@ -440,6 +440,6 @@ impl Probing<'_> {
             spare: (form.k > select_k::SORTED_MAX).then(|| place(Buffer::SpareKeys, Buffer::SpareIds)),
             scratch: None,
         };
-        select_k::encode(commands, &select)
+        crate::kernels::selection::encode(commands, &select)
     }
 }

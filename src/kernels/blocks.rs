@@ -1,0 +1,28 @@
+//! Blocks of rows, and where their scores lie.
+
+use crate::gpu::{Snippet, wgsl};
+
+/// Rows that are screened together: the width of a tile, and the unit in which segments are sized and sampled.
+pub const BLOCK_ROWS: u32 = 128;
+
+/// `row >> BLOCK_SHIFT` is a row's block.
+pub(crate) const BLOCK_SHIFT: u32 = BLOCK_ROWS.trailing_zeros();
+
+/// Where the score of a query and a column lies.
+pub(crate) const SCORES: Snippet = wgsl!("lib/scores", BLOCK_ROWS, BLOCK_SHIFT);
+
+/// The blocks of one segment whose scores share a buffer with those of other segments: `blocks` blocks of [`BLOCK_ROWS`]
+/// rows, every `block_step`-th from `block_first` on, in columns from `column_first` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The segment.
+    pub segment: usize,
+    /// First block of the segment.
+    pub block_first: u32,
+    /// Distance between blocks.
+    pub block_step: u32,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// First column of the scores.
+    pub column_first: u32,
+}

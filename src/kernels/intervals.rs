@@ -1,0 +1,31 @@
+//! The values of the override constant `FORM`, and the intervals of scores in WGSL.
+
+use crate::gpu::{Snippet, wgsl};
+use crate::screen::certificate::Form;
+
+/// The ends of a score's interval, by the form of the scores.
+pub(crate) const INTERVALS: Snippet = wgsl!(
+    "lib/intervals",
+    FORM_DIRECT = Form::Direct,
+    FORM_L2 = Form::L2,
+    FORM_INNER_PRODUCT = Form::InnerProduct,
+    FORM_COSINE = Form::Cosine,
+    FORM_NARROWED_L2 = Form::NarrowedL2,
+    FORM_NARROWED_INNER_PRODUCT = Form::NarrowedInnerProduct,
+    FORM_NARROWED_COSINE = Form::NarrowedCosine,
+);
+
+/// Every form.
+pub(crate) const FORMS: &[u32] = &[
+    Form::Direct as u32,
+    Form::L2 as u32,
+    Form::InnerProduct as u32,
+    Form::Cosine as u32,
+    Form::NarrowedL2 as u32,
+    Form::NarrowedInnerProduct as u32,
+    Form::NarrowedCosine as u32,
+];
+
+/// The forms of narrowed vectors.
+pub(crate) const NARROWED_FORMS: &[u32] =
+    &[Form::NarrowedL2 as u32, Form::NarrowedInnerProduct as u32, Form::NarrowedCosine as u32];
