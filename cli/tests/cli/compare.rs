@@ -210,35 +210,6 @@ fn cases_of_one_file_are_told_and_the_last_of_several_counts() -> Result<()> {
 }
 
 #[test]
-fn lines_without_names_are_matched_by_what_they_are_of() -> Result<()> {
-    let of = |queries: u64, ms: f64| {
-        let mut line = case("", ms);
-        line["queries"] = json!(queries);
-        line["rows"] = json!(1000);
-        line
-    };
-    let mut old = vec![device("1"), of(1, 1.0), of(8, 2.0)];
-    old.iter_mut().for_each(|line| {
-        line.as_object_mut().expect("an object").remove("case");
-    });
-    let mut new = vec![device("1"), of(8, 4.0), of(1, 1.0)];
-    new[1]["case"] = json!("8 queries");
-    let rung =
-        json!({"record": "rung", "suite": "reduce", "rung": "a", "name": "adds", "length": 8, "ms": 1.0});
-    let other =
-        json!({"record": "rung", "suite": "reduce", "rung": "a", "name": "adds", "length": 9, "ms": 1.0});
-    old.push(rung.clone());
-    new.extend([rung, other]);
-    let (_, printed, _) = compare(&jsonl(&old), &jsonl(&new), &["--json"])?;
-    let ratios = records(&printed, "ratio")?;
-    let found: Vec<_> = ratios.iter().map(|line| (&line["suite"], &line["ratio"])).collect();
-    let (exact, ladder) = (json!("exact"), json!("ladder"));
-    assert_eq!(found, [(&exact, &json!(1.0)), (&exact, &json!(2.0)), (&ladder, &json!(1.0))], "{printed}");
-    assert_eq!(records(&printed, "only")?.len(), 1);
-    Ok(())
-}
-
-#[test]
 fn errors_are_told_in_one_line() -> Result<()> {
     let good = jsonl(&[device("1"), case("a", 1.0)]);
     let other = jsonl(&[device("1"), case("b", 1.0)]);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args as ClapArgs;
 
-use super::lines::{Line, read};
+use super::lines::read;
 use crate::output;
 use pairs::{Pairs, cases};
 use print::{Head, as_json, as_table};
@@ -73,10 +73,7 @@ fn percentage(text: &str) -> Result<f64> {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Result<()> {
     let [old_lines, new_lines] = [read(&args.old)?, read(&args.new)?];
-    // Fields are what all lines have; names only those since there is a `schema`.
-    let is_named = |line: &Line| line.record() != "case" || line.text("case").is_some();
-    let by_name = old_lines.iter().chain(&new_lines).all(is_named);
-    let [old, new] = [&old_lines, &new_lines].map(|lines| cases(lines, by_name));
+    let [old, new] = [&old_lines, &new_lines].map(|lines| cases(lines));
     let pairs = Pairs::new(&old.0, &new.0, args.fail_over);
     ensure!(
         !pairs.ratios.is_empty() || !pairs.failed.is_empty(),

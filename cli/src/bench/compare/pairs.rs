@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::lines::{Line, of};
+use crate::bench::lines::Line;
 
 /// A case of one file.
 pub(super) struct Case<'l> {
@@ -39,7 +39,7 @@ impl Times {
 }
 
 /// The cases of a file, and how many there were more than once.
-pub(super) fn cases(lines: &[Line], by_name: bool) -> (Vec<Case<'_>>, usize) {
+pub(super) fn cases(lines: &[Line]) -> (Vec<Case<'_>>, usize) {
     let (mut cases, mut repeated) = (Vec::<Case<'_>>::new(), 0);
     for line in lines {
         let suite = line.text("suite").unwrap_or("reduce");
@@ -48,15 +48,7 @@ pub(super) fn cases(lines: &[Line], by_name: bool) -> (Vec<Case<'_>>, usize) {
                 let field = |key| line.plain(key).unwrap_or_default();
                 ("ladder", format!("{} {}, length {}", field("rung"), field("name"), field("length")))
             }
-            "failed" => (suite, line.text("case").unwrap_or_default().to_owned()),
-            "case" | "not_run" if by_name => (suite, line.text("case").unwrap_or_default().to_owned()),
-            "case" => {
-                let fields = of(suite).iter();
-                let parts = fields.filter_map(|key| Some(format!("{key} {}", line.plain(key)?)));
-                let name = parts.collect::<Vec<_>>().join(", ");
-                // What a suite of the future is of is not known here.
-                (suite, if name.is_empty() { line.plain("case").unwrap_or_default() } else { name })
-            }
+            "case" | "not_run" | "failed" => (suite, line.text("case").unwrap_or_default().to_owned()),
             _ => continue,
         };
         let is_wrong = matches!(line.value("verified"), Some(Value::Bool(false)));
