@@ -109,6 +109,17 @@ impl From<Map<String, Value>> for Line {
     }
 }
 
+/// The different values of a field, in order.
+pub(super) fn distinct<'a>(lines: impl IntoIterator<Item = &'a Line>, key: &str) -> Vec<String> {
+    let mut values = vec![];
+    for value in lines.into_iter().filter_map(|line| line.plain(key)) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
 /// Reads the lines of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;

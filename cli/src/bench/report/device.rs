@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::bench::lines::{Line, identity};
+use crate::bench::lines::{Line, distinct, identity};
 
 /// What one version of the program measured on one device.
 #[derive(Debug, Default)]
@@ -110,15 +110,4 @@ impl<'a> DeviceLines<'a> {
     pub(super) fn commands(&self, suite: &str) -> Vec<String> {
         distinct(self.of("suite", suite), "command")
     }
-}
-
-/// The different texts of a field, in order.
-pub(super) fn distinct<'a>(lines: impl IntoIterator<Item = &'a Line>, key: &str) -> Vec<String> {
-    let mut texts: Vec<String> = vec![];
-    for text in lines.into_iter().filter_map(|line| line.text(key)) {
-        if !texts.iter().any(|known| known == text) {
-            texts.push(text.to_owned());
-        }
-    }
-    texts
 }

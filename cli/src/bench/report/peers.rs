@@ -1,11 +1,11 @@
 //! Other libraries beside the cases that do the same work.
 
 use super::chart::{Bar, BarGroup, Chart, GREY};
-use super::device::{DeviceLines, distinct};
+use super::device::DeviceLines;
 use super::document::{Cell, Column, Section, Table};
 use super::fields::{cell, describe, split};
 use super::suites::table;
-use crate::bench::lines::{Line, identity};
+use crate::bench::lines::{Line, distinct, identity};
 use crate::bench::units::{decimal, whole};
 
 /// Suites that have peers, and their titles.
@@ -202,15 +202,8 @@ fn exact_bars(device: &DeviceLines<'_>) -> Option<Vec<BarGroup>> {
         } else {
             &["rows", "dim", "k", "metric", "data"]
         };
-        // The host engine has no name of its own: the peers know the processor.
-        let cpu = device
-            .peer_runs
-            .last()
-            .filter(|_| device.text("kind") == Some("host"))
-            .map(|run| cell(run, "cpu"));
-        let cpu = cpu.map(|cpu| format!(" of {cpu}")).unwrap_or_default();
         BarGroup {
-            title: format!("{}{cpu}, {} at a time", device.name(), describe(row.work, &["queries"])),
+            title: format!("{}, {} at a time", machine_name(device), describe(row.work, &["queries"])),
             note: [describe(row.work, fields), dates(device)].join(" · "),
             bars,
             limit: None,
@@ -220,8 +213,20 @@ fn exact_bars(device: &DeviceLines<'_>) -> Option<Vec<BarGroup>> {
     Some(groups.collect())
 }
 
+/// The name of the device. The host engine has none of its own, but the peers know the processor.
+fn machine_name(device: &DeviceLines<'_>) -> String {
+    let peers = device.peer_runs.last().filter(|_| device.text("kind") == Some("host"));
+    let cpu =
+        peers.and_then(|run| run.text("cpu")).zip(device.runs.iter().find_map(|run| run.count("threads")));
+    cpu.map_or_else(|| device.name().to_owned(), |(cpu, threads)| format!("{cpu}, {threads} threads"))
+}
+
+/// The first and the last day of the measurements.
 fn dates(device: &DeviceLines<'_>) -> String {
-    let [ours, theirs] =
-        [&device.runs, &device.peer_runs].map(|runs| distinct(runs.iter().copied(), "date").join(" and "));
-    if ours == theirs { ours } else { format!("nearfield {ours}, others {theirs}") }
+    let mut dates = distinct(device.runs.iter().chain(&device.peer_runs).copied(), "date");
+    dates.sort_unstable();
+    match &dates[..] {
+        [first, .., last] => format!("{first} to {last}"),
+        dates => dates.concat(),
+    }
 }
