@@ -1,4 +1,4 @@
-//! JSON lines of `nearfield bench`, read again (docs/benchmark.md says what they hold).
+//! JSON lines of `nearfield bench`, read back. docs/benchmark.md lists their fields.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
-/// What a case of a suite is of. Two cases that are of the same are the same.
-const OF: [(&str, &[&str]); 6] = [
+/// Identity fields by suite: cases equal in these are one case.
+const IDENTITY: [(&str, &[&str]); 6] = [
     ("distance", &["rows", "dim", "queries", "metric", "elements", "data"]),
     ("reduce", &["operation", "elements", "summation", "length", "row_length"]),
     ("select", &["rows", "length", "k", "values"]),
@@ -31,9 +31,9 @@ const OF: [(&str, &[&str]); 6] = [
     ("breakeven", &["rows", "dim", "queries", "k", "metric", "data", "scratch"]),
 ];
 
-/// The fields that say what a case of a suite is of; none of a suite that is not known.
-pub(super) fn of(suite: &str) -> &'static [&'static str] {
-    OF.iter().find(|(name, _)| *name == suite).map_or(&[], |(_, fields)| fields)
+/// The identity fields of a suite, or none if the suite is unknown.
+pub(super) fn identity(suite: &str) -> &'static [&'static str] {
+    IDENTITY.iter().find(|(name, _)| *name == suite).map_or(&[], |(_, fields)| fields)
 }
 
 /// One line.
@@ -41,12 +41,12 @@ pub(super) fn of(suite: &str) -> &'static [&'static str] {
 pub(super) struct Line(Map<String, Value>);
 
 impl Line {
-    /// What the line is: `device`, `suite`, `case` and so on.
+    /// The kind of line: `device`, `suite`, `case` and so on.
     pub(super) fn record(&self) -> &str {
         self.text("record").unwrap_or_default()
     }
 
-    /// Whether it is this record of this suite.
+    /// Whether the line has this record and this suite.
     pub(super) fn is(&self, record: &str, suite: &str) -> bool {
         self.record() == record && self.text("suite") == Some(suite)
     }
@@ -59,24 +59,24 @@ impl Line {
         self.value(key)?.as_str()
     }
 
-    /// A number that is no infinity.
+    /// A finite number.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         self.value(key)?.as_f64().filter(|number| number.is_finite())
     }
 
-    /// A number above zero: what takes no time and moves no bytes was not measured.
+    /// A number above zero: a time or a rate of zero was not measured.
     pub(super) fn positive(&self, key: &str) -> Option<f64> {
         self.number(key).filter(|number| *number > 0.0)
     }
 
-    /// Pairs of numbers, as of a curve.
+    /// Pairs of numbers, as in a curve.
     pub(super) fn pairs(&self, key: &str) -> Vec<(f64, f64)> {
         let pairs = self.value(key).and_then(Value::as_array);
         let pairs = pairs.into_iter().flatten();
         pairs.filter_map(|pair| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?))).collect()
     }
 
-    /// Text, a number or a truth, as one writes it to look for it.
+    /// Text, a number or a truth value as text.
     pub(super) fn plain(&self, key: &str) -> Option<String> {
         match self.value(key)? {
             Value::String(text) => Some(text.clone()),
@@ -90,22 +90,16 @@ impl Line {
         self.value(key)?.as_u64()
     }
 
-    /// All of it, for those who read it in another way.
-    pub(super) fn fields(&self) -> &Map<String, Value> {
-        &self.0
+    /// Whether the line says that its answer was wrong.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.value("verified") == Some(&Value::Bool(false))
     }
 
-    /// Name, milliseconds and passes of every stage.
-    pub(super) fn stages(&self) -> Vec<(&str, f64, u64)> {
-        let stages = self.value("stages").and_then(Value::as_object);
-        stages
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, stage)| {
-                let passes = stage.get("passes").and_then(Value::as_u64).unwrap_or(0);
-                Some((name.as_str(), stage.get("ms")?.as_f64().filter(|ms| *ms >= 0.0)?, passes))
-            })
-            .collect()
+    /// Name and milliseconds of every stage.
+    pub(super) fn stages(&self) -> Vec<(&str, f64)> {
+        let stages = self.value("stages").and_then(Value::as_object).into_iter().flatten();
+        let timed = stages.filter_map(|(name, stage)| Some((name.as_str(), stage.get("ms")?.as_f64()?)));
+        timed.filter(|(_, ms)| *ms >= 0.0).collect()
     }
 }
 
@@ -115,7 +109,18 @@ impl From<Map<String, Value>> for Line {
     }
 }
 
-/// The lines of a file.
+/// The different values of a field, in order.
+pub(super) fn distinct<'a>(lines: impl IntoIterator<Item = &'a Line>, key: &str) -> Vec<String> {
+    let mut values = vec![];
+    for value in lines.into_iter().filter_map(|line| line.plain(key)) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// Reads the lines of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let mut lines = vec![];
@@ -125,10 +130,10 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
                 lines.push(Line(fields));
             }
             Ok(_) => bail!("{}, line {number}: needed an object with a `record`", path.display()),
-            Err(fault) => bail!(
+            Err(error) => bail!(
                 "{}, line {number}: needed JSON, found none at column {}",
                 path.display(),
-                fault.column()
+                error.column()
             ),
         }
     }

@@ -9,7 +9,6 @@ mod ceilings;
 mod compare;
 mod data;
 mod distance;
-mod draw;
 mod exact;
 mod ivf;
 mod lines;
@@ -20,8 +19,6 @@ mod run;
 mod select;
 mod shell;
 mod stages;
-mod svg;
-mod tables;
 mod units;
 mod work;
 
@@ -49,14 +46,10 @@ enum Command {
     /// Other libraries at the same work, through Python: numpy, faiss, usearch, PyTorch, cuVS
     #[command(after_long_help = peers::HELP)]
     Peers(Peers),
-    /// The ladder of reductions as a chart, and as a table
-    Draw(draw::Args),
-    /// A page of the figures of one or more runs: tables and charts, in a file that needs no other
+    /// The figures of one or more runs as an HTML page, as Markdown tables, or as a chart
     Report(report::Args),
-    /// Two runs, case by case: how many times as long the newer one took
+    /// Compare two runs case by case
     Compare(compare::Args),
-    /// Tables of figures in Markdown documents, filled in place
-    Tables(tables::Args),
 }
 
 /// A suite, which times something.
@@ -138,10 +131,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             let done = peers::run(&args.peers, &mut run);
             run.finish(done)
         }
-        Command::Draw(args) => draw::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args),
-        Command::Tables(args) => tables::run(&args),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The stages of a search, timed on the device several times.
+//! Stages of a search, timed on the device over several runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::milliseconds;
 
-/// Times and passes of each stage, a search each.
+/// Times and passes of each stage, one entry per run.
 #[derive(Debug, Default)]
 pub(super) struct Parts(BTreeMap<&'static str, Vec<(Duration, u32)>>);
 
 impl Parts {
-    /// Takes up a search; returns the time of all its stages. None of none, as where the device has no timestamps.
+    /// Adds a run and returns the time of all its stages, or nothing if the device has no timestamps.
     pub(super) fn add(&mut self, times: &[StageTime]) -> Option<Duration> {
         for one in times {
             self.0.entry(one.stage).or_default().push((one.time, one.passes));
@@ -40,7 +40,7 @@ impl Stages {
         self.0.iter().find(|(name, _)| *name == stage).map(|(_, (time, _))| *time)
     }
 
-    /// As a line has them.
+    /// The field `stages` of a JSON line.
     pub(super) fn to_json(&self) -> Value {
         let entry = |(stage, (time, passes)): &(&'static str, (Duration, u32))| {
             ((*stage).to_owned(), json!({ "ms": milliseconds(*time), "passes": passes }))
@@ -48,7 +48,7 @@ impl Stages {
         Value::Object(self.0.iter().map(entry).collect())
     }
 
-    /// For people, a line each.
+    /// One line of text per stage.
     pub(super) fn texts(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(stage, (time, passes))| {
             format!("{stage:<16} {:>10.3} ms in {passes} passes", milliseconds(*time))

@@ -1,11 +1,11 @@
-//! Numbers for people.
+//! Numbers as text for people.
 
-/// A whole number with groups of three digits.
+/// A whole number in groups of three digits.
 pub(super) fn grouped(number: u64) -> String {
     group(&number.to_string())
 }
 
-/// The same for digits with perhaps a sign and decimals.
+/// Groups digits that may have a sign and decimals.
 fn group(digits: &str) -> String {
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("\u{2212}", digits));
     let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
@@ -19,16 +19,7 @@ fn group(digits: &str) -> String {
     if decimals.is_empty() { text } else { format!("{text}.{decimals}") }
 }
 
-/// A number with groups of three digits, and as a power of two where it is one.
-pub(super) fn count(number: u64) -> String {
-    let mut text = grouped(number);
-    if number.is_power_of_two() && number >= 1 << 10 {
-        text += &format!(" (2^{})", number.trailing_zeros());
-    }
-    text
-}
-
-/// A number with `digits` decimals, or by its power of ten where that would be very long, or nothing.
+/// A number with `digits` decimals, or in scientific notation if that would round to zero or be very long.
 pub(super) fn decimal(number: f64, digits: usize) -> String {
     let size = number.abs();
     match size == 0.0 || (10f64.powi(-(digits as i32)) / 2.0..1e12).contains(&size) {
@@ -47,51 +38,50 @@ pub(super) fn figure(number: f64) -> String {
     }
 }
 
-pub(super) fn rate_text(rate: f64) -> String {
+/// A rate: whole, or with two decimals below ten.
+pub(super) fn whole(number: f64) -> String {
+    decimal(number, if number != 0.0 && number.abs() < 10.0 { 2 } else { 0 })
+}
+
+pub(super) fn byte_rate(rate: f64) -> String {
     in_units(rate, 0, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"])
 }
 
-pub(super) fn time_text(seconds: f64) -> String {
-    if seconds == 0.0 {
-        return "0".into();
-    }
+pub(super) fn operation_rate(rate: f64) -> String {
+    in_units(rate, 0, &["op/s", "kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s"])
+}
+
+pub(super) fn time(seconds: f64) -> String {
     in_units(seconds, -9, &["ns", "µs", "ms", "s"])
 }
 
+/// A share in percent, with decimals below ten.
 pub(super) fn percent(share: f64) -> String {
-    in_units(share * 100.0, 0, &["%"])
+    let digits = if share.abs() < 0.001 { 3 } else { usize::from(share.abs() < 0.0995) };
+    format!("{} %", decimal(100.0 * share, digits))
 }
 
-/// A share of a hundred, to the whole above ten.
-pub(super) fn rough_percent(share: f64) -> String {
-    decimal(100.0 * share, if share.abs() < 0.0995 { 1 } else { 0 })
-}
-
-/// A number with three significant digits, in the first of some units, of which each is a thousand of the one before, that
-/// leaves less than a thousand. The first unit is a power of ten.
-pub(super) fn in_units(number: f64, first: i32, units: &[&str]) -> String {
+/// A number with three significant digits, in the largest of some units that keeps it at least 1. Each unit is a
+/// thousand times the one before it; the first is 10 to the power of `first`.
+fn in_units(number: f64, first: i32, units: &[&str]) -> String {
     let rounded = format!("{number:.2e}");
     let exponent = rounded.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
     let unit = ((exponent - first).div_euclid(3).max(0) as usize).min(units.len() - 1);
     let power = first + 3 * unit as i32;
     let digits = (2 - (exponent - power)).clamp(0, 6) as usize;
     let scaled = number / 10f64.powi(power);
-    // Nonsense is written in few letters, too.
-    if scaled.abs() < 1e9 {
-        format!("{scaled:.digits$} {}", units[unit])
-    } else {
-        format!("{scaled:.2e} {}", units[unit])
-    }
+    let text = if scaled.abs() < 1e9 { format!("{scaled:.digits$}") } else { format!("{scaled:.2e}") };
+    format!("{text} {}", units[unit])
 }
 
-/// The same for a mark of an axis, which is round.
-pub(super) fn round_in_units(number: f64, first: i32, units: &[&str]) -> String {
-    let text = in_units(number, first, units);
-    match text.split_once(' ') {
-        Some((number, unit)) if number.contains('.') => {
-            let number = number.trim_end_matches('0').trim_end_matches('.');
-            format!("{number} {unit}").trim_end().to_owned()
-        }
-        _ => text.trim_end().to_owned(),
-    }
+/// A round number in few letters, for the tick of an axis: a power of ten, or such a power times 2 or 5.
+pub(super) fn tick(number: f64, unit: &str) -> String {
+    let text = in_units(number, 0, &["", "k", "M", "G", "T", "P"]);
+    let (number, prefix) = text.split_once(' ').unwrap_or((&text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    let space = if unit.is_empty() { "" } else { " " };
+    format!("{number}{space}{prefix}{unit}")
 }

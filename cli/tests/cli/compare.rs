@@ -15,7 +15,7 @@ fn device(version: &str) -> Value {
     })
 }
 
-/// A case that took so long, give or take a twentieth.
+/// A case with this median time, and a spread of a twentieth to both sides.
 fn case(name: &str, ms: f64) -> Value {
     json!({
         "record": "case", "suite": "exact", "case": name, "ms": ms, "ms_least": 0.95 * ms, "ms_most": 1.05 * ms,
@@ -23,7 +23,7 @@ fn case(name: &str, ms: f64) -> Value {
     })
 }
 
-/// The same from its least to its most time.
+/// A case with a least, median and most time.
 fn spread(name: &str, [least, ms, most]: [f64; 3]) -> Value {
     let mut line = case(name, ms);
     line["ms_least"] = json!(least);
@@ -32,7 +32,7 @@ fn spread(name: &str, [least, ms, most]: [f64; 3]) -> Value {
     line
 }
 
-/// Exit code, what was printed, and what was complained about, in one line at most.
+/// Compares two texts: the exit code, the output, and the error line if there is one.
 fn compare(old: &str, new: &str, options: &[&str]) -> Result<(i32, String, String)> {
     let directory = TempDir::new()?;
     fs::write(directory.path().join("old.jsonl"), old)?;
@@ -44,12 +44,12 @@ fn compare(old: &str, new: &str, options: &[&str]) -> Result<(i32, String, Strin
     Ok((output.status.code().context("a code")?, String::from_utf8(output.stdout)?, complaint))
 }
 
-/// The lines of `--json` of a record.
+/// The printed JSON lines of a record.
 fn records(printed: &str, record: &str) -> Result<Vec<Value>> {
     Ok(lines(printed)?.into_iter().filter(|line| line["record"] == record).collect())
 }
 
-/// What is said of one case whose times went from `old` to `new`.
+/// Exit code and verdict for a case whose times went from `old` to `new`.
 fn verdict(old: [f64; 3], new: [f64; 3], options: &[&str]) -> Result<(i32, String)> {
     let [old, new] = [old, new].map(|times| jsonl(&[device("1"), spread("a", times)]));
     let (code, printed, _) = compare(&old, &new, &[&["--json"], options].concat())?;
@@ -58,7 +58,7 @@ fn verdict(old: [f64; 3], new: [f64; 3], options: &[&str]) -> Result<(i32, Strin
 }
 
 #[test]
-fn ratios_are_of_medians_and_their_spread_of_the_ends() -> Result<()> {
+fn ratios_come_from_medians_and_ranges_from_the_ends() -> Result<()> {
     let old = jsonl(&[device("0.1.0"), case("a", 2.0), case("b", 1.0)]);
     let new = jsonl(&[device("0.2.0"), case("b", 0.5), case("a", 3.0)]);
     let (code, printed, complaint) = compare(&old, &new, &[])?;
@@ -68,7 +68,7 @@ fn ratios_are_of_medians_and_their_spread_of_the_ends() -> Result<()> {
     let slower = ["2.000", "3.000", "1.500", "(1.357", "..", "1.658)", "slower", "1.500", "slower", "a"];
     let faster = ["1.000", "0.500", "0.500", "(0.452", "..", "0.553)", "faster", "0.500", "faster", "b"];
     assert_eq!((&row("a")[..], &row("b")[..]), (&slower[..], &faster[..]));
-    assert!(printed.contains("not the same: version"), "{printed}");
+    assert!(printed.contains("different: version"), "{printed}");
     assert!(
         printed.starts_with("old: old.jsonl: NVIDIA H200, vulkan, 580, nearfield 0.1.0, abc, 2026-11-21\n")
     );
@@ -86,7 +86,7 @@ fn ratios_are_of_medians_and_their_spread_of_the_ends() -> Result<()> {
 }
 
 #[test]
-fn a_case_past_the_limit_fails_unless_it_is_noise() -> Result<()> {
+fn a_case_past_the_limit_fails_unless_it_is_noisy() -> Result<()> {
     let old = [0.9, 1.0, 1.3];
     let limit = ["--fail-over", "10%"];
     for (new, wanted) in [
@@ -106,7 +106,7 @@ fn a_case_past_the_limit_fails_unless_it_is_noise() -> Result<()> {
 }
 
 #[test]
-fn a_failure_says_how_many_in_one_line_after_the_table() -> Result<()> {
+fn one_error_line_after_the_table_counts_slower_cases() -> Result<()> {
     let old = jsonl(&[device("1"), case("a", 1.0), case("b", 1.0), case("c", 1.0)]);
     let mut wrong = case("c", 1.0);
     wrong["verified"] = json!(false);
@@ -121,7 +121,7 @@ fn a_failure_says_how_many_in_one_line_after_the_table() -> Result<()> {
 }
 
 #[test]
-fn what_failed_or_is_wrong_now_fails_without_a_limit_too() -> Result<()> {
+fn failures_and_wrong_answers_fail_without_a_limit_too() -> Result<()> {
     let old = jsonl(&[device("1"), case("a", 1.0), case("b", 1.0)]);
     let failed =
         |name: Value| json!({"record": "failed", "suite": "exact", "case": name, "reason": "is off"});
@@ -140,21 +140,21 @@ fn what_failed_or_is_wrong_now_fails_without_a_limit_too() -> Result<()> {
             let (code, printed, said) = compare(&old, &new, options)?;
             assert!(code == 1 && said.contains(complaint), "{code} {said}");
             assert!(printed.contains(&format!("\nfailed in new\n{told}")), "{printed}");
-            assert!(!printed.contains("b (the other"), "told once: {printed}");
+            assert!(!printed.contains("b (the other file"), "told once: {printed}");
         }
         let (code, printed, _) = compare(&old, &new, &["--json"])?;
         assert_eq!((code, records(&printed, "failed")?.len()), (1, 1), "{printed}");
-        // What failed before and runs now is no failure.
+        // A case that failed before and runs now is no failure.
         assert_eq!(compare(&new, &old, &["--fail-over", "1%"])?.0, 0);
     }
-    // Nor is what failed and was run again, in lines that follow.
+    // Nor is one that failed and was then run again.
     let again = jsonl(&[device("1"), case("a", 1.0), failed(json!("b")), case("b", 1.0)]);
     assert_eq!(compare(&old, &again, &[])?.0, 0);
     Ok(())
 }
 
 #[test]
-fn a_case_may_be_slower_on_the_device_alone() -> Result<()> {
+fn a_case_may_be_slower_only_on_the_device() -> Result<()> {
     let timed = |[least, ms, most]: [f64; 3]| {
         let mut line = case("a", 1.0);
         line["device_ms"] = json!(ms);
@@ -179,8 +179,8 @@ fn a_case_may_be_slower_on_the_device_alone() -> Result<()> {
 }
 
 #[test]
-fn a_least_time_of_nothing_is_the_least() -> Result<()> {
-    // The clock was too coarse: such a time is not slower for certain, and may be any number of times as short.
+fn a_least_time_of_zero_is_kept() -> Result<()> {
+    // The clock was too coarse: the case is not certainly slower, and its range has no upper end.
     let (coarse, fine) = ([0.0, 1.5, 1.6], [0.9, 1.0, 1.1]);
     assert_eq!(verdict(fine, coarse, &["--fail-over", "10%"])?, (0, "noisy".to_owned()));
     for (old, new, range) in
@@ -195,55 +195,37 @@ fn a_least_time_of_nothing_is_the_least() -> Result<()> {
 }
 
 #[test]
-fn cases_of_one_file_are_told_and_the_last_of_several_counts() -> Result<()> {
+fn cases_of_one_file_are_listed_and_the_last_repetition_counts() -> Result<()> {
     let gone = json!({"record": "not_run", "suite": "exact", "case": "gone", "reason": "no memory"});
     let old = jsonl(&[device("1"), case("a", 9.0), case("a", 1.0), case("gone", 1.0), case("only", 1.0)]);
     let new = jsonl(&[device("1"), case("a", 1.0), gone, case("fresh", 1.0)]);
     let (code, printed, _) = compare(&old, &new, &["--fail-over", "1%"])?;
     assert_eq!(code, 0, "{printed}");
-    assert!(printed.contains("cases that are repeated there: 1, of which the last is taken"), "{printed}");
+    assert!(printed.contains("repeated cases: 1, the last of each counts"), "{printed}");
     assert!(
-        printed.contains("\nonly in old\n  exact: gone (the other: not run: no memory)\n  exact: only\n")
+        printed
+            .contains("\nonly in old\n  exact: gone (the other file: not run: no memory)\n  exact: only\n")
     );
     assert!(printed.contains("\nonly in new\n  exact: fresh\n"), "{printed}");
     Ok(())
 }
 
 #[test]
-fn lines_without_names_are_matched_by_what_they_are_of() -> Result<()> {
-    let of = |queries: u64, ms: f64| {
-        let mut line = case("", ms);
-        line["queries"] = json!(queries);
-        line["rows"] = json!(1000);
-        line
-    };
-    let mut old = vec![device("1"), of(1, 1.0), of(8, 2.0)];
-    old.iter_mut().for_each(|line| {
-        line.as_object_mut().expect("an object").remove("case");
-    });
-    let mut new = vec![device("1"), of(8, 4.0), of(1, 1.0)];
-    new[1]["case"] = json!("8 queries");
-    let rung =
-        json!({"record": "rung", "suite": "reduce", "rung": "a", "name": "adds", "length": 8, "ms": 1.0});
-    let other =
-        json!({"record": "rung", "suite": "reduce", "rung": "a", "name": "adds", "length": 9, "ms": 1.0});
-    old.push(rung.clone());
-    new.extend([rung, other]);
-    let (_, printed, _) = compare(&jsonl(&old), &jsonl(&new), &["--json"])?;
-    let ratios = records(&printed, "ratio")?;
-    let found: Vec<_> = ratios.iter().map(|line| (&line["suite"], &line["ratio"])).collect();
-    let (exact, ladder) = (json!("exact"), json!("ladder"));
-    assert_eq!(found, [(&exact, &json!(1.0)), (&exact, &json!(2.0)), (&ladder, &json!(1.0))], "{printed}");
-    assert_eq!(records(&printed, "only")?.len(), 1);
+fn rungs_match_by_letter_name_and_length() -> Result<()> {
+    let rung = |length: u64| json!({"record": "rung", "suite": "reduce", "rung": "a", "name": "adds", "length": length, "ms": 1.0});
+    let (_, printed, _) = compare(&jsonl(&[rung(8)]), &jsonl(&[rung(9), rung(8)]), &["--json"])?;
+    let (ratios, only) = (records(&printed, "ratio")?, records(&printed, "only")?);
+    assert_eq!((&ratios[0]["suite"], &ratios[0]["case"]), (&json!("ladder"), &json!("a adds, length 8")));
+    assert_eq!((ratios.len(), only.len()), (1, 1), "{printed}");
     Ok(())
 }
 
 #[test]
-fn errors_are_told_in_one_line() -> Result<()> {
+fn bad_input_is_one_error_line() -> Result<()> {
     let good = jsonl(&[device("1"), case("a", 1.0)]);
     let other = jsonl(&[device("1"), case("b", 1.0)]);
     let cases: [(&str, &str, &[&str], i32, &str); 9] = [
-        (&good, &other, &[], 1, "needed a case that both files have times of, found none"),
+        (&good, &other, &[], 1, "needed a case with times in both files, found none"),
         (&good, "", &[], 1, "new.jsonl: needed lines of `nearfield bench --json`, found none"),
         ("what\n", &good, &[], 1, "old.jsonl, line 1: needed JSON"),
         (&good, "[1]\n", &[], 1, "new.jsonl, line 1: needed an object with a `record`"),

@@ -133,15 +133,16 @@ fn run(directory: &Path, arguments: &[&str]) -> Result<Output> {
     common::run(directory, &[&["bench", "report"], arguments].concat())
 }
 
-/// The page of some lines.
-fn page(lines: &[Value]) -> Result<String> {
+/// The report of some lines on standard output.
+fn report(lines: &[Value], options: &[&str]) -> Result<String> {
     let directory = TempDir::new()?;
     fs::write(directory.path().join("lines.jsonl"), jsonl(lines))?;
-    let output = run(directory.path(), &["lines.jsonl", "--out", "page"])?;
-    succeeded(output)?;
-    let files = fs::read_dir(directory.path().join("page"))?.count();
-    ensure!(files == 1, "needed a page and nothing else, found {files} files");
-    let html = fs::read_to_string(directory.path().join("page/index.html"))?;
+    succeeded(run(directory.path(), &[&["lines.jsonl"], options].concat())?)
+}
+
+/// The HTML page of some lines.
+fn page(lines: &[Value]) -> Result<String> {
+    let html = report(lines, &[])?;
     well_formed(&html)?;
     Ok(html)
 }
@@ -191,143 +192,154 @@ fn headings(html: &str) -> Vec<&str> {
     html.split("<h2>").skip(1).filter_map(|part| Some(part.split_once("</h2>")?.0)).collect()
 }
 
-const HEADINGS: [&str; 10] = [
-    "What the device can do",
-    "Roofline",
+const HEADINGS: [&str; 9] = [
+    "Other libraries",
     "Exact search",
-    "Search in lists",
+    "Inverted lists",
     "Reductions",
     "Selection",
     "Distance matrix",
-    "Break-even of GPU and host",
-    "Other libraries",
-    "All cases",
+    "GPU or host",
+    "What the device can do",
+    "Uploads and missing cases",
 ];
 
 #[test]
-fn a_page_has_every_section_in_order_and_says_the_best_first() -> Result<()> {
-    let html = page(&everything())?;
+fn a_page_shows_key_figures_then_every_section() -> Result<()> {
+    let html = page(&everything())?.replace('\u{a0}', " ");
     assert_eq!(headings(&html), HEADINGS);
     for needed in [
         "<h1>nearfield on NVIDIA H200</h1>",
         "NVIDIA H200, vulkan, NVIDIA 580.159.04, discrete, linux, 16 threads",
         "nearfield 0.1.0 · revision 2d0b2ea · 2026-11-21 14:03:22 UTC",
-        "<code>nearfield bench all --report out</code>",
-        "Exact search, 10,000 queries over 1,000,000 × 768, k = 10: 121,900 queries a second, 64 % of the cooperative \
-         matrices.",
-        "Search in lists, 10,000 queries over 1,000,000 × 768: 509,250 queries a second at a recall of 0.961 (4 of \
-         4,096 lists).",
-        "The GPU is ahead of the host in 1 of 2 numbers of rows and queries.",
-        "Quicker than other libraries in 1 of 1 comparisons of the same work.",
-        "Verified before they were timed: all 13 cases.",
-        "Not run: exact 10000000x768 (--budget was spent), rung i (needs subgroup operations).",
-        "<li class=\"wrong\">Failed, which ended the run: ivf probes 16 (a timed search differs).</li>",
-        "<td>ivf</td><td class=\"prose\">probes 16</td><td class=\"prose\">a timed search differs</td>",
-        "Again: <code>nearfield bench exact --rows 1000000</code>",
-        "Peers ran on NVIDIA H200, 580.159.04, 16 threads, Python 3.12.3, torch 2.11.0, 2026-11-21.",
-        "<td class=\"n\">2.00 ×</td>",
+        "<pre>nearfield bench all --report out</pre>",
+        "<strong>121,900 queries/s</strong>\n<span>exact search, 10,000 queries, 1,000,000 × 768, k = 10, 64 % of matrix units",
+        "<strong>509,250 queries/s</strong>\n<span>inverted lists at a recall of 0.961",
+        "<strong>1 of 2</strong>\n<span>sizes at which the GPU is faster",
+        "<strong>1 of 1</strong>\n<span>comparisons with other libraries",
+        "All 13 cases verified before they were timed.",
+        "Not run: exact 10000000x768 (--budget was spent); rung i (needs subgroup operations).",
+        "<p class=\"problem\">Failed, which ended the run: ivf probes 16 (a timed search differs).</p>",
+        "<pre>nearfield bench exact --rows 1000000</pre>",
+        "They ran on NVIDIA H200, 580.159.04, 16 threads, Python 3.12.3, torch 2.11.0.",
+        "<b>82.061</b></td><td class=\"number\">164.122</td>",
         "needs cuVS",
-        "<b>0.010 host</b>",
-        "aria-label=\"Dot product of two vectors of 268,435,456 (2^28) f32\"",
+        "0.082 / 0.010 *",
     ] {
-        assert!(html.contains(needed), "{needed}");
+        assert!(html.contains(needed), "{needed}: {html}");
     }
     for caption in [
-        "Bandwidth by the size of what is read or copied",
-        "Operations a second over operations a byte",
-        "Queries a second by the number of queries",
-        "Time by the number of rows",
-        "Time by the number of dimensions",
-        "Where the time of a search goes",
-        "Queries a second by recall",
-        "Time by k",
-        "Rate by the number of rows",
-        "Time of the same work",
+        "Exact search, queries per second",
+        "Queries per second by batch size",
+        "Time by number of rows",
+        "Time by number of dimensions",
+        "Queries per second by recall",
+        "The ladder of the dot product",
+        "Bytes read per second by k",
+        "Bandwidth by size of the working set",
+        "Roofline: operations per second by intensity",
     ] {
         assert_eq!(html.matches(&format!("<figcaption>{caption}</figcaption>")).count(), 1, "{caption}");
+        assert_eq!(html.matches(&format!("aria-label=\"{caption}\"")).count(), 1, "{caption}");
     }
     Ok(())
 }
 
 #[test]
-fn runs_that_differ_in_what_a_case_is_of_are_told_apart() -> Result<()> {
+fn markdown_has_the_tables_of_the_page() -> Result<()> {
+    let lines =
+        [device(), exact(1_000_000, 768, 10_000), exact(1_000_000, 768, 1), peer(json!({"recall": 0.99}))];
+    let markdown = report(&lines, &["--format", "markdown"])?;
+    for needed in [
+        "# nearfield on NVIDIA H200\n",
+        "```sh\nnearfield bench all --report out\n```\n",
+        "- **121,900 queries/s**: exact search, ",
+        "## Other libraries\n",
+        "### Exact search, ms\n\nAll rows: 1,000,000 × 768, 10,000 queries, k = 10, cosine, embedding.\n\n\
+         | nearfield | torch |\n|---:|---:|\n| **82.061** | 164.122 (0.9900) |\n",
+        "## Exact search\n",
+        "All rows: 1,000,000 × 768, k = 10, cosine, embedding.\n\n| queries | time, ms | queries/s | of ceiling | least – most |",
+        "\n|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+        "\n| 10,000 | 82.061 | 121,900 | 64 % of matrix units | 81.669 – 82.887 | 80.100 | 62.976 | 15.667 |\n",
+    ] {
+        assert!(markdown.contains(needed), "{needed}: {markdown}");
+    }
+    assert!(!markdown.contains("<svg"), "{markdown}");
+    // Text stays inside its cell.
+    let mut lines = everything();
+    lines[19]["reason"] = json!("a | b\n<i> *c*");
+    let markdown = report(&lines, &["--format", "markdown"])?;
+    assert!(markdown.contains("| exact | 10000000x768 | a \\| b \\<i> \\*c\\* |"), "{markdown}");
+    Ok(())
+}
+
+#[test]
+fn cases_that_differ_in_one_identity_field_stay_apart() -> Result<()> {
     let with = |mut line: Value, key: &str, value: Value| {
         line[key] = value;
         line
     };
     let mut lines = vec![device()];
     for iterations in [2, 10] {
-        let build = json!({"record": "build", "suite": "ivf", "lists": 4096, "iterations": iterations});
-        lines.push(build);
+        lines.push(json!({"record": "build", "suite": "ivf", "lists": 4096, "iterations": iterations, "train_ms": 1.0}));
         lines.extend([ivf(1, 0.5), ivf(4, 0.9)].map(|line| with(line, "iterations", json!(iterations))));
     }
     let html = page(&lines)?;
-    // A curve each, and a bar of stages; a column of both tables.
-    assert!(html.matches(">2 iterations<").count() >= 1 && html.contains(">10 iterations<"), "{html}");
-    assert_eq!(html.matches("<th scope=\"col\">iterations</th>").count(), 2, "{html}");
-    // Where all are the same it need not be said.
-    assert!(!page(&lines[..4])?.contains("2 iterations"));
+    // A series each, and a column in the tables of cases and of builds.
+    assert!(html.contains(">2 iterations<") || html.contains("</i>2 iterations"), "{html}");
+    assert_eq!(html.matches(">iterations</th>").count(), 2, "{html}");
+    // What all cases share stands above their table, not in a column.
+    assert_eq!(page(&lines[..4])?.matches(">iterations</th>").count(), 1);
     for scratch in [1 << 28, 1 << 30] {
         lines.push(with(breakeven(1000, "host"), "scratch", json!(scratch)));
-        lines.push(with(exact(1000, 64, scratch >> 28), "scratch", json!(scratch)));
     }
     let html = page(&lines)?;
-    assert!(html.contains("scratch 256 MiB</h3>") && html.contains("scratch 1 GiB</h3>"), "{html}");
-    // The first rows of a set and all of them are points of one line over rows, and rows of one table.
+    assert!(html.contains("256 MiB scratch</h3>") && html.contains("1 GiB scratch</h3>"), "{html}");
+    // The first rows of a set and all its rows are points of one series, and rows of one table.
     let part = |line| with(line, "data", json!("embedding of 1000000"));
-    let lines = [device(), part(exact(1000, 64, 1)), exact(1_000_000, 64, 1), part(breakeven(1000, "host"))];
-    let html = page(&[&lines[..], &[breakeven(1_000_000, "GPU")]].concat())?;
-    assert!(html.contains("Time by the number of rows"), "{html}");
-    assert_eq!(html.matches("class=\"pairs\"").count(), 1, "{html}");
+    let mut lines = vec![device(), part(exact(1000, 64, 1)), exact(1_000_000, 64, 1)];
+    lines.extend([part(breakeven(1000, "host")), breakeven(1_000_000, "GPU")]);
+    let html = page(&lines)?;
+    assert!(html.contains("Time by number of rows"), "{html}");
+    assert_eq!(html.matches("embedding</h3>").count(), 1, "{html}");
+    // Of a repeated case the newest counts.
+    let again = with(exact(1000, 64, 1), "ms", json!(77.0));
+    let html = page(&[device(), exact(1000, 64, 1), again])?;
+    assert!(html.contains(">77.000<") && !html.contains(">82.061<"), "{html}");
     Ok(())
 }
 
 #[test]
 fn what_was_not_measured_has_no_section() -> Result<()> {
     let alone: [(Value, &[&str]); 6] = [
-        (exact(1000, 64, 10), &["Roofline", "Exact search", "All cases"]),
-        (ivf(1, 0.5), &["Roofline", "Search in lists", "All cases"]),
-        (select(4), &["Roofline", "Selection", "All cases"]),
-        (distance(1000), &["Roofline", "Distance matrix", "All cases"]),
+        (exact(1000, 64, 10), &["Exact search", "What the device can do"]),
+        (ivf(1, 0.5), &["Inverted lists", "What the device can do"]),
+        (select(4), &["Selection", "What the device can do"]),
+        (distance(1000), &["Distance matrix", "What the device can do"]),
         (peer(json!({})), &["Other libraries"]),
-        (json!({"record": "not_run", "suite": "ivf", "case": "x", "reason": "y"}), &["All cases"]),
+        (
+            json!({"record": "not_run", "suite": "ivf", "case": "x", "reason": "y"}),
+            &["Uploads and missing cases"],
+        ),
     ];
     for (line, sections) in alone {
         let html = page(&[json!({"record": "device", "adapter": "tiny"}), line.clone()])?;
         assert_eq!(headings(&html), sections, "{line}");
     }
-    // One number of rows is no line over rows.
+    // A single number of rows is no series over rows.
     let html = page(&[device(), exact(1000, 64, 10), exact(1000, 64, 100)])?;
-    assert!(
-        html.contains("Queries a second by the number of queries") && !html.contains("Time by the number of")
-    );
+    assert!(html.contains("Queries per second by batch size") && !html.contains("Time by number of"));
     Ok(())
 }
 
 #[test]
-fn a_device_that_does_not_time_itself_has_its_wall_clock() -> Result<()> {
-    let mut lines = everything();
-    for line in &mut lines {
-        if let Some(fields) = line.as_object_mut().filter(|fields| fields.contains_key("device_ms")) {
-            fields.insert("device_ms".into(), Value::Null);
-        }
-    }
-    let html = page(&lines)?;
-    assert_eq!(headings(&html), HEADINGS);
-    assert!(!html.contains("on the device,\u{a0}ms") && html.contains("time of a search, host to host"));
-    Ok(())
-}
-
-#[test]
-fn text_of_a_file_is_text_of_the_page() -> Result<()> {
+fn text_in_a_file_stays_text_on_the_page() -> Result<()> {
     let bad = "<script>alert('\"&')</script>\u{7}\u{ffff}";
     for field in ["adapter", "driver", "command", "version", "date"] {
         let mut lines = everything();
         lines[0][field] = json!(bad);
-        assert!(
-            page(&lines)?.contains("&lt;script&gt;alert(&#39;&quot;&amp;&#39;)&lt;/script&gt;"),
-            "{field}"
-        );
+        let html = page(&lines)?;
+        assert!(html.contains("&lt;script&gt;alert(&#39;&quot;&amp;&#39;)&lt;/script&gt;"), "{field}");
     }
     let mut lines = everything();
     for line in &mut lines[1..] {
@@ -343,18 +355,15 @@ fn text_of_a_file_is_text_of_the_page() -> Result<()> {
     page(&lines)?;
     let mut lines = vec![device(), exact(1000, 64, 1)];
     lines[1]["suite"] = json!(bad);
-    assert!(page(&lines)?.contains("<h3>&lt;script&gt;"));
+    assert!(page(&lines)?.contains(">&lt;script&gt;"));
     Ok(())
 }
 
 #[test]
 fn any_field_may_be_missing_or_strange() -> Result<()> {
-    let fields: Vec<String> = everything()
-        .iter()
-        .filter_map(|line| Some(line.as_object()?.keys().cloned().collect::<Vec<_>>()))
-        .flatten()
-        .filter(|field| field != "record")
-        .collect();
+    let all = everything();
+    let fields: BTreeSet<&String> =
+        all.iter().filter_map(Value::as_object).flat_map(|line| line.keys()).collect();
     let strange = [
         Value::Null,
         json!(0),
@@ -367,28 +376,20 @@ fn any_field_may_be_missing_or_strange() -> Result<()> {
         json!({"x": {"ms": -1e300}, "y": 3, "z": {"ms": 1e300}}),
         json!(true),
     ];
-    let directory = TempDir::new()?;
     for value in strange {
-        // All fields of that name at once, each in a file of its own: every one is a device of its own or belongs to the first.
-        let mut files = vec![];
-        for (number, field) in fields.iter().collect::<BTreeSet<_>>().into_iter().enumerate() {
-            let mut lines = everything();
-            for line in &mut lines {
+        // Each field has the value in all lines of a device of its own.
+        let mut lines = vec![];
+        for field in fields.iter().filter(|field| field.as_str() != "record") {
+            let mut changed = everything();
+            for line in &mut changed {
                 if line.get(field).is_some() {
-                    line[field] = value.clone();
+                    line[field.as_str()] = value.clone();
                 }
             }
-            lines[0]["adapter"] = json!(format!("without {field}"));
-            let file = format!("{number}.jsonl");
-            fs::write(directory.path().join(&file), jsonl(&lines))?;
-            files.push(file);
+            changed[0]["adapter"] = json!(format!("strange {field}"));
+            lines.extend(changed);
         }
-        let mut arguments: Vec<&str> = files.iter().map(String::as_str).collect();
-        arguments.extend(["--out", "page"]);
-        let output = run(directory.path(), &arguments)?;
-        ensure!(output.status.success(), "{value}: {}", String::from_utf8_lossy(&output.stderr));
-        well_formed(&fs::read_to_string(directory.path().join("page/index.html"))?)
-            .context(value.to_string())?;
+        page(&lines).with_context(|| value.to_string())?;
     }
     // No field but the record.
     let bare: Vec<Value> = everything().iter().map(|line| json!({"record": line["record"]})).collect();
@@ -397,17 +398,18 @@ fn any_field_may_be_missing_or_strange() -> Result<()> {
 }
 
 #[test]
-fn a_wrong_answer_is_told_and_has_no_speed() -> Result<()> {
+fn a_wrong_answer_is_shown_without_its_speed() -> Result<()> {
     let mut wrong = exact(1_000_000, 768, 10_000);
     wrong["verified"] = json!(false);
+    wrong["ms"] = json!(77.0);
     let html = page(&[device(), wrong, exact(1000, 64, 10)])?;
-    assert!(html.contains("Wrong answers: 1 of 2 cases.") && html.contains(">WRONG<"));
-    assert!(!html.contains("10,000 queries over 1,000,000 × 768"));
+    assert!(html.contains("Wrong answers: 1 of 2 cases.") && html.contains(">WRONG<"), "{html}");
+    assert!(!html.contains("77.000") && !html.contains("10,000 queries, 1,000,000 × 768"), "{html}");
     Ok(())
 }
 
 #[test]
-fn devices_are_not_mixed_and_runs_of_one_are() -> Result<()> {
+fn every_device_has_its_own_figures() -> Result<()> {
     let directory = TempDir::new()?;
     let mut other = device();
     other["adapter"] = json!("Apple M3");
@@ -416,38 +418,115 @@ fn devices_are_not_mixed_and_runs_of_one_are() -> Result<()> {
     fs::write(directory.path().join("1.jsonl"), jsonl(&[device(), exact(1000, 64, 10)]))?;
     fs::write(directory.path().join("2.jsonl"), jsonl(&[other, exact(1000, 64, 100)]))?;
     fs::write(directory.path().join("3.jsonl"), jsonl(&[again, exact(2000, 64, 10)]))?;
-    let output = run(directory.path(), &["1.jsonl", "2.jsonl", "3.jsonl", "--out", "deep/page"])?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let html = fs::read_to_string(directory.path().join("deep/page/index.html"))?;
+    let html = succeeded(run(directory.path(), &["1.jsonl", "2.jsonl", "3.jsonl"])?)?;
     well_formed(&html)?;
     assert!(html.contains("<title>nearfield on 2 devices</title>"));
     assert_eq!((html.matches("<article").count(), html.matches("<h1>").count()), (2, 2));
     let (first, second) = html.split_once("<article id=\"device-2\">").context("two devices")?;
-    assert!(
-        first.contains("Time by the number of rows") && first.contains("to 2026-11-21 15:00:00 UTC, 2 runs")
-    );
-    assert!(second.contains("Apple M3") && !second.contains("Time by the number of rows"));
+    assert!(first.contains("Time by number of rows") && first.contains("to 2026-11-21 15:00:00 UTC, 2 runs"));
+    assert!(second.contains("Apple M3") && !second.contains("Time by number of rows"));
+    Ok(())
+}
+
+/// Widths of the bars of a chart, from top to bottom.
+fn bars(svg: &str) -> Result<Vec<f64>> {
+    let bars = svg
+        .split("<rect ")
+        .filter(|part| part.contains("fill=\"#2F7DD1\"") || part.contains("fill=\"#A3ABB5\""));
+    let mut bars = bars
+        .map(|bar| {
+            let attribute = |name: &str| -> Result<f64> {
+                let rest = bar.split_once(&format!("{name}=\"")).context("an attribute")?.1;
+                Ok(rest.split('"').next().context("a value")?.parse()?)
+            };
+            Ok((attribute("y")?, attribute("width")?))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    bars.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    Ok(bars.into_iter().map(|(_, width)| width).collect())
+}
+
+#[test]
+fn bars_are_as_long_as_rates_are_high() -> Result<()> {
+    let rung = |name: &str, own: Value| {
+        let mut line = json!({"record": "rung", "suite": "reduce", "rung": name, "name": "adds", "length": 1000, "ms": 1.0});
+        if let (Some(line), Some(own)) = (line.as_object_mut(), own.as_object()) {
+            line.extend(own.clone());
+        }
+        line
+    };
+    let lines = [
+        device(),
+        rung("a", json!({"bytes_per_s": 1e12, "share_of_copy": 0.25})),
+        rung("b", json!({"bytes_per_s": 4e12})),
+        rung("c", json!({"bytes_per_s": 4e12, "verified": false})),
+        rung("d", json!({"not_run": "needs <subgroups>"})),
+    ];
+    let svg = report(&lines, &["--chart", "ladder"])?;
+    let bars = bars(&svg)?;
+    assert!(bars.len() == 4 && (bars[1] - 4.0 * bars[0]).abs() <= 4.0, "{bars:?}");
+    assert!(bars[2] < 1.0 && bars[3] < 1.0, "{bars:?}");
+    for needed in [
+        "\nThe ladder of the dot product\n",
+        "\nNVIDIA H200, two vectors of 1,000 f32\n",
+        "\nvulkan · NVIDIA 580.159.04 · nearfield 0.1.0 · 2026-11-21\n",
+        "\n1.00 TB/s · 25 %\n",
+        "\nwrong answer\n",
+        "\nnot run: needs &lt;subgroups&gt;\n",
+        "\ndevice copy, 4.03 TB/s\n",
+    ] {
+        assert!(svg.contains(needed), "{needed}: {svg}");
+    }
     Ok(())
 }
 
 #[test]
-fn a_page_of_ours_is_replaced_and_another_is_not() -> Result<()> {
+fn a_chart_file_joins_the_bars_of_several_devices() -> Result<()> {
+    let mut other = device();
+    other["adapter"] = json!("Apple M3");
+    let rival = |name: &str, rate: f64| peer(json!({"peer": name, "queries_per_s": rate}));
+    let lines = [
+        device(),
+        exact(1_000_000, 768, 10_000),
+        rival("torch-f32", 60_950.0),
+        other,
+        exact(1_000_000, 768, 10_000),
+        rival("faiss-cpu", 121_900.0),
+    ];
+    let svg = report(&lines, &["--chart", "exact-peers"])?;
+    for needed in
+        ["NVIDIA H200, 10,000 queries at a time", "Apple M3, 10,000", "PyTorch, f32", "faiss, CPU", "60,950"]
+    {
+        assert!(svg.contains(needed), "{needed}: {svg}");
+    }
+    let bars = bars(&svg)?;
+    assert!(bars.len() == 4 && (bars[0] - 2.0 * bars[1]).abs() <= 2.0 && bars[2] == bars[3], "{bars:?}");
+    // An SVG file shows itself in both color schemes.
+    assert!(
+        svg.starts_with("<svg ")
+            && svg.contains("prefers-color-scheme")
+            && svg.trim_end().ends_with("</svg>")
+    );
+    Ok(())
+}
+
+#[test]
+fn our_own_page_is_replaced_and_any_other_is_kept() -> Result<()> {
     let directory = TempDir::new()?;
-    let place = directory.path().join("index.html");
-    fs::write(directory.path().join("1.jsonl"), jsonl(&[device(), exact(1000, 64, 10)]))?;
-    fs::write(directory.path().join("2.jsonl"), jsonl(&[device(), exact(3000, 64, 10)]))?;
-    assert!(run(directory.path(), &["1.jsonl", "--out", "."])?.status.success());
-    assert!(run(directory.path(), &["2.jsonl", "--out", "."])?.status.success());
-    assert!(fs::read_to_string(&place)?.contains("3,000"));
+    let place = directory.path().join("page/index.html");
+    let bench = |arguments: &[&str]| common::run(directory.path(), &[&["bench"], arguments].concat());
+    let reduce = ["reduce", "--device", "host", "--length", "1000", "--runs", "3", "--report", "page"];
+    succeeded(bench(&reduce)?)?;
+    well_formed(&fs::read_to_string(&place)?)?;
+    succeeded(bench(&reduce)?)?;
     fs::write(&place, "<h1>my garden</h1>")?;
-    let output = run(directory.path(), &["2.jsonl", "--out", "."])?;
-    failed(&output, &["--out", "needed a directory without a page of others"])?;
+    failed(&bench(&reduce)?, &["--report", "needed a directory without a page of others"])?;
     assert_eq!(fs::read_to_string(&place)?, "<h1>my garden</h1>");
     Ok(())
 }
 
 #[test]
-fn bad_input_is_told_in_one_line() -> Result<()> {
+fn bad_input_is_one_error_line() -> Result<()> {
     let directory = TempDir::new()?;
     let directory = directory.path();
     let good = jsonl(&everything());
@@ -457,25 +536,23 @@ fn bad_input_is_told_in_one_line() -> Result<()> {
     fs::write(directory.join("cut.jsonl"), &good[..good.len() - 9])?;
     fs::write(directory.join("other.jsonl"), "{\"name\": 3}\n")?;
     fs::write(directory.join("bytes.jsonl"), [0xff, 0xfe])?;
-    let cases: [(&[&str], &[&str]); 10] = [
-        (&["none.jsonl", "--out", "page"], &["FILE", "none.jsonl: "]),
-        (&["empty.jsonl", "--out", "page"], &["FILE", "empty.jsonl: needed lines"]),
-        (&["words.jsonl", "--out", "page"], &["FILE", "words.jsonl, line 26: needed JSON"]),
-        (&["cut.jsonl", "--out", "page"], &["FILE", "cut.jsonl, line 25: needed JSON"]),
-        (&["other.jsonl", "--out", "page"], &["FILE", "other.jsonl, line 1: ", "`record`"]),
-        (&["bytes.jsonl", "--out", "page"], &["FILE", "bytes.jsonl: "]),
-        (&["good.jsonl", "none.jsonl", "--out", "page"], &["FILE", "none.jsonl: "]),
-        (&["good.jsonl", "--out", "good.jsonl"], &["--out", "needed a directory, good.jsonl is none"]),
-        (&["good.jsonl"], &["--out"]),
-        (&["--out", "page"], &["FILE"]),
+    let cases: [(&[&str], &[&str]); 11] = [
+        (&["none.jsonl"], &["FILE", "none.jsonl: "]),
+        (&["empty.jsonl"], &["FILE", "empty.jsonl: needed lines"]),
+        (&["words.jsonl"], &["FILE", "words.jsonl, line 26: needed JSON"]),
+        (&["cut.jsonl"], &["FILE", "cut.jsonl, line 25: needed JSON"]),
+        (&["other.jsonl"], &["FILE", "other.jsonl, line 1: ", "`record`"]),
+        (&["bytes.jsonl"], &["FILE", "bytes.jsonl: "]),
+        (&["good.jsonl", "none.jsonl"], &["FILE", "none.jsonl: "]),
+        (&["good.jsonl", "--output", "good.jsonl"], &["--output", "that of FILE"]),
+        (&["good.jsonl", "--output", "no/where.html"], &["--output: no/where.html: "]),
+        (&["good.jsonl", "--chart", "pie"], &["--chart: needed one of bandwidth, exact-dimensions, "]),
+        (&["good.jsonl", "--chart", "ladder", "--format", "markdown"], &["--format"]),
     ];
     for (arguments, parts) in cases {
         failed(&run(directory, arguments)?, parts).with_context(|| format!("{arguments:?}"))?;
-        assert!(!directory.join("page").exists(), "{arguments:?}");
     }
-    let below = run(directory, &["good.jsonl", "--out", "good.jsonl/page"])?;
-    failed(&below, &["--out", "good.jsonl/page"])?;
-    let help = run(directory, &["--help"])?;
-    assert!(help.status.success());
-    Ok(())
+    assert_eq!(fs::read_to_string(directory.join("good.jsonl"))?, good);
+    succeeded(run(directory, &["good.jsonl", "--output", "page.html"])?)?;
+    well_formed(&fs::read_to_string(directory.join("page.html"))?)
 }

@@ -1,4 +1,4 @@
-//! `nearfield bench compare`: two runs, case by case.
+//! `nearfield bench compare`: compares two runs case by case.
 
 mod pairs;
 mod print;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args as ClapArgs;
 
-use super::lines::{Line, read};
+use super::lines::read;
 use crate::output;
 use pairs::{Pairs, cases};
 use print::{Head, as_json, as_table};
@@ -18,13 +18,13 @@ use print::{Head, as_json, as_table};
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
-    /// JSON lines of the run to compare with
+    /// JSON lines of the earlier run
     #[arg(value_name = "OLD")]
     old: PathBuf,
-    /// JSON lines of the run to judge
+    /// JSON lines of the later run, which is judged
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// Fail when a case takes longer than before by more than so many percent
+    /// Fail when a case is slower by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percentage)]
     fail_over: Option<f64>,
     /// Print JSON lines instead of a table
@@ -37,33 +37,33 @@ Examples:
   nearfield bench compare old.jsonl new.jsonl
   nearfield bench compare old.jsonl new.jsonl --fail-over 10%
 
-A ratio is the new median over the old one: above 1 is slower. In brackets is how far it may be off: from the least new time \
-over the most old one to the most new one over the least old one. Cases are the same that have the same suite and the same \
-name, or where lines are too old for names, are of the same things. Of a case that a file has twice the last is taken.
+A ratio is the new median over the old one: above 1 is slower. The brackets hold its range: from the least new time \
+over the most old one to the most new one over the least old one. Cases match by suite and name. When a file has a case twice, \
+the last one counts.
 
-Without --fail-over a case is `slower` when its least new time is above its most old one, and `faster` the other way round, which \
-fails nothing.
+Without --fail-over a case is `slower` when its least new time is above its most old one, and `faster` in the opposite case. \
+Neither fails.
 
-With it a case is `slower` when the ratio of the medians is past the limit and even the least new time is above the old \
-median. Where that does not hold it is `noisy`: measure again, with more --runs. `faster` and `noisy` the other way round alike. \
-Times on the device are held against each other like those of the wall clock; a case that is slower by either makes the exit code 1.
+With --fail-over a case is `slower` when the ratio is past the limit and even the least new time is above the old \
+median. If only the ratio is past the limit, the case is `noisy`: measure again with more --runs. `faster` works the same way in \
+the opposite direction. Both the wall clock and the time on the device are judged; a case slower by either makes the exit code 1.
 
-A case that failed in the new file, or whose answer is wrong there, makes the exit code 1 with --fail-over and without. Cases of one \
-file alone are told and fail nothing.
+A case that failed or has a wrong answer in the new file makes the exit code 1 with and without --fail-over. Cases of only one \
+file are listed and do not fail.
 
 JSON lines, one object each; times in milliseconds:
   {\"record\":\"compare\", old, new, differs}
   {\"record\":\"ratio\", suite, case, old_ms, new_ms, ratio, ratio_least, ratio_most, and the same of device_ms: old_device_ms,
    new_device_ms, device_ratio, device_ratio_least, device_ratio_most, verdict (slower, faster, noisy, same), device_verdict}
-  {\"record\":\"only\", suite, case, in (old or new), reason}, of a case that the other file has no times of
-  {\"record\":\"failed\", suite, case (null where it had no name yet), reason}, of the new file
+  {\"record\":\"only\", suite, case, in (old or new), reason}: a case without times in the other file
+  {\"record\":\"failed\", suite, case (null if it had no name yet), reason}: a failure in the new file
   {\"record\":\"mean\", suite, cases, ratio, device_ratio}, geometric means";
 
 /// Reads a percentage: clap calls this.
 fn percentage(text: &str) -> Result<f64> {
     let number = text.strip_suffix('%');
     let percent = number.unwrap_or(text).trim().parse().ok().filter(|part| (0.0..1e6).contains(part));
-    // Who writes 0.1 may mean a tenth.
+    // 0.1 without a sign may stand for a tenth.
     match percent {
         Some(percent) if number.is_some() || percent == 0.0 || percent >= 1.0 => Ok(percent / 100.0),
         _ => Err(anyhow!("needed a percentage such as 10% or 0.5%")),
@@ -73,14 +73,11 @@ fn percentage(text: &str) -> Result<f64> {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Result<()> {
     let [old_lines, new_lines] = [read(&args.old)?, read(&args.new)?];
-    // Fields are what all lines have; names only those since there is a `schema`.
-    let is_named = |line: &Line| line.record() != "case" || line.text("case").is_some();
-    let by_name = old_lines.iter().chain(&new_lines).all(is_named);
-    let [old, new] = [&old_lines, &new_lines].map(|lines| cases(lines, by_name));
+    let [old, new] = [&old_lines, &new_lines].map(|lines| cases(lines));
     let pairs = Pairs::new(&old.0, &new.0, args.fail_over);
     ensure!(
         !pairs.ratios.is_empty() || !pairs.failed.is_empty(),
-        "needed a case that both files have times of, found none in {} cases of {} and {} of {}",
+        "needed a case with times in both files, found none in {} cases of {} and {} of {}",
         old.0.len(),
         args.old.display(),
         new.0.len(),
@@ -92,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     ];
     let text = if args.json { as_json(&heads, &pairs) } else { as_table(&heads, &pairs) };
     match stdout().write_all(text.as_bytes()).map_err(anyhow::Error::from) {
-        // The verdict does not depend on who reads all of the table.
+        // The exit code holds also when the reader of the table leaves early.
         Err(error) if !output::is_broken_pipe(&error) => return Err(error),
         _ => {}
     }

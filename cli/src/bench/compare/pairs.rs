@@ -1,22 +1,20 @@
-//! Cases of two files, and which belong together.
+//! Cases of two files, matched by suite and name, and the verdict on each.
 
-use serde_json::Value;
-
-use super::super::lines::{Line, of};
+use crate::bench::lines::Line;
 
 /// A case of one file.
 pub(super) struct Case<'l> {
     pub(super) suite: &'l str,
-    /// Empty of what failed before its name was known.
+    /// Empty for a failure before the name was known.
     name: String,
-    /// Or why there are none.
+    /// Times by the wall clock, or the reason why there are none.
     times: Result<Times, String>,
-    /// Whether that is a failure.
+    /// Whether the case failed or its answer was wrong.
     has_failed: bool,
     device: Option<Times>,
 }
 
-/// Milliseconds.
+/// The median, least and most time of a case, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) median: f64,
@@ -27,19 +25,19 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn of(line: &Line, key: &str) -> Option<Self> {
         let median = line.positive(key)?;
-        // A clock may be too coarse for the least of them, which is 0 then.
+        // On a coarse clock the least time may be 0.
         let bound = |end: &str| line.number(&format!("{key}_{end}")).unwrap_or(median);
         Some(Self { median, least: bound("least").clamp(0.0, median), most: bound("most").max(median) })
     }
 
-    /// How many times as long as `old`, and between what.
+    /// The ratio to the `old` median, and its least and most value.
     pub(super) fn over(self, old: Self) -> [f64; 3] {
         [self.median / old.median, self.least / old.most, self.most / old.least]
     }
 }
 
-/// The cases of a file, and how many there were more than once.
-pub(super) fn cases(lines: &[Line], by_name: bool) -> (Vec<Case<'_>>, usize) {
+/// The cases of a file, and the number of repeated ones. The last of repeated cases counts.
+pub(super) fn cases(lines: &[Line]) -> (Vec<Case<'_>>, usize) {
     let (mut cases, mut repeated) = (Vec::<Case<'_>>::new(), 0);
     for line in lines {
         let suite = line.text("suite").unwrap_or("reduce");
@@ -48,18 +46,10 @@ pub(super) fn cases(lines: &[Line], by_name: bool) -> (Vec<Case<'_>>, usize) {
                 let field = |key| line.plain(key).unwrap_or_default();
                 ("ladder", format!("{} {}, length {}", field("rung"), field("name"), field("length")))
             }
-            "failed" => (suite, line.text("case").unwrap_or_default().to_owned()),
-            "case" | "not_run" if by_name => (suite, line.text("case").unwrap_or_default().to_owned()),
-            "case" => {
-                let fields = of(suite).iter();
-                let parts = fields.filter_map(|key| Some(format!("{key} {}", line.plain(key)?)));
-                let name = parts.collect::<Vec<_>>().join(", ");
-                // What a suite of the future is of is not known here.
-                (suite, if name.is_empty() { line.plain("case").unwrap_or_default() } else { name })
-            }
+            "case" | "not_run" | "failed" => (suite, line.text("case").unwrap_or_default().to_owned()),
             _ => continue,
         };
-        let is_wrong = matches!(line.value("verified"), Some(Value::Bool(false)));
+        let is_wrong = line.is_wrong();
         let has_failed = line.record() == "failed" || is_wrong;
         if name.is_empty() && !has_failed {
             continue;
@@ -125,14 +115,14 @@ impl Verdict {
     }
 }
 
-/// A case of both files.
+/// A case with times in both files.
 pub(super) struct Ratio<'l> {
     pub(super) suite: &'l str,
     pub(super) name: &'l str,
     pub(super) times: [Times; 2],
     pub(super) device: Option<[Times; 2]>,
     pub(super) verdict: Verdict,
-    /// The same by the device's clock: a case may be slower there, where the host's hides it.
+    /// The verdict by the device's clock, which may show what the wall clock hides.
     pub(super) device_verdict: Option<Verdict>,
 }
 
@@ -150,16 +140,17 @@ impl Ratio<'_> {
     }
 }
 
-/// A case that one file alone has times of.
+/// A case with times in one file only.
 pub(super) struct Only<'l> {
     pub(super) suite: &'l str,
     pub(super) name: &'l str,
-    pub(super) side: &'static str,
-    /// What the other file says of it, if anything.
+    /// The file with the times: `old` or `new`.
+    pub(super) file: &'static str,
+    /// The reason in the other file, if it has one.
     pub(super) reason: Option<&'l str>,
 }
 
-/// A case of the new file that failed, or whose answer is wrong.
+/// A case of the new file that failed or has a wrong answer.
 pub(super) struct Failed<'l> {
     pub(super) suite: &'l str,
     pub(super) name: &'l str,
@@ -194,12 +185,12 @@ impl<'l> Pairs<'l> {
                         device_verdict: device.map(|(old, new)| Verdict::new(old, new, limit)),
                     });
                 }
-                // Told below.
+                // Listed as failed below.
                 Some(Err(_)) if other.is_some_and(|other| other.has_failed) => {}
                 Some(Err(reason)) => {
-                    pairs.only.push(Only { suite, name, side: "old", reason: Some(reason) });
+                    pairs.only.push(Only { suite, name, file: "old", reason: Some(reason) });
                 }
-                None => pairs.only.push(Only { suite, name, side: "old", reason: None }),
+                None => pairs.only.push(Only { suite, name, file: "old", reason: None }),
             }
         }
         for case in new {
@@ -209,7 +200,7 @@ impl<'l> Pairs<'l> {
             let other = find(old, case).map(|other| &other.times);
             if case.times.is_ok() && !matches!(other, Some(Ok(_))) {
                 let reason = other.and_then(|times| times.as_ref().err()).map(String::as_str);
-                pairs.only.push(Only { suite: case.suite, name: &case.name, side: "new", reason });
+                pairs.only.push(Only { suite: case.suite, name: &case.name, file: "new", reason });
             }
         }
         pairs
@@ -229,7 +220,7 @@ impl<'l> Pairs<'l> {
         self.ratios.iter().filter(move |ratio| ratio.suite == suite)
     }
 
-    /// How many cases, and the geometric means of their ratios.
+    /// The number of cases of a suite, and the geometric means of their ratios by both clocks.
     pub(super) fn means(&self, suite: &str) -> (usize, f64, Option<f64>) {
         let mean = |logs: Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
         let all: Vec<f64> = self.of_suite(suite).map(|ratio| ratio.ratio()[0].ln()).collect();

@@ -1,44 +1,37 @@
-//! What is printed of a comparison.
+//! A comparison as text and as JSON lines.
 
 use serde_json::{Map, Value, json};
 
-use super::super::lines::Line;
-use super::super::rounded;
-use super::super::units::decimal;
 use super::pairs::{Failed, Only, Pairs, Ratio, Times, Verdict};
+use crate::bench::lines::{Line, distinct};
+use crate::bench::rounded;
+use crate::bench::units::decimal;
 
-/// What a file was measured on.
+/// A file and the device it was measured on.
 pub(super) struct Head {
-    side: &'static str,
+    /// `old` or `new`.
+    file: &'static str,
     path: String,
-    /// What is known, by field.
+    /// Known fields of its device lines, with their values.
     fields: Vec<(&'static str, String)>,
     repeated: usize,
 }
 
 impl Head {
-    pub(super) fn new(side: &'static str, path: String, lines: &[Line], repeated: usize) -> Self {
+    pub(super) fn new(file: &'static str, path: String, lines: &[Line], repeated: usize) -> Self {
         let keys = ["adapter", "backend", "driver", "kind", "threads", "os", "version", "revision", "date"];
-        let fields = keys.into_iter().map(|key| {
-            let mut values: Vec<String> = vec![];
-            let devices = lines.iter().filter(|line| line.record() == "device");
-            for value in devices.filter_map(|line| line.plain(key)) {
-                if !values.contains(&value) {
-                    values.push(value);
-                }
-            }
-            (key, values.join(" and "))
-        });
-        Self { side, path, fields: fields.filter(|(_, text)| !text.is_empty()).collect(), repeated }
+        let devices = || lines.iter().filter(|line| line.record() == "device");
+        let fields = keys.into_iter().map(|key| (key, distinct(devices(), key).join(" and ")));
+        Self { file, path, fields: fields.filter(|(_, text)| !text.is_empty()).collect(), repeated }
     }
 
-    /// Fields of two files that are not the same; the date never is.
+    /// Fields that differ between the files, apart from the date.
     fn differs(heads: &[Self; 2]) -> Vec<&'static str> {
         let [old, new] = heads.each_ref().map(|head| &head.fields);
         let value = |fields: &[(&str, String)], key: &str| {
             fields.iter().find(|(other, _)| *other == key).map(|(_, text)| text.clone())
         };
-        // What is not in one of them is not known to differ.
+        // A field that one file lacks is not known to differ.
         let differs = |key: &&str| {
             *key != "date"
                 && value(new, key).is_some_and(|text| value(old, key).is_some_and(|old| old != text))
@@ -56,15 +49,14 @@ pub(super) fn as_table(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
             "threads" => format!("{value} threads"),
             _ => value.clone(),
         });
-        text += &format!("{}: {}: {}\n", head.side, head.path, known.collect::<Vec<_>>().join(", "));
+        text += &format!("{}: {}: {}\n", head.file, head.path, known.collect::<Vec<_>>().join(", "));
         if head.repeated > 0 {
-            text +=
-                &format!("  cases that are repeated there: {}, of which the last is taken\n", head.repeated);
+            text += &format!("  repeated cases: {}, the last of each counts\n", head.repeated);
         }
     }
     let differs = Head::differs(heads);
     if !differs.is_empty() {
-        text += &format!("not the same: {}\n", differs.join(", "));
+        text += &format!("different: {}\n", differs.join(", "));
     }
     for suite in pairs.suites() {
         text += &format!("\n{suite}\n");
@@ -86,20 +78,20 @@ pub(super) fn as_table(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
         let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
         text += &format!("  {suite}: {name}{reason}\n");
     }
-    for side in ["old", "new"] {
-        let only: Vec<&Only<'_>> = pairs.only.iter().filter(|only| only.side == side).collect();
+    for file in ["old", "new"] {
+        let only: Vec<&Only<'_>> = pairs.only.iter().filter(|only| only.file == file).collect();
         if !only.is_empty() {
-            text += &format!("\nonly in {side}\n");
+            text += &format!("\nonly in {file}\n");
         }
         for only in only {
-            let reason = only.reason.map(|reason| format!(" (the other: {reason})")).unwrap_or_default();
+            let reason = only.reason.map(|reason| format!(" (the other file: {reason})")).unwrap_or_default();
             text += &format!("  {}: {}{reason}\n", only.suite, only.name);
         }
     }
     text
 }
 
-/// A line in columns. The longest text stands last.
+/// A line in columns. The longest text comes last.
 fn row([old, new, ratio, spread, verdict, device, on_device, case]: [String; 8]) -> String {
     format!("{old:>10} {new:>10} {ratio:>7} {spread:<17} {verdict:<6} {device:>9} {on_device:<6}  {case}\n")
 }
@@ -135,8 +127,8 @@ pub(super) fn as_json(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
         }
         lines.push(line);
     }
-    for Only { suite, name, side, reason } in &pairs.only {
-        lines.push(json!({"record": "only", "suite": suite, "case": name, "in": side, "reason": reason}));
+    for Only { suite, name, file, reason } in &pairs.only {
+        lines.push(json!({"record": "only", "suite": suite, "case": name, "in": file, "reason": reason}));
     }
     for Failed { suite, name, reason } in &pairs.failed {
         let case = Some(name).filter(|name| !name.is_empty());
@@ -153,7 +145,7 @@ pub(super) fn as_json(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Times and ratios by one clock, under names that begin with `clock`.
+/// Adds times and ratios by one clock, under names that begin with `clock`.
 fn put(line: &mut Value, clock: &str, [old, new]: [Times; 2], [middle, least, most]: [f64; 3]) {
     line[format!("old_{clock}ms")] = json!(old.median);
     line[format!("new_{clock}ms")] = json!(new.median);

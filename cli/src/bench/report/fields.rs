@@ -1,168 +1,115 @@
-//! What a case is of, in words, and cases grouped by it.
+//! Fields of lines in words, and cases grouped by them.
 
 use serde_json::Value;
 
-use super::palette::color;
-use super::plot::{Look, Point, Series};
+use super::chart::{MAX_SERIES, Mark, Series};
 use crate::bench::lines::Line;
 use crate::bench::units::{figure, grouped};
 use crate::output;
 
-/// Suites, and what they are called.
-pub(super) const SUITES: [(&str, &str); 6] = [
-    ("exact", "Exact search"),
-    ("ivf", "Search in lists"),
-    ("reduce", "Reductions"),
-    ("select", "Selection"),
-    ("distance", "Distance matrix"),
-    ("breakeven", "Break-even"),
-];
-
-/// How a search comes to its answer, which says nothing where all do it.
-pub(super) const MEANS: [&str; 3] = ["screened", "iterations", "scratch"];
-
-/// A field as text that tells it from others.
+/// A field as text.
 pub(super) fn cell(line: &Line, key: &str) -> String {
     match line.value(key) {
         None => String::new(),
+        // Cases of fewer rows than the set has say how many it has ("embedding of 10000"); the field `rows` tells them apart.
+        Some(Value::String(text)) if key == "data" => {
+            let set =
+                text.rsplit_once(" of ").filter(|(_, rows)| rows.bytes().all(|byte| byte.is_ascii_digit()));
+            set.map_or_else(|| text.clone(), |(set, _)| set.to_owned())
+        }
         Some(Value::String(text)) => text.clone(),
+        Some(Value::Bool(truth)) => if *truth { "yes" } else { "no" }.to_owned(),
         Some(Value::Number(number)) => match (number.as_u64(), number.as_f64()) {
+            (Some(bytes), _) if key == "scratch" => output::bytes(bytes),
             (Some(whole), _) => grouped(whole),
-            (None, Some(number)) => figure(number),
-            (None, None) => String::new(),
+            (None, number) => number.map(figure).unwrap_or_default(),
         },
         Some(other) => other.to_string(),
     }
 }
 
-/// A field in words.
+/// A field in words, such as "10,000 queries".
 fn phrase(line: &Line, key: &str) -> Option<String> {
-    let value = line.value(key)?;
-    let text = cell(line, key);
-    let of = |one: &str, many: &str| format!("{text} {}", if value.as_u64() == Some(1) { one } else { many });
+    let (value, text) = (line.value(key)?, cell(line, key));
+    let counted =
+        |one: &str, many: &str| format!("{text} {}", if value.as_u64() == Some(1) { one } else { many });
     Some(match key {
-        "rows" => of("row", "rows"),
-        "dim" => of("dimension", "dimensions"),
-        "queries" => of("query", "queries"),
-        "lists" => of("list", "lists"),
-        "iterations" => of("iteration", "iterations"),
-        "probes" => of("probe", "probes"),
-        "scratch" => format!("scratch {}", output::bytes(value.as_u64()?)),
+        "rows" => counted("row", "rows"),
+        "dim" => counted("dimension", "dimensions"),
+        "queries" => counted("query", "queries"),
+        "lists" => counted("list", "lists"),
+        "iterations" => counted("iteration", "iterations"),
+        "probes" => counted("probe", "probes"),
+        "scratch" => format!("{text} scratch"),
         "k" => format!("k = {text}"),
         "length" => format!("length {text}"),
         "row_length" => format!("rows of {text}"),
-        // Searches are screened where nothing is said.
+        // Searches are screened unless they say otherwise.
         "screened" => (if value.as_bool()? { "" } else { "not screened" }).to_owned(),
         _ => text,
     })
     .filter(|text| !text.is_empty())
 }
 
-/// Fields in words, rows and dimensions as the shape that they are.
+/// Fields in words, separated by commas. Rows and dimensions become a shape, such as "1,000 × 768".
 pub(super) fn describe(line: &Line, keys: &[&str]) -> String {
-    let shape = |a: &str, b: &str| {
-        (keys.contains(&a) && keys.contains(&b) && line.value(a).is_some() && line.value(b).is_some())
-            .then(|| format!("{} × {}", cell(line, a), cell(line, b)))
-    };
-    let (vectors, values) = (shape("rows", "dim"), shape("rows", "length"));
-    let probed = ["lists", "probes"].iter().all(|key| keys.contains(key) && line.value(key).is_some());
-    let mut parts = vec![];
-    for &key in keys {
-        match key {
-            "rows" => parts.extend(vectors.clone().or(values.clone()).or_else(|| phrase(line, key))),
-            "dim" if vectors.is_some() => {}
-            "lists" if probed => parts.push(format!(
-                "{} of {}",
-                cell(line, "probes"),
-                phrase(line, "lists").unwrap_or_default()
-            )),
-            "probes" if probed => {}
-            "length" if values.is_some() => {}
-            _ => parts.extend(phrase(line, key)),
-        }
-    }
-    parts.join(", ")
+    let has = |key: &str| keys.contains(&key) && line.value(key).is_some();
+    let across = ["dim", "length"].into_iter().find(|key| has("rows") && has(key));
+    let parts = keys.iter().filter_map(|&key| match (key, across) {
+        ("rows", Some(across)) => Some(format!("{} × {}", cell(line, "rows"), cell(line, across))),
+        (key, Some(across)) if key == across => None,
+        _ => phrase(line, key),
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }
 
-/// Groups of lines that are equal in some fields, in the order of the first of each.
+/// Lines grouped by equal fields, in the order of the first line of each group.
 pub(super) fn groups<'a>(lines: &[&'a Line], keys: &[&str]) -> Vec<Vec<&'a Line>> {
     let mut groups: Vec<(Vec<String>, Vec<&Line>)> = vec![];
     for &line in lines {
-        let of: Vec<String> = keys.iter().map(|key| cell(line, key)).collect();
-        match groups.iter_mut().find(|(other, _)| *other == of) {
+        let values: Vec<String> = keys.iter().map(|key| cell(line, key)).collect();
+        match groups.iter_mut().find(|(other, _)| *other == values) {
             Some((_, group)) => group.push(line),
-            None => groups.push((of, vec![line])),
+            None => groups.push((values, vec![line])),
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Which fields are not the same in all groups, and the words for those that are.
-pub(super) fn differing<'k>(groups: &[Vec<&Line>], keys: &[&'k str]) -> (Vec<&'k str>, String) {
-    let Some(first) = groups.first().and_then(|group| group.first()) else {
-        return (vec![], String::new());
-    };
-    let differs = |key: &&str| {
-        groups.iter().filter_map(|group| group.first()).any(|line| cell(line, key) != cell(first, key))
-    };
-    let (differing, same): (Vec<&str>, Vec<&str>) = keys.iter().partition(|key| differs(key));
-    let same: Vec<&str> = same.into_iter().filter(|key| !MEANS.contains(key)).collect();
-    (differing, describe(first, &same))
+/// Splits fields into those that differ between lines and those that all lines share.
+pub(super) fn split<'k>(lines: &[&Line], keys: &[&'k str]) -> (Vec<&'k str>, Vec<&'k str>) {
+    let differs = |key: &&str| lines.iter().any(|line| cell(line, key) != cell(lines[0], key));
+    keys.iter().partition(|key| differs(key))
 }
 
-/// A case whose `data` names the whole set, of which it may have the first rows: what is told over rows has all of them together.
-pub(super) fn of_all_rows(case: &Line) -> Line {
-    let mut fields = case.fields().clone();
-    let data = case.text("data").and_then(|data| data.rsplit_once(" of "));
-    if let Some((set, rows)) = data
-        && rows.bytes().all(|letter| letter.is_ascii_digit())
-    {
-        fields.insert("data".to_owned(), set.into());
-    }
-    Line::from(fields)
-}
-
-/// How many lines of a chart can be told apart.
-pub(super) const MOST_LINES: usize = 7;
-
-/// One line a group of cases over a field in which they differ, with the words for what all have in common and a word
-/// about groups for which there was no room.
-pub(super) fn lines_over(
+/// One series for each group of cases that differ only in the field `over`. Also returns a note with the fields that all
+/// series share and the number of series left out.
+pub(super) fn series(
     cases: &[&Line],
     over: &str,
     keys: &[&str],
-    value: impl Fn(&Line) -> Option<f64>,
+    point: impl Fn(&Line) -> Option<(f64, f64)>,
 ) -> (Vec<Series>, String) {
     let keys: Vec<&str> = keys.iter().copied().filter(|key| *key != over).collect();
-    let sets: Vec<Line> =
-        if over == "rows" { cases.iter().map(|case| of_all_rows(case)).collect() } else { vec![] };
-    let cases: Vec<&Line> = if over == "rows" { sets.iter().collect() } else { cases.to_vec() };
-    let points = |group: &[&Line]| {
-        let mut points: Vec<Point> = vec![];
-        for line in group {
-            let (Some(x), Some(y)) = (line.positive(over), value(line)) else { continue };
-            // The last run of a case is the newest.
-            points.retain(|point| point.x != x);
-            points.push(Point { x, y, label: String::new() });
+    let mut lines: Vec<(&Line, Vec<(f64, f64)>)> = vec![];
+    for group in groups(cases, &keys) {
+        let mut points: Vec<(f64, f64)> = group.iter().filter_map(|case| point(case)).collect();
+        points.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        points.dedup_by_key(|(x, _)| *x);
+        if points.len() > 1 {
+            lines.push((group[0], points));
         }
-        points.sort_by(|one, other| one.x.total_cmp(&other.x));
-        points
-    };
-    let mut all = groups(&cases, &keys);
-    all.retain(|group| points(group).len() > 1);
-    let (differing, same) = differing(&all, &keys);
-    let lines = all.iter().take(MOST_LINES).enumerate().map(|(number, group)| Series {
-        name: group.first().map(|line| describe(line, &differing)).unwrap_or_default(),
-        color: color(number),
-        look: Look::Line,
-        points: points(group),
+    }
+    let more = lines.len().saturating_sub(MAX_SERIES);
+    lines.truncate(MAX_SERIES);
+    let (differing, same) = split(&lines.iter().map(|(line, _)| *line).collect::<Vec<_>>(), &keys);
+    let mut notes: Vec<String> = lines.first().map(|(line, _)| describe(line, &same)).into_iter().collect();
+    notes.extend((more > 0).then(|| format!("{more} more in the table")));
+    notes.retain(|note| !note.is_empty());
+    let series = lines.into_iter().map(|(line, points)| Series {
+        name: describe(line, &differing),
+        mark: Mark::Line,
+        points,
     });
-    (lines.collect(), note(same, all.len()))
-}
-
-/// What lines of a chart have in common, and how many are left out.
-pub(super) fn note(same: String, lines: usize) -> String {
-    let more =
-        (lines > MOST_LINES).then(|| format!("not drawn, but in the tables: {} more", lines - MOST_LINES));
-    [Some(same).filter(|same| !same.is_empty()), more].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    (series.collect(), notes.join("; "))
 }

@@ -1,192 +1,171 @@
-//! `nearfield bench report`: the figures of runs as a page that needs no other file.
+//! `nearfield bench report`: the figures of runs as an HTML page, as Markdown tables, or one chart as an SVG file.
 
-mod axis;
-mod bars;
-mod breakeven;
-mod cases;
 mod ceilings;
-mod exact;
+mod chart;
+mod device;
+mod document;
 mod fields;
-mod figures;
-mod ivf;
-mod kernels;
-mod page;
-mod palette;
-mod part;
+mod html;
+mod markdown;
+mod overview;
 mod peers;
-mod plot;
-mod roofline;
-mod stages;
-mod summary;
+mod suites;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
-use clap::Args as ClapArgs;
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args as ClapArgs, ValueEnum};
 
 use super::lines::{Line, read};
-use page::{GENERATOR, escaped, paragraph};
-use part::Part;
+use crate::files;
+use chart::Chart;
+use device::DeviceLines;
+use document::{Document, Page};
 
 /// Arguments of `nearfield bench report`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
-    /// JSON lines of `nearfield bench --json` or of `nearfield bench peers`; those of several runs make one page
+    /// JSON lines of `nearfield bench`; several runs make one report
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Directory to write index.html to; it is made, and a page of ours that is there is replaced
-    #[arg(long, value_name = "DIR", value_parser = directory)]
-    out: PathBuf,
+    /// The format of the report
+    #[arg(long, value_enum, default_value_t = Format::Html, conflicts_with = "chart")]
+    format: Format,
+    /// Write only this chart, as SVG; an unknown name lists the charts there are
+    #[arg(long, value_name = "NAME")]
+    chart: Option<String>,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// A page with tables and charts that needs no other file and no network
+    Html,
+    /// Tables to paste into documents
+    Markdown,
 }
 
 const HELP: &str = "\
-Example:
+Examples:
   nearfield bench exact --json > exact.jsonl
-  nearfield bench report exact.jsonl --out page       # page/index.html
+  nearfield bench report exact.jsonl --output exact.html
+  nearfield bench report exact.jsonl --format markdown
+  nearfield bench reduce --ladder --json > ladder.jsonl
+  nearfield bench report ladder.jsonl --chart ladder --output ladder.svg
 
-The page has its charts and its looks in itself: it opens from a disk, prints, and asks no network for \
-anything. Figures of several devices stand one after the other, never in one chart.";
+Each device has its own page of tables and charts. When a case was measured more than once, the newest counts. A bar chart \
+from several devices has one group of bars for each.";
 
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Result<()> {
+    let inputs: Vec<(&str, Option<&Path>)> =
+        args.files.iter().map(|file| ("FILE", Some(file.as_path()))).collect();
+    files::refuse_overwriting(&inputs, &[("--output", args.output.as_deref())])?;
     let mut lines = vec![];
     for file in &args.files {
         lines.extend(read(file).context("FILE")?);
     }
-    let page = write(&args.out, &lines).context("--out")?;
-    writeln!(stdout(), "{}", page.display())?;
-    Ok(())
+    let document = document(&lines);
+    let text = match (&args.chart, args.format) {
+        (Some(name), _) => chart(&document, name).context("--chart")?,
+        (None, Format::Html) => html::render(&document)?,
+        (None, Format::Markdown) => markdown::render(&document),
+    };
+    match &args.output {
+        Some(path) => fs::write(path, text).with_context(|| format!("--output: {}", path.display())),
+        None => Ok(stdout().write_all(text.as_bytes())?),
+    }
 }
 
-/// Reads the name of a directory to write a page to: clap calls this, so that a run is not lost for a wrong name.
+fn document(lines: &[Line]) -> Document {
+    let pages: Vec<Page> = DeviceLines::group(lines).iter().map(page).collect();
+    let title = match &pages[..] {
+        [page] => page.title.clone(),
+        pages => format!("nearfield on {} devices", pages.len()),
+    };
+    Document { title, pages }
+}
+
+fn page(device: &DeviceLines<'_>) -> Page {
+    let mut sections = vec![
+        peers::section(device),
+        suites::exact(device),
+        suites::ivf(device),
+        suites::reductions(device),
+        suites::selection(device),
+        suites::distance(device),
+        suites::breakeven(device),
+        ceilings::section(device),
+        suites::others(device),
+    ];
+    sections.retain(|section| !section.blocks.is_empty());
+    Page { sections, ..overview::page(device) }
+}
+
+/// The chart of a name as an SVG file. Bar charts of several devices are joined.
+fn chart(document: &Document, name: &str) -> Result<String> {
+    let all = || document.pages.iter().flat_map(Page::figures);
+    let found: Vec<_> = all().filter(|figure| figure.name == name).collect();
+    let Some(first) = found.first() else {
+        let mut names: Vec<&str> = all().map(|figure| figure.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        bail!("needed one of {}, given {name}", names.join(", "));
+    };
+    let mut groups = vec![];
+    for figure in &found {
+        match &figure.chart {
+            Chart::Bars(bars) => groups.extend(bars.iter().cloned()),
+            Chart::Lines(_) => ensure!(found.len() == 1, "{name}: needed lines of one device, found several"),
+        }
+    }
+    if groups.is_empty() {
+        first.chart.file(&first.caption, &first.note)
+    } else {
+        Chart::Bars(groups).file(&first.caption, &first.note)
+    }
+}
+
+const PAGE: &str = "index.html";
+
+/// Reads the name of a directory for a page. clap calls this, so that a wrong name costs no run.
 pub(super) fn directory(text: &str) -> Result<PathBuf> {
     let path = PathBuf::from(text);
     ensure!(!text.is_empty(), "needed a directory, its name is empty");
     ensure!(path.is_dir() || !path.exists(), "needed a directory, {} is none", path.display());
     let page = path.join(PAGE);
-    let is_ours = !page.exists() || fs::read_to_string(&page).is_ok_and(|text| text.contains(GENERATOR));
-    ensure!(is_ours, "needed a directory without a page of others, {} is there", page.display());
+    ensure!(
+        !page.exists() || is_ours(&page),
+        "needed a directory without a page of others, {} is there",
+        page.display()
+    );
     Ok(path)
 }
 
-const PAGE: &str = "index.html";
+fn is_ours(page: &Path) -> bool {
+    fs::read_to_string(page).is_ok_and(|text| text.contains(html::GENERATOR))
+}
 
-/// Takes a page of ours away, as its lines are about to be others.
+/// Removes our own page from a directory, before its lines change.
 pub(super) fn remove(directory: &Path) -> Result<()> {
     let page = directory.join(PAGE);
-    let is_ours = fs::read_to_string(&page).is_ok_and(|text| text.contains(GENERATOR));
-    if is_ours {
+    if is_ours(&page) {
         fs::remove_file(&page)?;
     }
     Ok(())
 }
 
-/// Writes the page of some lines to `index.html` in a directory, whole or not at all, and says where it is. The directory is
-/// made where it is not there.
-pub(super) fn write(dir: &Path, lines: &[Line]) -> Result<PathBuf> {
-    let html = html(lines)?;
-    directory(&dir.to_string_lossy())?;
-    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let (page, draft) = (dir.join(PAGE), dir.join(format!(".{PAGE}.{}", std::process::id())));
-    let written = File::create(&draft)
-        .and_then(|mut file| file.write_all(html.as_bytes()))
-        .and_then(|()| fs::rename(&draft, &page));
-    if written.is_err() {
-        // The error tells of the page, not of what is left of it.
-        fs::remove_file(&draft).ok();
-    }
+/// Writes the page of some lines to `index.html` in a directory, which is made if needed, and returns its path.
+pub(super) fn write(directory: &Path, lines: &[Line]) -> Result<PathBuf> {
+    let html = html::render(&document(lines))?;
+    self::directory(&directory.to_string_lossy())?;
+    let page = directory.join(PAGE);
+    let written = fs::create_dir_all(directory).and_then(|()| fs::write(&page, html));
     written.with_context(|| page.display().to_string())?;
     Ok(page)
-}
-
-/// A section of the page: the name of its anchor, its heading, and what makes its HTML, which is empty where there is nothing
-/// to show.
-type Section = (&'static str, &'static str, fn(&Part<'_>) -> Result<String>);
-
-const SECTIONS: [Section; 10] = [
-    ("ceilings", "What the device can do", ceilings::html),
-    ("roofline", "Roofline", roofline::html),
-    ("exact", "Exact search", exact::html),
-    ("ivf", "Search in lists", ivf::html),
-    ("reduce", "Reductions", kernels::reductions),
-    ("select", "Selection", kernels::selections),
-    ("distance", "Distance matrix", kernels::distances),
-    ("breakeven", "Break-even of GPU and host", breakeven::html),
-    ("peers", "Other libraries", peers::html),
-    ("cases", "All cases", cases::html),
-];
-
-fn html(lines: &[Line]) -> Result<String> {
-    let parts = Part::all(lines);
-    let mut body = String::new();
-    for (number, part) in parts.iter().enumerate() {
-        body += &article(part, number + 1)?;
-    }
-    let title = match &parts[..] {
-        [part] => title(part),
-        _ => format!("nearfield on {} devices", parts.len()),
-    };
-    if parts.len() > 1 {
-        let link =
-            |(number, part)| format!("<a href=\"#device-{}\">{}</a>", number + 1, escaped(&title_of(part)));
-        let links: String = parts.iter().enumerate().map(link).collect();
-        body = format!("<nav>{links}</nav>\n{body}");
-    }
-    Ok(page::page(&title, &body))
-}
-
-fn title_of(part: &Part<'_>) -> String {
-    part.text("adapter").unwrap_or("an unnamed device").to_owned()
-}
-
-fn title(part: &Part<'_>) -> String {
-    format!("nearfield on {}", title_of(part))
-}
-
-/// All about one device.
-fn article(part: &Part<'_>, number: usize) -> Result<String> {
-    let mut sections = vec![];
-    for (name, heading, make) in SECTIONS {
-        let html = make(part)?;
-        if !html.is_empty() {
-            sections.push((format!("{name}-{number}"), heading, html));
-        }
-    }
-    let links: String =
-        sections.iter().map(|(name, heading, _)| format!("<a href=\"#{name}\">{heading}</a> ")).collect();
-    let mut html = format!("<article id=\"device-{number}\">\n<h1>{}</h1>\n", escaped(&title(part)));
-    html += &summary::facts(part);
-    html += &summary::html(part);
-    if sections.len() > 2 {
-        html += &format!("<nav>{links}</nav>\n");
-    }
-    for (name, heading, section) in sections {
-        html += &format!("<section id=\"{name}\">\n<h2>{heading}</h2>\n{section}</section>\n");
-    }
-    Ok(html + "</article>\n")
-}
-
-/// The command that gives the lines of a suite again.
-fn again(part: &Part<'_>, suite: &str) -> String {
-    let commands = part.of("suite", suite).into_iter().filter_map(|line| line.text("command"));
-    let mut html: Vec<String> =
-        commands.map(|command| format!("<code>{}</code>", escaped(command))).collect();
-    html.dedup();
-    if html.is_empty() {
-        String::new()
-    } else {
-        format!("<p class=\"again\">Again: {}</p>\n", html.join("; "))
-    }
-}
-
-/// What a section shows, its parts, and the command for it; nothing where the parts are empty.
-fn section(part: &Part<'_>, suite: &str, lead: &str, parts: &[String]) -> String {
-    let parts = parts.concat();
-    if parts.is_empty() {
-        return parts;
-    }
-    paragraph(lead) + &parts + &again(part, suite)
 }

@@ -1,215 +1,232 @@
-//! Other libraries beside the cases that they are the same as.
+//! Other libraries beside the cases that do the same work.
 
-use anyhow::Result;
+use super::chart::{Bar, BarGroup, Chart, GREY};
+use super::device::DeviceLines;
+use super::document::{Cell, Column, Section, Table};
+use super::fields::{cell, describe, split};
+use super::suites::table;
+use crate::bench::lines::{Line, distinct, identity};
+use crate::bench::units::{decimal, whole};
 
-use super::bars::{Bar, Group, Part as Piece, chart};
-use super::fields::{MEANS, SUITES, cell, describe};
-use super::figures::{a_second, best_ms, fixed, ms};
-use super::page::{Side, Table, figure, heading, paragraph};
-use super::palette::{OTHER, color};
-use super::part::{Part, is_wrong};
-use crate::bench::lines::{Line, of};
-use crate::bench::units::{decimal, time_text};
+/// Suites that have peers, and their titles.
+const SUITES: [(&str, &str); 5] = [
+    ("exact", "Exact search, ms"),
+    ("ivf", "Inverted lists, ms"),
+    ("reduce", "Reductions, ms on the device"),
+    ("select", "Selection, ms on the device"),
+    ("distance", "Distance matrix, ms on the device"),
+];
 
-/// A case and the peers that did the same.
-pub(super) struct Pair<'a> {
-    pub(super) suite: &'static str,
-    pub(super) case: &'a Line,
-    pub(super) peers: Vec<&'a Line>,
+/// How a library is written in a chart.
+const NAMES: [(&str, &str); 7] = [
+    ("torch-f32", "PyTorch, f32"),
+    ("torch-f16", "PyTorch, inputs rounded to f16"),
+    ("cuvs", "cuVS"),
+    ("faiss-cpu", "faiss, CPU"),
+    ("faiss-gpu", "faiss, GPU"),
+    ("numpy", "NumPy"),
+    ("usearch", "usearch"),
+];
+
+/// A case, or the work of a peer without a case, and the peers that did the same.
+struct Row<'a> {
+    work: &'a Line,
+    peers: Vec<&'a Line>,
 }
 
-/// What has to be known of both and the same; whatever else both know has to be the same, too.
-fn needed(suite: &str) -> &'static [&'static str] {
-    match suite {
-        "exact" => &["rows", "dim", "queries", "k", "metric"],
-        "ivf" => &["rows", "dim", "lists", "probes", "queries", "k", "metric"],
-        "reduce" => &["operation", "length"],
-        "select" => &["rows", "length", "k"],
-        "distance" => &["rows", "dim", "queries", "metric"],
-        _ => &["rows", "dim", "queries", "k", "metric"],
-    }
+/// Identity fields that describe how a case gets its answer, not the work itself.
+const METHOD: [&str; 3] = ["screened", "iterations", "scratch"];
+
+/// Identity fields that a case and its peer must both have: all but those with a usual value.
+fn is_required(key: &str) -> bool {
+    !METHOD.contains(&key) && !["data", "elements", "summation", "values", "row_length"].contains(&key)
 }
 
-fn is_same(suite: &str, case: &Line, peer: &Line) -> bool {
-    let known = |key: &str| case.value(key).is_some() && peer.value(key).is_some();
-    needed(suite).iter().all(|key| known(key))
-        && of(suite).iter().all(|key| !known(key) || cell(case, key) == cell(peer, key))
+fn is_same_work(suite: &str, case: &Line, peer: &Line) -> bool {
+    let usual = |key: &str| match key {
+        "elements" => "f32".to_owned(),
+        "summation" => "plain".to_owned(),
+        _ => String::new(),
+    };
+    identity(suite).iter().all(|key| match (case.plain(key), peer.plain(key)) {
+        (Some(ours), Some(theirs)) => ours == theirs || *key == "data" && cell(case, key) == cell(peer, key),
+        (Some(ours), None) if ["elements", "summation", "row_length"].contains(key) => ours == usual(key),
+        _ => !is_required(key),
+    })
 }
 
-fn is_run(peer: &Line) -> bool {
-    peer.value("not_run").is_none() && !is_wrong(peer) && peer.positive("ms").is_some()
+fn is_measured(peer: &Line) -> bool {
+    peer.value("not_run").is_none() && !peer.is_wrong() && peer.positive("ms").is_some()
 }
 
-/// Cases with peers that did the same, in the order of the cases.
-pub(super) fn pairs<'a>(part: &Part<'a>) -> Vec<Pair<'a>> {
-    let mut pairs = vec![];
-    for (suite, _) in SUITES {
-        let peers: Vec<&Line> = part.of("peer", suite).into_iter().filter(|peer| is_run(peer)).collect();
-        for case in part.cases(suite) {
-            let peers: Vec<&Line> = peers.iter().copied().filter(|peer| is_same(suite, case, peer)).collect();
-            if case.positive("ms").is_some() && !peers.is_empty() {
-                pairs.push(Pair { suite, case, peers });
-            }
+fn rows<'a>(device: &DeviceLines<'a>, suite: &str) -> Vec<Row<'a>> {
+    let peers: Vec<&Line> = device.of("peer", suite).into_iter().filter(|peer| is_measured(peer)).collect();
+    let mut rows = vec![];
+    let mut matched: Vec<&Line> = vec![];
+    for case in device.cases(suite) {
+        let same = peers.iter().copied().filter(|peer| is_same_work(suite, case, peer));
+        let same: Vec<&Line> = same.collect();
+        if case.positive("ms").is_some() && !same.is_empty() {
+            matched.extend(&same);
+            rows.push(Row { work: case, peers: same });
         }
     }
-    pairs
+    for peer in peers {
+        if matched.iter().any(|other| std::ptr::eq(*other, peer)) {
+            continue;
+        }
+        let same = |row: &&mut Row<'_>| row.work.record() == "peer" && is_same_work(suite, row.work, peer);
+        match rows.iter_mut().find(same) {
+            Some(row) => row.peers.push(peer),
+            None => rows.push(Row { work: peer, peers: vec![peer] }),
+        }
+    }
+    rows
 }
 
-/// The times of both by the same clock: that of the device for kernels where both have it, else the wall's.
-pub(super) fn times(pair: &Pair<'_>, peer: &Line) -> Option<(f64, f64)> {
-    let is_kernel = matches!(pair.suite, "reduce" | "select" | "distance");
-    let both = |key: &str| Some((pair.case.positive(key)?, peer.positive(key)?));
-    both("device_ms").filter(|_| is_kernel).or_else(|| both("ms"))
+/// Times of a case and a peer on the same clock: the device's for kernels where both have it, else the wall clock.
+fn times(suite: &str, case: &Line, peer: &Line) -> Option<(f64, f64)> {
+    let is_kernel = ["reduce", "select", "distance"].contains(&suite);
+    let both = |key: &str| Some((case.positive(key)?, peer.positive(key)?));
+    both("device_ms").filter(|_| is_kernel).or_else(|| both("ms")).filter(|_| case.record() == "case")
 }
 
-/// The name of a peer, with where its operands are, if it says so.
-fn peer_name(peer: &Line) -> String {
-    let name = cell(peer, "peer");
-    let name = if name.is_empty() { "unnamed".to_owned() } else { name };
-    match peer.text("from") {
-        Some(from) => format!("{name} (from the {from})"),
-        None => name,
-    }
+/// In how many comparisons nearfield is faster, and the number of comparisons.
+pub(super) fn score(device: &DeviceLines<'_>) -> (usize, usize) {
+    let all = SUITES.iter().flat_map(|(suite, _)| {
+        let rows = rows(device, suite).into_iter();
+        rows.flat_map(move |row| {
+            row.peers.iter().filter_map(|peer| times(suite, row.work, peer)).collect::<Vec<_>>()
+        })
+    });
+    all.fold((0, 0), |(faster, all), (ours, theirs)| (faster + usize::from(ours < theirs), all + 1))
 }
 
-pub(super) fn html(part: &Part<'_>) -> Result<String> {
-    let pairs = pairs(part);
-    let mut html = String::new();
-    for line in &part.peers_on {
-        html += &paragraph(&format!("Peers ran on {}.", ran_on(line)));
+pub(super) fn section(device: &DeviceLines<'_>) -> Section {
+    let lead =
+        "The same work done by other libraries. Recall stands in brackets where a library is not exact.";
+    let mut section = Section::new("peers", "Other libraries", lead);
+    if let Some(group) = exact_bars(device) {
+        let note =
+            "Times run from queries in host memory to results in host memory. Every answer was checked.";
+        section.figure("exact-peers", "Exact search, queries per second", note, Chart::Bars(group));
     }
-    html += &bars(&pairs)?;
-    html += &table(&pairs);
-    let alone = alone(part, &pairs);
-    if !alone.is_empty() {
-        html += &(heading("Without the same case here") + &alone);
+    for (suite, title) in SUITES {
+        section.table(comparison(suite, title, &rows(device, suite)));
     }
-    let not_run = not_run(part);
-    if !not_run.is_empty() {
-        html += &(heading("Peers without figures") + &not_run);
+    let mut not_run = device.records("peer");
+    not_run.retain(|peer| !is_measured(peer));
+    let fields = ["peer", "suite", "rows", "dim", "queries", "length", "k", "metric", "data"];
+    section.table(table("Without figures", &not_run, &fields, &["not_run", "verified"]));
+    let machines: Vec<String> = device.peer_runs.iter().map(|run| machine(run)).collect();
+    if let Some(machine) = machines.last() {
+        section.lead += &format!(" They ran on {machine}.");
     }
-    if part.records("peer").is_empty() {
-        return Ok(String::new());
-    }
-    let lead = "The same work by other libraries: what a peer and a case say of themselves is equal. Reductions, selections \
-        and distances are compared by time on the device where both have it, searches by wall clock.";
-    Ok(paragraph(lead) + &html)
+    section
 }
 
-fn ran_on(line: &Line) -> String {
-    let mut parts: Vec<String> = ["adapter", "driver"].map(|key| cell(line, key)).into();
-    parts.extend(line.count("threads").map(|threads| format!("{threads} threads")));
-    parts.extend(line.text("python").map(|python| format!("Python {python}")));
-    let versions = line.value("versions").and_then(serde_json::Value::as_object);
+fn machine(run: &Line) -> String {
+    let mut parts: Vec<String> = ["adapter", "driver"].map(|key| cell(run, key)).into();
+    parts.extend(run.count("threads").map(|threads| format!("{threads} threads")));
+    parts.extend(run.text("python").map(|python| format!("Python {python}")));
+    let versions = run.value("versions").and_then(serde_json::Value::as_object);
     for (name, version) in versions.into_iter().flatten() {
         parts.push(format!("{name} {}", version.as_str().unwrap_or("?")));
     }
-    parts.extend(line.text("date").map(ToOwned::to_owned));
     parts.retain(|part| !part.is_empty());
     parts.join(", ")
 }
 
-const MOST_GROUPS: usize = 12;
-
-fn bars(pairs: &[Pair<'_>]) -> Result<String> {
-    // Those that most peers did say most.
-    let mut chosen: Vec<&Pair<'_>> = pairs.iter().collect();
-    chosen.sort_by_key(|pair| std::cmp::Reverse(pair.peers.len()));
-    chosen.truncate(MOST_GROUPS);
-    let place = |pair: &Pair<'_>| pairs.iter().position(|other| std::ptr::eq(other.case, pair.case));
-    chosen.sort_by_key(|pair| place(pair));
-    if chosen.is_empty() {
-        return Ok(String::new());
+/// A row for each case, and a column for each library.
+fn comparison(suite: &str, title: &str, rows: &[Row<'_>]) -> Table {
+    let works: Vec<&Line> = rows.iter().map(|row| row.work).collect();
+    let Some(first) = works.first() else { return Table::default() };
+    let (differing, same) = split(&works, identity(suite));
+    let mut columns: Vec<Column> = differing
+        .iter()
+        .map(|key| Column::new(key.replace('_', " "), works.iter().map(|work| cell(work, key))))
+        .collect();
+    let is_kernel = ["reduce", "select", "distance"].contains(&suite);
+    let clock =
+        |line: &Line| line.positive("device_ms").filter(|_| is_kernel).or_else(|| line.positive("ms"));
+    let ours = |row: &Row<'_>| clock(row.work).filter(|_| row.work.record() == "case");
+    columns.push(Column::new(
+        "nearfield",
+        rows.iter().map(|row| Cell {
+            text: ours(row).map(|ms| decimal(ms, 3)).unwrap_or_default(),
+            is_strong: true,
+        }),
+    ));
+    for name in distinct(rows.iter().flat_map(|row| row.peers.iter().copied()), "peer") {
+        columns.push(Column::new(
+            name.clone(),
+            rows.iter().map(|row| {
+                let peer = row.peers.iter().rev().find(|peer| peer.text("peer") == Some(&name));
+                let recall = peer.and_then(|peer| peer.number("recall")).filter(|recall| *recall < 1.0);
+                let recall = recall.map(|recall| format!(" ({})", decimal(recall, 4))).unwrap_or_default();
+                peer.and_then(|peer| clock(peer)).map(|ms| decimal(ms, 3) + &recall).unwrap_or_default()
+            }),
+        ));
     }
-    let bar = |label: String, ms: f64, color| Bar {
-        label,
-        parts: vec![Piece { length: ms, color, text: String::new() }],
-        text: time_text(ms / 1e3),
-    };
-    let group = |pair: &&Pair<'_>| {
-        let all = pair.peers.iter().filter_map(|peer| Some((peer_name(peer), times(pair, peer)?)));
-        let all: Vec<(String, (f64, f64))> = all.collect();
-        let ours = all.iter().map(|(_, (ours, _))| *ours).fold(0.0, f64::max);
-        let mut bars = vec![bar("nearfield".into(), ours, color(0))];
-        bars.extend(all.into_iter().map(|(name, (_, ms))| bar(name, ms, OTHER)));
-        Group { title: title(pair), bars }
-    };
-    let svg = chart(&chosen.iter().map(group).collect::<Vec<_>>())?;
-    let more = pairs.len() - chosen.len();
-    let more = if more > 0 { format!(" {more} more comparisons are in the table.") } else { String::new() };
-    let note = format!("Shorter is quicker; the bars of each case have a scale of their own.{more}");
-    Ok(figure(&svg, "Time of the same work", "", &note, false))
+    Table { common: describe(first, &same), ..Table::new(title, columns) }
 }
 
-fn title(pair: &Pair<'_>) -> String {
-    let suite = SUITES.iter().find(|(name, _)| *name == pair.suite).map_or("", |(_, title)| *title);
-    let keys: Vec<&str> =
-        of(pair.suite).iter().copied().filter(|key| *key != "data" && !MEANS.contains(key)).collect();
-    format!("{suite}: {}", describe(pair.case, &keys))
-}
-
-fn table(pairs: &[Pair<'_>]) -> String {
-    let mut table = Table::new(&[
-        ("by", Side::Left),
-        ("time, ms", Side::Right),
-        ("on the device, ms", Side::Right),
-        ("queries a second", Side::Right),
-        ("recall", Side::Right),
-        ("of nearfield's time", Side::Right),
-    ]);
-    let row = |line: &Line, name: String, times: String| {
-        let rate = a_second(line, "queries_per_s");
-        vec![name, ms(line, "ms"), ms(line, "device_ms"), rate, fixed(line, "recall", 4), times]
-    };
-    for pair in pairs {
-        table.title(title(pair));
-        table.row(row(pair.case, "nearfield".into(), String::new()));
-        for peer in &pair.peers {
-            let times = times(pair, peer).map(|(ours, theirs)| format!("{} ×", decimal(theirs / ours, 2)));
-            table.row(row(peer, peer_name(peer), times.unwrap_or_default()));
+/// Queries per second of exact search beside the peers, for the smallest and the largest batch that most peers ran.
+fn exact_bars(device: &DeviceLines<'_>) -> Option<Vec<BarGroup>> {
+    let rows = rows(device, "exact");
+    let most = rows.iter().map(|row| row.peers.len()).max()?;
+    let batch = |row: &&Row<'_>| row.work.count("queries");
+    let fullest = || rows.iter().filter(|row| row.peers.len() == most && row.work.record() == "case");
+    // The first of several equal ones has the usual settings.
+    let largest = fullest().rev().max_by_key(batch)?;
+    let smallest = fullest().min_by_key(batch).filter(|row| batch(row) != batch(&largest));
+    let groups = [Some(largest), smallest].into_iter().flatten().map(|row| {
+        let bar = |line: &Line, label: String, color| {
+            let rate = line.positive("queries_per_s")?;
+            let recall = line.number("recall").filter(|recall| *recall < 1.0);
+            let recall = recall.map(|recall| format!(" · recall {}", decimal(recall, 3))).unwrap_or_default();
+            Some(Bar { label, parts: vec![(rate, color)], text: whole(rate) + &recall })
+        };
+        let peer = |peer: &&Line| {
+            let name = cell(peer, "peer");
+            let known = NAMES.iter().find(|(key, _)| *key == name).map(|(_, name)| (*name).to_owned());
+            bar(peer, known.unwrap_or(name), GREY)
+        };
+        let mut bars: Vec<Bar> = row.peers.iter().filter_map(peer).collect();
+        bars.extend(bar(row.work, "nearfield".into(), 0));
+        bars.sort_by(|one, other| other.parts[0].0.total_cmp(&one.parts[0].0));
+        // Names of files mean nothing to others.
+        let is_file = row.work.text("data").is_some_and(|data| data.contains(".npy"));
+        let fields = if is_file {
+            &["rows", "dim", "k", "metric"][..]
+        } else {
+            &["rows", "dim", "k", "metric", "data"]
+        };
+        BarGroup {
+            title: format!("{}, {} at a time", machine_name(device), describe(row.work, &["queries"])),
+            note: [describe(row.work, fields), dates(device)].join(" · "),
+            bars,
+            limit: None,
+            legend: vec![],
         }
-    }
-    table.html()
+    });
+    Some(groups.collect())
 }
 
-/// Peers that did what no case here did.
-fn alone(part: &Part<'_>, pairs: &[Pair<'_>]) -> String {
-    let mut table = Table::new(&[
-        ("suite", Side::Left),
-        ("case", Side::Left),
-        ("by", Side::Left),
-        ("time, ms", Side::Right),
-        ("on the device, ms", Side::Right),
-        ("recall", Side::Right),
-    ]);
-    let is_paired =
-        |peer: &Line| pairs.iter().any(|pair| pair.peers.iter().any(|other| std::ptr::eq(*other, peer)));
-    for peer in part.records("peer").into_iter().filter(|peer| is_run(peer) && !is_paired(peer)) {
-        let suite = cell(peer, "suite");
-        table.row(vec![
-            suite.clone(),
-            describe(peer, of(&suite)),
-            peer_name(peer),
-            best_ms(peer).and(Some(ms(peer, "ms"))).unwrap_or_default(),
-            ms(peer, "device_ms"),
-            fixed(peer, "recall", 4),
-        ]);
-    }
-    table.html()
+/// The name of the device. The host engine has none of its own, but the peers know the processor.
+fn machine_name(device: &DeviceLines<'_>) -> String {
+    let peers = device.peer_runs.last().filter(|_| device.text("kind") == Some("host"));
+    let cpu =
+        peers.and_then(|run| run.text("cpu")).zip(device.runs.iter().find_map(|run| run.count("threads")));
+    cpu.map_or_else(|| device.name().to_owned(), |(cpu, threads)| format!("{cpu}, {threads} threads"))
 }
 
-fn not_run(part: &Part<'_>) -> String {
-    let mut table = Table::new(&[
-        ("peer", Side::Left),
-        ("suite", Side::Left),
-        ("case", Side::Left),
-        ("why not", Side::Prose),
-    ]);
-    for peer in part.records("peer").into_iter().filter(|peer| !is_run(peer)) {
-        let suite = cell(peer, "suite");
-        let case = describe(peer, of(&suite));
-        let why = if is_wrong(peer) { "its answer was wrong".to_owned() } else { cell(peer, "not_run") };
-        table.row(vec![peer_name(peer), suite, case, why]);
+/// The first and the last day of the measurements.
+fn dates(device: &DeviceLines<'_>) -> String {
+    let mut dates = distinct(device.runs.iter().chain(&device.peer_runs).copied(), "date");
+    dates.sort_unstable();
+    match &dates[..] {
+        [first, .., last] => format!("{first} to {last}"),
+        dates => dates.concat(),
     }
-    table.html()
 }

@@ -1,0 +1,152 @@
+//! A report before it becomes HTML or Markdown: pages of sections, made of tables and figures.
+
+use super::chart::Chart;
+
+/// The report of one or more runs.
+pub(super) struct Document {
+    pub(super) title: String,
+    pub(super) pages: Vec<Page>,
+}
+
+/// Everything measured on one device.
+pub(super) struct Page {
+    pub(super) title: String,
+    /// Device, program and dates.
+    pub(super) facts: Vec<String>,
+    /// Commands that produced the lines.
+    pub(super) commands: Vec<String>,
+    pub(super) highlights: Vec<Highlight>,
+    /// Wrong answers and failures.
+    pub(super) problems: Vec<String>,
+    /// What was verified, and what did not run.
+    pub(super) remarks: Vec<String>,
+    pub(super) sections: Vec<Section>,
+}
+
+/// A key figure.
+pub(super) struct Highlight {
+    pub(super) value: String,
+    pub(super) text: String,
+}
+
+pub(super) struct Section {
+    /// Name of the section in links.
+    pub(super) name: &'static str,
+    pub(super) title: String,
+    pub(super) lead: String,
+    pub(super) blocks: Vec<Block>,
+    /// Commands that reproduce the section.
+    pub(super) commands: Vec<String>,
+}
+
+pub(super) enum Block {
+    Table(Table),
+    Figure(Figure),
+}
+
+/// A chart with its caption.
+pub(super) struct Figure {
+    /// The name that `--chart` takes.
+    pub(super) name: &'static str,
+    pub(super) caption: String,
+    pub(super) note: String,
+    pub(super) chart: Chart,
+}
+
+/// A table by columns.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) title: String,
+    /// Fields with the same value in all rows, in words.
+    pub(super) common: String,
+    pub(super) columns: Vec<Column>,
+}
+
+pub(super) struct Column {
+    pub(super) head: String,
+    pub(super) cells: Vec<Cell>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Cell {
+    pub(super) text: String,
+    pub(super) is_strong: bool,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, is_strong: false }
+    }
+}
+
+impl Column {
+    pub(super) fn new<C: Into<Cell>>(head: impl Into<String>, cells: impl IntoIterator<Item = C>) -> Self {
+        Self { head: head.into(), cells: cells.into_iter().map(Into::into).collect() }
+    }
+
+    /// Whether the cells are numbers, which align at the right.
+    pub(super) fn is_numeric(&self) -> bool {
+        let mut texts = self.cells.iter().map(|cell| cell.text.as_str()).filter(|text| !text.is_empty());
+        texts.all(|text| text.starts_with(|letter: char| letter.is_ascii_digit() || letter == '\u{2212}'))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.cells.iter().all(|cell| cell.text.is_empty())
+    }
+}
+
+impl Table {
+    /// A table without columns that are empty. Nothing was measured where no column or no row remains.
+    pub(super) fn new(title: impl Into<String>, mut columns: Vec<Column>) -> Self {
+        columns.retain(|column| !column.is_empty());
+        Self { title: title.into(), common: String::new(), columns }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows() == 0
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.cells.len())
+    }
+}
+
+impl Section {
+    pub(super) fn new(name: &'static str, title: &str, lead: &str) -> Self {
+        Self { name, title: title.into(), lead: lead.into(), blocks: vec![], commands: vec![] }
+    }
+
+    /// Adds a table unless it is empty.
+    pub(super) fn table(&mut self, table: Table) {
+        if !table.is_empty() {
+            self.blocks.push(Block::Table(table));
+        }
+    }
+
+    /// Adds a figure unless its chart has nothing to show.
+    pub(super) fn figure(
+        &mut self,
+        name: &'static str,
+        caption: impl Into<String>,
+        note: impl Into<String>,
+        chart: Chart,
+    ) {
+        if !chart.is_empty() {
+            self.blocks.push(Block::Figure(Figure {
+                name,
+                caption: caption.into(),
+                note: note.into(),
+                chart,
+            }));
+        }
+    }
+}
+
+impl Page {
+    pub(super) fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+            Block::Figure(figure) => Some(figure),
+            Block::Table(_) => None,
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! A report as one HTML page that needs no other file.
+
+use anyhow::Result;
+
+use plotters::style::RGBColor;
+
+use super::chart::{COLORS, STYLE};
+use super::document::{Block, Document, Figure, Page, Section, Table};
+
+/// The mark of our own pages, which may be replaced.
+pub(super) const GENERATOR: &str = "<meta name=\"generator\" content=\"nearfield bench\">";
+
+pub(super) fn render(document: &Document) -> Result<String> {
+    let mut html = String::new();
+    if document.pages.len() > 1 {
+        let links = document.pages.iter().zip(1..);
+        html += &nav(links.map(|(page, number)| (format!("device-{number}"), page.title.as_str())));
+    }
+    for (page, number) in document.pages.iter().zip(1..) {
+        html += &self::page(page, number)?;
+    }
+    let colors = COLORS.iter().zip(0..).map(|(RGBColor(red, green, blue), number)| {
+        format!(".c{number} {{ background: #{red:02x}{green:02x}{blue:02x}; }}\n")
+    });
+    Ok(format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n{GENERATOR}\n\
+         <title>{}</title>\n<style>\n{}{STYLE}{}</style>\n</head>\n<body>\n<main>\n{html}</main>\n</body>\n</html>\n",
+        escaped(&document.title),
+        include_str!("page.css"),
+        colors.collect::<String>(),
+    ))
+}
+
+fn page(page: &Page, number: usize) -> Result<String> {
+    let mut html = format!("<article id=\"device-{number}\">\n<header>\n{}", element("h1", &page.title));
+    html += &page.facts.iter().map(|fact| element("p class=\"faint\"", fact)).collect::<String>();
+    html += &commands("Commands of this report", &page.commands);
+    html += "</header>\n";
+    if !page.highlights.is_empty() {
+        let cards = page.highlights.iter().map(|highlight| {
+            format!("<li>{}{}</li>\n", element("strong", &highlight.value), element("span", &highlight.text))
+        });
+        html += &format!("<ul class=\"cards\">\n{}</ul>\n", cards.collect::<String>());
+    }
+    html += &page.problems.iter().map(|problem| element("p class=\"problem\"", problem)).collect::<String>();
+    html += &page.remarks.iter().map(|remark| element("p class=\"remark\"", remark)).collect::<String>();
+    let id = |section: &Section| format!("{}-{number}", section.name);
+    if page.sections.len() > 2 {
+        html += &nav(page.sections.iter().map(|section| (id(section), section.title.as_str())));
+    }
+    for section in &page.sections {
+        html += &format!("<section id=\"{}\">\n{}", id(section), element("h2", &section.title));
+        html += &self::section(section)?;
+        html += "</section>\n";
+    }
+    Ok(html + "</article>\n")
+}
+
+fn nav<'a>(links: impl Iterator<Item = (String, &'a str)>) -> String {
+    let links = links.map(|(id, title)| format!("<a href=\"#{id}\">{}</a>\n", escaped(title)));
+    format!("<nav>\n{}</nav>\n", links.collect::<String>())
+}
+
+fn section(section: &Section) -> Result<String> {
+    let mut html = String::new();
+    if !section.lead.is_empty() {
+        html += &element("p", &section.lead);
+    }
+    // Line charts stand side by side where there is room.
+    let mut is_open = false;
+    for block in &section.blocks {
+        match (matches!(block, Block::Figure(_)), is_open) {
+            (true, false) => html += "<div class=\"figures\">\n",
+            (false, true) => html += "</div>\n",
+            _ => {}
+        }
+        is_open = matches!(block, Block::Figure(_));
+        html += &match block {
+            Block::Figure(figure) => self::figure(figure)?,
+            Block::Table(table) => self::table(table),
+        };
+    }
+    if is_open {
+        html += "</div>\n";
+    }
+    Ok(html + &commands("Reproduce", &section.commands))
+}
+
+fn figure(figure: &Figure) -> Result<String> {
+    let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escaped(&figure.caption));
+    let svg = figure.chart.svg()?.replacen("<svg ", &label, 1);
+    let keys = figure
+        .chart
+        .legend()
+        .into_iter()
+        .map(|(name, color)| format!("<li><i class=\"c{color}\"></i>{}</li>", escaped(name)));
+    let keys: String = keys.collect();
+    let legend = if keys.is_empty() { keys } else { format!("<ul class=\"legend\">{keys}</ul>\n") };
+    let note =
+        if figure.note.is_empty() { String::new() } else { element("p class=\"faint\"", &figure.note) };
+    let class = if figure.chart.is_wide() { " class=\"wide\"" } else { "" };
+    Ok(format!("<figure{class}>\n{}{legend}{svg}{note}</figure>\n", element("figcaption", &figure.caption)))
+}
+
+fn table(table: &Table) -> String {
+    let mut html = String::new();
+    if !table.title.is_empty() {
+        html += &element("h3", &table.title);
+    }
+    if !table.common.is_empty() {
+        html += &element("p class=\"faint\"", &format!("All rows: {}", table.common));
+    }
+    let class = |number: usize| if table.columns[number].is_numeric() { " class=\"number\"" } else { "" };
+    html += "<div class=\"table\"><table>\n<thead><tr>";
+    for (number, column) in table.columns.iter().enumerate() {
+        // A unit stays with its name.
+        let head = column.head.replace(", ", ",\u{a0}");
+        html += &format!("<th scope=\"col\"{}>{}</th>", class(number), escaped(&head));
+    }
+    html += "</tr></thead>\n<tbody>\n";
+    for row in 0..table.rows() {
+        html += "<tr>";
+        for (number, column) in table.columns.iter().enumerate() {
+            let cell = &column.cells[row];
+            let text = escaped(&cell.text);
+            let text = if cell.is_strong { format!("<b>{text}</b>") } else { text };
+            html += &format!("<td{}>{text}</td>", class(number));
+        }
+        html += "</tr>\n";
+    }
+    html + "</tbody></table></div>\n"
+}
+
+fn commands(title: &str, commands: &[String]) -> String {
+    if commands.is_empty() {
+        return String::new();
+    }
+    let text = commands.iter().map(|command| escaped(command)).collect::<Vec<_>>().join("\n");
+    format!("<details><summary>{title}</summary><pre>{text}</pre></details>\n")
+}
+
+/// An element with text; `tag` may have attributes.
+fn element(tag: &str, text: &str) -> String {
+    let name = tag.split(' ').next().unwrap_or_default();
+    format!("<{tag}>{}</{name}>\n", escaped(text))
+}
+
+/// Text for an element or an attribute, without characters that HTML has no place for.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => html += "&amp;",
+            '<' => html += "&lt;",
+            '>' => html += "&gt;",
+            '"' => html += "&quot;",
+            '\'' => html += "&#39;",
+            '\n' | '\t' => html.push(' '),
+            '\u{fffe}' | '\u{ffff}' => {}
+            letter if letter.is_control() => {}
+            letter => html.push(letter),
+        }
+    }
+    // A percent sign stays with its number.
+    html.replace(" %", "\u{a0}%")
+}

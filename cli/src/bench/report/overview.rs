@@ -1,0 +1,173 @@
+//! The head of a page: device, key figures, and whether every answer was right.
+
+use super::device::DeviceLines;
+use super::document::{Highlight, Page};
+use super::fields::{cell, describe};
+use super::peers;
+use super::suites::of_ceiling;
+use crate::bench::lines::{Line, distinct};
+use crate::bench::units::{byte_rate, decimal, grouped, operation_rate, percent, time, whole};
+
+/// A page without sections.
+pub(super) fn page(device: &DeviceLines<'_>) -> Page {
+    let highlights = [
+        batch(device),
+        single(device),
+        ivf(device),
+        reduction(device),
+        selection(device),
+        distance(device),
+        breakeven(device),
+        comparison(device),
+    ];
+    Page {
+        title: format!("nearfield on {}", device.name()),
+        facts: facts(device),
+        commands: distinct(device.runs.iter().copied(), "command"),
+        highlights: highlights.into_iter().flatten().collect(),
+        problems: problems(device),
+        remarks: remarks(device),
+        sections: vec![],
+    }
+}
+
+fn facts(device: &DeviceLines<'_>) -> Vec<String> {
+    let mut hardware: Vec<String> = ["adapter", "backend", "driver", "kind", "os"]
+        .iter()
+        .filter_map(|key| Some(device.text(key)?.to_owned()))
+        .collect();
+    let threads = device.runs.iter().find_map(|run| run.count("threads"));
+    hardware.extend(threads.map(|threads| format!("{} threads", grouped(threads))));
+    let mut program: Vec<String> = vec![];
+    program.extend(device.text("version").map(|version| format!("nearfield {version}")));
+    program.extend(device.text("revision").map(|revision| format!("revision {revision}")));
+    let time = |run: &&&Line| [cell(run, "date"), cell(run, "time")].join(" ").trim().to_owned();
+    let (first, last) = (device.runs.first(), device.runs.last());
+    program.extend(first.as_ref().map(time).filter(|time| !time.is_empty()).map(|first| {
+        match last.as_ref().map(time).filter(|last| *last != first) {
+            Some(last) => format!("{first} to {last} UTC, {} runs", device.runs.len()),
+            None => format!("{first} UTC"),
+        }
+    }));
+    let lines = [hardware.join(", "), program.join(" · ")];
+    lines.into_iter().filter(|line| !line.is_empty()).collect()
+}
+
+/// The case with the largest value, among those with the most work: other cases are faster for having less to do.
+fn best<'a>(cases: Vec<&'a Line>, work: &[&str], value: impl Fn(&Line) -> Option<f64>) -> Option<&'a Line> {
+    let size = |case: &Line| work.iter().map(|key| case.positive(key)).product::<Option<f64>>();
+    let most = cases.iter().filter_map(|case| size(case)).fold(0.0, f64::max);
+    let largest = cases.into_iter().filter(|case| size(case) == Some(most));
+    let known = largest.filter_map(|case| Some((value(case)?, case)));
+    known.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, case)| case)
+}
+
+fn highlight(
+    value: String,
+    text: &str,
+    case: &Line,
+    keys: &[&str],
+    share: Option<String>,
+) -> Option<Highlight> {
+    let parts = [Some(text.to_owned()), Some(describe(case, keys)), share];
+    Some(Highlight { value, text: parts.into_iter().flatten().collect::<Vec<_>>().join(", ") })
+}
+
+fn batch(device: &DeviceLines<'_>) -> Option<Highlight> {
+    let work = ["rows", "dim", "queries"];
+    let case = best(device.cases("exact"), &work, |case| case.positive("queries_per_s"))?;
+    let value = format!("{} queries/s", whole(case.positive("queries_per_s")?));
+    highlight(value, "exact search", case, &["queries", "rows", "dim", "k"], of_ceiling(case))
+}
+
+fn single(device: &DeviceLines<'_>) -> Option<Highlight> {
+    let mut cases = device.cases("exact");
+    cases.retain(|case| case.count("queries") == Some(1));
+    let case = best(cases, &["rows", "dim"], |case| Some(-case.positive("ms")?))?;
+    let keys = ["queries", "rows", "dim", "k"];
+    highlight(time(case.positive("ms")? / 1e3), "exact search", case, &keys, of_ceiling(case))
+}
+
+fn ivf(device: &DeviceLines<'_>) -> Option<Highlight> {
+    let mut cases = device.cases("ivf");
+    cases.retain(|case| case.number("recall").is_some_and(|recall| (0.9..=1.001).contains(&recall)));
+    let case = best(cases, &["rows", "dim"], |case| case.positive("queries_per_s"))?;
+    let value = format!("{} queries/s", whole(case.positive("queries_per_s")?));
+    let name = format!("inverted lists at a recall of {}", decimal(case.number("recall")?, 3));
+    highlight(value, &name, case, &["queries", "rows", "dim", "lists", "probes"], None)
+}
+
+fn of_copy(case: &Line) -> Option<String> {
+    case.positive("share_of_copy").map(|share| format!("{} of a copy", percent(share)))
+}
+
+fn reduction(device: &DeviceLines<'_>) -> Option<Highlight> {
+    let case = best(device.cases("reduce"), &["length"], |case| case.positive("bytes_per_s"))?;
+    let keys = ["operation", "elements", "length"];
+    highlight(byte_rate(case.positive("bytes_per_s")?), "reduction", case, &keys, of_copy(case))
+}
+
+fn selection(device: &DeviceLines<'_>) -> Option<Highlight> {
+    let case = best(device.cases("select"), &["rows", "length"], |case| case.positive("bytes_per_s"))?;
+    let keys = ["rows", "length", "k"];
+    highlight(byte_rate(case.positive("bytes_per_s")?), "selection from rows", case, &keys, of_copy(case))
+}
+
+fn distance(device: &DeviceLines<'_>) -> Option<Highlight> {
+    let case = best(device.cases("distance"), &[], |case| case.positive("operations_per_s"))?;
+    let keys = ["queries", "rows", "dim", "elements"];
+    let value = operation_rate(case.positive("operations_per_s")?);
+    highlight(value, "distance matrix", case, &keys, of_ceiling(case))
+}
+
+fn breakeven(device: &DeviceLines<'_>) -> Option<Highlight> {
+    let mut cases = device.cases("breakeven");
+    cases.retain(|case| case.text("quicker").is_some());
+    let ahead = cases.iter().filter(|case| case.text("quicker") == Some("GPU")).count();
+    let value = format!("{ahead} of {}", cases.len());
+    let text = "sizes at which the GPU is faster than the host".to_owned();
+    (!cases.is_empty()).then_some(Highlight { value, text })
+}
+
+fn comparison(device: &DeviceLines<'_>) -> Option<Highlight> {
+    let (faster, all) = peers::score(device);
+    let text = "comparisons with other libraries in which nearfield is faster".to_owned();
+    (all > 0).then(|| Highlight { value: format!("{faster} of {all}"), text })
+}
+
+fn named(line: &Line, reason: &str) -> String {
+    let name = [cell(line, "suite"), cell(line, "case")].join(" ");
+    format!("{} ({})", name.trim(), cell(line, reason))
+}
+
+fn problems(device: &DeviceLines<'_>) -> Vec<String> {
+    let cases = device.records("case");
+    let wrong = cases.iter().filter(|case| case.is_wrong()).count();
+    let wrong = (wrong > 0).then(|| format!("Wrong answers: {wrong} of {} cases.", cases.len()));
+    let failed = device.records("failed").into_iter();
+    let failed = failed.map(|line| format!("Failed, which ended the run: {}.", named(line, "reason")));
+    wrong.into_iter().chain(failed).collect()
+}
+
+fn remarks(device: &DeviceLines<'_>) -> Vec<String> {
+    let cases = device.records("case");
+    let verified = cases.iter().filter(|case| case.value("verified").is_some() && !case.is_wrong()).count();
+    let verified = match (cases.len(), verified) {
+        (0, _) => None,
+        (all, verified) if all == verified => {
+            Some(format!("All {} cases verified before they were timed.", grouped(all as u64)))
+        }
+        (all, verified) => Some(format!("{verified} of {all} cases verified before they were timed.")),
+    };
+    let mut missing: Vec<String> =
+        device.records("not_run").iter().map(|line| named(line, "reason")).collect();
+    let rungs = device.records("rung").into_iter().filter(|rung| rung.value("not_run").is_some());
+    missing.extend(rungs.map(|rung| format!("rung {} ({})", cell(rung, "rung"), cell(rung, "not_run"))));
+    let more = missing.len().saturating_sub(3);
+    missing.truncate(3);
+    if more > 0 {
+        missing.push(format!("{more} more, listed below"));
+    }
+    let missing = (!missing.is_empty()).then(|| format!("Not run: {}.", missing.join("; ")));
+    verified.into_iter().chain(missing).collect()
+}

@@ -1,0 +1,358 @@
+//! Sections of the suites: a table of all cases, and charts of what they show.
+
+use super::chart::{Axis, Bar, BarGroup, Chart, GREY, LineChart};
+use super::device::DeviceLines;
+use super::document::{Cell, Column, Section, Table};
+use super::fields::{cell, describe, groups, series, split};
+use crate::bench::lines::{Line, identity};
+use crate::bench::units::{byte_rate, decimal, grouped, operation_rate, percent, tick, time, whole};
+
+/// A column of figures: its key, its head, and the text for a line.
+type Figure = (&'static str, &'static str, fn(&Line, &str) -> Option<String>);
+
+const FIGURES: [Figure; 24] = [
+    ("recall", "recall", |line, key| Some(decimal(line.number(key)?, 4))),
+    ("ms", "time, ms", milliseconds),
+    ("spread", "least – most", |line, _| {
+        Some(format!("{} – {}", milliseconds(line, "ms_least")?, milliseconds(line, "ms_most")?))
+    }),
+    ("device_ms", "on device, ms", milliseconds),
+    ("queries_per_s", "queries/s", rate),
+    ("device_queries_per_s", "queries/s from device", rate),
+    ("scoring", "scoring, ms", |line, _| stages(line, true)),
+    ("other_stages", "other stages, ms", |line, _| stages(line, false)),
+    ("scored_per_query", "scored per query", rate),
+    ("survivors_per_query", "rescored per query", rate),
+    ("searched_again", "searched again", rate),
+    ("bytes_per_s", "bytes/s", |line, key| line.positive(key).map(byte_rate)),
+    ("operations_per_s", "operations/s", |line, key| line.positive(key).map(operation_rate)),
+    ("share_of_copy", "of a copy", |line, key| line.positive(key).map(percent)),
+    ("share", "of ceiling", |line, _| of_ceiling(line)),
+    ("error", "error", |line, key| {
+        line.number(key).map(|error| if error == 0.0 { "0".into() } else { format!("{error:.1e}") })
+    }),
+    ("upload_ms", "upload, ms", milliseconds),
+    ("train_ms", "training, ms", milliseconds),
+    ("add_ms", "adding, ms", milliseconds),
+    ("largest_list", "largest list", rate),
+    ("empty_lists", "empty lists", rate),
+    ("not_run", "not run", |line, key| line.text(key).map(str::to_owned)),
+    ("reason", "reason", |line, key| line.text(key).map(str::to_owned)),
+    ("verified", "answer", |line, _| line.is_wrong().then(|| "WRONG".into())),
+];
+
+pub(super) fn milliseconds(line: &Line, key: &str) -> Option<String> {
+    line.number(key).map(|ms| decimal(ms, 3))
+}
+
+fn rate(line: &Line, key: &str) -> Option<String> {
+    line.number(key).map(whole)
+}
+
+/// Time of the stages that score rows, or of the others.
+fn stages(line: &Line, is_scoring: bool) -> Option<String> {
+    let stages = line.stages();
+    let scores = |name: &str| name.starts_with("screen_") || name.starts_with("distance_");
+    let chosen = stages.iter().filter(|(name, _)| scores(name) == is_scoring);
+    (!stages.is_empty()).then(|| decimal(chosen.map(|(_, ms)| ms).sum(), 3))
+}
+
+/// The share of the ceiling that limits a case, such as "63 % of reads".
+pub(super) fn of_ceiling(line: &Line) -> Option<String> {
+    let ceiling = match line.text("bound")? {
+        "read" => "reads",
+        "flops" => "f32 arithmetic",
+        "integers" => "int8 arithmetic",
+        "matrices" => "matrix units",
+        other => other,
+    };
+    Some(format!("{} of {ceiling}", percent(line.positive("share")?)))
+}
+
+/// A table of lines: identity fields that differ, then figures. Fields that all lines share stand above it.
+pub(super) fn table(title: &str, lines: &[&Line], fields: &[&str], figures: &[&str]) -> Table {
+    let (mut differing, mut same) = split(lines, fields);
+    // A single case shows everything.
+    if lines.len() < 2 {
+        differing = std::mem::take(&mut same);
+    }
+    let mut columns: Vec<Column> = differing
+        .iter()
+        .map(|key| Column::new(key.replace('_', " "), lines.iter().map(|line| cell(line, key))))
+        .collect();
+    let chosen = figures.iter().filter_map(|key| FIGURES.iter().find(|(name, ..)| name == key));
+    columns.extend(chosen.map(|(key, head, show)| {
+        // A wrong answer has no speed.
+        let has_figures = |line: &Line| !line.is_wrong() || *key == "verified";
+        Column::new(
+            *head,
+            lines.iter().map(|line| show(line, key).filter(|_| has_figures(line)).unwrap_or_default()),
+        )
+    }));
+    let common = lines.first().map(|line| describe(line, &same)).unwrap_or_default();
+    Table { common, ..Table::new(title, columns) }
+}
+
+/// Figures of a suite that is not listed below.
+const ANY: &[&str] =
+    &["ms", "spread", "device_ms", "bytes_per_s", "operations_per_s", "share", "error", "verified"];
+
+/// Adds the table of all cases, and the commands that reproduce them.
+fn finish(mut section: Section, device: &DeviceLines<'_>, figures: &[&str]) -> Section {
+    section.table(table("", &device.of("case", section.name), identity(section.name), figures));
+    section.commands = device.commands(section.name);
+    section
+}
+
+pub(super) const TIME: Axis = Axis { name: "time", is_log: true, format: |ms| tick_time(ms / 1e3) };
+pub(super) const BYTE_RATE: Axis = Axis { name: "", is_log: true, format: |rate| tick(rate, "B/s") };
+
+fn tick_time(seconds: f64) -> String {
+    let text = time(seconds);
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}")
+}
+
+pub(super) const fn count(name: &'static str) -> Axis {
+    Axis { name, is_log: true, format: |number| tick(number, "") }
+}
+
+pub(super) fn exact(device: &DeviceLines<'_>) -> Section {
+    let lead = "Every answer equals that of a search through all rows. Times run from queries in host memory to results in \
+        host memory.";
+    let figures = &[
+        "ms",
+        "queries_per_s",
+        "share",
+        "spread",
+        "device_ms",
+        "scoring",
+        "other_stages",
+        "survivors_per_query",
+        "searched_again",
+        "verified",
+    ];
+    let mut section = Section::new("exact", "Exact search", lead);
+    let cases = device.cases("exact");
+    let mut chart = |name, over, axis: &'static str, caption, y: Axis, figure: &str| {
+        let point = |case: &Line| Some((case.positive(over)?, case.positive(figure)?));
+        let (series, note) = series(&cases, over, identity("exact"), point);
+        section.figure(name, caption, note, Chart::Lines(LineChart { x: count(axis), y, series }));
+    };
+    let queries = "queries per search";
+    chart(
+        "exact-queries",
+        "queries",
+        queries,
+        "Queries per second by batch size",
+        count(""),
+        "queries_per_s",
+    );
+    chart("exact-rows", "rows", "rows", "Time by number of rows", TIME, "ms");
+    chart("exact-dimensions", "dim", "dimensions", "Time by number of dimensions", TIME, "ms");
+    let stages = stage_chart(&cases, &["rows", "dim", "queries"]);
+    section.figure("exact-stages", "Time by stage", STAGES, stages);
+    finish(section, device, figures)
+}
+
+pub(super) fn ivf(device: &DeviceLines<'_>) -> Section {
+    let lead = "Each row belongs to the list of its nearest centroid. A search scores the rows of as many lists as it has \
+        probes: more probes find more of the true neighbours (recall) and take longer.";
+    let figures = &[
+        "recall",
+        "ms",
+        "queries_per_s",
+        "spread",
+        "device_queries_per_s",
+        "scored_per_query",
+        "survivors_per_query",
+        "verified",
+    ];
+    let mut section = Section::new("ivf", "Inverted lists", lead);
+    let cases = device.cases("ivf");
+    let point = |case: &Line| {
+        let recall = case.number("recall").filter(|recall| (0.0..=1.001).contains(recall))?;
+        Some((recall, case.positive("queries_per_s")?))
+    };
+    let (series, note) = series(&cases, "probes", identity("ivf"), point);
+    let recall = Axis { name: "recall", is_log: false, format: |recall| format!("{recall:.2}") };
+    let chart = Chart::Lines(LineChart { x: recall, y: count(""), series });
+    section.figure("recall", "Queries per second by recall", note, chart);
+    let stages = stage_chart(&cases, &["rows", "dim", "probes", "queries"]);
+    section.figure("ivf-stages", "Time by stage", STAGES, stages);
+    section = finish(section, device, figures);
+    let fields = ["rows", "dim", "lists", "iterations", "metric", "data"];
+    let figures = ["upload_ms", "train_ms", "add_ms", "largest_list", "empty_lists"];
+    section.table(table("Building an index", &device.of("build", "ivf"), &fields, &figures));
+    section
+}
+
+const STAGES: &str =
+    "Each bar is the whole time of a search, the first of its size; stages are timed in runs of their own.";
+
+/// Shares of the stages in the time of a search, one bar for each combination of some fields.
+fn stage_chart(cases: &[&Line], fields: &[&str]) -> Chart {
+    const MAX_BARS: usize = 16;
+    let staged: Vec<&Line> = cases
+        .iter()
+        .copied()
+        .filter(|case| !case.stages().is_empty() && case.positive("ms").is_some())
+        .collect();
+    let share = |case: &Line, chosen: &dyn Fn(&str) -> bool| {
+        let chosen = case.stages().into_iter().filter(|(name, _)| chosen(name));
+        let wall = case.positive("ms").unwrap_or(f64::MAX);
+        chosen.map(|(_, ms)| ms).sum::<f64>() / wall.max(case.stages().iter().map(|(_, ms)| ms).sum())
+    };
+    let mut names: Vec<&str> = staged.iter().flat_map(|case| case.stages()).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let most = |name: &str| staged.iter().map(|case| share(case, &|other| other == name)).fold(0.0, f64::max);
+    names.sort_by(|one, other| most(other).total_cmp(&most(one)));
+    names.truncate(GREY - 1);
+    let mut legend: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    legend.resize(GREY - 1, String::new());
+    legend.extend(["other stages".into(), "host and waiting".into()]);
+    let shown: Vec<&Line> = groups(&staged, fields).iter().map(|group| group[0]).take(MAX_BARS).collect();
+    let bars = shown.iter().map(|case| {
+        let mut parts: Vec<(f64, usize)> = names
+            .iter()
+            .zip(0..)
+            .map(|(name, color)| (share(case, &|other| other == *name), color))
+            .collect();
+        parts.push((share(case, &|other| !names.contains(&other)), GREY - 1));
+        parts.push((1.0 - parts.iter().map(|(share, _)| share).sum::<f64>(), GREY));
+        parts.retain(|(share, _)| *share > 0.0);
+        let text = case.positive("ms").map(|ms| time(ms / 1e3)).unwrap_or_default();
+        Bar { label: describe(case, fields), parts, text }
+    });
+    let bars = bars.collect();
+    Chart::Bars(vec![BarGroup { title: String::new(), note: String::new(), bars, limit: None, legend }])
+}
+
+pub(super) fn reductions(device: &DeviceLines<'_>) -> Section {
+    let lead = "Operands are on the device already. Bytes read are per second of time on the device; errors are relative to the \
+        sum of magnitudes.";
+    let figures = &["ms", "device_ms", "bytes_per_s", "share_of_copy", "share", "error", "verified"];
+    let mut section = Section::new("reduce", "Reductions", lead);
+    let ladders = groups(&device.of("rung", "reduce"), &["length"]);
+    let bars = ladders.iter().map(|rungs| ladder(device, rungs)).collect();
+    let note = "Bytes read per second of time on the device, or of wall-clock time where the device has no timestamps; \
+        percentages are of a copy on the device.";
+    section.figure("ladder", "The ladder of the dot product", note, Chart::Bars(bars));
+    for rungs in &ladders {
+        let title = format!("Dot product of two vectors of {} f32", length(rungs[0]));
+        let figures = ["device_ms", "ms", "bytes_per_s", "share_of_copy", "error", "not_run", "verified"];
+        section.table(table(&title, rungs, &["rung", "name"], &figures));
+    }
+    finish(section, device, figures)
+}
+
+fn ladder(device: &DeviceLines<'_>, rungs: &[&Line]) -> BarGroup {
+    let copy = device.positive("copy_bytes_per_s");
+    let version = device.text("version").map(|version| format!("nearfield {version}"));
+    let about = [device.text("backend"), device.text("driver"), version.as_deref(), device.text("date")];
+    BarGroup {
+        title: format!("{}, two vectors of {} f32", device.name(), length(rungs[0])),
+        note: about.into_iter().flatten().collect::<Vec<_>>().join(" · "),
+        bars: rungs.iter().map(|rung| ladder_bar(rung)).collect(),
+        limit: copy.map(|copy| (copy, format!("device copy, {}", byte_rate(copy)))),
+        legend: vec![],
+    }
+}
+
+/// A number of elements, also as a power of two where it is one.
+fn length(line: &Line) -> String {
+    match line.count("length") {
+        Some(length) if length.is_power_of_two() && length >= 1 << 10 => {
+            format!("{} (2^{})", grouped(length), length.trailing_zeros())
+        }
+        _ => cell(line, "length"),
+    }
+}
+
+fn ladder_bar(rung: &Line) -> Bar {
+    let label = [cell(rung, "rung"), cell(rung, "name")].join("  ");
+    let wall = || Some(8e3 * rung.positive("length")? / rung.positive("ms")?);
+    let measured = rung.positive("bytes_per_s").or_else(wall).filter(|rate| (1.0..1e18).contains(rate));
+    let (length, text) = match (rung.text("not_run"), measured) {
+        (Some(reason), _) => (0.0, format!("not run: {reason}")),
+        _ if rung.is_wrong() => (0.0, "wrong answer".to_owned()),
+        (None, Some(rate)) => {
+            let share = rung.positive("share_of_copy").map(|share| format!(" · {}", percent(share)));
+            (rate, byte_rate(rate) + &share.unwrap_or_default())
+        }
+        (None, None) => (0.0, "not measured".to_owned()),
+    };
+    Bar { label, parts: vec![(length, 0)], text }
+}
+
+pub(super) fn selection(device: &DeviceLines<'_>) -> Section {
+    let lead = "The k smallest elements of every row of a matrix that is on the device already.";
+    let figures = &["ms", "device_ms", "bytes_per_s", "share_of_copy", "share", "verified"];
+    let mut section = Section::new("select", "Selection", lead);
+    let point = |case: &Line| Some((case.positive("k")?, case.positive("bytes_per_s")?));
+    let (series, note) = series(&device.cases("select"), "k", identity("select"), point);
+    let chart = Chart::Lines(LineChart { x: count("k"), y: BYTE_RATE, series });
+    section.figure("selection", "Bytes read per second by k", note, chart);
+    finish(section, device, figures)
+}
+
+pub(super) fn distance(device: &DeviceLines<'_>) -> Section {
+    let lead =
+        "All distances between rows and queries. The error is the largest, as a share of the promised bound.";
+    let figures = &["ms", "spread", "device_ms", "operations_per_s", "share", "error", "verified"];
+    finish(Section::new("distance", "Distance matrix", lead), device, figures)
+}
+
+pub(super) fn breakeven(device: &DeviceLines<'_>) -> Section {
+    let lead = "Milliseconds of a search on the GPU / on the host, by rows and queries. Bold: the GPU is faster. A star: an \
+        index with a copy on the host searches there.";
+    let mut section = Section::new("breakeven", "GPU or host", lead);
+    let fields: Vec<&str> =
+        identity("breakeven").iter().copied().filter(|key| !["rows", "queries"].contains(key)).collect();
+    for group in groups(&device.cases("breakeven"), &fields) {
+        let counts = |key: &str| {
+            let mut counts: Vec<u64> = group.iter().filter_map(|case| case.count(key)).collect();
+            counts.sort_unstable();
+            counts.dedup();
+            counts
+        };
+        let rows = counts("rows");
+        let mut columns = vec![Column::new("rows", rows.iter().map(|rows| grouped(*rows)))];
+        for queries in counts("queries") {
+            let unit = if queries == 1 { "query" } else { "queries" };
+            let find = |rows: &u64| {
+                let is_it = |case: &&&Line| {
+                    case.count("rows") == Some(*rows) && case.count("queries") == Some(queries)
+                };
+                group.iter().rfind(is_it).map(|case| both_times(case)).unwrap_or_default()
+            };
+            columns.push(Column::new(format!("{} {unit}", grouped(queries)), rows.iter().map(find)));
+        }
+        section.table(Table::new(describe(group[0], &fields), columns));
+    }
+    section.commands = device.commands("breakeven");
+    section
+}
+
+fn both_times(case: &Line) -> Cell {
+    let [gpu, host] = ["ms", "host_ms"].map(|key| milliseconds(case, key).unwrap_or_default());
+    let star = if case.text("copy") == Some("host") { " *" } else { "" };
+    Cell { text: format!("{gpu} / {host}{star}"), is_strong: case.text("quicker") == Some("GPU") }
+}
+
+/// Cases of suites from a later version, uploads, and what failed or did not run.
+pub(super) fn others(device: &DeviceLines<'_>) -> Section {
+    let mut section = Section::new("others", "Uploads and missing cases", "");
+    let mut cases = device.records("case");
+    cases.retain(|case| identity(case.text("suite").unwrap_or_default()).is_empty());
+    section.table(table("Other suites", &cases, &["suite", "case"], ANY));
+    let fields = ["suite", "rows", "dim"];
+    section.table(table("Uploads", &device.records("upload"), &fields, &["ms", "bytes_per_s"]));
+    for (record, title) in [("failed", "Failed"), ("not_run", "Not run")] {
+        section.table(table(title, &device.records(record), &["suite", "case"], &["reason"]));
+    }
+    section
+}
