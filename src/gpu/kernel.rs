@@ -175,6 +175,9 @@ impl Kernel {
     }
 }
 
+/// Identifies a compiled form: the address of the kernel's declaration, and the form.
+pub(super) type PipelineKey = (usize, Variant);
+
 /// A compiled form of a kernel.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
@@ -207,7 +210,8 @@ impl Gpu {
 
     /// This form of `kernel`, which the adapter must be able to run.
     pub(crate) fn pipeline_of(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
-        let key = (kernel.name, variant);
+        // By address: two declarations may have one name.
+        let key = (std::ptr::from_ref(kernel).addr(), variant);
         if let Some(pipeline) = self.pipelines().get(&key) {
             return Ok(pipeline.clone());
         }
@@ -296,9 +300,8 @@ impl Gpu {
             },
             cache: None,
         });
-        match pollster::block_on(scope.pop()) {
-            None => Ok(Pipeline { kernel, pipeline, layout }),
-            Some(fault) => Err(Error::Device { message: format!("kernel {}: {fault}", kernel.name) }),
-        }
+        let name = kernel.name;
+        self.close_scope(scope, move |fault| Error::Device { message: format!("kernel {name}: {fault}") })?;
+        Ok(Pipeline { kernel, pipeline, layout })
     }
 }
