@@ -67,7 +67,7 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Random) {
     assert_eq!(gpu.block_on(rows.fetch(&slots)).expect("rows"), want);
     for count in [2, 34] {
         let values: Vec<f32> = (0..count * DIM).map(|_| random.below(9) as f32 - 4.0).collect();
-        let queries = Queries::F32(MatrixView::new(&values, DIM).expect("whole rows"));
+        let queries = Queries::from(MatrixView::new(&values, DIM).expect("whole rows"));
         let request = SearchRequest {
             metric: Metric::L2Squared,
             k: 7,
