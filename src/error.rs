@@ -84,12 +84,12 @@ pub enum Error {
         budget: u64,
     },
     /// The device has no memory left.
-    #[error("device memory: {purpose} needs {bytes} bytes, the device has not that much left")]
+    #[error("device memory: {purpose} needs {}, more than is left", needed_bytes(*bytes))]
     OutOfMemory {
         /// What the memory is for.
         purpose: String,
-        /// Bytes asked for.
-        bytes: u64,
+        /// Bytes requested, where that is known.
+        bytes: Option<u64>,
     },
     /// The device is gone: driver reset, unplugged, or destroyed by its owner.
     #[error("device: lost ({reason})")]
@@ -129,7 +129,17 @@ pub enum Error {
     },
 }
 
+/// Bytes in words, where their number is known.
+fn needed_bytes(bytes: Option<u64>) -> String {
+    bytes.map_or("memory".to_owned(), |bytes| format!("{bytes} bytes"))
+}
+
 impl Error {
+    /// An [`Error::Internal`].
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::Internal { message: message.into() }
+    }
+
     /// An [`Error::Argument`].
     pub(crate) fn argument(argument: &'static str, needed: impl Into<String>, given: impl ToString) -> Self {
         Self::Argument { argument, needed: needed.into(), given: given.to_string() }

@@ -35,6 +35,7 @@ mod engine;
 mod error;
 mod files;
 mod filter;
+mod future;
 mod gpu;
 mod host;
 mod index;
@@ -47,19 +48,19 @@ mod kernels;
 mod matrix;
 mod metric;
 mod neighbors;
+mod options;
 mod reduce;
 mod screen;
 mod store;
+mod vectors;
 
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
-    Stages, Statistics, ValueRows, Values,
+    Stages, Statistics, ValueRows, Values, Vectors,
 };
 pub use error::{Error, Result};
 pub use filter::Filter;
-pub use gpu::{
-    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, Profile, StageTime,
-};
+pub use gpu::{Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, Profile, StageTime};
 pub use index::flat::{Flat, FlatBuilder, SearchOptions, WithinOptions};
 pub use index::ivf::{Ivf, IvfBuilder};
 pub use index::kmeans::{Clusters, KMeans};
@@ -69,6 +70,8 @@ pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};
+pub use options::DeviceOptions;
 pub use reduce::{Norm, Reduce};
+pub use vectors::HostVectors;
 /// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
 pub use wgpu;

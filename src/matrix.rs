@@ -88,6 +88,11 @@ impl<'a, T: Element> MatrixView<'a, T> {
         Ok(Self { values, dim })
     }
 
+    /// The same elements as those of their own type `U`.
+    pub(crate) fn cast<U: Element>(self) -> MatrixView<'a, U> {
+        MatrixView { values: bytemuck::cast_slice(self.values), dim: self.dim }
+    }
+
     /// How many vectors there are.
     pub fn rows(&self) -> usize {
         self.values.len() / self.dim

@@ -1,8 +1,8 @@
 //! Reductions: one number of many, of a whole vector or of every row.
 
-use crate::engine::ops::reductions::{self, Found, Job};
-use crate::engine::{Device, Stages, ValueRows, Values, row_reductions};
+use crate::engine::{Device, Job, Reduced, Stages, ValueRows, Values, reduce_rows, reduce_vector};
 use crate::error::{Error, Result};
+use crate::future::Boxed;
 use crate::kernels::reduce_blocks::{Operation, Summation};
 
 /// Which norm.
@@ -77,7 +77,7 @@ macro_rules! reductions {
             /// [`Error::Argument`] where there is no result (see [`Reduce`]), or for values of another device;
             /// [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
             pub fn $name<'v>(&self, values: impl Into<Values<'v>>) -> Result<f32> {
-                self.device.block_on(self.$name_async(values))
+                self.device.block_on(self.measure($what, values.into()))
             }
 
             #[doc = concat!("[`Reduce::", stringify!($name), "`] without blocking.")]
@@ -93,7 +93,7 @@ macro_rules! reductions {
             /// # Errors
             /// As there; where a row has no result the error names it.
             pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<f32>> {
-                self.device.block_on(self.$rows_async(values))
+                self.device.block_on(self.measure_rows($what, values.into()))
             }
 
             #[doc = concat!("[`Reduce::", stringify!($rows), "`] without blocking.")]
@@ -130,7 +130,7 @@ macro_rules! places {
             /// [`Error::Argument`] where there is no number, or for values of another device; [`Error::Budget`],
             /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
             pub fn $name<'v>(&self, values: impl Into<Values<'v>>) -> Result<u64> {
-                self.device.block_on(self.$name_async(values))
+                self.device.block_on(self.place($operation, values.into()))
             }
 
             #[doc = concat!("[`Reduce::", stringify!($name), "`] without blocking.")]
@@ -138,8 +138,7 @@ macro_rules! places {
             /// # Errors
             /// As there.
             pub async fn $name_async<'v>(&self, values: impl Into<Values<'v>>) -> Result<u64> {
-                let found = self.whole($operation, 1.0, values.into(), None).await?;
-                $operation.value(found.record).map(|_| found.place).ok_or_else(no_number)
+                self.place($operation, values.into()).await
             }
 
             #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
@@ -147,7 +146,7 @@ macro_rules! places {
             /// # Errors
             /// As there; where a row has no number the error names it.
             pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
-                self.device.block_on(self.$rows_async(values))
+                self.device.block_on(self.place_rows($operation, values.into()))
             }
 
             #[doc = concat!("[`Reduce::", stringify!($rows), "`] without blocking.")]
@@ -155,12 +154,7 @@ macro_rules! places {
             /// # Errors
             /// As there.
             pub async fn $rows_async<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
-                let places = self.rows($operation, 1.0, values.into(), None).await?;
-                let places = places.into_iter().enumerate().map(|(row, place)| match place {
-                    u32::MAX => Err(no_number_in(row)),
-                    place => Ok(place.into()),
-                });
-                places.collect()
+                self.place_rows($operation, values.into()).await
             }
         )*}
     };
@@ -194,7 +188,7 @@ impl<'d> Reduce<'d> {
     /// [`Error::Argument`] for operands that do not fit each other, or of another device; [`Error::Budget`],
     /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
     pub fn dot<'v>(&self, values: impl Into<Values<'v>>, others: impl Into<Values<'v>>) -> Result<f32> {
-        self.device.block_on(self.dot_async(values, others))
+        self.device.block_on(self.product(values.into(), others.into()))
     }
 
     /// [`Reduce::dot`] without blocking.
@@ -206,8 +200,7 @@ impl<'d> Reduce<'d> {
         values: impl Into<Values<'v>>,
         others: impl Into<Values<'v>>,
     ) -> Result<f32> {
-        let found = self.whole(Operation::Dot, 1.0, values.into(), Some(others.into())).await?;
-        Operation::Dot.value(found.record).ok_or_else(no_number)
+        self.product(values.into(), others.into()).await
     }
 
     /// The dot products of the rows of one matrix with the rows of the same number of another, `[rows]`. Both are on the
@@ -220,7 +213,7 @@ impl<'d> Reduce<'d> {
         values: impl Into<ValueRows<'v>>,
         others: impl Into<ValueRows<'v>>,
     ) -> Result<Vec<f32>> {
-        self.device.block_on(self.dot_rows_async(values, others))
+        self.device.block_on(self.product_rows(values.into(), others.into()))
     }
 
     /// [`Reduce::dot_rows`] without blocking.
@@ -232,8 +225,7 @@ impl<'d> Reduce<'d> {
         values: impl Into<ValueRows<'v>>,
         others: impl Into<ValueRows<'v>>,
     ) -> Result<Vec<f32>> {
-        let found = self.rows(Operation::Dot, 1.0, values.into(), Some(others.into())).await?;
-        numbers(Operation::Dot, found)
+        self.product_rows(values.into(), others.into()).await
     }
 
     /// A norm.
@@ -241,7 +233,7 @@ impl<'d> Reduce<'d> {
     /// # Errors
     /// As [`Reduce::sum`].
     pub fn norm<'v>(&self, values: impl Into<Values<'v>>, norm: Norm) -> Result<f32> {
-        self.device.block_on(self.norm_async(values, norm))
+        self.device.block_on(self.measure(norm.measure(), values.into()))
     }
 
     /// [`Reduce::norm`] without blocking.
@@ -257,7 +249,7 @@ impl<'d> Reduce<'d> {
     /// # Errors
     /// As there.
     pub fn norm_rows<'v>(&self, values: impl Into<ValueRows<'v>>, norm: Norm) -> Result<Vec<f32>> {
-        self.device.block_on(self.norm_rows_async(values, norm))
+        self.device.block_on(self.measure_rows(norm.measure(), values.into()))
     }
 
     /// [`Reduce::norm_rows`] without blocking.
@@ -276,70 +268,105 @@ impl<'d> Reduce<'d> {
         Job { operation, summation: self.summation, scale, stages: self.stages }
     }
 
-    async fn whole(
-        &self,
+    fn vector<'a>(
+        &'a self,
         operation: Operation,
         scale: f32,
-        values: Values<'_>,
-        others: Option<Values<'_>>,
-    ) -> Result<Found> {
-        reductions::whole(&self.device.engine, &self.job(operation, scale), values, others).await
+        values: Values<'a>,
+        others: Option<Values<'a>>,
+    ) -> Boxed<'a, Reduced> {
+        reduce_vector(&self.device.engine, self.job(operation, scale), values, others)
     }
 
-    async fn rows(
-        &self,
+    fn rows<'a>(
+        &'a self,
         operation: Operation,
         scale: f32,
-        values: ValueRows<'_>,
-        others: Option<ValueRows<'_>>,
-    ) -> Result<Vec<u32>> {
-        row_reductions::rows(&self.device.engine, &self.job(operation, scale), values, others).await
+        values: ValueRows<'a>,
+        others: Option<ValueRows<'a>>,
+    ) -> Boxed<'a, Vec<u32>> {
+        reduce_rows(&self.device.engine, self.job(operation, scale), values, others)
     }
 
-    async fn measure(&self, measure: Measure, values: Values<'_>) -> Result<f32> {
-        let (operation, count) = (measure.operation(), values.len());
-        if measure == Measure::Mean && count == 0 {
-            return Err(no_number());
-        }
-        let found = self.whole(operation, 1.0, values, None).await?;
-        let first = operation.value(found.record).ok_or_else(no_number)?;
-        if !measure.left_the_range(first) {
-            return Ok(measure.finish(first, 1.0, count));
-        }
-        let largest = self.whole(Operation::MaxAbs, 1.0, values, None).await?;
-        let scale = scale_for(Operation::MaxAbs.value(largest.record).unwrap_or(0.0));
-        if scale == 1.0 {
-            return Ok(measure.finish(first, 1.0, count));
-        }
-        let again = self.whole(operation, scale, values, None).await?;
-        Ok(measure.finish(operation.value(again.record).unwrap_or(first), scale, count))
+    fn product<'a>(&'a self, values: Values<'a>, others: Values<'a>) -> Boxed<'a, f32> {
+        Box::pin(async move {
+            let reduced = self.vector(Operation::Dot, 1.0, values, Some(others)).await?;
+            Operation::Dot.value(reduced.record).ok_or_else(no_number)
+        })
     }
 
-    async fn measure_rows(&self, measure: Measure, values: ValueRows<'_>) -> Result<Vec<f32>> {
-        let (operation, count) = (measure.operation(), values.length() as u64);
-        if measure == Measure::Mean && count == 0 && values.rows() > 0 {
-            return Err(no_number_in(0));
-        }
-        let mut results = numbers(operation, self.rows(operation, 1.0, values, None).await?)?;
-        let again: Vec<usize> =
-            (0..results.len()).filter(|&row| measure.left_the_range(results[row])).collect();
-        results.iter_mut().for_each(|result| *result = measure.finish(*result, 1.0, count));
-        if again.is_empty() {
-            return Ok(results);
-        }
-        // A pass for each scale that some row needs. Scales are coarse, so there are few.
-        let largest = self.rows(Operation::MaxAbs, 1.0, values, None).await?;
-        let largest = numbers(Operation::MaxAbs, largest)?;
-        let mut scales: Vec<f32> = again.iter().map(|&row| scale_for(largest[row])).collect();
-        scales.sort_unstable_by(f32::total_cmp);
-        scales.dedup();
-        for scale in scales.into_iter().filter(|&scale| scale != 1.0) {
-            let scaled = numbers(operation, self.rows(operation, scale, values, None).await?)?;
-            for &row in again.iter().filter(|&&row| scale_for(largest[row]) == scale) {
-                results[row] = measure.finish(scaled[row], scale, count);
+    fn product_rows<'a>(&'a self, values: ValueRows<'a>, others: ValueRows<'a>) -> Boxed<'a, Vec<f32>> {
+        Box::pin(async move {
+            numbers(Operation::Dot, self.rows(Operation::Dot, 1.0, values, Some(others)).await?)
+        })
+    }
+
+    fn place<'a>(&'a self, operation: Operation, values: Values<'a>) -> Boxed<'a, u64> {
+        Box::pin(async move {
+            let reduced = self.vector(operation, 1.0, values, None).await?;
+            operation.value(reduced.record).map(|_| reduced.place).ok_or_else(no_number)
+        })
+    }
+
+    fn place_rows<'a>(&'a self, operation: Operation, values: ValueRows<'a>) -> Boxed<'a, Vec<u64>> {
+        Box::pin(async move {
+            let places = self.rows(operation, 1.0, values, None).await?;
+            let places = places.into_iter().enumerate().map(|(row, place)| match place {
+                u32::MAX => Err(no_number_in(row)),
+                place => Ok(place.into()),
+            });
+            places.collect()
+        })
+    }
+
+    fn measure<'a>(&'a self, measure: Measure, values: Values<'a>) -> Boxed<'a, f32> {
+        Box::pin(async move {
+            let (operation, count) = (measure.operation(), values.len());
+            if measure == Measure::Mean && count == 0 {
+                return Err(no_number());
             }
-        }
-        Ok(results)
+            let found = self.vector(operation, 1.0, values, None).await?;
+            let first = operation.value(found.record).ok_or_else(no_number)?;
+            if !measure.left_the_range(first) {
+                return Ok(measure.finish(first, 1.0, count));
+            }
+            let largest = self.vector(Operation::MaxAbs, 1.0, values, None).await?;
+            let scale = scale_for(Operation::MaxAbs.value(largest.record).unwrap_or(0.0));
+            if scale == 1.0 {
+                return Ok(measure.finish(first, 1.0, count));
+            }
+            let again = self.vector(operation, scale, values, None).await?;
+            Ok(measure.finish(operation.value(again.record).unwrap_or(first), scale, count))
+        })
+    }
+
+    fn measure_rows<'a>(&'a self, measure: Measure, values: ValueRows<'a>) -> Boxed<'a, Vec<f32>> {
+        Box::pin(async move {
+            let (operation, count) = (measure.operation(), values.length() as u64);
+            if measure == Measure::Mean && count == 0 && values.rows() > 0 {
+                return Err(no_number_in(0));
+            }
+            let mut results = numbers(operation, self.rows(operation, 1.0, values, None).await?)?;
+            let again: Vec<usize> =
+                (0..results.len()).filter(|&row| measure.left_the_range(results[row])).collect();
+            results.iter_mut().for_each(|result| *result = measure.finish(*result, 1.0, count));
+            if again.is_empty() {
+                return Ok(results);
+            }
+            // A pass for each scale that some row needs. Scales are coarse, so there are few.
+            let largest = self.rows(Operation::MaxAbs, 1.0, values, None).await?;
+            let largest = numbers(Operation::MaxAbs, largest)?;
+            let mut scales: Vec<f32> = again.iter().map(|&row| scale_for(largest[row])).collect();
+            scales.sort_unstable_by(f32::total_cmp);
+            scales.dedup();
+            for scale in scales.into_iter().filter(|&scale| scale != 1.0) {
+                let scaled = numbers(operation, self.rows(operation, scale, values, None).await?)?;
+                for &row in again.iter().filter(|&&row| scale_for(largest[row]) == scale) {
+                    results[row] = measure.finish(scaled[row], scale, count);
+                }
+            }
+            Ok(results)
+        })
     }
 }
 

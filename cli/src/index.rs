@@ -35,7 +35,7 @@ impl Index {
     }
 
     /// Adds vectors, and tells how many were sent so far.
-    pub(crate) fn add(&mut self, rows: &Matrix, progress: impl FnMut(usize)) -> nearfield::Result<()> {
+    pub(crate) fn add(&mut self, rows: &Matrix, progress: impl FnMut(usize) + Send) -> nearfield::Result<()> {
         both!(self, index => match rows {
             Matrix::F32(values, dim) => index.add_with_progress(MatrixView::new(values, *dim)?, progress),
             Matrix::F16(values, dim) => index.add_with_progress(MatrixView::new(values, *dim)?, progress),

@@ -1,4 +1,4 @@
-//! Which adapters there are, what they can do, and which one is taken.
+//! Adapters: listing them, describing their capabilities, and choosing one.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum AdapterKind {
     Unknown,
     /// The processor itself, through the host engine.
     Host,
-    /// A driver that runs on the processor: for tests.
+    /// A driver that runs on the processor, for tests.
     Software,
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Adapter {
     }
 }
 
-/// The features that kernels make use of, where the adapter has them.
+/// The features that kernels use where the adapter has them.
 pub(crate) fn wanted_features() -> wgpu::Features {
     wgpu::Features::SUBGROUP
         | wgpu::Features::SHADER_F16
@@ -171,7 +171,7 @@ pub(crate) fn describe(
     }
 }
 
-/// The adapters of some interfaces that can run kernels.
+/// The adapters of some backends that can run kernels.
 async fn computing(
     mut descriptor: wgpu::InstanceDescriptor,
     backends: wgpu::Backends,
@@ -197,8 +197,8 @@ pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
     }
     let descriptor = descriptor.with_env();
     let (flags, backends) = (descriptor.flags, descriptor.backends);
-    // OpenGL shows the hardware of the other interfaces once more, with fewer features and smaller limits: it is asked
-    // only where there is nothing else, or where WGPU_BACKEND names nothing else.
+    // OpenGL lists the hardware of the other backends again, with fewer features and smaller limits: it is asked only
+    // when they list nothing, or when WGPU_BACKEND names no other.
     let mut found = computing(descriptor, backends - wgpu::Backends::GL).await;
     if found.is_empty() && backends.contains(wgpu::Backends::GL) {
         let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle().with_env();
@@ -221,12 +221,12 @@ pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
     described
 }
 
-/// Which adapter is wanted.
+/// Which adapter to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum AdapterChoice<'a> {
     /// The best, of whatever kind.
     Any,
-    /// The best that is no software driver.
+    /// The best that is not a software driver.
     Hardware,
     /// The best software driver.
     Software,
@@ -234,7 +234,7 @@ pub(crate) enum Wanted<'a> {
     Named(&'a str),
 }
 
-impl Wanted<'_> {
+impl AdapterChoice<'_> {
     fn fits(self, adapter: &Adapter) -> bool {
         match self {
             Self::Any => true,
@@ -245,8 +245,8 @@ impl Wanted<'_> {
     }
 }
 
-/// The best adapter that is wanted.
-pub(crate) async fn choose(wanted: Wanted<'_>) -> Result<(wgpu::Adapter, Adapter)> {
+/// The best adapter of a choice.
+pub(crate) async fn choose(choice: AdapterChoice<'_>) -> Result<(wgpu::Adapter, Adapter)> {
     let adapters = enumerate().await;
     let found = if adapters.is_empty() {
         "no adapter: is a Vulkan, Metal or DX12 driver installed?".to_owned()
@@ -254,12 +254,12 @@ pub(crate) async fn choose(wanted: Wanted<'_>) -> Result<(wgpu::Adapter, Adapter
         let names: Vec<String> = adapters.iter().map(|(_, adapter)| adapter.to_string()).collect();
         names.join("; ")
     };
-    adapters.into_iter().find(|(_, adapter)| wanted.fits(adapter)).ok_or_else(|| Error::NoAdapter {
-        needed: match wanted {
-            Wanted::Named(name) => format!("an adapter whose name contains \"{name}\""),
-            Wanted::Software => "a software adapter".to_owned(),
-            Wanted::Hardware => "a GPU".to_owned(),
-            Wanted::Any => "an adapter that can compute".to_owned(),
+    adapters.into_iter().find(|(_, adapter)| choice.fits(adapter)).ok_or_else(|| Error::NoAdapter {
+        needed: match choice {
+            AdapterChoice::Named(name) => format!("an adapter whose name contains \"{name}\""),
+            AdapterChoice::Software => "a software adapter".to_owned(),
+            AdapterChoice::Hardware => "a GPU".to_owned(),
+            AdapterChoice::Any => "an adapter that can compute".to_owned(),
         },
         found,
     })

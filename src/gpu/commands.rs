@@ -15,7 +15,7 @@ const ARENA_BYTES: u64 = 64 << 10;
 /// How many workgroups run a kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Grid {
-    /// So many, numbered through: kernels find their number with `workgroup_number`.
+    /// Workgroups in one sequence: kernels find their number with `workgroup_number`.
     Linear(u64),
     /// Columns and rows of workgroups.
     Tiles(u32, u32),
@@ -71,7 +71,7 @@ impl<'a> Commands<'a> {
         self.gpu
     }
 
-    /// Names what follows, in profiles and in graphics debuggers.
+    /// Names the following commands in profiles and graphics debuggers.
     pub(crate) fn stage(&mut self, name: &'static str) {
         if self.profile.is_some() && self.stage != name {
             self.pass = None;
@@ -225,18 +225,18 @@ impl<'a> Commands<'a> {
         }
     }
 
-    /// Ends the recording. What was recorded into the caller's encoder is the caller's to submit.
+    /// Ends the recording. The caller submits commands in its own encoder.
     pub(crate) fn finish(mut self) -> Option<Recorded> {
         self.pass = None;
         self.write_arena();
         match self.target {
             Target::Own(encoder) => Some(Recorded { encoder: *encoder, arenas: self.full }),
-            // When the caller submits is not known here: these arenas are not used again.
+            // The caller submits at an unknown time: these arenas are not used again.
             Target::Caller(_) => None,
         }
     }
 
-    /// Sends the commands to the device without waiting for them.
+    /// Submits the commands without waiting for them.
     pub(crate) fn submit(self) {
         let gpu = self.gpu;
         if let Some(recorded) = self.finish() {
@@ -245,7 +245,7 @@ impl<'a> Commands<'a> {
         }
     }
 
-    /// Sends what was recorded so far, and goes on recording into a new encoder.
+    /// Submits the commands so far and continues in a new encoder.
     pub(crate) fn submit_and_go_on(mut self) -> Self {
         let (gpu, stage) = (self.gpu, self.stage);
         let profile = self.profile.take();
@@ -255,7 +255,7 @@ impl<'a> Commands<'a> {
         next
     }
 
-    /// Sends the commands and resolves to the contents of buffer ranges after them.
+    /// Submits the commands and resolves to the contents of buffer ranges after them.
     pub(crate) async fn read(self, ranges: &[readback::Range<'_>]) -> Result<Vec<Vec<u8>>> {
         let mut parts: Vec<Vec<u8>> =
             ranges.iter().map(|(_, _, bytes)| Vec::with_capacity(*bytes as usize)).collect();
@@ -263,8 +263,8 @@ impl<'a> Commands<'a> {
         Ok(parts)
     }
 
-    /// Sends the commands and shows the contents of buffer ranges after them, each with its number. A large one comes in
-    /// several pieces, of whole words but for the last.
+    /// Submits the commands and shows the contents of buffer ranges after them, each with its number. A large one comes in
+    /// several pieces, of whole words except for the last.
     pub(crate) async fn read_each(
         self,
         ranges: &[readback::Range<'_>],
@@ -278,7 +278,7 @@ impl<'a> Commands<'a> {
         self.submit_with_readback(ranges)?.take(gpu, show).await
     }
 
-    /// Sends the commands, with a copy of buffer ranges behind them.
+    /// Submits the commands, with a copy of buffer ranges behind them.
     pub(crate) fn submit_with_readback(self, ranges: &[readback::Range<'_>]) -> Result<Reading> {
         let gpu = self.gpu;
         let recorded = self.finish();

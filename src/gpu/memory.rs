@@ -53,20 +53,25 @@ impl Gpu {
                 available: limit.to_string(),
             });
         }
-        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+        self.allocate(&wgpu::BufferDescriptor {
             label: Some(purpose),
             size,
             usage,
             mapped_at_creation: false,
-        });
-        match pollster::block_on(memory.pop()) {
-            None => Ok(buffer),
-            Some(_) => Err(Error::OutOfMemory { purpose: purpose.to_owned(), bytes: size }),
-        }
+        })
     }
 
-    /// An error when kernels cannot see so many bytes at once.
+    /// A new buffer, or the error that the device has no memory for it.
+    pub(super) fn allocate(&self, descriptor: &wgpu::BufferDescriptor<'_>) -> Result<wgpu::Buffer> {
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let buffer = self.device.create_buffer(descriptor);
+        let purpose = descriptor.label.unwrap_or_default().to_owned();
+        let bytes = Some(descriptor.size);
+        self.close_scope(memory, move |_| Error::OutOfMemory { purpose, bytes })?;
+        Ok(buffer)
+    }
+
+    /// An error when one binding cannot hold these bytes.
     pub(crate) fn check_binding(&self, what: &str, bytes: u64) -> Result<()> {
         let limit = self.adapter.capabilities.max_binding_bytes;
         if bytes <= limit {
@@ -85,8 +90,8 @@ impl Gpu {
         self.create_buffer(purpose, bytes, wgpu::BufferUsages::STORAGE | copies)
     }
 
-    /// Takes all the scratch buffers of a call at once, in the order of `requests`, waiting in line for other
-    /// calls to give theirs back. Contents are arbitrary.
+    /// Takes all scratch buffers of a call at once, in the order of `requests`. Calls wait in line until others return
+    /// theirs. Contents are arbitrary.
     pub(crate) async fn reserve(self: &Arc<Self>, requests: &[Request]) -> Result<Scratch> {
         let limit = self.adapter.capabilities.max_binding_bytes;
         let classes: Vec<u64> = requests.iter().map(|request| size_class(request.bytes, limit)).collect();
@@ -158,7 +163,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Free scratch buffers, oldest first, and who waits for some.
+/// Free scratch buffers, oldest first, and the calls that wait for some.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     kept: VecDeque<wgpu::Buffer>,

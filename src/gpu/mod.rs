@@ -1,8 +1,9 @@
 //! Everything that talks to wgpu: adapters, buffers, kernels, recording, transfers. wgpu's types stay in here,
-//! but for [`Device::from_wgpu`](crate::Device::from_wgpu) and the recording door of the kernel-level API.
+//! except for [`Device::from_wgpu`](crate::Device::from_wgpu) and the recording of kernels.
 
 mod adapter;
 mod commands;
+mod faults;
 mod kernel;
 mod memory;
 mod pipeline;
@@ -17,7 +18,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-pub(crate) use adapter::Wanted;
+pub(crate) use adapter::AdapterChoice;
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
 pub(crate) use kernel::{Snippet, Uniform, params, wgsl};
@@ -25,33 +26,16 @@ pub use kernel::{Access, Kernel, Variant, WORKGROUP};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Scratch};
 pub(crate) use pipeline::Pipeline;
+use pipeline::PipelineKey;
 pub use profile::{Profile, StageTime};
 pub(crate) use readback::{Reading, words};
 pub(crate) use transfer::RowLayout;
+pub(crate) use wait::block_on;
 
 use crate::error::{Error, Result};
+use crate::options::DeviceOptions;
+use faults::Faults;
 use memory::lock;
-
-/// How a device is opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DeviceOptions {
-    /// Bytes of scratch memory on the device that all calls together may hold, kept buffers included. The host engine counts it call by call:
-    /// queries in f32, scores and lists of rows of a search, words and lists of a selection, but neither results nor stacks, so that its
-    /// reductions take none.
-    /// Default: 256 MiB.
-    pub budget_bytes: u64,
-    /// Use subgroup operations, cooperative matrices among them, where the adapter has them. Default: true.
-    pub subgroups: bool,
-    /// Bytes of one segment of rows at most; the adapter's binding limit holds besides. Default: no other limit.
-    pub max_segment_bytes: u64,
-}
-
-impl Default for DeviceOptions {
-    fn default() -> Self {
-        Self { budget_bytes: 256 << 20, subgroups: true, max_segment_bytes: u64::MAX }
-    }
-}
 
 /// One opened GPU.
 pub(crate) struct Gpu {
@@ -61,9 +45,9 @@ pub(crate) struct Gpu {
     pub(crate) options: DeviceOptions,
     /// Whether kernels use subgroup operations.
     pub(crate) subgroups: bool,
-    /// Side of the cooperative matrices that passed the self-test, once it was made.
+    /// Rows and columns of the cooperative matrices that passed the self-test, once it ran.
     pub(crate) matrix_side: OnceLock<Option<u32>>,
-    pipelines: Mutex<HashMap<(&'static str, Variant), Arc<Pipeline>>>,
+    pipelines: Mutex<HashMap<PipelineKey, Arc<Pipeline>>>,
     pool: Mutex<memory::Pool>,
     arenas: Mutex<Vec<wgpu::Buffer>>,
     staging: transfer::Staging,
@@ -72,17 +56,10 @@ pub(crate) struct Gpu {
     faults: Arc<Mutex<Faults>>,
 }
 
-/// What went wrong on the device outside any call.
-#[derive(Debug, Default)]
-struct Faults {
-    lost: Option<String>,
-    uncaptured: Option<wgpu::Error>,
-}
-
 impl Gpu {
-    /// Opens the best adapter that is wanted.
-    pub(crate) async fn open(wanted: Wanted<'_>, options: DeviceOptions) -> Result<Self> {
-        let (wgpu_adapter, adapter) = adapter::choose(wanted).await?;
+    /// Opens the best adapter of a choice.
+    pub(crate) async fn open(choice: AdapterChoice<'_>, options: DeviceOptions) -> Result<Self> {
+        let (wgpu_adapter, adapter) = adapter::choose(choice).await?;
         let required_features = wgpu_adapter.features() & adapter::wanted_features();
         let experimental_features = match required_features & wgpu::Features::all_experimental_mask() {
             none if none.is_empty() => wgpu::ExperimentalFeatures::disabled(),
@@ -90,8 +67,8 @@ impl Gpu {
                 unsafe_code,
                 reason = "cooperative matrices are experimental in wgpu; searches use them only after a self-test"
             )]
-            // SAFETY: the one experimental feature that is asked for is used by the kernels that say `multiplies_matrices` alone,
-            // whose loads and stores stay within their buffers.
+            // SAFETY: only kernels declared with `multiplies_matrices` use the one experimental feature, and their loads and stores
+            // stay within their buffers.
             _ => unsafe { wgpu::ExperimentalFeatures::enabled() },
         };
         let (device, queue) = wgpu_adapter
@@ -112,14 +89,7 @@ impl Gpu {
                 available: fault.to_string(),
             })?;
         let gpu = Self::new(device, queue, adapter, options);
-        let faults = gpu.faults.clone();
-        gpu.device.on_uncaptured_error(Arc::new(move |fault| {
-            lock(&faults).uncaptured.get_or_insert(fault);
-        }));
-        let faults = gpu.faults.clone();
-        gpu.device.set_device_lost_callback(move |reason, message| {
-            lock(&faults).lost = Some(format!("{reason:?}: {message}"));
-        });
+        gpu.note_faults();
         Ok(gpu)
     }
 
@@ -157,7 +127,7 @@ impl Gpu {
         self.waiter.block_on(future)
     }
 
-    /// Bytes of one segment of rows at most.
+    /// The most bytes of one segment of rows.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let capabilities = &self.adapter.capabilities;
         self.options.max_segment_bytes.min(capabilities.max_binding_bytes).min(capabilities.max_buffer_bytes)
@@ -168,37 +138,8 @@ impl Gpu {
         self.adapter.capabilities.subgroup_sizes.filter(|_| self.subgroups)
     }
 
-    fn pipelines(&self) -> MutexGuard<'_, HashMap<(&'static str, Variant), Arc<Pipeline>>> {
+    fn pipelines(&self) -> MutexGuard<'_, HashMap<PipelineKey, Arc<Pipeline>>> {
         lock(&self.pipelines)
-    }
-
-    /// The error that stands for a failed command.
-    pub(crate) fn fault(&self, message: &dyn fmt::Display) -> Error {
-        // A device that is gone says so when it is polled.
-        let _ = self.device.poll(wgpu::PollType::Poll);
-        match self.check_faults() {
-            Err(error) => error,
-            Ok(()) => Error::Device { message: message.to_string() },
-        }
-    }
-
-    /// Reports what went wrong on the device since the last call of this.
-    pub(crate) fn check_faults(&self) -> Result<()> {
-        if lock(&self.faults).uncaptured.is_some() {
-            // Whatever is done on a lost device is also invalid; that it is lost shows when it is polled.
-            let _ = self.device.poll(wgpu::PollType::Poll);
-        }
-        let mut faults = lock(&self.faults);
-        if let Some(reason) = &faults.lost {
-            return Err(Error::DeviceLost { reason: reason.clone() });
-        }
-        match faults.uncaptured.take() {
-            None => Ok(()),
-            Some(wgpu::Error::OutOfMemory { .. }) => {
-                Err(Error::OutOfMemory { purpose: "a submission".into(), bytes: 0 })
-            }
-            Some(other) => Err(Error::Device { message: other.to_string() }),
-        }
     }
 }
 

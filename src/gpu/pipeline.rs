@@ -8,6 +8,9 @@ use super::kernel::{Access, Kernel, Variant};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 
+/// Identifies a compiled variant: the address of the kernel's declaration, and the variant.
+pub(super) type PipelineKey = (usize, Variant);
+
 /// A compiled variant of a kernel.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
@@ -40,7 +43,8 @@ impl Gpu {
 
     /// This variant of `kernel`, compiled on first use. The adapter must be able to run it.
     pub(crate) fn pipeline_of(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
-        let key = (kernel.name, variant);
+        // By address: two declarations may have one name.
+        let key = (std::ptr::from_ref(kernel).addr(), variant);
         if let Some(pipeline) = self.pipelines().get(&key) {
             return Ok(pipeline.clone());
         }
@@ -127,9 +131,8 @@ impl Gpu {
             },
             cache: None,
         });
-        match pollster::block_on(scope.pop()) {
-            None => Ok(Pipeline { kernel, pipeline, layout }),
-            Some(fault) => Err(Error::Device { message: format!("kernel {}: {fault}", kernel.name) }),
-        }
+        let name = kernel.name;
+        self.close_scope(scope, move |fault| Error::Device { message: format!("kernel {name}: {fault}") })?;
+        Ok(Pipeline { kernel, pipeline, layout })
     }
 }

@@ -1,4 +1,4 @@
-//! Readback: bytes from the device, through buffers that are kept. A fresh one costs its pages: 1.6 ms a MiB were seen.
+//! Readback: bytes from the device, through buffers that are kept, because the pages of a fresh one cost up to 1.6 ms a MiB.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -11,9 +11,9 @@ use crate::error::Result;
 
 /// Bytes of free readback buffers that a device keeps.
 const KEPT_BYTES: u64 = 32 << 20;
-/// What is larger is read in pieces of this size.
+/// Larger readbacks come in pieces of this size.
 const PIECE_BYTES: u64 = 8 << 20;
-/// Pieces on their way at a time.
+/// Pieces in flight at a time.
 const PIECES: usize = 3;
 
 /// A part of a buffer: from which byte on, and how many bytes.
@@ -24,7 +24,7 @@ pub(crate) type Range<'a> = (&'a wgpu::Buffer, u64, u64);
 pub(super) struct Readbacks(Mutex<Vec<wgpu::Buffer>>);
 
 impl Readbacks {
-    /// A kept buffer that is large enough, and not so large that others would miss it.
+    /// A kept buffer that is large enough, but not much larger than needed.
     fn take(&self, bytes: u64) -> Option<wgpu::Buffer> {
         let mut kept = lock(&self.0);
         let fits = |one: &wgpu::Buffer| one.size() >= bytes && one.size() / 4 <= bytes.max(PIECE_BYTES / 64);
@@ -71,7 +71,7 @@ impl Gpu {
         let submission = self.queue.submit([encoder.finish()]);
         let (sender, receiver) = oneshot_channel();
         readback.map_async(wgpu::MapMode::Read, 0..total.max(8), move |mapped| {
-            // The receiver is gone when the call was given up: then nobody wants to know.
+            // The receiver is gone when the call was dropped.
             let _ = sender.send(mapped);
         });
         Ok(Reading { readback, lengths, submission, receiver })
@@ -84,20 +84,20 @@ impl Gpu {
         ranges: &[Range<'_>],
         mut show: impl FnMut(usize, &[u8]),
     ) -> Result<()> {
-        let mut on_their_way: VecDeque<(usize, Reading)> = VecDeque::new();
+        let mut in_flight: VecDeque<(usize, Reading)> = VecDeque::new();
         for (number, (buffer, offset, bytes)) in ranges.iter().enumerate() {
             for start in (0..*bytes).step_by(PIECE_BYTES as usize) {
-                if on_their_way.len() == PIECES
-                    && let Some((first, reading)) = on_their_way.pop_front()
+                if in_flight.len() == PIECES
+                    && let Some((first, reading)) = in_flight.pop_front()
                 {
                     reading.take(self, |_, bytes| show(first, bytes)).await?;
                 }
                 let encoder = self.device.create_command_encoder(&Default::default());
                 let piece = (*buffer, offset + start, PIECE_BYTES.min(bytes - start));
-                on_their_way.push_back((number, self.submit_and_read(encoder, &[piece])?));
+                in_flight.push_back((number, self.submit_and_read(encoder, &[piece])?));
             }
         }
-        for (number, reading) in on_their_way {
+        for (number, reading) in in_flight {
             reading.take(self, |_, bytes| show(number, bytes)).await?;
         }
         Ok(())
@@ -109,12 +109,12 @@ pub(crate) fn words<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> impl Iterator<I
     bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)
 }
 
-/// Whether so many bytes are better read in pieces.
+/// Whether the ranges are better read in pieces.
 pub(super) fn is_large(ranges: &[Range<'_>]) -> bool {
     ranges.iter().map(|(_, _, bytes)| bytes).sum::<u64>() > PIECE_BYTES
 }
 
-/// Bytes that are on their way from the device.
+/// A readback in flight.
 pub(crate) struct Reading {
     readback: wgpu::Buffer,
     lengths: Vec<u64>,
@@ -140,7 +140,7 @@ impl Reading {
             Some(Err(fault)) => return Err(gpu.fault(&fault)),
             None => return Err(gpu.fault(&"the device dropped a readback")),
         }
-        gpu.check_faults()?;
+        gpu.check_faults().await?;
         let total: u64 = self.lengths.iter().map(|bytes| bytes.next_multiple_of(8)).sum();
         let view = self.readback.get_mapped_range(0..total.max(8)).map_err(|fault| gpu.fault(&fault))?;
         let mut at = 0;

@@ -7,14 +7,16 @@ use futures_intrusive::sync::SharedSemaphore;
 
 use super::Gpu;
 use super::memory::lock;
-use crate::error::{Error, Result};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::error::Result;
+use crate::future::Progress;
+use crate::matrix::{Element, ElementKind};
+use crate::vectors::{HostVectors, with_view};
 
 /// Bytes of a staging buffer.
 const PIECE_BYTES: u64 = 8 << 20;
-/// Staging buffers a device, made when they are first needed: while one is filled the others are copied.
+/// Staging buffers of a device, made when they are first needed: while one is filled the others are copied.
 const PIECES: usize = 4;
-/// Below this, one call of `write_buffer` is quicker than a turn through the ring.
+/// Below this, one call of `write_buffer` is faster than the ring.
 const SMALL_BYTES: u64 = 256 << 10;
 
 /// Threads that fill a staging buffer together.
@@ -38,7 +40,7 @@ type Fill<'a> = dyn Fn(Range<u64>, &mut wgpu::WriteOnly<'_, [u8]>) + Sync + 'a;
 pub(super) struct Staging {
     /// Mapped and free.
     ready: Arc<Mutex<Vec<wgpu::Buffer>>>,
-    /// One permit a staging buffer, given back when the device is done with it.
+    /// One permit for each staging buffer, returned when the device is done with it.
     permits: SharedSemaphore,
 }
 
@@ -48,7 +50,7 @@ impl Staging {
     }
 }
 
-/// Where rows go: elements of this type, `stride` of them a row, the gap filled with zeros.
+/// Rows in a buffer: elements of this type, `stride` of them a row, zeros behind the row's own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowLayout {
     pub(crate) elements: ElementKind,
@@ -72,21 +74,21 @@ impl Gpu {
     /// what is submitted afterwards sees the rows.
     ///
     /// `rows` must have the layout's element type, or the layout f32.
-    pub(crate) async fn upload_rows<T: Element>(
+    pub(crate) async fn upload_rows(
         &self,
         buffer: &wgpu::Buffer,
         offset: u64,
         layout: RowLayout,
-        rows: MatrixView<'_, T>,
-        mut progress: impl FnMut(usize),
+        rows: HostVectors<'_>,
+        progress: Progress<'_>,
     ) -> Result<()> {
         let row_bytes = layout.row_bytes();
         if rows.rows() as u64 * row_bytes <= SMALL_BYTES {
             if rows.rows() > 0 {
                 let mut bytes = vec![0; rows.rows() * row_bytes as usize];
-                for (row, target) in bytes.chunks_exact_mut(row_bytes as usize).enumerate() {
-                    encode_row(rows.row(row), layout, |bytes| target[..bytes.len()].copy_from_slice(bytes));
-                }
+                encode_rows(rows, layout, |row, encoded| {
+                    bytes[row * row_bytes as usize..][..encoded.len()].copy_from_slice(encoded);
+                });
                 self.queue.write_buffer(buffer, offset, &bytes);
             }
             progress(rows.rows());
@@ -94,7 +96,7 @@ impl Gpu {
         }
         let rows_a_piece = (PIECE_BYTES / row_bytes).max(1) as usize;
         let piece_bytes = (rows_a_piece as u64 * row_bytes).max(PIECE_BYTES);
-        let dense = T::KIND == layout.elements && rows.dim() == layout.stride;
+        let dense = rows.kind() == layout.elements && rows.dim() == layout.stride;
         let mut start = 0;
         while start < rows.rows() {
             let end = rows.rows().min(start + rows_a_piece);
@@ -103,19 +105,17 @@ impl Gpu {
             let fill = |rows: Range<u64>, view: &mut wgpu::WriteOnly<'_, [u8]>| {
                 let part = piece.slice(rows.start as usize..rows.end as usize);
                 if dense {
-                    view.copy_from_slice(bytemuck::cast_slice(part.values()));
+                    view.copy_from_slice(part.bytes());
                     return;
                 }
-                for row in 0..part.rows() {
+                encode_rows(part, layout, |row, encoded| {
                     let at = row * row_bytes as usize;
-                    encode_row(part.row(row), layout, |encoded| {
-                        view.slice(at..at + encoded.len()).copy_from_slice(encoded);
-                        view.slice(at + encoded.len()..at + row_bytes as usize).fill(0);
-                    });
-                }
+                    view.slice(at..at + encoded.len()).copy_from_slice(encoded);
+                    view.slice(at + encoded.len()..at + row_bytes as usize).fill(0);
+                });
             };
             let target = Target { buffer, offset: offset + start as u64 * row_bytes, bytes };
-            self.stage(target, piece_bytes, row_bytes, &fill).await?;
+            self.upload_piece(target, piece_bytes, row_bytes, &fill).await?;
             start = end;
             progress(start);
         }
@@ -137,7 +137,7 @@ impl Gpu {
                 view.copy_from_slice(&piece[words.start as usize * 4..words.end as usize * 4]);
             };
             let target = Target { buffer, offset: at, bytes: piece.len() as u64 };
-            self.stage(target, PIECE_BYTES, 4, &fill).await?;
+            self.upload_piece(target, PIECE_BYTES, 4, &fill).await?;
             at += piece.len() as u64;
         }
         Ok(())
@@ -155,8 +155,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Fills a staging buffer and sends it off. `fill` writes a range of units of `unit_bytes` bytes each.
-    async fn stage(
+    /// Fills a staging buffer and submits the copy from it. `fill` writes a range of units of `unit_bytes` bytes each.
+    async fn upload_piece(
         &self,
         target: Target<'_>,
         piece_bytes: u64,
@@ -237,18 +237,18 @@ impl Gpu {
     }
 
     fn create_staging(&self, bytes: u64) -> Result<wgpu::Buffer> {
-        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+        self.allocate(&wgpu::BufferDescriptor {
             label: Some("staging"),
             size: bytes,
             usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
             mapped_at_creation: true,
-        });
-        match pollster::block_on(memory.pop()) {
-            None => Ok(buffer),
-            Some(_) => Err(Error::OutOfMemory { purpose: "staging".into(), bytes }),
-        }
+        })
     }
+}
+
+/// Encodes rows one after another, each in the layout's element type and without padding.
+fn encode_rows(rows: HostVectors<'_>, layout: RowLayout, mut write: impl FnMut(usize, &[u8])) {
+    with_view!(rows, view => (0..view.rows()).for_each(|row| encode_row(view.row(row), layout, |bytes| write(row, bytes))));
 }
 
 /// Hands the bytes of a row, in the layout's element type and without padding, to `write`.

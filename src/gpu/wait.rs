@@ -1,4 +1,4 @@
-//! Waiting for the device: blocking calls poll it themselves, and one thread a device does so for futures.
+//! Waiting for the device: blocking calls poll it themselves, and one thread for each device polls it for futures.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -18,22 +18,22 @@ thread_local! {
     static AWAITED: RefCell<Option<wgpu::SubmissionIndex>> = const { RefCell::new(None) };
 }
 
-/// Between two looks at a device that has nothing to do.
+/// Pause between two polls of a device that has nothing to do.
 const IDLE_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a blocking call looks again and again before it lets the driver put it to sleep. Waking up takes 0.05 to 0.5 ms, and
-/// makes the times of short calls differ as much; longer calls do not feel it.
+/// How long a blocking call polls before it lets the driver put it to sleep. Waking up takes 0.05 to 0.5 ms, and the times of short
+/// calls vary by as much; longer calls do not notice.
 const SPIN: Duration = Duration::from_millis(2);
 
-/// How the work of one device is waited for.
+/// Waits for the work of one device.
 #[derive(Debug)]
 pub(super) struct Waiter {
     device: wgpu::Device,
-    /// On a software adapter this processor has to do the work that is waited for.
+    /// None on a software adapter, whose work this processor does itself.
     spin: Duration,
     /// Callbacks that the device still owes.
     owed: AtomicUsize,
-    /// Of these, the ones that no blocking call polls for.
+    /// The callbacks among them that no blocking call polls for.
     background: Arc<Background>,
 }
 
@@ -48,6 +48,11 @@ struct State {
     waiting: usize,
     started: bool,
     closed: bool,
+}
+
+/// Runs a future that waits for no device, or for one that is still to be opened, to its end on this thread.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    pollster::block_on(future)
 }
 
 impl Waiter {
@@ -112,8 +117,8 @@ impl Waiter {
         }
     }
 
-    /// Notes that a future is about to wait for a callback of the device, until the guard is dropped. With a submission,
-    /// what was submitted after it is not waited for.
+    /// Notes that a future waits for a callback of the device, until the guard is dropped. With a submission, later
+    /// submissions are not waited for.
     pub(super) fn expect_callback(self: &Arc<Self>, submission: Option<wgpu::SubmissionIndex>) -> Expecting {
         self.owed.fetch_add(1, Ordering::AcqRel);
         let in_background = !POLLS_ITSELF.get();
@@ -126,7 +131,7 @@ impl Waiter {
                 state.started = true;
                 let (device, background) = (self.device.clone(), self.background.clone());
                 let thread = std::thread::Builder::new().name("nearfield-poll".into());
-                // Without a thread, the futures are resolved by whoever polls the device next.
+                // Without a thread, the next call that polls the device resolves the futures.
                 let _ = thread.spawn(move || background.run(&device));
             }
             self.background.changed.notify_one();
@@ -155,8 +160,8 @@ impl Background {
             drop(state);
             let polled = device.poll(wgpu::PollType::wait_indefinitely());
             if !matches!(polled, Ok(status) if !status.is_queue_empty()) {
-                // Nothing is in flight: the futures that were woken have yet to run. One that nobody polls must not keep
-                // this thread busy.
+                // Nothing is in flight: the woken futures have yet to run. A future that nobody polls must not keep this
+                // thread busy.
                 let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                 drop(self.changed.wait_timeout(state, IDLE_PAUSE).unwrap_or_else(PoisonError::into_inner));
             }

@@ -2,6 +2,7 @@
 
 use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
 use crate::error::{Error, Result};
+use crate::future::Boxed;
 use crate::matrix::{Element, MatrixView};
 use crate::metric::Metric;
 use crate::store::check_dim;
@@ -152,7 +153,7 @@ impl<'a> KMeans<'a> {
     /// [`Error::NormOutOfRange`] with the number of the row among those that are trained on; [`Error::Unsupported`] when the centroids do not
     /// fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
     pub fn train<T: Element>(&self, device: &Device, rows: MatrixView<'_, T>) -> Result<Clusters> {
-        device.block_on(self.train_async(device, rows))
+        device.block_on(self.clusters(device, Sample::Host(rows.into())))
     }
 
     /// [`KMeans::train`] without blocking.
@@ -164,7 +165,7 @@ impl<'a> KMeans<'a> {
         device: &Device,
         rows: MatrixView<'_, T>,
     ) -> Result<Clusters> {
-        self.clusters(device, Sample::Host(rows)).await
+        self.clusters(device, Sample::Host(rows.into())).await
     }
 
     /// [`KMeans::train`] on rows that lie on the device, in one matrix or several that follow each other.
@@ -180,28 +181,26 @@ impl<'a> KMeans<'a> {
     /// # Errors
     /// As there.
     pub async fn train_device_async(&self, device: &Device, rows: &[&DeviceMatrix]) -> Result<Clusters> {
-        self.clusters::<f32>(device, Sample::Device(rows)).await
+        self.clusters(device, Sample::Device(rows)).await
     }
 
-    async fn clusters<T: Element>(&self, device: &Device, rows: Sample<'_, T>) -> Result<Clusters> {
-        let trained = self.run(device, rows).await?;
-        let last = trained.training.assign().await?;
-        let mut inertia = trained.inertia;
-        inertia.push(last.iter().map(|row| f64::from(row.distance)).sum());
-        Ok(Clusters {
-            centroids: trained.training.centroids().await?,
-            assignments: last.iter().map(|row| row.list).collect(),
-            rows: trained.rows,
-            inertia,
+    fn clusters<'s>(&'s self, device: &'s Device, rows: Sample<'s>) -> Boxed<'s, Clusters> {
+        Box::pin(async move {
+            let trained = self.run(device, rows).await?;
+            let last = trained.training.assign().await?;
+            let mut inertia = trained.inertia;
+            inertia.push(last.iter().map(|row| f64::from(row.distance)).sum());
+            Ok(Clusters {
+                centroids: trained.training.centroids().await?,
+                assignments: last.iter().map(|row| row.list).collect(),
+                rows: trained.rows,
+                inertia,
+            })
         })
     }
 
     /// Centroids that stay on the device.
-    pub(crate) async fn run<'s, T: Element>(
-        &self,
-        device: &Device,
-        sample: Sample<'s, T>,
-    ) -> Result<Trained<'s>> {
+    pub(crate) async fn run<'s>(&self, device: &Device, sample: Sample<'s>) -> Result<Trained<'s>> {
         if let Sample::Device([]) = sample {
             return Err(Error::argument("rows", "at least one matrix", 0));
         }

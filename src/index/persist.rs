@@ -4,7 +4,7 @@ use std::path::Path;
 
 use half::f16;
 
-use crate::engine::{RowSource, Screen};
+use crate::engine::Screen;
 use crate::error::{Error, Result};
 use crate::files::mismatch;
 use crate::index::file::{self, Dtype, Pieces, Reader, Writer};
@@ -226,9 +226,9 @@ impl Loading {
             values.extend(piece.as_chunks().0.iter().map(|bytes| element(*bytes)));
             let rows = MatrixView::new(&values, dim)?;
             let range = done..done + rows.rows();
-            let source = RowSource::Host(rows);
-            let added = store.add_at(source, Some(&ids[range.clone()]), &slots[range.clone()], |_| ());
-            added.await.map_err(|error| self.blame(error, done as u64))?;
+            let (ids, slots) = (&ids[range.clone()], &slots[range.clone()]);
+            let added = store.add_at(rows.into(), Some(ids), slots, &mut |_| ()).await;
+            added.map_err(|error| self.blame(error, done as u64))?;
             done = range.end;
         }
         Ok(())

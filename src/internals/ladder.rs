@@ -268,7 +268,7 @@ impl Rung {
         if let (Some(stages), Some(profile)) = (stages, profile) {
             stages.add(profile.times(gpu).await?);
         }
-        gpu.check_faults()?;
+        gpu.check_faults().await?;
         Ok(sum as f32)
     }
 }

@@ -1,13 +1,13 @@
-//! What every index checks before it is made, and before it takes rows.
+//! Checks of arguments that every index makes when it is built, and before it takes rows or queries.
 
-use crate::engine::{Device, Queries};
+use crate::engine::{Device, Vectors};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 
-/// The margins of rounding are proved up to this (docs/certified-search.md).
+/// The largest dim for which the margins of rounding are proved (docs/certified-search.md).
 pub(crate) const MAX_DIM: usize = 1 << 20;
 
-/// Whether an index can have vectors of this dim.
+/// Checks the dim of an index.
 pub(crate) fn check_dim(dim: usize) -> Result<()> {
     if dim == 0 || dim > MAX_DIM {
         return Err(Error::argument("dim", format!("1 to {MAX_DIM}"), dim));
@@ -15,7 +15,7 @@ pub(crate) fn check_dim(dim: usize) -> Result<()> {
     Ok(())
 }
 
-/// The scratch budget of an index: what was asked for, or the device's whole one, which it may not exceed.
+/// The scratch budget of an index: the requested one, which may not exceed the device's, or the device's.
 pub(crate) fn budget_of(device: &Device, asked: Option<u64>) -> Result<u64> {
     let whole = device.options().budget_bytes;
     match asked {
@@ -27,7 +27,7 @@ pub(crate) fn budget_of(device: &Device, asked: Option<u64>) -> Result<u64> {
     }
 }
 
-/// Whether an index of a dim and element type can take rows of another.
+/// Checks that rows fit the dim and the element type of an index.
 pub(crate) fn check_rows(
     argument: &'static str,
     (dim, elements): (usize, ElementKind),
@@ -42,15 +42,15 @@ pub(crate) fn check_rows(
     Ok(())
 }
 
-/// Queries of the index's dim, in the host's memory or on the index's device.
-pub(crate) fn check_queries(queries: &Queries<'_>, device: &Device, dim: usize) -> Result<()> {
+/// Checks that queries have the index's dim, and lie on its device or in the host's memory.
+pub(crate) fn check_queries(queries: &Vectors<'_>, device: &Device, dim: usize) -> Result<()> {
     if queries.dim() != dim {
         return Err(Error::argument("queries", format!("dim {dim}, as the index has"), queries.dim()));
     }
-    queries.check_device(device)
+    queries.check_device("queries", &device.engine)
 }
 
-/// How many rows are wanted.
+/// Checks the number of neighbours.
 pub(crate) fn check_k(k: usize) -> Result<()> {
     if k == 0 {
         return Err(Error::argument("k", "at least 1", k));

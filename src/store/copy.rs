@@ -1,34 +1,30 @@
-//! A copy of an index's rows in the host's memory, beside those on a GPU: for searches that are over before a GPU has answered, and for
-//! when the GPU is gone.
+//! A copy of an index's rows in the host's memory, beside those on a GPU. It answers searches that the processor finishes before a GPU
+//! could, and takes over when the GPU is lost.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::crossover::{Crossover, Side};
+use super::crossover::{Crossover, Ran};
 use super::goal::Goal;
-use crate::engine::{
-    Device, EngineLists, EngineRows, Found, Placing, Queries, RowShape, RowSource, SearchRequest,
-};
+use crate::engine::{Device, EngineLists, EngineRows, Found, Placing, RowShape, SearchRequest, Vectors};
 use crate::error::{Error, Result};
-use crate::gpu::AdapterKind;
-use crate::host;
-use crate::matrix::{Element, MatrixView};
+use crate::matrix::MatrixView;
 
-/// Whether an index keeps a copy, as its builder was told.
+/// Whether an index keeps a copy, as set on its builder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CopyOptions {
     pub(crate) keep: bool,
-    /// Whether it answers where the GPU cannot.
+    /// Whether the copy answers when the GPU cannot.
     pub(crate) fallback: bool,
 }
 
 impl CopyOptions {
-    /// The copy, of no rows; none where none is kept, or where rows are on the host anyway.
+    /// An empty copy; none where none is kept, or where rows are on the host anyway.
     pub(crate) fn copy(self, device: &Device, shape: &RowShape) -> Result<Option<HostCopy>> {
         if self.fallback && !self.keep {
             return Err(Error::argument("fallback", "a copy of the rows on the host", "none"));
         }
-        if !self.keep || device.adapter().kind == AdapterKind::Host {
+        if !self.keep || device.is_host() {
             return Ok(None);
         }
         Ok(Some(HostCopy {
@@ -43,16 +39,16 @@ impl CopyOptions {
     }
 }
 
-/// The copy. It has the same rows in the same slots, and around them the same lists.
+/// The copy: the same rows in the same slots, and the same lists.
 #[derive(Debug)]
 pub(crate) struct HostCopy {
     pub(super) rows: EngineRows,
-    /// Those of an `Ivf`.
+    /// The lists of an `Ivf`.
     pub(super) lists: Option<EngineLists>,
     shape: RowShape,
     /// The GPU.
     device: Device,
-    /// What a launch and a readback take there: a search takes longer.
+    /// The time of a launch and a readback there; a search takes longer.
     latency: OnceLock<Duration>,
     crossover: Crossover,
     is_fallback: bool,
@@ -68,72 +64,69 @@ impl HostCopy {
         Ok(self)
     }
 
-    /// Rows as this copy takes them: those on the GPU are fetched. What it would refuse is refused before the GPU has it.
-    pub(super) async fn fetched<T: Element>(&self, rows: RowSource<'_, T>) -> Result<Option<Vec<f32>>> {
-        match rows {
-            RowSource::Host(view) => host::checked("rows", view).map(|_| None),
-            RowSource::Device(matrix) => {
-                let values = self.device.read_matrix(matrix).await?;
-                host::checked("rows", MatrixView::new(&values, matrix.dim())?)?;
-                Ok(Some(values))
-            }
-        }
+    /// Validates rows before the GPU has them, and fetches those that lie there.
+    pub(super) async fn fetched(&self, rows: Vectors<'_>) -> Result<Option<Vec<f32>>> {
+        let Vectors::Device(matrix) = rows else {
+            rows.check_values("rows")?;
+            return Ok(None);
+        };
+        let values = matrix.values().await?;
+        Vectors::from(MatrixView::new(&values, matrix.dim())?).check_values("rows")?;
+        Ok(Some(values))
     }
 
-    /// Room for what a change puts into slots, so that [`HostCopy::rows`] cannot refuse it.
+    /// Makes room for the slots of a change, so that [`HostCopy::rows`] cannot refuse it.
     pub(super) fn reserve(&mut self, slots: &[u32]) -> Result<()> {
         let end = slots.iter().max().map_or(0, |&slot| slot as usize + 1);
         self.rows.reserve(end)
     }
 
-    /// Puts rows into slots for which there is room: those that were fetched, or those of the host.
-    pub(super) async fn put<T: Element>(
+    /// Puts rows into reserved slots: the fetched ones, or those of the host.
+    pub(super) async fn put(
         &mut self,
         fetched: Option<&[f32]>,
-        rows: RowSource<'_, T>,
+        rows: Vectors<'_>,
         placing: &Placing<'_>,
     ) -> Result<()> {
-        match fetched {
-            Some(values) => {
-                let view = MatrixView::new(values, self.shape.dim)?;
-                self.rows.put(RowSource::Host(view), placing, |_| ()).await
-            }
-            None => self.rows.put(rows, placing, |_| ()).await,
-        }
+        let rows = match fetched {
+            Some(values) => MatrixView::new(values, self.shape.dim)?.into(),
+            None => rows,
+        };
+        self.rows.put(rows, placing, &mut |_| ()).await
     }
 
-    /// What is sought, from the copy where that is likely to be quicker or where the GPU fails, and otherwise from the rows there.
+    /// Searches the copy where that is expected to be faster or the GPU fails, and the rows on the GPU otherwise.
     pub(super) async fn search(
         &self,
         on_gpu: &EngineRows,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         goal: Goal<'_>,
     ) -> Result<Found> {
-        if let Queries::Device(_) = queries {
+        if let Vectors::Device(_) = queries {
             return goal.search(on_gpu, queries, request).await;
         }
         let expected = self.expected(queries.rows(), request, goal);
-        // Under a filter a search may take much less than others of its size.
+        // Filtered searches take less time than others of their size: they are not noted.
         let size = expected.filter(|_| request.allowed.is_none());
         if self.is_quicker(expected).await {
-            match self.timed((Side::Host, size), self.search_here(queries, request, goal)).await {
-                // The GPU may do with less memory.
+            match self.timed((Ran::OnHost, size), self.search_here(queries, request, goal)).await {
+                // The GPU may need less memory.
                 Err(Error::Budget { .. }) => {}
                 done => return done,
             }
         }
-        match self.timed((Side::Gpu, size), goal.search(on_gpu, queries, request)).await {
+        match self.timed((Ran::OnGpu, size), goal.search(on_gpu, queries, request)).await {
             Err(error) if self.stands_in_for(&error) => self.search_here(queries, request, goal).await,
             done => done,
         }
     }
 
-    /// About how long the copy takes for so many queries. None where it cannot be told.
+    /// The expected duration on the copy; none where it cannot be predicted.
     fn expected(&self, queries: usize, request: &SearchRequest<'_>, goal: Goal<'_>) -> Option<Duration> {
         match (goal, &self.lists) {
             (Goal::InLists { lists: of_gpu, probes }, Some(lists)) => {
-                // A filter widens probes until they have found enough.
+                // Under a filter, searches probe more lists until they find enough rows.
                 let enough = request.allowed.map_or(0, |allowed| {
                     (request.k as u64).saturating_mul(of_gpu.count()).div_ceil(allowed.count().max(1))
                 });
@@ -143,32 +136,32 @@ impl HostCopy {
         }
     }
 
-    /// Whether a search that is expected to take so long here is likely to be ahead of the GPU.
+    /// Whether a search of this expected duration is likely to finish before the GPU would.
     async fn is_quicker(&self, expected: Option<Duration>) -> bool {
         let Some(expected) = expected else { return false };
         if self.latency.get().is_none() {
-            // A device that cannot be measured has a fault, which the search will tell.
+            // The search reports the fault of a device that cannot be measured.
             let Ok(latency) = self.device.latency().await else { return false };
             self.latency.get_or_init(|| latency);
         }
         self.latency.get().is_some_and(|&latency| self.crossover.is_host_ahead(expected, latency))
     }
 
-    /// A search, of which it is remembered how long it took.
+    /// Runs a search and notes how long it took.
     async fn timed(
         &self,
-        (side, size): (Side, Option<Duration>),
+        (ran, size): (Ran, Option<Duration>),
         search: impl Future<Output = Result<Found>>,
     ) -> Result<Found> {
         let started = Instant::now();
         let done = search.await;
         if let (Some(size), Ok(_)) = (size, &done) {
-            self.crossover.note(side, size, started.elapsed());
+            self.crossover.note(ran, size, started.elapsed());
         }
         done
     }
 
-    /// Whether the host answers where the GPU could not, for this reason.
+    /// Whether the host answers after this error of the GPU.
     fn stands_in_for(&self, error: &Error) -> bool {
         self.is_fallback
             && matches!(error, Error::DeviceLost { .. } | Error::OutOfMemory { .. } | Error::Device { .. })
@@ -176,7 +169,7 @@ impl HostCopy {
 
     async fn search_here(
         &self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         goal: Goal<'_>,
     ) -> Result<Found> {

@@ -1,36 +1,36 @@
-//! Whether the host is ahead of the GPU for a search, by what searches of about the same size took on either side.
+//! Decides whether the host is faster than the GPU for a search, from the times of earlier searches of about the same size.
 //!
-//! The size is the time that the host is expected to take: rows, queries, dim and probes are all in it, so what was seen stays right when
-//! an index grows or shrinks. The least time over all sizes would not do: after a few large batches, of which even the least takes the
-//! GPU long, the host would take single queries that need the GPU far less, and nothing would ever show it.
+//! The size of a search is the time that the host is expected to take: it covers rows, queries, dim and probes, so the times stay
+//! comparable when an index grows or shrinks. One least time over all sizes would mislead: after a few large batches, which take the GPU
+//! long, the host would also get single queries that the GPU answers far sooner, and no measurement would correct it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Sizes differ by a factor of two, from 1 ns on. The last is more than two minutes.
+/// Classes of sizes, each twice the one before, from 1 ns to more than two minutes.
 const SIZES: usize = 38;
 
-/// Searches that do not count: the first ones compile kernels.
+/// The first searches do not count: they compile kernels.
 const FIRST: u64 = 2;
 
-/// Searches after which the least time is known. More than one, because a search may wait for others, or for another program.
+/// Searches after which the least time counts. More than one, because a search may wait for others, or for another program.
 const KNOWN: u64 = FIRST + 3;
 
 /// Where a search ran.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Side {
-    Gpu,
-    Host,
+pub(super) enum Ran {
+    OnGpu,
+    OnHost,
 }
 
-/// What searches of one size took on one side.
+/// The times of searches of one size on one engine.
 #[derive(Debug)]
 struct Least {
     searches: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
-/// What searches took on both sides, size by size. Threads note their searches beside each other.
+/// The least times on both engines, size by size. Threads note their searches concurrently.
 #[derive(Debug)]
 pub(super) struct Crossover {
     gpu: [Least; SIZES],
@@ -54,32 +54,32 @@ impl Least {
 
     fn known(&self) -> Option<Duration> {
         let nanoseconds = self.nanoseconds.load(Relaxed);
-        // A search may be counted before its time is there.
+        // Another thread may have counted a search but not yet stored its time.
         let is_known = self.searches.load(Relaxed) >= KNOWN && nanoseconds != u64::MAX;
         is_known.then(|| Duration::from_nanos(nanoseconds))
     }
 }
 
 impl Crossover {
-    /// Remembers what a search of a size took.
-    pub(super) fn note(&self, side: Side, size: Duration, took: Duration) {
-        let of_sizes = match side {
-            Side::Gpu => &self.gpu,
-            Side::Host => &self.host,
+    /// Notes the time of a search.
+    pub(super) fn note(&self, ran: Ran, size: Duration, took: Duration) {
+        let of_sizes = match ran {
+            Ran::OnGpu => &self.gpu,
+            Ran::OnHost => &self.host,
         };
         of_sizes[place(size)].note(took);
     }
 
-    /// Whether the host is ahead for a search of a size, where a launch and a readback take so long.
+    /// Whether the host is faster for a search of this size. `latency` is the time of a launch and a readback on the GPU.
     pub(super) fn is_host_ahead(&self, size: Duration, latency: Duration) -> bool {
         let place = place(size);
         is_ahead(self.host[place].known().unwrap_or(size), self.gpu[place].known(), latency)
     }
 }
 
-/// Whether what takes the host so long takes the GPU longer, of which the least time of such searches may be known.
+/// Whether the host's time is below the GPU's least time, where that is known.
 fn is_ahead(host: Duration, gpu: Option<Duration>, latency: Duration) -> bool {
-    // No search is over before a launch and a readback would be.
+    // No search on the GPU takes less than a launch and a readback.
     host < gpu.map_or(latency, |gpu| gpu.max(latency))
 }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_takes_what_a_gpu_cannot_be_ahead_in() {
+    fn the_host_takes_searches_shorter_than_a_launch() {
         assert!(is_ahead(micros(39), None, LATENCY));
         assert!(!is_ahead(micros(40), None, LATENCY));
         assert!(is_ahead(micros(149), Some(micros(150)), LATENCY));
@@ -109,39 +109,39 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_some_searches_of_a_size_decides_and_the_first_ones_do_not_count() {
+    fn the_least_time_of_a_size_decides_without_the_first_searches() {
         let seen = Crossover::default();
         let size = micros(100);
         // The first two compile kernels, another waits.
         for took in [90_000, 20_000, 400, 150, 160] {
             assert!(!seen.is_host_ahead(size, LATENCY), "not known yet");
-            seen.note(Side::Gpu, size, micros(took));
+            seen.note(Ran::OnGpu, size, micros(took));
         }
         assert!(seen.is_host_ahead(size, LATENCY), "100 are less than 150");
-        seen.note(Side::Gpu, size, micros(80));
+        seen.note(Ran::OnGpu, size, micros(80));
         assert!(!seen.is_host_ahead(size, LATENCY), "and more than 80");
     }
 
     #[test]
-    fn batches_say_nothing_of_single_queries() {
+    fn times_of_batches_do_not_count_for_single_queries() {
         let seen = Crossover::default();
-        (0..9).for_each(|_| seen.note(Side::Gpu, micros(2_000_000), micros(50_000)));
+        (0..9).for_each(|_| seen.note(Ran::OnGpu, micros(2_000_000), micros(50_000)));
         assert!(!seen.is_host_ahead(micros(30_000), LATENCY), "the GPU may be done in 300");
         assert!(!seen.is_host_ahead(micros(2_000_000), LATENCY));
     }
 
     #[test]
-    fn what_the_host_took_counts_more_than_what_was_expected_of_it() {
+    fn measured_times_of_the_host_replace_expected_ones() {
         let seen = Crossover::default();
         let size = micros(100);
-        (0..KNOWN).for_each(|_| seen.note(Side::Gpu, size, micros(150)));
-        (0..KNOWN).for_each(|_| seen.note(Side::Host, size, micros(240)));
+        (0..KNOWN).for_each(|_| seen.note(Ran::OnGpu, size, micros(150)));
+        (0..KNOWN).for_each(|_| seen.note(Ran::OnHost, size, micros(240)));
         assert!(!seen.is_host_ahead(size, LATENCY));
         // Below the latency as well.
         let size = micros(30);
-        (0..KNOWN).for_each(|_| seen.note(Side::Host, size, micros(60)));
+        (0..KNOWN).for_each(|_| seen.note(Ran::OnHost, size, micros(60)));
         assert!(!seen.is_host_ahead(size, LATENCY), "the GPU is tried");
-        (0..KNOWN).for_each(|_| seen.note(Side::Gpu, size, micros(70)));
+        (0..KNOWN).for_each(|_| seen.note(Ran::OnGpu, size, micros(70)));
         assert!(seen.is_host_ahead(size, LATENCY));
     }
 
@@ -161,7 +161,7 @@ mod tests {
             for thread in 0..4 {
                 let seen = &seen;
                 scope.spawn(move || {
-                    (0..50).for_each(|n| seen.note(Side::Gpu, micros(100), micros(150 + thread * 50 + n)));
+                    (0..50).for_each(|n| seen.note(Ran::OnGpu, micros(100), micros(150 + thread * 50 + n)));
                 });
             }
         });

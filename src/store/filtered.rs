@@ -1,4 +1,4 @@
-//! What a filter says about ids, as bits over slots.
+//! Turns a filter, which names ids, into bits over slots.
 
 use super::RowStore;
 use super::ids::Ids;
@@ -7,7 +7,7 @@ use crate::engine::Allowed;
 use crate::filter::{Filter, Kind};
 
 impl RowStore {
-    /// The rows that a filter lets pass.
+    /// The rows that a filter allows.
     pub(crate) fn allowed(&self, filter: &Filter<'_>) -> Allowed {
         let end = self.rows.end() as usize;
         let mut bits = match (filter.kind, &self.ids) {
@@ -33,12 +33,12 @@ impl RowStore {
     }
 }
 
-/// Fewer ids are looked up by one thread.
+/// One thread looks up fewer ids.
 const IDS_A_THREAD: usize = 1 << 18;
-/// More do not make it quicker.
+/// More threads are not faster.
 const THREADS: usize = 4;
 
-/// A bit an id: that which `words` have for it. The id of a slot without a row lies behind them all.
+/// A bit for each id, from `words`. The id of a slot without a row is beyond all words.
 fn bits_of(ids: &[u64], words: &[u64]) -> Vec<u32> {
     let bit = |id: u64| {
         let place = (id / 64) as usize;

@@ -1,9 +1,9 @@
-//! What a search is for, on whatever engine the rows are.
+//! The goal of a search: which rows it looks for, on either engine.
 
-use crate::engine::{EngineLists, EngineRows, Found, Queries, SearchRequest};
+use crate::engine::{EngineLists, EngineRows, Found, SearchRequest, Vectors};
 use crate::error::Result;
 
-/// Which rows are sought for each query.
+/// The rows to find for each query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal<'a> {
     /// The nearest of all: see [`EngineRows::search`].
@@ -15,7 +15,7 @@ pub(crate) enum Goal<'a> {
 }
 
 impl<'a> Goal<'a> {
-    /// The same in the lists of another engine, where there are any.
+    /// The same goal in the lists of another engine, where there are any.
     pub(super) fn with(self, other: Option<&'a EngineLists>) -> Self {
         match (self, other) {
             (Self::InLists { probes, .. }, Some(lists)) => Self::InLists { lists, probes },
@@ -26,7 +26,7 @@ impl<'a> Goal<'a> {
     pub(super) async fn search(
         self,
         rows: &EngineRows,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<Found> {
         match self {

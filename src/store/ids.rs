@@ -2,24 +2,24 @@
 
 use std::collections::HashMap;
 
-/// In the place of the id of a slot without a row.
+/// Stands for the id of a slot without a row.
 const FREE: u64 = u64::MAX;
 
-/// Which slot has which id.
+/// The ids of slots, and the slots of ids.
 #[derive(Debug)]
 pub(super) enum Ids {
-    /// The id of every row is the number of its slot: rows with insertion numbers, of which none was moved. No table is kept.
+    /// The id of every row is the number of its slot: rows have insertion numbers and never moved.
     Slots,
     /// Any ids.
     Table {
-        /// By slot, FREE for a gap.
+        /// By slot; FREE in a gap.
         ids: Vec<u64>,
         slots: HashMap<u64, u32>,
     },
 }
 
 impl Ids {
-    /// The id of each slot, but for `slots`, which have `new` ones.
+    /// A table of the ids before, except that `slots` have `new` ones.
     pub(super) fn table(before: impl Iterator<Item = Option<u64>>, new: &[u64], slots: &[u32]) -> Self {
         let mut ids: Vec<u64> = before.map(|id| id.unwrap_or(FREE)).collect();
         for (&id, &slot) in new.iter().zip(slots) {
@@ -38,7 +38,7 @@ impl Ids {
         }
     }
 
-    /// In these slots are the rows with these ids.
+    /// Notes that rows with these ids lie in these slots.
     pub(super) fn note(&mut self, new: &[u64], new_slots: &[u32]) {
         let Self::Table { ids, slots } = self else { return };
         let end = new_slots.iter().max().map_or(0, |&slot| slot as usize + 1);
@@ -50,7 +50,7 @@ impl Ids {
         }
     }
 
-    /// There is no row any more with the ids of these slots.
+    /// Forgets the ids of these slots.
     pub(super) fn forget(&mut self, gone: &[u32]) {
         let Self::Table { ids, slots } = self else { return };
         for &slot in gone {
@@ -58,7 +58,7 @@ impl Ids {
         }
     }
 
-    /// These slots have no row any more, nor has any from slot `end` on.
+    /// Marks these slots, and all from slot `end` on, as free.
     pub(super) fn vacate(&mut self, gone: &[u32], end: u64) {
         let Self::Table { ids, .. } = self else { return };
         ids.truncate(end as usize);

@@ -1,6 +1,6 @@
-//! The row store: which id lies in which slot, over the engine's rows.
+//! The row store: maps ids to slots of the engine's rows.
 //!
-//! Which slots new rows get is said by the index that keeps the store: `Flat` takes [`RowStore::vacant`] ones.
+//! The index that keeps the store chooses the slots of new rows: `Flat` takes [`RowStore::vacant`] ones.
 
 mod checks;
 mod copy;
@@ -11,9 +11,9 @@ mod ids;
 
 use std::collections::HashSet;
 
-use crate::engine::{EngineLists, EngineRows, Found, Placing, Queries, RowSource, SearchRequest};
+use crate::engine::{EngineLists, EngineRows, Found, Placing, SearchRequest, Vectors};
 use crate::error::{Error, Result};
-use crate::matrix::Element;
+use crate::future::Progress;
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::{CopyOptions, HostCopy};
 pub(crate) use goal::Goal;
@@ -22,7 +22,7 @@ use ids::Ids;
 /// Ids are below this, so that files can hold them as i64 with -1 for none.
 pub(crate) const ID_LIMIT: u64 = 1 << 63;
 
-/// Fewer slots are not compacted by themselves.
+/// Indexes with fewer slots do not compact themselves.
 const SPARSE_SLOTS: u64 = 4096;
 
 /// Rows with their ids.
@@ -31,7 +31,7 @@ pub(crate) struct RowStore {
     pub(crate) rows: EngineRows,
     copy: Option<HostCopy>,
     ids: Ids,
-    /// How many rows were ever added: the next insertion number. It never goes back.
+    /// How many rows were ever added: the next insertion number. It never decreases.
     inserted: u64,
 }
 
@@ -40,15 +40,15 @@ impl RowStore {
         Self { rows, copy: None, ids: Ids::Slots, inserted: 0 }
     }
 
-    /// The same with a copy of the rows in the host's memory. There are none yet.
+    /// The same with a copy in the host's memory. Neither has rows yet.
     pub(crate) fn with_copy(self, copy: Option<HostCopy>) -> Self {
         Self { copy, ..self }
     }
 
-    /// What is sought for each query, wherever it is likely to be found sooner.
+    /// Runs a search on the engine expected to be faster.
     pub(crate) async fn search(
         &self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         goal: Goal<'_>,
     ) -> Result<Found> {
@@ -58,14 +58,14 @@ impl RowStore {
         }
     }
 
-    /// Says which pages the lists around these rows have: see [`EngineLists::set`]. The copy's know it, whatever becomes of this.
+    /// Assigns pages to the lists around these rows: see [`EngineLists::set`]. The copy's lists have them even if this fails.
     pub(crate) async fn set_lists(
         &mut self,
         lists: &mut EngineLists,
         pages: &[Vec<u32>],
         sizes: &[u32],
     ) -> Result<()> {
-        // What is ready at once comes first, so that it is not dropped.
+        // The copy is done at once; it comes first, so that a dropped future does not leave it out.
         if let Some(HostCopy { rows, lists: Some(lists), .. }) = &mut self.copy {
             lists.set(rows, pages, sizes.to_vec()).await?;
         }
@@ -85,17 +85,12 @@ impl RowStore {
     }
 
     /// Puts rows into slots, and into those of the copy.
-    async fn put<T: Element>(
-        &mut self,
-        rows: RowSource<'_, T>,
-        placing: &Placing<'_>,
-        progress: impl FnMut(usize),
-    ) -> Result<()> {
+    async fn put(&mut self, rows: Vectors<'_>, placing: &Placing<'_>, progress: Progress<'_>) -> Result<()> {
         let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
         let fetched = copy.fetched(rows).await?;
         copy.reserve(placing.slots)?;
         self.rows.put(rows, placing, progress).await?;
-        // What is ready at once is not dropped half way.
+        // The copy is done at once, so a dropped future cannot leave it half done.
         copy.put(fetched.as_deref(), rows, placing).await
     }
 
@@ -108,7 +103,7 @@ impl RowStore {
         self.inserted
     }
 
-    /// Goes on with insertion number `next`, which is not below the one it would go on with.
+    /// Continues with insertion number `next`, or with its own if that is larger.
     pub(crate) fn go_on_with(&mut self, next: u64) {
         self.inserted = self.inserted.max(next);
     }
@@ -157,7 +152,7 @@ impl RowStore {
         }
     }
 
-    /// The smallest slots without a row: gaps first, and as many behind the end as are missing.
+    /// The smallest slots without a row: gaps first, then slots behind the end.
     pub(crate) fn vacant(&self, count: usize) -> Result<Vec<u32>> {
         let mut slots: Vec<u32> = match self.rows.alive() {
             Some(bits) => bits.zeros_in_order().take(count).map(|slot| slot as u32).collect(),
@@ -171,23 +166,23 @@ impl RowStore {
     }
 
     /// Adds rows in the smallest vacant slots: see [`RowStore::add_at`].
-    pub(crate) async fn add<T: Element>(
+    pub(crate) async fn add(
         &mut self,
-        rows: RowSource<'_, T>,
+        rows: Vectors<'_>,
         ids: Option<&[u64]>,
-        progress: impl FnMut(usize),
+        progress: Progress<'_>,
     ) -> Result<()> {
         let slots = self.vacant(rows.rows())?;
         self.add_at(rows, ids, &slots, progress).await
     }
 
     /// Adds rows in slots without one, with the given ids or their insertion numbers; all of them or, after an error, none.
-    pub(crate) async fn add_at<T: Element>(
+    pub(crate) async fn add_at(
         &mut self,
-        rows: RowSource<'_, T>,
+        rows: Vectors<'_>,
         ids: Option<&[u64]>,
         slots: &[u32],
-        progress: impl FnMut(usize),
+        progress: Progress<'_>,
     ) -> Result<()> {
         let count = rows.rows();
         let given = match ids {
@@ -213,7 +208,7 @@ impl RowStore {
         Ok(())
     }
 
-    /// Takes rows out; all of them or, after an error, none. An id may be there twice.
+    /// Removes rows; all of them or, after an error, none. An id may occur twice.
     pub(crate) async fn remove(&mut self, ids: &[u64]) -> Result<()> {
         let mut slots = vec![];
         for &id in ids {
@@ -233,15 +228,10 @@ impl RowStore {
         Ok(())
     }
 
-    /// Puts another row in the place of one. It gets a slot without a row, so that the old one is there until the new one is in.
-    pub(crate) async fn update_at<T: Element>(
-        &mut self,
-        id: u64,
-        row: RowSource<'_, T>,
-        slot: u32,
-    ) -> Result<()> {
+    /// Replaces a row. The new one gets a slot without a row, so that the old one stays until the new one is in.
+    pub(crate) async fn update_at(&mut self, id: u64, row: Vectors<'_>, slot: u32) -> Result<()> {
         let old = self.slot_of(id).ok_or(Error::UnknownId { id })?;
-        self.put(row, &Placing { slots: &[slot], ids: &[id], freed: &[old] }, |_| ()).await?;
+        self.put(row, &Placing { slots: &[slot], ids: &[id], freed: &[old] }, &mut |_| ()).await?;
         self.note(&[id], &[slot]);
         self.ids.vacate(&[old], self.rows.end());
         Ok(())
@@ -254,13 +244,13 @@ impl RowStore {
         rows.fetch(&[slot]).await
     }
 
-    /// Whether so many slots are gaps that an index compacts itself: more than 30%.
+    /// Whether more than 30% of the slots are gaps, so that an index compacts itself.
     pub(crate) fn is_sparse(&self) -> bool {
         let end = self.rows.end();
         end >= SPARSE_SLOTS && (end - self.len()) * 10 > end * 3
     }
 
-    /// Moves the last rows into the gaps, so that there are none, and gives up memory that is free then.
+    /// Moves the last rows into the gaps and frees the memory behind the end.
     pub(crate) async fn compact(&mut self) -> Result<()> {
         self.fill_gaps().await?;
         if let Some(copy) = &mut self.copy {
@@ -294,7 +284,7 @@ impl RowStore {
         Ok(())
     }
 
-    /// Rows with these ids lie in these slots now. The engine has them already.
+    /// Notes which ids lie in which slots. The engine has the rows already.
     fn note(&mut self, ids: &[u64], slots: &[u32]) {
         let is_slot = |(&id, &slot): (&u64, &u32)| id == u64::from(slot);
         match &mut self.ids {

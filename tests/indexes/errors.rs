@@ -338,7 +338,7 @@ fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
     }
     println!("{} buffers took all there was", hog.len());
     let error = index.add(view(&rows, dim)).expect_err("no memory is left");
-    assert!(matches!(error, Error::OutOfMemory { bytes, .. } if bytes > 1 << 25), "{error:?}");
+    assert!(matches!(error, Error::OutOfMemory { bytes, .. } if bytes > Some(1 << 25)), "{error:?}");
     assert_eq!(index.search(view(&rows[..dim], dim), 3).expect("an answer"), before);
     drop(hog);
     device

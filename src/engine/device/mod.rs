@@ -1,6 +1,9 @@
-//! Devices, and what the caller keeps on them.
+//! Devices, and the vectors and values that lie on them.
 
+pub(crate) mod engine;
 pub(crate) mod handle;
+pub(crate) mod matrices;
 pub(crate) mod queries;
 pub(crate) mod record;
 pub(crate) mod values;
+pub(crate) mod vectors;

@@ -1,15 +1,18 @@
-//! Numbers to reduce, wherever they are: vectors of any length, and rows.
+//! Values to reduce, on the host or on a device: vectors of any length, and rows.
 
 use std::sync::Arc;
 
-use crate::engine::device::handle::{Device, DeviceMatrix, Engine};
-use crate::engine::ops::distances::DistanceMatrix;
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
 use crate::error::{Error, Result};
-use crate::gpu::BufferSlice;
+use crate::future::Boxed;
+use crate::gpu::{BufferSlice, Gpu};
 use crate::kernels::reduce_blocks::Shape;
 use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::vectors::HostVectors;
 
-/// Numbers to reduce: on the host, f32 or f16, or on the device.
+/// Values to reduce: on the host, f32 or f16, or on the device.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Values<'a> {
@@ -21,39 +24,24 @@ pub enum Values<'a> {
     Device(&'a DeviceVector),
 }
 
-impl<'a> From<&'a [f32]> for Values<'a> {
-    fn from(values: &'a [f32]) -> Self {
-        Self::F32(values)
+impl<'a, T: Element> From<&'a [T]> for Values<'a> {
+    fn from(values: &'a [T]) -> Self {
+        match T::KIND {
+            ElementKind::F32 => Self::F32(bytemuck::cast_slice(values)),
+            ElementKind::F16 => Self::F16(bytemuck::cast_slice(values)),
+        }
     }
 }
 
-impl<'a> From<&'a Vec<f32>> for Values<'a> {
-    fn from(values: &'a Vec<f32>) -> Self {
-        Self::F32(values)
+impl<'a, T: Element> From<&'a Vec<T>> for Values<'a> {
+    fn from(values: &'a Vec<T>) -> Self {
+        values.as_slice().into()
     }
 }
 
-impl<'a, const N: usize> From<&'a [f32; N]> for Values<'a> {
-    fn from(values: &'a [f32; N]) -> Self {
-        Self::F32(values)
-    }
-}
-
-impl<'a> From<&'a [half::f16]> for Values<'a> {
-    fn from(values: &'a [half::f16]) -> Self {
-        Self::F16(values)
-    }
-}
-
-impl<'a, const N: usize> From<&'a [half::f16; N]> for Values<'a> {
-    fn from(values: &'a [half::f16; N]) -> Self {
-        Self::F16(values)
-    }
-}
-
-impl<'a> From<&'a Vec<half::f16>> for Values<'a> {
-    fn from(values: &'a Vec<half::f16>) -> Self {
-        Self::F16(values)
+impl<'a, T: Element, const N: usize> From<&'a [T; N]> for Values<'a> {
+    fn from(values: &'a [T; N]) -> Self {
+        values.as_slice().into()
     }
 }
 
@@ -64,7 +52,7 @@ impl<'a> From<&'a DeviceVector> for Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// How many numbers.
+    /// How many values.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::F32(values) => values.len() as u64,
@@ -81,7 +69,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The numbers in the host's memory, where a host engine keeps them.
+    /// The values in the host's memory, where the host engine keeps them.
     pub(crate) fn on_host(&self) -> Self {
         match self {
             Self::Device(vector) => vector.on_host().unwrap_or(*self),
@@ -89,7 +77,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The bytes of numbers on the host.
+    /// The bytes of values on the host.
     pub(crate) fn host_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::F32(values) => Some(bytemuck::cast_slice(values)),
@@ -113,15 +101,12 @@ pub enum ValueRows<'a> {
     Distances(&'a DistanceMatrix),
 }
 
-impl<'a> From<MatrixView<'a, f32>> for ValueRows<'a> {
-    fn from(rows: MatrixView<'a, f32>) -> Self {
-        Self::F32(rows)
-    }
-}
-
-impl<'a> From<MatrixView<'a, half::f16>> for ValueRows<'a> {
-    fn from(rows: MatrixView<'a, half::f16>) -> Self {
-        Self::F16(rows)
+impl<'a, T: Element> From<MatrixView<'a, T>> for ValueRows<'a> {
+    fn from(rows: MatrixView<'a, T>) -> Self {
+        match rows.into() {
+            HostVectors::F32(rows) => Self::F32(rows),
+            HostVectors::F16(rows) => Self::F16(rows),
+        }
     }
 }
 
@@ -147,7 +132,7 @@ impl<'a> ValueRows<'a> {
         }
     }
 
-    /// Numbers a row.
+    /// Values a row.
     pub(crate) fn length(&self) -> usize {
         match self {
             Self::F32(view) => view.dim(),
@@ -164,7 +149,7 @@ impl<'a> ValueRows<'a> {
         }
     }
 
-    /// Where they lie, and how. Operands of a product have to lie alike: a kernel reads them at the same places.
+    /// Their place and layout in words. Operands of a product have to agree: a kernel reads them at the same places.
     pub(crate) fn place(&self) -> &'static str {
         match self {
             Self::F32(_) | Self::F16(_) => "rows on the host",
@@ -182,13 +167,22 @@ impl<'a> ValueRows<'a> {
         }
     }
 
-    /// The rows in the host's memory, where a host engine keeps them; they are not empty.
+    /// The rows in the host's memory, where the host engine keeps them; they are not empty.
     pub(crate) fn on_host(&self) -> Result<ValueRows<'a>> {
         Ok(match self {
             Self::Device(matrix) => Self::F32(matrix.on_host()?),
             Self::Distances(matrix) => Self::F32(matrix.on_host()?),
             _ => *self,
         })
+    }
+
+    /// The rows of a matrix on the host.
+    pub(crate) fn host_vectors(&self) -> Option<HostVectors<'a>> {
+        match self {
+            Self::F32(view) => Some(HostVectors::F32(*view)),
+            Self::F16(view) => Some(HostVectors::F16(*view)),
+            _ => None,
+        }
     }
 
     /// One row of a matrix on the host.
@@ -210,20 +204,20 @@ impl<'a> ValueRows<'a> {
     }
 }
 
-/// Numbers on a device, f32 or f16, any count: in several buffers where one binding cannot hold them.
+/// Values on a device, f32 or f16, any count: in several buffers where one binding cannot hold them.
 ///
 /// Unlike [`DeviceMatrix`](crate::DeviceMatrix) it may hold NaN and infinities.
 #[derive(Debug, Clone)]
 pub struct DeviceVector {
     engine: Engine,
     kind: ElementKind,
-    numbers: Kept,
+    memory: Memory,
     len: u64,
 }
 
-/// Where the numbers of a vector are.
+/// The values of a vector, in buffers of a GPU or in the host's memory.
 #[derive(Debug, Clone)]
-enum Kept {
+enum Memory {
     Gpu(Vec<Part>),
     F32(Arc<[f32]>),
     F16(Arc<[half::f16]>),
@@ -237,7 +231,7 @@ struct Part {
 }
 
 impl DeviceVector {
-    /// Every buffer of a vector but the last holds a multiple of so many numbers.
+    /// Every buffer of a vector but the last holds a multiple of this number of values.
     pub const BUFFER_UNIT: u64 = 1 << 15;
 
     /// A vector of the caller's buffers, one after another, with how many numbers each holds. Buffers need the usage
@@ -270,10 +264,10 @@ impl DeviceVector {
             first += len;
         }
         let engine = Engine::from(device.gpu("a vector in buffers")?);
-        Ok(Self { engine, kind, numbers: Kept::Gpu(parts), len: first })
+        Ok(Self { engine, kind, memory: Memory::Gpu(parts), len: first })
     }
 
-    /// How many numbers.
+    /// How many values.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -284,18 +278,18 @@ impl DeviceVector {
     }
 
     fn parts(&self) -> &[Part] {
-        match &self.numbers {
-            Kept::Gpu(parts) => parts,
+        match &self.memory {
+            Memory::Gpu(parts) => parts,
             _ => &[],
         }
     }
 
-    /// The numbers in the host's memory, where they are there.
+    /// The values, where they are in the host's memory.
     pub(crate) fn on_host(&self) -> Option<Values<'_>> {
-        match &self.numbers {
-            Kept::Gpu(_) => None,
-            Kept::F32(values) => Some(Values::F32(values)),
-            Kept::F16(values) => Some(Values::F16(values)),
+        match &self.memory {
+            Memory::Gpu(_) => None,
+            Memory::F32(values) => Some(Values::F32(values)),
+            Memory::F16(values) => Some(Values::F16(values)),
         }
     }
 
@@ -314,7 +308,7 @@ impl DeviceVector {
         engine.check(argument, "a vector", &self.engine)
     }
 
-    /// The numbers from `at` on, up to `count` of them, as far as one binding holds them; `at` is a multiple of `block`,
+    /// The values from `at` on, up to `count` of them, as far as one binding holds them; `at` is a multiple of `block`,
     /// and so is the count unless it ends the vector.
     pub(crate) fn run(&self, at: u64, count: u64, block: u64) -> (BufferSlice<'_>, u64) {
         let parts = self.parts();
@@ -329,12 +323,12 @@ impl DeviceVector {
 }
 
 impl Device {
-    /// Copies numbers to the device, to be reduced by several calls. Any number of them, NaN and infinities included.
+    /// Copies any number of values to the device, NaN and infinities included, to be reduced by several calls.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
     pub fn upload_vector<T: Element>(&self, values: &[T]) -> Result<DeviceVector> {
-        self.block_on(self.upload_vector_async(values))
+        self.block_on(self.upload_values(values.into()))
     }
 
     /// [`Device::upload_vector`] without blocking.
@@ -342,32 +336,40 @@ impl Device {
     /// # Errors
     /// As there.
     pub async fn upload_vector_async<T: Element>(&self, values: &[T]) -> Result<DeviceVector> {
-        let gpu = match &self.engine {
-            Engine::Gpu(gpu) => gpu,
-            Engine::Host(_) => {
-                let numbers = match T::KIND {
-                    ElementKind::F32 => Kept::F32(bytemuck::cast_slice::<T, f32>(values).into()),
-                    ElementKind::F16 => Kept::F16(bytemuck::cast_slice::<T, half::f16>(values).into()),
-                };
-                let (engine, len) = (self.engine.clone(), values.len() as u64);
-                return Ok(DeviceVector { engine, kind: T::KIND, numbers, len });
-            }
-        };
-        let size = T::KIND.size() as u64;
-        let unit = DeviceVector::BUFFER_UNIT;
-        let most = (gpu.segment_bytes() / size / unit).max(1) * unit;
-        gpu.check_binding("values", unit * size)?;
-        let (mut parts, mut first) = (vec![], 0);
-        for piece in values.chunks(usize::try_from(most).unwrap_or(usize::MAX)) {
-            let len = piece.len() as u64;
-            let buffer = gpu.create_storage("values", len.next_multiple_of(4) * size)?;
-            gpu.upload_elements(&buffer, bytemuck::cast_slice(piece)).await?;
-            parts.push(Part { buffer, first, len });
-            first += len;
-        }
-        gpu.check_faults()?;
-        Ok(DeviceVector { engine: self.engine.clone(), kind: T::KIND, numbers: Kept::Gpu(parts), len: first })
+        self.upload_values(values.into()).await
     }
+
+    fn upload_values<'a>(&'a self, values: Values<'a>) -> Boxed<'a, DeviceVector> {
+        Box::pin(async move {
+            let (kind, len) = (values.kind(), values.len());
+            let memory = match (&self.engine, values) {
+                (_, Values::Device(vector)) => return Ok(vector.clone()),
+                (Engine::Gpu(gpu), _) => Memory::Gpu(upload(gpu, &values).await?),
+                (Engine::Host(_), Values::F32(values)) => Memory::F32(values.into()),
+                (Engine::Host(_), Values::F16(values)) => Memory::F16(values.into()),
+            };
+            Ok(DeviceVector { engine: self.engine.clone(), kind, memory, len })
+        })
+    }
+}
+
+/// Copies values on the host into as many buffers as they need.
+async fn upload(gpu: &Gpu, values: &Values<'_>) -> Result<Vec<Part>> {
+    let size = values.kind().size() as u64;
+    let unit = DeviceVector::BUFFER_UNIT;
+    let most = (gpu.segment_bytes() / size / unit).max(1) * unit;
+    gpu.check_binding("values", unit * size)?;
+    let (mut parts, mut first) = (vec![], 0);
+    let bytes = values.host_bytes().unwrap_or_default();
+    for piece in bytes.chunks(usize::try_from(most * size).unwrap_or(usize::MAX)) {
+        let len = piece.len() as u64 / size;
+        let buffer = gpu.create_storage("values", len.next_multiple_of(4) * size)?;
+        gpu.upload_elements(&buffer, piece).await?;
+        parts.push(Part { buffer, first, len });
+        first += len;
+    }
+    gpu.check_faults().await?;
+    Ok(parts)
 }
 
 /// Blocks of every size have to end where buffers do.

@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use crate::engine::device::handle::{Device, Engine};
-use crate::engine::device::queries::Queries;
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::sample::Sample;
 use crate::engine::lists::training::{self, GpuTraining};
-use crate::engine::lists::{centroids, probing, tables as list_tables};
-use crate::engine::rows::write::RowSource;
+use crate::engine::lists::{on_host, probing, tables as list_tables};
 use crate::engine::search::pipeline as search;
 use crate::engine::search::pipeline::{Found, SearchRequest};
-use crate::engine::{EngineRows, PAGE, Screen, host};
+use crate::engine::{EngineRows, PAGE, Screen};
 use crate::error::{Error, Result};
-use crate::host::{HostLists, HostTraining};
+use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::kernels::value_of;
-use crate::matrix::Element;
+use crate::matrix::MatrixView;
 use crate::metric::Metric;
+use crate::vectors::with_view;
 
 /// The list of a row, and the distance to its centroid.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,10 +50,10 @@ pub(crate) fn most_training_rows(device: &Device, dim: usize) -> usize {
 
 impl<'a> Training<'a> {
     /// The rows that so many centroids are trained on, by their numbers; the metric is squared L2 or cosine.
-    pub(crate) async fn on<T: Element>(
+    pub(crate) async fn on(
         device: &Device,
         metric: Metric,
-        rows: Sample<'a, T>,
+        rows: Sample<'a>,
         numbers: &[u64],
         lists: u32,
         screen: Screen,
@@ -122,7 +124,7 @@ impl<'a> Training<'a> {
 /// The lists of an `Ivf`, where its engine keeps them: their centroids, and which pages of slots each has.
 #[derive(Debug)]
 pub(crate) enum EngineLists {
-    Gpu { centroids: centroids::Centroids, tables: Option<list_tables::ListTables> },
+    Gpu { centroids: Centroids, tables: Option<list_tables::ListTables> },
     Host(HostLists),
 }
 
@@ -135,15 +137,34 @@ impl EngineLists {
         }
     }
 
+    /// Lists without rows, around centroids of the host; the metric is that of the index.
+    pub(crate) async fn around(
+        device: &Device,
+        metric: Metric,
+        centroids: MatrixView<'_, f32>,
+        screen: Screen,
+    ) -> Result<Self> {
+        match &device.engine {
+            Engine::Gpu(gpu) => {
+                let is_narrowed = screen.is_wanted(gpu, centroids.dim());
+                let centroids =
+                    Centroids::of_host(gpu, metric.of_centroids(), centroids, is_narrowed).await?;
+                Ok(Self::Gpu { centroids, tables: None })
+            }
+            Engine::Host(host) => {
+                let is_narrowed = screen.is_wanted_on_host(centroids.dim());
+                let centroids = HostCentroids::around(host, metric.of_centroids(), centroids, is_narrowed)?;
+                Ok(Self::Host(HostLists::of(centroids)))
+            }
+        }
+    }
+
     /// The list of each row: that of the nearest centroid.
-    pub(crate) async fn assign<T: Element>(&self, rows: RowSource<'_, T>) -> Result<Vec<Assigned>> {
+    pub(crate) async fn assign(&self, rows: Vectors<'_>) -> Result<Vec<Assigned>> {
         match self {
             Self::Gpu { centroids, .. } => training::assign(centroids, &training::Assigning::New(rows)).await,
             Self::Host(HostLists { centroids, .. }) => {
-                let assigned = match rows {
-                    RowSource::Host(view) => centroids.assign(view)?,
-                    RowSource::Device(matrix) => centroids.assign(matrix.on_host()?)?,
-                };
+                let assigned = with_view!(rows.on_host()?, view => centroids.assign(view))?;
                 Ok(assigned.iter().map(Assigned::from).collect())
             }
         }
@@ -208,7 +229,7 @@ impl EngineLists {
                 search::search(rows, queries, request).await
             }
             (Self::Host(lists), EngineRows::Host(rows)) => {
-                host::search_lists(rows, lists, queries, request, probes)
+                on_host::search(rows, lists, queries, request, probes)
             }
             _ => Err(two_engines()),
         }
@@ -217,5 +238,5 @@ impl EngineLists {
 
 /// An index has its rows and its lists on one device.
 fn two_engines() -> Error {
-    Error::Device { message: "rows and lists of two engines".to_owned() }
+    Error::internal("rows and lists of two engines")
 }

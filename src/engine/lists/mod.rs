@@ -2,6 +2,8 @@
 
 pub(crate) mod centroids;
 pub(crate) mod clusters;
+pub(crate) mod loaded;
+pub(crate) mod on_host;
 pub(crate) mod probing;
 pub(crate) mod sample;
 pub(crate) mod tables;

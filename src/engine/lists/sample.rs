@@ -3,20 +3,22 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::engine::device::handle::{DeviceMatrix, Engine};
+use crate::engine::device::engine::Engine;
+use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::move_rows::{self, Way};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, MatrixView};
+use crate::vectors::{HostVectors, with_view};
 
 /// Rows that centroids are trained on: on the host, or on the device in any number of pieces.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Sample<'a, T> {
-    Host(MatrixView<'a, T>),
+pub(crate) enum Sample<'a> {
+    Host(HostVectors<'a>),
     Device(&'a [&'a DeviceMatrix]),
 }
 
-impl<'a, T: Element> Sample<'a, T> {
+impl<'a> Sample<'a> {
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Host(rows) => rows.rows(),
@@ -67,11 +69,14 @@ impl<'a, T: Element> Sample<'a, T> {
             sample
         };
         Ok(match self {
-            Self::Host(rows) if T::KIND == ElementKind::F32 => {
-                let rows = MatrixView::new(bytemuck::cast_slice(rows.values()), dim)?;
-                if is_whole { Cow::Borrowed(rows.values()) } else { Cow::Owned(gathered(&[rows])) }
+            Self::Host(HostVectors::F32(rows)) => {
+                if is_whole {
+                    Cow::Borrowed(rows.values())
+                } else {
+                    Cow::Owned(gathered(&[rows]))
+                }
             }
-            Self::Host(rows) => {
+            Self::Host(HostVectors::F16(rows)) => {
                 let numbers = numbers.iter().map(|&number| number as usize);
                 Cow::Owned(numbers.flat_map(|number| rows.row(number)).map(|x| x.widen()).collect())
             }
@@ -95,14 +100,16 @@ impl<'a, T: Element> Sample<'a, T> {
         match self {
             Self::Host(rows) if is_whole => {
                 let buffer = create()?;
-                gpu.upload_rows(&buffer, 0, layout, rows, |_| ()).await?;
+                gpu.upload_rows(&buffer, 0, layout, rows, &mut |_| ()).await?;
                 Ok(buffer)
             }
             Self::Host(rows) => {
-                let mut sample: Vec<T> = Vec::with_capacity(numbers.len() * rows.dim());
-                numbers.iter().for_each(|&number| sample.extend_from_slice(rows.row(number as usize)));
                 let buffer = create()?;
-                gpu.upload_rows(&buffer, 0, layout, MatrixView::new(&sample, rows.dim())?, |_| ()).await?;
+                with_view!(rows, view => {
+                    let picked: Vec<_> = numbers.iter().flat_map(|&number| view.row(number as usize)).copied().collect();
+                    let picked = MatrixView::new(&picked, view.dim())?;
+                    gpu.upload_rows(&buffer, 0, layout, picked.into(), &mut |_| ()).await?;
+                });
                 Ok(buffer)
             }
             // Nothing writes to the rows that are trained on.

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use crate::engine::Assigned;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::centroids::{BUFFERS, Buffers, Centroids, Coarse, Found};
 use crate::engine::lists::sample::Sample;
-use crate::engine::rows::write::RowSource;
 use crate::engine::search::pipeline::distance_of;
 use crate::engine::search::plan::usable;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, words};
 use crate::kernels::average::{self, Unit};
 use crate::kernels::{norms, rescore, select_k, value_of};
-use crate::matrix::{Element, ElementKind};
+use crate::matrix::ElementKind;
 use crate::metric::Metric;
 
 /// Rows to train on, f32, and the centroids so far.
@@ -41,10 +41,10 @@ pub(crate) fn most_rows(gpu: &Gpu, dim: usize) -> usize {
 impl GpuTraining {
     /// The rows with these numbers, ascending, and room for so many centroids. The metric is squared L2 or cosine, for which means have
     /// length 1.
-    pub(crate) async fn new<T: Element>(
+    pub(crate) async fn new(
         gpu: &Arc<Gpu>,
         metric: Metric,
-        source: Sample<'_, T>,
+        source: Sample<'_>,
         numbers: &[u64],
         lists: u32,
         is_narrowed: bool,
@@ -132,8 +132,7 @@ impl GpuTraining {
 
     /// The nearest of the centroids for every row.
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
-        let rows: Assigning<'_, f32> =
-            Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
+        let rows = Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
         assign(&self.centroids, &rows).await
     }
 
@@ -194,14 +193,14 @@ impl Centroids {
 }
 
 /// Rows whose nearest centroid is wanted.
-pub(crate) enum Assigning<'a, T> {
+pub(crate) enum Assigning<'a> {
     /// So many on the device, f32, with their norms.
     Known { rows: &'a wgpu::Buffer, norms: &'a wgpu::Buffer, count: usize },
     /// Rows that are still to be looked at.
-    New(RowSource<'a, T>),
+    New(Vectors<'a>),
 }
 
-impl<T: Element> Assigning<'_, T> {
+impl Assigning<'_> {
     fn count(&self) -> usize {
         match self {
             Self::Known { count, .. } => *count,
@@ -213,17 +212,14 @@ impl<T: Element> Assigning<'_, T> {
     fn staged_bytes(&self, row_bytes: u64) -> [u64; 2] {
         match self {
             Self::Known { .. } => [0, 0],
-            Self::New(RowSource::Device(_)) => [0, 8],
-            Self::New(RowSource::Host(_)) => [row_bytes, 8],
+            Self::New(Vectors::Device(_)) => [0, 8],
+            Self::New(Vectors::Host(_)) => [row_bytes, 8],
         }
     }
 }
 
 /// The nearest of the centroids for each row, under the budget of the device.
-pub(crate) async fn assign<T: Element>(
-    centroids: &Centroids,
-    rows: &Assigning<'_, T>,
-) -> Result<Vec<Assigned>> {
+pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Result<Vec<Assigned>> {
     let (gpu, count) = (&centroids.gpu, rows.count());
     let budget = gpu.options.budget_bytes;
     let layout = centroids.layout();
@@ -276,12 +272,12 @@ pub(crate) async fn assign<T: Element>(
             let slice = |buffer, each: u64| BufferSlice::range(buffer, first * each, many as u64 * each);
             let (queries, norms) = match rows {
                 Assigning::Known { rows, norms, .. } => (slice(*rows, row_bytes), slice(*norms, 8)),
-                Assigning::New(RowSource::Device(matrix)) => {
+                Assigning::New(Vectors::Device(matrix)) => {
                     (slice(matrix.buffer()?, row_bytes), BufferSlice::all(staged_norms))
                 }
-                Assigning::New(RowSource::Host(view)) => {
+                Assigning::New(Vectors::Host(view)) => {
                     let piece = view.slice(done + start..done + start + many);
-                    gpu.upload_rows(staged_rows, 0, layout, piece, |_| ()).await?;
+                    gpu.upload_rows(staged_rows, 0, layout, piece, &mut |_| ()).await?;
                     (BufferSlice::all(staged_rows), BufferSlice::all(staged_norms))
                 }
             };
@@ -327,7 +323,7 @@ pub(crate) async fn assign<T: Element>(
     }
     match assigned.iter().position(|row| row.list >= centroids.lists) {
         None => Ok(assigned),
-        Some(row) => Err(Error::Device { message: format!("row {row} has no nearest centroid") }),
+        Some(row) => Err(Error::internal(format!("row {row} has no nearest centroid"))),
     }
 }
 

@@ -1,79 +1,50 @@
-//! Reductions of vectors. On the host they are one call. On a GPU numbers go through in runs of a binding or of a staging buffer, every run leaves the records of its
-//! blocks, and one more pass makes one record of them. Which numbers form a block depends on the length alone, so the bits of
-//! a sum do not depend on where the numbers were, on budgets or on binding limits.
+//! Reductions on either engine: of a vector, or of every row. Operands are checked here.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use crate::engine::device::handle::Engine;
-use crate::engine::device::values::Values;
-use crate::engine::search::plan::usable;
+use crate::engine::device::engine::Engine;
+use crate::engine::device::values::{ValueRows, Values};
+use crate::engine::ops::job::{Job, check_place};
+use crate::engine::ops::{row_reductions, vector_reductions};
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch, StageTime};
-use crate::host::{self, Reduced};
-use crate::kernels::reduce_blocks::{self, Operation, Reduce, Shape, Summation};
-use crate::kernels::{locate, reduce_partials};
-use crate::matrix::Element;
+use crate::future::Boxed;
+use crate::host;
+pub(crate) use crate::host::Reduced;
 
-/// Bytes of host numbers that are on the device at a time, an operand.
-pub(crate) const STAGED_BYTES: u64 = 64 << 20;
-
-/// Numbers of a submission: not so many that a system takes a weak GPU for hung.
-const SUBMITTED_NUMBERS: u64 = 1 << 29;
-
-/// How long calls took on the device, stage by stage. Calls add to it; of one call 1,024 passes are timed at most.
-#[derive(Debug, Default)]
-pub struct Stages(Mutex<Vec<StageTime>>);
-
-impl Stages {
-    /// An empty one.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The times so far, and none left. Empty on adapters without timestamps.
-    pub fn take(&self) -> Vec<StageTime> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn add(&self, times: Vec<StageTime>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(times);
-    }
-}
-
-/// What is to be done with the values.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Job<'a> {
-    pub(crate) operation: Operation,
-    pub(crate) summation: Summation,
-    pub(crate) scale: f32,
-    pub(crate) stages: Option<&'a Stages>,
-}
-
-/// What was found.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    pub(crate) record: [u32; 2],
-    /// For an operation that finds a place, where there was a number.
-    pub(crate) place: u64,
-}
-
-impl Job<'_> {
-    /// What stands for no values.
-    pub(crate) fn nothing(&self) -> Found {
-        let record = if self.operation.is_sum() { [0; 2] } else { [u32::MAX; 2] };
-        Found { record, place: 0 }
-    }
-
-    pub(crate) async fn timed(&self, profile: Option<Profile>, gpu: &Arc<Gpu>) -> Result<()> {
-        if let (Some(stages), Some(profile)) = (self.stages, profile) {
-            stages.add(profile.times(gpu).await?);
+/// Reduces a vector to one record.
+pub(crate) fn reduce_vector<'a>(
+    engine: &'a Engine,
+    job: Job<'a>,
+    values: Values<'a>,
+    others: Option<Values<'a>>,
+) -> Boxed<'a, Reduced> {
+    Box::pin(async move {
+        check_vectors(engine, &values, others.as_ref())?;
+        match engine {
+            _ if values.len() == 0 => Ok(job.of_nothing()),
+            Engine::Gpu(gpu) => vector_reductions::reduce(gpu, &job, values, others).await,
+            Engine::Host(_) => Ok(vector_on_host(&job, values.on_host(), others.map(|o| o.on_host()))),
         }
-        Ok(())
-    }
+    })
 }
 
-/// An error unless both operands fit each other and live here.
-fn check<'v>(engine: &Engine, values: &Values<'v>, others: Option<&Values<'v>>) -> Result<()> {
+/// Reduces every row to a word: the bits of a sum, a key, or a place, which is `u32::MAX` in a row without a number.
+pub(crate) fn reduce_rows<'a>(
+    engine: &'a Engine,
+    job: Job<'a>,
+    values: ValueRows<'a>,
+    others: Option<ValueRows<'a>>,
+) -> Boxed<'a, Vec<u32>> {
+    Box::pin(async move {
+        check_rows(engine, &values, others.as_ref())?;
+        match engine {
+            _ if values.length() == 0 => Ok(vec![job.of_nothing().record[0]; values.rows()]),
+            Engine::Gpu(gpu) => row_reductions::reduce(gpu, &job, values, others).await,
+            Engine::Host(_) => rows_on_host(&job, values.on_host()?, others),
+        }
+    })
+}
+
+/// An error unless both operands fit each other and live on this device.
+fn check_vectors(engine: &Engine, values: &Values<'_>, others: Option<&Values<'_>>) -> Result<()> {
     for (argument, operand) in [("values", Some(values)), ("others", others)] {
         if let Some(Values::Device(vector)) = operand {
             vector.check_device(argument, engine)?;
@@ -91,57 +62,27 @@ fn check<'v>(engine: &Engine, values: &Values<'v>, others: Option<&Values<'v>>) 
     Ok(())
 }
 
-/// Numbers that are brought to the device a run at a time.
-struct Feed<'a> {
-    values: Values<'a>,
-    /// Where numbers of the host go, and how many at once.
-    staging: Option<(&'a wgpu::Buffer, u64)>,
+/// An error unless both operands fit each other and live on this device.
+fn check_rows(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows<'_>>) -> Result<()> {
+    values.check_device("values", engine)?;
+    let Some(others) = others else { return Ok(()) };
+    others.check_device("others", engine)?;
+    let shape = |rows: &ValueRows<'_>| format!("[{}, {}] {:?}", rows.rows(), rows.length(), rows.kind());
+    if shape(others) != shape(values) {
+        let needed = format!("{}, as the values have", shape(values));
+        return Err(Error::argument("others", needed, shape(others)));
+    }
+    if others.place() != values.place() {
+        let needed = format!("{}, as the values are", values.place());
+        return Err(Error::argument("others", needed, others.place()));
+    }
+    Ok(())
 }
 
-impl Feed<'_> {
-    /// How many numbers from `at` on can be had at once.
-    fn run(&self, at: u64, count: u64, block: u64) -> u64 {
-        match (&self.values, self.staging) {
-            (Values::Device(vector), _) => vector.run(at, count, block).1,
-            (_, Some((_, most))) => count.min(most),
-            (_, None) => count,
-        }
-    }
-
-    /// Brings them.
-    async fn fetch(&self, gpu: &Gpu, at: u64, count: u64, block: u64) -> Result<BufferSlice<'_>> {
-        let size = self.values.kind().size() as u64;
-        match (&self.values, self.values.host_bytes(), self.staging) {
-            (Values::Device(vector), ..) => Ok(vector.run(at, count, block).0),
-            (_, Some(bytes), Some((buffer, _))) => {
-                gpu.upload_elements(buffer, &bytes[(at * size) as usize..((at + count) * size) as usize])
-                    .await?;
-                Ok(BufferSlice::range(buffer, 0, count.next_multiple_of(4) * size))
-            }
-            _ => Err(gpu.fault(&"numbers of the host without a staging buffer")),
-        }
-    }
-}
-
-/// Reduces numbers to one record.
-pub(crate) async fn whole(
-    engine: &Engine,
-    job: &Job<'_>,
-    values: Values<'_>,
-    others: Option<Values<'_>>,
-) -> Result<Found> {
-    check(engine, &values, others.as_ref())?;
-    match engine {
-        _ if values.len() == 0 => Ok(job.nothing()),
-        Engine::Gpu(gpu) => whole_on_gpu(gpu, job, values, others).await,
-        Engine::Host(_) => Ok(whole_on_host(job, values.on_host(), others.map(|others| others.on_host()))),
-    }
-}
-
-/// Operands are of one type.
-fn whole_on_host(job: &Job<'_>, values: Values<'_>, others: Option<Values<'_>>) -> Found {
+/// Both operands have one element type.
+fn vector_on_host(job: &Job<'_>, values: Values<'_>, others: Option<Values<'_>>) -> Reduced {
     let Job { operation, scale, .. } = *job;
-    let Reduced { record, place } = match (values, others) {
+    match (values, others) {
         (Values::F32(values), Some(Values::F32(others))) => {
             host::reduce(operation, scale, values, Some(others))
         }
@@ -150,135 +91,25 @@ fn whole_on_host(job: &Job<'_>, values: Values<'_>, others: Option<Values<'_>>) 
         }
         (Values::F32(values), _) => host::reduce(operation, scale, values, None),
         (Values::F16(values), _) => host::reduce(operation, scale, values, None),
-        (Values::Device(_), _) => return job.nothing(),
-    };
-    Found { record, place }
+        (Values::Device(_), _) => job.of_nothing(),
+    }
 }
 
-/// The same of numbers, at least one, that are checked.
-pub(crate) async fn whole_on_gpu(
-    gpu: &Arc<Gpu>,
-    job: &Job<'_>,
-    values: Values<'_>,
-    others: Option<Values<'_>>,
-) -> Result<Found> {
-    let length = values.len();
-    let shape = Shape::of(length);
-    let block = shape.block();
-    let blocks = length.div_ceil(block);
-    gpu.check_binding("a block of values", block * values.kind().size() as u64)?;
-    gpu.check_binding("partial results", blocks * 8)?;
-    let feeds: Vec<Values<'_>> = std::iter::once(values).chain(others).collect();
-    let staged = staged_numbers(gpu, &feeds, length, shape);
-    let scratch = reserve(gpu, &feeds, blocks, staged.min(length.next_multiple_of(4))).await?;
-    let (partials, result, place) = (&scratch[0], &scratch[1], &scratch[2]);
-    let mut next = 3;
-    let feeds: Vec<Feed<'_>> = feeds
-        .iter()
-        .map(|&values| {
-            let staging = values.host_bytes().map(|_| {
-                next += 1;
-                (&scratch[next - 1], staged)
-            });
-            Feed { values, staging }
-        })
-        .collect();
-
-    let mut profile = job.stages.and_then(|_| Profile::new(gpu));
-    let mut commands = Commands::new(gpu, profile.as_mut());
-    commands.stage("reduce");
-    let results = BufferSlice::range(if blocks == 1 { partials } else { result }, 0, 8);
-    let mut runs = vec![];
-    let (mut at, mut unsent) = (0, 0);
-    while at < length {
-        let count = feeds.iter().fold(length - at, |count, feed| feed.run(at, count, block));
-        let staged = feeds.iter().any(|feed| feed.staging.is_some());
-        if at > 0 && (staged || unsent >= SUBMITTED_NUMBERS) {
-            // What reads the staging buffers has to be on its way before they are written again.
-            commands = commands.submit_and_go_on();
-            unsent = 0;
+fn rows_on_host(job: &Job<'_>, values: ValueRows<'_>, others: Option<ValueRows<'_>>) -> Result<Vec<u32>> {
+    let Job { operation, scale, .. } = *job;
+    if operation.is_place() {
+        check_place(values.length() as u64 - 1, values.length() as u64)?;
+    }
+    let others = others.map(|others| others.on_host()).transpose()?;
+    Ok(match (values, others) {
+        (ValueRows::F32(values), Some(ValueRows::F32(others))) => {
+            host::reduce_rows(operation, scale, values, Some(others))
         }
-        unsent += count;
-        let values = feeds[0].fetch(gpu, at, count, block).await?;
-        let others = match feeds.get(1) {
-            Some(feed) => Some(feed.fetch(gpu, at, count, block).await?),
-            None => None,
-        };
-        let run = Reduce {
-            operation: job.operation,
-            summation: job.summation,
-            elements: feeds[0].values.kind(),
-            values,
-            others,
-            first: 0,
-            stride: count as u32,
-            length: count as u32,
-            rows: 1,
-            shape,
-            first_block: (at / block) as u32,
-            scale: job.scale,
-            partials: BufferSlice::range(partials, 0, blocks * 8),
-            pitch: blocks as u32,
-        };
-        reduce_blocks::encode(&mut commands, &run)?;
-        runs.push(run);
-        at += count;
-    }
-    if blocks > 1 {
-        let rows = [1, blocks as u32];
-        let partials = BufferSlice::range(partials, 0, blocks * 8);
-        reduce_partials::encode(&mut commands, (job.operation, job.summation), rows, partials, results)?;
-    }
-    let on_device = feeds[0].staging.is_none();
-    if job.operation.is_place() && on_device {
-        for run in &runs {
-            locate::encode(&mut commands, run, results, BufferSlice::range(place, 0, 4))?;
+        (ValueRows::F16(values), Some(ValueRows::F16(others))) => {
+            host::reduce_rows(operation, scale, values, Some(others))
         }
-    }
-    let parts = commands.read(&[(results.buffer, 0, 8), (place, 0, 4)]).await?;
-    job.timed(profile, gpu).await?;
-    let record: [u32; 2] = bytemuck::pod_read_unaligned(&parts[0]);
-    let mut found = Found { record, place: 0 };
-    if job.operation.is_place() && job.operation.value(record).is_some() {
-        let first = u64::from(record[1]) * block;
-        found.place = match feeds[0].values {
-            Values::Device(_) => {
-                let run = runs.partition_point(|run| u64::from(run.first_block) * block <= first) - 1;
-                let offset: u32 = bytemuck::pod_read_unaligned(&parts[1]);
-                u64::from(runs[run].first_block) * block + u64::from(offset)
-            }
-            // The host has the block itself.
-            Values::F32(values) => first + place_in_block(job.operation, values, first, block),
-            Values::F16(values) => first + place_in_block(job.operation, values, first, block),
-        };
-    }
-    Ok(found)
-}
-
-/// The first smallest key of a block on the host. Not the first with the device's key: where a device takes subnormal f16 for
-/// 0, the host has no such key.
-fn place_in_block<T: Element>(operation: Operation, values: &[T], first: u64, block: u64) -> u64 {
-    let end = values.len().min((first + block) as usize);
-    let keys = values[first as usize..end].iter().map(|&value| operation.key(value.widen()));
-    keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(place, _)| place as u64)
-}
-
-/// Numbers of the host that are staged at a time: whole blocks.
-fn staged_numbers(gpu: &Gpu, feeds: &[Values<'_>], length: u64, shape: Shape) -> u64 {
-    let size = feeds[0].kind().size() as u64;
-    let hosts = feeds.iter().filter(|values| values.host_bytes().is_some()).count().max(1) as u64;
-    let partials = length.div_ceil(shape.block()) * 8;
-    let share = usable(gpu.options.budget_bytes).saturating_sub(partials) / hosts;
-    let bytes = share.min(STAGED_BYTES).min(gpu.adapter.capabilities.max_binding_bytes);
-    (bytes / size / shape.block()).max(1) * shape.block()
-}
-
-async fn reserve(gpu: &Arc<Gpu>, feeds: &[Values<'_>], blocks: u64, staged: u64) -> Result<Scratch> {
-    let staged_bytes = staged * feeds[0].kind().size() as u64;
-    let request = |purpose, bytes| Request { purpose, bytes };
-    let mut requests =
-        vec![request("partial results", blocks * 8), request("a result", 8), request("a place", 4)];
-    let hosts = feeds.iter().filter(|values| values.host_bytes().is_some());
-    requests.extend(hosts.map(|_| request("numbers to reduce", staged_bytes)));
-    gpu.reserve(&requests).await
+        (ValueRows::F32(values), _) => host::reduce_rows(operation, scale, values, None),
+        (ValueRows::F16(values), _) => host::reduce_rows(operation, scale, values, None),
+        _ => vec![],
+    })
 }

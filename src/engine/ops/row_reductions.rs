@@ -1,79 +1,19 @@
-//! Reductions of every row. On the host they are one call. On a GPU short rows are taken by groups of lanes in one pass, long rows in blocks as a whole vector is.
+//! Reductions of every row on a GPU. Groups of lanes take short rows in one pass; long rows are reduced in blocks, as vectors are.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::engine::device::handle::Engine;
 use crate::engine::device::values::ValueRows;
-use crate::engine::ops::reductions::{Job, STAGED_BYTES, whole_on_gpu};
+use crate::engine::ops::job::{Job, STAGED_BYTES, check_place};
+use crate::engine::ops::vector_reductions;
 use crate::engine::search::plan::usable;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, words};
-use crate::host;
 use crate::kernels::reduce_blocks::{self, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials, reduce_rows};
-use crate::matrix::{Element, MatrixView};
 
-/// An error unless both operands fit each other and live here.
-fn check(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows<'_>>) -> Result<()> {
-    values.check_device("values", engine)?;
-    let Some(others) = others else { return Ok(()) };
-    others.check_device("others", engine)?;
-    let shape = |rows: &ValueRows<'_>| format!("[{}, {}] {:?}", rows.rows(), rows.length(), rows.kind());
-    if shape(others) != shape(values) {
-        let needed = format!("{}, as the values have", shape(values));
-        return Err(Error::argument("others", needed, shape(others)));
-    }
-    if others.place() != values.place() {
-        let needed = format!("{}, as the values are", values.place());
-        return Err(Error::argument("others", needed, others.place()));
-    }
-    Ok(())
-}
-
-/// Reduces every row to a word: the bits of a sum, a key, or a place, `u32::MAX` where there is no number.
-pub(crate) async fn rows(
-    engine: &Engine,
-    job: &Job<'_>,
-    values: ValueRows<'_>,
-    others: Option<ValueRows<'_>>,
-) -> Result<Vec<u32>> {
-    check(engine, &values, others.as_ref())?;
-    match engine {
-        _ if values.length() == 0 => Ok(vec![job.nothing().record[0]; values.rows()]),
-        Engine::Gpu(gpu) => rows_on_gpu(gpu, job, values, others).await,
-        Engine::Host(_) => rows_on_host(job, values.on_host()?, others),
-    }
-}
-
-fn rows_on_host(job: &Job<'_>, values: ValueRows<'_>, others: Option<ValueRows<'_>>) -> Result<Vec<u32>> {
-    let Job { operation, scale, .. } = *job;
-    if operation.is_place() {
-        check_places(values.length() as u64 - 1, values.length() as u64)?;
-    }
-    let others = others.map(|others| others.on_host()).transpose()?;
-    Ok(match (values, others) {
-        (ValueRows::F32(values), Some(ValueRows::F32(others))) => {
-            host::reduce_rows(operation, scale, values, Some(others))
-        }
-        (ValueRows::F16(values), Some(ValueRows::F16(others))) => {
-            host::reduce_rows(operation, scale, values, Some(others))
-        }
-        (ValueRows::F32(values), _) => host::reduce_rows(operation, scale, values, None),
-        (ValueRows::F16(values), _) => host::reduce_rows(operation, scale, values, None),
-        _ => vec![],
-    })
-}
-
-/// An error when a place in a row of this length is none of 32 bits.
-fn check_places(place: u64, length: u64) -> Result<()> {
-    if place < u64::from(u32::MAX) {
-        return Ok(());
-    }
-    Err(Error::argument("values", "rows of fewer than 2^32 - 1 numbers", length))
-}
-
-async fn rows_on_gpu(
+/// Reduces every row to a word; rows have at least one value.
+pub(crate) async fn reduce(
     gpu: &Arc<Gpu>,
     job: &Job<'_>,
     values: ValueRows<'_>,
@@ -96,7 +36,7 @@ async fn rows_on_gpu(
     if at_once == 0 && hosts > 0 && length > reduce_rows::LONGEST {
         return one_by_one(gpu, job, &operands).await;
     }
-    // Where one is too many, reserving its scratch memory says so. Short rows go through one kernel under any budget: as vectors
+    // If one row is too many, reserving its scratch memory fails. Short rows go through one kernel under any budget: as vectors
     // they would be added up in another order.
     let at_once = at_once.max(1);
     let mut found = Vec::with_capacity(count);
@@ -109,20 +49,22 @@ async fn rows_on_gpu(
     Ok(found)
 }
 
-/// Rows of the host too long to be staged whole, each like a vector of its own.
+/// Reduces rows on the host that are too long to be staged whole: each as a vector.
 async fn one_by_one(gpu: &Arc<Gpu>, job: &Job<'_>, operands: &[ValueRows<'_>]) -> Result<Vec<u32>> {
     let mut words = vec![];
     for row in 0..operands[0].rows() {
         let mut parts = operands.iter().filter_map(|rows| rows.host_row(row));
-        let Some(values) = parts.next() else { return Err(gpu.fault(&"rows of the device are not staged")) };
-        let found = whole_on_gpu(gpu, job, values, parts.next()).await?;
-        check_places(found.place, values.len())?;
+        let Some(values) = parts.next() else {
+            return Err(Error::internal("rows on the GPU are never staged"));
+        };
+        let found = vector_reductions::reduce(gpu, job, values, parts.next()).await?;
+        check_place(found.place, values.len())?;
         words.push(job.operation.word(found.record, found.place as u32));
     }
     Ok(words)
 }
 
-/// Blocks of a row at most, 1 where a group of lanes takes it.
+/// The most blocks of a row; 1 where a group of lanes takes it.
 fn blocks_a_row(length: u64) -> u64 {
     if length <= reduce_rows::LONGEST { 1 } else { (length + 3).div_ceil(Shape::of(length).block()) }
 }
@@ -154,10 +96,8 @@ async fn some_rows(
             None => {
                 let buffer = &scratch[next];
                 next += 1;
-                match rows {
-                    ValueRows::F32(view) => upload(gpu, buffer, layout, view.slice(range.clone())).await?,
-                    ValueRows::F16(view) => upload(gpu, buffer, layout, view.slice(range.clone())).await?,
-                    _ => {}
+                if let Some(vectors) = rows.host_vectors() {
+                    gpu.upload_rows(buffer, 0, layout, vectors.slice(range.clone()), &mut |_| ()).await?;
                 }
                 (BufferSlice::range(buffer, 0, count * layout.row_bytes()), 0, layout.stride)
             }
@@ -190,28 +130,19 @@ async fn some_rows(
         commands
             .read_each(&[(&scratch[0], 0, count * 4)], |_, bytes| found.extend(words::<u32>(bytes)))
             .await?;
-        return job.timed(profile, gpu).await;
+        return job.note_times(profile, gpu).await;
     }
     let mut parts = [vec![], vec![]];
     let ranges = [(&scratch[0], 0, count * 8), (&scratch[2], 0, count * 4)];
     commands.read_each(&ranges, |number, bytes| parts[number].extend(words::<u32>(bytes))).await?;
-    job.timed(profile, gpu).await?;
+    job.note_times(profile, gpu).await?;
     let [records, places] = parts;
     let rows = records.chunks_exact(2).zip(places);
     found.extend(rows.map(|(record, place)| job.operation.word([record[0], record[1]], place)));
     Ok(())
 }
 
-async fn upload<T: Element>(
-    gpu: &Gpu,
-    buffer: &wgpu::Buffer,
-    layout: RowLayout,
-    rows: MatrixView<'_, T>,
-) -> Result<()> {
-    gpu.upload_rows(buffer, 0, layout, rows, |_| ()).await
-}
-
-/// Records what makes one record of every row, and of a long row's places.
+/// Records the kernels that make one record of every row, and find the places within long rows.
 fn encode_rows(
     commands: &mut Commands<'_>,
     reduce: &Reduce<'_>,

@@ -1,96 +1,35 @@
-//! The smallest elements of rows, on the host or on the device.
+//! The smallest values of rows, on a GPU.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::engine::device::handle::{Device, Engine};
 use crate::engine::device::values::ValueRows;
 use crate::engine::search::answers::Results;
 use crate::engine::search::plan::{budget_for, usable};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch};
-use crate::host::{self, Host};
 use crate::kernels::select_k::{self, SORTED_MAX, Select, Selected};
 use crate::kernels::selection::{self, scratch_bytes};
-use crate::matrix::Element;
+use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
-impl Device {
-    /// The k smallest values of each row with their column numbers as ids, ties by the smaller column, `[rows, up to k]`. NaN is
-    /// never selected; infinities are values like others. Rows are a matrix on the host (f32 or f16), vectors on the device, or
-    /// distances on the device.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for k = 0, or rows on another device; [`Error::Budget`] when a row and its results exceed the device's
-    /// scratch budget; [`Error::Unsupported`] when they exceed one binding of the adapter; [`Error::OutOfMemory`].
-    ///
-    /// ```no_run
-    /// use nearfield::{Device, MatrixView};
-    /// let device = Device::best()?;
-    /// let smallest = device.top_k(MatrixView::new(&[3.0f32, 1.0, 2.0], 3)?, 2)?;
-    /// let columns: Vec<u64> = smallest.row(0).iter().map(|hit| hit.id).collect();
-    /// assert_eq!(columns, [1, 2]);
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn top_k<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
-        self.block_on(self.top_k_async(rows, k))
-    }
-
-    /// [`Device::top_k`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn top_k_async<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
-        let rows = rows.into();
-        rows.check_device("rows", &self.engine)?;
-        if k == 0 {
-            return Err(Error::argument("k", "at least 1", k));
-        }
-        match &self.engine {
-            _ if rows.length() == 0 => {
-                let mut nothing = Neighbors::default();
-                (0..rows.rows()).for_each(|_| nothing.push_row(vec![]));
-                Ok(nothing)
-            }
-            Engine::Gpu(gpu) => top_k(gpu, rows, k).await,
-            Engine::Host(host) => top_k_on_host(host, rows, k),
-        }
-    }
-}
-
-fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
-    let most = u32::MAX as usize;
-    if rows.length() > most {
-        return Err(Error::Unsupported {
-            what: format!("selecting {k} of {} values", rows.length()),
-            needed: format!("rows of up to {most} values"),
-            available: host.adapter.to_string(),
-        });
-    }
-    let budget = host.options.budget_bytes;
-    match rows.on_host()? {
-        ValueRows::F32(rows) => host::top_k(rows, k, budget),
-        ValueRows::F16(rows) => host::top_k(rows, k, budget),
-        _ => Ok(Neighbors::default()),
-    }
-}
-
-/// What is selected, and with how much scratch memory.
+/// A selection, and its scratch memory.
 struct Selection<'a> {
     gpu: &'a Arc<Gpu>,
     rows: ValueRows<'a>,
     length: u64,
-    /// No more than a row has.
+    /// At most the length of a row.
     k: u64,
     has_lists: bool,
 }
 
-async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
+/// The k smallest values of each row; rows have at least one value.
+pub(crate) async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
     let (count, length) = (rows.rows(), rows.length() as u64);
     let mut selection = Selection { gpu, rows, length, k: length.min(k as u64), has_lists: true };
     let mut smallest = Neighbors::with_capacity(count, count * selection.k as usize);
-    // Without room for lists where the budget has none for one row.
+    // A budget that is too small for the lists of one row goes without lists.
     let budget = gpu.options.budget_bytes;
     let fits = |bytes: u64| bytes <= gpu.adapter.capabilities.max_binding_bytes;
     selection.has_lists =
@@ -124,7 +63,7 @@ impl Selection<'_> {
         staged + results + self.list_bytes(1).iter().sum::<u64>()
     }
 
-    /// How many rows are selected from at a time.
+    /// Rows of a batch.
     fn at_once(&self, budget: u64, count: usize) -> Result<usize> {
         let limits = &self.gpu.adapter.capabilities;
         let largest_list = self.list_bytes(1).into_iter().fold(1, u64::max);
@@ -134,7 +73,7 @@ impl Selection<'_> {
             .min(limits.max_binding_bytes / largest_list)
             .min(limits.max_workgroups.into())
             .min(count as u64);
-        // What is on the device is bound from a row on that starts where a binding may: at a multiple of 256 bytes.
+        // Batches of rows on the device start where a binding may: at a multiple of 256 bytes.
         let unit = match self.rows.on_device() {
             Some((_, stride)) if at_once < count as u64 => 64 >> stride.trailing_zeros().min(6),
             _ => 1,
@@ -171,7 +110,7 @@ impl Selection<'_> {
                 request("samples", lists[2]),
             ])
             .await?;
-        self.stage(&range, &scratch).await?;
+        self.upload(&range, &scratch).await?;
         let (values, pitch) = match self.rows.on_device() {
             None => (BufferSlice::all(&scratch[0]), length),
             Some((buffer, stride)) => {
@@ -212,20 +151,15 @@ impl Selection<'_> {
         Ok(())
     }
 
-    /// Copies rows of the host to the device.
-    async fn stage(&self, range: &Range<usize>, scratch: &Scratch) -> Result<()> {
-        let length = self.length as usize;
-        let part = range.start * length..range.end * length;
-        match &self.rows {
-            ValueRows::F32(view) => {
-                let bytes = bytemuck::cast_slice(&view.values()[part]);
-                self.gpu.upload_bytes(&scratch[0], 0, bytes).await
+    /// Copies rows on the host to the GPU, as f32.
+    async fn upload(&self, range: &Range<usize>, scratch: &Scratch) -> Result<()> {
+        let Some(vectors) = self.rows.host_vectors() else { return Ok(()) };
+        let vectors = vectors.slice(range.clone());
+        match vectors.kind() {
+            ElementKind::F32 => self.gpu.upload_bytes(&scratch[0], 0, vectors.bytes()).await,
+            ElementKind::F16 => {
+                self.gpu.upload_bytes(&scratch[0], 0, bytemuck::cast_slice(&vectors.to_f32())).await
             }
-            ValueRows::F16(view) => {
-                let widened: Vec<f32> = view.values()[part].iter().map(|value| value.widen()).collect();
-                self.gpu.upload_bytes(&scratch[0], 0, bytemuck::cast_slice(&widened)).await
-            }
-            _ => Ok(()),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 pub(crate) mod alive;
 pub(crate) mod allowed;
+pub(crate) mod engine_rows;
 pub(crate) mod moves;
 pub(crate) mod narrowed;
-pub(crate) mod saved;
+pub(crate) mod on_host;
 pub(crate) mod segments;
 pub(crate) mod write;

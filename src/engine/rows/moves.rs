@@ -1,4 +1,4 @@
-//! Rows from slots to slots: taken out, moved, read; and the staging that all of it goes through.
+//! Removes rows from slots, moves them between slots, reads them; all through staging buffers.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::gpu::{BufferSlice, Commands, Request, RowLayout};
 use crate::kernels::move_rows::{self, Way};
 use crate::matrix::{Element, ElementKind};
 
-/// Bytes that are staged at a time at most: enough that the device is busy.
+/// The most bytes that are staged at a time: enough to keep the device busy.
 pub(crate) const STAGED_BYTES: u64 = 64 << 20;
 
-/// Rows with their norms and ids in the order of a list of slots, which is on the host too.
+/// Rows with their norms and ids, in the order of a list of slots that the host has too.
 pub(crate) struct Staged<'a> {
     pub(crate) rows: BufferSlice<'a>,
     pub(crate) norms: BufferSlice<'a>,
@@ -24,7 +24,7 @@ pub(crate) struct Staged<'a> {
 }
 
 impl GpuRows {
-    /// Staged rows to their slots, which have no row.
+    /// Records the copies of staged rows to their slots, which have no row.
     pub(crate) fn encode_scatter(
         &self,
         commands: &mut Commands<'_>,
@@ -50,7 +50,7 @@ impl GpuRows {
         Ok(())
     }
 
-    /// Takes the rows out of slots that have one.
+    /// Removes the rows in these slots.
     pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
         let change = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
         cut(&mut self.segments, change.end);
@@ -58,7 +58,7 @@ impl GpuRows {
         Ok(())
     }
 
-    /// Moves rows, with their ids, from slots to as many that have none.
+    /// Moves rows, with their ids, to slots that have none.
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
         let gpu = self.gpu.clone();
         let end = to.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
@@ -114,7 +114,7 @@ impl GpuRows {
         Ok(values)
     }
 
-    /// Reads the rows in these slots to the host, and gives the padded bytes of each.
+    /// Reads the rows in these slots and shows the padded bytes of each.
     pub(crate) async fn gather_own(&self, slots: &[u32], each: impl FnMut(&[u8])) -> Result<()> {
         let segments = self.segments.iter();
         let from: Vec<_> =
@@ -122,7 +122,7 @@ impl GpuRows {
         self.gather_bytes(&from, self.layout, slots, each).await
     }
 
-    /// Rows of buffers, each with the slot of its first row and how many it holds, read to the host.
+    /// Reads rows from buffers, each given with the slot of its first row and its number of rows.
     pub(crate) async fn gather(
         &self,
         from: &[(BufferSlice<'_>, u32, u32)],
@@ -174,8 +174,8 @@ impl GpuRows {
         Ok(())
     }
 
-    /// How many of so many rows go through scratch buffers at a time that take so many bytes a row each; a multiple of
-    /// `multiple` unless it is all of them.
+    /// How many of `rows` rows fit scratch buffers of `row_bytes` bytes a row at a time; a multiple of `multiple` unless
+    /// all fit.
     pub(crate) fn piece(&self, rows: usize, row_bytes: &[u64], multiple: usize) -> Result<usize> {
         let budget = self.gpu.options.budget_bytes;
         let bytes: u64 = row_bytes.iter().sum();
@@ -186,7 +186,7 @@ impl GpuRows {
             return Ok(rows.max(1));
         }
         if fits < multiple {
-            let purpose = "rows on their way to their slots".to_owned();
+            let purpose = "rows on the way to their slots".to_owned();
             return Err(Error::Budget { purpose, needed: budget_for(bytes * multiple as u64), budget });
         }
         Ok(fits / multiple * multiple)
@@ -208,7 +208,7 @@ impl Segment {
     }
 }
 
-/// The segments that have some of these slots, and from which position of the list to which they are.
+/// The segments that have some of these slots, each with its range of positions on the list.
 fn places<'a>(segments: &'a [Segment], slots: &[u32]) -> Vec<(&'a Segment, Range<u32>)> {
     let mut found: Vec<Option<Range<u32>>> = vec![None; segments.len()];
     for (position, &slot) in (0..).zip(slots) {

@@ -6,10 +6,11 @@ use crate::engine::rows::segments::Segment;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{narrow, screen_tile_coop};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::screen::centre::Centre;
 use crate::screen::certificate::{Form, Margin, Narrowing};
+use crate::vectors::{HostVectors, with_view};
 
 /// Whether an index keeps a narrowed copy of its rows, of one byte an element, by which searches exclude most rows before
 /// any distance is computed. Answers are the same, bit for bit.
@@ -113,7 +114,8 @@ impl NarrowedRows {
     pub(crate) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
         let layout = RowLayout::padded(ElementKind::F32, dim);
         let centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
-        gpu.upload_rows(&centre_buffer, 0, layout, MatrixView::new(&centre, dim)?, |_| ()).await?;
+        gpu.upload_rows(&centre_buffer, 0, layout, MatrixView::new(&centre, dim)?.into(), &mut |_| ())
+            .await?;
         Ok(Self {
             metric,
             dim,
@@ -151,15 +153,15 @@ impl NarrowedRows {
 
     /// Counts rows that are added towards the centre, or a sample of them; true when it is another now. Then all rows have to be
     /// narrowed anew. Called on a copy, which is dropped when the rows are refused.
-    pub(crate) async fn count<T: Element>(&mut self, gpu: &Gpu, new: MatrixView<'_, T>) -> Result<bool> {
-        if !self.centre.count(new) {
+    pub(crate) async fn count(&mut self, gpu: &Gpu, new: HostVectors<'_>) -> Result<bool> {
+        if !with_view!(new, new => self.centre.count(new)) {
             return Ok(false);
         }
         let layout = RowLayout::padded(ElementKind::F32, self.dim);
         // A buffer of its own: the one in use stays as it is until this is done.
         self.centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
-        let centre = MatrixView::new(self.centre.values(), self.dim)?;
-        gpu.upload_rows(&self.centre_buffer, 0, layout, centre, |_| ()).await?;
+        let centre = MatrixView::new(self.centre.values(), self.dim)?.into();
+        gpu.upload_rows(&self.centre_buffer, 0, layout, centre, &mut |_| ()).await?;
         Ok(true)
     }
 

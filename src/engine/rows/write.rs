@@ -1,70 +1,41 @@
-//! New rows to slots: appended behind the end, or put into any that are free.
+//! Writes new rows into slots: appended behind the end, or scattered into free ones.
 //!
-//! Every change is made ready on copies of the lists that say what there is, and taken over at the end by what cannot fail. So
-//! after an error, or when its future is dropped, an index answers as before. Rows that are on their way lie in slots that
-//! nobody reads.
+//! A change is prepared on copies of the lists of segments and of the bits of live slots, and then taken over by steps that cannot
+//! fail. So after an error, or when its future is dropped, an index answers as before. Until then new rows lie in slots that no
+//! search reads.
 
-use crate::engine::device::handle::{Device, DeviceMatrix};
+use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::moves::{STAGED_BYTES, Staged};
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
 use crate::error::Result;
+use crate::future::Progress;
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout};
 use crate::kernels::norms;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{ElementKind, MatrixView};
+use crate::vectors::HostVectors;
 
-/// Where new rows are: on the host, or on the index's device as f32.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RowSource<'a, T> {
-    Host(MatrixView<'a, T>),
-    Device(&'a DeviceMatrix),
-}
-
-impl<T: Element> RowSource<'_, T> {
-    pub(crate) fn rows(&self) -> usize {
-        match self {
-            Self::Host(view) => view.rows(),
-            Self::Device(matrix) => matrix.rows(),
-        }
-    }
-
-    pub(crate) fn dim(&self) -> usize {
-        match self {
-            Self::Host(view) => view.dim(),
-            Self::Device(matrix) => matrix.dim(),
-        }
-    }
-
-    /// An error when they live on another device.
-    pub(crate) fn check_device(&self, device: &Device) -> Result<()> {
-        match self {
-            Self::Host(_) => Ok(()),
-            Self::Device(matrix) => matrix.check_device("rows", &device.engine),
-        }
-    }
-}
-
-/// Where new rows go.
+/// The slots and ids of new rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Placing<'a> {
-    /// Slots that have no row, one a row, each once. They may lie behind the end.
+    /// A distinct slot for each row, none of which has one. They may lie behind the end.
     pub(crate) slots: &'a [u32],
-    /// One a row.
+    /// An id for each row.
     pub(crate) ids: &'a [u64],
     /// Slots that lose their rows at the same time.
     pub(crate) freed: &'a [u32],
 }
 
-/// Rows of a device matrix are taken so many at a time, because bindings start at multiples of 256 bytes.
+/// Batches of rows from a device matrix are multiples of this, because bindings start at multiples of 256 bytes.
 const ALIGNED_ROWS: usize = 16;
 
-/// Rows that are about to enter, with what is known of them.
+/// A change that is being prepared.
 struct Entering<'a> {
-    /// As they will be.
+    /// The segments after the change.
     segments: Vec<Segment>,
     narrowed: Option<NarrowedRows>,
-    /// Whether all rows are narrowed anew at the end.
+    /// Whether the centre moved, so that all rows are narrowed again at the end.
     is_moved: bool,
     placing: Placing<'a>,
     refused: wgpu::Buffer,
@@ -72,11 +43,11 @@ struct Entering<'a> {
 
 impl GpuRows {
     /// Puts rows into slots; all of them or, after an error, none.
-    pub(crate) async fn put<T: Element>(
+    pub(crate) async fn put(
         &mut self,
-        source: RowSource<'_, T>,
+        source: Vectors<'_>,
         placing: &Placing<'_>,
-        progress: impl FnMut(usize),
+        progress: Progress<'_>,
     ) -> Result<()> {
         debug_assert!(source.rows() == placing.slots.len() && source.rows() == placing.ids.len());
         let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
@@ -91,7 +62,7 @@ impl GpuRows {
         let entering = Entering { segments, narrowed, is_moved, placing: *placing, refused };
         let is_appended = placing.slots.iter().zip(self.end() as u32..).all(|(&slot, next)| slot == next);
         let commands = match source {
-            RowSource::Host(view) if is_appended => self.append(&entering, view, progress).await?,
+            Vectors::Host(view) if is_appended => self.append(&entering, view, progress).await?,
             _ => self.scatter(&entering, source, progress).await?,
         };
         let parts = commands.read(&[(&entering.refused, 0, 8)]).await?;
@@ -114,10 +85,10 @@ impl GpuRows {
     }
 
     /// Counts new rows towards the centre: of those on the device a sample is read.
-    async fn count<T: Element>(&self, narrowed: &mut NarrowedRows, source: RowSource<'_, T>) -> Result<bool> {
+    async fn count(&self, narrowed: &mut NarrowedRows, source: Vectors<'_>) -> Result<bool> {
         let matrix = match source {
-            RowSource::Host(view) => return narrowed.count(&self.gpu, view).await,
-            RowSource::Device(matrix) => matrix,
+            Vectors::Host(view) => return narrowed.count(&self.gpu, view).await,
+            Vectors::Device(matrix) => matrix,
         };
         let layout = RowLayout { elements: ElementKind::F32, stride: matrix.stride() };
         let most = (STAGED_BYTES / layout.row_bytes()).max(1) as usize;
@@ -129,15 +100,15 @@ impl GpuRows {
         let numbers: Vec<u32> = (0..wanted).map(|number| (number * rows / wanted) as u32).collect();
         let from = [(BufferSlice::all(matrix.buffer()?), 0, rows as u32)];
         let sample = self.gather(&from, layout, &numbers).await?;
-        narrowed.count(&self.gpu, MatrixView::new(&sample, self.dim)?).await
+        narrowed.count(&self.gpu, MatrixView::new(&sample, self.dim)?.into()).await
     }
 
-    /// Rows behind the end, straight from the host.
-    async fn append<T: Element>(
+    /// Appends rows behind the end, straight from the host.
+    async fn append(
         &self,
         entering: &Entering<'_>,
-        rows: MatrixView<'_, T>,
-        mut progress: impl FnMut(usize),
+        rows: HostVectors<'_>,
+        progress: Progress<'_>,
     ) -> Result<Commands<'_>> {
         let gpu = &*self.gpu;
         let mut commands = Commands::new(gpu, None);
@@ -154,8 +125,8 @@ impl GpuRows {
             let offset = u64::from(from) * self.layout.row_bytes();
             let piece = rows.slice(done..done + count);
             let before = done;
-            gpu.upload_rows(&segment.rows, offset, self.layout, piece, |sent| progress(before + sent))
-                .await?;
+            let mut sent = |sent| progress(before + sent);
+            gpu.upload_rows(&segment.rows, offset, self.layout, piece, &mut sent).await?;
             let piece_ids = bytemuck::cast_slice(&ids[done..done + count]);
             gpu.upload_bytes(&segment.ids, u64::from(from) * 8, piece_ids).await?;
             norms::encode(
@@ -178,19 +149,19 @@ impl GpuRows {
         Ok(commands)
     }
 
-    /// Rows to any slots: staged in pieces, with their norms, and scattered from there.
-    async fn scatter<T: Element>(
+    /// Puts rows into any slots: staged in pieces, with their norms, and scattered from there.
+    async fn scatter(
         &self,
         entering: &Entering<'_>,
-        source: RowSource<'_, T>,
-        mut progress: impl FnMut(usize),
+        source: Vectors<'_>,
+        progress: Progress<'_>,
     ) -> Result<Commands<'_>> {
         let gpu = &*self.gpu;
         let Placing { slots, ids, .. } = entering.placing;
         let row_bytes = self.layout.row_bytes();
         let (staged_bytes, multiple) = match source {
-            RowSource::Host(_) => (row_bytes, 1),
-            RowSource::Device(_) => (0, ALIGNED_ROWS),
+            Vectors::Host(_) => (row_bytes, 1),
+            Vectors::Device(_) => (0, ALIGNED_ROWS),
         };
         let piece = self.piece(slots.len(), &[staged_bytes, 8, 8, 4], multiple)?;
         let request_of = |purpose, bytes| Request { purpose, bytes: piece as u64 * bytes };
@@ -208,12 +179,13 @@ impl GpuRows {
             let range = done..slots.len().min(done + piece);
             let count = range.len() as u32;
             let rows = match source {
-                RowSource::Host(view) => {
-                    let sent = |sent| progress(done + sent);
-                    gpu.upload_rows(&scratch[0], 0, self.layout, view.slice(range.clone()), sent).await?;
+                Vectors::Host(view) => {
+                    let mut sent = |sent| progress(done + sent);
+                    gpu.upload_rows(&scratch[0], 0, self.layout, view.slice(range.clone()), &mut sent)
+                        .await?;
                     BufferSlice::all(&scratch[0])
                 }
-                RowSource::Device(matrix) => {
+                Vectors::Device(matrix) => {
                     progress(range.end);
                     let offset = done as u64 * row_bytes;
                     BufferSlice::range(matrix.buffer()?, offset, u64::from(count) * row_bytes)

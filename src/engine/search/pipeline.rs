@@ -99,7 +99,7 @@ pub(crate) async fn search_some(
 ) -> Result<()> {
     let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.room())?;
     if request.room().found(rows) == 0 {
-        return queries.check_values();
+        return queries.check_values("queries");
     }
     let mut open = some;
     let mut answered = 0;

@@ -32,7 +32,7 @@ pub(crate) async fn search_within(
     // Queries without an answer, and the room their lists need.
     let mut open = Numbers::Range(0..count);
     if request.room().found(rows) == 0 {
-        queries.check_values()?;
+        queries.check_values("queries")?;
         open = Numbers::Range(0..0);
     }
     let mut capacity = CAPACITY;

@@ -107,7 +107,7 @@ pub(crate) fn reserve<T>(values: &mut Vec<T>, len: usize) -> Result<()> {
 }
 
 fn out_of_memory(bytes: u64) -> Error {
-    Error::OutOfMemory { purpose: "rows".to_owned(), bytes }
+    Error::OutOfMemory { purpose: "rows".to_owned(), bytes: Some(bytes) }
 }
 
 impl HostRows {
@@ -320,7 +320,7 @@ impl HostRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::DeviceOptions;
+    use crate::options::DeviceOptions;
 
     #[test]
     fn rows_that_are_expected_do_not_move_and_keep_their_room() {

@@ -101,7 +101,7 @@ pub(crate) fn distances(
     let mut found = vec![];
     found.try_reserve_exact(count).map_err(|_| Error::OutOfMemory {
         purpose: "distances".to_owned(),
-        bytes: (count as u64).saturating_mul(4),
+        bytes: Some((count as u64).saturating_mul(4)),
     })?;
     if count == 0 {
         return Ok(found);

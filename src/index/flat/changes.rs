@@ -1,9 +1,10 @@
 //! What an index that lives does: rows come and go, ids stay.
 
-use crate::engine::{DeviceMatrix, RowSource};
+use crate::engine::{DeviceMatrix, Vectors};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::future::{Boxed, Progress};
 use crate::index::flat::Flat;
 use crate::matrix::{Element, MatrixView};
 use crate::store::check_rows;
@@ -20,7 +21,7 @@ impl Flat {
     /// another row as its id; [`Error::OutOfMemory`]; [`Error::Budget`] when not one row fits the device's. The index is then
     /// as it was.
     pub fn add<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(RowSource::Host(rows), None, |_| ()))
+        self.device.clone().block_on(self.add_rows(rows.into(), None, &mut |_| ()))
     }
 
     /// [`Flat::add`] without blocking. An index whose future was dropped is as it was.
@@ -28,7 +29,7 @@ impl Flat {
     /// # Errors
     /// As there.
     pub async fn add_async<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
-        self.add_rows(RowSource::Host(rows), None, |_| ()).await
+        self.add_rows(rows.into(), None, &mut |_| ()).await
     }
 
     /// Adds rows under the ids of the caller: one a row, each below 2^63 and not in the index. The id of a removed row can be
@@ -38,7 +39,7 @@ impl Flat {
     /// As [`Flat::add`]; [`Error::DuplicateId`], [`Error::IdTooLarge`], and [`Error::Argument`] when there is not one id
     /// a row.
     pub fn add_with_ids<T: Element>(&mut self, rows: MatrixView<'_, T>, ids: &[u64]) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(RowSource::Host(rows), Some(ids), |_| ()))
+        self.device.clone().block_on(self.add_rows(rows.into(), Some(ids), &mut |_| ()))
     }
 
     /// [`Flat::add_with_ids`] without blocking.
@@ -50,7 +51,7 @@ impl Flat {
         rows: MatrixView<'_, T>,
         ids: &[u64],
     ) -> Result<()> {
-        self.add_rows(RowSource::Host(rows), Some(ids), |_| ()).await
+        self.add_rows(rows.into(), Some(ids), &mut |_| ()).await
     }
 
     /// [`Flat::add`], calling `progress` with the number of rows sent so far.
@@ -60,9 +61,9 @@ impl Flat {
     pub fn add_with_progress<T: Element>(
         &mut self,
         rows: MatrixView<'_, T>,
-        progress: impl FnMut(usize),
+        mut progress: impl FnMut(usize) + Send,
     ) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(RowSource::Host(rows), None, progress))
+        self.device.clone().block_on(self.add_rows(rows.into(), None, &mut progress))
     }
 
     /// [`Flat::add`] of rows that are on the index's device. They are copied there, and stay the caller's.
@@ -89,7 +90,7 @@ impl Flat {
     /// # Errors
     /// As there.
     pub async fn add_device_async(&mut self, rows: &DeviceMatrix) -> Result<()> {
-        self.add_rows::<f32>(RowSource::Device(rows), None, |_| ()).await
+        self.add_rows(rows.into(), None, &mut |_| ()).await
     }
 
     /// [`Flat::add_with_ids`] of rows that are on the index's device.
@@ -105,18 +106,20 @@ impl Flat {
     /// # Errors
     /// As there.
     pub async fn add_device_with_ids_async(&mut self, rows: &DeviceMatrix, ids: &[u64]) -> Result<()> {
-        self.add_rows::<f32>(RowSource::Device(rows), Some(ids), |_| ()).await
+        self.add_rows(rows.into(), Some(ids), &mut |_| ()).await
     }
 
-    async fn add_rows<T: Element>(
-        &mut self,
-        rows: RowSource<'_, T>,
-        ids: Option<&[u64]>,
-        progress: impl FnMut(usize),
-    ) -> Result<()> {
-        check_rows("rows", (self.dim, self.elements), (rows.dim(), T::KIND))?;
-        rows.check_device(&self.device)?;
-        self.store.add(rows, ids, progress).await
+    fn add_rows<'a>(
+        &'a mut self,
+        rows: Vectors<'a>,
+        ids: Option<&'a [u64]>,
+        progress: Progress<'a>,
+    ) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            check_rows("rows", (self.dim, self.elements), (rows.dim(), rows.kind()))?;
+            rows.check_device("rows", &self.device.engine)?;
+            self.store.add(rows, ids, progress).await
+        })
     }
 
     /// Removes the rows with these ids: all of them or, after an error, none. An id that is said twice is removed once.
@@ -170,8 +173,14 @@ impl Flat {
     /// As there.
     pub async fn update_async<T: Element>(&mut self, id: u64, row: &[T]) -> Result<()> {
         check_rows("row", (self.dim, self.elements), (row.len(), T::KIND))?;
-        let slot = self.store.vacant(1)?[0];
-        self.store.update_at(id, RowSource::Host(MatrixView::new(row, self.dim)?), slot).await
+        self.update_row(id, MatrixView::new(row, self.dim)?.into()).await
+    }
+
+    fn update_row<'a>(&'a mut self, id: u64, row: Vectors<'a>) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            let slot = self.store.vacant(1)?[0];
+            self.store.update_at(id, row, slot).await
+        })
     }
 
     /// The row with this id, `dim` elements: as it was given, f16 widened to f32.

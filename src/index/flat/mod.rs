@@ -6,6 +6,7 @@ mod persist;
 use crate::engine::{Device, EngineRows, Found, Plan, Queries, RowShape, Screen, SearchRequest, Statistics};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::future::Boxed;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
@@ -281,7 +282,7 @@ impl Flat {
         queries: impl Into<Queries<'a>>,
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        self.device.block_on(self.search_with_async(queries, options))
+        self.device.block_on(self.search_for(queries.into(), options))
     }
 
     /// [`Flat::search_with`] without blocking.
@@ -293,23 +294,33 @@ impl Flat {
         queries: impl Into<Queries<'a>>,
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        let queries = queries.into();
-        check_queries(&queries, &self.device, self.dim)?;
-        check_k(options.k)?;
-        if let Some(probes) = options.probes {
-            return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
-        }
-        let allowed = options.filter.map(|filter| self.store.allowed(&filter));
-        let request = SearchRequest {
-            metric: self.metric,
-            k: options.k,
-            budget: self.budget,
-            allowed: allowed.as_ref(),
-            profile: options.profile,
-            progress: options.progress,
-        };
-        let Found { neighbors, statistics } = self.store.search(&queries, &request, Goal::Nearest).await?;
-        Ok((neighbors, statistics))
+        self.search_for(queries.into(), options).await
+    }
+
+    fn search_for<'a>(
+        &'a self,
+        queries: Queries<'a>,
+        options: &'a SearchOptions<'_>,
+    ) -> Boxed<'a, (Neighbors, Statistics)> {
+        Box::pin(async move {
+            check_queries(&queries, &self.device, self.dim)?;
+            check_k(options.k)?;
+            if let Some(probes) = options.probes {
+                return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
+            }
+            let allowed = options.filter.map(|filter| self.store.allowed(&filter));
+            let request = SearchRequest {
+                metric: self.metric,
+                k: options.k,
+                budget: self.budget,
+                allowed: allowed.as_ref(),
+                profile: options.profile,
+                progress: options.progress,
+            };
+            let Found { neighbors, statistics } =
+                self.store.search(&queries, &request, Goal::Nearest).await?;
+            Ok((neighbors, statistics))
+        })
     }
 
     /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the
@@ -332,7 +343,7 @@ impl Flat {
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     pub fn search_within<'a>(&self, queries: impl Into<Queries<'a>>, radius: f32) -> Result<Neighbors> {
-        self.device.block_on(self.search_within_async(queries, radius))
+        Ok(self.search_within_with(queries, radius, &WithinOptions::new())?.0)
     }
 
     /// [`Flat::search_within`] without blocking.
@@ -357,7 +368,7 @@ impl Flat {
         radius: f32,
         options: &WithinOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        self.device.block_on(self.search_within_with_async(queries, radius, options))
+        self.device.block_on(self.within(queries.into(), radius, options))
     }
 
     /// [`Flat::search_within_with`] without blocking.
@@ -370,23 +381,33 @@ impl Flat {
         radius: f32,
         options: &WithinOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        let queries = queries.into();
-        check_queries(&queries, &self.device, self.dim)?;
-        if radius.is_nan() {
-            return Err(Error::argument("radius", "a number", radius));
-        }
-        let allowed = options.filter.map(|filter| self.store.allowed(&filter));
-        let request = SearchRequest {
-            metric: self.metric,
-            k: 1,
-            budget: self.budget,
-            allowed: allowed.as_ref(),
-            profile: false,
-            progress: options.progress,
-        };
-        let Found { neighbors, statistics } =
-            self.store.search(&queries, &request, Goal::Within(radius)).await?;
-        Ok((neighbors, statistics))
+        self.within(queries.into(), radius, options).await
+    }
+
+    fn within<'a>(
+        &'a self,
+        queries: Queries<'a>,
+        radius: f32,
+        options: &'a WithinOptions<'_>,
+    ) -> Boxed<'a, (Neighbors, Statistics)> {
+        Box::pin(async move {
+            check_queries(&queries, &self.device, self.dim)?;
+            if radius.is_nan() {
+                return Err(Error::argument("radius", "a number", radius));
+            }
+            let allowed = options.filter.map(|filter| self.store.allowed(&filter));
+            let request = SearchRequest {
+                metric: self.metric,
+                k: 1,
+                budget: self.budget,
+                allowed: allowed.as_ref(),
+                profile: false,
+                progress: options.progress,
+            };
+            let Found { neighbors, statistics } =
+                self.store.search(&queries, &request, Goal::Within(radius)).await?;
+            Ok((neighbors, statistics))
+        })
     }
 
     /// How a search for the k nearest of so many queries would run.

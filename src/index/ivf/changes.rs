@@ -1,7 +1,8 @@
 //! What an index that lives does: rows come and go, ids stay.
 
-use crate::engine::{DeviceMatrix, RowSource};
+use crate::engine::{DeviceMatrix, Vectors};
 use crate::error::{Error, Result};
+use crate::future::{Boxed, Progress};
 use crate::index::ivf::Ivf;
 use crate::matrix::{Element, MatrixView};
 use crate::store::check_rows;
@@ -13,7 +14,7 @@ impl Ivf {
     /// # Errors
     /// As there.
     pub fn add<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(RowSource::Host(rows), None, |_| ()))
+        self.device.clone().block_on(self.add_rows(rows.into(), None, &mut |_| ()))
     }
 
     /// [`Ivf::add`] without blocking. When its future is dropped, all rows are there or none is; searches may look at all lists, whatever
@@ -22,7 +23,7 @@ impl Ivf {
     /// # Errors
     /// As there.
     pub async fn add_async<T: Element>(&mut self, rows: MatrixView<'_, T>) -> Result<()> {
-        self.add_rows(RowSource::Host(rows), None, |_| ()).await
+        self.add_rows(rows.into(), None, &mut |_| ()).await
     }
 
     /// Adds rows under the ids of the caller: see [`Flat::add_with_ids`](crate::Flat::add_with_ids).
@@ -30,7 +31,7 @@ impl Ivf {
     /// # Errors
     /// As there.
     pub fn add_with_ids<T: Element>(&mut self, rows: MatrixView<'_, T>, ids: &[u64]) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(RowSource::Host(rows), Some(ids), |_| ()))
+        self.device.clone().block_on(self.add_rows(rows.into(), Some(ids), &mut |_| ()))
     }
 
     /// [`Ivf::add_with_ids`] without blocking. A dropped future leaves the index as that of [`Ivf::add_async`] does.
@@ -42,7 +43,7 @@ impl Ivf {
         rows: MatrixView<'_, T>,
         ids: &[u64],
     ) -> Result<()> {
-        self.add_rows(RowSource::Host(rows), Some(ids), |_| ()).await
+        self.add_rows(rows.into(), Some(ids), &mut |_| ()).await
     }
 
     /// [`Ivf::add`], calling `progress` with the number of rows done so far.
@@ -52,9 +53,9 @@ impl Ivf {
     pub fn add_with_progress<T: Element>(
         &mut self,
         rows: MatrixView<'_, T>,
-        progress: impl FnMut(usize),
+        mut progress: impl FnMut(usize) + Send,
     ) -> Result<()> {
-        self.device.clone().block_on(self.add_rows(RowSource::Host(rows), None, progress))
+        self.device.clone().block_on(self.add_rows(rows.into(), None, &mut progress))
     }
 
     /// [`Ivf::add`] of rows that are on the index's device: see [`Flat::add_device`](crate::Flat::add_device).
@@ -70,7 +71,7 @@ impl Ivf {
     /// # Errors
     /// As there.
     pub async fn add_device_async(&mut self, rows: &DeviceMatrix) -> Result<()> {
-        self.add_rows::<f32>(RowSource::Device(rows), None, |_| ()).await
+        self.add_rows(rows.into(), None, &mut |_| ()).await
     }
 
     /// [`Ivf::add_with_ids`] of rows that are on the index's device.
@@ -86,29 +87,28 @@ impl Ivf {
     /// # Errors
     /// As there.
     pub async fn add_device_with_ids_async(&mut self, rows: &DeviceMatrix, ids: &[u64]) -> Result<()> {
-        self.add_rows::<f32>(RowSource::Device(rows), Some(ids), |_| ()).await
+        self.add_rows(rows.into(), Some(ids), &mut |_| ()).await
     }
 
-    async fn add_rows<T: Element>(
-        &mut self,
-        rows: RowSource<'_, T>,
-        ids: Option<&[u64]>,
-        progress: impl FnMut(usize),
-    ) -> Result<()> {
-        check_rows("rows", (self.dim, self.elements), (rows.dim(), T::KIND))?;
-        rows.check_device(&self.device)?;
-        let (slots, pages) = self.placed(rows).await?;
-        self.store.add_at(rows, ids, &slots, progress).await?;
-        self.pages = pages;
-        self.tell().await;
-        Ok(())
+    fn add_rows<'a>(
+        &'a mut self,
+        rows: Vectors<'a>,
+        ids: Option<&'a [u64]>,
+        progress: Progress<'a>,
+    ) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            check_rows("rows", (self.dim, self.elements), (rows.dim(), rows.kind()))?;
+            rows.check_device("rows", &self.device.engine)?;
+            let (slots, pages) = self.placed(rows).await?;
+            self.store.add_at(rows, ids, &slots, progress).await?;
+            self.pages = pages;
+            self.tell().await;
+            Ok(())
+        })
     }
 
     /// Slots for rows in the lists of their nearest centroids, and the pages when they are there.
-    async fn placed<T: Element>(
-        &self,
-        rows: RowSource<'_, T>,
-    ) -> Result<(Vec<u32>, crate::index::ivf::Pages)> {
+    async fn placed(&self, rows: Vectors<'_>) -> Result<(Vec<u32>, crate::index::ivf::Pages)> {
         let assigned = self.engine.assign(rows).await?;
         let lists: Vec<u32> = assigned.iter().map(|row| row.list).collect();
         let mut pages = self.pages.clone();
@@ -166,14 +166,19 @@ impl Ivf {
     /// As there.
     pub async fn update_async<T: Element>(&mut self, id: u64, row: &[T]) -> Result<()> {
         check_rows("row", (self.dim, self.elements), (row.len(), T::KIND))?;
-        let old = self.store.slot_of(id).ok_or(Error::UnknownId { id })?;
-        let source = RowSource::Host(MatrixView::new(row, self.dim)?);
-        let (slots, pages) = self.placed(source).await?;
-        self.store.update_at(id, source, slots[0]).await?;
-        self.pages = pages;
-        self.pages.leave(&[old], self.store.rows.alive(), self.store.rows.end());
-        self.tell().await;
-        Ok(())
+        self.update_row(id, MatrixView::new(row, self.dim)?.into()).await
+    }
+
+    fn update_row<'a>(&'a mut self, id: u64, row: Vectors<'a>) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            let old = self.store.slot_of(id).ok_or(Error::UnknownId { id })?;
+            let (slots, pages) = self.placed(row).await?;
+            self.store.update_at(id, row, slots[0]).await?;
+            self.pages = pages;
+            self.pages.leave(&[old], self.store.rows.alive(), self.store.rows.end());
+            self.tell().await;
+            Ok(())
+        })
     }
 
     /// The row with this id, `dim` elements: see [`Flat::get`](crate::Flat::get).

@@ -9,6 +9,7 @@ use crate::engine::{
     Statistics,
 };
 use crate::error::{Error, Result};
+use crate::future::Boxed;
 use crate::index::flat::SearchOptions;
 use crate::index::kmeans::KMeans;
 use crate::matrix::{Element, ElementKind, MatrixView};
@@ -142,7 +143,7 @@ impl<'a> IvfBuilder<'a> {
     /// otherwise as [`KMeans::train`].
     pub fn train<T: Element>(self, sample: MatrixView<'_, T>) -> Result<Ivf> {
         let device = self.device.clone();
-        device.block_on(self.train_async(sample))
+        device.block_on(self.trained(Sample::Host(sample.into())))
     }
 
     /// [`IvfBuilder::train`] without blocking.
@@ -150,7 +151,7 @@ impl<'a> IvfBuilder<'a> {
     /// # Errors
     /// As there.
     pub async fn train_async<T: Element>(self, sample: MatrixView<'_, T>) -> Result<Ivf> {
-        self.trained(Sample::Host(sample)).await
+        self.trained(Sample::Host(sample.into())).await
     }
 
     /// [`IvfBuilder::train`] on rows that lie on the device, in one matrix or several that follow each other.
@@ -167,46 +168,51 @@ impl<'a> IvfBuilder<'a> {
     /// # Errors
     /// As there.
     pub async fn train_device_async(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
-        self.trained::<f32>(Sample::Device(sample)).await
+        self.trained(Sample::Device(sample)).await
     }
 
-    async fn trained<T: Element>(self, sample: Sample<'_, T>) -> Result<Ivf> {
-        check_dim(self.dim)?;
-        if sample.dim() != self.dim {
-            return Err(Error::argument(
-                "sample",
-                format!("dim {}, as the index has", self.dim),
-                sample.dim(),
-            ));
-        }
-        let budget = budget_of(&self.device, self.budget)?;
-        let lists = self.lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
-        let shape = RowShape {
-            metric: self.metric,
-            elements: self.elements,
-            dim: self.dim,
-            expected: self.capacity as u64,
-            screen: self.screen,
-        };
-        let copy = self.copy.copy(&self.device, &shape)?;
-        let rows = EngineRows::new(&self.device, &shape)?;
-        let trained = self.means.of(self.metric, lists).run(&self.device, sample).await?;
-        let engine = EngineLists::of(trained.training);
-        let copy = match copy {
-            Some(copy) => Some(copy.with_lists(&engine).await?),
-            None => None,
-        };
-        Ok(Ivf {
-            device: self.device,
-            metric: self.metric,
-            dim: self.dim,
-            elements: self.elements,
-            budget,
-            screen: self.screen,
-            lists,
-            store: RowStore::new(rows).with_copy(copy),
-            pages: Pages::new(lists),
-            engine,
+    fn trained<'s>(self, sample: Sample<'s>) -> Boxed<'s, Ivf>
+    where
+        'a: 's,
+    {
+        Box::pin(async move {
+            check_dim(self.dim)?;
+            if sample.dim() != self.dim {
+                return Err(Error::argument(
+                    "sample",
+                    format!("dim {}, as the index has", self.dim),
+                    sample.dim(),
+                ));
+            }
+            let budget = budget_of(&self.device, self.budget)?;
+            let lists = self.lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
+            let shape = RowShape {
+                metric: self.metric,
+                elements: self.elements,
+                dim: self.dim,
+                expected: self.capacity as u64,
+                screen: self.screen,
+            };
+            let copy = self.copy.copy(&self.device, &shape)?;
+            let rows = EngineRows::new(&self.device, &shape)?;
+            let trained = self.means.of(self.metric, lists).run(&self.device, sample).await?;
+            let engine = EngineLists::of(trained.training);
+            let copy = match copy {
+                Some(copy) => Some(copy.with_lists(&engine).await?),
+                None => None,
+            };
+            Ok(Ivf {
+                device: self.device,
+                metric: self.metric,
+                dim: self.dim,
+                elements: self.elements,
+                budget,
+                screen: self.screen,
+                lists,
+                store: RowStore::new(rows).with_copy(copy),
+                pages: Pages::new(lists),
+                engine,
+            })
         })
     }
 }
@@ -272,7 +278,7 @@ impl Ivf {
         queries: impl Into<Queries<'q>>,
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        self.device.block_on(self.search_with_async(queries, options))
+        self.device.block_on(self.search_for(queries.into(), options))
     }
 
     /// [`Ivf::search_with`] without blocking.
@@ -284,29 +290,38 @@ impl Ivf {
         queries: impl Into<Queries<'q>>,
         options: &SearchOptions<'_>,
     ) -> Result<(Neighbors, Statistics)> {
-        let queries = queries.into();
-        check_queries(&queries, &self.device, self.dim)?;
-        check_k(options.k)?;
-        let probes = options.probes.unwrap_or(self.default_probes());
-        if probes == 0 || probes > self.lists {
-            return Err(Error::argument(
-                "probes",
-                format!("1 to {}, the number of lists", self.lists),
-                probes,
-            ));
-        }
-        let allowed = options.filter.as_ref().map(|filter| self.store.allowed(filter));
-        let request = SearchRequest {
-            metric: self.metric,
-            k: options.k,
-            budget: self.budget,
-            allowed: allowed.as_ref(),
-            profile: options.profile,
-            progress: options.progress,
-        };
-        let goal = Goal::InLists { lists: &self.engine, probes: probes as u32 };
-        let Found { neighbors, statistics } = self.store.search(&queries, &request, goal).await?;
-        Ok((neighbors, statistics))
+        self.search_for(queries.into(), options).await
+    }
+
+    fn search_for<'a>(
+        &'a self,
+        queries: Queries<'a>,
+        options: &'a SearchOptions<'_>,
+    ) -> Boxed<'a, (Neighbors, Statistics)> {
+        Box::pin(async move {
+            check_queries(&queries, &self.device, self.dim)?;
+            check_k(options.k)?;
+            let probes = options.probes.unwrap_or(self.default_probes());
+            if probes == 0 || probes > self.lists {
+                return Err(Error::argument(
+                    "probes",
+                    format!("1 to {}, the number of lists", self.lists),
+                    probes,
+                ));
+            }
+            let allowed = options.filter.as_ref().map(|filter| self.store.allowed(filter));
+            let request = SearchRequest {
+                metric: self.metric,
+                k: options.k,
+                budget: self.budget,
+                allowed: allowed.as_ref(),
+                profile: options.profile,
+                progress: options.progress,
+            };
+            let goal = Goal::InLists { lists: &self.engine, probes: probes as u32 };
+            let Found { neighbors, statistics } = self.store.search(&queries, &request, goal).await?;
+            Ok((neighbors, statistics))
+        })
     }
 
     /// The fewest probes with which these queries find at least `recall` of their k nearest rows, on average: measured against
@@ -330,7 +345,7 @@ impl Ivf {
         k: usize,
         recall: f64,
     ) -> Result<usize> {
-        self.device.block_on(self.probes_for_recall_async(queries, k, recall))
+        self.device.block_on(self.probes_for(queries.into(), k, recall))
     }
 
     /// [`Ivf::probes_for_recall`] without blocking.
@@ -343,33 +358,38 @@ impl Ivf {
         k: usize,
         recall: f64,
     ) -> Result<usize> {
-        let queries = queries.into();
-        if queries.rows() == 0 {
-            return Err(Error::argument("queries", "at least one", 0));
-        }
-        if !(0.0..=1.0).contains(&recall) {
-            return Err(Error::argument("recall", "0 to 1", recall));
-        }
-        let truth = self.search_async(queries, k, self.lists).await?;
-        // Divided, because a product may be rounded up past a whole number of rows.
-        let all = truth.hits().len().max(1) as f64;
-        let is_enough =
-            |found: &Neighbors| truth.hits().is_empty() || shared(found, &truth) as f64 / all >= recall;
-        // What a query finds with some probes it finds with more, so the number of true neighbours never falls.
-        let (mut too_few, mut enough) = (0, self.lists);
-        let mut next = 1;
-        while enough - too_few > 1 {
-            let probes = next.clamp(too_few + 1, enough - 1);
-            let found = self.search_async(queries, k, probes).await?;
-            if is_enough(&found) {
-                enough = probes;
-            } else {
-                too_few = probes;
+        self.probes_for(queries.into(), k, recall).await
+    }
+
+    fn probes_for<'a>(&'a self, queries: Queries<'a>, k: usize, recall: f64) -> Boxed<'a, usize> {
+        Box::pin(async move {
+            if queries.rows() == 0 {
+                return Err(Error::argument("queries", "at least one", 0));
             }
-            // Few probes cost little: doubled until they are enough, then halved between.
-            next = if enough == self.lists { 2 * probes } else { (too_few + enough) / 2 };
-        }
-        Ok(enough)
+            if !(0.0..=1.0).contains(&recall) {
+                return Err(Error::argument("recall", "0 to 1", recall));
+            }
+            let truth = self.search_async(queries, k, self.lists).await?;
+            // Divided, because a product may be rounded up past a whole number of rows.
+            let all = truth.hits().len().max(1) as f64;
+            let is_enough =
+                |found: &Neighbors| truth.hits().is_empty() || shared(found, &truth) as f64 / all >= recall;
+            // What a query finds with some probes it finds with more, so the number of true neighbours never falls.
+            let (mut too_few, mut enough) = (0, self.lists);
+            let mut next = 1;
+            while enough - too_few > 1 {
+                let probes = next.clamp(too_few + 1, enough - 1);
+                let found = self.search_async(queries, k, probes).await?;
+                if is_enough(&found) {
+                    enough = probes;
+                } else {
+                    too_few = probes;
+                }
+                // Few probes cost little: doubled until they are enough, then halved between.
+                next = if enough == self.lists { 2 * probes } else { (too_few + enough) / 2 };
+            }
+            Ok(enough)
+        })
     }
 
     /// The probes of a search that does not say how many: a 64th of the lists, and at least one.

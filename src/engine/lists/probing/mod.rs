@@ -117,7 +117,7 @@ impl Probing<'_> {
         let wanted = (self.request.k as u64).min(found) as usize;
         let mut open = Numbers::Range(0..count);
         if wanted == 0 {
-            queries.check_values()?;
+            queries.check_values("queries")?;
             open = Numbers::Range(0..0);
         }
         let wanted = self.request.allowed.map(|_| wanted);

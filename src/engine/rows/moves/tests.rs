@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::engine::rows::moves::*;
 use crate::engine::rows::narrowed::{NarrowedRows, Screen};
-use crate::engine::rows::write::{Placing, RowSource};
+use crate::engine::rows::write::Placing;
 use crate::engine::search::pipeline::{SearchRequest, search};
 use crate::engine::{Device, Queries};
-use crate::gpu::{DeviceOptions, words};
+use crate::gpu::words;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
+use crate::options::DeviceOptions;
 
 const DIM: usize = 5;
 
@@ -66,7 +67,7 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Random) {
     assert_eq!(gpu.block_on(rows.fetch(&slots)).expect("rows"), want);
     for count in [2, 34] {
         let values: Vec<f32> = (0..count * DIM).map(|_| random.below(9) as f32 - 4.0).collect();
-        let queries = Queries::F32(MatrixView::new(&values, DIM).expect("whole rows"));
+        let queries = Queries::from(MatrixView::new(&values, DIM).expect("whole rows"));
         let request = SearchRequest {
             metric: Metric::L2Squared,
             k: 7,
@@ -113,9 +114,9 @@ fn any_slots(screen: Screen) {
                 let view = MatrixView::new(&values, DIM).expect("whole rows");
                 if operation % 3 == 0 {
                     let matrix = device.upload(view).expect("good rows");
-                    gpu.block_on(rows.put::<f32>(RowSource::Device(&matrix), &placing, |_| ()))
+                    gpu.block_on(rows.put((&matrix).into(), &placing, &mut |_| ()))
                 } else {
-                    gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ()))
+                    gpu.block_on(rows.put(view.into(), &placing, &mut |_| ()))
                 }
                 .expect("good rows");
                 for (slot, (id, row)) in slots.iter().zip(ids.iter().zip(values.chunks(DIM))) {
@@ -168,7 +169,7 @@ fn slots_behind_an_end_that_came_nearer_have_no_rows() {
         let values: Vec<f32> = slots.iter().flat_map(|&slot| [(slot % 8) as f32; DIM]).collect();
         let placing = Placing { slots, ids: &ids, freed: &[] };
         let view = MatrixView::new(&values, DIM).expect("whole rows");
-        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        gpu.block_on(rows.put(view.into(), &placing, &mut |_| ())).expect("good rows");
         model.extend(slots.iter().map(|&slot| (slot, (u64::from(slot), vec![(slot % 8) as f32; DIM]))));
     };
     let first: Vec<u32> = (0..1000).filter(|&slot| slot != 5).collect();
@@ -194,7 +195,7 @@ fn memory_behind_the_end_is_given_up_as_far_as_it_is_much() {
         let values: Vec<f32> = (0..3000 * DIM).map(|i| (i % 7) as f32).collect();
         let placing = Placing { slots: &slots, ids: &ids, freed: &[] };
         let view = MatrixView::new(&values, DIM).expect("whole rows");
-        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        gpu.block_on(rows.put(view.into(), &placing, &mut |_| ())).expect("good rows");
         model.extend(
             (0..3000).map(|slot| (slot, (slot.into(), values[slot as usize * DIM..][..DIM].to_vec()))),
         );
@@ -220,7 +221,7 @@ fn memory_behind_the_end_is_given_up_as_far_as_it_is_much() {
             };
             assert_eq!(room(&rows), kept, "{end} rows, {expected} expected");
         }
-        gpu.block_on(rows.put(RowSource::Host(view), &placing, |_| ())).expect("good rows");
+        gpu.block_on(rows.put(view.into(), &placing, &mut |_| ())).expect("good rows");
         assert_eq!(rows.len(), 3000);
     }
 }

@@ -1,0 +1,93 @@
+//! The two engines as one value, and what every device has of either: an adapter, options, a way to wait.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
+use crate::host::Host;
+use crate::options::DeviceOptions;
+
+/// What computes.
+#[derive(Debug, Clone)]
+pub(crate) enum Engine {
+    Gpu(Arc<Gpu>),
+    Host(Arc<Host>),
+}
+
+impl From<&Arc<Gpu>> for Engine {
+    fn from(gpu: &Arc<Gpu>) -> Self {
+        Self::Gpu(gpu.clone())
+    }
+}
+
+impl Engine {
+    /// The processor.
+    pub(crate) fn host(options: DeviceOptions) -> Self {
+        Self::Host(Arc::new(Host::new(options)))
+    }
+
+    /// The best adapter of a choice.
+    pub(crate) async fn open(choice: AdapterChoice<'_>, options: DeviceOptions) -> Result<Self> {
+        Ok(Self::Gpu(Arc::new(Gpu::open(choice, options).await?)))
+    }
+
+    /// A device of the caller.
+    pub(crate) fn of_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
+        Self::Gpu(Arc::new(Gpu::from_wgpu(device, queue, options)))
+    }
+
+    /// Runs a future of this crate to its end on this thread.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        match self {
+            Self::Gpu(gpu) => gpu.block_on(future),
+            // The host's futures never wait.
+            Self::Host(_) => gpu::block_on(future),
+        }
+    }
+
+    /// Whether both are one device.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Gpu(one), Self::Gpu(other)) => Arc::ptr_eq(one, other),
+            // They have one memory.
+            (Self::Host(_), Self::Host(_)) => true,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn adapter(&self) -> &Adapter {
+        match self {
+            Self::Gpu(gpu) => &gpu.adapter,
+            Self::Host(host) => &host.adapter,
+        }
+    }
+
+    pub(crate) fn options(&self) -> &DeviceOptions {
+        match self {
+            Self::Gpu(gpu) => &gpu.options,
+            Self::Host(host) => &host.options,
+        }
+    }
+
+    /// The GPU, or an error that names the operation that needs one.
+    pub(crate) fn gpu(&self, operation: &str) -> Result<&Arc<Gpu>> {
+        match self {
+            Self::Gpu(gpu) => Ok(gpu),
+            Self::Host(host) => Err(Error::Unsupported {
+                what: operation.to_owned(),
+                needed: "a GPU".to_owned(),
+                available: host.adapter.to_string(),
+            }),
+        }
+    }
+
+    /// An error when what lives on the device `there` is used with this one.
+    pub(crate) fn check(&self, argument: &'static str, what: &str, there: &Self) -> Result<()> {
+        if self.is(there) {
+            return Ok(());
+        }
+        let needed = format!("{what} on the same device ({})", self.adapter());
+        Err(Error::argument(argument, needed, format!("one on another ({})", there.adapter())))
+    }
+}

@@ -1,0 +1,270 @@
+//! Matrices on a device: vectors and distances, in a buffer of a GPU or in the host's memory.
+
+use std::sync::Arc;
+
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout, words};
+use crate::host;
+use crate::kernels::norms;
+use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
+use crate::vectors::{HostVectors, with_view};
+
+/// f32 values that a device keeps.
+#[derive(Debug, Clone)]
+enum Memory {
+    Gpu(wgpu::Buffer),
+    Host(Arc<[f32]>),
+}
+
+impl Memory {
+    /// The buffer of a GPU.
+    fn buffer(&self) -> Result<&wgpu::Buffer> {
+        match self {
+            Self::Gpu(buffer) => Ok(buffer),
+            Self::Host(_) => Err(Error::Unsupported {
+                what: "a buffer".to_owned(),
+                needed: "a GPU".to_owned(),
+                available: "values in the host's memory".to_owned(),
+            }),
+        }
+    }
+
+    /// The values of the host engine; none on a GPU.
+    fn on_host(&self) -> &[f32] {
+        match self {
+            Self::Gpu(_) => &[],
+            Self::Host(values) => values,
+        }
+    }
+
+    /// Fetches the first `count` values, wherever they are.
+    async fn read(&self, engine: &Engine, count: usize) -> Result<Vec<f32>> {
+        let Engine::Gpu(gpu) = engine else { return Ok(self.on_host().to_vec()) };
+        let mut values = Vec::with_capacity(count);
+        let range = (self.buffer()?, 0, count as u64 * 4);
+        Commands::new(gpu, None).read_each(&[range], |_, bytes| values.extend(words::<f32>(bytes))).await?;
+        Ok(values)
+    }
+}
+
+/// Vectors on a device, `[rows, dim]`, f32, checked to be finite.
+#[derive(Debug, Clone)]
+pub struct DeviceMatrix {
+    engine: Engine,
+    memory: Memory,
+    rows: usize,
+    dim: usize,
+    stride: usize,
+}
+
+impl Device {
+    /// Copies vectors to the device, to be used by several calls.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`](crate::Error::NotFinite) and [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with
+    /// the row's number; [`Error::OutOfMemory`](crate::Error::OutOfMemory);
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when the vectors do not fit one binding of the adapter.
+    pub fn upload<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
+        self.block_on(self.upload_boxed(rows.into()))
+    }
+
+    /// [`Device::upload`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn upload_async<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
+        self.upload_boxed(rows.into()).await
+    }
+
+    fn upload_boxed<'a>(&'a self, rows: HostVectors<'a>) -> Boxed<'a, DeviceMatrix> {
+        Box::pin(DeviceMatrix::upload(&self.engine, rows))
+    }
+
+    /// Fetches distances from the device, `[queries, rows]`.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`], [`Error::OutOfMemory`].
+    pub fn read(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
+        self.block_on(self.read_async(distances))
+    }
+
+    /// [`Device::read`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read_async(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
+        distances.memory.read(&self.engine, distances.queries * distances.rows).await
+    }
+}
+
+impl DeviceMatrix {
+    async fn upload(engine: &Engine, vectors: HostVectors<'_>) -> Result<Self> {
+        let (rows, dim) = (vectors.rows(), vectors.dim());
+        let (memory, stride) = match engine {
+            Engine::Gpu(gpu) => upload(gpu, vectors).await?,
+            Engine::Host(_) => {
+                with_view!(vectors, view => host::checked("rows", view))?;
+                (Memory::Host(vectors.to_f32().into()), dim)
+            }
+        };
+        Ok(Self { engine: engine.clone(), memory, rows, dim, stride })
+    }
+
+    /// Fetches the vectors from the device: f32, whatever they were uploaded as.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    ///
+    /// ```no_run
+    /// use nearfield::{Device, Matrix, MatrixView};
+    /// let device = Device::best()?;
+    /// let matrix = device.upload(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
+    /// assert_eq!(matrix.to_host()?, Matrix::F32(vec![0.0, 0.0, 3.0, 4.0], 2));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn to_host(&self) -> Result<Matrix> {
+        self.engine.block_on(self.to_host_async())
+    }
+
+    /// [`DeviceMatrix::to_host`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn to_host_async(&self) -> Result<Matrix> {
+        Ok(Matrix::F32(self.values().await?, self.dim))
+    }
+
+    /// The elements without padding, `[rows, dim]`.
+    pub(crate) async fn values(&self) -> Result<Vec<f32>> {
+        let Self { dim, stride, .. } = *self;
+        let mut values = self.memory.read(&self.engine, self.rows * stride).await?;
+        if dim < stride {
+            (1..self.rows).for_each(|row| values.copy_within(row * stride..row * stride + dim, row * dim));
+            values.truncate(self.rows * dim);
+        }
+        Ok(values)
+    }
+
+    /// An error when the matrix lives on another device.
+    pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
+        engine.check(argument, "a matrix", &self.engine)
+    }
+
+    /// The buffer of a GPU.
+    pub(crate) fn buffer(&self) -> Result<&wgpu::Buffer> {
+        self.memory.buffer()
+    }
+
+    /// The vectors of the host engine.
+    pub(crate) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
+        MatrixView::new(self.memory.on_host(), self.dim)
+    }
+
+    /// How many vectors there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Elements a vector.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Elements from the start of one vector to the start of the next.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The buffer, for kernels that the caller records.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
+        Ok(BufferSlice::all(self.buffer()?))
+    }
+}
+
+/// Copies vectors into a new buffer and validates them there. Returns the stride too.
+async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Memory, usize)> {
+    let layout = RowLayout::padded(ElementKind::F32, vectors.dim());
+    let bytes = vectors.rows() as u64 * layout.row_bytes();
+    gpu.check_binding("vectors", bytes)?;
+    let buffer = gpu.create_storage("vectors", bytes)?;
+    gpu.upload_rows(&buffer, 0, layout, vectors, &mut |_| ()).await?;
+    let norm_buffer = gpu.create_storage("norms", vectors.rows() as u64 * 8)?;
+    let refused = gpu.create_storage("refused", 8)?;
+    gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
+    let mut commands = Commands::new(gpu, None);
+    norms::encode(
+        &mut commands,
+        &norms::Norms {
+            rows: BufferSlice::all(&buffer),
+            elements: ElementKind::F32,
+            vectors: (layout.stride / 4) as u32,
+            range: [0, vectors.rows() as u32],
+            first_number: 0,
+            norms: BufferSlice::all(&norm_buffer),
+            refused: BufferSlice::all(&refused),
+        },
+    )?;
+    let parts = commands.read(&[(&refused, 0, 8)]).await?;
+    norms::check("rows", &parts[0])?;
+    Ok((Memory::Gpu(buffer), layout.stride))
+}
+
+/// Distances on a device, `[queries, rows]`, f32.
+#[derive(Debug, Clone)]
+pub struct DistanceMatrix {
+    engine: Engine,
+    memory: Memory,
+    queries: usize,
+    rows: usize,
+}
+
+impl DistanceMatrix {
+    /// Distances in a buffer of a GPU.
+    pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: wgpu::Buffer, [queries, rows]: [usize; 2]) -> Self {
+        Self { engine: gpu.into(), memory: Memory::Gpu(buffer), queries, rows }
+    }
+
+    /// Distances of the host engine.
+    pub(crate) fn in_memory(engine: &Engine, values: Vec<f32>, [queries, rows]: [usize; 2]) -> Self {
+        Self { engine: engine.clone(), memory: Memory::Host(values.into()), queries, rows }
+    }
+
+    /// An error when the matrix lives on another device.
+    pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
+        engine.check(argument, "a matrix", &self.engine)
+    }
+
+    /// The buffer of a GPU.
+    pub(crate) fn buffer(&self) -> Result<&wgpu::Buffer> {
+        self.memory.buffer()
+    }
+
+    /// The distances of the host engine, `[queries, rows]`.
+    pub(crate) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
+        MatrixView::new(self.memory.on_host(), self.rows)
+    }
+
+    /// How many queries.
+    pub fn queries(&self) -> usize {
+        self.queries
+    }
+
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The buffer, for kernels that the caller records.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on the host engine, which has no buffers.
+    pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
+        Ok(BufferSlice::all(self.buffer()?))
+    }
+}

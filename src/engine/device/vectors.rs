@@ -1,0 +1,89 @@
+//! Vectors that a call takes, wherever they are: queries, new rows, rows to train on.
+
+use crate::engine::device::engine::Engine;
+use crate::engine::device::matrices::DeviceMatrix;
+use crate::error::Result;
+use crate::host;
+use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::vectors::{HostVectors, with_view};
+
+/// Vectors, `[rows, dim]`: a view of the host's memory, f32 or f16, or a matrix on the index's device.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Vectors<'a> {
+    /// In the host's memory.
+    Host(HostVectors<'a>),
+    /// On the device.
+    Device(&'a DeviceMatrix),
+}
+
+/// The queries of a search.
+pub type Queries<'a> = Vectors<'a>;
+
+impl<'a, T: Element> From<MatrixView<'a, T>> for Vectors<'a> {
+    fn from(vectors: MatrixView<'a, T>) -> Self {
+        Self::Host(vectors.into())
+    }
+}
+
+impl<'a> From<HostVectors<'a>> for Vectors<'a> {
+    fn from(vectors: HostVectors<'a>) -> Self {
+        Self::Host(vectors)
+    }
+}
+
+impl<'a> From<&'a DeviceMatrix> for Vectors<'a> {
+    fn from(vectors: &'a DeviceMatrix) -> Self {
+        Self::Device(vectors)
+    }
+}
+
+impl<'a> Vectors<'a> {
+    /// How many there are.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Host(vectors) => vectors.rows(),
+            Self::Device(matrix) => matrix.rows(),
+        }
+    }
+
+    /// Elements a vector.
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::Host(vectors) => vectors.dim(),
+            Self::Device(matrix) => matrix.dim(),
+        }
+    }
+
+    /// The element type. Matrices on a device are f32.
+    pub fn kind(&self) -> ElementKind {
+        match self {
+            Self::Host(vectors) => vectors.kind(),
+            Self::Device(_) => ElementKind::F32,
+        }
+    }
+
+    /// An error when they live on another device.
+    pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
+        match self {
+            Self::Host(_) => Ok(()),
+            Self::Device(matrix) => matrix.check_device(argument, engine),
+        }
+    }
+
+    /// Validates the elements on the host when no kernel will run. Those on a device were validated on their way there.
+    pub(crate) fn check_values(&self, argument: &'static str) -> Result<()> {
+        match self {
+            Self::Host(vectors) => with_view!(*vectors, view => host::checked(argument, view).map(drop)),
+            Self::Device(_) => Ok(()),
+        }
+    }
+
+    /// The vectors in the host's memory, for the host engine.
+    pub(crate) fn on_host(self) -> Result<HostVectors<'a>> {
+        match self {
+            Self::Host(vectors) => Ok(vectors),
+            Self::Device(matrix) => Ok(HostVectors::F32(matrix.on_host()?)),
+        }
+    }
+}

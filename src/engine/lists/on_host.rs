@@ -1,0 +1,49 @@
+//! Searches in lists on the host engine.
+
+use crate::engine::device::vectors::Queries;
+use crate::engine::lists::widening::Widening;
+use crate::engine::rows::on_host::found;
+use crate::engine::search::pipeline::{Found, SearchRequest};
+use crate::error::Result;
+use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
+use crate::matrix::{Element, MatrixView};
+use crate::vectors::with_view;
+
+/// The nearest rows in the lists nearest to each query, or in more lists where a filter leaves too few rows.
+pub(crate) fn search(
+    rows: &HostRows,
+    lists: &HostLists,
+    queries: &Queries<'_>,
+    request: &SearchRequest<'_>,
+    probes: u32,
+) -> Result<Found> {
+    let answer = with_view!(queries.on_host()?, view => probed(rows, lists, view, request, probes))?;
+    Ok(found(answer, request, |_| true))
+}
+
+fn probed<T: Element>(
+    rows: &HostRows,
+    lists: &HostLists,
+    queries: MatrixView<'_, T>,
+    request: &SearchRequest<'_>,
+    probes: u32,
+) -> Result<Answer> {
+    let allowed = request.allowed.map(|allowed| allowed.bits());
+    let wanted = request.allowed.map(|allowed| request.k.min(allowed.count() as usize));
+    let mut widening = Widening { probes, lists: lists.len() as u32, wanted };
+    let wanted = Wanted::Nearest(request.k);
+    let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
+    let mut answer = lists.search(rows, queries, &asked, probes as usize)?;
+    while let Some(short) = widening.short(queries.rows(), |query| answer.rows[query].len()) {
+        let some: Vec<T> = short.iter().flat_map(|&query| queries.row(query)).copied().collect();
+        let before = queries.rows() - short.len();
+        let progress = |answered| request.report(before + answered);
+        let asked = Asked { progress: Some(&progress), ..asked };
+        let some = MatrixView::new(&some, queries.dim())?;
+        let more = lists.search(rows, some, &asked, widening.probes as usize)?;
+        short.into_iter().zip(more.rows).for_each(|(query, row)| answer.rows[query] = row);
+        answer.scored += more.scored;
+        answer.rescored += more.rescored;
+    }
+    Ok(answer)
+}

@@ -1,0 +1,64 @@
+//! A reduction as it is asked for: the operation, how sums are added up, and where times are noted.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::gpu::{Gpu, Profile, StageTime};
+use crate::host::Reduced;
+use crate::kernels::reduce_blocks::{Operation, Summation};
+
+/// Bytes of values from the host that are on the GPU at a time, an operand.
+pub(crate) const STAGED_BYTES: u64 = 64 << 20;
+
+/// How long calls took on the device, stage by stage. Calls add to it; of one call at most 1,024 passes are timed.
+#[derive(Debug, Default)]
+pub struct Stages(Mutex<Vec<StageTime>>);
+
+impl Stages {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes out the times so far. Empty on adapters without timestamps.
+    pub fn take(&self) -> Vec<StageTime> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn add(&self, times: Vec<StageTime>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(times);
+    }
+}
+
+/// A reduction of values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) summation: Summation,
+    pub(crate) scale: f32,
+    pub(crate) stages: Option<&'a Stages>,
+}
+
+impl Job<'_> {
+    /// The result for no values.
+    pub(crate) fn of_nothing(&self) -> Reduced {
+        let record = if self.operation.is_sum() { [0; 2] } else { [u32::MAX; 2] };
+        Reduced { record, place: 0 }
+    }
+
+    /// Notes the times of a profile.
+    pub(crate) async fn note_times(&self, profile: Option<Profile>, gpu: &Arc<Gpu>) -> Result<()> {
+        if let (Some(stages), Some(profile)) = (self.stages, profile) {
+            stages.add(profile.times(gpu).await?);
+        }
+        Ok(())
+    }
+}
+
+/// An error for a place in a row that 32 bits cannot number.
+pub(crate) fn check_place(place: u64, length: u64) -> Result<()> {
+    if place < u64::from(u32::MAX) {
+        return Ok(());
+    }
+    Err(Error::argument("values", "rows of fewer than 2^32 - 1 numbers", length))
+}

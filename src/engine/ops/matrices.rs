@@ -1,0 +1,150 @@
+//! Operations on matrices, on either engine: all distances of two sets, the smallest values of every row, and the time of an
+//! empty launch.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
+use crate::engine::device::values::ValueRows;
+use crate::engine::ops::{distances, top_k};
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::gpu::Commands;
+use crate::host::{self, Host};
+use crate::kernels::distance_pairs::{self, Output};
+use crate::metric::Metric;
+use crate::neighbors::Neighbors;
+
+impl Device {
+    /// The distance, or the similarity, of every query to every row, in the direct form and by the metric's own
+    /// precision. It stays on the device; [`Device::read`] fetches it.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for vectors of different dims, or similarities by L2; [`Error::Unsupported`] when
+    /// `[queries, rows]` does not fit one binding of the adapter; [`Error::OutOfMemory`].
+    ///
+    /// ```no_run
+    /// use nearfield::{Device, MatrixView, Metric, Output};
+    /// let device = Device::best()?;
+    /// let queries = device.upload(MatrixView::new(&[0.0f32, 0.0], 2)?)?;
+    /// let rows = device.upload(MatrixView::new(&[3.0f32, 4.0, 0.0, 1.0], 2)?)?;
+    /// let distances = device.distances(&queries, &rows, Metric::L2, Output::Distance)?;
+    /// assert_eq!(device.read(&distances)?, [5.0, 1.0]);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn distances(
+        &self,
+        queries: &DeviceMatrix,
+        rows: &DeviceMatrix,
+        metric: Metric,
+        output: Output,
+    ) -> Result<DistanceMatrix> {
+        self.block_on(self.distances_async(queries, rows, metric, output))
+    }
+
+    /// [`Device::distances`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn distances_async(
+        &self,
+        queries: &DeviceMatrix,
+        rows: &DeviceMatrix,
+        metric: Metric,
+        output: Output,
+    ) -> Result<DistanceMatrix> {
+        if queries.dim() != rows.dim() {
+            let needed = format!("dim {}, as the rows have", rows.dim());
+            return Err(Error::argument("queries", needed, queries.dim()));
+        }
+        queries.check_device("queries", &self.engine)?;
+        rows.check_device("rows", &self.engine)?;
+        match &self.engine {
+            Engine::Gpu(gpu) => distances::all(gpu, queries, rows, metric, output).await,
+            Engine::Host(_) => {
+                distance_pairs::check(metric, output)?;
+                let values = host::distances(queries.on_host()?, rows.on_host()?, metric, output)?;
+                Ok(DistanceMatrix::in_memory(&self.engine, values, [queries.rows(), rows.rows()]))
+            }
+        }
+    }
+
+    /// The k smallest values of each row with their column numbers as ids, ties by the smaller column, `[rows, up to k]`. NaN is
+    /// never selected; infinities are values like others. Rows are a matrix on the host (f32 or f16), vectors on the device, or
+    /// distances on the device.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for k = 0, or rows on another device; [`Error::Budget`] when a row and its results exceed the device's
+    /// scratch budget; [`Error::Unsupported`] when they exceed one binding of the adapter; [`Error::OutOfMemory`].
+    ///
+    /// ```no_run
+    /// use nearfield::{Device, MatrixView};
+    /// let device = Device::best()?;
+    /// let smallest = device.top_k(MatrixView::new(&[3.0f32, 1.0, 2.0], 3)?, 2)?;
+    /// let columns: Vec<u64> = smallest.row(0).iter().map(|hit| hit.id).collect();
+    /// assert_eq!(columns, [1, 2]);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn top_k<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
+        self.block_on(self.top_k_boxed(rows.into(), k))
+    }
+
+    /// [`Device::top_k`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn top_k_async<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
+        self.top_k_boxed(rows.into(), k).await
+    }
+
+    fn top_k_boxed<'a>(&'a self, rows: ValueRows<'a>, k: usize) -> Boxed<'a, Neighbors> {
+        Box::pin(async move {
+            rows.check_device("rows", &self.engine)?;
+            if k == 0 {
+                return Err(Error::argument("k", "at least 1", k));
+            }
+            match &self.engine {
+                _ if rows.length() == 0 => {
+                    let mut nothing = Neighbors::default();
+                    (0..rows.rows()).for_each(|_| nothing.push_row(vec![]));
+                    Ok(nothing)
+                }
+                Engine::Gpu(gpu) => top_k::top_k(gpu, rows, k).await,
+                Engine::Host(host) => top_k_on_host(host, rows, k),
+            }
+        })
+    }
+
+    /// How long a launch and a readback take: the least of a few. Nothing on the host engine.
+    pub(crate) async fn latency(&self) -> Result<Duration> {
+        let Engine::Gpu(gpu) = &self.engine else { return Ok(Duration::ZERO) };
+        let buffer = gpu.create_storage("latency", 16)?;
+        let mut least = Duration::MAX;
+        for _ in 0..8 {
+            let started = Instant::now();
+            let mut commands = Commands::new(gpu, None);
+            commands.clear(&buffer, 0, 16);
+            commands.read(&[(&buffer, 0, 16)]).await?;
+            least = least.min(started.elapsed());
+        }
+        Ok(least)
+    }
+}
+
+fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
+    let most = u32::MAX as usize;
+    if rows.length() > most {
+        return Err(Error::Unsupported {
+            what: format!("selecting {k} of {} values", rows.length()),
+            needed: format!("rows of up to {most} values"),
+            available: host.adapter.to_string(),
+        });
+    }
+    let budget = host.options.budget_bytes;
+    match rows.on_host()? {
+        ValueRows::F32(rows) => host::top_k(rows, k, budget),
+        ValueRows::F16(rows) => host::top_k(rows, k, budget),
+        _ => Ok(Neighbors::default()),
+    }
+}

@@ -1,0 +1,200 @@
+//! The rows of an index on either engine: what an index asks of its rows, each operation with an arm for each engine.
+
+use std::time::Duration;
+
+use crate::bits::Bits;
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::rows::allowed::Room;
+use crate::engine::rows::narrowed::{NarrowedRows, Screen};
+use crate::engine::rows::on_host;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::rows::write::Placing;
+use crate::engine::search::pipeline::{self, Found, SearchRequest};
+use crate::engine::search::plan::Plan;
+use crate::engine::search::within;
+use crate::error::Result;
+use crate::future::Progress;
+use crate::host::HostRows;
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+use crate::vectors::with_view;
+
+/// The kind of rows that an index keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowShape {
+    pub(crate) metric: Metric,
+    pub(crate) elements: ElementKind,
+    pub(crate) dim: usize,
+    /// How many rows the caller expects.
+    pub(crate) expected: u64,
+    pub(crate) screen: Screen,
+}
+
+/// The rows of an index, where its engine keeps them.
+#[derive(Debug)]
+pub(crate) enum EngineRows {
+    Gpu(GpuRows),
+    Host(HostRows),
+}
+
+impl EngineRows {
+    pub(crate) fn new(device: &Device, shape: &RowShape) -> Result<Self> {
+        let &RowShape { metric, elements, dim, expected, screen } = shape;
+        match &device.engine {
+            Engine::Gpu(gpu) => {
+                let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
+                Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
+            }
+            Engine::Host(host) => {
+                let is_narrowed = screen.is_wanted_on_host(dim);
+                let rows = HostRows::new(host.clone(), metric, elements, dim, is_narrowed);
+                Ok(Self::Host(rows.expecting(expected)?))
+            }
+        }
+    }
+
+    /// Whether there is a narrowed copy of the rows.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        match self {
+            Self::Gpu(rows) => rows.narrowed.is_some(),
+            Self::Host(rows) => rows.is_narrowed(),
+        }
+    }
+
+    /// Puts rows into slots that have none; all of them or, after an error, none.
+    ///
+    /// The caller chooses the slots. Slots behind the end are created, and those left out below it become gaps.
+    pub(crate) async fn put(
+        &mut self,
+        source: Vectors<'_>,
+        placing: &Placing<'_>,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.put(source, placing, progress).await,
+            Self::Host(rows) => {
+                let places = (placing.slots, placing.ids, placing.freed);
+                with_view!(source.on_host()?, view => rows.put(view, places, progress))
+            }
+        }
+    }
+
+    /// Makes room for slots up to this one, so that filling them cannot run out of the host's memory.
+    pub(crate) fn reserve(&mut self, end: usize) -> Result<()> {
+        match self {
+            Self::Gpu(_) => Ok(()),
+            Self::Host(rows) => rows.reserve(end),
+        }
+    }
+
+    /// Removes the rows in these slots; the end may move down.
+    pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.release(freed).await,
+            Self::Host(rows) => {
+                rows.release(freed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Moves rows, with their ids, to slots that have none.
+    pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.relocate(from, to).await,
+            Self::Host(rows) => rows.relocate(from, to),
+        }
+    }
+
+    /// Frees memory behind the end where there is much of it.
+    pub(crate) fn shrink(&mut self) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.shrink(),
+            Self::Host(rows) => {
+                rows.shrink();
+                Ok(())
+            }
+        }
+    }
+
+    /// The rows in these slots, `[slots, dim]`, widened to f32.
+    pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
+        match self {
+            Self::Gpu(rows) => rows.fetch(slots).await,
+            Self::Host(rows) => Ok(rows.fetch(slots)),
+        }
+    }
+
+    /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
+    pub(crate) async fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
+        match self {
+            Self::Gpu(rows) => {
+                let used = rows.dim * rows.layout.elements.size();
+                let mut bytes = Vec::with_capacity(slots.len() * used);
+                rows.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
+                Ok(bytes)
+            }
+            Self::Host(rows) => Ok(rows.fetch_bytes(slots)),
+        }
+    }
+
+    /// Which slots below the end have a row; none when all have.
+    pub(crate) fn alive(&self) -> Option<&Bits> {
+        match self {
+            Self::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
+            Self::Host(rows) => rows.alive(),
+        }
+    }
+
+    /// One past the last slot that has a row.
+    pub(crate) fn end(&self) -> u64 {
+        match self {
+            Self::Gpu(rows) => rows.end(),
+            Self::Host(rows) => rows.end() as u64,
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Gpu(rows) => rows.len(),
+            Self::Host(rows) => rows.len() as u64,
+        }
+    }
+
+    pub(crate) async fn search(&self, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
+        match self {
+            Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
+            Self::Host(rows) => on_host::search(rows, queries, request),
+        }
+    }
+
+    pub(crate) async fn search_within(
+        &self,
+        queries: &Queries<'_>,
+        radius: f32,
+        request: &SearchRequest<'_>,
+    ) -> Result<Found> {
+        match self {
+            Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
+            Self::Host(rows) => on_host::search_within(rows, queries, radius, request),
+        }
+    }
+
+    /// The expected duration of a search; none where it cannot be predicted.
+    pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
+        match self {
+            Self::Gpu(_) => None,
+            Self::Host(rows) => rows.expected(queries),
+        }
+    }
+
+    pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+        match self {
+            Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Room { budget, allowed: None }),
+            Self::Host(rows) => on_host::plan(rows, queries, k, budget),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Searches of an index's rows on the host engine.
+
+use crate::engine::device::vectors::Queries;
+use crate::engine::search::pipeline::{Found, SearchRequest, Statistics, distance_of};
+use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::within::limit_of;
+use crate::error::Result;
+use crate::host::{Answer, Asked, HostRows, Wanted};
+use crate::neighbors::{Neighbor, Neighbors};
+use crate::vectors::with_view;
+
+pub(crate) fn search(rows: &HostRows, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
+    let answer = asked(rows, queries, Wanted::Nearest(request.k), request)?;
+    Ok(found(answer, request, |_| true))
+}
+
+pub(crate) fn search_within(
+    rows: &HostRows,
+    queries: &Queries<'_>,
+    radius: f32,
+    request: &SearchRequest<'_>,
+) -> Result<Found> {
+    let limit = limit_of(request.metric, radius);
+    let answer = asked(rows, queries, Wanted::Within(limit), request)?;
+    Ok(found(answer, request, |hit| hit.distance < radius))
+}
+
+fn asked(
+    rows: &HostRows,
+    queries: &Queries<'_>,
+    wanted: Wanted,
+    request: &SearchRequest<'_>,
+) -> Result<Answer> {
+    let allowed = request.allowed.map(|allowed| allowed.bits());
+    let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
+    with_view!(queries.on_host()?, view => rows.search(view, &asked))
+}
+
+/// Turns the keys of an answer into distances, and keeps those that are wanted.
+pub(crate) fn found(
+    answer: Answer,
+    request: &SearchRequest<'_>,
+    is_wanted: impl Fn(&Neighbor) -> bool,
+) -> Found {
+    let Answer { rows, scored, rescored } = answer;
+    let mut neighbors = Neighbors::with_capacity(rows.len(), rows.iter().map(Vec::len).sum());
+    for row in rows {
+        let hits =
+            row.into_iter().map(|(key, id)| Neighbor { id, distance: distance_of(request.metric, key) });
+        neighbors.push_row(hits.filter(&is_wanted));
+    }
+    Found { neighbors, statistics: Statistics { scored, rescored, ..Statistics::default() } }
+}
+
+/// Plans a search.
+pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+    let asked = Asked { wanted: Wanted::Nearest(k), budget, allowed: None, progress: None };
+    let found = k.min(rows.len());
+    let room = rows.room(queries, &asked, rows.len())?;
+    Ok(Plan {
+        queries: queries as u64,
+        k: found as u32,
+        batch: room.batch as u32,
+        route: Route::Host { is_screened: rows.is_narrowed() },
+        scratch_bytes: room.bytes,
+    })
+}

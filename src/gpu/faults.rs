@@ -1,0 +1,97 @@
+//! What goes wrong on a device: errors caught in scopes, and errors outside of any call.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::Gpu;
+use super::memory::lock;
+use crate::error::{Error, Result};
+
+/// What went wrong on the device outside of any call, or is not known yet.
+#[derive(Default)]
+pub(super) struct Faults {
+    lost: Option<String>,
+    uncaptured: Option<wgpu::Error>,
+    /// Scopes whose errors the device has yet to tell.
+    open: Vec<OpenScope>,
+}
+
+/// A closed error scope whose error is still on its way.
+struct OpenScope {
+    caught: Pin<Box<dyn Future<Output = Option<wgpu::Error>> + Send>>,
+    error: Box<dyn FnOnce(wgpu::Error) -> Error + Send>,
+}
+
+impl Gpu {
+    /// Keeps the device's errors for [`Gpu::check_faults`], instead of wgpu's own handler, which panics.
+    pub(super) fn note_faults(&self) {
+        let faults = self.faults.clone();
+        self.device.on_uncaptured_error(Arc::new(move |fault| {
+            lock(&faults).uncaptured.get_or_insert(fault);
+        }));
+        let faults = self.faults.clone();
+        self.device.set_device_lost_callback(move |reason, message| {
+            lock(&faults).lost = Some(format!("{reason:?}: {message}"));
+        });
+    }
+
+    /// Closes an error scope without waiting. A native device has told by then what the scope caught. In a browser the answer comes
+    /// later: the next readback waits for it and fails with the error.
+    pub(super) fn close_scope(
+        &self,
+        scope: wgpu::ErrorScopeGuard,
+        error: impl FnOnce(wgpu::Error) -> Error + Send + 'static,
+    ) -> Result<()> {
+        let mut caught: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(scope.pop());
+        match caught.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(None) => Ok(()),
+            Poll::Ready(Some(fault)) => Err(error(fault)),
+            Poll::Pending => {
+                lock(&self.faults).open.push(OpenScope { caught, error: Box::new(error) });
+                Ok(())
+            }
+        }
+    }
+
+    /// The error for a failed command: the device's own, where it has one.
+    pub(crate) fn fault(&self, message: &dyn fmt::Display) -> Error {
+        // A lost device says so when it is polled.
+        let _ = self.device.poll(wgpu::PollType::Poll);
+        match self.take_fault() {
+            Err(error) => error,
+            Ok(()) => Error::Device { message: message.to_string() },
+        }
+    }
+
+    /// Reports what went wrong on the device since this was called last.
+    pub(crate) async fn check_faults(&self) -> Result<()> {
+        let open = std::mem::take(&mut lock(&self.faults).open);
+        for scope in open {
+            if let Some(fault) = scope.caught.await {
+                return Err((scope.error)(fault));
+            }
+        }
+        self.take_fault()
+    }
+
+    fn take_fault(&self) -> Result<()> {
+        if lock(&self.faults).uncaptured.is_some() {
+            // On a lost device every command is invalid; that it is lost shows when it is polled.
+            let _ = self.device.poll(wgpu::PollType::Poll);
+        }
+        let mut faults = lock(&self.faults);
+        if let Some(reason) = &faults.lost {
+            return Err(Error::DeviceLost { reason: reason.clone() });
+        }
+        match faults.uncaptured.take() {
+            None => Ok(()),
+            Some(wgpu::Error::OutOfMemory { .. }) => {
+                Err(Error::OutOfMemory { purpose: "a submission".into(), bytes: None })
+            }
+            Some(other) => Err(Error::Device { message: other.to_string() }),
+        }
+    }
+}

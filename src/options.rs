@@ -1,0 +1,55 @@
+//! Options of a device.
+
+/// How a device is opened.
+///
+/// ```
+/// let options = nearfield::DeviceOptions::new().budget_bytes(1 << 30).subgroups(false);
+/// assert_eq!((options.budget_bytes, options.subgroups), (1 << 30, false));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceOptions {
+    /// Bytes of scratch memory on the device that all calls together may hold, kept buffers included. The host engine counts it call by
+    /// call: queries in f32, scores and candidates of a search, keys and columns of a selection, but neither results nor stacks, so that
+    /// its reductions take none.
+    /// Default: 256 MiB.
+    pub budget_bytes: u64,
+    /// Use subgroup operations, cooperative matrices among them, where the adapter has them. Default: true.
+    pub subgroups: bool,
+    /// Bytes of one segment of rows at most; the adapter's binding limit holds besides. Default: no other limit.
+    pub max_segment_bytes: u64,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        Self { budget_bytes: 256 << 20, subgroups: true, max_segment_bytes: u64::MAX }
+    }
+}
+
+impl DeviceOptions {
+    /// The default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`DeviceOptions::budget_bytes`].
+    #[must_use]
+    pub fn budget_bytes(mut self, bytes: u64) -> Self {
+        self.budget_bytes = bytes;
+        self
+    }
+
+    /// Sets [`DeviceOptions::subgroups`].
+    #[must_use]
+    pub fn subgroups(mut self, use_them: bool) -> Self {
+        self.subgroups = use_them;
+        self
+    }
+
+    /// Sets [`DeviceOptions::max_segment_bytes`].
+    #[must_use]
+    pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
+        self.max_segment_bytes = bytes;
+        self
+    }
+}
