@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use nearfield::internals::kernels::{Access, Kernel, Variant};
-use nearfield::internals::{ceilings, kernels, ladder};
+use nearfield::internals::{ceilings, kernels, ladder, vectors_seen};
 
 fn parse(kernel: &Kernel, variant: &Variant) -> naga::Module {
     let source = kernel.wgsl(variant).expect("the kernel unrolls");
@@ -41,9 +41,10 @@ fn specialised(kernel: &Kernel, variant: &Variant) -> (naga::Module, naga::valid
     (module.into_owned(), info.into_owned())
 }
 
-/// Those of the library and those of the ladder.
+/// The kernels of the library and those of its benchmarks and tests.
 fn every_kernel() -> impl Iterator<Item = &'static Kernel> {
-    kernels::all().chain(ceilings::KERNELS.iter().copied()).chain(ladder::KERNELS.iter().copied())
+    let internal = [ceilings::KERNELS, ladder::KERNELS, &[&vectors_seen::KERNEL]].concat();
+    kernels::all().chain(internal)
 }
 
 fn each_variant(mut check: impl FnMut(&Kernel, &Variant)) {

@@ -22,6 +22,8 @@ mod pages;
 mod sixteen;
 
 pub mod distance;
+#[cfg(test)]
+pub mod lesson;
 pub mod lists;
 pub mod reduce;
 pub mod screen;

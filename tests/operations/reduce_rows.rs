@@ -5,8 +5,7 @@ use crate::common::bench::Bench;
 use crate::common::reduce::{Call, SUMMATIONS, Truth, devices, distances, run_rows};
 use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
 use half::f16;
-use nearfield::internals::kernels::reduce_partials::Params;
-use nearfield::internals::kernels::{Access, Kernel};
+use nearfield::internals::vectors_seen;
 use nearfield::{Device, ElementKind, Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
 
 /// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128), and where it becomes blocks (4096).
@@ -90,27 +89,6 @@ fn rows_of_distances_start_anywhere_in_a_vector_and_are_reduced_exactly() {
     }
 }
 
-/// Writes how many vectors of four a kernel sees in a buffer. What lies behind the last whole one is out of its bounds: Metal
-/// is given the last one instead.
-static VECTORS: Kernel = Kernel {
-    name: "vectors",
-    source: &[
-        "@group(0) @binding(1) var<storage, read> values: array<Row>;\n",
-        "@group(0) @binding(2) var<storage, read_write> counts: array<u32>;\n",
-        "@compute @workgroup_size(1) fn vectors() { counts[params.zero] = arrayLength(&values); }\n",
-    ],
-    params: Params::WGSL,
-    params_bytes: size_of::<Params>(),
-    buffers: &[("values", Access::Read), ("counts", Access::Write)],
-    overrides: &[],
-    loads_rows: true,
-    sums_lanes: false,
-    adds_floats: false,
-    multiplies_matrices: false,
-    workgroup_size: 1,
-    workgroup_bytes: 0,
-};
-
 #[test]
 fn every_distance_is_in_a_vector_of_four_that_kernels_see() {
     let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
@@ -120,7 +98,8 @@ fn every_distance_is_in_a_vector_of_four_that_kernels_see() {
         let counts = bench.output(1);
         bench.run(|recorder| {
             let buffers = [matrix.as_slice().expect("a GPU"), counts.slice()];
-            recorder.dispatch(&VECTORS, ElementKind::F32, &[], &Params::default(), &buffers, [1, 1])
+            let params = vectors_seen::Params { place: 0 };
+            recorder.dispatch(&vectors_seen::KERNEL, ElementKind::F32, &[], &params, &buffers, [1, 1])
         });
         let vectors = bench.read(&counts)[0] as usize;
         assert!(vectors * 4 >= queries * rows, "{vectors} vectors of {queries} x {rows} distances");

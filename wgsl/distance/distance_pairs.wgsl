@@ -1,12 +1,12 @@
-// The distance of every query to every row, one invocation a pair: any dim, any stride, four elements at a time and a
-// loop over the remainder. Cosine in one pass with three sums, for vectors that nobody normalised.
+// The distance of every query to every row, one invocation per pair, for any dim and stride: four elements at a time, then a
+// loop over the remainder. Cosine of vectors that are not normalised takes one pass with three sums.
 @group(0) @binding(1) var<storage, read> queries: array<f32>; // [queries, query_stride]
 @group(0) @binding(2) var<storage, read> rows: array<f32>; // [rows, row_stride]
 @group(0) @binding(3) var<storage, read_write> distances: array<f32>; // [queries, distance_stride]
 
 override METRIC: u32 = 0u;
 override ACCUMULATORS: u32 = 1u; // independent sums, up to ACCUMULATORS_MAX
-override DIM: u32 = 0u; // 0: params.dim
+override DIM: u32 = 0u; // elements per vector where the compiler should know them; 0: params.dim
 
 struct Sums { dot: vec4<f32>, query: vec4<f32>, row: vec4<f32>, }
 

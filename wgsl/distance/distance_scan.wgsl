@@ -1,9 +1,9 @@
-// Scores of few queries against many rows: a group of lanes takes four rows at a time, lanes over the dimension,
-// so that rows are read once, in whole cache lines. The dot product, or with DIRECT = 1 the sum of (q - x)^2.
-// Only nominates: the order of summation depends on the adapter.
+// Scores of few queries against many rows. A group of lanes takes four rows at a time, its lanes side by side along the
+// dimension, so rows are read once and in whole cache lines. A score is the dot product, or with DIRECT = 1 the sum of
+// (q - x)^2. Scores only nominate: their order of summation depends on the adapter.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows, dim]
-@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, 128]
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 
 override DIRECT: u32 = 0u;
 override QUERIES: u32 = 1u; // queries at a time, up to QUERIES_AT_ONCE
@@ -18,7 +18,7 @@ fn distance_scan(
   let per_workgroup = WORKGROUP / size * 4u;
   let first_query = workgroup.y * QUERIES;
   let vectors = params.vectors;
-  // The bound does not depend on the invocation, because lanes_sum may hold barriers.
+  // All invocations take the same number of turns, because lanes_sum may contain barriers.
   for (var start = workgroup.x * per_workgroup; start < params.part_columns; start += workgroups.x * per_workgroup) {
     let column = start + group_of(lanes) * 4u;
     let block = params.block_first + (column >> BLOCK_SHIFT) * params.block_step;

@@ -1,20 +1,20 @@
-// Dot products of many queries against many rows: a workgroup computes a tile of 128 x 128, an invocation 8 x 16 of
-// it in registers. Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices
-// are on their way. Every loop over registers is unrolled, or they would be memory. Only nominates.
-const TILE = BLOCK_ROWS;
-const DEPTH = 8u; // dimensions a slice
+// Dot products of many queries with many rows. A workgroup computes a tile of 128 x 128, each invocation 8 x 16 of it in
+// registers. Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices are loaded.
+// Loops over registers are unrolled, or the registers would become memory. Scores only nominate.
+const TILE = BLOCK_ROWS; // queries, and rows
+const DEPTH = 8u; // dimensions of a slice
 const ACROSS = 8u; // invocations along rows
 const DOWN = 16u; // invocations along queries
-const PITCH = TILE / 4u + 1u; // one vector more, against bank conflicts
+const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
 const SLICE = DEPTH / 4u; // vectors of a row in a slice
-const LOADS = TILE * SLICE / WORKGROUP; // vectors an invocation loads of each operand
+const LOADS = TILE * SLICE / WORKGROUP; // vectors of each operand that an invocation loads
 const LOAD_STEP = TILE / LOADS;
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries padded to 128, dim]
+@group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries padded to TILE, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows, dim]
-@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, 128]
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 
-// An array a dimension: indices within one do not depend on the dimension, so their bounds are checked once and not in
+// One array per dimension: indices within it do not depend on the dimension, so their bounds are checked once and not in
 // the innermost loop.
 var<workgroup> query_slice: array<array<vec4<f32>, PITCH>, DEPTH>;
 var<workgroup> row_slice: array<array<vec4<f32>, PITCH>, DEPTH>;

@@ -1,8 +1,8 @@
-// Squared and inverse norms of rows, and whether a row may enter: finite, and of a norm that is 0 or in range.
-// Sixteen invocations a row.
+// Squared and inverse norms of rows, and whether a row is valid: its elements are finite, and its norm is 0 or in range.
+// Sixteen invocations share a row.
 @group(0) @binding(1) var<storage, read> rows: array<Row>; // [rows, dim]
 @group(0) @binding(2) var<storage, read_write> row_norms: array<vec2<f32>>; // [rows]: squared, inverse (0 for a zero row)
-@group(0) @binding(3) var<storage, read_write> refused: array<atomic<u32>>; // [2]: first row not finite, out of range
+@group(0) @binding(3) var<storage, read_write> refused: array<atomic<u32>>; // [2]: first row that is not finite, first out of range
 
 const NOT_FINITE = 1u;
 const NOT_ZERO = 2u;

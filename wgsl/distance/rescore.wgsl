@@ -1,11 +1,14 @@
-// The distances that a search reports. Sixteen invocations take a candidate; each sums every sixteenth vector of four
-// elements with explicit fma, and a fixed tree sums the sixteen. Nothing about the order depends on the batch, the
-// other candidates or the adapter's subgroups.
+// The distances that a search reports. Sixteen invocations share a candidate: each sums every sixteenth vector of four elements
+// with explicit fma, and a fixed tree sums the sixteen. The order of additions never depends on the batch, the other candidates or
+// the adapter's subgroups.
 //
-// Candidates are a CSR list (query q has offsets[q] .. offsets[q + 1]), lists of a fixed pitch, each with its count
-// (list_pitch > 0, a row of workgroups a query), or all slots of a range (dense_count > 0, a row of workgroups a query; with
-// list_pitch > 0 too they are the slots at these places of one list for all queries). With entries > 0 a candidate is an index into `slots`, otherwise it is the slot itself; of a range, `slots` then has a bit a slot, and
-// slots whose bit is 0 are passed over.
+// Candidates are one of three:
+// - a CSR list: query q has those from offsets[q] to offsets[q + 1];
+// - lists of a fixed pitch, each with its count: list_pitch > 0, one row of workgroups per query;
+// - a range for all queries: dense_count > 0, one row of workgroups per query. With list_pitch > 0 it is a range of places in
+//   `candidates`, otherwise a range of slots.
+// With entries > 0 a candidate is an index into `slots`; otherwise it is a slot. For a range, `slots` then has one bit per slot,
+// and slots whose bit is 0 are skipped.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows of the segment, dim]
 @group(0) @binding(3) var<storage, read> ids: array<vec2<u32>>; // [rows of the segment]: u64, low word first
@@ -17,9 +20,9 @@
 
 override METRIC: u32 = 0u;
 
-const AHEAD = 6u; // vectors of an invocation that are on their way together
+const AHEAD = 6u; // vectors of an invocation that are loaded together
 
-/// The query whose candidates include number `candidate`.
+/// The query that candidate number `candidate` belongs to.
 fn query_of(candidate: u32) -> u32 {
   var low = 0u;
   var high = params.queries;
@@ -85,13 +88,13 @@ fn rescore(
     let row = slot - params.first_slot;
     let here = known && slot >= params.first_slot && row < params.rows;
 
-    // On its way with the vectors, not behind them.
+    // Loaded with the vectors, not after them.
     var id = vec2(0xffffffffu);
     if (here) { id = ids[row]; }
     var sums_of = Sums(vec4(0.0), vec4(0.0), vec4(0.0));
     if (here) {
       var i = index % WIDTH;
-      // Six vectors are on their way together; they are added in their order all the same.
+      // Six vectors are loaded together and added one after the other.
       for (; i + (AHEAD - 1u) * WIDTH < vectors; i += AHEAD * WIDTH) {
         var q: array<vec4<f32>, AHEAD>;
         var x: array<vec4<f32>, AHEAD>;
@@ -122,7 +125,7 @@ fn rescore(
         keys[place] = key_of(distance);
         found_ids[place] = id;
       } else if (params.mark_absent != 0u) {
-        // No row here: another segment's turn may still find it.
+        // This segment lacks the row; a later segment may have it.
         keys[place] = ABSENT;
         found_ids[place] = vec2(0xffffffffu);
       }

@@ -1,13 +1,14 @@
-// Counts elements that are held in buckets of equal ranges, of numbers or of keys.
+// Counts held elements in buckets that divide a range of numbers or keys evenly.
 const BUCKETS = 512u;
-// After the counting a cell has the place where its bucket starts; whoever spreads elements moves it to where it ends.
+// Counts, one per bucket. `start_cells` turns them into the places where buckets start; spreading elements moves each to
+// the place where its bucket ends.
 var<workgroup> cells: array<atomic<u32>, BUCKETS>;
 var<workgroup> cell_sums: array<u32, 32>;
 var<workgroup> fullest: atomic<u32>;
 var<workgroup> boundary: atomic<u32>;
 var<workgroup> counted: u32;
 
-/// Where the cell of a bucket lies: those of one of the 32 that add them up are in different banks of memory.
+/// The place of a bucket's cell. The 32 invocations that add cells up each find theirs in different banks of memory.
 fn cell_of(bucket: u32) -> u32 { return ((bucket & (BUCKETS / 32u - 1u)) << 5u) | (bucket / (BUCKETS / 32u)); }
 
 fn clear_cells(index: u32) {
@@ -20,13 +21,13 @@ fn clear_cells(index: u32) {
   workgroupBarrier();
 }
 
-/// Whether a range of keys is one of numbers up to 1e37, whose differences are numbers, of a width that can be divided by.
+/// Whether a range of keys spans finite numbers up to 1e37, whose differences are finite, and is wide enough to divide by.
 fn are_numbers(range: vec2<u32>) -> bool {
   return range.x >= 0x030f423du && range.y <= 0xfcf0bdc2u && value_of(range.y) - value_of(range.x) > 1e-30;
 }
 
-/// The bucket of each element, which rises with its key, by equal ranges of numbers or of keys within `range`. Elements of the key
-/// `top` have the upper half of the buckets, by equal ranges of places within `spots`; without any `top` is ABSENT.
+/// The bucket of each element. Buckets rise with the key and divide `range` evenly, as numbers or as keys. Elements with the
+/// key `top` get the upper half of the buckets, which divide the places in `spots` evenly; ABSENT stands for no such key.
 fn buckets_of(
   keys: Held,
   places: Held,
@@ -72,8 +73,8 @@ fn count_in_cells(keys: Held, buckets: Held, vectors: u32) {
   }
 }
 
-/// Counts in cells become places where buckets start, by 32 invocations. `fullest` is then the most elements of a bucket that starts
-/// in front of `wanted`, `boundary` the first bucket that starts between `range.x` and `range.y`, and `counted` how many there are.
+/// Turns counts into the places where buckets start; 32 invocations do it. Then `fullest` is the largest count of a bucket that
+/// starts before `wanted`, `boundary` the first bucket that starts between `range.x` and `range.y`, and `counted` the total.
 fn start_cells(wanted: u32, range: vec2<u32>, index: u32) {
   workgroupBarrier();
   if (index < 32u) {
@@ -99,7 +100,7 @@ fn start_cells(wanted: u32, range: vec2<u32>, index: u32) {
   }
 }
 
-/// As `threshold_of`, and quicker where elements spread evenly: the largest key in front of the start of a bucket.
+/// Like `threshold_of`, but faster where elements spread evenly: the largest key before the start of a bucket.
 fn threshold_by_buckets(
   keys: Held,
   places: Held,

@@ -1,8 +1,8 @@
-// Elements that a workgroup holds in registers, up to 16 an invocation, and the threshold that lets as many of them pass as are
-// wanted. Elements are ordered by key, ties by place, so no two are equal and there is always such a threshold.
+// Elements that a workgroup holds in registers, up to 16 per invocation, and a threshold that a wanted number of them passes.
+// Elements are ordered by key, ties by place. No two are equal, so such a threshold always exists.
 alias Held = array<vec4<u32>, 4>;
 
-// A bisection takes at most two rounds for each bit of a key and one for each of a place.
+// A bisection takes at most two rounds per bit of a key and one per bit of a place.
 const ROUNDS = 128u;
 
 var<workgroup> tallies: array<atomic<u32>, ROUNDS>;
@@ -11,7 +11,7 @@ var<workgroup> largest: atomic<u32>;
 
 fn nothing_held() -> Held { return Held(vec4(ABSENT), vec4(ABSENT), vec4(ABSENT), vec4(ABSENT)); }
 
-/// How many of this invocation's elements have a key up to `key`. Only the first `vectors` vectors hold some.
+/// Counts this invocation's elements with keys up to `key`. Only the first `vectors` vectors hold elements.
 fn keys_up_to(keys: Held, vectors: u32, key: u32) -> u32 {
   var count = 0u;
   // unroll
@@ -21,7 +21,7 @@ fn keys_up_to(keys: Held, vectors: u32, key: u32) -> u32 {
   return count;
 }
 
-/// How many of those with this key have a place up to `place`.
+/// Counts this invocation's elements with this key and places up to `place`.
 fn places_up_to(keys: Held, places: Held, vectors: u32, key: u32, place: u32) -> u32 {
   var count = 0u;
   // unroll
@@ -31,14 +31,14 @@ fn places_up_to(keys: Held, places: Held, vectors: u32, key: u32, place: u32) ->
   return count;
 }
 
-/// The sum over the workgroup, in every invocation. No two rounds share a tally, so none waits to be cleared.
+/// The sum over the workgroup, in every invocation. Each round has its own tally, so none waits to be cleared.
 fn tally(count: u32, round: u32, lanes: Lanes) -> u32 {
   let share = lanes_share(count, lanes);
   if (share > 0u) { atomicAdd(&tallies[round], share); }
   return workgroupUniformLoad(&tallies[round]);
 }
 
-/// The smallest and the largest key of all that are held and not ABSENT.
+/// The smallest and the largest key that the workgroup holds, ABSENT aside.
 fn range_of(keys: Held, vectors: u32, lanes: Lanes) -> vec2<u32> {
   workgroupBarrier();
   if (lanes.index == 0u) {
@@ -63,8 +63,8 @@ fn range_of(keys: Held, vectors: u32, lanes: Lanes) -> vec2<u32> {
   return vec2(first, workgroupUniformLoad(&largest));
 }
 
-/// A threshold that `fewest` to `most` elements pass; where no more than `most` are there, one that all of them pass. Places
-/// are up to `last_place`. Keys and places are each invocation's own, the other arguments the same in all.
+/// A threshold that `fewest` to `most` elements pass; if there are no more than `most`, one that all pass. Places are at most
+/// `last_place`. Keys and places are each invocation's own; the other arguments are the same in all invocations.
 fn threshold_of(
   keys: Held,
   places: Held,
@@ -84,7 +84,7 @@ fn threshold_of(
   var round = 1u;
   var below = 0u; // elements below `low`
   while (low < high) {
-    // By halves of the keys it ends soon whatever they are, by halves of the numbers it ends sooner where both signs occur.
+    // Halving the keys ends soon for any data; halving the numbers ends sooner where both signs occur.
     var middle = low + ((high - low) >> 1u);
     if ((round & 1u) == 1u) {
       middle = clamp(key_of(0.5 * value_of(low) + 0.5 * value_of(high)), low, high - 1u);
@@ -99,7 +99,7 @@ fn threshold_of(
       if (count <= most) { return Threshold(middle, EVERY_PLACE, count); }
     }
   }
-  // Too many tie with this key: the first places of them.
+  // Too many tie with this key: those with the first places pass.
   var first = 0u;
   var last = last_place;
   while (first < last) {

@@ -1,5 +1,6 @@
-// Four integers, stored with 128 added. The bytes become the low bits of the f16 1024 + byte: two instructions for two of
-// them, where a conversion of integers to floats is slow on many GPUs. Their order changes, in both operands alike.
+// Widens four 8-bit integers, stored with 128 added, to f16. The bytes become the low bits of the f16 1024 + byte: two
+// instructions for two of them, where converting integers to floats is slow on many GPUs. Their order changes, in both
+// operands alike.
 fn widen_integers(word: u32) -> vec4<f16> {
   let even = (word & 0x00ff00ffu) | 0x64006400u;
   let odd = ((word >> 8u) & 0x00ff00ffu) | 0x64006400u;

@@ -1,9 +1,9 @@
-// The interval of a score: it holds the true distance and the one `rescore` will report (docs/certified-search.md). What is
-// known of a vector are its terms: scale, length, residual, bias.
+// The interval of a score, which holds the true distance and the one that `rescore` will report (docs/certified-search.md).
+// A vector is described by its terms: scale, length, residual, bias.
 
 override FORM: u32 = 0u;
 
-// Of a vector: its scale, a bound of its length, a bound of its residual's length, and its own part of the distance.
+// A vector's terms: its scale, a bound of its length, a bound of its residual's length, and its own part of the distance.
 fn terms_of(pair: vec4<f32>) -> vec4<f32> {
   switch (FORM) {
     case FORM_L2: { return vec4(1.0, sqrt(pair.x), 0.0, pair.x); }
@@ -13,8 +13,8 @@ fn terms_of(pair: vec4<f32>) -> vec4<f32> {
   }
 }
 
-// Of a query: the lower end of a pair's interval is base + floor_x - along * length - across * residual - factor * (scale *
-// score), where floor_x is the row's bias without its slack; the upper end lies twice the margin above.
+// A query's part of its intervals. The lower end is base + floor_x - along * length - across * residual - factor * (scale *
+// score), where floor_x is the row's bias minus its slack. The upper end lies twice the margin above it.
 struct Query {
   one: vec4<f32>, // base (without the query's slack), factor, along, across
   two: vec4<f32>, // threshold, the query's slack
@@ -58,9 +58,9 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
   return Query(vec4(base - slack, factor, along, across), vec4(threshold, slack, 0.0, 0.0));
 }
 
-// The terms of a row as intervals take them.
+// A row's terms with the sign that intervals use.
 fn row_side(terms: vec4<f32>) -> vec4<f32> {
-  // The products with the centre are part of the similarity.
+  // Products with the centre are part of the similarity.
   if (FORM >= FORM_NARROWED_INNER_PRODUCT) { return vec4(terms.xyz, -terms.w); }
   return terms;
 }
@@ -83,7 +83,7 @@ fn lower_end(
   if (FORM == FORM_DIRECT) { return fma(vec4(-one.y), score, vec4(one.x)); }
   var rest = fma(vec4(-one.z), length, floor_x);
   if (FORM >= FORM_NARROWED_L2) { rest = fma(vec4(-one.w), residual, rest); }
-  // First the row's scale: the product of two scales may be subnormal where that of all three is not.
+  // The row's scale first: the product of the two scales may be subnormal where that of all three factors is not.
   return fma(vec4(-one.y), scale * score, rest + vec4(one.x));
 }
 

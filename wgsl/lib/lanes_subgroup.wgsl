@@ -1,4 +1,4 @@
-// Groups of lanes that sum together, as subgroups of whatever size the adapter gives. 256 invocations a workgroup.
+// Groups of lanes that sum together: subgroups, of whatever size the adapter gives.
 struct Lanes {
   @builtin(local_invocation_index) index: u32,
   @builtin(subgroup_invocation_id) lane: u32,
@@ -9,17 +9,17 @@ struct Lanes {
 fn lane_of(lanes: Lanes) -> u32 { return lanes.lane; }
 fn lanes_size(lanes: Lanes) -> u32 { return lanes.size; }
 fn group_of(lanes: Lanes) -> u32 { return lanes.group; }
-// Subgroups need not be full: a driver may have more of them than the workgroup's size says.
+// Subgroups may be partly empty, so there may be more of them than the workgroup's size suggests.
 fn group_count(lanes: Lanes, workgroup: u32) -> u32 { return lanes.groups; }
 fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> { return subgroupAdd(value); }
 fn lanes_min(key: u32, lanes: Lanes) -> u32 { return subgroupMin(key); }
-// What this invocation has to add so that all of them add up to the sum of their values, by few atomic additions: the first
-// lane of a group its sum, the others nothing.
+// This invocation's share of a sum over the workgroup: the first lane of a group has the group's sum, the others 0. Few shares
+// need an atomic addition.
 fn lanes_share(value: u32, lanes: Lanes) -> u32 {
   let sum = subgroupAdd(value);
   return select(0u, sum, lanes.lane == 0u);
 }
-// The same for the smallest of their keys, by few atomic minima; what has nothing to add gets the largest key.
+// The same for the smallest key: lanes other than the first have the largest key.
 fn lanes_least(key: u32, lanes: Lanes) -> u32 {
   let least = subgroupMin(key);
   return select(0xffffffffu, least, lanes.lane == 0u);

@@ -1,5 +1,5 @@
-// Groups of lanes that sum together through workgroup memory, for adapters without subgroups. 256 invocations a
-// workgroup at most; every one of them has to reach lanes_sum and lanes_min.
+// Groups of lanes that sum together through workgroup memory, for adapters without subgroups. A workgroup has at most 256
+// invocations, and all of them must reach lanes_sum and lanes_min.
 const LANES = 32u;
 struct Lanes { @builtin(local_invocation_index) index: u32, }
 var<workgroup> lane_sums: array<vec4<f32>, 256>;
@@ -28,6 +28,6 @@ fn lanes_min(key: u32, lanes: Lanes) -> u32 {
   }
   return lane_keys[group_of(lanes) * LANES];
 }
-// What this invocation has to add so that all of them add up to the sum of their values: here its own.
+// This invocation's share of a sum, or of a smallest key, over the workgroup: its own value.
 fn lanes_share(value: u32, lanes: Lanes) -> u32 { return value; }
 fn lanes_least(key: u32, lanes: Lanes) -> u32 { return key; }

@@ -1,7 +1,7 @@
-// Blocks of scores of lists and the queries that probe them, numbered list by list.
+// Blocks of scores of lists and the queries that probe them, numbered list by list. A block has HEIGHT queries.
 
 struct Block {
-  first_pair: u32, // the first of its queries in `grouped`
+  first_pair: u32, // place of its first query in `grouped`
   queries: u32,
   tile: u32,
 }
@@ -20,14 +20,14 @@ fn block_of(number: u32) -> Block {
   return Block(first_pair, min(starts[list + 1u].x - first_pair, HEIGHT), first_tile + rest % tiles);
 }
 
-// Where a query's granules start in blocks of 128.
+// Where a query's granules start.
 fn query_start(block: Block, place: u32) -> u32 {
-  // Places beyond the queries get scores that nobody reads.
+  // Scores of places beyond the queries are never read.
   let query = grouped[block.first_pair + min(place, block.queries - 1u)];
   return (query >> BLOCK_SHIFT) * params.granules * BLOCK_ROWS + (query & (BLOCK_ROWS - 1u));
 }
 
-// Where a row's granules start. What is not in this segment gets scores that nobody reads.
+// Where a row's granules start. Scores of rows of other segments are never read.
 fn row_start(block: Block, place: u32) -> u32 {
   let page = tiles[block.tile][place >> PAGE_SHIFT];
   let row = min(page * PAGE + (place & (PAGE - 1u)) - params.first_slot, params.rows - 1u);

@@ -1,6 +1,6 @@
-// A threshold in a row whose elements are ordered by key, ties by place, and what passes it.
+// A threshold in a row whose elements are ordered by key, ties by place, and the elements that pass it.
 
-/// What lies at or below this passes: keys below `key`, and of those equal to it the places up to `place`.
+/// Elements pass that have a key below `key`, or this key and a place up to `place`.
 struct Threshold { key: u32, place: u32, count: u32, }
 
 fn passing(keys: vec4<u32>, places: vec4<u32>, limit: Threshold) -> vec4<bool> {

@@ -1,13 +1,13 @@
-// Puts elements that are held in registers in order, in workgroup memory. Elements are (key, place).
+// Orders held elements in workgroup memory. Elements are (key, place).
 var<workgroup> pool: array<vec2<u32>, POOL_ROOM>;
 var<workgroup> taken: atomic<u32>;
 
-// Up to so many elements are ranked by comparing all with all; in a bucket, too.
+// Up to this many elements, here or in a bucket, are ranked by comparing all with all.
 const RANKED = 48u;
 
 fn comes_first(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 
-/// Takes elements as far as there is room, and counts all.
+/// Takes elements while there is room, and counts all.
 fn pool_keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) {
   var at = atomicAdd(&taken, how_many(passes));
   // unroll
@@ -35,8 +35,8 @@ fn pool_clear(index: u32) {
   workgroupBarrier();
 }
 
-/// Puts the first `wanted` of `count` elements that are held, up to POOL_ROOM, in order at the start of the pool. The others that are held
-/// are ABSENT. `wanted` and `count` are the same in every invocation, and places are up to `last_place`.
+/// Puts the first `wanted` of the `count` held elements, at most POOL_ROOM, in order at the start of the pool. All other held
+/// elements are ABSENT. `wanted` and `count` are the same in every invocation, and places are at most `last_place`.
 fn order_held(
   all_keys: Held,
   all_places: Held,
@@ -50,7 +50,7 @@ fn order_held(
   var places = all_places;
   var vectors = all_vectors;
   if (vectors > 1u && count <= 4u * WORKGROUP) {
-    // Few of many: closer together, so that the others are not looked at again and again.
+    // Few of many: move them together, so that the others are not visited again and again.
     pool_clear(lanes.index);
     pool_keep_held(keys, places, vectors, Threshold(LAST, EVERY_PLACE, count));
     workgroupBarrier();
@@ -66,7 +66,7 @@ fn order_held(
   for (var attempt = select(2u, 0u, count > RANKED); attempt < 2u; attempt += 1u) {
     if (spread_held(keys, places, vectors, wanted, attempt, lanes)) { return; }
   }
-  // Few, or too many in one place: as few as will do are sorted.
+  // Few, or too many in one place: sort as few as suffice.
   var limit = Threshold(LAST, EVERY_PLACE, count);
   let enough = max(32u, power_of_two_from(wanted));
   if (count > enough) { limit = threshold_of(keys, places, vectors, wanted, enough, last_place, lanes); }
@@ -90,16 +90,16 @@ fn order_held(
   pool_sort(padded, lanes.index);
 }
 
-/// How many of the pool from `begin` to `end` come before an element.
+/// Counts the pool's elements from `begin` to `end` that come before an element.
 fn rank_of(own: vec2<u32>, begin: u32, end: u32) -> u32 {
   var rank = 0u;
   for (var i = begin; i < end; i += 1u) { rank += select(0u, 1u, comes_first(pool[i], own)); }
   return rank;
 }
 
-/// Spreads elements over buckets, in which few are left to be compared. False, and nothing done, when a bucket gets too many. The
-/// first attempt, 0, is by equal ranges of numbers, which do for most data. The second is for data in which many tie with the
-/// threshold, such as infinities, or a few are far off, so that equal ranges of keys do better.
+/// Spreads elements over buckets, so that few are compared within each. Returns false and does nothing if a bucket gets too
+/// many. Attempt 0 divides the range of numbers evenly, which suits most data. Attempt 1 is for data in which many elements tie
+/// with the threshold, such as infinities, or a few lie far off, so that dividing the range of keys does better.
 fn spread_held(
   keys: Held,
   places: Held,
@@ -125,13 +125,13 @@ fn spread_held(
         spots_of_top[v] = select(vec4(ABSENT), places[v], is_top);
       }
     }
-    // Few of those that tie are here, often from a small part of the row.
+    // Only some of the tying elements are here, often from a small part of the row.
     spots = range_of(spots_of_top, vectors, lanes);
     range = range_of(others, vectors, lanes);
     by_numbers = !by_numbers && are_numbers(range);
   }
   clear_cells(lanes.index);
-  // Computed once: another computation might round differently.
+  // Computed once: a second computation might round differently.
   var ranks = buckets_of(keys, places, vectors, range, by_numbers, top, spots);
   count_in_cells(keys, ranks, vectors);
   start_cells(wanted, vec2(1u, 0u), lanes.index);
@@ -157,7 +157,7 @@ fn spread_held(
           let bucket = ranks[v][i];
           var begin = 0u;
           if (bucket > 0u) { begin = atomicLoad(&cells[cell_of(bucket - 1u)]); }
-          // Nothing from here on is a result.
+          // Elements from here on are no results.
           ranks[v][i] = POOL_ROOM;
           if (begin < wanted) {
             let end = min(atomicLoad(&cells[cell_of(bucket)]), POOL_ROOM);

@@ -1,4 +1,4 @@
-// One step of radix selection by a workgroup of 256: which of 256 digits holds the element of a given rank?
+// One step of radix selection by 256 invocations: finds which of 256 digits holds the element of a given rank.
 var<workgroup> histogram: array<atomic<u32>, 256>;
 var<workgroup> digit_ends: array<u32, 256>;
 var<workgroup> picked: vec3<u32>;
@@ -9,7 +9,7 @@ fn histogram_clear(index: u32) {
   workgroupBarrier();
 }
 
-/// The digit that holds rank `rank` (from 0), how many elements lie below that digit, and how many have it.
+/// The digit of the element with rank `rank` (from 0), the number of elements below that digit, and the number that have it.
 fn histogram_pick(index: u32, rank: u32) -> vec3<u32> {
   workgroupBarrier();
   let own = atomicLoad(&histogram[index]);

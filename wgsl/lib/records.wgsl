@@ -1,12 +1,12 @@
-// What is left of a part of the values: the bits of a sum and of the error beside it, or the smallest key and a number that
-// breaks ties, smaller first. `combine` makes one record of two.
-override COMPENSATED: u32 = 0u; // 1: what additions round off is kept beside the sum
+// Records: what a reduction keeps of a part of the values. A record is the bits of a sum and of the error beside it, or the
+// smallest key and a number that breaks ties, smaller first. `combine` merges two.
+override COMPENSATED: u32 = 0u; // 1: the rounding errors of additions are kept beside the sum
 
-// The same number, by way of an integer that only the caller knows to be 0. A compiler that computes with floats as if they
-// were real numbers (Metal's does by default) would find that rounding errors are 0, and leave them out.
+// The same number, by way of an integer that only the host knows to be 0. A compiler that treats floats as real numbers
+// (Metal's does by default) would conclude that rounding errors are 0, and drop them.
 fn opaque(four: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bitcast<vec4<u32>>(four) ^ vec4(params.zero)); }
 
-// What sum = a + b rounded off (Knuth, TAOCP 2, 4.2.2, theorem B).
+// The rounding error of sum = a + b (Knuth, TAOCP 2, 4.2.2, theorem B).
 fn rounded_off(a: vec4<f32>, b: vec4<f32>, sum: vec4<f32>) -> vec4<f32> {
   let b_part = opaque(sum - a);
   let a_part = opaque(sum - b_part);

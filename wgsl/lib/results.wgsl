@@ -1,6 +1,6 @@
-// Which held elements are worth putting in order, and the results of a row from the ordered pool.
+// Writes the results of a row from the ordered pool, and decides how many held elements are worth ordering.
 
-/// Elements that are worth ordering at most: to find fewer takes longer than to order these.
+/// The most elements worth ordering: finding fewer takes longer than ordering these.
 fn spread_most(k: u32) -> u32 { return min(max(64u, 4u * power_of_two_from(k)), POOL_ROOM); }
 
 fn only_passing(keys: Held, places: Held, limit: Threshold) -> Held {
@@ -10,7 +10,7 @@ fn only_passing(keys: Held, places: Held, limit: Threshold) -> Held {
   return left;
 }
 
-/// The first elements of the pool, of `count`, as a row's results.
+/// Writes the first of the pool's `count` elements as a row's results.
 fn write_ordered(row: u32, count: u32, index: u32) {
   for (var i = index; i < min(count, params.k); i += WORKGROUP) {
     write(row * params.selected_pitch + i, pool[min(i, POOL_ROOM - 1u)]);
@@ -18,7 +18,7 @@ fn write_ordered(row: u32, count: u32, index: u32) {
   write_nothing(row, count, index);
 }
 
-/// Nothing behind the `count` elements of a row, and how many results it has.
+/// Writes ABSENT behind the `count` elements of a row, and the number of its results.
 fn write_nothing(row: u32, count: u32, index: u32) {
   for (var i = count + index; i < params.k; i += WORKGROUP) {
     selected_keys[row * params.selected_pitch + i] = ABSENT;

@@ -1,3 +1,3 @@
-// Rows of f32, four elements a load.
+// Rows of f32, four elements per load.
 alias Row = vec4<f32>;
 fn widen(four: Row) -> vec4<f32> { return four; }

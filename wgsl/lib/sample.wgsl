@@ -1,17 +1,17 @@
-// A sample of a long row, held in registers. Vectors of four elements are taken from strata of equal length, at a random place
-// of each, so that rows in some order are sampled as well as others. Of elements from distant strata only the smallest is held:
-// as far as small ranks matter, a sample so much larger.
+// A sample of a long row, held in registers. One vector of four elements is taken from each stratum of equal length, at a
+// random place, so that ordered rows are sampled as well as others. Of elements from distant strata only the smallest is held:
+// for small ranks that acts as a larger sample.
 struct Sample { keys: Held, places: Held, }
 
-/// Holds HELD vectors an invocation, 1 or 4, of the row that starts at `begin`. From `from_vector` to `to_vector` it has whole
-/// vectors, at least one.
+/// Samples the row that starts at `begin`: HELD vectors per invocation, 1 or 4. Its whole vectors, at least one, are those from
+/// `from_vector` to `to_vector`.
 fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
   let available = to_vector - from_vector;
   let width = f32(available) / f32(WORKGROUP * HELD * params.turns);
   var keys = nothing_held();
   var places = nothing_held();
   for (var turn = 0u; turn < params.turns; turn += 4u) {
-    // Four turns at a time, all their loads before the first is used.
+    // Four turns at a time: all loads come before the first use.
     var vectors: array<array<u32, 4>, 4>;
     var words: array<array<vec4<u32>, 4>, 4>;
     // unroll
@@ -30,7 +30,7 @@ fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
       // unroll
       for (var t = 0u; t < 4u; t++) {
         if (v < HELD && turn + t < params.turns) {
-          // Places rise from turn to turn, so that of equal keys the first stays.
+          // Places rise from turn to turn, so the first of equal keys stays.
           let next = exact_keys(words[v][t]);
           let better = next < keys[v];
           keys[v] = select(keys[v], next, better);

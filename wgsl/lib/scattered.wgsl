@@ -1,4 +1,4 @@
-/// A number in [0, 1) that looks random.
+/// A pseudorandom number in [0, 1).
 fn scattered(i: u32) -> f32 {
   var x = i * 0x9e3779b9u;
   x = (x ^ (x >> 16u)) * 0x7feb352du;

@@ -1,6 +1,6 @@
-// Sums over sixteen invocations in a fixed order, through workgroup memory; 128 invocations a workgroup.
-// The order is the same on every adapter and never depends on a subgroup: this is what makes reported distances
-// repeatable bit for bit. Each invocation of the workgroup has to reach sixteen_sum.
+// Sums over sixteen invocations in a fixed order, through workgroup memory. The order is the same on every adapter and never
+// depends on subgroups, which makes reported distances repeatable bit for bit. All invocations of the workgroup must reach
+// sixteen_sum.
 var<workgroup> sixteen: array<vec4<f32>, WORKGROUP>;
 
 fn sixteen_sum(index: u32, value: vec4<f32>) -> vec4<f32> {

@@ -1,4 +1,4 @@
-// Bitonic sort in workgroup memory of up to 1,024 elements by (key, id), 256 invocations.
+// Bitonic sort in workgroup memory of up to SORTED_MAX elements by (key, id), with 256 invocations.
 // Source: K. E. Batcher, Sorting networks and their applications, AFIPS 1968.
 var<workgroup> sort_keys: array<u32, SORTED_MAX>;
 var<workgroup> sort_ids: array<vec2<u32>, SORTED_MAX>;

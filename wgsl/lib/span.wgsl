@@ -1,10 +1,10 @@
-// What one invocation makes of its share of the values: several loads are in flight before the first is used, and each of a
-// vector's four elements has a sum of its own.
+// Reduces an invocation's share of the values. Several loads are in flight before the first is used, and each of a vector's four
+// elements has a sum of its own.
 override COARSENING: u32 = 4u; // vectors in flight, up to 8
 
 struct State { sums: vec4<f32>, errors: vec4<f32>, keys: vec4<u32>, vectors: vec4<u32>, }
 
-// What product = a b rounded off, but for 2^-32 of it: by halves of 12 bits, which needs no fused multiply-add (Dekker 1971).
+// The rounding error of product = a b, to within 2^-32 of itself: by halves of 12 bits, without fused multiply-add (Dekker 1971).
 fn product_rounded_off(a: vec4<f32>, b: vec4<f32>, product: vec4<f32>) -> vec4<f32> {
   let a_high = bitcast<vec4<f32>>(bitcast<vec4<u32>>(a) & vec4(0xfffff000u));
   let b_high = bitcast<vec4<f32>>(bitcast<vec4<u32>>(b) & vec4(0xfffff000u));
@@ -15,7 +15,7 @@ fn product_rounded_off(a: vec4<f32>, b: vec4<f32>, product: vec4<f32>) -> vec4<f
   return middle + opaque(a_low * b_low);
 }
 
-// `vector` is the number of the vector, for an argmin of rows; an invocation takes them in rising order.
+// Adds a vector to the state. `vector` is its number, for an argmin of rows; an invocation takes vectors in rising order.
 fn take(state: State, vector: u32, value: vec4<f32>, other: vec4<f32>, inside: vec4<bool>) -> State {
   var next = state;
   if (OPERATION >= OPERATION_ARG_MIN) {
@@ -29,7 +29,7 @@ fn take(state: State, vector: u32, value: vec4<f32>, other: vec4<f32>, inside: v
     next.keys = min(state.keys, select(vec4(NOTHING), keys_of(value), inside));
     return next;
   }
-  // A scale of 1 changes nothing, and a power of two no digit.
+  // The scale is a power of two, so it changes no digit.
   var a = select(vec4(0.0), value, inside) * params.scale;
   var b = a;
   if (OPERATION == OPERATION_DOT) { b = select(vec4(0.0), other, inside); }
@@ -54,14 +54,14 @@ fn other_vector(place: u32) -> vec4<f32> {
   return vec4(0.0);
 }
 
-// Which elements of a vector are among `begin` to `end`.
+// Which elements of a vector lie between `begin` and `end`.
 fn within(vector: u32, begin: u32, end: u32) -> vec4<bool> {
   let element = vec4(vector * 4u) + vec4(0u, 1u, 2u, 3u);
   return (element >= vec4(begin)) & (element < vec4(end));
 }
 
-// The elements `begin` to `end` of the buffer, as far as they lie in the vectors `from_vector` to `to_vector`. `width`
-// invocations share them; this is number `lane`.
+// Reduces the elements `begin` to `end` of the buffer that lie in the vectors `from_vector` to `to_vector`. `width` invocations
+// share them; this one is number `lane`.
 fn span(begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width: u32) -> State {
   var state = State(vec4(0.0), vec4(0.0), vec4(NOTHING), vec4(0u));
   let whole_begin = (begin + 3u) >> 2u;
@@ -97,7 +97,7 @@ fn span(begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width
   return state;
 }
 
-// One record of an invocation's four.
+// Merges an invocation's four records into one.
 fn record_of(state: State) -> vec2<u32> {
   if (OPERATION >= OPERATION_MAX_ABS) {
     let keys = state.keys;

@@ -1,5 +1,5 @@
-// A row's state when it is sorted by splitters: those of `states.wgsl`, then what each part of its sample has behind a
-// threshold, then how many elements each bucket got, all of them for all rows in turn.
+// The state of rows that are sorted by splitters: `states.wgsl` for each row, then for each part of its sample the number of
+// entries, then for each bucket the number of its elements.
 
 fn part_at(row: u32, part: u32) -> u32 { return params.rows * 4u + row * params.parts + part; }
 

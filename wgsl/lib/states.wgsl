@@ -1,8 +1,8 @@
-// What is known of a row: the threshold that what is kept of it passed, as a key and a place, how many did where they are in one
-// list, and 1 where the row is still to be selected from although it was sorted by splitters.
+// The state of a row, four words: key and place of its threshold, the number of elements that passed (where they lie in one
+// list), and 1 where sorting by splitters failed and the row must still be selected from.
 
-/// The largest key of something. As a threshold with the largest place it lets everything pass that is not ABSENT.
+/// The largest key of an element. With the largest place it is a threshold that all elements except ABSENT pass.
 const LAST = 0xfffffffeu;
 const EVERY_PLACE = 0xffffffffu;
-/// The count of a row that is still to be selected from.
+/// The count of a row that must still be selected from.
 const FAILED = 0xffffffffu;

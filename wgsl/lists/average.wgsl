@@ -1,14 +1,14 @@
-// The mean of each list's rows, added in their order: one workgroup a list. A list without rows keeps what it has. Lengths become 1
-// where that is asked for.
+// The mean of each list's rows, added in their order, one workgroup per list. An empty list keeps its mean. Means are normalised
+// on request.
 @group(0) @binding(1) var<storage, read> rows: array<vec4<f32>>; // [rows, dim]
 @group(0) @binding(2) var<storage, read> row_norms: array<vec2<f32>>; // [rows]: squared, inverse
-@group(0) @binding(3) var<storage, read> order: array<u32>; // [rows]: rows, list by list
+@group(0) @binding(3) var<storage, read> order: array<u32>; // [rows]: row numbers, list by list
 @group(0) @binding(4) var<storage, read> offsets: array<u32>; // [lists + 1]: where they start
 @group(0) @binding(5) var<storage, read_write> means: array<vec4<f32>>; // [lists, dim]
 
-override UNIT: u32 = 0u;
+override UNIT: u32 = 0u; // which vectors are normalised
 
-const AT_ONCE = 4u; // rows whose loads are on their way together
+const AT_ONCE = 4u; // rows that are loaded together
 
 var<workgroup> squares: array<f32, WORKGROUP>;
 

@@ -1,8 +1,8 @@
-// Where the pairs of each list start, and where its blocks of scores: `height` queries by the 128 rows of a tile. One workgroup
-// walks over all lists, 1,024 at a time.
+// Where the pairs of each list start, and where its blocks of scores start: `height` queries by the rows of a tile. One workgroup
+// walks over all lists, four per invocation at a time.
 @group(0) @binding(1) var<storage, read> counts: array<u32>; // [lists]: pairs
 @group(0) @binding(2) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
-@group(0) @binding(3) var<storage, read_write> starts: array<vec2<u32>>; // [lists + 1]: of pairs, and of blocks of scores
+@group(0) @binding(3) var<storage, read_write> starts: array<vec2<u32>>; // [lists + 1]: first pair, first block of scores
 
 var<workgroup> sums: array<vec2<u32>, WORKGROUP>;
 

@@ -1,8 +1,8 @@
-// Rows between a buffer in their order and the slots of a segment: scattered to their slots, or gathered from them. A row is
-// any number of words of 8 bytes, so one kernel moves rows, norms and ids. Slots of other segments are passed over.
+// Moves rows between a buffer in their order and the slots of a segment: scatters them to their slots, or gathers them. A row is any
+// number of words of 8 bytes, so one kernel moves rows, norms and ids. Slots of other segments are skipped.
 @group(0) @binding(1) var<storage, read> slots: array<u32>; // [positions]
-@group(0) @binding(2) var<storage, read> moved_from: array<vec2<u32>>; // [positions, words], or GATHER = 1: [rows, words]
-@group(0) @binding(3) var<storage, read_write> moved_to: array<vec2<u32>>; // [rows, words], or GATHER = 1: [positions, words]
+@group(0) @binding(2) var<storage, read> moved_from: array<vec2<u32>>; // [positions, words]; with GATHER = 1 [rows, words]
+@group(0) @binding(3) var<storage, read_write> moved_to: array<vec2<u32>>; // [rows, words]; with GATHER = 1 [positions, words]
 
 override GATHER: u32 = 0u;
 
@@ -21,7 +21,7 @@ fn move_rows(
     if (number < total) {
       let position = params.first_position + number / words;
       let word = number % words;
-      let row = slots[position] - params.first_slot; // of a smaller slot: larger than any row
+      let row = slots[position] - params.first_slot; // for a smaller slot it wraps and exceeds any row
       if (row < params.rows) {
         let in_order = position * words + word;
         let in_slots = row * words + word;

@@ -1,12 +1,12 @@
-// The slots of the lists that a query probes: one workgroup a query. Appends those of one segment to the query's list.
-@group(0) @binding(1) var<storage, read> probed: array<vec2<u32>>; // [queries, probes]: lists, u64
+// Appends the slots of the lists that a query probes, those of one segment, to the query's list of slots. One workgroup per query.
+@group(0) @binding(1) var<storage, read> probed: array<vec2<u32>>; // [queries, probes]: list numbers, u64
 @group(0) @binding(2) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
 @group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
-@group(0) @binding(4) var<storage, read> allowed: array<u32>; // a bit a slot of the index
+@group(0) @binding(4) var<storage, read> allowed: array<u32>; // one bit per slot of the index
 @group(0) @binding(5) var<storage, read_write> counts: array<u32>; // [queries]
 @group(0) @binding(6) var<storage, read_write> lists: array<u32>; // [queries, capacity]: slots
 
-const BESIDE = 8u; // lists that are looked at beside each other
+const BESIDE = 8u; // lists that a workgroup visits at the same time
 
 var<workgroup> kept: atomic<u32>;
 

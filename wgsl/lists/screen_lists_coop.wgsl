@@ -1,21 +1,21 @@
-// Scores of the rows of lists and the queries that probe them, on cooperative matrices: what `screen_tile_coop` does, with the queries
-// of a list gathered and its rows found by their pages. A workgroup of four subgroups computes blocks of 32 queries by 128 rows, one
-// after the other; a subgroup 32 x 32 of it.
-const TILE = BLOCK_ROWS;
+// Scores of the rows of lists against the queries that probe them, on cooperative matrices. It works as `screen_tile_coop` does, but
+// gathers the queries of a list and finds its rows by their pages. A workgroup of four subgroups computes blocks of 32 queries by
+// 128 rows, one after the other, each subgroup 32 x 32 of it.
+const TILE = BLOCK_ROWS; // rows
 const PART_ROWS = 32u;
-const DEPTH = 32u; // dimensions a slice
+const DEPTH = 32u; // dimensions of a slice
 const GRANULES = DEPTH / 16u;
-const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row, against bank conflicts
+const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row; more than needed avoids bank conflicts
 const DOWN = HEIGHT / SIDE;
 const ACROSS = PART_ROWS / SIDE;
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of 128 queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
-@group(0) @binding(3) var<storage, read> starts: array<vec2<u32>>; // [lists + 1]: of pairs, and of blocks of scores
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(3) var<storage, read> starts: array<vec2<u32>>; // [lists + 1]: first pair, first block of scores
 @group(0) @binding(4) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
 @group(0) @binding(5) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
-@group(0) @binding(6) var<storage, read> grouped: array<u32>; // [queries * probes]: queries, list by list
-@group(0) @binding(7) var<storage, read_write> scores: array<f32>; // [blocks, 32, 128]
+@group(0) @binding(6) var<storage, read> grouped: array<u32>; // [queries * probes]: query numbers, list by list
+@group(0) @binding(7) var<storage, read_write> scores: array<f32>; // [blocks, HEIGHT, BLOCK_ROWS]
 
 var<workgroup> query_slice: array<vec4<f16>, HEIGHT * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
@@ -28,7 +28,7 @@ fn screen_lists_coop(
 ) {
   let subgroup = index / 32u;
   let part_row = subgroup * PART_ROWS;
-  // An invocation loads granules of one row, and half of them one granule of a query.
+  // Every invocation loads the granules of one row, and half of them also load a granule of a query.
   let own_query = index % HEIGHT;
   let own_granule = index / HEIGHT;
   let end = min(starts[params.lists].y, params.block_first + params.blocks);
@@ -76,7 +76,7 @@ fn screen_lists_coop(
       }
       workgroupBarrier();
     }
-    // naga 30 takes as arguments of coopStoreT only what has a name.
+    // naga 30 accepts only named values as arguments of coopStoreT.
     let first = (number - params.block_first) * HEIGHT * TILE + part_row;
     // unroll
     for (var i = 0u; i < DOWN; i++) {

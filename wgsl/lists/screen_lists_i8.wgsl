@@ -1,20 +1,20 @@
-// Scores of the rows of lists and the queries that probe them, by four-way integer products: what `screen_tile_i8` does, with the
-// queries of a list gathered and its rows found by their pages. A workgroup computes blocks of 32 queries by 128 rows, one after the
-// other; an invocation 4 x 8 of it in registers.
-const TILE = BLOCK_ROWS;
+// Scores of the rows of lists against the queries that probe them, by four-way integer products. It works as `screen_tile_i8` does,
+// but gathers the queries of a list and finds its rows by their pages. A workgroup computes blocks of 32 queries by 128 rows, one
+// after the other, each invocation 4 x 8 of it in registers.
+const TILE = BLOCK_ROWS; // rows
 const WORDS = 8u; // words of a vector in a slice
 const ACROSS = 16u; // invocations along rows
-const QUERY_PITCH = HEIGHT / 4u + 1u; // one vector more, against bank conflicts
+const QUERY_PITCH = HEIGHT / 4u + 1u; // one vector more than needed avoids bank conflicts
 const ROW_PITCH = TILE / 4u + 1u;
 const GRANULES = WORDS / 4u;
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of 128 queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
-@group(0) @binding(3) var<storage, read> starts: array<vec2<u32>>; // [lists + 1]: of pairs, and of blocks of scores
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(3) var<storage, read> starts: array<vec2<u32>>; // [lists + 1]: first pair, first block of scores
 @group(0) @binding(4) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
 @group(0) @binding(5) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
-@group(0) @binding(6) var<storage, read> grouped: array<u32>; // [queries * probes]: queries, list by list
-@group(0) @binding(7) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, 32, 128]
+@group(0) @binding(6) var<storage, read> grouped: array<u32>; // [queries * probes]: query numbers, list by list
+@group(0) @binding(7) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, HEIGHT, BLOCK_ROWS]
 
 var<workgroup> query_slice: array<array<vec4<u32>, QUERY_PITCH>, WORDS>;
 var<workgroup> row_slice: array<array<vec4<u32>, ROW_PITCH>, WORDS>;
@@ -27,7 +27,7 @@ fn screen_lists_i8(
 ) {
   let across = index % ACROSS;
   let down = index / ACROSS;
-  // An invocation loads granules of one row, and half of them one granule of a query.
+  // Every invocation loads the granules of one row, and half of them also load a granule of a query.
   let own_query = index % HEIGHT;
   let own_granule = index / HEIGHT;
   let end = min(starts[params.lists].y, params.block_first + params.blocks);
@@ -44,7 +44,7 @@ fn screen_lists_i8(
     for (var start = 0u; start < params.granules; start += GRANULES) {
       // unroll
       for (var w = 0u; w < 4u; w++) {
-        // Stored with 128 added: flipping the highest bit takes it off.
+        // Stored with 128 added: flipping the highest bit subtracts it.
         if (own_granule < GRANULES) {
           query_slice[own_granule * 4u + w][own_query / 4u][own_query % 4u] = next_query[w] ^ 0x80808080u;
         }

@@ -1,21 +1,22 @@
-// Which of the rows that were scored for a query can be among its k nearest, where all its scores are there at once: one workgroup
-// a query. A score gives an interval (lib/intervals.wgsl). An invocation keeps the smallest upper ends of its rows, the k-th
-// smallest of those of all invocations is a threshold, and rows whose lower end is not above it are put on the query's list.
-// k rows lie at or below the threshold, so it is one; that it is not the k-th smallest of all costs a few rows more.
-@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, 128]
+// Keeps the rows that can be among a query's k nearest, where all its scores are there at once. One workgroup per query. A score
+// gives an interval (lib/intervals.wgsl). Each invocation keeps the smallest upper ends of its rows; the k-th smallest of those of
+// all invocations is a threshold, and rows whose lower end is not above it go on the query's list. k rows lie at or below the
+// threshold, so it is valid; that it is not the smallest valid one costs a few rows more.
+@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 @group(0) @binding(2) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
 @group(0) @binding(3) var<storage, read> query_terms: array<vec4<f32>>; // [queries]
-@group(0) @binding(4) var<storage, read> allowed: array<u32>; // a bit a slot of the index, where PROBED = 1
-// Where PROBED = 1, of each list that a query probes: its first block of scores, how many, its first tile, the query's place in a block.
+@group(0) @binding(4) var<storage, read> allowed: array<u32>; // one bit per slot of the index, if PROBED = 1
+// If PROBED = 1, for each list that a query probes: its first block of scores, the number of blocks, its first tile, and the
+// query's place in a block.
 @group(0) @binding(5) var<storage, read> pairs: array<vec4<u32>>; // [queries, probes]
 @group(0) @binding(6) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
 @group(0) @binding(7) var<storage, read_write> counts: array<u32>; // [queries]
 @group(0) @binding(8) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
-override PROBED: u32 = 0u; // 0: every row was scored for every query, in order
+override PROBED: u32 = 0u; // 1: only rows of probed lists were scored; 0: every row, in order
 
-const BESIDE = 8u; // blocks of 128 scores that are looked at beside each other
-const FEW = 64u; // up to this k, one upper end an invocation will do
+const BESIDE = 8u; // blocks of scores that a workgroup visits at the same time
+const FEW = 64u; // up to this k, one upper end per invocation suffices
 
 var<workgroup> side: Query;
 var<workgroup> smallest: array<vec4<u32>, 2u * WORKGROUP>;
@@ -65,7 +66,7 @@ fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
   return ends;
 }
 
-// Of a probe: as `pairs` has it, cut to the blocks that are there.
+// The entry of `pairs` for a probe, cut to the blocks whose scores are there.
 fn pair_of(query: u32, probe: u32) -> vec4<u32> {
   if (PROBED == 0u) { return vec4(probe, 1u, probe, query); }
   var pair = pairs[query * params.probes + probe];
@@ -79,7 +80,7 @@ fn pair_of(query: u32, probe: u32) -> vec4<u32> {
 
 fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
   let place = atomicAdd(&kept, 1u);
-  // A count above the capacity tells `tighten` that rows were lost.
+  // A count above the capacity tells `tighten` that rows were dropped.
   if (place < params.capacity) {
     let entry = query * params.capacity + place;
     lists[entry] = slot;
@@ -88,7 +89,7 @@ fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
   }
 }
 
-// How many come before an upper end, ties by place.
+// The rank of an upper end, ties by place.
 fn rank_of(own: u32, place: u32, vectors: u32) -> u32 {
   var rank = 0u;
   for (var v = 0u; v < vectors; v++) {
@@ -118,7 +119,8 @@ fn winnow(
   }
   workgroupBarrier();
 
-  // The smallest upper end of each of the four rows, in turns, because a query's nearest rows lie beside each other.
+  // The smallest upper ends at each of the four places, of even and odd turns apart, because a query's nearest rows are often
+  // neighbours.
   var even = vec4(ABSENT);
   var odd = vec4(ABSENT);
   var turn = 0u;

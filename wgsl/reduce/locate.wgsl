@@ -1,12 +1,12 @@
-// Where a row's smallest key was: its record names the block, and one workgroup goes through that block again.
+// Finds where a row's smallest key was. The row's record names the block, and one workgroup searches that block again.
 @group(0) @binding(1) var<storage, read> values: array<Row>; // [rows, stride]
 @group(0) @binding(2) var<storage, read> results: array<vec2<u32>>; // [rows]: key, block
 @group(0) @binding(3) var<storage, read_write> places: array<u32>; // [rows]: first element with the key, from the row's start here
 
 var<workgroup> earliest: atomic<u32>;
 
-// The first element with this key among the elements `begin` to `end`, counted from `begin`, in an invocation's share of the
-// vectors `from_vector` to `to_vector`; NOTHING where there is none.
+// The first element with this key in an invocation's share of the vectors `from_vector` to `to_vector`, among the elements `begin`
+// to `end` and counted from `begin`. NOTHING if there is none.
 fn first_with(key: u32, begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width: u32) -> u32 {
   var found = NOTHING;
   for (var i = from_vector + lane; i < to_vector; i += 8u * width) {
@@ -38,7 +38,7 @@ fn locate(
   if (index == 0u) { atomicStore(&earliest, NOTHING); }
   workgroupBarrier();
   let key = results[row].x;
-  // Blocks of other buffers of the same values are found by other dispatches.
+  // Other dispatches search the blocks of other buffers.
   let block = results[row].y - params.first_block;
   if (block < params.blocks) {
     let begin = params.first + row * params.stride;

@@ -1,4 +1,4 @@
-// The records of a row's blocks to one, a workgroup a row.
+// Merges the records of a row's blocks into one, one workgroup per row.
 @group(0) @binding(1) var<storage, read> partials: array<vec2<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read_write> results: array<vec2<u32>>; // [rows]
 

@@ -1,10 +1,10 @@
-// Short rows to one word each, a group of lanes a row: the bits of a sum, a key, or a place.
+// Reduces short rows to one word each, one group of lanes per row: the bits of a sum, a key, or a place.
 @group(0) @binding(1) var<storage, read> values: array<Row>; // [rows, stride]
-@group(0) @binding(2) var<storage, read> others: array<Row>; // the same; for dot alone
+@group(0) @binding(2) var<storage, read> others: array<Row>; // the same; only for dot
 @group(0) @binding(3) var<storage, read_write> results: array<u32>; // [rows]
 
-// Invocations a row, whose records are combined in workgroup memory; 0: a group of lanes a row. Rows of few vectors would leave
-// most lanes of a group idle, and errors beside sums are not added by lanes.
+// Invocations per row, which combine their records in workgroup memory; 0: one group of lanes per row. Rows of few vectors would
+// leave most lanes of a group idle, and lanes cannot add errors beside sums.
 override WIDTH: u32 = 0u;
 
 var<workgroup> records: array<vec2<u32>, WORKGROUP>;
@@ -27,13 +27,13 @@ fn reduce_rows(
     group = lanes.index / width;
   }
   let row = workgroup_number(workgroup, workgroups) * (WORKGROUP / width) + group;
-  // A group without a row goes along with nothing, because all have to reach the barriers.
+  // A group without a row takes part without elements, because all must reach the barriers.
   let begin = params.first + min(row, params.rows - 1u) * params.stride;
   let end = begin + select(0u, params.length, row < params.rows);
   let state = span(begin, end, begin / 4u, (end + 3u) / 4u, lane, width);
   var record = record_of(state);
   if (OPERATION >= OPERATION_ARG_MIN) {
-    // The first place of this invocation's that has its smallest key.
+    // The first place with this invocation's smallest key.
     let places = select(vec4(NOTHING), state.vectors * 4u + vec4(0u, 1u, 2u, 3u) - vec4(begin), state.keys == vec4(record.x));
     record.y = min(min(places.x, places.y), min(places.z, places.w));
   }
@@ -55,7 +55,7 @@ fn reduce_rows(
   var word = record.x;
   if (OPERATION < OPERATION_MAX_ABS && COMPENSATED == 1u) {
     let both = bitcast<vec2<f32>>(record);
-    // Beside a sum that left the numbers the error means nothing.
+    // Beside an infinite or NaN sum the error has no meaning.
     let are_numbers = all((record & vec2(0x7f800000u)) != vec2(0x7f800000u));
     word = bitcast<u32>(select(both.x, both.x + both.y, are_numbers));
   }

@@ -1,27 +1,27 @@
-// Which rows can still be among the nearest? A score with what is known of its query and its row gives an interval that
-// holds the true distance and the one `rescore` will report (docs/certified-search.md); a row is kept unless its lower end
-// lies above the query's threshold. An invocation owns four rows, keeps what it needs of them in registers, and loops over
-// queries, so that it reads four bytes a score.
-@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, 128]
+// Collects the rows that can still be among the nearest. A score, with the terms of its query and its row, gives an interval that
+// holds the true distance and the one `rescore` will report (docs/certified-search.md); a row is kept unless its lower end lies
+// above the query's threshold. An invocation owns four rows, keeps their terms in registers and loops over queries, so it reads
+// four bytes per score.
+@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 @group(0) @binding(2) var<storage, read> row_terms: array<vec2<f32>>; // [rows]: squared and inverse norm, or [rows, 2] narrowed terms
-@group(0) @binding(3) var<storage, read> query_terms: array<vec2<f32>>; // the same of the queries
+@group(0) @binding(3) var<storage, read> query_terms: array<vec2<f32>>; // the same for queries
 @group(0) @binding(4) var<storage, read> thresholds: array<u32>; // [queries]: keys
-@group(0) @binding(5) var<storage, read> allowed: array<u32>; // a bit a slot of the index, where HAS_BITSET = 1
+@group(0) @binding(5) var<storage, read> allowed: array<u32>; // one bit per slot of the index, if HAS_BITSET = 1
 @group(0) @binding(6) var<storage, read_write> counts: array<atomic<u32>>; // [queries]
 @group(0) @binding(7) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
 override HAS_BITSET: u32 = 0u;
-override SAMPLE: u32 = 0u; // 1: every row is kept, at a place of its own, because there is no threshold yet
+override SAMPLE: u32 = 0u; // 1: there is no threshold yet, and every row is kept at a place of its own
 
 var<workgroup> query_side: array<Query, QUERIES>;
 
-// Rows that stay: query << 10 | invocation << 2 | row of its four.
+// Rows that are kept: query << 10 | invocation << 2 | row of its four.
 const HITS = 1024u;
 var<workgroup> hits: array<u32, HITS>;
 var<workgroup> hit_count: atomic<u32>;
 var<workgroup> hits_of: array<atomic<u32>, QUERIES>;
 
-// What is known of a row.
+// The terms of a row.
 fn row_terms_of(row: u32) -> vec4<f32> {
   if (FORM == FORM_DIRECT) { return vec4(0.0); }
   if (FORM < FORM_NARROWED_L2) { return terms_of(vec4(row_terms[row], vec2(0.0))); }
@@ -40,7 +40,7 @@ fn row_of(group: u32) -> u32 {
   return (params.block_first + (group >> GROUPS_SHIFT) * params.block_step) * BLOCK_ROWS + (group & (GROUPS - 1u)) * GROUP;
 }
 
-// Puts a row that stays on its query's list, with the ends of its interval.
+// Puts a row on its query's list, with the ends of its interval.
 fn keep_one(query: u32, group: u32, r: u32, place: u32) {
   let row = row_of(group) + r;
   let terms = row_terms_of(row);
@@ -53,7 +53,7 @@ fn keep_one(query: u32, group: u32, r: u32, place: u32) {
 }
 
 fn put(query: u32, place: u32, slot: u32, lower: u32, upper: u32) {
-  // A count above the capacity tells `tighten` that rows were lost.
+  // A count above the capacity tells `tighten` that rows were dropped.
   if (place < params.capacity) {
     let entry = query * params.capacity + place;
     lists[entry] = slot;
@@ -71,7 +71,7 @@ fn collect(
   let first = workgroup.y * queries_each;
   let end = min(first + queries_each, params.queries);
 
-  // Groups of four rows of this round: every round_step-th of the whole chunk, without those of the rounds before.
+  // Groups of four rows of this round: every round_step-th of the chunk, except those of earlier rounds.
   let group = params.round_start + (workgroup.x * WORKGROUP + index) * params.round_step;
   let number = (params.column_first >> 2u) + group;
   let was_seen = params.round_skip != 0u && (number & (params.round_skip - 1u)) == 0u;
@@ -79,8 +79,8 @@ fn collect(
   let row = row_of(group);
   let place = score_place(0u, params.column_first + group * GROUP, params.room) >> 2u;
 
-  // What is needed of the rows and the first scores are on their way while the queries are made ready.
-  var usable = 0u; // a bit a row
+  // The rows' terms and the first scores are loaded while the queries are prepared.
+  var usable = 0u; // one bit per row
   var scale: vec4<f32>;
   var length: vec4<f32>;
   var residual: vec4<f32>;
@@ -90,7 +90,7 @@ fn collect(
   if (is_looked_at) {
     // unroll
     for (var q = 0u; q < AT_ONCE; q++) {
-      // There is room for a multiple of four queries, whatever lies there.
+      // The buffer has room for a multiple of four queries; values beyond the last one are ignored.
       ahead[q] = scores[place + (first + q) * GROUPS];
     }
     // unroll
@@ -109,7 +109,7 @@ fn collect(
     var pair = vec4(query_terms[query], vec2(0.0));
     if (FORM >= FORM_NARROWED_L2) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
     query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
-    // The first part of a chunk knows how many places a sample has.
+    // The first part of a chunk writes the number of places of a sample.
     if (SAMPLE == 1u && params.sampled > 0u && workgroup.x == 0u) { atomicStore(&counts[query], params.sampled); }
   }
   if (index < QUERIES) { atomicStore(&hits_of[index], 0u); }
@@ -125,7 +125,7 @@ fn collect(
         // unroll
         for (var q = 0u; q < AT_ONCE; q++) { ahead[q] = scores[place + (four + AT_ONCE + q) * GROUPS]; }
       }
-      // Which of four times four rows stay, a bit each.
+      // One bit for each row of each query: whether it is kept.
       var staying = 0u;
       // unroll
       for (var q = 0u; q < AT_ONCE; q++) {
@@ -135,8 +135,8 @@ fn collect(
         let bits = near.x | near.y << 1u | near.z << 2u | near.w << 3u;
         if (four + q < end) { staying |= (bits & usable) << (4u * q); }
         if (SAMPLE == 1u && four + q < end) {
-          // All places are known beforehand: thousands of additions to one counter would wait for each other. What is no row
-          // is absent, and `tighten` drops it.
+          // Places are computed: thousands of additions to one counter would wait for each other. A place without a row is
+          // ABSENT, and `tighten` drops it.
           let upper = lower + 2.0 * margin_of(side, score[q], length, residual, slack);
           // unroll
           for (var r = 0u; r < 4u; r++) {
@@ -148,7 +148,7 @@ fn collect(
         }
       }
       if (SAMPLE == 1u) { continue; }
-      // They are few, so what is left to do is done for all of them together at the end.
+      // Few rows are kept, so they are put on lists together at the end.
       while (staying != 0u) {
         let bit = firstTrailingBit(staying);
         staying &= staying - 1u;
@@ -163,8 +163,8 @@ fn collect(
       }
     }
   }
-  // What was found is put on the lists by all invocations together: one addition to the counter of a query, and nobody waits
-  // for memory in the loop above.
+  // All invocations put the kept rows on the lists together: one addition to the counter of a query, and no waiting for memory
+  // in the loop above.
   workgroupBarrier();
   if (index < QUERIES) {
     let found = atomicLoad(&hits_of[index]);

@@ -1,21 +1,21 @@
-// Vectors as small integers: what is left of a vector after taking off the centre is a scale times integers, plus a
-// residual whose length is kept. Sixteen invocations a vector. The bounds that the terms have to meet are derived in
-// docs/certified-search.md; every constant of rounding comes from src/certificate.rs.
+// Narrows vectors to 8-bit integers. A vector minus the centre is a scale times integers plus a residual, whose length is kept.
+// Sixteen invocations share a vector. docs/certified-search.md derives the bounds that the terms must meet; all rounding constants
+// come from src/screen/certificate.rs.
 @group(0) @binding(1) var<storage, read> rows: array<Row>; // [rows, dim]
 @group(0) @binding(2) var<storage, read> row_norms: array<vec2<f32>>; // [rows]: squared, inverse
 @group(0) @binding(3) var<storage, read> centre: array<vec4<f32>>; // [dim]
-@group(0) @binding(4) var<storage, read_write> narrowed: array<u32>; // [PLANES] blocks of 128 rows, 16 dimensions of each after the other
+@group(0) @binding(4) var<storage, read_write> narrowed: array<u32>; // [PLANES] blocks of BLOCK_ROWS rows: 16 dimensions of every row, then the next 16
 @group(0) @binding(5) var<storage, read_write> terms: array<vec4<f32>>; // [rows]: scale, length, residual, bias
-@group(0) @binding(6) var<storage, read> slots: array<u32>; // [rows], where SLOTS = 1
+@group(0) @binding(6) var<storage, read> slots: array<u32>; // [rows], if SLOTS = 1
 
 override METRIC: u32 = 0u;
-override PLANES: u32 = 1u; // 2: the residual is narrowed once more
-override SLOTS: u32 = 0u; // 1: rows lie in the order of a list, and what is made of them goes to their slots
+override PLANES: u32 = 1u; // 2: the residual is narrowed, too
+override SLOTS: u32 = 0u; // 1: rows lie in the order of a list; their integers and terms go to their slots
 
-// The bits of the largest magnitude, as integers in the order of the numbers.
+// The bits of the largest magnitude: as integers they order as the numbers do.
 var<workgroup> largest: array<atomic<u32>, AT_ONCE>;
 
-// Element i of the vector, as four: for cosine the vector's length is 1. Without the centre.
+// Elements 4 i to 4 i + 3 of the vector minus the centre; for cosine, of the vector with length 1.
 fn centred(row: u32, i: u32, inverse: f32) -> vec4<f32> {
   if (i >= params.vectors) { return vec4(0.0); }
   let four = widen(rows[row * params.vectors + i]);
@@ -24,7 +24,7 @@ fn centred(row: u32, i: u32, inverse: f32) -> vec4<f32> {
 }
 
 fn packed(four: vec4<f32>) -> u32 {
-  // With 128 added, as kernels take them.
+  // Stored with 128 added.
   return pack4xU8(vec4<u32>(vec4<i32>(four) + vec4(128)));
 }
 
@@ -37,10 +37,10 @@ fn narrow(
   let row = params.first_row + workgroup_number(workgroup, workgroups) * AT_ONCE + index / WIDTH;
   let lane = index % WIDTH;
   var here = row < params.end_row;
-  // Where integers and terms are written.
+  // Where integers and terms go.
   var place_of_row = row;
   if (SLOTS == 1u && here) {
-    place_of_row = slots[row] - params.first_slot; // of a smaller slot: larger than any row
+    place_of_row = slots[row] - params.first_slot; // for a smaller slot it wraps and exceeds any row
     here = place_of_row < params.rows;
   }
   if (index < AT_ONCE) { atomicStore(&largest[index], 0u); }
@@ -57,7 +57,7 @@ fn narrow(
   }
   workgroupBarrier();
   let most = bitcast<f32>(atomicLoad(&largest[index / WIDTH]));
-  // Below that nothing is narrowed: the whole vector is residual, and `tiny` is longer than it.
+  // Such vectors are not narrowed: all of the vector is residual, and `tiny` is longer than it.
   let is_tiny = most < params.smallest;
   var scale = 0.0;
   var steps = 0.0;

@@ -1,12 +1,12 @@
-// Scores of few narrowed queries against narrowed rows: an invocation takes a row, so that granules of neighbouring rows
-// are loaded together and nothing is summed across lanes. A query is the sum of PLANES integer vectors, the second in
-// steps of `fraction`, which makes its own residual vanish. Slices of the queries lie in workgroup memory. Only nominates.
-const TILE = BLOCK_ROWS;
+// Scores of few narrowed queries against narrowed rows. An invocation takes a row, so that granules of neighbouring rows are
+// loaded together and nothing is summed across lanes. A query is the sum of PLANES integer vectors, the second in steps of
+// `fraction`, which makes its residual negligible. Slices of the queries lie in workgroup memory. Scores only nominate.
+const TILE = BLOCK_ROWS; // rows
 const SLICE = 8u; // granules of a vector in a slice
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // [PLANES] narrowed, blocks of 128 queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
-@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, 128]
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // [PLANES] narrowed, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, BLOCK_ROWS]
 
 override QUERIES: u32 = 1u; // queries at a time: 1, 2, 4 or 8
 override PLANES: u32 = 1u;
@@ -28,13 +28,13 @@ fn screen_scan_i8(
     for (var g = 0u; g < SLICE; g++) {
       row[g] = vec4(0u);
       if (start + g < params.granules) {
-        // Stored with 128 added: flipping the highest bit takes it off.
+        // Stored with 128 added: flipping the highest bit subtracts it.
         row[g] = rows[first_row + (start + g) * TILE] ^ vec4(0x80808080u);
       }
     }
     workgroupBarrier();
     for (var i = index; i < SLICE * PLANES * QUERIES; i += TILE) {
-      // Divisors are override constants: the driver sees powers of two.
+      // The divisors are override constants, so the driver sees powers of two.
       let query = i % QUERIES;
       let plane = (i / QUERIES) % PLANES;
       let g = i / (QUERIES * PLANES);
@@ -67,7 +67,7 @@ fn screen_scan_i8(
   for (var q = 0u; q < QUERIES_AT_ONCE; q++) {
     if (q < QUERIES) {
       var score = f32(sums[0][q]);
-      // Both are exact as f32, and so is the product.
+      // Both sums are exact as f32, and so is the product.
       if (PLANES == 2u) { score = fma(f32(sums[1][q]), params.fraction, score); }
       scores[score_place(first_query + q, column, params.room)] = score;
     }

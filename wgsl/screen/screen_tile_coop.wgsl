@@ -1,17 +1,17 @@
-// Dot products of narrowed queries and rows on cooperative matrices: a workgroup of four subgroups computes a tile of
-// 128 x 128, a subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are on their
-// way. Integers are widened to f16, in which they are exact, and sums of products stay below 2^24, so f32 holds them
-// exactly in whatever order the hardware adds. Only nominates.
-const TILE = BLOCK_ROWS;
+// Dot products of narrowed queries and rows on cooperative matrices. A workgroup of four subgroups computes a tile of 128 x 128,
+// each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are loaded. Integers widen to
+// f16 exactly, and sums of products stay below 2^24, so f32 holds them exactly in whatever order the hardware adds. Scores only
+// nominate.
+const TILE = BLOCK_ROWS; // queries, and rows
 const PART = 64u; // queries and rows of a subgroup
-const DEPTH = 32u; // dimensions a slice
+const DEPTH = 32u; // dimensions of a slice
 const GRANULES = DEPTH / 16u;
-const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row, against bank conflicts
+const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row; more than needed avoids bank conflicts
 const MATRICES = PART / SIDE;
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of 128 queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
-@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, 128]
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, BLOCK_ROWS]
 
 var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
@@ -27,8 +27,8 @@ fn screen_tile_coop(
   // An invocation loads granules of one query and of one row.
   let first_query = workgroup.x * params.granules * TILE + index;
   let first_row = (params.block_first + workgroup.y * params.block_step) * params.granules * TILE + index;
-  // Eight rows of this pitch lie in different banks, and the next eight in the same ones: those store their pairs of vectors the other
-  // way round.
+  // Eight rows of this pitch lie in different banks, and the next eight in the same ones again: those swap their pairs of
+  // vectors.
   let turn = (index >> 3u) & 1u;
   var sums: array<array<Sum, MATRICES>, MATRICES>;
   var next_query: array<vec4<u32>, GRANULES>;
@@ -75,7 +75,7 @@ fn screen_tile_coop(
     }
     workgroupBarrier();
   }
-  // naga 30 takes as arguments of coopStoreT only what has a name.
+  // naga 30 accepts only named values as arguments of coopStoreT.
   let first = score_place(workgroup.x * TILE + part_query, params.column_first + workgroup.y * TILE, params.room) + part_row;
   // unroll
   for (var i = 0u; i < MATRICES; i++) {

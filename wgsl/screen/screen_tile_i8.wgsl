@@ -1,16 +1,16 @@
-// Dot products of narrowed queries and rows by four-way integer products: a workgroup computes a tile of 128 x 128, an
-// invocation 8 x 16 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory, four
-// dimensions a word, while the next ones are on their way. Sums stay below 2^24, so as f32 they are exact. Only nominates.
-const TILE = BLOCK_ROWS;
+// Dot products of narrowed queries and rows by four-way integer products. A workgroup computes a tile of 128 x 128, each invocation
+// 8 x 16 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory, four dimensions per word,
+// while the next ones are loaded. Sums stay below 2^24, so f32 holds them exactly. Scores only nominate.
+const TILE = BLOCK_ROWS; // queries, and rows
 const WORDS = 8u; // words of a vector in a slice
 const ACROSS = 8u; // invocations along rows
 const DOWN = 16u; // invocations along queries
-const PITCH = TILE / 4u + 1u; // one vector more, against bank conflicts
+const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
 const GRANULES = WORDS / 4u;
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of 128 queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of 128 rows
-@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, 128]
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 
 var<workgroup> query_slice: array<array<vec4<u32>, PITCH>, WORDS>;
 var<workgroup> row_slice: array<array<vec4<u32>, PITCH>, WORDS>;
@@ -37,7 +37,7 @@ fn screen_tile_i8(
     for (var g = 0u; g < GRANULES; g++) {
       // unroll
       for (var w = 0u; w < 4u; w++) {
-        // Stored with 128 added: flipping the highest bit takes it off.
+        // Stored with 128 added: flipping the highest bit subtracts it.
         query_slice[g * 4u + w][index / 4u][index % 4u] = next_query[g][w] ^ 0x80808080u;
         row_slice[g * 4u + w][index / 4u][index % 4u] = next_row[g][w] ^ 0x80808080u;
       }

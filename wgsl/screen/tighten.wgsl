@@ -1,14 +1,14 @@
-// A query's threshold becomes the k-th smallest upper bound of its list, and rows that lie above it for certain leave
-// the list. One workgroup a query. A list that overflowed marks its query, which is then searched another way.
+// Lowers a query's threshold to the k-th smallest upper bound on its list, and drops rows from the list that certainly lie above
+// it. One workgroup per query. A list that overflowed marks its query, which is then searched another way.
 @group(0) @binding(1) var<storage, read_write> thresholds: array<u32>; // [queries]: keys
 @group(0) @binding(2) var<storage, read_write> counts: array<u32>; // [queries]
 @group(0) @binding(3) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
-@group(0) @binding(4) var<storage, read_write> overflowed: array<u32>; // [queries]: 1 when rows were lost
-@group(0) @binding(5) var<storage, read> exact: array<u32>; // [queries, capacity]: keys, where EXACT = 1
+@group(0) @binding(4) var<storage, read_write> overflowed: array<u32>; // [queries]: 1 if rows were dropped
+@group(0) @binding(5) var<storage, read> exact: array<u32>; // [queries, capacity]: keys, if EXACT = 1
 
-override EXACT: u32 = 0u; // 1: an interval becomes the distance that will be reported
+override EXACT: u32 = 0u; // 1: intervals become the distances that will be reported
 
-const HELD = 16u; // entries that an invocation holds: their loads are on their way together
+const HELD = 16u; // entries that an invocation loads together
 const BINS = 2048u; // values of a digit of 11 bits
 
 var<workgroup> list_length: u32;
@@ -23,13 +23,13 @@ fn upper_of(query: u32, entry: u32) -> u32 {
   return lists[2u * params.plane + query * params.capacity + entry];
 }
 
-// Counts the digit at `shift` of a key whose digits above it are those of the prefix.
+// Counts the digit at `shift` of a key if its higher digits are those of the prefix.
 fn count_digit(key: u32, prefix: u32, shift: u32) {
-  // Nothing lies above the first digit, and a shift by 32 is none.
+  // The first digit has none above it, and a shift by 32 is not defined.
   if (shift == 21u || (key ^ prefix) >> 21u == 0u) { atomicAdd(&histogram[(key >> shift) & (BINS - 1u)], 1u); }
 }
 
-// Adds to the prefix the digit at `shift` that holds the rank, and takes off the rank what lies below.
+// Adds the digit at `shift` that holds the rank to the prefix, and subtracts from the rank the elements below that digit.
 fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
   workgroupBarrier();
   var own = 0u;
@@ -103,8 +103,8 @@ fn tighten(
       }
       limit = min(limit, workgroupUniformLoad(&picked).x);
     } else {
-      // The highest 22 bits of the k-th smallest, by two digits. The others are taken for ones: a threshold that is larger
-      // by 2^-13 of itself is still one.
+      // The highest 22 bits of the k-th smallest, by two digits. The others are set: a threshold that is larger by 2^-13 of
+      // itself is still valid.
       var found = vec2(0u, rank);
       for (var turn = 0u; turn < 2u; turn++) {
         let shift = 21u - 11u * turn;
@@ -121,7 +121,7 @@ fn tighten(
       limit = min(limit, found.x | ROUNDED_BITS);
     }
   }
-  // In place: a piece of the list is in registers before any of it is written.
+  // In place: a piece of the list is loaded into registers before any of it is overwritten.
   for (var start = 0u; start < length; start += HELD * WORKGROUP) {
     var slots: array<u32, HELD>;
     var lowers: array<u32, HELD>;

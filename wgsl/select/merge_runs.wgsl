@@ -1,12 +1,12 @@
-// Merges neighbouring sorted runs of each row, a workgroup for 1,024 results: it finds where they begin and end in both runs,
-// and merges those parts in workgroup memory, where an element's place is its own rank plus its rank in the other part.
+// Merges neighbouring sorted runs of each row, one workgroup per 1,024 results. It finds where its results begin and end in both
+// runs, and merges those parts in workgroup memory: an element's place is its own rank plus its rank in the other part.
 @group(0) @binding(1) var<storage, read> keys: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // [rows, pitch]
 @group(0) @binding(3) var<storage, read_write> merged_keys: array<u32>; // [rows, pitch]
 @group(0) @binding(4) var<storage, read_write> merged_ids: array<vec2<u32>>; // [rows, pitch]
 @group(0) @binding(5) var<storage, read> states: array<u32>; // [rows, 4]
 
-override ONLY: u32 = 0u; // 0: every row, 1: rows whose state says that they failed
+override ONLY: u32 = 0u; // 0: every row; 1: rows whose state says that sorting failed
 
 const TILE = SORTED_MAX;
 var<workgroup> tile_keys: array<u32, TILE>;
@@ -30,14 +30,14 @@ fn merge_runs(
   }
 }
 
-/// Merges what comes to lie from `start` on, of a row that starts at `first`.
+/// Merges the results from `start` on, of a row that starts at `first`.
 fn merge(first: u32, start: u32, index: u32) {
   let length = params.length;
   let pair = start & ~(2u * params.run - 1u);
   let middle = min(pair + params.run, length);
   let end = min(pair + 2u * params.run, length);
   let count = min(TILE, end - start);
-  // One half of the workgroup finds how much of the left run lies in front of the tile, the other in front of its end.
+  // One half of the workgroup finds how much of the left run lies before the tile, the other half before its end.
   let half = index >> 7u;
   let cut = left_before(first + pair, first + middle, vec2(middle - pair, end - middle), start - pair + half * count, index);
   if ((index & 127u) == 0u) { cuts[half] = cut; }
@@ -74,7 +74,7 @@ fn merge(first: u32, start: u32, index: u32) {
     var high = select(left_count, count, is_left);
     while (low < high) {
       let probe = (low + high) >> 1u;
-      // Equal elements keep their order, left before right.
+      // Equal elements keep their order: left before right.
       var other_first = is_before(tile_keys[probe], tile_ids[probe], own_keys[i], own_ids[i]);
       if (!is_left) { other_first = !is_before(own_keys[i], own_ids[i], tile_keys[probe], tile_ids[probe]); }
       if (other_first) { low = probe + 1u; } else { high = probe; }
@@ -96,8 +96,8 @@ fn merge(first: u32, start: u32, index: u32) {
   }
 }
 
-/// How many of the left run are among the first `total` of both: the place of the first that comes behind its partner of the right
-/// run. Each half of the workgroup has a total of its own, and tries 128 places at a time.
+/// Counts the left run's elements among the first `total` of both runs: the place of the first that comes behind its partner in
+/// the right run. Each half of the workgroup has its own total, and tries 128 places at a time.
 fn left_before(left: u32, right: u32, lengths: vec2<u32>, total: u32, index: u32) -> u32 {
   let half = index >> 7u;
   let lane = index & 127u;

@@ -1,5 +1,5 @@
-// Offsets of a CSR layout: sums of the counts before each, each count cut to a limit; the last offset is the total.
-// One workgroup walks over all counts, 1,024 at a time.
+// Offsets of a CSR layout: for each count the sum of those before it, each cut to a limit; the last offset is the total. One
+// workgroup walks over all counts, four per invocation at a time.
 @group(0) @binding(1) var<storage, read> counts: array<u32>; // [count]
 @group(0) @binding(2) var<storage, read_write> offsets: array<u32>; // [count + 1]
 

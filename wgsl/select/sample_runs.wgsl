@@ -1,15 +1,15 @@
-// Sorted runs of a sample of each row, a workgroup a run: the first step of sorting by splitters. Of each stratum of the row one
-// element is taken, at a random place, so that whatever the data are the sample has its share of any range of them, ties
-// included; of those the run has what passes the row's threshold, where it has one. It also empties the row's buckets.
+// Sorted runs of a sample of each row, one workgroup per run: the first step of sorting by splitters. The sample takes one element
+// at a random place of each stratum of the row, so it has its share of any range of elements, ties included. A run keeps those
+// that pass the row's threshold, if there is one. The kernel also empties the row's buckets.
 @group(0) @binding(1) var<storage, read> words: array<u32>; // [rows, pitch]
-@group(0) @binding(2) var<storage, read_write> states: array<u32>; // as lib/splitters.wgsl has them
+@group(0) @binding(2) var<storage, read_write> states: array<u32>; // see lib/splitters.wgsl
 @group(0) @binding(3) var<storage, read_write> sample_keys: array<u32>; // [rows, parts, SORTED_MAX]
 @group(0) @binding(4) var<storage, read_write> sample_ids: array<vec2<u32>>; // [rows, parts, SORTED_MAX]
 
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
 
-/// Where the element of a stratum is. A part takes one of every `parts` neighbouring strata, not the same ones each time, so that
-/// a pattern in the row does not put all that is small into one part.
+/// The place of a stratum's element. A part takes one of every `parts` neighbouring strata, a different one each time, so that a
+/// pattern in the row cannot put all small elements into one part.
 fn sampled_place(slot: u32, part: u32) -> u32 {
   let turn = u32(scattered(slot) * f32(params.parts));
   let stratum = slot * params.parts + (part + turn) % params.parts;
@@ -42,7 +42,7 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
         }
       }
     }
-    // In a loop of its own, so that all loads are under way before the first is used.
+    // A loop of its own: all loads are in flight before the first use.
     // unroll
     for (var v = 0u; v < 2u; v++) {
       if (turn + 4u * v < params.turns) {
@@ -52,7 +52,7 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
       }
     }
   }
-  // More than there is room for are no worse a sample.
+  // If there is no room for all, the rest is as good a sample.
   let count = min(workgroupUniformLoad(&taken), POOL_ROOM);
   var keys = nothing_held();
   var places = nothing_held();
@@ -64,7 +64,7 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
     places[0][i] = element.y;
   }
   workgroupBarrier();
-  // Nothing behind the threshold is looked at in a run that is the whole sample.
+  // A run that is the whole sample is not read behind the wanted rank.
   let is_whole = params.parts == 1u;
   let wanted = select(count, min(count, params.wanted), is_whole);
   order_held(keys, places, 1u, count, wanted, params.length - 1u, lanes);

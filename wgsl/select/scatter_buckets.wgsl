@@ -1,24 +1,24 @@
-// Puts what is small enough of each row into buckets between splitters, several workgroups a row, each with a piece of it. The
-// splitters, and the threshold behind the last bucket, are elements of the row's sorted sample, of equal distance in rank. Elements
-// are ordered by key and place, and so are splitters: ties are spread over buckets like others. A workgroup takes 4,096 elements
-// at a time, counts those of each bucket, takes room for them at once, and puts them there; where few pass, it first collects them
-// of several batches. What a bucket has no room for is counted.
+// Scatters the elements of each row that are small enough into buckets between splitters, several workgroups per row, each with a
+// piece of it. The splitters, and the threshold behind the last bucket, are elements of the row's sorted sample at equal distances
+// in rank. Elements and splitters are ordered by key and place, so ties spread over buckets like other elements. A workgroup takes
+// 4,096 elements at a time, counts those of each bucket, reserves room for them and writes them there; where few pass, it first
+// collects those of several batches. Elements without room in their bucket are only counted.
 @group(0) @binding(1) var<storage, read> words: array<u32>; // [rows, pitch]
-@group(0) @binding(2) var<storage, read_write> states: array<atomic<u32>>; // as lib/splitters.wgsl has them
+@group(0) @binding(2) var<storage, read_write> states: array<atomic<u32>>; // see lib/splitters.wgsl
 @group(0) @binding(3) var<storage, read> sample_keys: array<u32>; // [rows, parts, SORTED_MAX], sorted
 @group(0) @binding(4) var<storage, read> sample_ids: array<vec2<u32>>; // [rows, parts, SORTED_MAX], sorted
 @group(0) @binding(5) var<storage, read_write> entries: array<vec2<u32>>; // [rows, buckets, BUCKET_ROOM]: keys and places
 
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
-override MANY: u32 = 0u; // 1: more splitters than workgroup memory has room for
+override MANY: u32 = 0u; // 1: more splitters than fit into workgroup memory
 
-const ROOM = 1024u;
+const COLLECTED_MAX = 1024u; // elements that a workgroup collects
 alias Held = array<vec4<u32>, 4>;
 
 var<workgroup> splitter_keys: array<u32, SPLITTERS>;
 var<workgroup> splitter_places: array<u32, SPLITTERS>;
-var<workgroup> cells: array<atomic<u32>, SPLITTERS>; // elements of a bucket, then where they go in it
-var<workgroup> collected: array<vec2<u32>, ROOM>;
+var<workgroup> cells: array<atomic<u32>, SPLITTERS>; // elements per bucket, then their first place in it
+var<workgroup> collected: array<vec2<u32>, COLLECTED_MAX>;
 var<workgroup> taken: atomic<u32>;
 var<workgroup> sampled: atomic<u32>;
 var<workgroup> threshold: vec2<u32>;
@@ -30,15 +30,15 @@ fn sample_at(rank: u32) -> vec2<u32> {
   return vec2(sample_keys[at], sample_ids[at].x);
 }
 
-/// Splitter `number`, the largest element of its bucket, when buckets share the first `reached` of the sample.
+/// Splitter `number`, the largest element of its bucket, where the buckets share the first `reached` elements of the sample.
 fn splitter(number: u32, reached: u32) -> vec2<u32> {
   if (number + 1u >= params.buckets || reached == 0u) { return vec2(ABSENT, 0xffffffffu); }
   let ends = (number + 1u) * (reached / params.buckets) + min(number + 1u, reached % params.buckets);
   return sample_at(ends - 1u);
 }
 
-/// Loads threshold and splitters, and returns how much of the sample the buckets share. Where there are more splitters than fit, it
-/// takes every 2^`params.shift`-th.
+/// Loads threshold and splitters, and returns how many elements of the sample the buckets share. If not all splitters fit, it loads
+/// every 2^`params.shift`-th.
 fn load_splitters(row: u32, is_first: bool, index: u32) -> u32 {
   if (index == 0u) {
     current_row = row;
@@ -53,7 +53,7 @@ fn load_splitters(row: u32, is_first: bool, index: u32) -> u32 {
   let there = workgroupUniformLoad(&sampled);
   let reached = min(there, params.wanted);
   if (index == 0u) {
-    // The sample may have fewer than its share: all of it was small enough.
+    // A sample with fewer elements than wanted was small enough as a whole.
     threshold = vec2(atomicLoad(&states[row * 4u]), atomicLoad(&states[row * 4u + 1u]));
     if (there >= params.wanted) {
       threshold = sample_at(params.wanted - 1u);
@@ -73,7 +73,7 @@ fn load_splitters(row: u32, is_first: bool, index: u32) -> u32 {
   return reached;
 }
 
-/// The bucket of each of four elements: how many splitters lie before it.
+/// The buckets of four elements: the number of splitters before each.
 fn buckets_of(keys: vec4<u32>, places: vec4<u32>, reached: u32) -> vec4<u32> {
   var found = vec4(0u);
   for (var step = params.first_step; step > 0u; step >>= 1u) {
@@ -104,9 +104,9 @@ fn put(bucket: u32, at: u32, key: u32, place: u32) {
   if (at < BUCKET_ROOM) { entries[(current_row * params.buckets + bucket) * BUCKET_ROOM + at] = vec2(key, place); }
 }
 
-/// Puts elements that are held into their buckets; others are ABSENT. `cells` are 0 before and after.
+/// Puts held elements, except ABSENT ones, into their buckets. `cells` are 0 before and after.
 fn scatter(keys: Held, places: Held, vectors: u32, reached: u32, index: u32) {
-  // Bucket and rank in it of each, or where there are many buckets nothing: few elements share one.
+  // Each element's bucket and rank in it. Not used where there are many buckets, because few elements share one.
   var spots = Held(vec4(0u), vec4(0u), vec4(0u), vec4(0u));
   // unroll
   for (var v = 0u; v < 4u; v++) {
@@ -148,7 +148,7 @@ fn scatter(keys: Held, places: Held, vectors: u32, reached: u32, index: u32) {
   workgroupBarrier();
 }
 
-/// Puts the first `count` that were collected into their buckets.
+/// Puts the first `count` collected elements into their buckets.
 fn scatter_collected(count: u32, reached: u32, index: u32) {
   var keys = Held(vec4(ABSENT), vec4(ABSENT), vec4(ABSENT), vec4(ABSENT));
   var places = Held(vec4(0u), vec4(0u), vec4(0u), vec4(0u));
@@ -175,7 +175,7 @@ fn scatter_buckets(
   let limit = Threshold(both.x, both.y, 0u);
   let begin = row * params.pitch;
   let piece_end = min((workgroup.x + 1u) * params.piece, params.length);
-  var waiting = 0u; // that are collected
+  var waiting = 0u; // collected elements
   for (var first = workgroup.x * params.piece; first < piece_end; first += BATCH) {
     var keys: Held;
     var places: Held;
@@ -185,7 +185,7 @@ fn scatter_buckets(
       let at = vec4(begin) + min(places[v], vec4(params.length - 1u));
       keys[v] = vec4(words[at.x], words[at.y], words[at.z], words[at.w]);
     }
-    // In a loop of its own, so that all loads are under way before the first is used.
+    // A loop of its own: all loads are in flight before the first use.
     var count = 0u;
     // unroll
     for (var v = 0u; v < 4u; v++) {
@@ -198,11 +198,11 @@ fn scatter_buckets(
     if (count > 0u) { at = atomicAdd(&taken, count); }
     let before = waiting;
     waiting = workgroupUniformLoad(&taken);
-    if (waiting > ROOM) {
+    if (waiting > COLLECTED_MAX) {
       if (before > 0u) { scatter_collected(before, reached, index); }
       at -= min(at, before);
       waiting -= before;
-      if (waiting > ROOM) {
+      if (waiting > COLLECTED_MAX) {
         scatter(keys, places, 4u, reached, index);
         waiting = 0u;
         count = 0u;
@@ -216,7 +216,7 @@ fn scatter_buckets(
         // unroll
         for (var i = 0u; i < 4u; i++) {
           if (keys[v][i] != ABSENT) {
-            collected[min(at, ROOM - 1u)] = vec2(keys[v][i], places[v][i]);
+            collected[min(at, COLLECTED_MAX - 1u)] = vec2(keys[v][i], places[v][i]);
             at += 1u;
           }
         }

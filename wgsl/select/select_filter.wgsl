@@ -1,17 +1,18 @@
-// What passes each row's threshold, in any order: several workgroups a row, each with a piece of it. Where few passes, a
-// workgroup collects them and appends them at once; where many do, it appends batch by batch. What a list has no room for is
-// counted.
+// Lists the elements that pass each row's threshold, in any order, several workgroups per row, each with a piece of it. Where few
+// pass, a workgroup collects them and appends them at once; where many do, it appends batch by batch. Elements without room in the
+// list are only counted.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> words: array<u32>; // the same
 @group(0) @binding(3) var<storage, read_write> states: array<atomic<u32>>; // [rows, 4]: key and place of the threshold, entries of the list
 @group(0) @binding(4) var<storage, read_write> listed_keys: array<u32>; // [rows, capacity]
 @group(0) @binding(5) var<storage, read_write> listed_ids: array<vec2<u32>>; // [rows, capacity]
 
-override FLOATS: u32 = 0u;
-override MANY: u32 = 0u;
-const ROOM = 1024u;
+override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
+override MANY: u32 = 0u; // 1: many elements pass
 
-var<workgroup> collected: array<vec2<u32>, ROOM>;
+const COLLECTED_MAX = 1024u; // elements that a workgroup collects
+
+var<workgroup> collected: array<vec2<u32>, COLLECTED_MAX>;
 var<workgroup> taken: atomic<u32>;
 var<workgroup> threshold: vec2<u32>;
 var<workgroup> list_start: u32;
@@ -25,7 +26,7 @@ fn list(at: u32, key: u32, place: u32) {
 }
 
 fn collect(at: u32, key: u32, place: u32) {
-  if (at < ROOM) {
+  if (at < COLLECTED_MAX) {
     collected[at] = vec2(key, place);
   } else {
     list(atomicAdd(&states[current_row * 4u + 2u], 1u), key, place);
@@ -76,7 +77,7 @@ fn select_filter(
   if (MANY == 0u) {
     stream(begin, end, from_vector, to_vector, limit, index);
     if (is_last) { offer_tail(begin, end, limit, index); }
-    let count = min(workgroupUniformLoad(&taken), ROOM);
+    let count = min(workgroupUniformLoad(&taken), COLLECTED_MAX);
     if (index == 0u && count > 0u) { list_start = atomicAdd(&states[row * 4u + 2u], count); }
     let start = workgroupUniformLoad(&list_start);
     for (var i = index; i < count; i += WORKGROUP) { list(start + i, collected[i].x, collected[i].y); }
@@ -109,8 +110,8 @@ fn select_filter(
     at = list_passing(at, d, i + 3u * WORKGROUP, begin, pass_d);
   }
   if (is_last) {
-    // Three elements at most.
-    atomicStore(&taken, ROOM);
+    // At most three elements: the list takes them directly.
+    atomicStore(&taken, COLLECTED_MAX);
     workgroupBarrier();
     offer_tail(begin, end, limit, index);
   }

@@ -1,28 +1,28 @@
-// The k smallest elements of each row by (key, id), one workgroup a row. Rows are CSR segments or of equal length.
-// A row of up to 4,096 elements is held in registers, and a threshold found that lets few more than k pass; those are sorted. A
-// longer row, or one in which too many tie, is cut down by radix selection over the digits of the key and, where keys tie, of the
-// id, so there is no limit on k; up to 1,024 results leave sorted, more leave in any order and `sort_runs` and `merge_runs` sort
-// them. It takes any row, and rows for which quicker kernels found no threshold.
+// The k smallest elements of each row by (key, id), one workgroup per row, for rows of any kind and any k. A row of up to 4,096
+// elements is held in registers; a threshold that few more than k elements pass is found, and those are sorted. A longer row, or one
+// in which too many elements tie, is cut down by radix selection over the digits of the key and, where keys tie, of the id. Up to
+// 1,024 results leave sorted; more leave in any order, and `sort_runs` and `merge_runs` sort them. The kernel also takes rows for
+// which faster kernels found no threshold.
 @group(0) @binding(1) var<storage, read> keys_or_floats: array<u32>;
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // u64, low word first
-@group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1], for CSR segments; or counts of lists
+@group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1] for CSR segments, [rows] counts for lists
 @group(0) @binding(4) var<storage, read_write> selected_keys: array<u32>; // [rows, k]
 @group(0) @binding(5) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, k]
 @group(0) @binding(6) var<storage, read_write> selected_counts: array<u32>; // [rows]: results that are not ABSENT
 
 override POSITIONS: u32 = 0u; // 1: an element's id is its position in the row
 override FLOATS: u32 = 0u; // 1: keys are still floats
-override ONLY: u32 = 0u; // 0: every row, 1: rows marked FAILED
+override ONLY: u32 = 0u; // 0: every row; 1: rows marked FAILED
 
 const DIGITS = 12u; // of 8 bits: 4 of the key, 8 of the id
 
 var<workgroup> taken: atomic<u32>;
-var<workgroup> waiting: atomic<u32>; // a bit for each row that is left to do
+var<workgroup> waiting: atomic<u32>; // one bit per row that is left to do
 
-/// Keys that are under way at a time.
+/// Keys that an invocation loads together.
 const TURNS = 8u;
 
-/// Every WORKGROUP-th key of a row from number `start` on.
+/// Every WORKGROUP-th key of a row, from number `start` on.
 fn keys_from(first: u32, start: u32, length: u32) -> array<u32, TURNS> {
   var keys: array<u32, TURNS>;
   // unroll
@@ -67,10 +67,10 @@ fn compare_leading(key: u32, first: u32, place: u32, prefix: vec3<u32>, digits: 
   return 0;
 }
 
-/// So many elements are ranked by comparing all with all, which needs no barriers.
+/// Up to this many elements are ranked by comparing all with all, which needs no barriers.
 const RANKED = 128u;
 
-/// Sorts the first `count` elements of workgroup memory, and writes the first k as the results of a row, and nothing behind.
+/// Sorts the first `count` elements of workgroup memory, and writes the first k as a row's results, ABSENT behind them.
 fn write_sorted(index: u32, row: u32, count: u32) {
   let start = row * params.selected_pitch;
   if (count <= RANKED) {
@@ -79,7 +79,7 @@ fn write_sorted(index: u32, row: u32, count: u32) {
       let id = sort_ids[index];
       var rank = 0u;
       for (var i = 0u; i < count; i += 1u) {
-        // Elements that are equal keep their order.
+        // Equal elements keep their order.
         let comes_first = is_before(sort_keys[i], sort_ids[i], key, id) || (i < index && !is_before(key, id, sort_keys[i], sort_ids[i]));
         rank += select(0u, 1u, comes_first);
       }
@@ -102,7 +102,7 @@ fn write(at: u32, key: u32, id: vec2<u32>) {
   selected_ids[at] = id;
 }
 
-/// Nothing behind the `count` results of a row.
+/// Writes ABSENT behind the `count` results of a row, and their number.
 fn write_nothing(index: u32, row: u32, count: u32) {
   for (var i = count + index; i < params.k; i += WORKGROUP) {
     write(row * params.selected_pitch + i, ABSENT, vec2(0xffffffffu));
@@ -110,7 +110,7 @@ fn write_nothing(index: u32, row: u32, count: u32) {
   if (index == 0u) { selected_counts[row] = min(count, params.k); }
 }
 
-/// Puts an element among those to be sorted, or with the results where those leave in any order.
+/// Keeps an element: for sorting, or among the results if those leave in any order.
 fn take(row: u32, key: u32, id: vec2<u32>) {
   let at = atomicAdd(&taken, 1u);
   if (params.k <= SORTED_MAX) {
@@ -123,7 +123,7 @@ fn take(row: u32, key: u32, id: vec2<u32>) {
   }
 }
 
-/// Selects from a row of up to 4,096 elements that is held in registers. False, if so many tie with the k-th that they have no room.
+/// Selects from a row of up to 4,096 elements that is held in registers. False if too many tie with the k-th to have room.
 fn select_held(row: u32, first: u32, length: u32, lanes: Lanes) -> bool {
   let vectors = (length + 4u * WORKGROUP - 1u) >> 10u;
   var keys = nothing_held();
@@ -134,13 +134,13 @@ fn select_held(row: u32, first: u32, length: u32, lanes: Lanes) -> bool {
       if (v < vectors) { keys[v][i] = keys_or_floats[min(first + (4u * v + i) * WORKGROUP + lanes.index, first + length - 1u)]; }
     }
   }
-  // In a loop of its own, so that all loads are under way before the first is used.
+  // A loop of its own: all loads are in flight before the first use.
   // unroll
   for (var v = 0u; v < 4u; v++) {
     let places = vec4(lanes.index) + (4u * v + vec4(0u, 1u, 2u, 3u)) * WORKGROUP;
     keys[v] = select(vec4(ABSENT), exact_keys(keys[v]), places < vec4(length));
   }
-  // Ties are broken by ids, which are not held: all that tie have to pass.
+  // Ties are broken by ids, which are not held, so all tying elements must pass.
   let k = min(params.k, length);
   let nowhere = Held(vec4(0u), vec4(0u), vec4(0u), vec4(0u));
   let limit = threshold_of(keys, nowhere, vectors, k, max(32u, power_of_two_from(k)), 0u, lanes);
@@ -170,7 +170,7 @@ fn select_k(
     if (number < params.rows) { select_one(number, lanes); }
     return;
   }
-  // Few rows are left to do, if any: a workgroup looks at several.
+  // Few rows are left to do, if any, so a workgroup looks at several.
   if (lanes.index == 0u) { atomicStore(&waiting, 0u); }
   workgroupBarrier();
   let row = number * params.rows_each + lanes.index;
@@ -197,7 +197,7 @@ fn select_one(row: u32, lanes: Lanes) {
     return;
   }
   if (ONLY == 0u && length <= RANKED && params.k <= SORTED_MAX) {
-    // So few need no threshold, and their ids are on their way with the keys.
+    // Few elements need no threshold, and their ids are loaded with the keys.
     if (index < length) {
       let key = keys_from(first, index, length)[0];
       let id = id_at(first, first + index);
@@ -219,7 +219,7 @@ fn cut(index: u32, row: u32, first: u32, length: u32) {
   var prefix = vec3(0u);
   var digits = 0u;
   var rank = min(params.k, length) - 1u;
-  // With k = length every element is selected, by no digit at all.
+  // With k = length every element is selected, whatever its digits.
   while (digits < DIGITS && params.k < length) {
     histogram_clear(index);
     for (var start = index; start < length; start += TURNS * WORKGROUP) {
@@ -248,7 +248,7 @@ fn cut(index: u32, row: u32, first: u32, length: u32) {
     // unroll
     for (var i = 0u; i < TURNS; i++) {
       let place = first + start + i * WORKGROUP;
-      // Where fewer than k are present, the ones that are not tie with each other and must not take a place.
+      // If fewer than k are present, the ABSENT ones tie with each other and must not take a place.
       let is_there = start + i * WORKGROUP < length && keys[i] != ABSENT;
       if (is_there && compare_leading(keys[i], first, place, prefix, digits) <= 0) {
         take(row, keys[i], id_at(first, place));

@@ -1,6 +1,6 @@
-// The k smallest elements of each row by (key, position), one workgroup a row, in one pass. A sample of the row gives a threshold,
-// and what passes it is kept. Where more or fewer pass than there is room for, the row is marked, and `select_k` takes it. The
-// other form starts from lists that `select_filter` made of the rows.
+// The k smallest elements of each row by (key, position), one workgroup per row, in one pass. A sample of the row gives a threshold,
+// and the elements that pass it are kept. If too many or too few pass, the row is marked, and `select_k` takes it. The other variant
+// starts from lists that `select_filter` made of the rows.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> words: array<u32>; // the same, or the keys of the lists: [rows, capacity]
 @group(0) @binding(3) var<storage, read> listed_ids: array<vec2<u32>>; // [rows, capacity]
@@ -10,12 +10,12 @@
 @group(0) @binding(7) var<storage, read_write> selected_counts: array<u32>; // [rows]
 
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
-override HELD: u32 = 1u; // vectors of a sample that an invocation holds
-override LISTS: u32 = 0u; // 1: from lists
+override HELD: u32 = 1u; // vectors of the sample that an invocation holds
+override LISTS: u32 = 0u; // 1: rows are lists
 
 fn keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) { pool_keep(keys, places, passes); }
 
-/// Places WORKGROUP apart, four of them from `place` on: neighbours of an invocation have neighbouring ones.
+/// Four places, WORKGROUP apart, from `place` on: neighbouring invocations have neighbouring places.
 fn places_from(place: u32) -> vec4<u32> { return vec4(place) + vec4(0u, 1u, 2u, 3u) * WORKGROUP; }
 
 @compute @workgroup_size(WORKGROUP)
@@ -41,7 +41,7 @@ fn long(row: u32, lanes: Lanes) {
   finish(row, limit, lanes);
 }
 
-/// The results of a row from what passed the threshold, or the mark of a row from which too much or too little did.
+/// Writes a row's results from the elements that passed the threshold, or marks the row if too many or too few passed.
 fn finish(row: u32, limit: Threshold, lanes: Lanes) {
   let count = workgroupUniformLoad(&taken);
   let is_all = limit.key == LAST && limit.place == EVERY_PLACE;
@@ -69,7 +69,7 @@ fn finish(row: u32, limit: Threshold, lanes: Lanes) {
   write_ordered(row, count, lanes.index);
 }
 
-/// Whether so many entries are a row's smallest, at least k of them or all that are not ABSENT, and had room.
+/// Whether a list of `count` entries had room and holds the row's k smallest, or all of the row.
 fn holds_wanted(key: u32, place: u32, count: u32) -> bool {
   return count <= params.capacity && (count >= params.k || (key == LAST && place == EVERY_PLACE));
 }
@@ -82,7 +82,7 @@ fn listed(row: u32, lanes: Lanes) {
     if (lanes.index == 0u) { selected_counts[row] = FAILED; }
     return;
   }
-  // A list that is too long to be held is sampled at equal distances: it is in no order.
+  // A list that is too long to be held is sampled at equal distances, because it is in no order.
   let is_held = count <= 16u * WORKGROUP;
   let vectors = select(4u, (count + 4u * WORKGROUP - 1u) / (4u * WORKGROUP), is_held);
   let step = select(f32(count) / f32(16u * WORKGROUP), 1.0, is_held);

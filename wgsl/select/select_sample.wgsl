@@ -1,10 +1,10 @@
-// A threshold for each row from a sample of it, one workgroup a row: the first step of selecting from few long rows. It also
+// A threshold for each row from a sample of it, one workgroup per row: the first step of selecting from few long rows. The kernel also
 // empties the lists that `select_filter` fills.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read_write> states: array<vec4<u32>>; // [rows]: key and place of the threshold, entries of the list
 
-override FLOATS: u32 = 0u;
-override HELD: u32 = 1u; // vectors of a sample that an invocation holds
+override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
+override HELD: u32 = 1u; // vectors of the sample that an invocation holds
 
 @compute @workgroup_size(WORKGROUP)
 fn select_sample(

@@ -1,4 +1,4 @@
-// The k smallest elements of each row by (key, position), of rows that a workgroup holds in registers: up to 16 elements an
+// The k smallest elements of each row by (key, position), for rows that a workgroup holds in registers: up to 16 elements per
 // invocation.
 @group(0) @binding(1) var<storage, read> words: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read_write> selected_keys: array<u32>; // [rows, selected_pitch]
@@ -25,12 +25,12 @@ fn select_short(
   for (var v = 0u; v < 4u; v++) {
     places[v] = vec4(lanes.index) + (4u * v + vec4(0u, 1u, 2u, 3u)) * WORKGROUP;
     if (v < vectors) {
-      // Behind the row's end there is another row, or nothing.
+      // Behind the row's end lies another row, or the end of the buffer.
       let at = vec4(begin) + min(places[v], vec4(params.length - 1u));
       keys[v] = vec4(words[at.x], words[at.y], words[at.z], words[at.w]);
     }
   }
-  // In a loop of its own, so that all loads are under way before the first is used.
+  // A loop of its own: all loads are in flight before the first use.
   // unroll
   for (var v = 0u; v < 4u; v++) {
     keys[v] = select(vec4(ABSENT), exact_keys(keys[v]), places[v] < vec4(params.length));
@@ -40,7 +40,7 @@ fn select_short(
   let is_sorted = params.k <= SORTED_MAX;
   let limit = threshold_of(keys, places, vectors, k, select(k, spread_most(k), is_sorted), last_place, lanes);
   if (!is_sorted) {
-    // Selected here, and sorted by other kernels.
+    // Selected here and sorted by other kernels.
     pool_clear(lanes.index);
     // unroll
     for (var v = 0u; v < 4u; v++) {
@@ -53,7 +53,7 @@ fn select_short(
   write_ordered(row, limit.count, lanes.index);
 }
 
-/// Writes what passes, in any order.
+/// Writes the elements that pass, in any order.
 fn write_passing(row: u32, keys: vec4<u32>, places: vec4<u32>, limit: Threshold) {
   let passes = passing(keys, places, limit);
   var at = row * params.selected_pitch + atomicAdd(&taken, how_many(passes));

@@ -1,6 +1,6 @@
-// Sorts each bucket of each row, a workgroup a bucket, and writes its elements where they belong among the row's results. A row
-// of which too little got into buckets, or too much into one, is marked, and `select_k` takes it.
-@group(0) @binding(1) var<storage, read_write> states: array<u32>; // as lib/splitters.wgsl has them
+// Sorts each bucket of each row, one workgroup per bucket, and writes its elements where they belong among the row's results. A row
+// whose buckets got too few elements, or one bucket too many, is marked, and `select_k` takes it.
+@group(0) @binding(1) var<storage, read_write> states: array<u32>; // see lib/splitters.wgsl
 @group(0) @binding(2) var<storage, read> entries: array<vec2<u32>>; // [rows, buckets, BUCKET_ROOM]: keys and places
 @group(0) @binding(3) var<storage, read_write> selected_keys: array<u32>; // [rows, selected_pitch]
 @group(0) @binding(4) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, selected_pitch]
@@ -9,9 +9,9 @@
 override WORKGROUP: u32 = 256u;
 
 var<workgroup> sums: array<atomic<u32>, 3>;
-var<workgroup> known: vec2<u32>; // whether all of the row was small enough, and the elements of the bucket
+var<workgroup> known: vec2<u32>; // whether the whole row was small enough, and the bucket's elements
 
-/// The sum of each over the workgroup.
+/// The sum of each component over the workgroup.
 fn sum_of(own: vec3<u32>, lanes: Lanes) -> vec3<u32> {
   if (lanes.index == 0u) {
     atomicStore(&sums[0], 0u);
@@ -38,7 +38,7 @@ fn sort_buckets(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   }
   let of_bucket = workgroupUniformLoad(&known);
   let count = of_bucket.y;
-  // Elements in all buckets and in those before this one, and buckets with too many.
+  // Elements in all buckets, elements in the buckets before this one, and buckets with too many elements.
   var own = vec3(0u);
   for (var i = lanes.index; i < params.buckets; i += WORKGROUP) {
     let entries_of = states[bucket_at(row, i)];
@@ -52,7 +52,7 @@ fn sort_buckets(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   }
   if (is_failed) { return; }
   let results = row * params.selected_pitch;
-  // Nothing behind what there is, a share of it a bucket.
+  // ABSENT behind the results: each bucket writes a share.
   for (var i = all.x + bucket * WORKGROUP + lanes.index; i < params.k; i += params.buckets * WORKGROUP) {
     selected_keys[results + i] = ABSENT;
     selected_ids[results + i] = vec2(0xffffffffu);

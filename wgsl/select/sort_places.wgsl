@@ -1,9 +1,10 @@
-// Sorts every run of 1,024 elements of each row by (key, position), in place: what `sort_runs` does, for ids that are positions.
+// Sorts every run of 1,024 elements of each row by (key, position), in place. It works as `sort_runs` does, for ids that are
+// positions.
 @group(0) @binding(1) var<storage, read_write> keys: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read_write> ids: array<vec2<u32>>; // [rows, pitch]
 @group(0) @binding(3) var<storage, read> states: array<u32>; // [rows, 4]
 
-override ONLY: u32 = 0u; // 0: every row, 1: rows whose state says that they failed
+override ONLY: u32 = 0u; // 0: every row; 1: rows whose state says that sorting failed
 
 var<workgroup> is_left: u32;
 
@@ -34,7 +35,7 @@ fn sort_run(first: u32, length: u32, lanes: Lanes) {
   }
   let is_there = vec4(lanes.index) + vec4(0u, 1u, 2u, 3u) * WORKGROUP < vec4(length);
   run[0] = select(vec4(ABSENT), run[0], is_there);
-  // What is ABSENT stays behind the others.
+  // ABSENT elements stay behind the others.
   pool_clear(lanes.index);
   let share = lanes_share(how_many(run[0] != vec4(ABSENT)), lanes);
   if (share > 0u) { atomicAdd(&taken, share); }

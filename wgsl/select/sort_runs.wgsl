@@ -1,6 +1,6 @@
 // Sorts every run of 1,024 elements of each row by (key, id), in place: the first step of sorting long rows.
-@group(0) @binding(1) var<storage, read_write> keys: array<u32>; // [rows, length]
-@group(0) @binding(2) var<storage, read_write> ids: array<vec2<u32>>; // [rows, length]
+@group(0) @binding(1) var<storage, read_write> keys: array<u32>; // [rows, pitch]
+@group(0) @binding(2) var<storage, read_write> ids: array<vec2<u32>>; // [rows, pitch]
 
 @compute @workgroup_size(WORKGROUP)
 fn sort_runs(

@@ -1,4 +1,4 @@
-// How fast does the adapter copy? Four vectors an invocation, a workgroup's neighbours side by side.
+// Copies memory, to measure how fast the adapter does it. Neighbouring invocations copy neighbouring vectors.
 @group(0) @binding(1) var<storage, read> original: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> duplicate: array<vec4<f32>>;
 

@@ -1,4 +1,4 @@
-// How fast does the adapter multiply and add? Sixteen independent chains of fma an invocation, nothing else.
+// Measures the adapter's rate of f32 multiply-adds: sixteen independent chains of fma per invocation, nothing else.
 @group(0) @binding(1) var<storage, read_write> sums: array<vec4<f32>>; // [invocations]
 
 @compute @workgroup_size(WORKGROUP)

@@ -1,7 +1,7 @@
-// How fast does the adapter multiply cooperative matrices? A subgroup keeps 4 x 4 sums and operands that never change.
-const VECTORS = MATRICES * SIDE * SIDE / 4u; // of one side's operands
+// Measures the adapter's rate on cooperative matrices: a subgroup keeps 4 x 4 sums and operands that never change.
+const VECTORS = MATRICES * SIDE * SIDE / 4u; // of one operand
 
-@group(0) @binding(1) var<storage, read_write> sums: array<f32>; // [subgroups, 4, 4, SIDE, SIDE]
+@group(0) @binding(1) var<storage, read_write> sums: array<f32>; // [subgroups, MATRICES, MATRICES, SIDE, SIDE]
 
 var<workgroup> operands: array<vec4<f16>, VECTORS>;
 
@@ -31,7 +31,7 @@ fn multiply_coop(
       }
     }
   }
-  // naga 30 takes as arguments of coopStoreT only what has a name.
+  // naga 30 accepts only named values as arguments of coopStoreT.
   let first = (workgroup.x * SUBGROUPS + index / (WORKGROUP / SUBGROUPS)) * MATRICES * MATRICES * SIDE * SIDE;
   // unroll
   for (var i = 0u; i < MATRICES; i++) {

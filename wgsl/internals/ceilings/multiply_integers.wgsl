@@ -1,4 +1,5 @@
-// How fast does the adapter multiply small integers? Four independent chains of packed dot products an invocation, nothing else.
+// Measures the adapter's rate of 8-bit integer products: four independent chains of packed dot products per invocation, nothing
+// else.
 @group(0) @binding(1) var<storage, read_write> sums: array<u32>; // [invocations]
 
 @compute @workgroup_size(WORKGROUP)

@@ -1,6 +1,7 @@
-// How fast does the adapter read? An invocation adds up vectors of one stretch, neighbours side by side, and writes only what it must.
+// Measures how fast the adapter reads. An invocation adds up vectors of one stretch, its neighbours reading neighbouring vectors, and
+// writes as little as it can.
 @group(0) @binding(1) var<storage, read> values: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read_write> sums: array<f32>; // [workgroups * 256]
+@group(0) @binding(2) var<storage, read_write> sums: array<f32>; // [workgroups * WORKGROUP]
 
 @compute @workgroup_size(WORKGROUP)
 fn read_vectors(

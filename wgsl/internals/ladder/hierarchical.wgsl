@@ -1,5 +1,5 @@
 // Rungs g and h: the tree of rung f in each workgroup, an atomic addition across them. From rung h on an invocation adds several
-// products itself before the tree begins: as many fewer trees, barriers and atomic additions.
+// products itself before the tree begins, which saves as many trees, barriers and atomic additions.
 @group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
 @group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> total: array<Total>; // [1]
@@ -17,7 +17,7 @@ fn hierarchical(
   let first = workgroup_number(workgroup, workgroups) * WORKGROUP * COARSENING + index;
   var sum = 0.0;
   for (var i = 0u; i < COARSENING; i++) {
-    // Neighbours stay neighbours: an invocation's products lie a workgroup apart.
+    // An invocation's products lie a workgroup apart, so neighbouring invocations read neighbouring elements.
     let place = first + i * WORKGROUP;
     if (place < params.length) { sum += a[place] * b[place]; }
   }

@@ -1,4 +1,4 @@
-// Rung b: one invocation of each workgroup adds the products of all, and the host adds the partial sums. The others wait.
+// Rung b: one invocation of each workgroup adds its products while the others wait, and the host adds the partial sums.
 @group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
 @group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> partials: array<f32>; // [workgroups]
@@ -16,7 +16,7 @@ fn one_adds(
   products[index] = 0.0;
   if (place < params.length) { products[index] = a[place] * b[place]; }
   workgroupBarrier();
-  // A dispatch of many workgroups may have some more than there are partial sums.
+  // A dispatch of many workgroups may have a few more of them than there are partial sums.
   if (index == 0u && number * WORKGROUP < params.length) {
     var sum = 0.0;
     for (var i = 0u; i < WORKGROUP; i++) { sum += products[i]; }

@@ -1,0 +1,43 @@
+//! Multiplies values by a factor.
+
+use crate::error::{Error, Result};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::matrix::ElementKind;
+
+params! {
+    /// Parameters of `scale`.
+    pub struct Params {
+        /// Number of values.
+        count: u32,
+        /// Factor of each value.
+        factor: f32,
+    }
+}
+
+/// Invocations per workgroup, one per value.
+const INVOCATIONS: u32 = 256;
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel::new::<Params>("scale", &[wgsl!("lib/grid"), wgsl!("lesson/scale")])
+    .buffers(&[("values", Access::Write)])
+    .workgroup(INVOCATIONS, 0);
+
+/// Records the kernel.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    values: BufferSlice<'_>,
+    count: u32,
+    factor: f32,
+) -> Result<()> {
+    if u64::from(count) * 4 > values.bytes {
+        return Err(Error::argument("values", format!("{count} values"), values.bytes / 4));
+    }
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let grid = Grid::Linear(u64::from(count.div_ceil(INVOCATIONS)));
+    commands.dispatch(&pipeline, &Params { count, factor }, &[values], grid)
+}
+
+/// The scaled values, in f64.
+pub fn reference(values: &[f32], factor: f32) -> Vec<f64> {
+    values.iter().map(|&value| f64::from(value) * f64::from(factor)).collect()
+}
