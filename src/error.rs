@@ -103,6 +103,12 @@ pub enum Error {
         /// What wgpu says.
         message: String,
     },
+    /// A fault of this library: please report it.
+    #[error("internal fault, please report it: {message}")]
+    Internal {
+        /// What did not hold.
+        message: String,
+    },
     /// A file is not what it was read as.
     #[error("{}: needed {needed}, found {found}", path.display())]
     File {

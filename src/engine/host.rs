@@ -2,8 +2,9 @@
 
 use crate::engine::device::queries::Queries;
 use crate::engine::lists::widening::Widening;
-use crate::engine::search::pipeline::{Found, SearchRequest, Statistics, distance_of};
+use crate::engine::search::answers::distance_of;
 use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::request::{Found, SearchRequest, Statistics};
 use crate::error::Result;
 use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
 use crate::matrix::{Element, MatrixView};

@@ -5,6 +5,7 @@ pub(crate) mod device;
 mod host;
 pub(crate) mod lists;
 pub(crate) mod ops;
+pub(crate) mod pass;
 pub(crate) mod rows;
 pub(crate) mod search;
 
@@ -12,18 +13,20 @@ pub use device::handle::{Device, DeviceMatrix};
 pub use device::queries::Queries;
 pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
-pub(crate) use lists::clusters::{Assigned, EngineLists, Training, most_training_rows};
+pub(crate) use lists::assign::Assigned;
+pub(crate) use lists::clusters::{EngineLists, Training, most_training_rows};
 pub(crate) use lists::sample::Sample;
 pub(crate) use lists::tables::PAGE;
 pub use ops::distances::DistanceMatrix;
 pub use ops::reductions::Stages;
 pub(crate) use ops::row_reductions;
 pub(crate) use rows::allowed::Allowed;
-pub use rows::narrowed::Screen;
+pub use crate::screen::Screen;
 pub(crate) use rows::write::{Placing, RowSource};
-pub use search::pipeline::Statistics;
-pub(crate) use search::pipeline::{Found, SearchRequest};
-pub use search::plan::{Nominator, Plan, Route};
+pub use search::plan::{Plan, Route};
+pub use search::request::Statistics;
+pub(crate) use search::request::{Found, SearchRequest};
+pub use search::screens::Nominator;
 
 use std::time::Duration;
 
@@ -196,7 +199,7 @@ impl EngineRows {
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
             Self::Gpu(rows) => {
-                Plan::new(rows, queries as u64, k as u64, rows::allowed::Room { budget, allowed: None })
+                Plan::new(rows, queries as u64, k as u64, rows::allowed::Scope { budget, allowed: None })
             }
             Self::Host(rows) => host::plan(rows, queries, k, budget),
         }

@@ -23,7 +23,7 @@ pub(crate) use kernel::Pipeline;
 pub(crate) use kernel::params;
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
 pub use memory::BufferSlice;
-pub(crate) use memory::{Request, Scratch};
+pub(crate) use memory::{Request, Reserved, Scratch, budget_for, scratch, usable};
 pub use profile::{Profile, StageTime};
 pub(crate) use readback::{Reading, words};
 pub(crate) use transfer::RowLayout;

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::engine::device::handle::Engine;
 use crate::engine::device::values::Values;
-use crate::engine::search::plan::usable;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch, StageTime};
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch, StageTime, usable};
 use crate::host::{self, Reduced};
 use crate::kernels::reduce_blocks::{self, Operation, Reduce, Shape, Summation};
 use crate::kernels::{locate, reduce_partials};

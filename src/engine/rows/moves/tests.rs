@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::engine::rows::moves::*;
-use crate::engine::rows::narrowed::{NarrowedRows, Screen};
+use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::write::{Placing, RowSource};
-use crate::engine::search::pipeline::{SearchRequest, search};
+use crate::engine::search::pipeline::search;
+use crate::engine::search::request::SearchRequest;
 use crate::engine::{Device, Queries};
 use crate::gpu::{DeviceOptions, words};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
+use crate::screen::Screen;
 
 const DIM: usize = 5;
 
