@@ -4,6 +4,7 @@
 pub(crate) mod device;
 pub(crate) mod lists;
 pub(crate) mod ops;
+mod pass;
 pub(crate) mod rows;
 pub(crate) mod search;
 
@@ -12,7 +13,8 @@ pub use device::matrices::{DeviceMatrix, DistanceMatrix};
 pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
 pub use device::vectors::{Queries, Vectors};
-pub(crate) use lists::clusters::{Assigned, EngineLists, Training, most_training_rows};
+pub(crate) use lists::assign::Assigned;
+pub(crate) use lists::clusters::{EngineLists, Training, most_training_rows};
 pub(crate) use lists::sample::Sample;
 pub(crate) use lists::tables::PAGE;
 pub(crate) use ops::job::Job;
@@ -20,8 +22,10 @@ pub use ops::job::Stages;
 pub(crate) use ops::reductions::{Reduced, reduce_rows, reduce_vector};
 pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::engine_rows::{EngineRows, RowShape};
-pub use rows::narrowed::Screen;
 pub(crate) use rows::write::Placing;
-pub use search::pipeline::Statistics;
-pub(crate) use search::pipeline::{Found, SearchRequest};
-pub use search::plan::{Nominator, Plan, Route};
+pub use search::plan::{Plan, Route};
+pub use search::request::Statistics;
+pub(crate) use search::request::{Found, SearchRequest};
+pub use search::screens::Nominator;
+
+pub use crate::screen::Screen;

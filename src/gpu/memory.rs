@@ -116,6 +116,22 @@ impl Gpu {
         Ok(scratch)
     }
 
+    /// [`Gpu::reserve`] for buffers with names: `name` puts each into its field, in the order of `requests`.
+    pub(crate) async fn reserve_named<B>(
+        self: &Arc<Self>,
+        requests: &[Request],
+        name: impl FnOnce(&mut dyn FnMut() -> wgpu::Buffer) -> B,
+    ) -> Result<Reserved<B>> {
+        let scratch = self.reserve(requests).await?;
+        let mut taken = 0;
+        let mut next = || {
+            taken += 1;
+            scratch[taken - 1].clone()
+        };
+        let buffers = name(&mut next);
+        Ok(Reserved { buffers, _scratch: scratch })
+    }
+
     fn pool(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,6 +142,44 @@ impl Gpu {
 pub(crate) struct Request {
     pub(crate) purpose: &'static str,
     pub(crate) bytes: u64,
+}
+
+/// Declares the scratch buffers of a call: a struct with one field for each buffer, and the purpose that errors name.
+///
+/// `Name::<u64>` holds their bytes, and its `reserve` takes them all at once: a [`Reserved`] with the buffers under the same names.
+macro_rules! scratch {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $purpose:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy)]
+        $vis struct $name<T = wgpu::Buffer> {
+            $($(#[$doc])* pub(crate) $field: T,)+
+        }
+
+        impl $name<u64> {
+            /// Takes buffers of these sizes, under the device's budget.
+            $vis async fn reserve(
+                self,
+                gpu: &std::sync::Arc<$crate::gpu::Gpu>,
+            ) -> $crate::error::Result<$crate::gpu::Reserved<$name>> {
+                let requests = [$($crate::gpu::Request { purpose: $purpose, bytes: self.$field },)+];
+                gpu.reserve_named(&requests, |next| $name { $($field: next(),)+ }).await
+            }
+        }
+    };
+}
+pub(crate) use scratch;
+
+/// Bytes that plans leave for the rounding of small buffers.
+const SMALL_BUFFERS: u64 = 16 << 10;
+
+/// The bytes of a budget that remain when every buffer is rounded up to its size class.
+pub(crate) fn usable(budget: u64) -> u64 {
+    (budget / 8 * 7).saturating_sub(SMALL_BUFFERS)
+}
+
+/// The smallest budget with this many usable bytes.
+pub(crate) fn budget_for(bytes: u64) -> u64 {
+    (bytes + SMALL_BUFFERS).div_ceil(7) * 8
 }
 
 /// Scratch buffers are shared between sizes that differ by an eighth at most. A size that fits a binding of `limit` bytes
@@ -151,6 +205,22 @@ impl std::ops::Index<usize> for Scratch {
 
     fn index(&self, index: usize) -> &wgpu::Buffer {
         &self.buffers[index]
+    }
+}
+
+/// The scratch buffers of one call by their names: see [`scratch!`].
+#[derive(Debug)]
+pub(crate) struct Reserved<B> {
+    buffers: B,
+    /// Gives the buffers back.
+    _scratch: Scratch,
+}
+
+impl<B> std::ops::Deref for Reserved<B> {
+    type Target = B;
+
+    fn deref(&self) -> &B {
+        &self.buffers
     }
 }
 

@@ -1,20 +1,20 @@
-//! The fixed vector that is taken off before rows are narrowed: about the mean of the first rows.
+//! The centre: a vector near the mean of the first rows, which is subtracted from every vector before it is narrowed.
 
 use crate::matrix::{Element, MatrixView};
 use crate::metric::Metric;
 
-/// Rows that the mean is taken of at most. A mean of so many is off by a sixty-fourth of the rows' spread, which does not
-/// matter beside the spread itself.
+/// The mean is taken over at most this many rows. It is then off by a sixty-fourth of the rows' spread, which does not matter
+/// beside the spread itself.
 const SAMPLE: u64 = 4096;
 
-/// The mean of a sample of the rows so far, for cosine of the rows divided by their norms.
+/// The mean of a sample of the rows so far. For cosine, rows are divided by their norms first.
 #[derive(Debug, Clone)]
 pub(crate) struct Centre {
     metric: Metric,
     sums: Vec<f64>,
     squares: f64,
     counted: u64,
-    /// How many rows were counted when `values` were made of them.
+    /// Rows counted when `values` were last computed.
     used: u64,
     values: Vec<f32>,
 }
@@ -24,7 +24,7 @@ impl Centre {
         Self { metric, sums: vec![0.0; dim], squares: 0.0, counted: 0, used: 0, values: vec![0.0; dim] }
     }
 
-    /// One that does not move.
+    /// A centre that does not move.
     pub(crate) fn fixed(metric: Metric, values: Vec<f32>) -> Self {
         Self { values, counted: SAMPLE, used: SAMPLE, ..Self::new(metric, 0) }
     }
@@ -34,17 +34,17 @@ impl Centre {
         &self.values
     }
 
-    /// How many of so many new rows are counted.
+    /// How many of `rows` new rows would be counted.
     pub(crate) fn wanted(&self, rows: usize) -> usize {
         (SAMPLE - self.counted).min(rows as u64) as usize
     }
 
-    /// Counts rows that are added; true when the centre is another now. That happens a dozen
-    /// times at most, and only while there are few rows, so narrowing them all anew costs little.
+    /// Counts new rows. Returns true when the centre moved, so that all rows have to be narrowed again. It moves a dozen times at
+    /// most, and only while there are few rows, so that costs little.
     pub(crate) fn count<T: Element>(&mut self, rows: MatrixView<'_, T>) -> bool {
         let wanted = self.wanted(rows.rows());
         for number in 0..wanted {
-            // Spread over all rows: the first ones may be of one kind.
+            // A sample over all rows: the first ones may be unlike the others.
             let row = rows.row((number as u128 * rows.rows() as u128 / wanted as u128) as usize);
             let squared: f64 = row.iter().map(|x| f64::from(x.widen()).powi(2)).sum();
             let scale = match self.metric {
@@ -64,8 +64,8 @@ impl Centre {
         let count = self.counted as f64;
         let mean: Vec<f64> = self.sums.iter().map(|sum| sum / count).collect();
         let squared: f64 = mean.iter().map(|m| m * m).sum();
-        // A mean that explains little of the rows' lengths would only add its own rounding, above all where rows are of
-        // very different lengths.
+        // A mean that is short beside the rows would only add its own rounding errors, most of all when the rows' lengths
+        // differ much.
         let helps = squared * 64.0 >= self.squares / count;
         let next: Vec<f32> = mean.iter().map(|&m| if helps { m as f32 } else { 0.0 }).collect();
         std::mem::replace(&mut self.values, next) != self.values

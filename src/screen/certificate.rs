@@ -1,15 +1,15 @@
-//! Certificates: what a screen's score says about a distance. The one place where intervals are made.
+//! Certificates: intervals of distances, derived from the scores of a screen. No other file derives them.
 //!
-//! A screen computes a score of a query and a row. Together with what is known of the two ([`Terms`]) and how rounding may
-//! have moved it ([`Margin`]) the score gives an interval that holds the true distance **and** the f32 value that `rescore`
-//! reports. `docs/certified-search.md` has the proof; `wgsl/collect.wgsl` computes the same in f32, and what that rounds
-//! off is part of the margin.
+//! A screen computes a score for a query and a row. The score, the [`Terms`] of both vectors and a [`Margin`] for rounding
+//! errors give an interval that holds the true distance **and** the f32 value that `rescore` reports.
+//! `docs/certified-search.md` has the proof. `wgsl/lib/intervals.wgsl` computes the same intervals in f32; the margin covers its
+//! rounding errors too.
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::metric::Metric;
 
-/// 2^-23: WGSL lets one addition, subtraction or product be off by this, relatively, because it may round either way.
+/// 2^-23: the largest relative error of one addition, subtraction or product in WGSL, which may round either way.
 pub const UNIT: f32 = f32::EPSILON;
 
 /// How a score becomes a distance.
@@ -32,7 +32,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form of narrowed vectors.
+    /// The form of a screen on integers.
     pub fn narrowed(metric: Metric) -> Self {
         match metric {
             Metric::L2Squared | Metric::L2 => Self::NarrowedL2,
@@ -47,23 +47,23 @@ impl Form {
     }
 }
 
-/// What is known of a vector `v`, with `y = v`, or for cosine `y = v / |v|`, and the index's centre `m`:
-/// `y - m = scale * integers + residual`.
+/// Numbers that describe how a vector `v` is narrowed: `y - m = scale * integers + residual`, with the index's centre `m` and
+/// `y = v`, or `y = v / |v|` for cosine.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Pod, Zeroable)]
 pub struct Terms {
-    /// What a step of the integers stands for.
+    /// The step from one integer to the next.
     pub scale: f32,
-    /// At least `|y - m|`.
+    /// An upper bound of `|y - m|`.
     pub length: f32,
-    /// At least the length of the residual.
+    /// An upper bound of the residual's length.
     pub residual: f32,
-    /// The vector's own part of a distance: `|y - m|^2` for L2, `m.y` for the others.
+    /// The part of a distance that depends on this vector alone: `|y - m|^2` for L2, `m.y` for the other metrics.
     pub bias: f32,
 }
 
 impl Terms {
-    /// Those of a vector that is not narrowed, from its squared and its inverse norm.
+    /// Terms of a vector that is not narrowed, from its squared norm and its inverse norm.
     pub fn of_norms(form: Form, squared: f32, inverse: f32) -> Self {
         let length = squared.sqrt();
         match form {
@@ -75,15 +75,16 @@ impl Terms {
     }
 }
 
-/// How far a score's distance may lie from the true one and from the one that `rescore` reports, beside what residuals do.
+/// How far rounding may move a score's distance from the true one and from the one that `rescore` reports. Residuals come on
+/// top.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     /// Relative to the scale of the form: the distance itself, `(|q| + |x|)^2`, `|q||x|`, 1; and for narrowed vectors
     /// `|q - m|^2 + |x - m|^2`, or `(|q - m| + |m|)(|x - m| + |m|)`.
     pub relative: f32,
-    /// Absolute, for what underflows, and for narrowed cosine what is rounded at 1.
+    /// Absolute, for underflow, and for narrowed cosine also for rounding at 1.
     pub floor: f32,
-    /// At least `|m|`.
+    /// An upper bound of `|m|`.
     pub centre_length: f32,
     /// `m.m`.
     pub centre_squared: f32,
@@ -92,8 +93,8 @@ pub struct Margin {
 impl Margin {
     /// The bound for f32 scores in any order of summation, rounding to nearest or not.
     ///
-    /// The derivation, with a table of what each form's terms pay for, is in `docs/certified-search.md`. It holds for dims up
-    /// to 2^20.
+    /// `docs/certified-search.md` derives it, with a table of the errors that each form's terms cover. It holds for dims up to
+    /// 2^20.
     pub fn of_rounding(form: Form, dim: usize) -> Self {
         let dim = dim as f32;
         let terms = match form {
@@ -120,7 +121,7 @@ impl Margin {
         Self { relative: terms * UNIT, floor, centre_length: 0.0, centre_squared: 0.0 }
     }
 
-    /// The same for vectors that are narrowed around a centre.
+    /// The bound for vectors that are narrowed around a centre.
     pub fn around(form: Form, centre: &[f32]) -> Self {
         let squared: f64 = centre.iter().map(|&m| f64::from(m) * f64::from(m)).sum();
         Self {
@@ -130,7 +131,7 @@ impl Margin {
         }
     }
 
-    /// The interval, in f64: what `collect` computes for a pair, but for rounding.
+    /// The interval of a query and a row in f64: what `collect` computes, without its rounding errors.
     pub fn interval(self, form: Form, score: f64, query: Terms, row: Terms) -> [f64; 2] {
         let [q, x] =
             [query, row].map(|terms| [terms.scale, terms.length, terms.residual, terms.bias].map(f64::from));
@@ -157,27 +158,49 @@ impl Margin {
     }
 }
 
-/// How vectors of a dim are narrowed: the constants of `narrow`.
+/// How the intervals of a screen follow from its scores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Intervals {
+    /// How a score becomes a distance.
+    pub form: Form,
+    /// How far rounding may move it.
+    pub margin: Margin,
+}
+
+impl Intervals {
+    /// Intervals of f32 scores for vectors of a dim.
+    pub fn of_floats(form: Form, dim: usize) -> Self {
+        Self { form, margin: Margin::of_rounding(form, dim) }
+    }
+
+    /// Intervals of integer scores for vectors that are narrowed around a centre.
+    pub fn of_integers(metric: Metric, centre: &[f32]) -> Self {
+        let form = Form::narrowed(metric);
+        Self { form, margin: Margin::around(form, centre) }
+    }
+}
+
+/// How vectors of a dim are narrowed: the constants of the kernel `narrow`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Narrowing {
-    /// Largest magnitude of an integer: dot products of them stay below 2^24, where f32 holds all integers.
+    /// Largest magnitude of an integer. Dot products stay below 2^24, where f32 holds every integer.
     pub levels: u32,
-    /// Steps of the second plane in a step of the first, a power of two.
+    /// How many steps of the second plane make one step of the first: a power of two.
     pub finer: u32,
-    /// Factor of computed lengths that makes them upper bounds.
+    /// Factor that makes computed lengths upper bounds.
     pub inflation: f32,
-    /// What dividing by the scale, taking whole steps and taking off the centre round off, relative to the length.
+    /// Rounding error of subtracting the centre, dividing by the scale and taking whole steps, relative to the length.
     pub step_error: f32,
-    /// What dividing by the norm rounds off, for cosine.
+    /// Rounding error of dividing by the norm, for cosine.
     pub unit_error: f32,
-    /// Vectors whose largest element is smaller are residual as a whole.
+    /// Vectors whose largest element is smaller have integers of 0: all of them is residual.
     pub smallest: f32,
-    /// Longer than any such vector.
+    /// An upper bound of the length of such vectors.
     pub tiny: f32,
 }
 
 impl Narrowing {
-    /// Those for a dim and a metric.
+    /// The constants for a metric and a dim.
     pub fn of(metric: Metric, dim: usize) -> Self {
         let levels = ((f64::from(1 << 24) / dim.max(1) as f64).sqrt() as u32).clamp(1, 127);
         let finer = (2 * levels + 2).next_power_of_two();

@@ -1,4 +1,8 @@
-//! What a screen knows about a distance: centred rows, and the intervals that its scores certify.
+//! Screens without a device: the option that asks for one, the centre that vectors are narrowed around, and the intervals that scores
+//! certify.
 
 pub(crate) mod centre;
 pub(crate) mod certificate;
+pub(crate) mod option;
+
+pub use option::Screen;

@@ -21,10 +21,12 @@ fn forms(kernel: &Kernel) -> Vec<(Variant, &'static Device)> {
         let places = values.clone().map(|((_, values), value)| values.iter().position(|one| one == value));
         let odd = places.flatten().sum::<usize>() % 2 == 1;
         let compensated = values.clone().any(|((name, _), value)| *name == "COMPENSATED" && *value == 1);
-        (adds || !compensated) && (variant.elements == ElementKind::F32 || kernel.override_constants().iter().len() < 2 || odd)
+        (adds || !compensated)
+            && (variant.elements == ElementKind::F32 || kernel.override_constants().iter().len() < 2 || odd)
     };
     let with_device = |variant: Variant| {
-        let device = if variant.subgroups || !kernel.has_subgroup_variants() { gpu()? } else { without_subgroups()? };
+        let device =
+            if variant.subgroups || !kernel.has_subgroup_variants() { gpu()? } else { without_subgroups()? };
         let there = device.capabilities().subgroup_sizes.is_some();
         (there || !variant.subgroups).then_some((variant, device))
     };

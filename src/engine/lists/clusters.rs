@@ -1,37 +1,26 @@
-//! The seam for what an `Ivf` has beside its rows: centroids in training, and lists around trained ones.
+//! The seam between indexes and engines for lists: the training of centroids, and lists around trained centroids.
 
 use std::time::Duration;
 
+use crate::engine::EngineRows;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
+use crate::engine::lists::on_host;
+use crate::engine::lists::probing::Probing;
 use crate::engine::lists::sample::Sample;
+use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
-use crate::engine::lists::{on_host, probing, tables as list_tables};
-use crate::engine::search::pipeline as search;
-use crate::engine::search::pipeline::{Found, SearchRequest};
-use crate::engine::{EngineRows, PAGE, Screen};
+use crate::engine::search::pipeline;
+use crate::engine::search::request::{Found, SearchRequest};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
-use crate::kernels::value_of;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
+use crate::screen::Screen;
 use crate::vectors::with_view;
-
-/// The list of a row, and the distance to its centroid.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Assigned {
-    pub(crate) list: u32,
-    pub(crate) distance: f32,
-}
-
-impl From<&(u32, u32)> for Assigned {
-    /// From the list and the key of the distance.
-    fn from(&(list, key): &(u32, u32)) -> Self {
-        Self { list, distance: value_of(key) }
-    }
-}
 
 /// Rows to train on, and the centroids so far.
 #[derive(Debug)]
@@ -40,7 +29,7 @@ pub(crate) enum Training<'a> {
     Host(HostTraining<'a>),
 }
 
-/// As many rows as can be trained on.
+/// The largest number of rows to train on.
 pub(crate) fn most_training_rows(device: &Device, dim: usize) -> usize {
     match &device.engine {
         Engine::Gpu(gpu) => training::most_rows(gpu, dim),
@@ -49,7 +38,7 @@ pub(crate) fn most_training_rows(device: &Device, dim: usize) -> usize {
 }
 
 impl<'a> Training<'a> {
-    /// The rows that so many centroids are trained on, by their numbers; the metric is squared L2 or cosine.
+    /// Training of `lists` centroids on the rows with these numbers. The metric is squared L2 or cosine.
     pub(crate) async fn on(
         device: &Device,
         metric: Metric,
@@ -72,7 +61,7 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// Makes rows centroids: each list gets the row beside it, as the mean of that row alone.
+    /// Makes rows centroids: each pair is a list and the row that becomes its centroid, as the mean of that row alone.
     pub(crate) async fn seed(&mut self, seeds: &[(u32, u32)]) -> Result<()> {
         match self {
             Self::Gpu(training) => training.seed(seeds).await,
@@ -83,8 +72,8 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// The distance of every row to the centroid that one of them would be, in the bits that [`Training::assign`] has. What that is
-    /// takes the place of the first centroid, until it is made another.
+    /// The distance of every row to the centroid that row `row` would be, with the bits of [`Training::assign`]. That centroid replaces
+    /// the first one until the next call of [`Training::seed`] or [`Training::update`].
     pub(crate) async fn distances(&mut self, row: u32) -> Result<Vec<f32>> {
         match self {
             Self::Gpu(training) => training.distances(row).await,
@@ -100,8 +89,8 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
-    /// rows keep their centroid.
+    /// Replaces centroids by the means of their rows. `order` has the rows list by list, those of list `l` from `offsets[l]` on. Lists
+    /// without rows keep their centroid.
     pub(crate) async fn update(&mut self, order: &[u32], offsets: &[u32]) -> Result<()> {
         match self {
             Self::Gpu(training) => training.update(order, offsets).await,
@@ -121,10 +110,14 @@ impl<'a> Training<'a> {
     }
 }
 
-/// The lists of an `Ivf`, where its engine keeps them: their centroids, and which pages of slots each has.
+/// The lists of an `Ivf`: their centroids, and the pages of slots of each.
 #[derive(Debug)]
 pub(crate) enum EngineLists {
-    Gpu { centroids: Centroids, tables: Option<list_tables::ListTables> },
+    /// There are no tables before the first row, and if they did not fit the device's memory.
+    Gpu {
+        centroids: Centroids,
+        tables: Option<ListTables>,
+    },
     Host(HostLists),
 }
 
@@ -137,7 +130,7 @@ impl EngineLists {
         }
     }
 
-    /// Lists without rows, around centroids of the host; the metric is that of the index.
+    /// Lists without rows, around centroids of the host. The metric is that of the index.
     pub(crate) async fn around(
         device: &Device,
         metric: Metric,
@@ -159,10 +152,10 @@ impl EngineLists {
         }
     }
 
-    /// The list of each row: that of the nearest centroid.
+    /// The list of each row, which is that of its nearest centroid.
     pub(crate) async fn assign(&self, rows: Vectors<'_>) -> Result<Vec<Assigned>> {
         match self {
-            Self::Gpu { centroids, .. } => training::assign(centroids, &training::Assigning::New(rows)).await,
+            Self::Gpu { centroids, .. } => assign(centroids, &Assigning::New(rows)).await,
             Self::Host(HostLists { centroids, .. }) => {
                 let assigned = with_view!(rows.on_host()?, view => centroids.assign(view))?;
                 Ok(assigned.iter().map(Assigned::from).collect())
@@ -170,7 +163,7 @@ impl EngineLists {
         }
     }
 
-    /// How many there are.
+    /// The number of lists.
     pub(crate) fn count(&self) -> u64 {
         match self {
             Self::Gpu { centroids, .. } => centroids.lists.into(),
@@ -178,7 +171,7 @@ impl EngineLists {
         }
     }
 
-    /// About how long a search of so many queries takes that probes so many lists; none where it cannot be told beforehand.
+    /// The expected duration of a search that probes `probes` lists for each query. None if it is not known beforehand.
     pub(crate) fn expected(&self, rows: &EngineRows, queries: usize, probes: u64) -> Option<Duration> {
         match (self, rows) {
             (Self::Host(lists), EngineRows::Host(rows)) => {
@@ -196,12 +189,12 @@ impl EngineLists {
         }
     }
 
-    /// Says which pages each list has, ascending, and how many rows. Until that is done all rows are searched.
+    /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
     pub(crate) async fn set(&mut self, rows: &EngineRows, pages: &[Vec<u32>], sizes: Vec<u32>) -> Result<()> {
         match (self, rows) {
             (Self::Gpu { tables, .. }, EngineRows::Gpu(rows)) => {
                 *tables = None;
-                *tables = Some(list_tables::ListTables::new(rows, pages, sizes).await?);
+                *tables = Some(ListTables::new(rows, pages, sizes).await?);
                 Ok(())
             }
             (Self::Host(lists), EngineRows::Host(_)) => {
@@ -222,11 +215,12 @@ impl EngineLists {
     ) -> Result<Found> {
         match (self, rows) {
             (Self::Gpu { centroids, tables: Some(tables) }, EngineRows::Gpu(rows)) => {
-                probing::Probing { rows, centroids, tables, request, probes }.search(queries).await
+                Probing { rows, centroids, tables, request, probes }.search(queries).await
             }
-            // Nothing was added yet, or the tables did not fit the memory.
             (Self::Gpu { tables: None, .. }, EngineRows::Gpu(rows)) => {
-                search::search(rows, queries, request).await
+                let mut found = pipeline::search(rows, queries, request).await?;
+                found.statistics.tables_missing = rows.len() > 0;
+                Ok(found)
             }
             (Self::Host(lists), EngineRows::Host(rows)) => {
                 on_host::search(rows, lists, queries, request, probes)
@@ -236,7 +230,7 @@ impl EngineLists {
     }
 }
 
-/// An index has its rows and its lists on one device.
+/// The error for rows and lists that are not on one device.
 fn two_engines() -> Error {
-    Error::internal("rows and lists of two engines")
+    Error::internal("rows and lists are on two engines")
 }

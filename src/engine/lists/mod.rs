@@ -1,7 +1,9 @@
 //! Lists of rows around centroids, on a GPU.
 
+pub(crate) mod assign;
 pub(crate) mod centroids;
 pub(crate) mod clusters;
+pub(crate) mod coarse;
 pub(crate) mod loaded;
 pub(crate) mod on_host;
 pub(crate) mod probing;

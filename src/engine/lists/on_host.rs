@@ -3,7 +3,7 @@
 use crate::engine::device::vectors::Queries;
 use crate::engine::lists::widening::Widening;
 use crate::engine::rows::on_host::found;
-use crate::engine::search::pipeline::{Found, SearchRequest};
+use crate::engine::search::request::{Found, SearchRequest};
 use crate::error::Result;
 use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
 use crate::matrix::{Element, MatrixView};

@@ -1,4 +1,4 @@
-//! Rows that centroids are trained on, wherever they are.
+//! The rows that centroids are trained on.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::kernels::move_rows::{self, Way};
 use crate::matrix::{Element, MatrixView};
 use crate::vectors::{HostVectors, with_view};
 
-/// Rows that centroids are trained on: on the host, or on the device in any number of pieces.
+/// Rows to train on: on the host, or on the device in any number of pieces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sample<'a> {
     Host(HostVectors<'a>),
@@ -26,7 +26,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Elements a row; 0 where there is no piece.
+    /// Elements of a row; 0 if there is no piece.
     pub(crate) fn dim(&self) -> usize {
         match self {
             Self::Host(rows) => rows.dim(),
@@ -34,7 +34,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// An error for pieces of other devices or of different dims.
+    /// Refuses pieces on another device and pieces of different dims.
     pub(crate) fn check(&self, engine: &Engine) -> Result<()> {
         let Self::Device(pieces) = self else { return Ok(()) };
         for piece in *pieces {
@@ -42,7 +42,7 @@ impl<'a> Sample<'a> {
             if piece.dim() != self.dim() {
                 return Err(Error::argument(
                     "rows",
-                    format!("dim {}, as the first have", self.dim()),
+                    format!("dim {} as in the first piece", self.dim()),
                     piece.dim(),
                 ));
             }
@@ -53,7 +53,7 @@ impl<'a> Sample<'a> {
         Ok(())
     }
 
-    /// The rows with these numbers, ascending, as f32 on the host: as they lie where those are all.
+    /// The rows with these numbers, which ascend, as f32 on the host. All rows of one piece are borrowed as they lie.
     pub(crate) fn to_host(self, numbers: &[u64]) -> Result<Cow<'a, [f32]>> {
         let (is_whole, dim) = (numbers.len() == self.rows(), self.dim());
         let gathered = |pieces: &[MatrixView<'_, f32>]| {
@@ -88,7 +88,7 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// The rows with these numbers, ascending, in a buffer.
+    /// The rows with these numbers, which ascend, in a buffer.
     pub(crate) async fn to_buffer(
         self,
         gpu: &Arc<Gpu>,
@@ -112,7 +112,7 @@ impl<'a> Sample<'a> {
                 });
                 Ok(buffer)
             }
-            // Nothing writes to the rows that are trained on.
+            // Training only reads its rows, so that the matrix and the training can share a buffer.
             Self::Device([all]) if is_whole => Ok(all.buffer()?.clone()),
             Self::Device(pieces) => {
                 let buffer = create()?;

@@ -1,4 +1,4 @@
-//! Which slots each list of an `Ivf` has, as the device reads it.
+//! The slots of each list of an `Ivf`, as kernels read them.
 
 use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;
@@ -13,26 +13,26 @@ pub(crate) struct ListTables {
     pub(crate) segments: Vec<SegmentTables>,
     /// Rows of each list.
     pub(crate) sizes: Vec<u32>,
-    /// The same, the largest first, summed up: entry `n` is what `n` lists have at most.
+    /// Entry `n` is the largest number of rows of `n` lists.
     largest: Vec<u64>,
-    /// A bit a slot, set up to the last that has a row: for when every slot before it has one.
+    /// A bit for each slot, all set up to the last row: used while there are no gaps.
     pub(crate) full: wgpu::Buffer,
 }
 
-/// Tiles of up to four pages, none of which holds rows of two lists.
+/// The tiles of a segment: up to four pages of one list each.
 #[derive(Debug)]
 pub(crate) struct SegmentTables {
-    /// Where the tiles of each list start, `[lists + 1]`.
+    /// Where the tiles of each list start, `[lists + 1]`, u32.
     pub(crate) list_tiles: wgpu::Buffer,
-    /// Four pages each.
+    /// Four pages for each tile, u32.
     pub(crate) tiles: wgpu::Buffer,
-    /// How many tiles there are.
+    /// The number of tiles.
     pub(crate) count: u64,
-    /// Tiles of lists, the most first, summed up: entry `n` is what `n` lists have at most.
+    /// Entry `n` is the largest number of tiles of `n` lists.
     largest: Vec<u64>,
 }
 
-/// Sums of the first 0, 1, … of the numbers, the largest first.
+/// Entry `n` is the sum of the `n` largest numbers.
 fn sums_of_largest(mut numbers: Vec<u32>) -> Vec<u64> {
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     let mut total = 0;
@@ -44,7 +44,7 @@ fn sums_of_largest(mut numbers: Vec<u32>) -> Vec<u64> {
 }
 
 impl ListTables {
-    /// From the pages of each list, ascending, and how many rows it has.
+    /// Makes the tables from the pages of each list, which ascend, and the number of its rows.
     pub(crate) async fn new(rows: &GpuRows, pages: &[Vec<u32>], sizes: Vec<u32>) -> Result<Self> {
         let gpu: &Gpu = &rows.gpu;
         let mut segments = vec![];
@@ -56,9 +56,9 @@ impl ListTables {
             for list in pages {
                 let before = tiles.len();
                 let here: Vec<u32> = list.iter().copied().filter(|page| range.contains(page)).collect();
-                for some in here.chunks(PAGES) {
+                for pages in here.chunks(PAGES) {
                     let mut tile = [NO_PAGE; PAGES];
-                    tile[..some.len()].copy_from_slice(some);
+                    tile[..pages.len()].copy_from_slice(pages);
                     tiles.push(tile);
                 }
                 starts.push(tiles.len() as u32);
@@ -71,23 +71,23 @@ impl ListTables {
             let (count, largest) = (tiles.len() as u64, sums_of_largest(counts));
             segments.push(SegmentTables { list_tiles, tiles: buffer, count, largest });
         }
-        // Behind the last slot that has a row, in its page, there are none: what lies there is of no row, or of one that left.
+        // The last page may have slots behind the last row. They hold nothing, or rows that were removed.
         let bits = Bits::ones(rows.end() as usize);
         let full = gpu.create_storage("all slots", bits.words().len() as u64 * 4)?;
         gpu.upload_bytes(&full, 0, bytemuck::cast_slice(bits.words())).await?;
         Ok(Self { segments, largest: sums_of_largest(sizes.clone()), sizes, full })
     }
 
-    /// Rows that so many lists have at most.
+    /// The largest number of rows of `lists` lists.
     pub(crate) fn most_rows(&self, lists: u32) -> u64 {
         self.largest[(lists as usize).min(self.sizes.len())]
     }
 }
 
 impl SegmentTables {
-    /// Blocks of scores of so many queries that probe so many lists each: at most. A block has `height` queries.
+    /// The largest number of blocks of scores when each query probes `probes` lists. A block has `height` queries.
     pub(crate) fn most_blocks(&self, queries: u32, probes: u32, height: u32) -> u64 {
-        // Every list has one that is not full, and what is full is most where the longest lists are probed.
+        // Every tile may have one block that is not full. Full blocks are most if the longest lists are probed.
         let full = u64::from(queries.div_ceil(height));
         self.count + full * self.largest[(probes as usize).min(self.largest.len() - 1)]
     }

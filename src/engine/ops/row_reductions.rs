@@ -6,9 +6,8 @@ use std::sync::Arc;
 use crate::engine::device::values::ValueRows;
 use crate::engine::ops::job::{Job, STAGED_BYTES, check_place};
 use crate::engine::ops::vector_reductions;
-use crate::engine::search::plan::usable;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, words};
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, usable, words};
 use crate::kernels::reduce_blocks::{self, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials, reduce_rows};
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use crate::engine::device::values::ValueRows;
 use crate::engine::search::answers::Results;
-use crate::engine::search::plan::{budget_for, usable};
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch};
+use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch, budget_for, usable};
 use crate::kernels::select_k::{self, SORTED_MAX, Select, Selected};
 use crate::kernels::selection::{self, scratch_bytes};
 use crate::matrix::ElementKind;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use crate::engine::device::values::Values;
 use crate::engine::ops::job::{Job, STAGED_BYTES};
-use crate::engine::search::plan::usable;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch};
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch, usable};
 use crate::host::Reduced;
 use crate::kernels::reduce_blocks::{self, Operation, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials};

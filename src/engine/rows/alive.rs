@@ -1,30 +1,30 @@
-//! Which slots have a row: a bit a slot, on the host and on the device, while there are gaps between them.
+//! Which slots have a row: one bit for each slot, on the host and on the device. It is kept only while there are gaps.
 
 use crate::bits::Bits;
 use crate::error::Result;
 use crate::gpu::Gpu;
 
-/// Bits of the slots below the end, some of which are 0.
+/// Bits of the slots below the end. At least one is 0.
 #[derive(Debug, Clone)]
 pub(crate) struct Alive {
     pub(crate) bits: Bits,
-    /// How many are 0.
+    /// How many bits are 0.
     pub(crate) gaps: u64,
-    /// The same words, for kernels. It may be longer.
+    /// The same words for kernels. The buffer may be longer.
     pub(crate) buffer: wgpu::Buffer,
 }
 
-/// What slots there will be after a change. Nothing of it is visible until [`Change::apply`].
+/// The slots after a change. Searches do not see it before [`Change::apply`].
 pub(crate) struct Change {
-    /// One past the last slot that has a row.
+    /// One past the last slot with a row.
     pub(crate) end: u32,
     alive: Option<Alive>,
-    /// Words of the buffer in use that are others then.
+    /// Words of the current buffer that change.
     changed: Vec<usize>,
 }
 
 impl Change {
-    /// `filled` slots get rows, then `freed` ones lose theirs.
+    /// The `filled` slots get rows, then the `freed` slots lose theirs.
     pub(crate) async fn new(
         gpu: &Gpu,
         current: Option<&Alive>,
@@ -43,7 +43,7 @@ impl Change {
         let gaps = bits.len() as u64 - bits.count_ones() as u64;
         let bytes = bits.words().len() as u64 * 4;
         if let Some(Alive { buffer, .. }) = current.filter(|alive| alive.buffer.size() >= bytes) {
-            // Those behind the end before as well: whatever lies there is not of this use of them.
+            // Words behind the old end change too: they hold bits of an earlier use.
             let behind = words_before..words;
             let slots = filled.iter().chain(freed).map(|&slot| slot as usize / 32);
             let mut changed: Vec<usize> =
@@ -57,7 +57,7 @@ impl Change {
         Ok(Self { end, alive: Some(Alive { bits, gaps, buffer }), changed: vec![] })
     }
 
-    /// Takes it over; cannot fail.
+    /// Makes the change visible. It cannot fail.
     pub(crate) fn apply(self, gpu: &Gpu, current: &mut Option<Alive>) {
         if let Some(alive) = &self.alive {
             let words = alive.bits.words();
@@ -70,9 +70,9 @@ impl Change {
     }
 }
 
-/// Writes of changed words, as (first, how many): words that are near each other are written together.
+/// Joins changed words into writes of (first word, number of words): neighbours within a short distance are written together.
 fn runs(changed: &[usize]) -> Vec<(usize, usize)> {
-    // A write costs about as much as that of so many words.
+    // A separate write costs about as much as writing this many words.
     const NEAR: usize = 256;
     let mut runs: Vec<(usize, usize)> = vec![];
     for &word in changed {
@@ -89,7 +89,7 @@ mod tests {
     use super::runs;
 
     #[test]
-    fn runs_cover_what_changed() {
+    fn runs_cover_every_changed_word() {
         let changed = [0, 1, 5, 261, 518, 519, 10_000];
         assert_eq!(runs(&changed), [(0, 262), (518, 2), (10_000, 1)]);
         assert_eq!(runs(&[]), []);

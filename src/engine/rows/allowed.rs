@@ -1,16 +1,15 @@
-//! Which rows a search may find, and how the device is told.
+//! Which rows a search may find, and how kernels are told.
 
 use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::plan::usable;
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Request};
+use crate::gpu::{BufferSlice, usable};
 use crate::kernels::rescore::Candidates;
 
-/// Rows that a search may find: those of a filter that are there.
+/// Rows that pass a filter and are in the index.
 #[derive(Debug, Clone)]
 pub(crate) struct Allowed {
-    /// By slot; no gap among them.
+    /// A bit for each slot; 0 for gaps.
     bits: Bits,
     count: u64,
 }
@@ -21,7 +20,7 @@ impl Allowed {
         Self { bits, count }
     }
 
-    /// How many there are.
+    /// How many rows are allowed.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -35,57 +34,71 @@ impl Allowed {
     }
 }
 
-/// The scratch memory of a search, some of which goes to what says which rows are allowed.
+/// The limits of a search: its scratch memory, and the rows it may find. Telling kernels which rows are allowed takes some of the
+/// memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room<'a> {
+pub(crate) struct Scope<'a> {
     pub(crate) budget: u64,
+    /// None if every row is allowed.
     pub(crate) allowed: Option<&'a Allowed>,
 }
 
-impl Room<'_> {
+impl Scope<'_> {
     /// How many rows can be found.
     pub(crate) fn found(self, rows: &GpuRows) -> u64 {
         self.allowed.map_or(rows.len(), Allowed::count)
     }
 
-    /// Bytes of a bit a slot.
+    /// Bytes of the bits of allowed slots.
     pub(crate) fn bits_bytes(self) -> u64 {
         self.allowed.map_or(0, |allowed| allowed.words().len() as u64 * 4)
     }
 
-    /// Whether an exhaustive search goes through a list of the allowed slots: where it is much shorter than all of them, and
-    /// leaves enough memory.
+    /// Usable scratch bytes, without those of the bits.
+    pub(crate) fn usable(self) -> u64 {
+        usable(self.budget).saturating_sub(self.bits_bytes())
+    }
+
+    /// Copies the bits of allowed slots to a scratch buffer.
+    pub(crate) async fn upload_bits(self, rows: &GpuRows, buffer: &wgpu::Buffer) -> Result<()> {
+        match self.allowed {
+            Some(allowed) => rows.gpu.upload_bytes(buffer, 0, bytemuck::cast_slice(allowed.words())).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether an exhaustive search uses a list of the allowed slots: if it is much shorter than all slots and leaves enough memory.
     fn is_listed(self) -> bool {
         self.allowed.is_some_and(|allowed| {
             2 * allowed.count <= allowed.bits.len() as u64 && 4 * allowed.count <= usable(self.budget) / 4
         })
     }
 
-    /// How long the list is, where there is one.
+    /// The length of the list of allowed slots, if an exhaustive search uses one.
     pub(crate) fn listed(self) -> Option<u64> {
         self.allowed.filter(|_| self.is_listed()).map(Allowed::count)
     }
 
-    /// How many slots an exhaustive search looks at.
-    pub(crate) fn looked_at(self, rows: &GpuRows) -> u64 {
+    /// How many slots an exhaustive search visits.
+    pub(crate) fn visited(self, rows: &GpuRows) -> u64 {
         self.listed().unwrap_or(rows.end())
     }
 
-    /// Bytes of the list, or of a bit a slot.
+    /// Bytes of the list or of the bits, whichever an exhaustive search uses.
     pub(crate) fn list_bytes(self) -> u64 {
         self.listed().map_or(self.bits_bytes(), |count| count * 4)
     }
 }
 
-/// The slots that an exhaustive search looks at.
-pub(crate) struct Looked<'a> {
+/// The slots that an exhaustive search visits.
+pub(crate) struct Visited<'a> {
     rows: &'a GpuRows,
-    /// Those that are allowed, ascending, where there is a list of them.
+    /// The allowed slots, ascending. None if all slots are visited, with or without bits.
     list: Option<Vec<u32>>,
-    room: Room<'a>,
+    scope: Scope<'a>,
 }
 
-/// Neighbouring slots of a segment, or neighbouring ones on the list.
+/// Neighbouring slots of a segment, or neighbours on the list of allowed slots.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch {
     /// Number of the segment.
@@ -94,29 +107,22 @@ pub(crate) struct Stretch {
     pub(crate) count: u32,
 }
 
-impl<'a> Looked<'a> {
-    pub(crate) fn new(rows: &'a GpuRows, room: Room<'a>) -> Self {
-        let list = room.allowed.filter(|_| room.is_listed());
+impl<'a> Visited<'a> {
+    pub(crate) fn new(rows: &'a GpuRows, scope: Scope<'a>) -> Self {
+        let list = scope.allowed.filter(|_| scope.is_listed());
         let slots = |allowed: &Allowed| allowed.bits.ones_in_order().map(|slot| slot as u32).collect();
-        Self { rows, list: list.map(slots), room }
+        Self { rows, list: list.map(slots), scope }
     }
 
-    /// What it takes of scratch memory.
-    pub(crate) fn request(&self) -> Request {
-        Request { purpose: "allowed", bytes: self.room.list_bytes() }
-    }
-
-    /// Copies it there.
+    /// Copies the list or the bits to a scratch buffer of [`Scope::list_bytes`].
     pub(crate) async fn upload(&self, scratch: &wgpu::Buffer) -> Result<()> {
-        let words = match (&self.list, self.room.allowed) {
-            (Some(list), _) => list,
-            (None, Some(allowed)) => allowed.words(),
-            (None, None) => return Ok(()),
-        };
-        self.rows.gpu.upload_bytes(scratch, 0, bytemuck::cast_slice(words)).await
+        match &self.list {
+            Some(list) => self.rows.gpu.upload_bytes(scratch, 0, bytemuck::cast_slice(list)).await,
+            None => self.scope.upload_bits(self.rows, scratch).await,
+        }
     }
 
-    /// All of them, up to `most` at a time, none of which lie in two segments.
+    /// All visited slots in stretches of up to `most`, each within one segment.
     pub(crate) fn stretches(&self, most: u32) -> Vec<Stretch> {
         let mut stretches = vec![];
         for (number, segment) in self.rows.segments.iter().enumerate() {
@@ -124,8 +130,8 @@ impl<'a> Looked<'a> {
             let range = match &self.list {
                 None => slots,
                 Some(list) => {
-                    let place = |end: u32| list.partition_point(|&slot| slot < end) as u32;
-                    place(slots.start)..place(slots.end)
+                    let position = |end: u32| list.partition_point(|&slot| slot < end) as u32;
+                    position(slots.start)..position(slots.end)
                 }
             };
             for first in range.clone().step_by(most as usize) {
@@ -135,7 +141,7 @@ impl<'a> Looked<'a> {
         stretches
     }
 
-    /// Their rows, for every query. Results of query `q` start at `q * found_pitch + found_first`.
+    /// The rows of a stretch as candidates of every query. Results of query `q` start at `q * found_pitch + found_first`.
     pub(crate) fn candidates<'b>(
         &'b self,
         stretch: Stretch,
@@ -147,7 +153,7 @@ impl<'a> Looked<'a> {
             let slots = BufferSlice::all(scratch);
             return Candidates::Shared { slots, first, count, found_pitch, found_first };
         }
-        let allowed = self.room.allowed.map(|_| scratch).or(self.rows.alive_buffer()).map(BufferSlice::all);
+        let allowed = self.scope.allowed.map(|_| scratch).or(self.rows.alive_buffer()).map(BufferSlice::all);
         Candidates::Dense { first, count, found_pitch, found_first, allowed }
     }
 }

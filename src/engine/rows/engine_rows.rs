@@ -6,19 +6,21 @@ use crate::bits::Bits;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
-use crate::engine::rows::allowed::Room;
-use crate::engine::rows::narrowed::{NarrowedRows, Screen};
+use crate::engine::rows::allowed::Scope;
+use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::write::Placing;
-use crate::engine::search::pipeline::{self, Found, SearchRequest};
+use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
+use crate::engine::search::request::{Found, SearchRequest};
 use crate::engine::search::within;
 use crate::error::Result;
 use crate::future::Progress;
 use crate::host::HostRows;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
+use crate::screen::Screen;
 use crate::vectors::with_view;
 
 /// The kind of rows that an index keeps.
@@ -193,7 +195,7 @@ impl EngineRows {
 
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
-            Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Room { budget, allowed: None }),
+            Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Scope { budget, allowed: None }),
             Self::Host(rows) => on_host::plan(rows, queries, k, budget),
         }
     }

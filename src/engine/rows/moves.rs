@@ -5,9 +5,8 @@ use std::ops::Range;
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
-use crate::engine::search::plan::{budget_for, usable};
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Request, RowLayout};
+use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Way};
 use crate::matrix::{Element, ElementKind};
 

@@ -1,87 +1,49 @@
-//! The narrowed copy of an index's rows, for the screens on integers.
+//! The narrowed copy of an index's rows, and the kernels that write and score it.
+//!
+//! Every search on integers goes through this file: how vectors are encoded, how large the copy is, which kernel scores it, and
+//! which intervals follow from its scores.
 
 use std::sync::Arc;
 
-use crate::engine::rows::segments::Segment;
+use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{narrow, screen_tile_coop};
+use crate::kernels::screen_lists_i8::ListBlocks;
+use crate::kernels::screen_tile_i8::Tile;
+use crate::kernels::{
+    BLOCK_ROWS, narrow, screen_lists_coop, screen_lists_i8, screen_scan_i8, screen_tile_coop, screen_tile_i8,
+};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
+use crate::screen::Screen;
 use crate::screen::centre::Centre;
-use crate::screen::certificate::{Form, Margin, Narrowing};
+use crate::screen::certificate::{Intervals, Narrowing};
 use crate::vectors::{HostVectors, with_view};
 
-/// Whether an index keeps a narrowed copy of its rows, of one byte an element, by which searches exclude most rows before
-/// any distance is computed. Answers are the same, bit for bit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Screen {
-    /// [`Screen::I8`] where it makes searches faster: for dims from 16 to 16,384, unless the adapter is a software driver or its
-    /// memory is full.
-    #[default]
-    Auto,
-    /// No copy: rows are screened as they are.
-    None,
-    /// A copy in 8-bit integers: `dim` bytes a row, rounded up to a multiple of 32, and 16 more.
-    I8,
-}
-
-impl std::str::FromStr for Screen {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "none" => Ok(Self::None),
-            "i8" => Ok(Self::I8),
-            other => Err(Error::argument("screen", "auto, none or i8", other)),
-        }
-    }
-}
+/// Bytes of the terms of a narrowed vector.
+pub(crate) const TERMS_BYTES: u64 = 16;
 
 impl Screen {
-    /// The word that [`FromStr`](std::str::FromStr) reads.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::None => "none",
-            Self::I8 => "i8",
-        }
-    }
-
-    /// Whether a copy is kept by the host engine.
-    pub(crate) fn is_wanted_on_host(self, dim: usize) -> bool {
-        match self {
-            Self::Auto => (16..=16_384).contains(&dim),
-            Self::None => false,
-            Self::I8 => true,
-        }
-    }
-
-    /// Whether a copy is kept.
+    /// Whether an index on this device keeps a copy.
     pub(crate) fn is_wanted(self, gpu: &Gpu, dim: usize) -> bool {
-        match self {
-            Self::Auto => gpu.adapter.kind != AdapterKind::Software && (16..=16_384).contains(&dim),
-            Self::None => false,
-            Self::I8 => true,
-        }
+        // A software driver multiplies integers no faster than f32.
+        let is_auto = self == Self::Auto;
+        !(is_auto && gpu.adapter.kind == AdapterKind::Software) && self.is_wanted_on_host(dim)
     }
 }
 
 /// How the rows of an index are narrowed.
 #[derive(Debug, Clone)]
 pub(crate) struct NarrowedRows {
-    pub(crate) metric: Metric,
-    pub(crate) dim: usize,
-    pub(crate) narrowing: Narrowing,
-    /// The side of the cooperative matrices that tiles are computed with, where there are any.
-    pub(crate) side: Option<u32>,
-    /// Whether an index that finds no memory for the copy goes without.
+    metric: Metric,
+    dim: usize,
+    /// The side of the cooperative matrices that score tiles, on adapters that have them.
+    matrix_side: Option<u32>,
+    /// Whether an index without memory for the copy goes without it.
     is_optional: bool,
     centre: Centre,
     /// The centre, padded as rows are.
-    pub(crate) centre_buffer: wgpu::Buffer,
+    centre_buffer: wgpu::Buffer,
 }
 
 /// The narrowed copy of a segment.
@@ -92,8 +54,31 @@ pub(crate) struct NarrowedSegment {
     pub(crate) terms: wgpu::Buffer,
 }
 
+/// Buffers that receive narrowed vectors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Integers<'a> {
+    pub(crate) values: &'a wgpu::Buffer,
+    pub(crate) terms: &'a wgpu::Buffer,
+    /// 1, or 2 for vectors that are the sum of two integer vectors.
+    pub(crate) planes: u32,
+    pub(crate) plane_bytes: u64,
+}
+
+impl<'a> Integers<'a> {
+    /// One plane that fills its buffer.
+    pub(crate) fn single(values: &'a wgpu::Buffer, terms: &'a wgpu::Buffer) -> Self {
+        Self { values, terms, planes: 1, plane_bytes: values.size() }
+    }
+}
+
+impl NarrowedSegment {
+    pub(crate) fn integers(&self) -> Integers<'_> {
+        Integers::single(&self.rows, &self.terms)
+    }
+}
+
 impl NarrowedRows {
-    /// None where no copy is kept.
+    /// None if the index keeps no copy.
     pub(crate) fn new(gpu: &Arc<Gpu>, screen: Screen, metric: Metric, dim: usize) -> Result<Option<Self>> {
         if !screen.is_wanted(gpu, dim) {
             return Ok(None);
@@ -102,46 +87,54 @@ impl NarrowedRows {
         Ok(Some(Self {
             metric,
             dim,
-            narrowing: Narrowing::of(metric, dim),
-            side: screen_tile_coop::side(gpu),
+            matrix_side: screen_tile_coop::side(gpu),
             is_optional: screen == Screen::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
         }))
     }
 
-    /// Around a centre that does not move.
+    /// Narrowing around a centre that does not move.
     pub(crate) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
-        let layout = RowLayout::padded(ElementKind::F32, dim);
-        let centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
-        gpu.upload_rows(&centre_buffer, 0, layout, MatrixView::new(&centre, dim)?.into(), &mut |_| ())
-            .await?;
         Ok(Self {
             metric,
             dim,
-            narrowing: Narrowing::of(metric, dim),
-            side: screen_tile_coop::side(gpu),
+            matrix_side: screen_tile_coop::side(gpu),
             is_optional: false,
+            centre_buffer: upload_centre(gpu, &centre, dim).await?,
             centre: Centre::fixed(metric, centre),
-            centre_buffer,
         })
     }
 
-    /// Bytes of the larger of a row's integers and terms.
+    /// Whether cooperative matrices score tiles.
+    pub(crate) fn has_matrices(&self) -> bool {
+        self.matrix_side.is_some()
+    }
+
+    /// Bytes of a row's integers or of its terms, whichever is larger.
     pub(crate) fn row_bytes(&self) -> u64 {
-        (u64::from(narrow::granules(self.dim)) * 16).max(16)
+        (u64::from(narrow::granules(self.dim)) * 16).max(TERMS_BYTES)
     }
 
-    /// The form of scores and how far they are off.
-    pub(crate) fn margin(&self) -> (Form, Margin) {
-        let form = Form::narrowed(self.metric);
-        (form, Margin::around(form, self.centre.values()))
+    /// Bytes of a plane of `vectors` narrowed vectors.
+    pub(crate) fn plane_bytes(&self, vectors: u64) -> u64 {
+        narrow::plane_bytes(vectors, self.dim)
     }
 
-    /// Room for the copy of a segment of so many rows; none when there is no memory and the copy is optional.
-    pub(crate) fn room(&self, gpu: &Gpu, capacity: u64) -> Result<Option<NarrowedSegment>> {
-        let rows = gpu.create_storage("narrowed rows", narrow::plane_bytes(capacity, self.dim));
-        let terms = gpu.create_storage("terms of narrowed rows", capacity * 16);
+    /// Bytes of one narrowed vector in a full block, without its terms.
+    pub(crate) fn vector_bytes(&self) -> u64 {
+        self.plane_bytes(BLOCK_ROWS.into()) / u64::from(BLOCK_ROWS)
+    }
+
+    /// The intervals of scores of this copy.
+    pub(crate) fn intervals(&self) -> Intervals {
+        Intervals::of_integers(self.metric, self.centre.values())
+    }
+
+    /// Buffers for the copy of a segment; none when there is no memory for an optional copy.
+    pub(crate) fn allocate(&self, gpu: &Gpu, capacity: u64) -> Result<Option<NarrowedSegment>> {
+        let rows = gpu.create_storage("narrowed rows", self.plane_bytes(capacity));
+        let terms = gpu.create_storage("terms of narrowed rows", capacity * TERMS_BYTES);
         match (rows, terms) {
             (Ok(rows), Ok(terms)) => Ok(Some(NarrowedSegment { rows, terms })),
             (Err(Error::OutOfMemory { .. }), _) | (_, Err(Error::OutOfMemory { .. })) if self.is_optional => {
@@ -151,77 +144,88 @@ impl NarrowedRows {
         }
     }
 
-    /// Counts rows that are added towards the centre, or a sample of them; true when it is another now. Then all rows have to be
-    /// narrowed anew. Called on a copy, which is dropped when the rows are refused.
+    /// Counts new rows, or a sample of them, towards the centre. Returns true when the centre moved: then all rows have to be narrowed
+    /// again. Callers call it on a copy of this, which they drop if the rows are refused.
     pub(crate) async fn count(&mut self, gpu: &Gpu, new: HostVectors<'_>) -> Result<bool> {
         if !with_view!(new, new => self.centre.count(new)) {
             return Ok(false);
         }
-        let layout = RowLayout::padded(ElementKind::F32, self.dim);
-        // A buffer of its own: the one in use stays as it is until this is done.
-        self.centre_buffer = gpu.create_storage("centre", layout.row_bytes())?;
-        let centre = MatrixView::new(self.centre.values(), self.dim)?.into();
-        gpu.upload_rows(&self.centre_buffer, 0, layout, centre, &mut |_| ()).await?;
+        // A new buffer: searches use the old one until the change is complete.
+        self.centre_buffer = upload_centre(gpu, self.centre.values(), self.dim).await?;
         Ok(true)
     }
 
-    /// How many of so many new rows are to be counted.
+    /// How many of `rows` new rows would be counted.
     pub(crate) fn wanted(&self, rows: usize) -> usize {
         self.centre.wanted(rows)
     }
 
-    /// Narrows rows `range` of a segment, where it has a copy.
-    pub(crate) fn encode(
+    /// Narrows the vectors `range`, whose norms are known. With a list of slots, vectors go to the slots on it.
+    pub(crate) fn encode_vectors(
         &self,
         commands: &mut Commands<'_>,
-        layout: RowLayout,
-        segment: &Segment,
+        (vectors, norms): (BufferVectors<'_>, BufferSlice<'_>),
         range: [u32; 2],
-    ) -> Result<()> {
-        let rows = (segment.rows_slice(), BufferSlice::all(&segment.norms));
-        self.encode_rows(commands, layout, rows, segment, range, None)
-    }
-
-    /// Narrows staged rows, with their norms, to those slots of their list that are the segment's. `range` are places of the
-    /// list.
-    pub(crate) fn encode_staged(
-        &self,
-        commands: &mut Commands<'_>,
-        layout: RowLayout,
-        staged: (BufferSlice<'_>, BufferSlice<'_>),
-        list: BufferSlice<'_>,
-        segment: &Segment,
-        range: [u32; 2],
-    ) -> Result<()> {
-        let slots = narrow::Slots { list, first_slot: segment.first_slot, rows: segment.capacity };
-        self.encode_rows(commands, layout, staged, segment, range, Some(slots))
-    }
-
-    fn encode_rows(
-        &self,
-        commands: &mut Commands<'_>,
-        layout: RowLayout,
-        (rows, norms): (BufferSlice<'_>, BufferSlice<'_>),
-        segment: &Segment,
-        range: [u32; 2],
+        into: Integers<'_>,
         slots: Option<narrow::Slots<'_>>,
     ) -> Result<()> {
-        let (Some(narrowed), true) = (&segment.narrowed, range[0] < range[1]) else { return Ok(()) };
         let narrowing = narrow::Narrow {
             metric: self.metric,
             dim: self.dim,
-            rows,
-            elements: layout.elements,
-            vectors: (layout.stride / 4) as u32,
+            rows: vectors.values,
+            elements: vectors.layout.elements,
+            vectors: (vectors.layout.stride / 4) as u32,
             norms,
             centre: BufferSlice::all(&self.centre_buffer),
             range,
-            narrowed: BufferSlice::all(&narrowed.rows),
-            terms: BufferSlice::all(&narrowed.terms),
-            planes: 1,
-            plane_bytes: narrowed.rows.size(),
+            narrowed: BufferSlice::all(into.values),
+            terms: BufferSlice::all(into.terms),
+            planes: into.planes,
+            plane_bytes: into.plane_bytes,
             slots,
         };
         narrow::encode(commands, &narrowing)
     }
+
+    /// Scores rows for few narrowed queries, which lie in one block.
+    pub(crate) fn encode_scan(&self, commands: &mut Commands<'_>, tile: Tile<'_>, planes: u32) -> Result<()> {
+        let Tile { queries, count, rows, granules, scores, room, part } = tile;
+        let (plane, finer) = (granules * BLOCK_ROWS, Narrowing::of(self.metric, self.dim).finer);
+        let scan =
+            screen_scan_i8::Scan { queries, count, planes, plane, finer, rows, granules, scores, room, part };
+        screen_scan_i8::encode(commands, &scan)
+    }
+
+    /// Scores rows for narrowed queries by tiles.
+    pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, tile: &Tile<'_>) -> Result<()> {
+        match self.matrix_side {
+            Some(side) => screen_tile_coop::encode(commands, tile, side),
+            None => screen_tile_i8::encode(commands, tile),
+        }
+    }
+
+    /// Scores the rows of lists for the queries that probe them.
+    pub(crate) fn encode_list_blocks(
+        &self,
+        commands: &mut Commands<'_>,
+        blocks: &ListBlocks<'_>,
+    ) -> Result<()> {
+        match self.matrix_side {
+            Some(side) => screen_lists_coop::encode(commands, blocks, side),
+            None => screen_lists_i8::encode(commands, blocks),
+        }
+    }
+
+    /// Granules of a narrowed vector, as kernels count them.
+    pub(crate) fn granules(&self) -> u32 {
+        narrow::granules(self.dim)
+    }
+}
+
+/// The centre in a buffer of its own.
+async fn upload_centre(gpu: &Gpu, centre: &[f32], dim: usize) -> Result<wgpu::Buffer> {
+    let layout = RowLayout::padded(ElementKind::F32, dim);
+    let buffer = gpu.create_storage("centre", layout.row_bytes())?;
+    gpu.upload_rows(&buffer, 0, layout, MatrixView::new(centre, dim)?.into(), &mut |_| ()).await?;
+    Ok(buffer)
 }

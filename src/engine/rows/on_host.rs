@@ -1,8 +1,9 @@
 //! Searches of an index's rows on the host engine.
 
 use crate::engine::device::vectors::Queries;
-use crate::engine::search::pipeline::{Found, SearchRequest, Statistics, distance_of};
+use crate::engine::search::answers::distance_of;
 use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::request::{Found, SearchRequest, Statistics};
 use crate::engine::search::within::limit_of;
 use crate::error::Result;
 use crate::host::{Answer, Asked, HostRows, Wanted};

@@ -1,54 +1,93 @@
-//! The device's part of a row store: segments of rows with their norms and ids.
+//! The rows of an index on a GPU: segments with rows, norms, ids and, if the index keeps one, a narrowed copy.
 
 use std::sync::Arc;
 
+use crate::engine::pass::{BufferVectors, Rescoring, Table};
 use crate::engine::rows::alive::Alive;
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{self, BLOCK_ROWS};
+use crate::kernels::{self, BLOCK_ROWS, narrow};
 use crate::matrix::ElementKind;
 
-/// Rows of an index on a GPU. Slots number them through, segment after segment.
+/// Rows of an index on a GPU. Slots are numbered from one segment to the next.
 #[derive(Debug)]
 pub(crate) struct GpuRows {
     pub(crate) gpu: Arc<Gpu>,
     pub(crate) layout: RowLayout,
     pub(crate) dim: usize,
     pub(crate) segments: Vec<Segment>,
-    /// How rows are narrowed, where a narrowed copy is kept: then every segment has one.
+    /// How rows are narrowed. If this is there, every segment has a narrowed copy.
     pub(crate) narrowed: Option<NarrowedRows>,
-    /// Which slots have a row, where not all do.
+    /// Which slots have a row. None if all have.
     pub(crate) alive: Option<Alive>,
     /// Rows of a full segment.
     segment_rows: u32,
-    /// Rows that the caller expects in all, so that segments need not grow.
+    /// Rows that the caller expects in total. Segments are made for them, so that they need not grow.
     expected: u64,
 }
 
-/// Rows in one buffer each of rows, norms and ids, no larger than a binding.
+/// Rows in buffers that fit one binding each.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     pub(crate) rows: wgpu::Buffer,
-    /// Squared and inverse norm a row.
+    /// Squared and inverse norm of each row.
     pub(crate) norms: wgpu::Buffer,
     pub(crate) ids: wgpu::Buffer,
     pub(crate) narrowed: Option<NarrowedSegment>,
     pub(crate) first_slot: u32,
-    /// Slots up to the end, gaps among them.
+    /// Slots up to the end, gaps included.
     pub(crate) len: u32,
-    /// Slots that there is room for.
+    /// Slots that fit the buffers.
     pub(crate) capacity: u32,
 }
 
 impl Segment {
-    /// Blocks of rows that hold the segment's rows.
+    /// Blocks of 128 slots up to the end.
     pub(crate) fn blocks(&self) -> u32 {
         self.len.div_ceil(BLOCK_ROWS)
     }
 
     pub(crate) fn rows_slice(&self) -> BufferSlice<'_> {
         BufferSlice::all(&self.rows)
+    }
+
+    /// The segment's rows as [`Rescoring`] takes them.
+    fn table(&self, layout: RowLayout) -> Table<'_> {
+        let vectors = BufferVectors { values: self.rows_slice(), layout };
+        let ids = BufferSlice::all(&self.ids);
+        Table { vectors, rows: self.len, first_slot: self.first_slot, ids }
+    }
+}
+
+impl NarrowedRows {
+    /// Narrows rows `range` of a segment that has a copy.
+    pub(crate) fn encode(
+        &self,
+        commands: &mut Commands<'_>,
+        layout: RowLayout,
+        segment: &Segment,
+        range: [u32; 2],
+    ) -> Result<()> {
+        let (Some(copy), true) = (&segment.narrowed, range[0] < range[1]) else { return Ok(()) };
+        let rows = (BufferVectors { values: segment.rows_slice(), layout }, BufferSlice::all(&segment.norms));
+        self.encode_vectors(commands, rows, range, copy.integers(), None)
+    }
+
+    /// Narrows staged rows, with their norms, into the slots of a list that belong to a segment. `range` are positions on the list.
+    pub(crate) fn encode_staged(
+        &self,
+        commands: &mut Commands<'_>,
+        layout: RowLayout,
+        (values, norms): (BufferSlice<'_>, BufferSlice<'_>),
+        list: BufferSlice<'_>,
+        segment: &Segment,
+        range: [u32; 2],
+    ) -> Result<()> {
+        let (Some(copy), true) = (&segment.narrowed, range[0] < range[1]) else { return Ok(()) };
+        let rows = (BufferVectors { values, layout }, norms);
+        let slots = narrow::Slots { list, first_slot: segment.first_slot, rows: segment.capacity };
+        self.encode_vectors(commands, rows, range, copy.integers(), Some(slots))
     }
 }
 
@@ -60,12 +99,13 @@ impl GpuRows {
         expected: u64,
         narrowed: Option<NarrowedRows>,
     ) -> Result<Self> {
-        // Rather here than at the first search, after all rows were sent. What multiplies matrices is not used where it cannot be.
+        // An error here comes before any row is uploaded; at the first search it would come after. Kernels that multiply matrices
+        // are optional.
         for kernel in kernels::all().filter(|kernel| !kernel.multiplies_matrices) {
             gpu.check_limits(kernel)?;
         }
         let layout = RowLayout::padded(elements, dim);
-        // Of short vectors the narrowed copy may be larger than the rows.
+        // The narrowed copy of short vectors may be larger than the rows.
         let narrowed_bytes = narrowed.as_ref().map_or(0, NarrowedRows::row_bytes);
         let block_bytes = u64::from(BLOCK_ROWS) * layout.row_bytes().max(narrowed_bytes);
         // Slots and element numbers are u32.
@@ -85,12 +125,29 @@ impl GpuRows {
         (self.layout.stride / 4) as u32
     }
 
-    /// Bytes of a query, which is f32 whatever the rows are.
-    pub(crate) fn vectors_bytes(&self) -> u64 {
+    /// The rows of segment `number` as [`Rescoring`] takes them.
+    pub(crate) fn table(&self, number: usize) -> Table<'_> {
+        self.segments[number].table(self.layout)
+    }
+
+    /// Records the distances of candidates that may lie in any segment: each segment in turn writes those of its rows.
+    pub(crate) fn encode_rescoring(
+        &self,
+        commands: &mut Commands<'_>,
+        rescoring: &Rescoring<'_>,
+    ) -> Result<()> {
+        for (number, segment) in self.segments.iter().enumerate() {
+            rescoring.encode(commands, segment.table(self.layout), number == 0)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of a query, which is f32 even if rows are f16.
+    pub(crate) fn query_bytes(&self) -> u64 {
         self.layout.stride as u64 * 4
     }
 
-    /// One past the last slot that has a row. Slots before it may be gaps: see [`GpuRows::alive`].
+    /// One past the last slot with a row. Slots before it may be gaps: see [`GpuRows::alive`].
     pub(crate) fn end(&self) -> u64 {
         self.segments.last().map_or(0, |last| u64::from(last.first_slot) + u64::from(last.len))
     }
@@ -100,17 +157,17 @@ impl GpuRows {
         self.end() - self.alive.as_ref().map_or(0, |alive| alive.gaps)
     }
 
-    /// The bits of the slots below the end, where some have no row.
+    /// A bit for each slot below the end. None if every slot has a row.
     pub(crate) fn alive_buffer(&self) -> Option<&wgpu::Buffer> {
         self.alive.as_ref().map(|alive| &alive.buffer)
     }
 
-    /// The segments with room up to slot `end`, and how they are narrowed: not at all where there is no memory for it any more.
+    /// Segments that reach up to slot `end`, and how they are narrowed: not at all if the memory no longer suffices for it.
     pub(crate) fn reached(&self, end: u64) -> Result<(Vec<Segment>, Option<NarrowedRows>)> {
         let mut segments = self.segments.clone();
         let mut commands = Commands::new(&self.gpu, None);
         self.reach(&mut segments, end, &mut commands)?;
-        // Copies of a grown segment have to be on their way before rows are written behind them.
+        // A grown segment has to be copied before rows are written behind it.
         commands.submit();
         let mut narrowed = self.narrowed.clone();
         if segments.iter().any(|segment| segment.narrowed.is_none()) {
@@ -120,7 +177,7 @@ impl GpuRows {
         Ok((segments, narrowed))
     }
 
-    /// Makes room up to slot `end`: the last segment grows, or others are made. What is copied is on its way with `commands`.
+    /// Makes room up to slot `end`: the last segment grows, or new ones follow. `commands` receive the copies.
     fn reach(&self, segments: &mut Vec<Segment>, end: u64, commands: &mut Commands<'_>) -> Result<()> {
         Error::check_slots(end)?;
         loop {
@@ -147,22 +204,22 @@ impl GpuRows {
         }
     }
 
-    /// The rows of a segment in one with room for so many.
-    fn copied(&self, segment: &Segment, room: u64, commands: &mut Commands<'_>) -> Result<Segment> {
-        let other = self.create(segment.first_slot, room)?;
+    /// A segment of another capacity with the same rows.
+    fn copied(&self, segment: &Segment, capacity: u64, commands: &mut Commands<'_>) -> Result<Segment> {
+        let other = self.create(segment.first_slot, capacity)?;
         let rows = u64::from(segment.len);
         commands.copy((&segment.rows, 0), (&other.rows, 0), rows * self.layout.row_bytes());
         commands.copy((&segment.norms, 0), (&other.norms, 0), rows * 8);
         commands.copy((&segment.ids, 0), (&other.ids, 0), rows * 8);
         if let (Some(segment), Some(other)) = (&segment.narrowed, &other.narrowed) {
-            // Blocks lie one behind the other.
+            // Blocks lie one after another, so the first bytes of both are the same blocks.
             commands.copy((&segment.rows, 0), (&other.rows, 0), segment.rows.size().min(other.rows.size()));
             commands.copy((&segment.terms, 0), (&other.terms, 0), rows * 16);
         }
         Ok(Segment { len: segment.len, ..other })
     }
 
-    /// Gives up room behind the end, where the last segment has more than twice what its rows, or those that are expected, need.
+    /// Frees memory behind the end if the last segment has more than twice the capacity that its rows, or the expected ones, need.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         let Some(last) = self.segments.last() else { return Ok(()) };
         let expected = self.expected.saturating_sub(last.first_slot.into());
@@ -176,7 +233,7 @@ impl GpuRows {
         }
         let mut commands = Commands::new(&self.gpu, None);
         let smaller = self.copied(last, needed, &mut commands)?;
-        // Where there is no memory for a second copy, the first stays.
+        // Without memory for a second narrowed copy, the segment stays as it is.
         if smaller.narrowed.is_some() == last.narrowed.is_some() {
             commands.submit();
             self.segments.pop();
@@ -192,7 +249,7 @@ impl GpuRows {
             norms: self.gpu.create_storage("norms", capacity * 8)?,
             ids: self.gpu.create_storage("ids", capacity * 8)?,
             narrowed: match &self.narrowed {
-                Some(narrowed) => narrowed.room(&self.gpu, capacity)?,
+                Some(narrowed) => narrowed.allocate(&self.gpu, capacity)?,
                 None => None,
             },
             first_slot,
@@ -202,7 +259,7 @@ impl GpuRows {
     }
 }
 
-/// Lets segments end with slot `end`. Those behind it are given up, but for the first.
+/// Ends the segments at slot `end`. Segments behind it are dropped, except for the first one.
 pub(crate) fn cut(segments: &mut Vec<Segment>, end: u32) {
     let needed = segments.iter().filter(|segment| segment.first_slot < end).count().max(1);
     segments.truncate(needed);

@@ -1,12 +1,20 @@
-//! Answers on their way to the caller: results as the device has them, and the hits of all queries, which come in any order.
+//! Results as the device writes them, and the hits of all queries, which arrive in any order.
 
 use std::ops::Range;
 
-use crate::engine::search::pipeline::distance_of;
+use crate::kernels::value_of;
 use crate::metric::Metric;
 use crate::neighbors::{Neighbor, Neighbors};
 
-/// Rows of results from the device: keys and ids `[queries, pitch]`, and how many of the first k are there.
+/// The distance of a key: L2 is computed as its square.
+pub(crate) fn distance_of(metric: Metric, key: u32) -> f32 {
+    match metric {
+        Metric::L2 => value_of(key).sqrt(),
+        _ => value_of(key),
+    }
+}
+
+/// Results as the device writes them: keys and ids `[queries, pitch]`, and how many of the first k each query has.
 pub(crate) struct Results {
     metric: Metric,
     k: usize,
@@ -34,7 +42,7 @@ impl Results {
         }
     }
 
-    /// How many queries were answered.
+    /// The number of queries.
     pub(crate) fn len(&self) -> usize {
         self.counts.len()
     }
@@ -51,41 +59,42 @@ impl Results {
     }
 }
 
-/// The hits of each query, none so far.
+/// The hits of each query.
 pub(crate) struct Answers {
-    /// Those of a query lie side by side.
     hits: Vec<Neighbor>,
-    places: Vec<Range<usize>>,
+    /// Which of `hits` each query has.
+    ranges: Vec<Range<usize>>,
 }
 
 impl Answers {
+    /// No hits yet.
     pub(crate) fn new(queries: usize) -> Self {
-        Self { hits: vec![], places: vec![0..0; queries] }
+        Self { hits: vec![], ranges: vec![0..0; queries] }
     }
 
-    /// Answers a query, anew where it was answered before.
+    /// Sets the hits of a query. Later hits replace earlier ones.
     pub(crate) fn put(&mut self, query: usize, hits: impl IntoIterator<Item = Neighbor>) {
         let start = self.hits.len();
         self.hits.extend(hits);
-        self.places[query] = start..self.hits.len();
+        self.ranges[query] = start..self.hits.len();
     }
 
-    /// How many hits a query has.
+    /// The number of hits of a query.
     pub(crate) fn len_of(&self, query: usize) -> usize {
-        self.places[query].len()
+        self.ranges[query].len()
     }
 
-    /// The hits query by query.
+    /// The hits in the order of the queries.
     pub(crate) fn collected(self) -> Neighbors {
-        let Self { hits, places } = self;
+        let Self { hits, ranges } = self;
         let mut end = 0;
-        let is_in_order = places.iter().all(|place| std::mem::replace(&mut end, place.end) == place.start);
+        let is_in_order = ranges.iter().all(|range| std::mem::replace(&mut end, range.end) == range.start);
         if is_in_order && end == hits.len() {
-            return Neighbors::of(hits, &places);
+            return Neighbors::of(hits, &ranges);
         }
-        let all = places.iter().map(Range::len).sum();
-        let mut neighbors = Neighbors::with_capacity(places.len(), all);
-        places.into_iter().for_each(|place| neighbors.push_row(hits[place].iter().copied()));
+        let all = ranges.iter().map(Range::len).sum();
+        let mut neighbors = Neighbors::with_capacity(ranges.len(), all);
+        ranges.into_iter().for_each(|range| neighbors.push_row(hits[range].iter().copied()));
         neighbors
     }
 }

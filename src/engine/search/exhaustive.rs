@@ -1,18 +1,117 @@
-//! The exhaustive route: the reporting kernel computes every distance, for small indexes, for large k, and for queries
-//! whose list of nominated rows overflowed. No data defeat it.
+//! The exhaustive route: `rescore` computes every distance. It serves small indexes, large k, and queries whose candidates overflowed,
+//! because it works for any data.
 
 use crate::engine::device::queries::{Numbers, Queries};
-use crate::engine::rows::allowed::Looked;
+use crate::engine::pass::{Rescoring, Selection, keys_and_ids};
+use crate::engine::rows::allowed::{Stretch, Visited};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Results;
-use crate::engine::search::pipeline::SearchRequest;
+use crate::engine::search::batches::QueryBuffers;
 use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::request::SearchRequest;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Profile, Request};
-use crate::kernels::{norms, rescore, select_k};
-use crate::matrix::ElementKind;
+use crate::gpu::{Commands, Profile, Reserved, scratch};
+use crate::kernels::select_k::{self, Selected};
 
-/// Computes every distance of a batch, chunk after chunk, keeping the k best so far in front of each chunk.
+scratch! {
+    /// The scratch buffers of an exhaustive batch. Distances are computed into one of two places behind the k best so far, and
+    /// the k best of them are selected into the other.
+    pub(crate) struct ExhaustiveBuffers {
+        queries: "queries",
+        query_norms: "query norms",
+        refused: "refused",
+        counts: "selected counts",
+        keys: "keys",
+        ids: "ids",
+        other_keys: "keys",
+        other_ids: "ids",
+        spare_keys: "keys",
+        spare_ids: "ids",
+        allowed: "allowed",
+    }
+}
+
+/// The rows and scratch buffers of an exhaustive batch.
+pub(crate) struct Exhaustive<'a> {
+    rows: &'a GpuRows,
+    request: &'a SearchRequest<'a>,
+    visited: Visited<'a>,
+    chunk_rows: u32,
+    /// Distance between the results of two queries.
+    pub(crate) pitch: u32,
+    count: u32,
+    pub(crate) buffers: Reserved<ExhaustiveBuffers>,
+}
+
+impl<'a> Exhaustive<'a> {
+    /// Takes the scratch buffers of a batch, with a place for `kept` results of each query before those of a chunk. Two more places are
+    /// taken if results are selected.
+    pub(crate) async fn reserve(
+        rows: &'a GpuRows,
+        request: &'a SearchRequest<'a>,
+        plan: &Plan,
+        count: u32,
+        kept: Option<u32>,
+    ) -> Result<Self> {
+        let Route::Exhaustive { chunk_rows } = plan.route else {
+            return Err(Error::Internal { message: "a nominating plan cannot run exhaustively".into() });
+        };
+        let pitch = kept.unwrap_or(0) + chunk_rows;
+        let queries = u64::from(count);
+        let place = queries * u64::from(pitch);
+        let other = if kept.is_some() { place } else { 0 };
+        let spare = if plan.k > select_k::SORTED_MAX { other } else { 0 };
+        let bytes = ExhaustiveBuffers {
+            queries: queries * rows.query_bytes(),
+            query_norms: queries * 8,
+            refused: 8,
+            counts: queries * 4,
+            keys: place * 4,
+            ids: place * 8,
+            other_keys: other * 4,
+            other_ids: other * 8,
+            spare_keys: spare * 4,
+            spare_ids: spare * 8,
+            allowed: request.scope().list_bytes(),
+        };
+        let buffers = bytes.reserve(&rows.gpu).await?;
+        let visited = Visited::new(rows, request.scope());
+        visited.upload(&buffers.allowed).await?;
+        Ok(Self { rows, request, visited, chunk_rows, pitch, count, buffers })
+    }
+
+    /// Copies queries to the device, and begins a recording with their norms.
+    pub(crate) async fn begin<'c>(
+        &'c self,
+        queries: &Queries<'_>,
+        numbers: &Numbers,
+        profile: Option<&'c mut Profile>,
+    ) -> Result<Commands<'c>> {
+        let ExhaustiveBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;
+        QueryBuffers { values, norms, refused }.begin(&self.rows.gpu, queries, numbers, profile).await
+    }
+
+    /// The chunks of rows.
+    pub(crate) fn stretches(&self) -> Vec<Stretch> {
+        self.visited.stretches(self.chunk_rows)
+    }
+
+    /// Records the distances of a chunk, written behind the first `kept` results of each query.
+    pub(crate) fn encode_chunk(
+        &self,
+        commands: &mut Commands<'_>,
+        stretch: Stretch,
+        kept: u32,
+        found: Selected<'_>,
+    ) -> Result<()> {
+        let candidates = self.visited.candidates(stretch, [self.pitch, kept], &self.buffers.allowed);
+        let (metric, queries) = (self.request.metric, (&self.buffers.queries).into());
+        let rescoring = Rescoring { metric, queries, count: self.count, candidates, found };
+        rescoring.encode(commands, self.rows.table(stretch.segment), true)
+    }
+}
+
+/// Computes every distance of a batch, chunk after chunk, and keeps the k best so far in front of each chunk.
 pub(crate) async fn exhaustive(
     rows: &GpuRows,
     queries: &Queries<'_>,
@@ -21,121 +120,51 @@ pub(crate) async fn exhaustive(
     plan: &Plan,
     profile: Option<&mut Profile>,
 ) -> Result<Results> {
-    let Route::Exhaustive { chunk_rows } = plan.route else {
-        return Err(Error::Device { message: "a nominating plan cannot be run exhaustively".into() });
-    };
-    let gpu = &rows.gpu;
-    let (count, k) = (numbers.len() as u64, u64::from(plan.k));
-    let pitch = k + u64::from(chunk_rows);
-    let many = plan.k > select_k::SORTED_MAX;
-    let places = if many { 3 } else { 2 };
-    let request_of = |purpose, bytes| Request { purpose, bytes };
-    let mut requests = vec![
-        request_of("queries", count * rows.vectors_bytes()),
-        request_of("query norms", count * 8),
-        request_of("refused", 8),
-        request_of("selected counts", count * 4),
-    ];
-    for _ in 0..places {
-        requests.push(request_of("keys", count * pitch * 4));
-        requests.push(request_of("ids", count * pitch * 8));
-    }
-    let looked = Looked::new(rows, request.room());
-    requests.push(looked.request());
-    let scratch = gpu.reserve(&requests).await?;
-    let allowed = &scratch[requests.len() - 1];
-    looked.upload(allowed).await?;
-    let place = |number: usize| select_k::Selected {
-        keys: BufferSlice::all(&scratch[4 + 2 * number]),
-        ids: BufferSlice::all(&scratch[5 + 2 * number]),
-    };
-    let count = count as u32;
-    let (query_buffer, refused) = (&scratch[0], &scratch[2]);
-    queries.copy_to(gpu, numbers, query_buffer).await?;
-    gpu.upload_bytes(refused, 0, &[0xff; 8]).await?;
-
-    let mut commands = Commands::new(gpu, profile);
-    commands.stage("prepare");
-    norms::encode(
-        &mut commands,
-        &norms::Norms {
-            rows: BufferSlice::all(query_buffer),
-            elements: ElementKind::F32,
-            vectors: rows.vectors(),
-            range: [0, count],
-            first_number: 0,
-            norms: BufferSlice::all(&scratch[1]),
-            refused: BufferSlice::all(refused),
-        },
-    )?;
-    let (mut from, mut to) = (0, 1);
+    let (count, k) = (numbers.len() as u32, plan.k);
+    let batch = Exhaustive::reserve(rows, request, plan, count, Some(k)).await?;
+    let buffers = &*batch.buffers;
+    let pitch = batch.pitch;
+    let mut commands = batch.begin(queries, numbers, profile).await?;
+    let mut from = (&buffers.keys, &buffers.ids);
+    let mut to = (&buffers.other_keys, &buffers.other_ids);
     let mut kept = 0;
-    for stretch in looked.stretches(chunk_rows) {
-        let segment = &rows.segments[stretch.segment];
+    for stretch in batch.stretches() {
+        let place = keys_and_ids(from.0, from.1);
         commands.stage("rescore");
-        let candidates = looked.candidates(stretch, [pitch as u32, kept], allowed);
-        let rescoring = rescore::Rescore {
-            metric: request.metric,
-            queries: BufferSlice::all(query_buffer),
-            count,
-            rows: segment.rows_slice(),
-            elements: rows.layout.elements,
-            vectors: rows.vectors(),
-            row_count: segment.len,
-            first_slot: segment.first_slot,
-            ids: BufferSlice::all(&segment.ids),
-            candidates,
-            keys: place(from).keys,
-            found_ids: place(from).ids,
-            mark_absent: true,
-        };
-        rescore::encode(&mut commands, &rescoring)?;
+        batch.encode_chunk(&mut commands, stretch, kept, place)?;
         commands.stage("select");
-        let select = select_k::Select {
-            keys: place(from).keys,
-            ids: Some(place(from).ids),
-            floats: false,
-            rows: select_k::Rows::Equal { length: kept + stretch.count, pitch: pitch as u32 },
-            count,
-            k: plan.k,
-            selected: place(to),
-            selected_pitch: pitch as u32,
-            selected_counts: BufferSlice::all(&scratch[3]),
-            spare: many.then(|| place(2)),
-            scratch: None,
+        let selection = Selection {
+            k,
+            selected: keys_and_ids(to.0, to.1),
+            pitch,
+            counts: (&buffers.counts).into(),
+            spare: Some(keys_and_ids(&buffers.spare_keys, &buffers.spare_ids)),
         };
-        crate::kernels::selection::encode(&mut commands, &select)?;
+        let rows = select_k::Rows::Equal { length: kept + stretch.count, pitch };
+        selection.encode(&mut commands, place, rows, count)?;
         (from, to) = (to, from);
-        kept = plan.k;
+        kept = k;
         commands = commands.submit_and_go_on();
     }
-    // Only the first k of each row are wanted, but one copy of all is quicker than one a row while rows are short.
-    let (keys, ids) = (place(from).keys.buffer, place(from).ids.buffer);
-    let bytes = u64::from(count) * pitch;
-    let mut ranges = vec![(refused, 0, 8), (&scratch[3], 0, u64::from(count) * 4)];
+    // The first k results of each row are needed. While rows are short, one copy of everything is faster than a copy for each row.
+    let (keys, ids) = from;
+    let (queries, pitch, k) = (u64::from(count), u64::from(pitch), u64::from(k));
+    let bytes = queries * pitch;
+    let mut ranges = vec![(&buffers.refused, 0, 8), (&buffers.counts, 0, queries * 4)];
     let whole = bytes * 12 <= 1 << 20;
     if whole {
         ranges.push((keys, 0, bytes * 4));
         ranges.push((ids, 0, bytes * 8));
     } else {
-        for query in 0..u64::from(count) {
-            ranges.push((keys, query * pitch * 4, k * 4));
-        }
-        for query in 0..u64::from(count) {
-            ranges.push((ids, query * pitch * 8, k * 8));
-        }
+        ranges.extend((0..queries).map(|query| (keys, query * pitch * 4, k * 4)));
+        ranges.extend((0..queries).map(|query| (ids, query * pitch * 8, k * 8)));
     }
     let parts = commands.read(&ranges).await?;
     numbers.check(&parts[0])?;
+    let (metric, k) = (request.metric, k as usize);
     if whole {
-        return Ok(Results::new(
-            request.metric,
-            [k as usize, pitch as usize],
-            &parts[2],
-            &parts[3],
-            &parts[1],
-        ));
+        return Ok(Results::new(metric, [k, pitch as usize], &parts[2], &parts[3], &parts[1]));
     }
     let (keys, ids) = parts[2..].split_at(count as usize);
-    Ok(Results::new(request.metric, [k as usize; 2], &keys.concat(), &ids.concat(), &parts[1]))
+    Ok(Results::new(metric, [k; 2], &keys.concat(), &ids.concat(), &parts[1]))
 }

@@ -1,10 +1,14 @@
-//! Exact search on a GPU.
+//! Exact search on a GPU. Each file uses only those above it.
 
 pub(crate) mod answers;
-pub(crate) mod candidates;
+pub(crate) mod batches;
+pub(crate) mod chunks;
 pub(crate) mod exhaustive;
 pub(crate) mod nominate;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
-pub(crate) mod scores;
+pub(crate) mod planning;
+pub(crate) mod request;
+pub(crate) mod screening;
+pub(crate) mod screens;
 pub(crate) mod within;

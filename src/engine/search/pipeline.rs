@@ -1,75 +1,44 @@
-//! The one pipeline: rows are nominated, or all taken; rescored; selected.
-
-use std::collections::VecDeque;
+//! The search for the k nearest rows: nominates rows, or takes all; rescores them; selects the nearest.
 
 use crate::engine::device::queries::{Numbers, Queries};
-use crate::engine::rows::allowed::{Allowed, Room};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Answers;
+use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::exhaustive::exhaustive;
-use crate::engine::search::nominate::Screen;
+use crate::engine::search::nominate::{Nominated, Pending};
 use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::request::{Found, SearchRequest, Statistics};
+use crate::engine::search::screening::Screening;
 use crate::error::Result;
-use crate::gpu::{Profile, StageTime};
-use crate::kernels::value_of;
-use crate::metric::Metric;
-use crate::neighbors::Neighbors;
+use crate::gpu::Profile;
 
-/// What a search is asked for.
-pub(crate) struct SearchRequest<'a> {
-    pub(crate) metric: Metric,
-    pub(crate) k: usize,
-    pub(crate) budget: u64,
-    /// The rows of a filter; none for all.
-    pub(crate) allowed: Option<&'a Allowed>,
-    /// Times the stages on the device.
-    pub(crate) profile: bool,
-    /// Called with the number of queries that are answered.
-    pub(crate) progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
+/// Everything that was found so far.
+pub(crate) struct Progress {
+    pub(crate) answers: Answers,
+    pub(crate) statistics: Statistics,
+    pub(crate) profile: Option<Profile>,
+    /// Queries with an answer.
+    pub(crate) answered: usize,
 }
 
-impl SearchRequest<'_> {
-    pub(crate) fn room(&self) -> Room<'_> {
-        Room { budget: self.budget, allowed: self.allowed }
-    }
-
-    pub(crate) fn report(&self, answered: usize) {
-        if let Some(progress) = self.progress {
-            progress(answered);
+impl Progress {
+    pub(crate) fn new(rows: &GpuRows, queries: usize, request: &SearchRequest<'_>) -> Self {
+        Self {
+            answers: Answers::new(queries),
+            statistics: Statistics::default(),
+            profile: if request.profile { Profile::new(&rows.gpu) } else { None },
+            answered: 0,
         }
     }
-}
 
-/// Batches that are sent before the first of them is read. They share their scratch buffers.
-const BATCHES_IN_FLIGHT: usize = 2;
-
-/// What a search did.
-#[derive(Debug, Clone, PartialEq, Default)]
-#[non_exhaustive]
-pub struct Statistics {
-    /// Rows of which a score or a distance was computed, over all queries: every row of the index, unless a filter allows so few
-    /// that only theirs are, and of an [`Ivf`](crate::Ivf) those of the lists that were probed. Gaps that removed rows left count in a
-    /// `Flat`, and rows of a query that was searched again count again.
-    pub scored: u64,
-    /// Rows that screens could not exclude, so that their distance was computed as it is reported: over all queries.
-    pub rescored: u64,
-    /// Queries whose list of such rows overflowed, and which were searched another way: first without narrowing, then
-    /// exhaustively; in an `Ivf` by all rows of their lists. A query that this happened to twice counts twice.
-    pub searched_again: u64,
-    /// Those of them that were searched exhaustively.
-    pub searched_exhaustively: u64,
-    /// Whether the host answered for a GPU: see [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
-    /// [`IvfBuilder::keep_host_copy`](crate::IvfBuilder::keep_host_copy).
-    pub on_host: bool,
-    /// Device time of each stage, when asked for and where the adapter has timestamps.
-    pub stages: Vec<StageTime>,
-}
-
-/// An answer and how it came about.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) neighbors: Neighbors,
-    pub(crate) statistics: Statistics,
+    /// The result, with the times of all stages.
+    pub(crate) async fn finish(self, rows: &GpuRows) -> Result<Found> {
+        let Self { answers, mut statistics, profile, .. } = self;
+        if let Some(profile) = profile {
+            statistics.stages = profile.times(&rows.gpu).await?;
+        }
+        Ok(Found { neighbors: answers.collected(), statistics })
+    }
 }
 
 pub(crate) async fn search(
@@ -77,85 +46,85 @@ pub(crate) async fn search(
     queries: &Queries<'_>,
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
-    let count = queries.rows();
-    let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
-    let mut statistics = Statistics::default();
-    let mut answers = Answers::new(count);
-    let into = (&mut answers, &mut statistics, profile.as_mut());
-    search_some(rows, queries, Numbers::Range(0..count), request, into).await?;
-    if let Some(profile) = profile {
-        statistics.stages = profile.times(&rows.gpu).await?;
-    }
-    Ok(Found { neighbors: answers.collected(), statistics })
+    let mut progress = Progress::new(rows, queries.rows(), request);
+    search_some(rows, queries, Numbers::Range(0..queries.rows()), request, &mut progress).await?;
+    progress.finish(rows).await
 }
 
-/// Answers some queries: a row of all answers each.
+/// Answers some of the queries from all rows.
 pub(crate) async fn search_some(
     rows: &GpuRows,
     queries: &Queries<'_>,
     some: Numbers,
     request: &SearchRequest<'_>,
-    (answers, statistics, mut profile): (&mut Answers, &mut Statistics, Option<&mut Profile>),
+    progress: &mut Progress,
 ) -> Result<()> {
-    let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.room())?;
-    if request.room().found(rows) == 0 {
+    let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.scope())?;
+    if request.scope().found(rows) == 0 {
         return queries.check_values("queries");
     }
     let mut open = some;
-    let mut answered = 0;
     loop {
-        let mut overflowed = vec![];
-        let mut batches = open.batches(plan.batch as usize).into_iter();
-        if let Some(screen) = Screen::reserve(rows, request, &plan).await? {
-            // The device works on one batch while the host prepares the next and reads the last.
-            let mut pending = VecDeque::new();
-            loop {
-                while pending.len() < BATCHES_IN_FLIGHT
-                    && let Some(numbers) = batches.next()
-                {
-                    pending.push_back(screen.submit(queries, numbers, profile.as_deref_mut()).await?);
-                }
-                let Some(batch) = pending.pop_front() else { break };
-                let found = screen.finish(batch).await?;
-                statistics.rescored += found.rescored;
-                statistics.scored += found.results.len() as u64 * rows.end();
-                answered += found.results.len() - found.overflowed.len();
-                for (number, row) in found.numbers.iter().zip(found.results.rows()) {
-                    answers.put(number, row);
-                }
-                overflowed.extend(found.overflowed);
-                request.report(answered);
+        let batches = open.batches(plan.batch as usize);
+        let overflowed = match Screening::reserve(rows, request, &plan).await? {
+            Some(screening) => {
+                let mut work = Nominating { screening, queries, progress, overflowed: vec![] };
+                run_batches(batches, &mut work).await?;
+                work.overflowed
             }
-        } else {
-            for numbers in batches {
-                let profile = profile.as_deref_mut();
-                let found = exhaustive(rows, queries, &numbers, request, &plan, profile).await?;
-                answered += found.len();
-                statistics.scored += found.len() as u64 * request.room().looked_at(rows);
-                for (number, row) in numbers.iter().zip(found.rows()) {
-                    answers.put(number, row);
+            None => {
+                for numbers in batches {
+                    let profile = progress.profile.as_mut();
+                    let found = exhaustive(rows, queries, &numbers, request, &plan, profile).await?;
+                    progress.statistics.scored += found.len() as u64 * request.scope().visited(rows);
+                    progress.answered += found.len();
+                    for (number, row) in numbers.iter().zip(found.rows()) {
+                        progress.answers.put(number, row);
+                    }
+                    request.report(progress.answered);
                 }
-                request.report(answered);
+                vec![]
             }
-        }
-        // By now the scratch of this pass is given back, so that the next never waits while it holds some.
+        };
+        // The scratch buffers of this pass are free again, so that the next pass never waits for buffers while it holds some.
         if overflowed.is_empty() {
-            break;
+            return Ok(());
         }
-        plan = plan.again(rows, overflowed.len() as u64, request.room())?;
-        statistics.searched_again += overflowed.len() as u64;
+        plan = plan.again(rows, overflowed.len() as u64, request.scope())?;
+        progress.statistics.searched_again += overflowed.len() as u64;
         if let Route::Exhaustive { .. } = plan.route {
-            statistics.searched_exhaustively += overflowed.len() as u64;
+            progress.statistics.searched_exhaustively += overflowed.len() as u64;
         }
         open = Numbers::List(overflowed);
     }
-    Ok(())
 }
 
-/// The distance that a key stands for: L2 is computed as its square.
-pub(crate) fn distance_of(metric: Metric, key: u32) -> f32 {
-    match metric {
-        Metric::L2 => value_of(key).sqrt(),
-        _ => value_of(key),
+/// The nominating route over batches.
+struct Nominating<'a> {
+    screening: Screening<'a>,
+    queries: &'a Queries<'a>,
+    progress: &'a mut Progress,
+    overflowed: Vec<usize>,
+}
+
+impl BatchWork for Nominating<'_> {
+    type Pending = Pending;
+
+    async fn submit(&mut self, numbers: Numbers) -> Result<Pending> {
+        self.screening.submit(self.queries, numbers, self.progress.profile.as_mut()).await
+    }
+
+    async fn finish(&mut self, pending: Pending) -> Result<()> {
+        let Self { screening, progress, .. } = self;
+        let Nominated { numbers, results, overflowed, rescored } = screening.finish(pending).await?;
+        progress.statistics.rescored += rescored;
+        progress.statistics.scored += results.len() as u64 * screening.rows.end();
+        progress.answered += results.len() - overflowed.len();
+        for (number, row) in numbers.iter().zip(results.rows()) {
+            progress.answers.put(number, row);
+        }
+        self.overflowed.extend(overflowed);
+        screening.request.report(progress.answered);
+        Ok(())
     }
 }

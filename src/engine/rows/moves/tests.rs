@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::engine::rows::moves::*;
-use crate::engine::rows::narrowed::{NarrowedRows, Screen};
+use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::write::Placing;
-use crate::engine::search::pipeline::{SearchRequest, search};
+use crate::engine::search::pipeline::search;
+use crate::engine::search::request::SearchRequest;
 use crate::engine::{Device, Queries};
 use crate::gpu::words;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::options::DeviceOptions;
+use crate::screen::Screen;
 
 const DIM: usize = 5;
 

@@ -1,0 +1,191 @@
+//! Batches of a search in lists: scratch buffers, the probed lists of each query, candidates, and the nearest of them.
+
+use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
+use crate::engine::lists::probing::plan::{BLOCK_BYTES, ProbePlan};
+use crate::engine::lists::probing::probes::Probing;
+use crate::engine::pass::{CandidateLists, Rescoring, Selection, keys_and_ids};
+use crate::engine::rows::narrowed::TERMS_BYTES;
+use crate::engine::search::batches::QueryBuffers;
+use crate::error::Result;
+use crate::gpu::{Commands, Profile, Reserved, scratch};
+use crate::kernels::{BLOCK_ROWS, probe_slots, select_k};
+
+scratch! {
+    /// The scratch buffers of a batch.
+    pub(crate) struct ProbeBuffers {
+        queries: "queries",
+        query_norms: "query norms",
+        refused: "refused",
+        coarse_narrowed: "narrowed queries",
+        coarse_terms: "terms of narrowed queries",
+        scores: "scores",
+        candidates: "candidates",
+        keys: "keys",
+        ids: "ids",
+        coarse_survivors: "survivors",
+        probed_keys: "distances of centroids",
+        probed: "probed lists",
+        probed_counts: "probes",
+        counts: "counts",
+        selected_keys: "selected keys",
+        selected_ids: "selected ids",
+        selected_counts: "selected counts",
+        spare_keys: "spare keys",
+        spare_ids: "spare ids",
+        allowed: "allowed",
+        // Used only in a list-major search.
+        narrowed: "narrowed queries",
+        terms: "terms of narrowed queries",
+        list_counts: "queries of lists",
+        ranks: "ranks",
+        starts: "starts of lists",
+        grouped: "grouped queries",
+        pairs: "pairs",
+        thresholds: "thresholds",
+        overflowed: "overflowed",
+    }
+}
+
+/// A plan with its scratch buffers, which its batches use one after another.
+pub(super) struct ProbeBatches<'a> {
+    pub(super) probing: Probing<'a>,
+    pub(super) plan: ProbePlan,
+    pub(super) buffers: Reserved<ProbeBuffers>,
+}
+
+impl<'a> ProbeBatches<'a> {
+    /// Takes the scratch buffers of a plan.
+    pub(super) async fn reserve(probing: Probing<'a>, plan: ProbePlan) -> Result<Self> {
+        let ProbePlan { coarse, batch, capacity, blocks, .. } = plan;
+        let (rows, scope) = (probing.rows, probing.request.scope());
+        let (count, k, capacity) = (u64::from(batch), u64::from(plan.k), u64::from(capacity));
+        let coarse_bytes = coarse.bytes(probing.centroids);
+        let pairs = count * u64::from(probing.probes);
+        let is_major = plan.is_list_major();
+        let if_major = |bytes: u64| if is_major { bytes } else { 0 };
+        let entries = count * capacity;
+        let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
+        let spare = if_many(plan.k).max(if_many(probing.probes));
+        let lists = u64::from(probing.lists());
+        let padded =
+            if is_major { count.next_multiple_of(BLOCK_ROWS.into()) } else { u64::from(coarse.batch) };
+        let plane_bytes = rows.narrowed.as_ref().map_or(0, |narrowed| narrowed.plane_bytes(padded));
+        let bytes = ProbeBuffers {
+            queries: padded * rows.query_bytes(),
+            query_norms: padded * 8,
+            refused: 8,
+            coarse_narrowed: coarse_bytes.narrowed,
+            coarse_terms: coarse_bytes.terms,
+            scores: coarse_bytes.scores.max(u64::from(blocks) * BLOCK_BYTES),
+            candidates: coarse_bytes.candidates.max(entries * if is_major { 12 } else { 4 }),
+            keys: coarse_bytes.keys.max(entries * 4),
+            ids: coarse_bytes.ids.max(entries * 8),
+            coarse_survivors: count * 4,
+            probed_keys: pairs * 4,
+            probed: pairs * 8,
+            probed_counts: count * 4,
+            counts: count * 4,
+            selected_keys: count * k * 4,
+            selected_ids: count * k * 8,
+            selected_counts: count * 4,
+            spare_keys: spare * 4,
+            spare_ids: spare * 8,
+            allowed: scope.bits_bytes(),
+            narrowed: if_major(plane_bytes),
+            terms: if_major(padded * TERMS_BYTES),
+            list_counts: if_major(lists * 4),
+            ranks: if_major(pairs * 4),
+            starts: if_major((lists + 1) * 8),
+            grouped: if_major(pairs * 4),
+            pairs: if_major(pairs * 16),
+            thresholds: if_major(count * 4),
+            overflowed: if_major(count * 4),
+        };
+        let buffers = bytes.reserve(&rows.gpu).await?;
+        scope.upload_bits(rows, &buffers.allowed).await?;
+        Ok(Self { probing, plan, buffers })
+    }
+
+    /// Copies queries to the device, and begins a recording with their norms and the lists that each of them probes.
+    pub(super) async fn begin<'c>(
+        &'c self,
+        queries: &Queries<'_>,
+        numbers: &Numbers,
+        profile: Option<&'c mut Profile>,
+    ) -> Result<Commands<'c>> {
+        let Probing { rows, centroids, probes, .. } = self.probing;
+        let buffers = &*self.buffers;
+        let ProbeBuffers { queries: values, query_norms: norms, refused, .. } = buffers;
+        let batch = QueryBuffers { values, norms, refused };
+        let mut commands = batch.begin(&rows.gpu, queries, numbers, profile).await?;
+        let ProbeBuffers { coarse_narrowed: narrowed, coarse_terms: terms, .. } = buffers;
+        let ProbeBuffers { scores, candidates, keys, ids, .. } = buffers;
+        let scratch = CoarseBuffers { narrowed, terms, scores, candidates, keys, ids };
+        let selection = Selection {
+            k: probes,
+            selected: keys_and_ids(&buffers.probed_keys, &buffers.probed),
+            pitch: probes,
+            counts: (&buffers.probed_counts).into(),
+            spare: Some(keys_and_ids(&buffers.spare_keys, &buffers.spare_ids)),
+        };
+        let count = numbers.len() as u32;
+        let queries = CoarseQueries { vectors: batch.vectors(rows.dim), norms: norms.into(), count };
+        let into = (selection, (&buffers.coarse_survivors).into());
+        self.plan.coarse.encode(&mut commands, centroids, queries, &scratch, into)?;
+        Ok(commands)
+    }
+
+    /// A bit for each slot: 1 for the rows that may be found.
+    pub(super) fn allowed(&self) -> &wgpu::Buffer {
+        let Probing { rows, tables, request, .. } = self.probing;
+        match request.allowed {
+            Some(_) => &self.buffers.allowed,
+            None => rows.alive_buffer().unwrap_or(&tables.full),
+        }
+    }
+
+    /// Makes all rows of the probed lists candidates.
+    pub(super) fn encode_all_rows(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        commands.stage("probe_slots");
+        for (number, tables) in self.probing.tables.segments.iter().enumerate() {
+            let probing = probe_slots::ProbeSlots {
+                probed: &self.buffers.probed,
+                queries: count,
+                probes: self.probing.probes,
+                lists: self.probing.lists(),
+                list_tiles: &tables.list_tiles,
+                tiles: &tables.tiles,
+                allowed: self.allowed(),
+                counts: &self.buffers.counts,
+                slots: &self.buffers.candidates,
+                capacity: self.plan.capacity,
+                is_first: number == 0,
+            };
+            probe_slots::encode(commands, &probing)?;
+        }
+        Ok(())
+    }
+
+    /// Computes the distances of the candidates, and selects the nearest.
+    pub(super) fn encode_results(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let Probing { rows, request, .. } = self.probing;
+        let buffers = &*self.buffers;
+        let ProbeBuffers { candidates, counts, .. } = buffers;
+        let (slots, counts) = (candidates.into(), counts.into());
+        let lists = CandidateLists { slots, counts, capacity: self.plan.capacity };
+        let found = keys_and_ids(&buffers.keys, &buffers.ids);
+        let (metric, queries, candidates) = (request.metric, (&buffers.queries).into(), lists.to_rescore());
+        commands.stage("rescore");
+        rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })?;
+        commands.stage("select");
+        let selection = Selection {
+            k: self.plan.k,
+            selected: keys_and_ids(&buffers.selected_keys, &buffers.selected_ids),
+            pitch: self.plan.k,
+            counts: (&buffers.selected_counts).into(),
+            spare: Some(keys_and_ids(&buffers.spare_keys, &buffers.spare_ids)),
+        };
+        selection.encode(commands, found, lists.to_select(), count)
+    }
+}

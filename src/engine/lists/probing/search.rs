@@ -1,0 +1,136 @@
+//! Runs a search in lists: batch after batch, and again for queries with too many candidates or too few rows.
+
+use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::lists::probing::batch::ProbeBatches;
+use crate::engine::lists::probing::probes::Probing;
+use crate::engine::lists::widening::Widening;
+use crate::engine::search::answers::Results;
+use crate::engine::search::batches::{BatchWork, run_batches};
+use crate::engine::search::pipeline::{Progress, search_some};
+use crate::engine::search::request::Found;
+use crate::error::{Error, Result};
+use crate::gpu::{Reading, words};
+
+impl Probing<'_> {
+    /// Finds the nearest rows in the nearest lists of each query. A query that finds fewer than k rows because of a filter probes twice as
+    /// many lists, until it has k rows or has probed all lists.
+    pub(crate) async fn search(&self, queries: &Queries<'_>) -> Result<Found> {
+        let count = queries.rows();
+        let mut progress = Progress::new(self.rows, count, self.request);
+        let found = self.request.scope().found(self.rows);
+        let wanted = (self.request.k as u64).min(found) as usize;
+        let mut open = Numbers::Range(0..count);
+        if wanted == 0 {
+            queries.check_values("queries")?;
+            open = Numbers::Range(0..0);
+        }
+        let wanted = self.request.allowed.map(|_| wanted);
+        let mut widening = Widening { probes: self.probes, lists: self.lists(), wanted };
+        loop {
+            let wider = Self { probes: widening.probes, ..*self };
+            wider.search_some(queries, open, &mut progress).await?;
+            let Some(short) = widening.short(count, |number| progress.answers.len_of(number)) else { break };
+            progress.answered -= short.len();
+            open = Numbers::List(short);
+        }
+        progress.finish(self.rows).await
+    }
+
+    /// Answers some of the queries. Those whose candidates overflow are searched again with all rows of their lists as candidates.
+    async fn search_some(&self, queries: &Queries<'_>, some: Numbers, progress: &mut Progress) -> Result<()> {
+        let mut open = some;
+        let mut is_again = false;
+        while open.len() > 0 {
+            let plan = match self.plan(open.len() as u64, is_again) {
+                // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
+                Err(_) if self.probes >= self.lists() => {
+                    return search_some(self.rows, queries, open, self.request, progress).await;
+                }
+                plan => plan?,
+            };
+            let batches = ProbeBatches::reserve(*self, plan).await?;
+            let mut work = ProbeWork { batches, queries, progress, overflowed: vec![] };
+            run_batches(open.batches(plan.batch as usize), &mut work).await?;
+            let overflowed = work.overflowed;
+            // The second plan holds all candidates. Without this error, a fault of the library would become an endless loop.
+            if let (true, Some(query)) = (is_again, overflowed.first()) {
+                let message = format!("query {query} has more candidates than its lists have rows");
+                return Err(Error::Internal { message });
+            }
+            progress.statistics.searched_again += overflowed.len() as u64;
+            open = Numbers::List(overflowed);
+            is_again = true;
+        }
+        Ok(())
+    }
+}
+
+/// The search over batches.
+struct ProbeWork<'a> {
+    batches: ProbeBatches<'a>,
+    queries: &'a Queries<'a>,
+    progress: &'a mut Progress,
+    overflowed: Vec<usize>,
+}
+
+impl BatchWork for ProbeWork<'_> {
+    type Pending = (Numbers, Reading);
+
+    async fn submit(&mut self, numbers: Numbers) -> Result<(Numbers, Reading)> {
+        let Self { batches, queries, progress, .. } = self;
+        let count = numbers.len() as u32;
+        let mut commands = batches.begin(queries, &numbers, progress.profile.as_mut()).await?;
+        let is_major = batches.plan.is_list_major();
+        if is_major {
+            batches.encode_list_major(&mut commands, count)?;
+        } else {
+            batches.encode_all_rows(&mut commands, count)?;
+        }
+        batches.encode_results(&mut commands, count)?;
+        let buffers = &*batches.buffers;
+        let count = u64::from(count);
+        let results = count * u64::from(batches.plan.k);
+        let lists = u64::from(batches.probing.lists());
+        let reading = commands.submit_with_readback(&[
+            (&buffers.refused, 0, 8),
+            (&buffers.selected_keys, 0, results * 4),
+            (&buffers.selected_ids, 0, results * 8),
+            (&buffers.selected_counts, 0, count * 4),
+            (&buffers.counts, 0, count * 4),
+            (&buffers.coarse_survivors, 0, count * 4),
+            (&buffers.list_counts, 0, if is_major { lists * 4 } else { 0 }),
+            (&buffers.overflowed, 0, if is_major { count * 4 } else { 0 }),
+        ])?;
+        Ok((numbers, reading))
+    }
+
+    async fn finish(&mut self, (numbers, reading): (Numbers, Reading)) -> Result<()> {
+        let ProbeBatches { probing: Probing { rows, tables, request, .. }, plan, .. } = &self.batches;
+        let Progress { answers, statistics, answered, .. } = &mut *self.progress;
+        let parts = reading.wait(&rows.gpu).await?;
+        numbers.check(&parts[0])?;
+        let found = Results::new(request.metric, [plan.k as usize; 2], &parts[1], &parts[2], &parts[3]);
+        let candidates = words::<u32>(&parts[4]).zip(words::<u32>(&parts[5]));
+        let mut flags = words::<u32>(&parts[7]);
+        for ((number, row), (candidates, coarse)) in numbers.iter().zip(found.rows()).zip(candidates) {
+            let is_flagged = flags.next().is_some_and(|flag| flag != 0);
+            if is_flagged || candidates > plan.capacity || plan.coarse.overflowed(coarse) {
+                self.overflowed.push(number);
+                continue;
+            }
+            statistics.rescored += u64::from(candidates);
+            if !plan.is_list_major() {
+                statistics.scored += u64::from(candidates);
+            }
+            answers.put(number, row);
+            *answered += 1;
+        }
+        if plan.is_list_major() {
+            let probed = words::<u32>(&parts[6]).zip(&tables.sizes);
+            statistics.scored +=
+                probed.map(|(queries, rows)| u64::from(queries) * u64::from(*rows)).sum::<u64>();
+        }
+        request.report(*answered);
+        Ok(())
+    }
+}

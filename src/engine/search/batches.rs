@@ -1,0 +1,81 @@
+//! Batches of queries: two are in flight, and each begins with its queries and their norms.
+
+use std::collections::VecDeque;
+
+use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
+use crate::error::Result;
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, RowLayout};
+use crate::matrix::ElementKind;
+
+/// Batches that are submitted before the first of them is read. They share scratch buffers, because the device runs them in order.
+const IN_FLIGHT: usize = 2;
+
+/// The work on each batch.
+pub(crate) trait BatchWork {
+    /// A batch that the device works on.
+    type Pending;
+
+    /// Submits a batch, without waiting for the device.
+    async fn submit(&mut self, numbers: Numbers) -> Result<Self::Pending>;
+
+    /// Waits for a batch and takes its results.
+    async fn finish(&mut self, pending: Self::Pending) -> Result<()>;
+}
+
+/// Runs batches in order. The device works on one batch while the host prepares the next and reads the last.
+pub(crate) async fn run_batches<W: BatchWork>(batches: Vec<Numbers>, work: &mut W) -> Result<()> {
+    let mut batches = batches.into_iter();
+    let mut pending = VecDeque::new();
+    loop {
+        while pending.len() < IN_FLIGHT
+            && let Some(numbers) = batches.next()
+        {
+            pending.push_back(work.submit(numbers).await?);
+        }
+        let Some(batch) = pending.pop_front() else { return Ok(()) };
+        work.finish(batch).await?;
+    }
+}
+
+/// The scratch buffers of a batch's queries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueryBuffers<'a> {
+    /// f32, padded as rows are.
+    pub(crate) values: &'a wgpu::Buffer,
+    pub(crate) norms: &'a wgpu::Buffer,
+    /// Two words: see [`Numbers::check`].
+    pub(crate) refused: &'a wgpu::Buffer,
+}
+
+impl<'a> QueryBuffers<'a> {
+    /// Copies queries to the device, and begins a recording with their norms and the check of their values.
+    pub(crate) async fn begin<'c>(
+        self,
+        gpu: &'c Gpu,
+        queries: &Queries<'_>,
+        numbers: &Numbers,
+        profile: Option<&'c mut Profile>,
+    ) -> Result<Commands<'c>> {
+        queries.copy_to(gpu, numbers, self.values).await?;
+        reset_refused(gpu, self.refused).await?;
+        let mut commands = Commands::new(gpu, profile);
+        commands.stage("prepare");
+        let range = ([0, numbers.len() as u32], 0);
+        encode_norms(
+            &mut commands,
+            self.vectors(queries.dim()),
+            range,
+            (self.norms.into(), self.refused.into()),
+        )?;
+        Ok(commands)
+    }
+
+    /// The queries as vectors.
+    pub(crate) fn vectors(self, dim: usize) -> BufferVectors<'a> {
+        BufferVectors {
+            values: BufferSlice::all(self.values),
+            layout: RowLayout::padded(ElementKind::F32, dim),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Makes plans: which kernel nominates, and how large batches and chunks are, under the budget.
+
+use crate::engine::rows::allowed::Scope;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::search::chunks::{chunk_limit, submission_flops};
+use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::screens::{Screen, ScreenKernel, screens};
+use crate::error::{Error, Result};
+use crate::gpu::{AdapterKind, budget_for, usable};
+use crate::kernels::BLOCK_ROWS;
+use crate::kernels::select_k::SORTED_MAX;
+
+/// Candidates that a query's list holds: at least, and at most if there are few queries. Long lists need fewer rounds.
+const CAPACITY: [u64; 2] = [2048, 32_768];
+
+/// Up to this many distances are computed by `rescore` alone, without the dozen dispatches of a nomination.
+const SMALL_PAIRS: u64 = 4096;
+
+/// The largest batch: with this many queries, reading the rows costs little beside the arithmetic.
+const BATCH: u64 = 1024;
+
+impl Plan {
+    /// The plan for the k nearest rows of each query.
+    pub(crate) fn new(rows: &GpuRows, queries: u64, k: u64, scope: Scope<'_>) -> Result<Self> {
+        let found = scope.found(rows);
+        let k = k.min(found).max(1);
+        let queries = queries.max(1);
+        let is_small = rows.end() * queries <= SMALL_PAIRS;
+        // If many of the rows may be among the nearest, nominating saves nothing.
+        if is_small || k * 16 > found || is_selective(rows, scope) {
+            return Self::exhaustive(rows, queries, k, scope);
+        }
+        Self::by_screens(&screens(rows), rows, queries, k, scope)
+    }
+
+    /// The plan for queries whose candidates overflowed under this one: with the next screen, then exhaustive.
+    pub(crate) fn again(&self, rows: &GpuRows, queries: u64, scope: Scope<'_>) -> Result<Self> {
+        let screens = screens(rows);
+        let next = match self.route {
+            Route::Nominate { kernel, .. } => screens.iter().position(|screen| screen.has(kernel)),
+            _ => None,
+        };
+        let rest = &screens[next.map_or(screens.len(), |last| last + 1)..];
+        Self::by_screens(rest, rows, queries, self.k.into(), scope)
+    }
+
+    /// The plan for all rows within a radius, with lists of at least `capacity` candidates. None if they do not fit the budget, or if a
+    /// filter allows few rows.
+    pub(crate) fn within(rows: &GpuRows, queries: u64, capacity: u64, scope: Scope<'_>) -> Option<Self> {
+        if is_selective(rows, scope) {
+            return None;
+        }
+        let screen = screens(rows).into_iter().next()?;
+        Self::by_screen(screen, rows, queries, 1, capacity, scope)
+    }
+
+    /// The plan with the first screen that fits the budget, or the exhaustive one.
+    fn by_screens(
+        screens: &[&Screen],
+        rows: &GpuRows,
+        queries: u64,
+        k: u64,
+        scope: Scope<'_>,
+    ) -> Result<Self> {
+        let least = (16 * k).next_power_of_two().max(CAPACITY[0]);
+        let mut plans =
+            screens.iter().filter_map(|screen| Self::by_screen(screen, rows, queries, k, least, scope));
+        plans.next().map_or_else(|| Self::exhaustive(rows, queries, k, scope), Ok)
+    }
+
+    /// The plan with the screen's kernel for this many queries. If the budget is too small for batches of many queries, the kernel for
+    /// few takes them a few at a time.
+    fn by_screen(
+        screen: &Screen,
+        rows: &GpuRows,
+        queries: u64,
+        k: u64,
+        least: u64,
+        scope: Scope<'_>,
+    ) -> Option<Self> {
+        let &Screen { few, many, most_few, .. } = screen;
+        let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
+        let by = |kernel, most, capacity| Self::by_kernel(kernel, rows, most, (queries, k), capacity, scope);
+        // Lists may take a fifth of the scratch memory.
+        let longer = |most: u64| {
+            let fits = scope.usable() / 5 / (queries.min(most) * ENTRY_BYTES);
+            if fits > least { (fits + 1).next_power_of_two() / 2 } else { least }.min(CAPACITY[1].max(least))
+        };
+        let tiles = if queries > most_few { by(many, batch, longer(batch)) } else { None };
+        tiles.or_else(|| by(few, most_few, longer(most_few))).or_else(|| by(few, most_few, least))
+    }
+
+    /// The plan with this kernel and batches of up to `most` queries.
+    fn by_kernel(
+        kernel: &ScreenKernel,
+        rows: &GpuRows,
+        most: u64,
+        (queries, k): (u64, u64),
+        capacity: u64,
+        scope: Scope<'_>,
+    ) -> Option<Self> {
+        let usable = scope.usable();
+        let binding = rows.gpu.adapter.capabilities.max_binding_bytes;
+        let all_blocks: u64 = rows.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
+        let smallest = kernel.padded(1);
+        let mut batches = queries.div_ceil(most);
+        loop {
+            // Batches of equal size.
+            let batch = kernel.padded(queries.div_ceil(batches));
+            let lists = batch * (query_bytes(rows, k, capacity) + kernel.narrowed_bytes(rows));
+            let block_bytes = batch * u64::from(BLOCK_ROWS) * 4;
+            let fits = usable.saturating_sub(lists).min(binding) / block_bytes;
+            let blocks = fits.min(all_blocks).min(chunk_limit(rows, batch));
+            let enough = if batch == smallest { 8 } else { 64 };
+            if batch * capacity * 12 <= binding && blocks >= all_blocks.min(enough) {
+                // Chunks of equal size.
+                let chunks = all_blocks.div_ceil(blocks);
+                let chunk_blocks = all_blocks.div_ceil(chunks);
+                return Some(Self {
+                    queries,
+                    k: k as u32,
+                    batch: batch.min(queries) as u32,
+                    route: Route::Nominate {
+                        kernel: kernel.name,
+                        capacity: capacity as u32,
+                        chunk_blocks: chunk_blocks as u32,
+                        chunks: chunks as u32,
+                    },
+                    scratch_bytes: lists + chunk_blocks * block_bytes + scope.bits_bytes(),
+                });
+            }
+            if batch == smallest {
+                return None;
+            }
+            batches *= 2;
+        }
+    }
+
+    /// The plan that computes the distance of every row.
+    pub(crate) fn exhaustive(rows: &GpuRows, queries: u64, k: u64, scope: Scope<'_>) -> Result<Self> {
+        let binding = rows.gpu.adapter.capabilities.max_binding_bytes;
+        let usable = usable(scope.budget).saturating_sub(scope.list_bytes());
+        // Two places for keys and ids, and a third for sorting many results.
+        let places = if k > u64::from(SORTED_MAX) { 3 } else { 2 };
+        let longest = rows.segments.iter().map(|segment| u64::from(segment.len)).max().unwrap_or(1);
+        let longest = longest.min(scope.listed().unwrap_or(longest)).max(1);
+        let query_bytes = rows.query_bytes() + 16;
+        let fitting = |chunk: u64| {
+            let bytes = places * 12 * (k + chunk) + query_bytes;
+            (usable / bytes).min(binding / (8 * (k + chunk)))
+        };
+        let least = longest.min(128);
+        let mut chunk = longest.min((2 * k).max(4096));
+        while chunk > least && fitting(chunk) == 0 {
+            chunk = (chunk / 2).max(least);
+        }
+        let batch =
+            fitting(chunk).min(queries).min(BATCH).min(rows.gpu.adapter.capabilities.max_workgroups.into());
+        if batch == 0 && queries > 0 {
+            let purpose = format!("a search for the {k} nearest of {} rows", scope.found(rows));
+            // If the binding limit is the cause, a larger budget would not help.
+            rows.gpu.check_binding(&purpose, 8 * (k + least))?;
+            return Err(Error::Budget {
+                purpose,
+                needed: budget_for(places * 12 * (k + least) + query_bytes + scope.list_bytes()),
+                budget: scope.budget,
+            });
+        }
+        // As few chunks as memory and the length of a submission permit. `rescore` reads a row for every query and reaches about a
+        // tenth of a tile's speed. One workgroup selects from a query's chunk: a million elements take it 20 ms on a fast card.
+        let batch = batch.max(1);
+        let most =
+            (submission_flops(rows) / 10 / (2 * batch * rows.layout.stride as u64)).clamp(least, 1 << 20);
+        while 2 * chunk <= longest.min(most) && fitting(2 * chunk) >= batch {
+            chunk *= 2;
+        }
+        let chunk = chunk.min(most);
+        Ok(Self {
+            queries,
+            k: k as u32,
+            batch: batch as u32,
+            route: Route::Exhaustive { chunk_rows: chunk as u32 },
+            scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes(),
+        })
+    }
+}
+
+/// Whether a filter allows so few rows that computing their distances costs less than scoring all rows.
+pub(crate) fn is_selective(rows: &GpuRows, scope: Scope<'_>) -> bool {
+    let share = screens(rows)[0].selective_share;
+    scope.allowed.is_some_and(|allowed| allowed.count() * share <= rows.end())
+}
+
+/// Scratch bytes of a candidate: slot and interval, and the distance and id of the row.
+const ENTRY_BYTES: u64 = 24;
+
+/// Scratch bytes of a query without its scores.
+fn query_bytes(rows: &GpuRows, k: u64, capacity: u64) -> u64 {
+    let results = if k > u64::from(SORTED_MAX) { 24 * k } else { 12 * k };
+    rows.query_bytes() + 8 + 16 + 4 + ENTRY_BYTES * capacity + results
+}

@@ -1,0 +1,63 @@
+//! The request of a search, and its result with statistics.
+
+use crate::engine::rows::allowed::{Allowed, Scope};
+use crate::gpu::StageTime;
+use crate::metric::Metric;
+use crate::neighbors::Neighbors;
+
+/// The request of a search.
+pub(crate) struct SearchRequest<'a> {
+    pub(crate) metric: Metric,
+    pub(crate) k: usize,
+    pub(crate) budget: u64,
+    /// The rows that pass the filter. None without a filter.
+    pub(crate) allowed: Option<&'a Allowed>,
+    /// Measures the time of each stage on the device.
+    pub(crate) profile: bool,
+    /// Called with the number of answered queries.
+    pub(crate) progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
+}
+
+impl SearchRequest<'_> {
+    pub(crate) fn scope(&self) -> Scope<'_> {
+        Scope { budget: self.budget, allowed: self.allowed }
+    }
+
+    pub(crate) fn report(&self, answered: usize) {
+        if let Some(progress) = self.progress {
+            progress(answered);
+        }
+    }
+}
+
+/// The work that a search did.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Rows with a computed score or distance, summed over all queries. In a `Flat` these are all rows, unless a filter allows so few
+    /// that only those are computed; in an [`Ivf`](crate::Ivf) the rows of the probed lists. Gaps that removed rows left count in a
+    /// `Flat`, and rows of a query that was searched again count again.
+    pub scored: u64,
+    /// Rows that screens could not exclude, summed over all queries. Their distances were computed as they are reported.
+    pub rescored: u64,
+    /// Queries with more such rows than their list of candidates holds. They were searched again: first without narrowing, then
+    /// exhaustively; in an `Ivf` with all rows of their lists. A query that was searched again twice counts twice.
+    pub searched_again: u64,
+    /// Queries among them that were searched exhaustively.
+    pub searched_exhaustively: u64,
+    /// Whether the host answered for a GPU: see [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
+    /// [`IvfBuilder::keep_host_copy`](crate::IvfBuilder::keep_host_copy).
+    pub on_host: bool,
+    /// Whether an [`Ivf`](crate::Ivf) searched all of its rows because the device had no memory for the tables of its lists. The answers
+    /// are those of a search that probes every list. The next change of the index tries again to make the tables.
+    pub tables_missing: bool,
+    /// Device time of each stage, if the request asked for it and the adapter has timestamps.
+    pub stages: Vec<StageTime>,
+}
+
+/// The result of a search.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) neighbors: Neighbors,
+    pub(crate) statistics: Statistics,
+}

@@ -1,0 +1,250 @@
+//! A screening search on the device: its scratch buffers, and the steps that keep rows as candidates: score, collect, tighten, refine
+//! and rescore.
+
+use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::pass::{CandidateLists, Rescoring, keys_and_ids};
+use crate::engine::rows::narrowed::{Integers, TERMS_BYTES};
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::search::batches::QueryBuffers;
+use crate::engine::search::chunks::chunk_parts;
+use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::request::SearchRequest;
+use crate::engine::search::screens::{Scoring, ScreenKernel};
+use crate::error::Result;
+use crate::gpu::{Commands, Profile, Reserved, scratch};
+use crate::kernels::collect::Round;
+use crate::kernels::{BLOCK_ROWS, Part, collect, select_k, tighten};
+use crate::screen::certificate::Intervals;
+
+scratch! {
+    /// The scratch buffers of a screened batch.
+    pub(crate) struct ScreenBuffers {
+        queries: "queries",
+        query_norms: "query norms",
+        refused: "refused",
+        scores: "scores",
+        thresholds: "thresholds",
+        counts: "counts",
+        overflowed: "overflowed",
+        candidates: "candidates",
+        keys: "keys",
+        ids: "ids",
+        selected_keys: "selected keys",
+        selected_ids: "selected ids",
+        selected_counts: "selected counts",
+        spare_keys: "spare keys",
+        spare_ids: "spare ids",
+        narrowed_queries: "narrowed queries",
+        query_terms: "terms of narrowed queries",
+        allowed: "allowed",
+    }
+}
+
+/// A screening search: its plan, and the scratch buffers that its batches use one after another.
+pub(crate) struct Screening<'a> {
+    pub(crate) rows: &'a GpuRows,
+    pub(crate) request: &'a SearchRequest<'a>,
+    pub(crate) kernel: &'static ScreenKernel,
+    pub(crate) k: u32,
+    /// Candidates that each query's list holds.
+    pub(crate) capacity: u32,
+    pub(crate) chunks: Vec<Vec<Part>>,
+    /// Queries that buffers hold.
+    pub(crate) padded: u32,
+    /// Planes of integers that queries are narrowed to; 0 for f32.
+    pub(crate) planes: u32,
+    intervals: Intervals,
+    pub(crate) buffers: Reserved<ScreenBuffers>,
+}
+
+/// Whether a round has thresholds to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thresholds {
+    Set,
+    /// Not yet: every row of the round is kept. The chunk has this many groups.
+    Missing {
+        groups: u32,
+    },
+}
+
+impl<'a> Screening<'a> {
+    /// Takes the scratch buffers of a plan. None if the plan does not nominate.
+    pub(crate) async fn reserve(
+        rows: &'a GpuRows,
+        request: &'a SearchRequest<'a>,
+        plan: &Plan,
+    ) -> Result<Option<Self>> {
+        let Route::Nominate { kernel, capacity, chunks, .. } = plan.route else { return Ok(None) };
+        let kernel = kernel.kernel();
+        let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
+        let padded = kernel.padded(count);
+        let chunks: Vec<Vec<Part>> =
+            (0..chunks).map(|chunk| chunk_parts(&rows.segments, chunk, chunks)).collect();
+        let columns = chunks.iter().map(|parts| blocks(parts)).max().unwrap_or(0) * BLOCK_ROWS;
+        let entries = count * u64::from(capacity);
+        let spare = if plan.k > select_k::SORTED_MAX { count * k } else { 0 };
+        let planes = kernel.planes(count);
+        let plane_bytes = rows.narrowed.as_ref().map_or(0, |narrowed| narrowed.plane_bytes(padded));
+        let bytes = ScreenBuffers {
+            queries: padded * rows.query_bytes(),
+            query_norms: padded * 8,
+            refused: 8,
+            scores: padded * u64::from(columns) * 4,
+            thresholds: count * 4,
+            counts: count * 4,
+            overflowed: count * 4,
+            candidates: entries * 12,
+            keys: entries * 4,
+            ids: entries * 8,
+            selected_keys: count * k * 4,
+            selected_ids: count * k * 8,
+            selected_counts: count * 4,
+            spare_keys: spare * 4,
+            spare_ids: spare * 8,
+            narrowed_queries: u64::from(planes) * plane_bytes,
+            query_terms: u64::from(planes.min(1)) * padded * TERMS_BYTES,
+            allowed: request.scope().bits_bytes(),
+        };
+        let buffers = bytes.reserve(&rows.gpu).await?;
+        request.scope().upload_bits(rows, &buffers.allowed).await?;
+        let intervals = (kernel.intervals)(rows, request.metric)?;
+        let (k, padded) = (plan.k, padded as u32);
+        Ok(Some(Self { rows, request, kernel, k, capacity, chunks, padded, planes, intervals, buffers }))
+    }
+
+    /// Copies queries to the device, and begins a recording with their norms and, for screens on integers, their narrowing.
+    pub(crate) async fn begin<'p>(
+        &'p self,
+        queries: &Queries<'_>,
+        numbers: &Numbers,
+        profile: Option<&'p mut Profile>,
+    ) -> Result<Commands<'p>> {
+        let ScreenBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;
+        let batch = QueryBuffers { values, norms, refused };
+        let mut commands = batch.begin(&self.rows.gpu, queries, numbers, profile).await?;
+        if let (Some(narrowed), true) = (&self.rows.narrowed, self.kernel.is_narrowed()) {
+            let into = Integers {
+                values: &self.buffers.narrowed_queries,
+                terms: &self.buffers.query_terms,
+                planes: self.planes,
+                // A batch of fewer queries than the plan's has smaller planes.
+                plane_bytes: narrowed.plane_bytes(self.kernel.padded(numbers.len() as u64)),
+            };
+            let vectors = (batch.vectors(self.rows.dim), norms.into());
+            narrowed.encode_vectors(&mut commands, vectors, [0, numbers.len() as u32], into, None)?;
+        }
+        Ok(commands)
+    }
+
+    /// The scoring of a batch.
+    pub(crate) fn scoring(&self, count: u32) -> Scoring<'_> {
+        Scoring {
+            kernel: self.kernel,
+            rows: self.rows,
+            metric: self.request.metric,
+            queries: &self.buffers.queries,
+            narrowed_queries: &self.buffers.narrowed_queries,
+            count,
+            scores: &self.buffers.scores,
+            padded: self.padded,
+            planes: self.planes,
+        }
+    }
+
+    /// The candidates of each query.
+    pub(crate) fn candidates(&self) -> CandidateLists<'_> {
+        let ScreenBuffers { candidates, counts, .. } = &*self.buffers;
+        CandidateLists { slots: candidates.into(), counts: counts.into(), capacity: self.capacity }
+    }
+
+    /// Makes the rows of a round candidates, unless their scores exclude them.
+    pub(crate) fn encode_collect(
+        &self,
+        commands: &mut Commands<'_>,
+        count: u32,
+        part: Part,
+        round: Round,
+        thresholds: Thresholds,
+    ) -> Result<()> {
+        let Self { rows, buffers, .. } = self;
+        let segment = &rows.segments[part.segment];
+        let (row_terms, query_terms) = match &segment.narrowed {
+            Some(narrowed) if self.kernel.is_narrowed() => (&narrowed.terms, &buffers.query_terms),
+            _ => (&segment.norms, &buffers.query_norms),
+        };
+        let collecting = collect::Collect {
+            form: self.intervals.form,
+            margin: self.intervals.margin,
+            scores: &buffers.scores,
+            room: self.padded,
+            part,
+            row_terms,
+            rows: segment.len,
+            first_slot: segment.first_slot,
+            query_terms,
+            queries: count,
+            thresholds: &buffers.thresholds,
+            allowed: self.request.allowed.map(|_| &buffers.allowed).or(rows.alive_buffer()),
+            counts: &buffers.counts,
+            lists: &buffers.candidates,
+            capacity: self.capacity,
+            round,
+            sample: match thresholds {
+                Thresholds::Set => None,
+                Thresholds::Missing { groups } => Some(groups),
+            },
+        };
+        collect::encode(commands, &collecting)
+    }
+
+    /// Lowers each query's threshold to the k-th smallest upper end among its candidates, and drops candidates above it.
+    pub(crate) fn encode_tighten(
+        &self,
+        commands: &mut Commands<'_>,
+        count: u32,
+        is_first: bool,
+        is_exact: bool,
+    ) -> Result<()> {
+        let buffers = &self.buffers;
+        commands.stage("tighten");
+        let tightening = tighten::Tighten {
+            thresholds: &buffers.thresholds,
+            counts: &buffers.counts,
+            lists: &buffers.candidates,
+            overflowed: &buffers.overflowed,
+            exact: is_exact.then_some(&buffers.keys),
+            unused: &buffers.queries,
+            queries: count,
+            k: self.k,
+            capacity: self.capacity,
+            is_first,
+        };
+        tighten::encode(commands, &tightening)
+    }
+
+    /// Replaces the intervals of the candidates by the distances that will be reported. The threshold is then the k-th of true distances,
+    /// without the width of an interval, and fewer of the later rows reach it.
+    pub(crate) fn encode_refining(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        commands.stage("refine");
+        self.encode_rescore(commands, count)?;
+        self.encode_tighten(commands, count, false, true)
+    }
+
+    /// Computes the distances of the candidates as they are reported.
+    pub(crate) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let ScreenBuffers { queries, keys, ids, .. } = &*self.buffers;
+        let rescoring = Rescoring {
+            metric: self.request.metric,
+            queries: queries.into(),
+            count,
+            candidates: self.candidates().to_rescore(),
+            found: keys_and_ids(keys, ids),
+        };
+        self.rows.encode_rescoring(commands, &rescoring)
+    }
+}
+
+/// The blocks of all parts of a chunk.
+pub(crate) fn blocks(parts: &[Part]) -> u32 {
+    parts.iter().map(|part| part.blocks).sum()
+}

@@ -1,0 +1,243 @@
+//! The screens: kernels that score rows, each with everything that plans and searches need to know about it.
+//!
+//! A new screen is a new [`ScreenKernel`] and its place in [`screens`]. Plans, searches and scratch buffers follow from the values.
+
+use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment, TERMS_BYTES};
+use crate::engine::rows::segments::GpuRows;
+use crate::error::{Error, Result};
+use crate::gpu::Commands;
+use crate::kernels::distance_tile::TILE_QUERIES;
+use crate::kernels::screen_tile_i8::Tile;
+use crate::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, screen_scan_i8};
+use crate::metric::Metric;
+use crate::screen::certificate::{Form, Intervals};
+
+/// A kernel whose scores tell which rows may be among the nearest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Nominator {
+    /// `distance_scan`: reads every row once for up to four queries.
+    Scan,
+    /// `distance_tile`: tiles of 128 queries by 128 rows.
+    Tile,
+    /// `screen_scan_i8`: reads every narrowed row once for up to eight queries.
+    ScanI8,
+    /// `screen_tile_i8`: tiles of narrowed queries and rows, by integer products.
+    TileI8,
+    /// `screen_tile_coop`: the same tiles on cooperative matrices.
+    TileCoop,
+}
+
+impl Nominator {
+    pub(crate) fn kernel(self) -> &'static ScreenKernel {
+        match self {
+            Self::Scan => &SCAN,
+            Self::Tile => &TILE,
+            Self::ScanI8 => &SCAN_I8,
+            Self::TileI8 => &TILE_I8,
+            Self::TileCoop => &TILE_COOP,
+        }
+    }
+}
+
+/// One kernel of a screen.
+#[derive(Debug)]
+pub(crate) struct ScreenKernel {
+    pub(crate) name: Nominator,
+    /// Its name in profiles and in plans.
+    pub(crate) stage: &'static str,
+    /// Buffers hold a multiple of this many queries.
+    pub(crate) unit: u32,
+    /// How many times k rows pass a threshold, out of as many rows as it was taken from. Wider intervals let more pass: those of
+    /// integers may be as wide as the distances of a cluster differ (data around 256 centres, with noise as large as they are).
+    pub(crate) spread: u32,
+    /// Planes of integers of up to two queries, and of more; 0 for kernels that score f32. A query with two planes is the sum of
+    /// two integer vectors, which makes its own residual vanish. For one or two queries that costs nothing, because their
+    /// scan waits for memory. For more it would cost arithmetic.
+    planes: [u32; 2],
+    /// The intervals of its scores.
+    pub(crate) intervals: fn(&GpuRows, Metric) -> Result<Intervals>,
+    encode: fn(&Scoring<'_>, &mut Commands<'_>, Part) -> Result<()>,
+}
+
+const SCAN: ScreenKernel = ScreenKernel {
+    name: Nominator::Scan,
+    stage: "distance_scan",
+    unit: distance_scan::QUERIES_AT_ONCE,
+    spread: 4,
+    planes: [0, 0],
+    intervals: |rows, metric| {
+        let form = if is_l2(metric) { Form::Direct } else { float_form(metric) };
+        Ok(Intervals::of_floats(form, rows.dim))
+    },
+    encode: encode_scan,
+};
+
+const TILE: ScreenKernel = ScreenKernel {
+    name: Nominator::Tile,
+    stage: "distance_tile",
+    unit: TILE_QUERIES,
+    spread: 4,
+    planes: [0, 0],
+    intervals: |rows, metric| Ok(Intervals::of_floats(float_form(metric), rows.dim)),
+    encode: encode_tile,
+};
+
+const SCAN_I8: ScreenKernel = ScreenKernel {
+    name: Nominator::ScanI8,
+    stage: "screen_scan_i8",
+    unit: screen_scan_i8::QUERIES_AT_ONCE,
+    spread: 8,
+    planes: [2, 1],
+    intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
+    encode: |scoring, commands, part| {
+        let (narrowed, tile) = scoring.narrowed_tile(part)?;
+        narrowed.encode_scan(commands, tile, scoring.planes)
+    },
+};
+
+const TILE_I8: ScreenKernel = ScreenKernel {
+    name: Nominator::TileI8,
+    stage: "screen_tile_i8",
+    unit: TILE_QUERIES,
+    spread: 16,
+    planes: [1, 1],
+    intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
+    encode: |scoring, commands, part| {
+        let (narrowed, tile) = scoring.narrowed_tile(part)?;
+        narrowed.encode_tile(commands, &tile)
+    },
+};
+
+/// The tiles of [`TILE_I8`], on adapters with cooperative matrices.
+const TILE_COOP: ScreenKernel =
+    ScreenKernel { name: Nominator::TileCoop, stage: "screen_tile_coop", ..TILE_I8 };
+
+/// A screen: one kernel for few queries and one for many.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    pub(crate) few: &'static ScreenKernel,
+    pub(crate) many: &'static ScreenKernel,
+    /// At most this many queries are few. A tile costs the same for 1 query as for 128, a scan grows with the queries: these are the
+    /// counts at which they cost the same (on an H200 at dim 768: `docs/performance.md`).
+    pub(crate) most_few: u64,
+    /// If a filter allows less than this share of the rows, their distances are computed without scoring the others: `rescore`
+    /// reaches about a tenth of a f32 tile's speed, and integers are scored several times as fast.
+    pub(crate) selective_share: u64,
+}
+
+const FLOATS: Screen = Screen { few: &SCAN, many: &TILE, most_few: 16, selective_share: 16 };
+const INTEGERS: Screen = Screen { few: &SCAN_I8, many: &TILE_I8, most_few: 32, selective_share: 64 };
+const INTEGERS_COOP: Screen = Screen { many: &TILE_COOP, ..INTEGERS };
+
+/// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
+/// one scores the rows as they are.
+pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static Screen> {
+    match &rows.narrowed {
+        Some(narrowed) if narrowed.has_matrices() => vec![&INTEGERS_COOP, &FLOATS],
+        Some(_) => vec![&INTEGERS, &FLOATS],
+        None => vec![&FLOATS],
+    }
+}
+
+impl Screen {
+    pub(crate) fn has(&self, kernel: Nominator) -> bool {
+        self.few.name == kernel || self.many.name == kernel
+    }
+}
+
+impl ScreenKernel {
+    /// How many queries buffers have to hold for this many.
+    pub(crate) fn padded(&self, queries: u64) -> u64 {
+        queries.next_multiple_of(self.unit.into())
+    }
+
+    /// Whether it scores narrowed vectors.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.planes[1] > 0
+    }
+
+    /// Planes of integers in which this many queries are narrowed; 0 for f32.
+    pub(crate) fn planes(&self, queries: u64) -> u32 {
+        self.planes[usize::from(queries > 2)]
+    }
+
+    /// Scratch bytes of a query's integers and terms. A scan's few queries take a whole block.
+    pub(crate) fn narrowed_bytes(&self, rows: &GpuRows) -> u64 {
+        let Some(narrowed) = rows.narrowed.as_ref().filter(|_| self.is_narrowed()) else { return 0 };
+        let share = u64::from(BLOCK_ROWS / self.unit.min(BLOCK_ROWS));
+        u64::from(self.planes(1)) * narrowed.vector_bytes() * share + TERMS_BYTES
+    }
+}
+
+/// The queries of a batch, and the buffer of their scores.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scoring<'a> {
+    pub(crate) kernel: &'static ScreenKernel,
+    pub(crate) rows: &'a GpuRows,
+    pub(crate) metric: Metric,
+    /// f32, for the kernels that score rows as they are.
+    pub(crate) queries: &'a wgpu::Buffer,
+    /// Integers, for the other kernels.
+    pub(crate) narrowed_queries: &'a wgpu::Buffer,
+    pub(crate) count: u32,
+    pub(crate) scores: &'a wgpu::Buffer,
+    /// Queries that a block of scores holds.
+    pub(crate) padded: u32,
+    /// Planes of `narrowed_queries`.
+    pub(crate) planes: u32,
+}
+
+impl Scoring<'_> {
+    /// Records the kernel for a part of a segment.
+    pub(crate) fn encode(&self, commands: &mut Commands<'_>, part: Part) -> Result<()> {
+        (self.kernel.encode)(self, commands, part)
+    }
+
+    /// The narrowed queries and rows of a part.
+    fn narrowed_tile(&self, part: Part) -> Result<(&NarrowedRows, Tile<'_>)> {
+        let narrowed = narrowed(self.rows)?;
+        let Some(NarrowedSegment { rows, .. }) = &self.rows.segments[part.segment].narrowed else {
+            return Err(no_copy());
+        };
+        let &Self { narrowed_queries: queries, count, scores, padded: room, .. } = self;
+        Ok((narrowed, Tile { queries, count, rows, granules: narrowed.granules(), scores, room, part }))
+    }
+}
+
+fn encode_scan(scoring: &Scoring<'_>, commands: &mut Commands<'_>, part: Part) -> Result<()> {
+    let &Scoring { queries, count, scores, padded: room, .. } = scoring;
+    let (elements, vectors) = (scoring.rows.layout.elements, scoring.rows.vectors());
+    let (rows, direct) = (&scoring.rows.segments[part.segment].rows, is_l2(scoring.metric));
+    let scan = distance_scan::Scan { queries, count, rows, elements, vectors, scores, room, part, direct };
+    distance_scan::encode(commands, &scan)
+}
+
+fn encode_tile(scoring: &Scoring<'_>, commands: &mut Commands<'_>, part: Part) -> Result<()> {
+    let &Scoring { queries, count, scores, padded: room, .. } = scoring;
+    let (elements, vectors) = (scoring.rows.layout.elements, scoring.rows.vectors());
+    let rows = &scoring.rows.segments[part.segment].rows;
+    let tile = distance_tile::Tile { queries, count, rows, elements, vectors, scores, room, part };
+    distance_tile::encode(commands, &tile)
+}
+
+fn is_l2(metric: Metric) -> bool {
+    matches!(metric, Metric::L2 | Metric::L2Squared)
+}
+
+/// The form of f32 dot products.
+fn float_form(metric: Metric) -> Form {
+    match metric {
+        Metric::L2Squared | Metric::L2 => Form::L2,
+        Metric::Cosine => Form::Cosine,
+        Metric::InnerProduct => Form::InnerProduct,
+    }
+}
+
+fn narrowed(rows: &GpuRows) -> Result<&NarrowedRows> {
+    rows.narrowed.as_ref().ok_or_else(no_copy)
+}
+
+fn no_copy() -> Error {
+    Error::Internal { message: "the plan needs a narrowed copy, which the index does not have".into() }
+}
