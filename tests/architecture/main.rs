@@ -1,0 +1,136 @@
+//! The source keeps the order of `docs/architecture.md`: no file uses a layer above its own, no two files use each
+//! other, wgpu stays in `src/gpu`, and folders stay small. These tests read source text, so they need no adapter.
+
+mod sources;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use sources::Crate;
+
+/// Offences that exist, one a line: the rule, then the files. The list may only shrink: an offence that is gone must
+/// leave it.
+const KNOWN: &str = include_str!("known.txt");
+
+/// Files outside `src/gpu` that may name wgpu: the doors to a program's own device and encoder, and its re-export.
+const NAMES_WGPU: &[&str] = &["lib.rs", "engine/device/handle.rs", "engine/device/record.rs"];
+
+/// Files in one folder, without its `mod.rs`, `lib.rs` or `main.rs`.
+const MOST_IN_A_FOLDER: usize = 14;
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn library() -> Crate {
+    Crate::read(&repository().join("src"))
+}
+
+/// Fails unless the offences against a rule are those of the list.
+fn assert_known(rule: &str, found: BTreeSet<String>) {
+    let known: BTreeSet<String> = KNOWN
+        .lines()
+        .filter_map(|line| Some(line.split_once(": ")?))
+        .filter(|(of, _)| *of == rule)
+        .map(|(_, files)| files.to_owned())
+        .collect();
+    let lines = |some: BTreeSet<&String>| {
+        some.into_iter().map(|files| format!("{rule}: {files}\n")).collect::<String>()
+    };
+    let new = lines(found.difference(&known).collect());
+    assert!(new.is_empty(), "new offences:\n{new}");
+    let gone = lines(known.difference(&found).collect());
+    assert!(gone.is_empty(), "remove from tests/architecture/known.txt what is gone:\n{gone}");
+}
+
+#[test]
+fn no_two_files_use_each_other() {
+    let mut circles = BTreeSet::new();
+    for (name, read) in [("", library()), ("cli/src/", Crate::read(&repository().join("cli/src")))] {
+        for circle in read.circles() {
+            circles.insert(circle.iter().map(|file| format!("{name}{file}")).collect::<Vec<_>>().join(" "));
+        }
+    }
+    assert_known("circle", circles);
+}
+
+/// The layers of the document, lowest first: modules of one line may use each other.
+fn layers() -> Vec<Vec<String>> {
+    let document = fs::read_to_string(repository().join("docs/architecture.md")).expect("the document");
+    let (_, behind) = document.split_once("```layers\n").expect("docs/architecture.md has a block `layers`");
+    let (block, _) = behind.split_once("```").expect("the block ends");
+    block.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn files_use_their_own_layer_and_those_below() {
+    let layers = layers();
+    let layer_of = |file: &str| {
+        let module = file.trim_end_matches(".rs");
+        let is_in = |layer: &&String| module == *layer || module.starts_with(&format!("{layer}/"));
+        let found = |layer: &Vec<String>| layer.iter().filter(is_in).map(String::len).max();
+        // `files/io` is of the layer that names it, not of the one that names `files`.
+        let best = layers.iter().enumerate().filter_map(|(place, layer)| Some((found(layer)?, place))).max();
+        best.map(|(_, place)| place)
+    };
+    let read = library();
+    let mut upward = BTreeSet::new();
+    let mut without = BTreeSet::new();
+    for (user, used) in read.uses() {
+        // The root re-exports everything, and nothing below it uses the root.
+        if user == "lib.rs" {
+            continue;
+        }
+        match (layer_of(user), layer_of(used)) {
+            (Some(own), Some(other)) if own >= other => {}
+            (Some(_), Some(_)) => drop(upward.insert(format!("{user} {used}"))),
+            (own, other) => {
+                without.extend(own.is_none().then(|| user.to_owned()));
+                without.extend(other.is_none().then(|| used.to_owned()));
+            }
+        }
+    }
+    assert!(without.is_empty(), "in no layer of docs/architecture.md: {without:?}");
+    let named = layers.iter().flatten().filter(|layer| {
+        read.files()
+            .any(|file| file.trim_end_matches(".rs") == **layer || file.starts_with(&format!("{layer}/")))
+    });
+    assert_eq!(named.count(), layers.iter().flatten().count(), "every layer has files");
+    assert_known("upward", upward);
+}
+
+#[test]
+fn wgpu_stays_in_the_folder_of_the_gpu() {
+    let read = library();
+    let named = read.files().filter(|file| !file.starts_with("gpu/") && read.names(file, "wgpu"));
+    let (doors, others): (BTreeSet<&str>, BTreeSet<&str>) = named.partition(|file| NAMES_WGPU.contains(file));
+    assert_eq!(
+        doors,
+        NAMES_WGPU.iter().copied().collect(),
+        "these name wgpu no longer: remove them from the list"
+    );
+    assert_known("wgpu", others.into_iter().map(str::to_owned).collect());
+}
+
+#[test]
+fn folders_are_small() {
+    let mut large = BTreeSet::new();
+    let mut left: Vec<String> = ["src", "wgsl", "cli/src", "cli/tests", "tests"].map(str::to_owned).into();
+    while let Some(folder) = left.pop() {
+        let mut count = 0;
+        for entry in fs::read_dir(repository().join(&folder)).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.path().is_dir() {
+                left.push(format!("{folder}/{name}"));
+            } else if !["mod.rs", "lib.rs", "main.rs"].contains(&&*name) {
+                count += 1;
+            }
+        }
+        if count > MOST_IN_A_FOLDER {
+            large.insert(folder);
+        }
+    }
+    assert_known("folder", large);
+}
