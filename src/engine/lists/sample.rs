@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::device::handle::{DeviceMatrix, Engine};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::move_rows::{self, Way};
+use crate::kernels::move_rows::{self, Direction};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 /// Rows that centroids are trained on: on the host, or on the device in any number of pieces.
@@ -119,7 +119,7 @@ impl<'a, T: Element> Sample<'a, T> {
                     let start = numbers.partition_point(|&number| number < first_slot);
                     let end = numbers.partition_point(|&number| number < first_slot + rows);
                     let moving = move_rows::Move {
-                        way: Way::Gather,
+                        direction: Direction::Gather,
                         row_bytes,
                         slots: BufferSlice::all(&list),
                         positions: start as u32..end as u32,

@@ -10,7 +10,7 @@ use crate::engine::search::pipeline::distance_of;
 use crate::engine::search::plan::usable;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, RowLayout, words};
-use crate::kernels::average::{self, Unit};
+use crate::kernels::average::{self, Normalize};
 use crate::kernels::{norms, rescore, select_k, value_of};
 use crate::matrix::{Element, ElementKind};
 use crate::metric::Metric;
@@ -158,7 +158,10 @@ impl GpuTraining {
             offsets: &self.offsets,
             lists: offsets.len() as u32 - 1,
             means: &self.centroids.rows,
-            unit: if self.centroids.metric == Metric::Cosine { Unit::MeansAndRows } else { Unit::Any },
+            normalize: match self.centroids.metric {
+                Metric::Cosine => Normalize::MeansAndRows,
+                _ => Normalize::Nothing,
+            },
         };
         average::encode(&mut commands, &averaging)?;
         Ok(commands)
