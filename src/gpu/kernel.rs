@@ -108,10 +108,10 @@ pub struct Variant {
 impl Kernel {
     /// A kernel with parameters `P` whose entry point is `name`. It has 256 invocations per workgroup and no workgroup
     /// memory unless [`Kernel::workgroup`] says otherwise.
-    pub(crate) const fn new<P: Uniform>(name: &'static str, source: &'static [Snippet]) -> Self {
+    pub(crate) const fn new<P: Uniform>(name: &'static str) -> Self {
         Self {
             name,
-            source,
+            source: &[],
             params: P::WGSL,
             params_bytes: size_of::<P>(),
             buffers: &[],
@@ -123,6 +123,11 @@ impl Kernel {
             workgroup_size: 256,
             workgroup_bytes: 0,
         }
+    }
+
+    /// The WGSL text: the snippets of `wgsl/lib` it uses, then the kernel's own file.
+    pub(crate) const fn source(self, source: &'static [Snippet]) -> Self {
+        Self { source, ..self }
     }
 
     /// Names and access of the storage buffers, from binding 1 on.

@@ -1,7 +1,7 @@
-//! The ladder of the dot product, for learning and for measuring: the same sum in fourteen ways, each runnable at any length.
-//! What each rung teaches is in docs/reductions.md, what each costs `nearfield bench reduce --ladder` measures.
+//! The ladder of the dot product, for learning and for measuring: the same sum computed in fourteen ways, each for any length.
+//! docs/reductions.md says what each rung teaches, and `nearfield bench reduce --ladder` measures what each costs.
 //!
-//! Nothing else in this crate uses the kernels in `wgsl/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
+//! Nothing else in this crate uses the kernels in `wgsl/internals/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
 
 use crate::engine::{Device, DeviceVector, Stages};
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ const TOTAL: (&str, Access) = ("total", Access::Write);
 
 /// A kernel with one f32 of workgroup memory per invocation.
 const fn kernel(name: &'static str, source: &'static [Snippet]) -> Kernel {
-    Kernel::new::<Params>(name, source).workgroup(WORKGROUP as u32, WORKGROUP as u32 * 4)
+    Kernel::new::<Params>(name).source(source).workgroup(WORKGROUP as u32, WORKGROUP as u32 * 4)
 }
 
 static MULTIPLY: Kernel =
@@ -91,33 +91,33 @@ pub static KERNELS: &[&Kernel] = &[
 pub struct Rung {
     /// Its place on the ladder.
     pub letter: &'static str,
-    /// What it does.
+    /// A short description.
     pub name: &'static str,
-    way: Way,
+    method: Method,
 }
 
 /// How a rung is run.
 #[derive(Debug)]
-enum Way {
-    /// A kernel leaves numbers that the host adds.
+enum Method {
+    /// The host adds numbers that a kernel leaves.
     HostAdds(&'static Kernel),
-    /// A kernel adds to a total: how many products an invocation takes, and what the adapter must have.
+    /// A kernel adds to a total: `coarsening` products per invocation, on adapters with what it needs.
     Atomic { kernel: &'static Kernel, coarsening: u32, needs: Needs },
-    /// The library's own.
+    /// The library's own reduction.
     Library,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,
-    /// Whatever form the adapter has, but this kernel is about compare-and-exchange.
+    /// Nothing; the rung shows compare-and-exchange, whatever the adapter has.
     Exchange,
     FloatAtomics,
     Subgroups,
 }
 
 const fn host_adds(letter: &'static str, name: &'static str, kernel: &'static Kernel) -> Rung {
-    Rung { letter, name, way: Way::HostAdds(kernel) }
+    Rung { letter, name, method: Method::HostAdds(kernel) }
 }
 
 const fn atomic(
@@ -127,7 +127,7 @@ const fn atomic(
     coarsening: u32,
     needs: Needs,
 ) -> Rung {
-    Rung { letter, name, way: Way::Atomic { kernel, coarsening, needs } }
+    Rung { letter, name, method: Method::Atomic { kernel, coarsening, needs } }
 }
 
 /// The ladder, from the bottom to the top.
@@ -145,15 +145,15 @@ pub static RUNGS: &[Rung] = &[
     atomic("h8", "coarsened by 8", &HIERARCHICAL, 8, Needs::Nothing),
     atomic("h16", "coarsened by 16", &HIERARCHICAL, 16, Needs::Nothing),
     atomic("i", "subgroups, coarsened by 16", &BY_SUBGROUPS, BY_SUBGROUPS_COARSENING, Needs::Subgroups),
-    Rung { letter: "j", name: "the library", way: Way::Library },
+    Rung { letter: "j", name: "the library", method: Method::Library },
 ];
 
 impl Rung {
-    /// The dot product of two f32 vectors by this rung. Rungs with atomic additions do not repeat their bits.
+    /// The dot product of two f32 vectors by this rung. Rungs with atomic additions do not repeat bit for bit.
     ///
     /// # Errors
     /// [`Error::Argument`] for vectors of different lengths, of f16 or of another device; [`Error::Unsupported`] where the
-    /// adapter lacks what the rung is about; [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
+    /// adapter lacks what the rung shows; [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
     pub fn dot(
         &self,
         device: &Device,
@@ -171,13 +171,13 @@ impl Rung {
         b: &DeviceVector,
         stages: Option<&Stages>,
     ) -> Result<f32> {
-        let (kernel, coarsening) = match &self.way {
-            Way::Library => {
+        let (kernel, coarsening) = match &self.method {
+            Method::Library => {
                 let reduce = stages.map_or(device.reduce(), |stages| device.reduce().stages(stages));
                 return reduce.dot_async(a, b).await;
             }
-            Way::HostAdds(kernel) => (*kernel, 1),
-            Way::Atomic { kernel, coarsening, .. } => (*kernel, *coarsening),
+            Method::HostAdds(kernel) => (*kernel, 1),
+            Method::Atomic { kernel, coarsening, .. } => (*kernel, *coarsening),
         };
         let gpu = device.gpu("a rung of the ladder")?;
         for (argument, vector) in [("a", a), ("b", b)] {
@@ -204,7 +204,7 @@ impl Rung {
             constants: kernel.overrides.iter().map(|_| coarsening).collect(),
             ..Variant::default()
         };
-        if let Way::Atomic { needs, .. } = &self.way {
+        if let Method::Atomic { needs, .. } = &self.method {
             match needs {
                 Needs::FloatAtomics if !capabilities.float_atomics => {
                     return lacks("native atomic addition of f32");
@@ -218,7 +218,7 @@ impl Rung {
         let mut profile = stages.and_then(|_| Profile::new(gpu));
         let has = |name| kernel.buffers.iter().any(|(buffer, _)| *buffer == name);
         let a_workgroup = WORKGROUP * u64::from(coarsening);
-        // Products go through scratch memory piece by piece. Partial sums are few, and stay until all are there.
+        // Products pass through scratch memory piece by piece. Partial sums are few and stay until all are there.
         let piece = if has("products") { PIECE } else { u64::MAX };
         let partial_bytes = if has("partials") { a.len().div_ceil(a_workgroup) * 4 } else { 0 };
         let request = |purpose, bytes| Request { purpose, bytes };

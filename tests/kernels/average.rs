@@ -3,7 +3,7 @@
 use crate::common::bench::{Bench, GUARD, floats_of};
 use crate::common::lists::two_rows;
 use crate::common::{Random, gpu, padded};
-use nearfield::internals::kernels::average::{self, Unit};
+use nearfield::internals::kernels::average::{self, Normalize};
 use nearfield::{BufferSlice, Element};
 
 fn averages(
@@ -12,7 +12,7 @@ fn averages(
     dim: usize,
     sizes: &[usize],
     order: &[u32],
-    unit: Unit,
+    normalize: Normalize,
 ) -> Vec<f32> {
     let width = dim.next_multiple_of(4);
     let norms: Vec<[f32; 2]> = rows
@@ -33,7 +33,7 @@ fn averages(
     let params = average::Params { lists: sizes.len() as u32, vectors: width as u32 / 4 };
     let mut buffers: Vec<BufferSlice<'_>> = inputs.iter().map(BufferSlice::all).collect();
     buffers.push(means.slice());
-    let (constants, grid) = ([unit as u32], two_rows(sizes.len()));
+    let (constants, grid) = ([normalize as u32], two_rows(sizes.len()));
     bench.run(|recorder| recorder.dispatch(&average::KERNEL, f32::KIND, &constants, &params, &buffers, grid));
     floats_of(&bench.read(&means))
 }
@@ -43,7 +43,7 @@ fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let mut random = Random::new(51);
-    for unit in [Unit::Any, Unit::Means, Unit::MeansAndRows] {
+    for normalize in [Normalize::Nothing, Normalize::Means, Normalize::MeansAndRows] {
         for dim in [1, 4, 5, 513, 768] {
             for sizes in [&[0, 1, 2, 3, 0, 4, 5, 7, 8, 0][..], &[500], &[0, 0], &[0, 333, 0]] {
                 let count: usize = sizes.iter().sum();
@@ -55,7 +55,7 @@ fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
                 }
                 let mut order: Vec<u32> = (0..count as u32).collect();
                 (1..count).rev().for_each(|place| order.swap(place, random.below(place + 1)));
-                let found = averages(bench, &rows, dim, sizes, &order, unit);
+                let found = averages(bench, &rows, dim, sizes, &order, normalize);
                 let (width, mut start) = (dim.next_multiple_of(4), 0);
                 for (list, &size) in sizes.iter().enumerate() {
                     let found = &found[list * width..][..width];
@@ -64,13 +64,13 @@ fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
                         .map(|&row| &rows[row as usize * dim..][..dim])
                         .collect();
                     start += size;
-                    let said = format!("{unit:?}, dim {dim}, list {list} of {size}");
+                    let said = format!("{normalize:?}, dim {dim}, list {list} of {size}");
                     if size == 0 {
                         assert!(found.iter().all(|x| x.to_bits() == GUARD), "{said}: kept");
                         continue;
                     }
                     assert!(found[dim..].iter().all(|&x| x == 0.0), "{said}: padding stays 0");
-                    check_mean(&found[..dim], &own, unit, &said);
+                    check_mean(&found[..dim], &own, normalize, &said);
                 }
             }
         }
@@ -78,14 +78,14 @@ fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
 }
 
 /// Up to what adding one after the other rounds off.
-fn check_mean(found: &[f32], rows: &[&[f32]], unit: Unit, said: &str) {
-    let want = average::reference(rows, unit);
+fn check_mean(found: &[f32], rows: &[&[f32]], normalize: Normalize, said: &str) {
+    let want = average::reference(rows, normalize);
     let length = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
     let count = rows.len() as f64;
     let scales: Vec<f64> = rows
         .iter()
-        .map(|row| match unit {
-            Unit::MeansAndRows if length(row) > 0.0 => 1.0 / length(row),
+        .map(|row| match normalize {
+            Normalize::MeansAndRows if length(row) > 0.0 => 1.0 / length(row),
             _ => 1.0,
         })
         .collect();
@@ -94,8 +94,11 @@ fn check_mean(found: &[f32], rows: &[&[f32]], unit: Unit, said: &str) {
     };
     // Lengths before they become 1: those of what `reference` divides.
     let mean = |d: usize| sum(&|row| row[d].into());
-    let norm =
-        if unit == Unit::Any { 1.0 } else { (0..want.len()).map(|d| mean(d).powi(2)).sum::<f64>().sqrt() };
+    let norm = if normalize == Normalize::Nothing {
+        1.0
+    } else {
+        (0..want.len()).map(|d| mean(d).powi(2)).sum::<f64>().sqrt()
+    };
     if norm < 1e-3 {
         return;
     }
@@ -112,9 +115,9 @@ fn the_mean_of_opposite_rows_stays_zero_and_rows_are_added_in_their_order() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let rows = [3.0, -4.0, 0.5, 1.0, 2.0, -3.0, 4.0, -0.5, -1.0, -2.0];
-    for unit in [Unit::Any, Unit::Means, Unit::MeansAndRows] {
-        let found = averages(bench, &rows, 5, &[2], &[0, 1], unit);
-        assert_eq!(found, [0.0; 8], "{unit:?}");
+    for normalize in [Normalize::Nothing, Normalize::Means, Normalize::MeansAndRows] {
+        let found = averages(bench, &rows, 5, &[2], &[0, 1], normalize);
+        assert_eq!(found, [0.0; 8], "{normalize:?}");
     }
     // 2^24 and ones: what comes out says in which order they were added.
     let mut rows = vec![1.0; 9];
@@ -122,7 +125,8 @@ fn the_mean_of_opposite_rows_stays_zero_and_rows_are_added_in_their_order() {
     let late: Vec<u32> = (0..9).collect();
     let early: Vec<u32> = (0..9).rev().collect();
     // 9 rows: the sum of ones first is exact, the other one loses each of them or rounds up in some.
-    let [late, early] = [late, early].map(|order| averages(bench, &rows, 1, &[9], &order, Unit::Any)[0]);
+    let [late, early] =
+        [late, early].map(|order| averages(bench, &rows, 1, &[9], &order, Normalize::Nothing)[0]);
     let share = 1.0f32 / 9.0;
     assert!((late - 16_777_224.0 * share).abs() <= 0.5, "{late}");
     assert!(early <= late, "{early}, {late}");

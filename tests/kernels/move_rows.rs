@@ -2,17 +2,17 @@
 
 use crate::common::bench::{Bench, GUARD, ids_of};
 use crate::common::{Random, gpu};
-use nearfield::internals::kernels::move_rows::{KERNEL, Params, WORDS_A_WORKGROUP, Way, reference};
+use nearfield::internals::kernels::move_rows::{Direction, KERNEL, Params, WORDS_A_WORKGROUP, reference};
 use nearfield::{BufferSlice, ElementKind};
 
-fn way_number(way: Way) -> u32 {
-    (way == Way::Gather).into()
+fn direction_number(direction: Direction) -> u32 {
+    (direction == Direction::Gather).into()
 }
 
 /// Moves positions `range` of the list, rows of so many words, and says what the target holds then.
 fn moved(
     bench: Bench<'_>,
-    (way, words): (Way, usize),
+    (direction, words): (Direction, usize),
     slots: &[u32],
     range: [u32; 2],
     [first_slot, rows]: [u32; 2],
@@ -28,7 +28,7 @@ fn moved(
         let total = u64::from(range[1] - range[0]) * words as u64;
         // Two rows of workgroups, the second of which may be one too long.
         let grid = [total.div_ceil(WORDS_A_WORKGROUP).div_ceil(2) as u32, 2];
-        recorder.dispatch(&KERNEL, ElementKind::F32, &[way_number(way)], &params, &buffers, grid)
+        recorder.dispatch(&KERNEL, ElementKind::F32, &[direction_number(direction)], &params, &buffers, grid)
     });
     ids_of(&bench.read(&target))
 }
@@ -57,19 +57,20 @@ fn rows_go_to_their_slots_and_back_and_those_of_other_segments_stay() {
                 (0..places * words).map(|_| random.next()).collect()
             };
             let range = [slots.len() / 5, slots.len() - slots.len() / 7];
-            for way in [Way::Scatter, Way::Gather] {
-                let (sources, targets) = match way {
-                    Way::Scatter => (slots.len(), rows as usize),
-                    Way::Gather => (rows as usize, slots.len()),
+            for direction in [Direction::Scatter, Direction::Gather] {
+                let (sources, targets) = match direction {
+                    Direction::Scatter => (slots.len(), rows as usize),
+                    Direction::Gather => (rows as usize, slots.len()),
                 };
                 let from = values(&mut random, sources);
                 let mut looked_at = vec![u32::MAX; slots.len()];
                 looked_at[range[0]..range[1]].copy_from_slice(&slots[range[0]..range[1]]);
                 let poisoned = vec![guard; targets * words];
-                let want = reference(way, words, &looked_at, first_slot, rows, &from, &poisoned);
+                let want = reference(direction, words, &looked_at, first_slot, rows, &from, &poisoned);
                 let range = range.map(|place| place as u32);
-                let found = moved(bench, (way, words), &slots, range, [first_slot, rows], &from, targets);
-                assert!(found == want, "{way:?}, {words} words, {count} slots from {first_slot}");
+                let found =
+                    moved(bench, (direction, words), &slots, range, [first_slot, rows], &from, targets);
+                assert!(found == want, "{direction:?}, {words} words, {count} slots from {first_slot}");
             }
         }
     }

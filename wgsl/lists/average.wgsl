@@ -6,7 +6,7 @@
 @group(0) @binding(4) var<storage, read> offsets: array<u32>; // [lists + 1]: where they start
 @group(0) @binding(5) var<storage, read_write> means: array<vec4<f32>>; // [lists, dim]
 
-override UNIT: u32 = 0u; // which vectors are normalised
+override NORMALIZE: u32 = 0u; // which vectors are normalised
 
 const AT_ONCE = 4u; // rows that are loaded together
 
@@ -15,7 +15,7 @@ var<workgroup> squares: array<f32, WORKGROUP>;
 fn element(place: u32, column: u32) -> vec4<f32> {
   let row = order[place];
   let value = rows[row * params.vectors + column];
-  if (UNIT == UNIT_MEANS_AND_ROWS) { return value * row_norms[row].y; }
+  if (NORMALIZE == NORMALIZE_MEANS_AND_ROWS) { return value * row_norms[row].y; }
   return value;
 }
 
@@ -47,7 +47,7 @@ fn average(
     square = fma(mean, mean, square);
     means[list * params.vectors + column] = mean;
   }
-  if (UNIT == UNIT_ANY) { return; }
+  if (NORMALIZE == NORMALIZE_NOTHING) { return; }
   squares[index] = (square.x + square.y) + (square.z + square.w);
   workgroupBarrier();
   var total = 0.0;

@@ -7,7 +7,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::move_rows::{self, Way};
+use crate::kernels::move_rows::{self, Direction};
 use crate::matrix::{Element, MatrixView};
 use crate::vectors::{HostVectors, with_view};
 
@@ -126,7 +126,7 @@ impl<'a> Sample<'a> {
                     let start = numbers.partition_point(|&number| number < first_slot);
                     let end = numbers.partition_point(|&number| number < first_slot + rows);
                     let moving = move_rows::Move {
-                        way: Way::Gather,
+                        direction: Direction::Gather,
                         row_bytes,
                         slots: BufferSlice::all(&list),
                         positions: start as u32..end as u32,

@@ -8,7 +8,7 @@ use crate::engine::lists::sample::Sample;
 use crate::engine::pass::{BufferVectors, Rescoring, Table, encode_norms, keys_and_ids, reset_refused};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout, words};
-use crate::kernels::average::{self, Unit};
+use crate::kernels::average::{self, Normalize};
 use crate::kernels::{norms, rescore, value_of};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -147,7 +147,10 @@ impl GpuTraining {
             offsets: &self.offsets,
             lists: offsets.len() as u32 - 1,
             means: &self.centroids.rows,
-            unit: if self.centroids.metric == Metric::Cosine { Unit::MeansAndRows } else { Unit::Any },
+            normalize: match self.centroids.metric {
+                Metric::Cosine => Normalize::MeansAndRows,
+                _ => Normalize::Nothing,
+            },
         };
         average::encode(&mut commands, &averaging)?;
         Ok(commands)

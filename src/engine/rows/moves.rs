@@ -7,7 +7,7 @@ use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
-use crate::kernels::move_rows::{self, Way};
+use crate::kernels::move_rows::{self, Direction};
 use crate::matrix::{Element, ElementKind};
 
 /// The most bytes that are staged at a time: enough to keep the device busy.
@@ -34,7 +34,7 @@ impl GpuRows {
         for (segment, positions) in places(segments, staged.slots) {
             let mut scatter = |row_bytes, from, to| {
                 let moving =
-                    segment.moving(Way::Scatter, row_bytes, staged.list, positions.clone(), from, to);
+                    segment.moving(Direction::Scatter, row_bytes, staged.list, positions.clone(), from, to);
                 move_rows::encode(commands, &moving)
             };
             scatter(self.layout.row_bytes(), staged.rows, segment.rows_slice())?;
@@ -88,7 +88,8 @@ impl GpuRows {
             let mut commands = Commands::new(&gpu, None);
             for (segment, positions) in places(&segments, from) {
                 let mut gather = |row_bytes, from, to| {
-                    let moving = segment.moving(Way::Gather, row_bytes, list, positions.clone(), from, to);
+                    let moving =
+                        segment.moving(Direction::Gather, row_bytes, list, positions.clone(), from, to);
                     move_rows::encode(&mut commands, &moving)
                 };
                 gather(row_bytes, segment.rows_slice(), staged.rows)?;
@@ -156,7 +157,7 @@ impl GpuRows {
             let mut commands = Commands::new(&self.gpu, None);
             for &(from, first_slot, rows) in from {
                 let moving = move_rows::Move {
-                    way: Way::Gather,
+                    direction: Direction::Gather,
                     row_bytes,
                     slots: BufferSlice::all(&scratch[1]),
                     positions: 0..slots.len() as u32,
@@ -195,7 +196,7 @@ impl GpuRows {
 impl Segment {
     fn moving<'a>(
         &self,
-        way: Way,
+        direction: Direction,
         row_bytes: u64,
         slots: BufferSlice<'a>,
         positions: Range<u32>,
@@ -203,7 +204,7 @@ impl Segment {
         to: BufferSlice<'a>,
     ) -> move_rows::Move<'a> {
         let (first_slot, rows) = (self.first_slot, self.capacity);
-        move_rows::Move { way, row_bytes, slots, positions, first_slot, rows, from, to }
+        move_rows::Move { direction, row_bytes, slots, positions, first_slot, rows, from, to }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The ceiling that memory traffic is measured against: a copy on the device.
+//! The ceiling of memory traffic: a copy on the device.
 
 use crate::gpu::{Access, Kernel, params, wgsl};
 
@@ -14,12 +14,10 @@ params! {
 pub const VECTORS_AN_INVOCATION: u32 = 4;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "copy",
-    &[wgsl!("lib/grid"), wgsl!("internals/ceilings/copy", VECTORS_AN_INVOCATION)],
-)
-.buffers(&[("original", Access::Read), ("duplicate", Access::Write)])
-.workgroup(256, 0);
+pub static KERNEL: Kernel = Kernel::new::<Params>("copy")
+    .source(&[wgsl!("lib/grid"), wgsl!("internals/ceilings/copy", VECTORS_AN_INVOCATION)])
+    .buffers(&[("original", Access::Read), ("duplicate", Access::Write)])
+    .workgroup(256, 0);
 
 /// The copy.
 pub fn reference(original: &[f32]) -> Vec<f32> {

@@ -1,4 +1,4 @@
-//! Kernels that measure what a device can do at most. Benchmarks hold the other kernels against them.
+//! Kernels that measure a device's ceilings. Benchmarks compare the other kernels with them.
 
 pub mod copy;
 pub mod multiply_add;

@@ -1,13 +1,13 @@
-//! The ceiling that arithmetic is measured against: fused multiply-adds and nothing else.
+//! The ceiling of f32 arithmetic: fused multiply-adds and nothing else.
 
 use crate::gpu::{Access, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `multiply_add`.
     pub struct Params {
-        /// Turns of the loop, [`FLOPS_A_TURN`] operations each.
+        /// Turns of the loop, with [`FLOPS_A_TURN`] operations each.
         turns: u32,
-        /// What is multiplied with and added: below 1, so that sums stay finite.
+        /// Factor and summand: below 1, so that sums stay finite.
         factor: f32,
     }
 }
@@ -19,10 +19,10 @@ const REPEATS: u32 = 16;
 pub const FLOPS_A_TURN: u64 = REPEATS as u64 * 4 * 4 * 2;
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("multiply_add", &[wgsl!("internals/ceilings/multiply_add", REPEATS)])
-        .buffers(&[("sums", Access::Write)])
-        .workgroup(256, 0);
+pub static KERNEL: Kernel = Kernel::new::<Params>("multiply_add")
+    .source(&[wgsl!("internals/ceilings/multiply_add", REPEATS)])
+    .buffers(&[("sums", Access::Write)])
+    .workgroup(256, 0);
 
 /// One component of an invocation's sum, in f64.
 pub fn reference(invocation: u32, params: &Params) -> f64 {

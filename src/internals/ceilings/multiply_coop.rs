@@ -1,11 +1,11 @@
-//! The ceiling that products of cooperative matrices are measured against: f16 operands that stay where they are, f32 sums.
+//! The ceiling of cooperative matrices: f16 operands that never change, f32 sums.
 
 use crate::gpu::{Access, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `multiply_coop`.
     pub struct Params {
-        /// Turns of the loop, in each of which a subgroup multiplies [`MATRICES`] squared pairs.
+        /// Turns of the loop. In each a subgroup multiplies [`MATRICES`] squared pairs.
         turns: u32,
     }
 }
@@ -16,18 +16,18 @@ pub const MATRICES: u32 = 4;
 pub const SUBGROUPS: u32 = 4;
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("multiply_coop", &[wgsl!("internals/ceilings/multiply_coop", MATRICES, SUBGROUPS)])
-        .buffers(&[("sums", Access::Write)])
-        .multiplies_matrices()
-        .workgroup(128, 4 * 16 * 16 * 2);
+pub static KERNEL: Kernel = Kernel::new::<Params>("multiply_coop")
+    .source(&[wgsl!("internals/ceilings/multiply_coop", MATRICES, SUBGROUPS)])
+    .buffers(&[("sums", Access::Write)])
+    .multiplies_matrices()
+    .workgroup(128, 4 * 16 * 16 * 2);
 
 /// Operations of a subgroup in a turn, with matrices of this side; a multiply-add counts as two.
 pub fn operations_a_turn(side: u32) -> u64 {
     u64::from(MATRICES * MATRICES) * u64::from(side).pow(3) * 2
 }
 
-/// What every subgroup writes, `[MATRICES, MATRICES, side, side]`.
+/// The sums of every subgroup, `[MATRICES, MATRICES, side, side]`.
 pub fn reference(side: u32, params: &Params) -> Vec<f64> {
     let element = |matrix: u32, row: u32, column: u32| {
         let vector = (matrix * side * side + row * side + column) / 4;

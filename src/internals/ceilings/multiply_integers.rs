@@ -1,13 +1,13 @@
-//! The ceiling that products of 8-bit integers are measured against: packed dot products and nothing else.
+//! The ceiling of 8-bit integer products: packed dot products and nothing else.
 
 use crate::gpu::{Access, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `multiply_integers`.
     pub struct Params {
-        /// Turns of the loop, [`OPERATIONS_A_TURN`] operations each.
+        /// Turns of the loop, with [`OPERATIONS_A_TURN`] operations each.
         turns: u32,
-        /// Four 8-bit integers to multiply with.
+        /// Four 8-bit factors.
         factors: u32,
     }
 }
@@ -19,12 +19,12 @@ const REPEATS: u32 = 16;
 pub const OPERATIONS_A_TURN: u64 = REPEATS as u64 * 4 * 4 * 2;
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("multiply_integers", &[wgsl!("internals/ceilings/multiply_integers", REPEATS)])
-        .buffers(&[("sums", Access::Write)])
-        .workgroup(256, 0);
+pub static KERNEL: Kernel = Kernel::new::<Params>("multiply_integers")
+    .source(&[wgsl!("internals/ceilings/multiply_integers", REPEATS)])
+    .buffers(&[("sums", Access::Write)])
+    .workgroup(256, 0);
 
-/// What an invocation writes.
+/// The word that an invocation writes.
 pub fn reference(invocation: u32, params: &Params) -> u32 {
     let dot = |a: u32| -> i32 {
         let pairs = a.to_le_bytes().into_iter().zip(params.factors.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The ceiling that reading is measured against: sums of what lies in memory.
+//! The ceiling of reading: sums of vectors in memory.
 
 use crate::gpu::{Access, Kernel, params, wgsl};
 
@@ -10,18 +10,16 @@ params! {
     }
 }
 
-/// Vectors that a workgroup reads, and sums that it writes.
+/// Vectors that a workgroup reads.
 pub const VECTORS_A_WORKGROUP: u32 = 4096;
 /// Sums that a workgroup writes.
 pub const SUMS_A_WORKGROUP: u32 = 256;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "read_vectors",
-    &[wgsl!("lib/grid"), wgsl!("internals/ceilings/read_vectors", VECTORS_A_WORKGROUP)],
-)
-.buffers(&[("values", Access::Read), ("sums", Access::Write)])
-.workgroup(256, 0);
+pub static KERNEL: Kernel = Kernel::new::<Params>("read_vectors")
+    .source(&[wgsl!("lib/grid"), wgsl!("internals/ceilings/read_vectors", VECTORS_A_WORKGROUP)])
+    .buffers(&[("values", Access::Read), ("sums", Access::Write)])
+    .workgroup(256, 0);
 
 /// The sum of one invocation of a workgroup, in f64.
 pub fn reference(values: &[f32], workgroup: u32, invocation: u32) -> f64 {

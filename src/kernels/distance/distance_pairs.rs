@@ -1,4 +1,4 @@
-//! Distances of all pairs, by the definition: any dim, any stride.
+//! Distances of all pairs by the definition, for any dim and any stride.
 
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -16,7 +16,7 @@ params! {
         queries: u32,
         /// Rows.
         rows: u32,
-        /// Elements a vector.
+        /// Elements per vector.
         dim: u32,
         /// Elements between two queries.
         query_stride: u32,
@@ -24,7 +24,7 @@ params! {
         row_stride: u32,
         /// Elements between the distances of two queries.
         distance_stride: u32,
-        /// Writes similarities instead of distances.
+        /// 1: writes similarities instead of distances.
         as_similarity: u32,
     }
 }
@@ -43,9 +43,8 @@ const ACCUMULATORS_MAX: u32 = 4;
 const INVOCATIONS: u32 = 64;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "distance_pairs",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("distance_pairs")
+    .source(&[
         wgsl!("lib/across"),
         wgsl!(
             "distance/distance_pairs",
@@ -55,17 +54,16 @@ pub static KERNEL: Kernel = Kernel::new::<Params>(
             PAIRS_INNER_PRODUCT,
             ACCUMULATORS_MAX,
         ),
-    ],
-)
-.buffers(&[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)])
-.overrides(&[
-    ("METRIC", &[PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_COSINE_OF_UNITS, PAIRS_INNER_PRODUCT]),
-    ("ACCUMULATORS", &[1, 2, 3, ACCUMULATORS_MAX]),
-    ("DIM", &[0, 384, 512, 768, 1536]),
-])
-.workgroup(INVOCATIONS, 0);
+    ])
+    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)])
+    .overrides(&[
+        ("METRIC", &[PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_COSINE_OF_UNITS, PAIRS_INNER_PRODUCT]),
+        ("ACCUMULATORS", &[1, 2, 3, ACCUMULATORS_MAX]),
+        ("DIM", &[0, 384, 512, 768, 1536]),
+    ])
+    .workgroup(INVOCATIONS, 0);
 
-/// What a distance kernel writes.
+/// The values that a distance kernel writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Output {
@@ -76,28 +74,28 @@ pub enum Output {
     Similarity,
 }
 
-/// What to compute: f32 vectors, each at its stride.
+/// The pairs to compute: f32 vectors, each at its stride.
 #[derive(Debug, Clone, Copy)]
 pub struct Pairs<'a> {
     /// The metric.
     pub metric: Metric,
-    /// For cosine: all vectors have norm 1, so their norms are not computed.
+    /// For cosine: all vectors have norm 1, so norms are not computed.
     pub unit_vectors: bool,
     /// Distances or similarities.
     pub output: Output,
     /// `[queries, query_stride]`.
     pub queries: BufferSlice<'a>,
-    /// How many queries.
+    /// Number of queries.
     pub query_count: u32,
     /// Elements between two queries.
     pub query_stride: u32,
     /// `[rows, row_stride]`.
     pub rows: BufferSlice<'a>,
-    /// How many rows.
+    /// Number of rows.
     pub row_count: u32,
     /// Elements between two rows.
     pub row_stride: u32,
-    /// Elements a vector.
+    /// Elements per vector.
     pub dim: u32,
     /// `[queries, distance_stride]`.
     pub distances: BufferSlice<'a>,
@@ -105,7 +103,7 @@ pub struct Pairs<'a> {
     pub distance_stride: u32,
 }
 
-/// An error where a metric has no such output.
+/// Checks that the metric has such an output.
 pub(crate) fn check(metric: Metric, output: Output) -> Result<()> {
     let similar = matches!(metric, Metric::Cosine | Metric::InnerProduct);
     if output == Output::Similarity && !similar {
@@ -127,7 +125,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
         Metric::Cosine => PAIRS_COSINE,
         Metric::InnerProduct => PAIRS_INNER_PRODUCT,
     };
-    // Long vectors hide the latency of fma behind more sums.
+    // More sums hide the latency of fma in long vectors.
     let accumulators = match pairs.dim {
         0..256 => 1,
         256..640 => 2,
@@ -149,7 +147,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
         as_similarity: (pairs.output == Output::Similarity).into(),
     };
     let limit = gpu.adapter.capabilities.max_workgroups;
-    // A dispatch takes so many queries and so many rows at most.
+    // A dispatch takes at most `limit` queries and as many workgroups of rows.
     for first_query in (0..pairs.query_count).step_by(limit as usize) {
         for first_row in (0..pairs.row_count).step_by(INVOCATIONS as usize * limit as usize) {
             (params.first_query, params.first_row) = (first_query, first_row);
@@ -161,7 +159,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
     Ok(())
 }
 
-/// Whether `count` vectors of `dim` elements, `stride` apart, lie within a buffer.
+/// Checks that `count` vectors of `dim` elements, `stride` apart, lie within a buffer.
 fn check_extent(
     argument: &'static str,
     slice: BufferSlice<'_>,

@@ -9,7 +9,7 @@ use crate::matrix::{Element, ElementKind, MatrixView};
 params! {
     /// Parameters of `distance_scan`.
     pub struct Params {
-        /// Vectors of four elements a row.
+        /// Vectors of four elements per row.
         vectors: u32,
         /// Queries that a block of scores has room for.
         room: u32,
@@ -24,19 +24,19 @@ params! {
     }
 }
 
-/// Queries that one pass over the rows can take.
+/// Queries that one pass over the rows takes at most.
 pub const QUERIES_AT_ONCE: u32 = 4;
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("distance_scan", &[SCORES, wgsl!("distance/distance_scan", QUERIES_AT_ONCE)])
-        .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
-        .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
-        .loads_rows()
-        .sums_lanes()
-        .workgroup(256, 256 * 16);
+pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
+    .source(&[SCORES, wgsl!("distance/distance_scan", QUERIES_AT_ONCE)])
+    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+    .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
+    .loads_rows()
+    .sums_lanes()
+    .workgroup(256, 256 * 16);
 
-/// What to score. Rows and queries have `vectors` vectors of four elements each.
+/// Queries and rows to score. Both have `vectors` vectors of four elements each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan<'a> {
     pub(crate) queries: &'a wgpu::Buffer,
@@ -70,8 +70,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, scan: &Scan<'_>) -> Result<()>
         block_first: scan.part.block_first,
         block_step: scan.part.block_step,
     };
-    // Kernels stride over the columns, so any number of workgroups is right; this one gives each group of lanes one
-    // turn when it has 32 lanes.
+    // The kernel strides over the columns, so any number of workgroups is correct; with this one each group of 32 lanes has
+    // one turn.
     let limit = gpu.adapter.capabilities.max_workgroups;
     let grid = Grid::Tiles((part_columns / 32).min(limit), scan.count.div_ceil(at_once));
     commands.dispatch(

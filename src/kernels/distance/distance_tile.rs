@@ -1,4 +1,4 @@
-//! Dot products of many queries: register tiles at the speed of arithmetic.
+//! Dot products of many queries: tiles in registers, at the speed of arithmetic.
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
@@ -10,7 +10,7 @@ pub use crate::kernels::distance::distance_scan::reference;
 params! {
     /// Parameters of `distance_tile`.
     pub struct Params {
-        /// Vectors of four elements a row.
+        /// Vectors of four elements per row.
         vectors: u32,
         /// Queries that a block of scores has room for.
         room: u32,
@@ -27,13 +27,13 @@ params! {
 pub const TILE_QUERIES: u32 = BLOCK_ROWS;
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("distance_tile", &[SCORES, wgsl!("distance/distance_tile")])
-        .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
-        .loads_rows()
-        .workgroup(128, 2 * 8 * 33 * 16);
+pub static KERNEL: Kernel = Kernel::new::<Params>("distance_tile")
+    .source(&[SCORES, wgsl!("distance/distance_tile")])
+    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+    .loads_rows()
+    .workgroup(128, 2 * 8 * 33 * 16);
 
-/// What to score. Rows and queries have `vectors` vectors of four elements each.
+/// Queries and rows to score. Both have `vectors` vectors of four elements each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tile<'a> {
     pub(crate) queries: &'a wgpu::Buffer,

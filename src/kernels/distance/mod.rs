@@ -1,5 +1,6 @@
-//! Distances: norms, scores in f32, all pairs, and the distances that are reported.
+//! Norms, scores in f32, distances of all pairs, and the distances that searches report.
 
 kernels! {
+    DISTANCE:
     norms distance_scan distance_tile distance_pairs rescore
 }

@@ -1,4 +1,4 @@
-//! Squared and inverse norms of rows, and the check at the door.
+//! Squared and inverse norms of rows, and the check that rows are valid.
 
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -8,13 +8,13 @@ use crate::matrix::{Element, ElementKind, MatrixView};
 params! {
     /// Parameters of `norms`.
     pub struct Params {
-        /// Vectors of four elements a row.
+        /// Vectors of four elements per row.
         vectors: u32,
-        /// First row of the buffer to look at.
+        /// First row of the buffer to process.
         first_row: u32,
         /// One past the last row.
         end_row: u32,
-        /// The caller's number of the first row, for the report of refused ones.
+        /// The caller's number of the first row, for reports of invalid ones.
         first_number: u32,
     }
 }
@@ -25,20 +25,18 @@ const SMALLEST_SQUARED: u32 = (1.0 / (1u128 << 100) as f32).to_bits();
 const LARGEST_SQUARED: u32 = ((1u128 << 100) as f32).to_bits();
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "norms",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("norms")
+    .source(&[
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
         SIXTEEN,
         wgsl!("distance/norms", SMALLEST_SQUARED, LARGEST_SQUARED),
-    ],
-)
-.buffers(&[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)])
-.loads_rows()
-.workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
+    ])
+    .buffers(&[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)])
+    .loads_rows()
+    .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
-/// Rows of a buffer, and where their norms go. `refused` holds two u32, both `u32::MAX` before.
+/// Rows of a buffer, and where their norms go. `refused` holds two u32, both initially `u32::MAX`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Norms<'a> {
     pub(crate) rows: BufferSlice<'a>,
@@ -59,7 +57,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, norms: &Norms<'_>) -> Result<(
     commands.dispatch(&pipeline, &params, &[norms.rows, norms.norms, norms.refused], grid)
 }
 
-/// What the contents of `refused` mean.
+/// Turns the contents of `refused` into an error.
 pub(crate) fn check(argument: &'static str, refused: &[u8]) -> Result<()> {
     let [not_finite, out_of_range] = bytemuck::pod_read_unaligned::<[u32; 2]>(&refused[..8]);
     if not_finite != u32::MAX {

@@ -1,4 +1,4 @@
-//! The distances that searches report: candidates of each query, found through slots.
+//! The distances that searches report, for the candidates of each query.
 
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -14,72 +14,70 @@ params! {
     pub struct Params {
         /// Queries.
         queries: u32,
-        /// Vectors of four elements a row.
+        /// Vectors of four elements per row.
         vectors: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
         /// Rows of the segment.
         rows: u32,
-        /// Length of `slots`; 0 when candidates are slots themselves, or when every slot of a range is allowed.
+        /// Length of `slots`; 0 if candidates are slots themselves, or if every slot of a range is allowed.
         entries: u32,
-        /// Distance between the lists of two queries; 0 when there are CSR offsets. Of a range: 1 when it is of places on a list.
+        /// Distance between the lists of two queries; 0 for CSR offsets. For a range: 1 if it is a range of places on a list.
         list_pitch: u32,
         /// First slot of a dense range, or first place.
         dense_first: u32,
-        /// Slots of a dense range, or places; 0 for lists of each query's own.
+        /// Slots of a dense range, or places; 0 if each query has its own list.
         dense_count: u32,
         /// Distance between the results of two queries of a dense range.
         found_pitch: u32,
         /// Where a query's results of a dense range start.
         found_first: u32,
-        /// Whether candidates that are not in this segment are marked as absent.
+        /// 1: candidates that are not in this segment are marked as absent.
         mark_absent: u32,
     }
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "rescore",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("rescore")
+    .source(&[
         KEYS,
         wgsl!("lib/across"),
         SIXTEEN,
         wgsl!("distance/rescore", METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT),
-    ],
-)
-.buffers(&[
-    ("queries", Access::Read),
-    ("rows", Access::Read),
-    ("ids", Access::Read),
-    ("slots", Access::Read),
-    ("candidates", Access::Read),
-    ("offsets", Access::Read),
-    ("keys", Access::Write),
-    ("found_ids", Access::Write),
-])
-.overrides(&[("METRIC", METRICS)])
-.loads_rows()
-.workgroup(INVOCATIONS, INVOCATIONS * 16);
+    ])
+    .buffers(&[
+        ("queries", Access::Read),
+        ("rows", Access::Read),
+        ("ids", Access::Read),
+        ("slots", Access::Read),
+        ("candidates", Access::Read),
+        ("offsets", Access::Read),
+        ("keys", Access::Write),
+        ("found_ids", Access::Write),
+    ])
+    .overrides(&[("METRIC", METRICS)])
+    .loads_rows()
+    .workgroup(INVOCATIONS, INVOCATIONS * 16);
 
-/// Which candidates a query has.
+/// The candidates of the queries.
 #[derive(Debug, Clone, Copy)]
 pub enum Candidates<'a> {
-    /// Query `q` has those numbered `offsets[q] .. offsets[q + 1]`; `total` bounds the last offset.
+    /// Query `q` has the candidates `offsets[q] .. offsets[q + 1]`; `total` bounds the last offset.
     Csr {
         /// Slots, or indices into `slots`, `u32`.
         candidates: BufferSlice<'a>,
         /// `[queries + 1]`, `u32`.
         offsets: BufferSlice<'a>,
-        /// Slots that candidates are indices of, and how many there are.
+        /// If candidates are indices: the slots they refer to, and their number.
         slots: Option<(BufferSlice<'a>, u32)>,
-        /// At least the number of candidates: how much work is launched.
+        /// At least the number of candidates; sets how many workgroups run.
         total: u32,
     },
-    /// Query `q` has the first `counts[q]` of those from `q * pitch` on, and its results lie in the same places.
+    /// Query `q` has the first `counts[q]` candidates from `q * pitch` on, and its results lie in the same places.
     Lists {
         /// Slots, `u32`.
         candidates: BufferSlice<'a>,
-        /// `[queries]`, `u32`; no more than `pitch` are taken.
+        /// `[queries]`, `u32`; at most `pitch` are taken.
         counts: BufferSlice<'a>,
         /// Distance between the lists of two queries.
         pitch: u32,
@@ -88,22 +86,22 @@ pub enum Candidates<'a> {
     Dense {
         /// First slot.
         first: u32,
-        /// How many.
+        /// Number of them.
         count: u32,
         /// Distance between the results of two queries.
         found_pitch: u32,
         /// Where a query's results start.
         found_first: u32,
-        /// A bit a slot, `u32` words: slots whose bit is 0 are absent.
+        /// One bit per slot, in `u32` words: slots whose bit is 0 are absent.
         allowed: Option<BufferSlice<'a>>,
     },
-    /// Neighbouring ones on a list of slots, for every query. Results lie as those of a range.
+    /// Neighbouring slots on a list, for every query. Results lie as those of a range.
     Shared {
         /// Slots, `u32`.
         slots: BufferSlice<'a>,
         /// Place of the first on the list.
         first: u32,
-        /// How many.
+        /// Number of them.
         count: u32,
         /// Distance between the results of two queries.
         found_pitch: u32,
@@ -112,20 +110,20 @@ pub enum Candidates<'a> {
     },
 }
 
-/// What to compute, on one segment. Queries are f32; rows and queries have `vectors` vectors of four elements each.
+/// Distances to compute on one segment. Queries are f32; rows and queries have `vectors` vectors of four elements each.
 #[derive(Debug, Clone, Copy)]
 pub struct Rescore<'a> {
     /// `L2` is computed as its square.
     pub metric: Metric,
     /// `[queries, 4 * vectors]`.
     pub queries: BufferSlice<'a>,
-    /// How many queries.
+    /// Number of queries.
     pub count: u32,
     /// `[rows, 4 * vectors]`.
     pub rows: BufferSlice<'a>,
     /// Element type of the rows.
     pub elements: ElementKind,
-    /// Vectors of four elements a row.
+    /// Vectors of four elements per row.
     pub vectors: u32,
     /// Rows of the segment.
     pub row_count: u32,
@@ -133,13 +131,13 @@ pub struct Rescore<'a> {
     pub first_slot: u32,
     /// Ids of the segment's rows, u64.
     pub ids: BufferSlice<'a>,
-    /// Whose distances.
+    /// The rows of each query.
     pub candidates: Candidates<'a>,
     /// Distances as keys, `u32`.
     pub keys: BufferSlice<'a>,
     /// The ids of the candidates' rows, u64.
     pub found_ids: BufferSlice<'a>,
-    /// Marks candidates that are not in this segment as absent: said for the first of several segments.
+    /// Marks candidates that are not in this segment as absent; set for the first of several segments.
     pub mark_absent: bool,
 }
 
@@ -163,13 +161,13 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             if slots.is_some_and(|(_, entries)| entries == 0) {
                 return Err(Error::argument("slots", "at least one", 0));
             }
-            // The kernel strides over the candidates: on an adapter of any size this is enough to fill it.
+            // The kernel strides over the candidates; this many workgroups fill any adapter.
             let grid = Grid::Tiles(total.div_ceil(AT_ONCE).min(4096), 1);
             (slots.map_or(unused, |(slots, _)| slots), candidates, offsets, grid)
         }
         Candidates::Lists { candidates, counts, pitch } => {
             params.list_pitch = pitch;
-            // Lists are far from full: a few workgroups stride over each. More would find nothing, and take time to be gone.
+            // Lists are far from full, so a few workgroups stride over each. More would find nothing and still cost time.
             let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(AT_ONCE));
             (unused, candidates, counts, Grid::Tiles(columns, rescore.count))
         }
@@ -205,7 +203,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
     commands.dispatch(&pipeline, &params, &buffers, grid)
 }
 
-/// The distances of CSR candidates in f64, and their slots: what the kernel's keys and ids stand for.
+/// The distances of CSR candidates in f64, and their slots, for comparison with the kernel's keys and ids.
 pub fn reference(
     metric: Metric,
     queries: MatrixView<'_, f32>,
@@ -225,7 +223,7 @@ pub fn reference(
     found
 }
 
-/// The key that stands for an exact distance when it is representable: for integer-valued data.
+/// The key of a distance that f32 represents exactly, as with integer-valued data.
 pub fn exact_key(distance: f64) -> u32 {
     key_of(distance as f32)
 }

@@ -1,6 +1,7 @@
 //! The kernel that CONTRIBUTING.md teaches with. Only tests compile it.
 
 kernels! {
+    LESSON:
     scale
 }
 
@@ -45,7 +46,7 @@ mod tests {
                 commands.read(&[(&buffer, 0, u64::from(count) * 4)]).await
             })
         };
-        assert_eq!(super::KERNELS.iter().map(|kernel| kernel.name()).collect::<Vec<_>>(), ["scale"]);
+        assert_eq!(super::LESSON.iter().map(|kernel| kernel.name()).collect::<Vec<_>>(), ["scale"]);
         for count in [1, 255, 256, 257, 1000] {
             let values: Vec<f32> = (0..count).map(|i| i as f32 * 0.25 - 30.0).collect();
             let parts = scaled(&values, 1.5).expect("the kernel runs");

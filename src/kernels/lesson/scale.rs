@@ -18,7 +18,8 @@ params! {
 const INVOCATIONS: u32 = 256;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>("scale", &[wgsl!("lib/grid"), wgsl!("lesson/scale")])
+pub static KERNEL: Kernel = Kernel::new::<Params>("scale")
+    .source(&[wgsl!("lib/grid"), wgsl!("lesson/scale")])
     .buffers(&[("values", Access::Write)])
     .workgroup(INVOCATIONS, 0);
 

@@ -9,37 +9,42 @@ params! {
     pub struct Params {
         /// Lists.
         lists: u32,
-        /// Vectors of four elements a row.
+        /// Vectors of four elements per row.
         vectors: u32,
     }
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "average",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("average")
+    .source(&[
         wgsl!("lib/grid"),
-        wgsl!("lists/average", UNIT_ANY = Unit::Any, UNIT_MEANS_AND_ROWS = Unit::MeansAndRows),
-    ],
-)
-.buffers(&[
-    ("rows", Access::Read),
-    ("row_norms", Access::Read),
-    ("order", Access::Read),
-    ("offsets", Access::Read),
-    ("means", Access::Write),
-])
-.overrides(&[("UNIT", &[Unit::Any as u32, Unit::Means as u32, Unit::MeansAndRows as u32])])
-.workgroup(128, 128 * 4);
+        wgsl!(
+            "lists/average",
+            NORMALIZE_NOTHING = Normalize::Nothing,
+            NORMALIZE_MEANS_AND_ROWS = Normalize::MeansAndRows
+        ),
+    ])
+    .buffers(&[
+        ("rows", Access::Read),
+        ("row_norms", Access::Read),
+        ("order", Access::Read),
+        ("offsets", Access::Read),
+        ("means", Access::Write),
+    ])
+    .overrides(&[(
+        "NORMALIZE",
+        &[Normalize::Nothing as u32, Normalize::Means as u32, Normalize::MeansAndRows as u32],
+    )])
+    .workgroup(128, 128 * 4);
 
-/// What length means have.
+/// Which vectors are normalised to length 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// That which comes out.
-    Any,
-    /// 1.
+pub enum Normalize {
+    /// None.
+    Nothing,
+    /// Means.
     Means,
-    /// 1, and rows count as if they had it.
+    /// Means, and rows before they are averaged.
     MeansAndRows,
 }
 
@@ -55,12 +60,12 @@ pub(crate) struct Average<'a> {
     pub(crate) offsets: &'a wgpu::Buffer,
     pub(crate) lists: u32,
     pub(crate) means: &'a wgpu::Buffer,
-    pub(crate) unit: Unit,
+    pub(crate) normalize: Normalize,
 }
 
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, average: &Average<'_>) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[average.unit as u32])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[average.normalize as u32])?;
     let params = Params { lists: average.lists, vectors: average.vectors };
     let buffers = [
         average.rows.into(),
@@ -73,18 +78,22 @@ pub(crate) fn encode(commands: &mut Commands<'_>, average: &Average<'_>) -> Resu
 }
 
 /// The mean of rows in f64.
-pub fn reference(rows: &[&[f32]], unit: Unit) -> Vec<f64> {
+pub fn reference(rows: &[&[f32]], normalize: Normalize) -> Vec<f64> {
     let length = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>().sqrt();
     let dim = rows.first().map_or(0, |row| row.len());
     let mut mean = vec![0.0; dim];
     for row in rows {
         let row: Vec<f64> = row.iter().map(|&x| x.into()).collect();
         let norm = length(&row);
-        let scale = if unit == Unit::MeansAndRows { if norm > 0.0 { 1.0 / norm } else { 0.0 } } else { 1.0 };
+        let scale = if normalize == Normalize::MeansAndRows {
+            if norm > 0.0 { 1.0 / norm } else { 0.0 }
+        } else {
+            1.0
+        };
         mean.iter_mut().zip(&row).for_each(|(sum, x)| *sum += x * scale / rows.len() as f64);
     }
     let norm = length(&mean);
-    if unit != Unit::Any && norm > 0.0 {
+    if normalize != Normalize::Nothing && norm > 0.0 {
         mean.iter_mut().for_each(|x| *x /= norm);
     }
     mean

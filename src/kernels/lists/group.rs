@@ -1,4 +1,4 @@
-//! Groups pairs of queries and lists by list.
+//! Groups pairs of queries and the lists they probe by list.
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
@@ -19,7 +19,8 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>("group", &[wgsl!("lib/grid"), wgsl!("lists/group")])
+pub static KERNEL: Kernel = Kernel::new::<Params>("group")
+    .source(&[wgsl!("lib/grid"), wgsl!("lists/group")])
     .buffers(&[
         ("probed", Access::Read),
         ("counts", Access::Write),
@@ -50,7 +51,7 @@ pub(crate) struct Group<'a> {
     pub(crate) pairs: &'a wgpu::Buffer,
 }
 
-/// Records the counting, or with `place` the placing.
+/// Records the counting of pairs or, with `place`, their placing.
 pub(crate) fn encode(commands: &mut Commands<'_>, group: &Group<'_>, place: bool) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[place.into()])?;
     let pairs = group.queries * group.probes;

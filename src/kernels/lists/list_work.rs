@@ -1,4 +1,4 @@
-//! Where the pairs of each list start, and where its blocks of scores.
+//! Computes where the pairs of each list start, and where its blocks of scores start.
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
@@ -15,7 +15,8 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>("list_work", &[wgsl!("lists/list_work")])
+pub static KERNEL: Kernel = Kernel::new::<Params>("list_work")
+    .source(&[wgsl!("lists/list_work")])
     .buffers(&[("counts", Access::Read), ("list_tiles", Access::Read), ("starts", Access::Write)])
     .workgroup(256, 256 * 8);
 

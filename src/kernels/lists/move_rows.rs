@@ -1,4 +1,4 @@
-//! Rows to and from slots: what a row store writes, reads and moves goes through this.
+//! Moves rows to and from slots: a row store writes, reads and moves through this kernel.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::matrix::ElementKind;
 params! {
     /// Parameters of `move_rows`.
     pub struct Params {
-        /// Words of 8 bytes a row.
+        /// Words of 8 bytes per row.
         words: u32,
         /// First position of the list of slots.
         first_position: u32,
@@ -23,11 +23,11 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("move_rows", &[wgsl!("lib/grid"), wgsl!("lists/move_rows", WORDS_EACH)])
-        .buffers(&[("slots", Access::Read), ("moved_from", Access::Read), ("moved_to", Access::Write)])
-        .overrides(&[("GATHER", &[0, 1])])
-        .workgroup(INVOCATIONS, 0);
+pub static KERNEL: Kernel = Kernel::new::<Params>("move_rows")
+    .source(&[wgsl!("lib/grid"), wgsl!("lists/move_rows", WORDS_EACH)])
+    .buffers(&[("slots", Access::Read), ("moved_from", Access::Read), ("moved_to", Access::Write)])
+    .overrides(&[("GATHER", &[0, 1])])
+    .workgroup(INVOCATIONS, 0);
 
 /// Bytes of a word.
 pub const WORD_BYTES: u64 = 8;
@@ -41,23 +41,23 @@ const INVOCATIONS: u32 = 256;
 /// Words that a workgroup moves.
 pub const WORDS_A_WORKGROUP: u64 = (WORDS_EACH * INVOCATIONS) as u64;
 
-/// Which way rows go.
+/// The direction in which rows move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From their order to their slots.
     Scatter,
     /// From their slots to their order.
     Gather,
 }
 
-/// Rows of one segment to move. Slots that are not the segment's are passed over.
+/// Rows of one segment to move. Slots of other segments are skipped.
 #[derive(Debug, Clone)]
 pub(crate) struct Move<'a> {
-    pub(crate) way: Way,
-    /// Bytes a row, whole words.
+    pub(crate) direction: Direction,
+    /// Bytes per row, whole words.
     pub(crate) row_bytes: u64,
     pub(crate) slots: BufferSlice<'a>,
-    /// Positions of the list to look at.
+    /// Positions of the list to process.
     pub(crate) positions: Range<u32>,
     pub(crate) first_slot: u32,
     /// Rows that the segment has room for.
@@ -69,7 +69,7 @@ pub(crate) struct Move<'a> {
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, moving: &Move<'_>) -> Result<()> {
     debug_assert!(moving.row_bytes.is_multiple_of(WORD_BYTES), "whole words");
-    let constants = [(moving.way == Way::Gather).into()];
+    let constants = [(moving.direction == Direction::Gather).into()];
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
     let words = moving.row_bytes / WORD_BYTES;
     let params = Params {
@@ -83,9 +83,9 @@ pub(crate) fn encode(commands: &mut Commands<'_>, moving: &Move<'_>) -> Result<(
     commands.dispatch(&pipeline, &params, &[moving.slots, moving.from, moving.to], grid)
 }
 
-/// What `to` holds after a move of rows of `words` words each, all positions looked at.
+/// The contents of `to` after rows of `words` words each are moved, for all positions.
 pub fn reference(
-    way: Way,
+    direction: Direction,
     words: usize,
     slots: &[u32],
     first_slot: u32,
@@ -97,9 +97,9 @@ pub fn reference(
     for (position, &slot) in slots.iter().enumerate() {
         let Some(row) = slot.checked_sub(first_slot).filter(|&row| row < rows) else { continue };
         let (in_order, in_slots) = (position * words, row as usize * words);
-        let (source, target) = match way {
-            Way::Scatter => (in_order, in_slots),
-            Way::Gather => (in_slots, in_order),
+        let (source, target) = match direction {
+            Direction::Scatter => (in_order, in_slots),
+            Direction::Gather => (in_slots, in_order),
         };
         after[target..target + words].copy_from_slice(&from[source..source + words]);
     }

@@ -1,4 +1,4 @@
-//! The slots of the lists that queries probe.
+//! Appends the slots of the lists that queries probe.
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
@@ -14,25 +14,25 @@ params! {
         probes: u32,
         /// Lists.
         lists: u32,
-        /// Entries of a query's list.
+        /// Entries of a query's list of slots.
         capacity: u32,
-        /// Whether lists are empty, whatever their counts say.
+        /// 1: lists of slots are empty, whatever their counts say.
         is_first: u32,
     }
 }
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("probe_slots", &[wgsl!("lib/grid"), wgsl!("lists/probe_slots", PAGE, NO_PAGE)])
-        .buffers(&[
-            ("probed", Access::Read),
-            ("list_tiles", Access::Read),
-            ("tiles", Access::Read),
-            ("allowed", Access::Read),
-            ("counts", Access::Write),
-            ("lists", Access::Write),
-        ])
-        .workgroup(256, 4);
+pub static KERNEL: Kernel = Kernel::new::<Params>("probe_slots")
+    .source(&[wgsl!("lib/grid"), wgsl!("lists/probe_slots", PAGE, NO_PAGE)])
+    .buffers(&[
+        ("probed", Access::Read),
+        ("list_tiles", Access::Read),
+        ("tiles", Access::Read),
+        ("allowed", Access::Read),
+        ("counts", Access::Write),
+        ("lists", Access::Write),
+    ])
+    .workgroup(256, 4);
 
 /// Queries, the lists they probe, and where the slots of one segment go.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub(crate) struct ProbeSlots<'a> {
     pub(crate) lists: u32,
     pub(crate) list_tiles: &'a wgpu::Buffer,
     pub(crate) tiles: &'a wgpu::Buffer,
-    /// A bit a slot.
+    /// One bit per slot.
     pub(crate) allowed: &'a wgpu::Buffer,
     pub(crate) counts: &'a wgpu::Buffer,
     pub(crate) slots: &'a wgpu::Buffer,

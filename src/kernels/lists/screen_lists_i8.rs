@@ -1,4 +1,4 @@
-//! Scores of the rows of lists and the queries that probe them, where there are no cooperative matrices.
+//! Scores of the rows of lists against the queries that probe them, for adapters without cooperative matrices.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
@@ -13,11 +13,11 @@ params! {
     pub struct Params {
         /// Lists.
         lists: u32,
-        /// Granules of 16 dimensions a narrowed vector, an even number.
+        /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,
         /// First block of scores.
         block_first: u32,
-        /// Blocks that there is room for.
+        /// Blocks that `scores` has room for.
         blocks: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
@@ -27,10 +27,10 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("screen_lists_i8", &[LIST_BLOCKS, wgsl!("lists/screen_lists_i8")])
-        .buffers(BUFFERS)
-        .workgroup(128, 8 * (9 + 33) * 16);
+pub static KERNEL: Kernel = Kernel::new::<Params>("screen_lists_i8")
+    .source(&[LIST_BLOCKS, wgsl!("lists/screen_lists_i8")])
+    .buffers(BUFFERS)
+    .workgroup(128, 8 * (9 + 33) * 16);
 
 /// Where blocks of scores get their queries and rows from.
 pub(crate) const LIST_BLOCKS: Snippet =
@@ -47,13 +47,13 @@ pub(crate) const BUFFERS: &[(&str, Access)] = &[
     ("scores", Access::Write),
 ];
 
-/// Queries of a block of scores: about as many as probe one list of those that a batch has.
+/// Queries of a block of scores: about as many of a batch as probe one list.
 pub const HEIGHT: u32 = 32;
 
-/// Workgroups that keep a large card busy; each computes one block after the other.
+/// Workgroups that fill a large GPU; each computes one block after the other.
 const WORKGROUPS: u64 = 4096;
 
-/// What to score: narrowed queries, grouped by the lists they probe, and the rows of the lists.
+/// Narrowed queries, grouped by the lists they probe, and the rows of the lists to score them against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ListBlocks<'a> {
     pub(crate) queries: &'a wgpu::Buffer,
@@ -67,9 +67,9 @@ pub(crate) struct ListBlocks<'a> {
     pub(crate) tiles: &'a wgpu::Buffer,
     pub(crate) grouped: &'a wgpu::Buffer,
     pub(crate) scores: &'a wgpu::Buffer,
-    /// First block, and how many `scores` has room for.
+    /// First block, and the number that `scores` has room for.
     pub(crate) blocks: [u32; 2],
-    /// At least how many blocks there are in all.
+    /// At least the number of all blocks.
     pub(crate) most: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Which rows can be among the k nearest of a query, of all that were scored for it.
+//! Keeps the rows, of all that were scored for a query, that can be among its k nearest.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -15,7 +15,7 @@ params! {
     pub struct Params {
         /// Queries.
         queries: u32,
-        /// Lists that a query probes; blocks of 128 rows where every row was scored.
+        /// Lists that a query probes; blocks of rows if every row was scored.
         probes: u32,
         /// Neighbours wanted, up to 512.
         k: u32,
@@ -23,13 +23,13 @@ params! {
         capacity: u32,
         /// Entries of all lists.
         plane: u32,
-        /// Whether lists are empty, whatever their counts say.
+        /// 1: lists are empty, whatever their counts say.
         is_first: u32,
         /// Queries that a block of scores has room for.
         room: u32,
-        /// The first block of scores that is there.
+        /// First block whose scores are there.
         block_first: u32,
-        /// How many blocks are there.
+        /// Number of blocks whose scores are there.
         blocks: u32,
         /// Rows of the segment.
         rows: u32,
@@ -47,27 +47,25 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "winnow",
-    &[KEYS, wgsl!("lib/grid"), INTERVALS, wgsl!("lists/winnow", BLOCK_ROWS, PAGE, NO_PAGE)],
-)
-.buffers(&[
-    ("scores", Access::Read),
-    ("row_terms", Access::Read),
-    ("query_terms", Access::Read),
-    ("allowed", Access::Read),
-    ("pairs", Access::Read),
-    ("tiles", Access::Read),
-    ("counts", Access::Write),
-    ("lists", Access::Write),
-])
-.overrides(&[("FORM", NARROWED_FORMS), ("PROBED", &[0, 1])])
-.workgroup(256, 512 * 16 + 32 + 2 * 16);
+pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
+    .source(&[KEYS, wgsl!("lib/grid"), INTERVALS, wgsl!("lists/winnow", BLOCK_ROWS, PAGE, NO_PAGE)])
+    .buffers(&[
+        ("scores", Access::Read),
+        ("row_terms", Access::Read),
+        ("query_terms", Access::Read),
+        ("allowed", Access::Read),
+        ("pairs", Access::Read),
+        ("tiles", Access::Read),
+        ("counts", Access::Write),
+        ("lists", Access::Write),
+    ])
+    .overrides(&[("FORM", NARROWED_FORMS), ("PROBED", &[0, 1])])
+    .workgroup(256, 512 * 16 + 32 + 2 * 16);
 
-/// The largest k: as many upper ends as a workgroup keeps, four times over, so that the nearest rows rarely share one.
+/// The largest k. A workgroup keeps four times as many upper ends, so that the nearest rows rarely compete for one.
 pub const K_MAX: u32 = 512;
 
-/// Scores of narrowed vectors, and the lists that the rows which stay are put on.
+/// Scores of narrowed vectors, and the lists for the rows that are kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Winnow<'a> {
     pub(crate) form: Form,
@@ -75,7 +73,7 @@ pub(crate) struct Winnow<'a> {
     pub(crate) scores: &'a wgpu::Buffer,
     /// Queries that a block of scores has room for.
     pub(crate) room: u32,
-    /// First block that is there, and how many.
+    /// First block whose scores are there, and their number.
     pub(crate) blocks: [u32; 2],
     pub(crate) row_terms: &'a wgpu::Buffer,
     pub(crate) rows: u32,
@@ -83,7 +81,7 @@ pub(crate) struct Winnow<'a> {
     pub(crate) query_terms: &'a wgpu::Buffer,
     pub(crate) queries: u32,
     pub(crate) k: u32,
-    /// Where not every row was scored.
+    /// Set if not every row was scored.
     pub(crate) probed: Option<Probed<'a>>,
     pub(crate) counts: BufferSlice<'a>,
     pub(crate) lists: &'a wgpu::Buffer,
@@ -92,14 +90,14 @@ pub(crate) struct Winnow<'a> {
     pub(crate) is_first: bool,
 }
 
-/// Which rows were scored for which query.
+/// The rows that were scored for each query: those of the lists it probes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probed<'a> {
-    /// Lists a query.
+    /// Lists per query.
     pub(crate) probes: u32,
     pub(crate) pairs: &'a wgpu::Buffer,
     pub(crate) tiles: &'a wgpu::Buffer,
-    /// A bit a slot.
+    /// One bit per slot.
     pub(crate) allowed: &'a wgpu::Buffer,
 }
 
@@ -139,8 +137,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, winnow: &Winnow<'_>) -> Result
     commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(winnow.queries.into()))
 }
 
-/// The rows that have to stay, of intervals `[lower, upper]`: those whose lower end is not above the k-th smallest upper end. The
-/// kernel may keep more.
+/// The rows that must be kept, by their intervals `[lower, upper]`: those whose lower end is not above the k-th smallest upper
+/// end. The kernel may keep more.
 pub fn reference(intervals: &[[f64; 2]], k: usize) -> Vec<usize> {
     let mut uppers: Vec<f64> = intervals.iter().map(|ends| ends[1]).collect();
     uppers.sort_unstable_by(f64::total_cmp);

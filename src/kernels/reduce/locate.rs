@@ -1,4 +1,4 @@
-//! Where the smallest key of a row was.
+//! Finds where the smallest key of a row was.
 
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
@@ -6,16 +6,16 @@ use crate::kernels::reduce::operation::{EXTREMES, Operation};
 use crate::kernels::reduce::reduce_blocks::{Params, Reduce, check_room};
 use crate::matrix::Element;
 
-/// The declaration. Its parameters are those of `reduce`.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("locate", &[wgsl!("lib/grid"), EXTREMES, wgsl!("reduce/locate")])
-        .buffers(&[("values", Access::Read), ("results", Access::Read), ("places", Access::Write)])
-        .overrides(&[("OPERATION", &[Operation::Min as u32, Operation::Max as u32])])
-        .loads_rows()
-        .workgroup(256, 4);
+/// The declaration. Its parameters are those of `reduce_blocks`.
+pub static KERNEL: Kernel = Kernel::new::<Params>("locate")
+    .source(&[wgsl!("lib/grid"), EXTREMES, wgsl!("reduce/locate")])
+    .buffers(&[("values", Access::Read), ("results", Access::Read), ("places", Access::Write)])
+    .overrides(&[("OPERATION", &[Operation::Min as u32, Operation::Max as u32])])
+    .loads_rows()
+    .workgroup(256, 4);
 
-/// Records the kernel, after `reduce` with the same arguments and `reduce_partials`: `results` are `[rows]` records, and
-/// `places` get one u32 for each row whose block is here, counted from the row's start in this buffer.
+/// Records the kernel, after `reduce_blocks` with the same arguments and `reduce_partials`: `results` are `[rows]` records, and
+/// `places` get one u32 for each row whose block is in this buffer, counted from the row's start there.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     reduce: &Reduce<'_>,

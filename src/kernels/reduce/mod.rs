@@ -3,5 +3,6 @@
 mod operation;
 
 kernels! {
+    REDUCE:
     reduce_blocks reduce_partials reduce_rows locate
 }

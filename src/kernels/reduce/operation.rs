@@ -1,4 +1,4 @@
-//! What reductions compute, and the keys and records in which they leave it.
+//! The operations of reductions, and the keys and records in which kernels leave their results.
 
 use crate::gpu::{Snippet, wgsl};
 
@@ -29,7 +29,7 @@ pub(crate) const EXTREMES: Snippet = wgsl!(
     OPERATION_ARG_MAX = Operation::ArgMax,
 );
 
-/// What is made of the values.
+/// An operation on the values of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// The sum of products with other values.
@@ -71,12 +71,12 @@ impl Operation {
         matches!(self, Self::Dot | Self::Sum | Self::SumAbs | Self::SumSquares)
     }
 
-    /// Whether a place is wanted.
+    /// Whether the result is a place.
     pub fn is_place(self) -> bool {
         matches!(self, Self::ArgMin | Self::ArgMax)
     }
 
-    /// The operation that finds the number whose place is wanted.
+    /// The operation that finds the number whose place is the result.
     pub(crate) fn extreme(self) -> Self {
         match self {
             Self::ArgMin => Self::Min,
@@ -97,7 +97,7 @@ impl Operation {
         if key == ZERO_KEY + 1 { ZERO_KEY } else { key }
     }
 
-    /// What a record says: the number that was found, or none where there was none; NaN only from sums and magnitudes.
+    /// The number of a record, or none if the row had none. Only sums and magnitudes give NaN.
     pub fn value(self, record: [u32; 2]) -> Option<f32> {
         let [key, rest] = record;
         let from_ordered =
@@ -105,7 +105,7 @@ impl Operation {
         match self {
             Self::Dot | Self::Sum | Self::SumAbs | Self::SumSquares => {
                 let (sum, error) = (f32::from_bits(key), f32::from_bits(rest));
-                // Beside a sum that left the numbers the error means nothing.
+                // Beside an infinite or NaN sum the error has no meaning.
                 let whole = sum.is_finite() && error.is_finite();
                 Some(if whole { (f64::from(sum) + f64::from(error)) as f32 } else { sum })
             }
@@ -118,7 +118,7 @@ impl Operation {
         }
     }
 
-    /// The word of a row, as `reduce_rows` writes it: the bits of a sum, a key, or a place, `u32::MAX` where there is no number.
+    /// The word of a row, as `reduce_rows` writes it: the bits of a sum, a key, or a place (`u32::MAX` without a number).
     pub(crate) fn word(self, record: [u32; 2], place: u32) -> u32 {
         match self.value(record) {
             Some(sum) if self.is_sum() => sum.to_bits(),
@@ -133,11 +133,11 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Summation {
-    /// In f32, every workgroup, lane and element of a vector with a sum of its own, and a tree over them.
+    /// In f32: each workgroup, lane and element of a vector has its own sum, and a tree adds them.
     #[default]
     Plain,
-    /// With what every addition and product rounds off kept beside it (Ogita, Rump and Oishi, "Accurate sum and dot product",
-    /// SIAM J. Sci. Comput. 26, 2005): as if in twice the precision, and rounded once.
+    /// With the rounding errors of additions and products kept beside the sum (Ogita, Rump and Oishi, "Accurate sum and dot
+    /// product", SIAM J. Sci. Comput. 26, 2005): as if computed in twice the precision and rounded once.
     Compensated,
 }
 

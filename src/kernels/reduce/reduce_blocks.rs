@@ -1,4 +1,4 @@
-//! Reductions: blocks of values to records, which `reduce_partials` makes one of.
+//! Reduces blocks of values to records, which `reduce_partials` merges.
 
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, params, wgsl};
@@ -7,58 +7,56 @@ pub use crate::kernels::reduce::operation::{Operation, Summation};
 use crate::matrix::{Element, ElementKind};
 
 params! {
-    /// Parameters of `reduce`.
+    /// Parameters of `reduce_blocks`, `reduce_rows` and `locate`.
     pub struct Params {
         /// Elements of the buffer before the first row.
         first: u32,
         /// Elements from one row to the next.
         stride: u32,
-        /// Elements a row.
+        /// Elements per row.
         length: u32,
         /// Rows.
         rows: u32,
-        /// Blocks a row.
+        /// Blocks per row.
         blocks: u32,
-        /// Vectors of four elements a block.
+        /// Vectors of four elements per block.
         block_vectors: u32,
-        /// Number of the first block, of all that the row has in this and other buffers.
+        /// Number of the first block among all blocks of the row, in this and other buffers.
         first_block: u32,
         /// Records from one row to the next.
         pitch: u32,
         /// Factor of every value of a sum, a power of two.
         scale: f32,
-        /// 0, which kernels must not know.
+        /// 0. Kernels must not be compiled with this knowledge.
         zero: u32,
     }
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "reduce_blocks",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_blocks")
+    .source(&[
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
         EXTREMES,
         wgsl!("lib/records"),
         wgsl!("lib/span"),
         wgsl!("reduce/reduce_blocks"),
-    ],
-)
-.buffers(&[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)])
-.overrides(&[
-    ("OPERATION", &[0, 1, 2, 3, 4, 5, 6]),
-    ("COMPENSATED", &[0, 1]),
-    ("COARSENING", &[1, 4, 8]),
-    (WORKGROUP, &[64, 256]),
-])
-.loads_rows()
-.sums_lanes()
-.workgroup(256, 256 * (16 + 4 + 8));
+    ])
+    .buffers(&[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)])
+    .overrides(&[
+        ("OPERATION", &[0, 1, 2, 3, 4, 5, 6]),
+        ("COMPENSATED", &[0, 1]),
+        ("COARSENING", &[1, 4, 8]),
+        (WORKGROUP, &[64, 256]),
+    ])
+    .loads_rows()
+    .sums_lanes()
+    .workgroup(256, 256 * (16 + 4 + 8));
 
-/// How the work is laid out. The bits of a sum depend on it, so the library derives it from the length alone.
+/// The layout of the work. The bits of a sum depend on it, so the library derives it from the length alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Invocations a workgroup: a value of the override constant.
+    /// Invocations per workgroup: a value of the override constant.
     pub workgroup: u32,
     /// Vectors in flight: a value of the override constant.
     pub coarsening: u32,
@@ -67,20 +65,20 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The largest of the library's.
+    /// Turns of the library's largest shape.
     const MOST_TURNS: u32 = 16;
     pub(crate) const LARGEST: Self = Self { workgroup: 256, coarsening: 8, turns: Self::MOST_TURNS };
 
-    /// The shape of the library for so many elements a row.
+    /// The library's shape for rows of `length` elements.
     pub fn of(length: u64) -> Self {
         let workgroup = 256;
-        // Enough blocks to occupy a large card before blocks grow. Larger ones leave its last workgroups more to do alone.
+        // Enough blocks to fill a large GPU before blocks grow. Larger blocks leave more work to its last workgroups.
         let turns =
             length.div_ceil(4 * 256 * 1024).next_power_of_two().clamp(4, Self::MOST_TURNS.into()) as u32;
         Self { workgroup, coarsening: turns.min(8), turns }
     }
 
-    /// Elements a block.
+    /// Elements per block.
     pub const fn block(self) -> u64 {
         self.workgroup as u64 * self.turns as u64 * 4
     }
@@ -89,9 +87,9 @@ impl Shape {
 /// Rows in one buffer, or a part of one long row.
 #[derive(Debug, Clone, Copy)]
 pub struct Reduce<'a> {
-    /// What to compute. A place is found by `locate` afterwards.
+    /// The operation. `locate` finds places afterwards.
     pub operation: Operation,
-    /// How to add.
+    /// How sums are added up.
     pub summation: Summation,
     /// Element type of both operands.
     pub elements: ElementKind,
@@ -103,9 +101,9 @@ pub struct Reduce<'a> {
     pub first: u32,
     /// Elements from one row to the next.
     pub stride: u32,
-    /// Elements a row.
+    /// Elements per row.
     pub length: u32,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u32,
     /// Layout of the work.
     pub shape: Shape,
@@ -115,19 +113,19 @@ pub struct Reduce<'a> {
     pub scale: f32,
     /// `[rows, pitch]` records of two u32.
     pub partials: BufferSlice<'a>,
-    /// Records a row.
+    /// Records per row.
     pub pitch: u32,
 }
 
 impl Reduce<'_> {
-    /// Blocks a row has here.
+    /// Blocks per row in this buffer.
     pub fn blocks(&self) -> u32 {
-        // Rows that start anywhere in a vector: some touch one vector more than others.
+        // Where rows start anywhere in a vector, some touch one vector more than others.
         let start = if self.rows == 1 || self.stride.is_multiple_of(4) { self.first % 4 } else { 3 };
         (start + self.length).div_ceil(4).max(1).div_ceil((self.shape.block() / 4) as u32)
     }
 
-    /// An error when the caller's layout is none that the kernels have.
+    /// Checks that the kernels support the caller's layout and that rows lie within their buffers.
     pub(crate) fn check(&self) -> Result<()> {
         let Shape { workgroup, coarsening, turns } = self.shape;
         if !matches!(workgroup, 64 | 256) || !matches!(coarsening, 1 | 4 | 8) || turns == 0 {
@@ -169,7 +167,7 @@ impl Reduce<'_> {
     }
 }
 
-/// An error when a buffer is too small for so many words a row: what does not fit would be dropped in silence.
+/// Checks that a buffer has room for `words` words per row: results beyond it would be dropped silently.
 pub(crate) fn check_room(
     argument: &'static str,
     slice: BufferSlice<'_>,

@@ -1,4 +1,4 @@
-//! The records of blocks to one record a row.
+//! Merges the records of blocks into one record per row.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -11,21 +11,19 @@ params! {
     pub struct Params {
         /// Rows.
         rows: u32,
-        /// Records a row.
+        /// Records per row.
         pitch: u32,
-        /// 0, which kernels must not know.
+        /// 0. Kernels must not be compiled with this knowledge.
         zero: u32,
     }
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "reduce_partials",
-    &[wgsl!("lib/grid"), EXTREMES, wgsl!("lib/records"), wgsl!("reduce/reduce_partials")],
-)
-.buffers(&[("partials", Access::Read), ("results", Access::Write)])
-.overrides(&[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])])
-.workgroup(256, 256 * 8);
+pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_partials")
+    .source(&[wgsl!("lib/grid"), EXTREMES, wgsl!("lib/records"), wgsl!("reduce/reduce_partials")])
+    .buffers(&[("partials", Access::Read), ("results", Access::Write)])
+    .overrides(&[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])])
+    .workgroup(256, 256 * 8);
 
 /// Records the kernel: `partials` are `[rows, pitch]` records of two u32, `results` `[rows]`.
 pub(crate) fn encode(
@@ -48,7 +46,7 @@ pub(crate) fn encode(
     )
 }
 
-/// The record of a row's records: sums and errors in f64, or the smallest by (key, number).
+/// A row's records merged: sums and errors in f64, or the smallest by (key, number).
 pub fn reference(operation: Operation, partials: &[[u32; 2]]) -> ([f64; 2], Option<[u32; 2]>) {
     let sum = |word: usize| partials.iter().map(|record| f64::from(f32::from_bits(record[word]))).sum();
     let least = partials.iter().min().copied();

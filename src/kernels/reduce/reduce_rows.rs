@@ -1,4 +1,4 @@
-//! Short rows to one word each, in one pass.
+//! Reduces short rows to one word each, in one pass.
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, wgsl};
@@ -6,32 +6,30 @@ use crate::kernels::reduce::operation::{EXTREMES, Operation, Summation};
 use crate::kernels::reduce::reduce_blocks::{self, Params, Reduce, check_room};
 use crate::matrix::{Element, MatrixView};
 
-/// Elements of a row up to which a group of lanes takes it; longer rows are cut into blocks.
+/// The longest row, in elements. Longer rows are cut into blocks.
 pub const LONGEST: u64 = 4096;
 
-/// The declaration. Its parameters are those of `reduce`.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "reduce_rows",
-    &[
+/// The declaration. Its parameters are those of `reduce_blocks`.
+pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_rows")
+    .source(&[
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
         EXTREMES,
         wgsl!("lib/records"),
         wgsl!("lib/span"),
         wgsl!("reduce/reduce_rows"),
-    ],
-)
-.buffers(&[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)])
-.overrides(&[
-    ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
-    ("COMPENSATED", &[0, 1]),
-    ("WIDTH", &[0, 1, 4, 8, 32]),
-])
-.loads_rows()
-.sums_lanes()
-.workgroup(256, 256 * (16 + 4 + 8));
+    ])
+    .buffers(&[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)])
+    .overrides(&[
+        ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ("COMPENSATED", &[0, 1]),
+        ("WIDTH", &[0, 1, 4, 8, 32]),
+    ])
+    .loads_rows()
+    .sums_lanes()
+    .workgroup(256, 256 * (16 + 4 + 8));
 
-/// Records the kernel: one word a row, the bits of a sum, a key, or for places the place (`u32::MAX` without a number).
+/// Records the kernel. It writes one word per row: the bits of a sum, a key, or for places the place (`u32::MAX` without a number).
 /// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
     reduce.check()?;
@@ -47,7 +45,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
     };
     let constants = [reduce.operation as u32, compensated.into(), width];
     let pipeline = gpu.pipeline(&KERNEL, reduce.elements, &constants)?;
-    // As many rows a workgroup as with the largest groups of lanes; with smaller ones some workgroups find nothing to do.
+    // Rows per workgroup with the largest groups of lanes; with smaller groups some workgroups find nothing to do.
     let lanes = match width {
         0 => gpu.subgroup_sizes().map_or(32, |(_, most)| most.min(256)),
         width => width,

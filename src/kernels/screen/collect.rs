@@ -1,4 +1,4 @@
-//! Keeps the rows that a screen cannot exclude.
+//! Puts the rows that a screen cannot exclude on their queries' lists.
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
@@ -29,11 +29,11 @@ params! {
         first_slot: u32,
         /// The part's first group of this round.
         round_start: u32,
-        /// Looks at every `round_step`-th group of the chunk, a power of two.
+        /// The round takes every `round_step`-th group of the chunk; a power of two.
         round_step: u32,
-        /// But not at every `round_skip`-th one, which earlier rounds looked at; 0 for none. A power of two.
+        /// It skips every `round_skip`-th one, which earlier rounds took; a power of two, or 0 for none.
         round_skip: u32,
-        /// How many places a sample of the chunk has: said with one part of it, 0 with the others.
+        /// Number of places of the chunk's sample, given with one part of it; 0 with the others.
         sampled: u32,
         /// Entries of a list.
         capacity: u32,
@@ -53,23 +53,26 @@ params! {
 pub use crate::screen::certificate::{Form, Margin, Terms};
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "collect",
-    &[KEYS, SCORES, INTERVALS, wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE)],
-)
-.buffers(&[
-    ("scores", Access::Read),
-    ("row_terms", Access::Read),
-    ("query_terms", Access::Read),
-    ("thresholds", Access::Read),
-    ("allowed", Access::Read),
-    ("counts", Access::Write),
-    ("lists", Access::Write),
-])
-.overrides(&[("FORM", FORMS), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])
-.workgroup(INVOCATIONS, QUERIES * 32 + 1024 * 4 + 4 + QUERIES * 4);
+pub static KERNEL: Kernel = Kernel::new::<Params>("collect")
+    .source(&[
+        KEYS,
+        SCORES,
+        INTERVALS,
+        wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE),
+    ])
+    .buffers(&[
+        ("scores", Access::Read),
+        ("row_terms", Access::Read),
+        ("query_terms", Access::Read),
+        ("thresholds", Access::Read),
+        ("allowed", Access::Read),
+        ("counts", Access::Write),
+        ("lists", Access::Write),
+    ])
+    .overrides(&[("FORM", FORMS), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])
+    .workgroup(INVOCATIONS, QUERIES * 32 + 1024 * 4 + 4 + QUERIES * 4);
 
-/// Which rows to look at, and where to put the ones that stay.
+/// The rows to look at, and where to put the ones that are kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Collect<'a> {
     pub(crate) form: Form,
@@ -78,21 +81,21 @@ pub(crate) struct Collect<'a> {
     /// Queries that a block of scores has room for.
     pub(crate) room: u32,
     pub(crate) part: Part,
-    /// Squared and inverse norm a row; for narrowed rows their terms.
+    /// Squared and inverse norm of each row; for narrowed rows their terms.
     pub(crate) row_terms: &'a wgpu::Buffer,
     pub(crate) rows: u32,
     pub(crate) first_slot: u32,
-    /// The same of the queries.
+    /// The same for queries.
     pub(crate) query_terms: &'a wgpu::Buffer,
     pub(crate) queries: u32,
     pub(crate) thresholds: &'a wgpu::Buffer,
-    /// A bit a slot: rows whose bit is 0 are passed over.
+    /// One bit per slot: rows whose bit is 0 are skipped.
     pub(crate) allowed: Option<&'a wgpu::Buffer>,
     pub(crate) counts: &'a wgpu::Buffer,
     pub(crate) lists: &'a wgpu::Buffer,
     pub(crate) capacity: u32,
     pub(crate) round: Round,
-    /// For the first look at the first chunk, which keeps every row: how many groups the chunk has.
+    /// For the first round of the first chunk, which keeps every row: the number of groups of the chunk.
     pub(crate) sample: Option<u32>,
 }
 
@@ -109,17 +112,17 @@ const QUERIES: u32 = 32;
 /// Queries whose scores are loaded together, and the queries of a workgroup in a sample.
 const AT_ONCE: u32 = 4;
 
-/// Which groups of four columns of a chunk a round looks at: every `step`-th, but not every `skip`-th. Powers of two, or
-/// `skip` 0.
+/// The groups of four columns of a chunk that a round takes: every `step`-th, but not every `skip`-th. Both are powers of two;
+/// `skip` may be 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Round {
     /// Distance of the groups.
     pub step: u32,
-    /// Distance of the groups that were looked at before; 0 for none.
+    /// Distance of the groups that earlier rounds took; 0 for none.
     pub skip: u32,
 }
 
-/// Queries that a workgroup takes: few of a sample, whose few rows would otherwise leave most of a card idle.
+/// Queries per workgroup: few for a sample, whose few rows would otherwise leave most of a large GPU idle.
 pub fn queries_each(is_sample: bool) -> u32 {
     if is_sample { AT_ONCE } else { QUERIES }
 }

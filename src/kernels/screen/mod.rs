@@ -1,5 +1,6 @@
-//! Screens on integers, and the lists of rows that their scores do not exclude.
+//! Screens on integers, and the lists of rows that scores do not exclude.
 
 kernels! {
+    SCREEN:
     narrow screen_scan_i8 screen_tile_i8 screen_tile_coop collect tighten
 }

@@ -1,4 +1,4 @@
-//! Vectors as small integers, for the screens on integers.
+//! Narrows vectors to 8-bit integers, for the screens on integers.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -12,9 +12,9 @@ use crate::screen::certificate::{Narrowing, Terms};
 params! {
     /// Parameters of `narrow`.
     pub struct Params {
-        /// Vectors of four elements a row.
+        /// Vectors of four elements per row.
         vectors: u32,
-        /// Granules of 16 dimensions a narrowed row.
+        /// Granules of 16 dimensions per narrowed row.
         granules: u32,
         /// First row to narrow.
         first_row: u32,
@@ -22,9 +22,9 @@ params! {
         end_row: u32,
         /// Granules of a plane.
         plane: u32,
-        /// Slot of the segment's first row, where there is a list of slots.
+        /// Slot of the segment's first row, if there is a list of slots.
         first_slot: u32,
-        /// Rows that the segment has room for, where there is one.
+        /// Rows that the segment has room for, if there is a list of slots.
         rows: u32,
         /// Largest magnitude of an integer.
         levels: f32,
@@ -34,40 +34,38 @@ params! {
         fraction: f32,
         /// Factor that makes computed lengths upper bounds.
         inflation: f32,
-        /// What steps round off, relative to the length.
+        /// Rounding error of steps, relative to the length.
         step_error: f32,
-        /// What dividing by the norm rounds off.
+        /// Rounding error of dividing by the norm.
         unit_error: f32,
         /// Vectors whose largest element is smaller are not narrowed.
         smallest: f32,
-        /// Longer than any of them.
+        /// A length greater than that of any such vector.
         tiny: f32,
     }
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "narrow",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("narrow")
+    .source(&[
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
         SIXTEEN,
         wgsl!("screen/narrow", BLOCK_ROWS, BLOCK_SHIFT, METRIC_L2, METRIC_COSINE),
-    ],
-)
-.buffers(&[
-    ("rows", Access::Read),
-    ("row_norms", Access::Read),
-    ("centre", Access::Read),
-    ("narrowed", Access::Write),
-    ("terms", Access::Write),
-    ("slots", Access::Read),
-])
-.overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
-.loads_rows()
-.workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
+    ])
+    .buffers(&[
+        ("rows", Access::Read),
+        ("row_norms", Access::Read),
+        ("centre", Access::Read),
+        ("narrowed", Access::Write),
+        ("terms", Access::Write),
+        ("slots", Access::Read),
+    ])
+    .overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
+    .loads_rows()
+    .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
-/// Elements that a granule holds, one byte each.
+/// Elements of a granule, one byte each.
 const GRANULE: usize = 16;
 
 /// Granules of a narrowed vector: whole slices of 32 dimensions, as the tiles take them.
@@ -75,7 +73,7 @@ pub fn granules(dim: usize) -> u32 {
     (dim.div_ceil(2 * GRANULE) * 2) as u32
 }
 
-/// Bytes of a plane of so many narrowed vectors, which come in blocks of 128.
+/// Bytes of a plane of `rows` narrowed vectors, rounded up to whole blocks.
 pub fn plane_bytes(rows: u64, dim: usize) -> u64 {
     rows.next_multiple_of(BLOCK_ROWS.into()) * u64::from(granules(dim)) * GRANULE as u64
 }
@@ -87,7 +85,7 @@ pub(crate) struct Narrow<'a> {
     pub(crate) dim: usize,
     pub(crate) rows: BufferSlice<'a>,
     pub(crate) elements: ElementKind,
-    /// Vectors of four elements a row.
+    /// Vectors of four elements per row.
     pub(crate) vectors: u32,
     pub(crate) norms: BufferSlice<'a>,
     pub(crate) centre: BufferSlice<'a>,
@@ -99,12 +97,12 @@ pub(crate) struct Narrow<'a> {
     pub(crate) planes: u32,
     /// Bytes of a plane.
     pub(crate) plane_bytes: u64,
-    /// Where rows go that lie in the order of a list.
+    /// Set if rows lie in the order of a list: where they go.
     pub(crate) slots: Option<Slots<'a>>,
 }
 
-/// Rows and norms lie in the order of this list, and their integers and terms go to the slots on it. Slots of other segments
-/// are passed over.
+/// A list of slots in whose order rows and norms lie; their integers and terms go to these slots. Slots of other segments are
+/// skipped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slots<'a> {
     pub(crate) list: BufferSlice<'a>,
@@ -154,13 +152,13 @@ impl Params {
     }
 }
 
-/// Where the byte of a dimension of a row lies in a plane of narrowed rows.
+/// The place of the byte of a row's dimension in a plane of narrowed rows.
 pub fn place(row: usize, dimension: usize, granules: usize) -> usize {
     let block = BLOCK_ROWS as usize;
     ((row / block * granules + dimension / GRANULE) * block + row % block) * GRANULE + dimension % GRANULE
 }
 
-/// A vector narrowed in f64: the integers of one plane and the exact terms, without what makes them upper bounds.
+/// A vector narrowed in f64: the integers of one plane and the exact terms, without the slack that makes them upper bounds.
 pub fn reference(metric: Metric, vector: &[f32], centre: &[f32]) -> (Vec<i32>, [f64; 4]) {
     let norm = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
     let unit = if metric == Metric::Cosine && norm > 0.0 { norm } else { 1.0 };

@@ -2,14 +2,13 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::Part;
-use crate::kernels::blocks::SCORES;
+use crate::kernels::blocks::{Part, SCORES};
 use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `screen_scan_i8`.
     pub struct Params {
-        /// Granules of 16 dimensions a narrowed vector.
+        /// Granules of 16 dimensions per narrowed vector.
         granules: u32,
         /// Granules of a plane of queries.
         plane: u32,
@@ -26,17 +25,17 @@ params! {
     }
 }
 
-/// Queries that one pass over the rows can take: buffers of scores have room for a multiple of these.
+/// Queries that one pass over the rows takes at most. Buffers of scores have room for a multiple of it.
 pub const QUERIES_AT_ONCE: u32 = 8;
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("screen_scan_i8", &[SCORES, wgsl!("screen/screen_scan_i8", QUERIES_AT_ONCE)])
-        .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
-        .overrides(&[("QUERIES", &[1, 2, 4, QUERIES_AT_ONCE]), ("PLANES", &[1, 2])])
-        .workgroup(128, 8 * 2 * 8 * 16);
+pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
+    .source(&[SCORES, wgsl!("screen/screen_scan_i8", QUERIES_AT_ONCE)])
+    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+    .overrides(&[("QUERIES", &[1, 2, 4, QUERIES_AT_ONCE]), ("PLANES", &[1, 2])])
+    .workgroup(128, 8 * 2 * 8 * 16);
 
-/// What to score: narrowed queries of one or two planes, and narrowed rows.
+/// Narrowed queries of one or two planes, and narrowed rows to score them against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan<'a> {
     pub(crate) queries: &'a wgpu::Buffer,

@@ -9,13 +9,11 @@ use crate::kernels::screen::screen_tile_i8::Tile;
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "screen_tile_coop",
-    &[SCORES, wgsl!("lib/integers"), wgsl!("screen/screen_tile_coop")],
-)
-.buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
-.multiplies_matrices()
-.workgroup(128, 2 * 128 * 10 * 8);
+pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
+    .source(&[SCORES, wgsl!("lib/integers"), wgsl!("screen/screen_tile_coop")])
+    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+    .multiplies_matrices()
+    .workgroup(128, 2 * 128 * 10 * 8);
 
 /// Records the kernel for matrices of this side, which the adapter must have ([`side`]).
 pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) -> Result<()> {
@@ -24,8 +22,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) ->
     commands.dispatch(&pipeline, &tile.params(), &tile.buffers(), tile.grid())
 }
 
-/// The side of the matrices that this device multiplies, if the kernel is right on it: found by one tile of integers, the
-/// largest there are among them, once a device.
+/// The side of the matrices that this device multiplies, if the kernel computes correctly on it. One tile of integers, the
+/// largest among them, tests that once per device.
 pub(crate) fn side(gpu: &Gpu) -> Option<u32> {
     *gpu.matrix_side.get_or_init(|| {
         let usable = gpu.subgroups && gpu.check_limits(&KERNEL).is_ok();
@@ -34,13 +32,13 @@ pub(crate) fn side(gpu: &Gpu) -> Option<u32> {
     })
 }
 
-/// Whether a tile has the scores that it must have.
+/// Whether a tile gets the correct scores.
 async fn is_right(gpu: &Gpu, side: u32) -> Result<bool> {
     // Sums of 1,024 products of 127 by 127 come near 2^24.
     const GRANULES: usize = 64;
     const DIM: usize = 16 * GRANULES;
     const SIDE: usize = BLOCK_ROWS as usize;
-    // Any fixed mixture of small, large and opposite numbers will do.
+    // A fixed mixture of small, large and opposite numbers.
     let element = |vector: usize, dimension: usize, seed: usize| -> i32 {
         let mixed = (vector * 7919 + dimension * 104_729 + seed).wrapping_mul(2_654_435_761) >> 7;
         match vector % 4 {

@@ -1,4 +1,4 @@
-//! Dot products of many narrowed queries, where there are no cooperative matrices.
+//! Dot products of many narrowed queries, for adapters without cooperative matrices.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -10,7 +10,7 @@ use crate::matrix::ElementKind;
 params! {
     /// Parameters of `screen_tile_i8`, and of `screen_tile_coop`.
     pub struct Params {
-        /// Granules of 16 dimensions a narrowed vector, an even number.
+        /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,
         /// Queries that a block of scores has room for.
         room: u32,
@@ -24,12 +24,12 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("screen_tile_i8", &[SCORES, wgsl!("screen/screen_tile_i8")])
-        .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
-        .workgroup(128, 2 * 8 * 33 * 16);
+pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_i8")
+    .source(&[SCORES, wgsl!("screen/screen_tile_i8")])
+    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+    .workgroup(128, 2 * 8 * 33 * 16);
 
-/// What to score: narrowed queries and rows.
+/// Narrowed queries and rows to score.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tile<'a> {
     pub(crate) queries: &'a wgpu::Buffer,

@@ -1,4 +1,4 @@
-//! Lowers each query's threshold to the k-th smallest upper bound seen, and thins its list.
+//! Lowers each query's threshold to the k-th smallest upper bound on its list, and thins the list.
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
@@ -16,25 +16,23 @@ params! {
         capacity: u32,
         /// Entries of all lists.
         plane: u32,
-        /// Whether there are no thresholds yet, and no list has overflowed.
+        /// 1: there are no thresholds yet, and no list has overflowed.
         is_first: u32,
     }
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "tighten",
-    &[KEYS, wgsl!("lib/grid"), wgsl!("screen/tighten", SHORT, ROUNDED_BITS)],
-)
-.buffers(&[
-    ("thresholds", Access::Write),
-    ("counts", Access::Write),
-    ("lists", Access::Write),
-    ("overflowed", Access::Write),
-    ("exact", Access::Read),
-])
-.overrides(&[("EXACT", &[0, 1])])
-.workgroup(256, (2048 + 512) * 4 + 8 + 3 * 4);
+pub static KERNEL: Kernel = Kernel::new::<Params>("tighten")
+    .source(&[KEYS, wgsl!("lib/grid"), wgsl!("screen/tighten", SHORT, ROUNDED_BITS)])
+    .buffers(&[
+        ("thresholds", Access::Write),
+        ("counts", Access::Write),
+        ("lists", Access::Write),
+        ("overflowed", Access::Write),
+        ("exact", Access::Read),
+    ])
+    .overrides(&[("EXACT", &[0, 1])])
+    .workgroup(256, (2048 + 512) * 4 + 8 + 3 * 4);
 
 /// The lists of a search.
 #[derive(Debug, Clone, Copy)]
@@ -43,14 +41,14 @@ pub(crate) struct Tighten<'a> {
     pub(crate) counts: &'a wgpu::Buffer,
     pub(crate) lists: &'a wgpu::Buffer,
     pub(crate) overflowed: &'a wgpu::Buffer,
-    /// Keys of the distances that will be reported, `[queries, capacity]`: they take the place of the intervals.
+    /// Keys of the distances that will be reported, `[queries, capacity]`; they replace the intervals.
     pub(crate) exact: Option<&'a wgpu::Buffer>,
-    /// Any buffer that is not among the others, bound where there are no exact keys.
+    /// Any other buffer, bound if there are no exact keys.
     pub(crate) unused: &'a wgpu::Buffer,
     pub(crate) queries: u32,
     pub(crate) k: u32,
     pub(crate) capacity: u32,
-    /// Whether there are no thresholds yet, and no list has overflowed: what lies in those buffers is overwritten.
+    /// Whether there are no thresholds yet and no list has overflowed; those buffers are then overwritten.
     pub(crate) is_first: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::matrix::ElementKind;
 params! {
     /// Parameters of `merge_runs`.
     pub struct Params {
-        /// Elements a row.
+        /// Elements per row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
@@ -18,30 +18,30 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel =
-    Kernel::new::<Params>("merge_runs", &[wgsl!("lib/order"), wgsl!("select/merge_runs", SORTED_MAX)])
-        .buffers(&[
-            ("keys", Access::Read),
-            ("ids", Access::Read),
-            ("merged_keys", Access::Write),
-            ("merged_ids", Access::Write),
-            ("states", Access::Read),
-        ])
-        .overrides(&[("ONLY", &[0, 1])])
-        .workgroup(256, 1024 * 12 + 4 * 4);
+pub static KERNEL: Kernel = Kernel::new::<Params>("merge_runs")
+    .source(&[wgsl!("lib/order"), wgsl!("select/merge_runs", SORTED_MAX)])
+    .buffers(&[
+        ("keys", Access::Read),
+        ("ids", Access::Read),
+        ("merged_keys", Access::Write),
+        ("merged_ids", Access::Write),
+        ("states", Access::Read),
+    ])
+    .overrides(&[("ONLY", &[0, 1])])
+    .workgroup(256, 1024 * 12 + 4 * 4);
 
-/// Workgroups that look for rows which failed, of which there are few if any.
+/// Workgroups that look for failed rows. Few rows fail, if any.
 const LOOKING: u32 = 2048;
 
-/// Columns of workgroups for `rows` rows of `length` elements, a workgroup for [`SORTED_MAX`] of them. With states most have
-/// nothing to do, and the fewer there are the sooner they are gone.
+/// Columns of workgroups for `rows` rows of `length` elements, one workgroup per [`SORTED_MAX`] of them. With states, most
+/// workgroups have nothing to do, so there are fewer of them.
 pub(crate) fn columns(rows: u32, length: u32, has_states: bool) -> u32 {
     let tiles = length.div_ceil(SORTED_MAX);
     if has_states { tiles.min((LOOKING / rows.max(1)).max(1)) } else { tiles }
 }
 
-/// Records the kernel for `rows` rows of `length` elements, whose runs of `run` elements are sorted; with states for the rows that
-/// failed.
+/// Records the kernel for `rows` rows of `length` elements, whose runs of `run` elements are sorted; with states, only for failed
+/// rows.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     [from, to]: [Selected<'_>; 2],

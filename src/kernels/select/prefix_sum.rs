@@ -7,19 +7,20 @@ use crate::matrix::ElementKind;
 params! {
     /// Parameters of `prefix_sum`.
     pub struct Params {
-        /// How many counts.
+        /// Number of counts.
         count: u32,
-        /// Counts above it are taken for it.
+        /// Larger counts are cut to it.
         limit: u32,
     }
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>("prefix_sum", &[wgsl!("select/prefix_sum")])
+pub static KERNEL: Kernel = Kernel::new::<Params>("prefix_sum")
+    .source(&[wgsl!("select/prefix_sum")])
     .buffers(&[("counts", Access::Read), ("offsets", Access::Write)])
     .workgroup(256, 256 * 4);
 
-/// Records the kernel: `offsets` gets one entry more than `counts`. The total must be below 2^32.
+/// Records the kernel. `offsets` gets one entry more than `counts`. The total must be below 2^32.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     counts: BufferSlice<'_>,
@@ -31,7 +32,7 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, &Params { count, limit }, &[counts, offsets], Grid::Linear(1))
 }
 
-/// The offsets, one more than counts.
+/// The offsets, one more than there are counts.
 pub fn reference(counts: &[u32], limit: u32) -> Vec<u32> {
     let mut total = 0;
     let sums = counts.iter().map(|&count| {

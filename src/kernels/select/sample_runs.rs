@@ -1,4 +1,4 @@
-//! Sorted runs of a sample of each row, and how many buckets a row is sorted by.
+//! Sorted runs of a sample of each row: the first step of sorting by splitters.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
@@ -12,9 +12,8 @@ use crate::matrix::ElementKind;
 const POOL_ROOM: u32 = SORTED_MAX;
 
 /// The declaration. Its parameters are those of the whole sort.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "sample_runs",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("sample_runs")
+    .source(&[
         KEYS,
         wgsl!("lib/states"),
         wgsl!("lib/splitters"),
@@ -25,17 +24,16 @@ pub static KERNEL: Kernel = Kernel::new::<Params>(
         wgsl!("lib/scattered"),
         wgsl!("lib/pool"),
         wgsl!("select/sample_runs", POOL_ROOM, SORTED_MAX),
-    ],
-)
-.buffers(&[
-    ("words", Access::Read),
-    ("states", Access::Write),
-    ("sample_keys", Access::Write),
-    ("sample_ids", Access::Write),
-])
-.overrides(&[("FLOATS", &[0, 1])])
-.sums_lanes()
-.workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
+    ])
+    .buffers(&[
+        ("words", Access::Read),
+        ("states", Access::Write),
+        ("sample_keys", Access::Write),
+        ("sample_ids", Access::Write),
+    ])
+    .overrides(&[("FLOATS", &[0, 1])])
+    .sums_lanes()
+    .workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
 
 /// Records the kernel.
 pub(crate) fn encode(
@@ -51,7 +49,7 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, params, &buffers, Grid::Tiles(params.parts, params.rows))
 }
 
-/// What a part has of these elements, keys and places: those up to the threshold, in order.
+/// A part's run, from its elements (keys and places): those up to the threshold, in order.
 pub fn reference(elements: &[(u32, u32)], threshold: (u32, u32)) -> Vec<(u32, u32)> {
     let passes = |element: &&(u32, u32)| element.0 != ABSENT && **element <= threshold;
     let mut run: Vec<_> = elements.iter().filter(passes).copied().collect();

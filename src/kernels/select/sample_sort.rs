@@ -1,4 +1,4 @@
-//! How rows are sorted by splitters: a sample's elements divide a row into buckets, each of which a workgroup sorts.
+//! Plans how rows are sorted by splitters: elements of a sample divide a row into buckets, and a workgroup sorts each bucket.
 
 use crate::gpu::params;
 use crate::kernels::select::select_k::SORTED_MAX;
@@ -9,7 +9,7 @@ params! {
     pub struct Params {
         /// Rows.
         rows: u32,
-        /// Elements a row.
+        /// Elements per row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
@@ -17,13 +17,13 @@ params! {
         k: u32,
         /// Distance between the results of two rows.
         selected_pitch: u32,
-        /// 1 when rows have thresholds already, and what lies above them is left out.
+        /// 1 if rows have thresholds already; elements above them are left out.
         is_filtered: u32,
         /// Parts of a sample, each with a run of 1,024 entries.
         parts: u32,
-        /// Elements of a part that an invocation looks at, a multiple of four.
+        /// Elements of a part that an invocation reads, a multiple of four.
         turns: u32,
-        /// Rank in the sample, from 1 on, of what the last bucket ends with; more than the sample has when it is to have all.
+        /// Rank in the sample, from 1 on, of the last bucket's last element; larger than the sample if all elements are wanted.
         wanted: u32,
         /// Buckets of a row.
         buckets: u32,
@@ -31,7 +31,7 @@ params! {
         piece: u32,
         /// The splitters in workgroup memory are every 2^shift-th.
         shift: u32,
-        /// The step with which those are searched first, a power of two, or 0 when there are none.
+        /// The first step of the search among them, a power of two; 0 if there are none.
         first_step: u32,
     }
 }
@@ -45,10 +45,10 @@ pub(crate) const BUCKET_ROOM: u32 = 1024;
 /// Elements that a workgroup has in flight.
 pub(crate) const BATCH: u32 = 16 * 256;
 
-/// Workgroups that keep a large card busy, with some to spare.
+/// Workgroups that fill a large GPU, with some to spare.
 const WORKGROUPS: u64 = 2048;
 
-/// Elements of a piece of a row: as many as leave the card busy, because a workgroup loads all splitters.
+/// Elements of a piece of a row. Each workgroup loads all splitters, so pieces are as large as a busy GPU allows.
 pub(crate) fn piece(selection: &Params) -> u32 {
     let batches = u64::from(selection.rows) * u64::from(selection.length.div_ceil(BATCH));
     BATCH * (batches / WORKGROUPS).clamp(1, 8) as u32
@@ -57,33 +57,33 @@ pub(crate) fn piece(selection: &Params) -> u32 {
 /// Entries of a sorted run of a sample.
 const RUN: f64 = SORTED_MAX as f64;
 
-/// How densely a row is sampled, and how full its buckets are. Elements between two splitters are as many as lie in so many
-/// independent gaps of the sample, and a bucket has too many when a Poisson variable with as many times the mean as it has room
-/// for its usual content is smaller than that: for both choices once in a hundred million buckets.
+/// How densely a row is sampled, and how full its buckets are. The elements between two splitters fill `oversampled` independent
+/// gaps of the sample. A bucket overflows if a Poisson variable with `BUCKET_ROOM / fill` times that mean is smaller than it: for
+/// both choices once in a hundred million buckets.
 #[derive(Debug, Clone, Copy)]
 struct Density {
-    /// Elements of a bucket on average. It has room for 1,024.
+    /// Elements of a bucket on average; it has room for [`BUCKET_ROOM`].
     fill: f64,
-    /// Elements of the sample to one bucket.
+    /// Elements of the sample per bucket.
     oversampled: f64,
 }
 
-/// Where most of a row is wanted the sample is a small part of the work, and full buckets are sorted sooner.
+/// For most of a row: the sample is a small part of the work, and full buckets are sorted faster.
 const DENSE: Density = Density { fill: 448.0, oversampled: 36.0 };
 
-/// Where little of a row is wanted the sample is most of the work: it touches eight times the memory that it looks at.
+/// For a small part of a row: the sample is most of the work, because it touches eight times the memory that it reads.
 const SPARSE: Density = Density { fill: 256.0, oversampled: 13.0 };
 
-/// Entries of a run that are expected at most. More than 1,024 do no harm, but are lost to the sample.
+/// The most entries expected in a run. Entries beyond its room are lost to the sample, which does no other harm.
 const EXPECTED: f64 = 960.0;
 
-/// Elements of a row that one workgroup looks at for its run, at most.
+/// The most elements of a row that one workgroup reads for its run.
 const LOOKED_AT: f64 = 16384.0;
 
-/// How a row is sorted by splitters.
+/// A plan to sort rows by splitters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SampleSort {
-    /// The smaller sample of which the larger one is filtered, when most of the row is not wanted.
+    /// The smaller sample whose threshold filters the larger one, if most of the row is not wanted.
     pub(crate) filter: Option<Sample>,
     pub(crate) parts: u32,
     turns: u32,
@@ -99,7 +99,7 @@ impl SampleSort {
         if plain.parts == 1 || 2.0 * f64::from(plain.wanted) > RUN * f64::from(plain.parts) {
             return plain;
         }
-        // Most of such a sample would be sorted in vain.
+        // Most of such a sample would be sorted in vain, so it is filtered.
         let filter = Sample::of(length, k, 2 * u64::from(k));
         let whole = RUN * parts(SPARSE);
         let each = (EXPECTED * f64::from(length) / filter.passing as f64).min(LOOKED_AT).min(whole);
@@ -116,8 +116,8 @@ impl SampleSort {
     ) -> Self {
         let (n, wanted) = (f64::from(length), f64::from(k));
         let samples = parts * turns * 256.0;
-        // The rank that lets fewer than k pass in one row of a million: five times as far as the number of the k smallest in the
-        // sample spreads.
+        // The rank that lets fewer than k pass in one row of a million: five standard deviations above the expected number of the k
+        // smallest in the sample.
         let expected = wanted * samples / n;
         let rank = (expected + 5.0 * (expected * (1.0 - wanted / n).max(0.0)).sqrt() + 8.0).ceil();
         let is_all = k >= length || rank >= samples;
@@ -136,7 +136,7 @@ impl SampleSort {
         self.parts * SORTED_MAX
     }
 
-    /// The parameters of the three kernels, from those that say what is selected.
+    /// The parameters of the three kernels, completed from those that describe the selection.
     pub(crate) fn params(&self, selection: Params) -> Params {
         let (piece, shift) = (piece(&selection), self.shift());
         let searched = self.buckets.div_ceil(1 << shift);

@@ -1,4 +1,4 @@
-//! Elements of rows to buckets between splitters.
+//! Scatters elements of rows into buckets between splitters.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
@@ -9,25 +9,23 @@ use crate::kernels::select::select_k::Selected;
 use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of the whole sort.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "scatter_buckets",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("scatter_buckets")
+    .source(&[
         KEYS,
         wgsl!("lib/splitters"),
         wgsl!("lib/passing"),
         wgsl!("lib/exact"),
         wgsl!("select/scatter_buckets", SPLITTERS, BATCH, BUCKET_ROOM, SORTED_MAX),
-    ],
-)
-.buffers(&[
-    ("words", Access::Read),
-    ("states", Access::Write),
-    ("sample_keys", Access::Read),
-    ("sample_ids", Access::Read),
-    ("entries", Access::Write),
-])
-.overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
-.workgroup(256, 1024 * 8 + 3 * 512 * 4 + 4 * 16);
+    ])
+    .buffers(&[
+        ("words", Access::Read),
+        ("states", Access::Write),
+        ("sample_keys", Access::Read),
+        ("sample_ids", Access::Read),
+        ("entries", Access::Write),
+    ])
+    .overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
+    .workgroup(256, 1024 * 8 + 3 * 512 * 4 + 4 * 16);
 
 /// Records the kernel.
 pub(crate) fn encode(
@@ -46,7 +44,7 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, params, &buffers, grid)
 }
 
-/// The elements up to the threshold, keys and places, by their buckets: each has those up to its splitter, the last one the rest.
+/// The elements up to the threshold (keys and places) by buckets: each has those up to its splitter, the last one the rest.
 pub fn reference(keys: &[u32], splitters: &[(u32, u32)], threshold: (u32, u32)) -> Vec<Vec<(u32, u32)>> {
     let mut buckets = vec![vec![]; splitters.len() + 1];
     for element in crate::kernels::select::select_filter::reference(keys, threshold) {

@@ -1,4 +1,4 @@
-//! What passes each row's threshold, as a list.
+//! Lists the elements that pass each row's threshold.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
@@ -9,27 +9,31 @@ use crate::kernels::select::select_sample::Params;
 use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "select_filter",
-    &[KEYS, wgsl!("lib/passing"), wgsl!("lib/exact"), wgsl!("lib/stream"), wgsl!("select/select_filter")],
-)
-.buffers(&[
-    ("values", Access::Read),
-    ("words", Access::Read),
-    ("states", Access::Write),
-    ("listed_keys", Access::Write),
-    ("listed_ids", Access::Write),
-])
-.overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
-.workgroup(256, 1024 * 8 + 32);
+pub static KERNEL: Kernel = Kernel::new::<Params>("select_filter")
+    .source(&[
+        KEYS,
+        wgsl!("lib/passing"),
+        wgsl!("lib/exact"),
+        wgsl!("lib/stream"),
+        wgsl!("select/select_filter"),
+    ])
+    .buffers(&[
+        ("values", Access::Read),
+        ("words", Access::Read),
+        ("states", Access::Write),
+        ("listed_keys", Access::Write),
+        ("listed_ids", Access::Write),
+    ])
+    .overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
+    .workgroup(256, 1024 * 8 + 32);
 
 /// Vectors of four elements that a workgroup has in flight.
 const BATCH: u32 = 4 * 256;
 
-/// Workgroups that keep a large card busy, with some to spare.
+/// Workgroups that fill a large GPU, with some to spare.
 const WORKGROUPS: u64 = 2048;
 
-/// Vectors of four elements of a piece, and pieces of a row.
+/// Vectors of four elements per piece, and pieces per row.
 pub(crate) fn pieces(rows: u32, length: u32) -> (u32, u32) {
     // A row may start and end within a vector.
     let vectors = length.div_ceil(4) + 1;
@@ -38,7 +42,7 @@ pub(crate) fn pieces(rows: u32, length: u32) -> (u32, u32) {
     (piece, vectors.div_ceil(piece))
 }
 
-/// Records the kernel; `passing` elements of a row are expected at most.
+/// Records the kernel. At most `passing` elements of a row are expected to pass.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,
@@ -48,7 +52,7 @@ pub(crate) fn encode(
     lists: Selected<'_>,
 ) -> Result<()> {
     let (piece, pieces) = pieces(params.rows, params.length);
-    // So many a piece that a workgroup has no room to collect them.
+    // Too many per piece for a workgroup to collect them.
     let many = passing / u64::from(pieces) > 700;
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[floats.into(), many.into()])?;
     let buffers = [values, values, states, lists.keys, lists.ids];
@@ -56,7 +60,7 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, &params, &buffers, Grid::Tiles(pieces, params.rows))
 }
 
-/// What passes of a row, and where it is.
+/// The elements of a row that pass, with their places.
 pub fn reference(keys: &[u32], threshold: (u32, u32)) -> Vec<(u32, u32)> {
     let row = keys.iter().zip(0..).map(|(&key, place)| (key, place));
     row.filter(|&element| element.0 != ABSENT && element <= threshold).collect()

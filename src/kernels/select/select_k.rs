@@ -1,5 +1,5 @@
-//! The k smallest of each row by (key, id), for any k: what a selection is, and the kernel that takes rows of any kind, and those
-//! in which quicker ones found no threshold.
+//! The k smallest of each row by (key, id): what can be selected, and the kernel that takes rows of any kind and any k. It also
+//! takes rows in which faster kernels found no threshold.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
@@ -12,7 +12,7 @@ params! {
     pub struct Params {
         /// Rows.
         rows: u32,
-        /// Elements a row, unless rows are CSR segments.
+        /// Elements per row, unless rows are CSR segments.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
@@ -22,12 +22,12 @@ params! {
         k: u32,
         /// Distance between the results of two rows.
         selected_pitch: u32,
-        /// Rows a workgroup, up to 32, when it takes only some.
+        /// Rows per workgroup, up to 32, if only failed rows are taken.
         rows_each: u32,
     }
 }
 
-/// Results up to this many leave the kernel sorted; more are sorted by `sort_runs` and `merge_runs`.
+/// Up to this many results leave the kernel sorted; `sort_runs` and `merge_runs` sort more.
 pub const SORTED_MAX: u32 = 1024;
 
 /// Sorts up to [`SORTED_MAX`] elements in workgroup memory.
@@ -38,9 +38,8 @@ const ROWS_CSR: u32 = 1;
 const ROWS_LISTS: u32 = 2;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "select_k",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("select_k")
+    .source(&[
         KEYS,
         wgsl!("lib/grid"),
         wgsl!("lib/radix"),
@@ -51,26 +50,25 @@ pub static KERNEL: Kernel = Kernel::new::<Params>(
         wgsl!("lib/held"),
         wgsl!("lib/exact"),
         wgsl!("select/select_k", ROWS_CSR, ROWS_LISTS),
-    ],
-)
-.buffers(&[
-    ("keys_or_floats", Access::Read),
-    ("ids", Access::Read),
-    ("offsets", Access::Read),
-    ("selected_keys", Access::Write),
-    ("selected_ids", Access::Write),
-    ("selected_counts", Access::Write),
-])
-.overrides(&[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1])])
-.sums_lanes()
-.workgroup(256, 2 * 256 * 4 + 16 + 1024 * 12 + 128 * 4 + 16);
+    ])
+    .buffers(&[
+        ("keys_or_floats", Access::Read),
+        ("ids", Access::Read),
+        ("offsets", Access::Read),
+        ("selected_keys", Access::Write),
+        ("selected_ids", Access::Write),
+        ("selected_counts", Access::Write),
+    ])
+    .overrides(&[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1])])
+    .sums_lanes()
+    .workgroup(256, 2 * 256 * 4 + 16 + 1024 * 12 + 128 * 4 + 16);
 
-/// Where the rows of a selection lie.
+/// The rows of a selection, and where they lie.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
     /// `length` elements each, `pitch` apart.
     Equal {
-        /// Elements a row.
+        /// Elements per row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
@@ -89,7 +87,7 @@ pub enum Rows<'a> {
     },
 }
 
-/// Keys and ids of the results: `[rows, selected_pitch]`, of each row the first k.
+/// Keys and ids of the results: `[rows, selected_pitch]`, the first k of each row.
 #[derive(Debug, Clone, Copy)]
 pub struct Selected<'a> {
     /// u32.
@@ -98,34 +96,34 @@ pub struct Selected<'a> {
     pub ids: BufferSlice<'a>,
 }
 
-/// What to select.
+/// A selection.
 #[derive(Debug, Clone, Copy)]
 pub struct Select<'a> {
     /// Keys, or f32 when `floats`.
     pub keys: BufferSlice<'a>,
-    /// Ids, u64; without them an element's id is its position in the row.
+    /// Ids, u64. Without them an element's id is its position in the row.
     pub ids: Option<BufferSlice<'a>>,
     /// Whether `keys` are still f32. NaN is not selected.
     pub floats: bool,
     /// Where the rows are.
     pub rows: Rows<'a>,
-    /// How many rows.
+    /// Number of rows.
     pub count: u32,
     /// Elements wanted of each row.
     pub k: u32,
-    /// The results, sorted by (key, id). What a row lacks is ABSENT.
+    /// The results, sorted by (key, id). A row with fewer than k elements ends with ABSENT.
     pub selected: Selected<'a>,
     /// Distance between the results of two rows.
     pub selected_pitch: u32,
-    /// How many results a row has, u32.
+    /// The number of results of each row, u32.
     pub selected_counts: BufferSlice<'a>,
-    /// A second place of the size of `selected`, needed when k is above [`SORTED_MAX`].
+    /// A second place of the size of `selected`, needed if k is above [`SORTED_MAX`].
     pub spare: Option<Selected<'a>>,
-    /// Room for lists of what may be selected, as [`scratch_bytes`] asks for it. Without it long rows take longer.
+    /// Scratch memory of the size that `selection::scratch_bytes` gives. Without it long rows take longer.
     pub scratch: Option<Scratch<'a>>,
 }
 
-/// Room for a selection from long rows; contents are arbitrary.
+/// Scratch memory for a selection from long rows; its contents are arbitrary.
 #[derive(Debug, Clone, Copy)]
 pub struct Scratch<'a> {
     /// Thresholds and counts.
@@ -137,7 +135,7 @@ pub struct Scratch<'a> {
 }
 
 impl<'a> Select<'a> {
-    /// Where results go before they are sorted: the places swap with every pass, so that the last one ends in `selected`.
+    /// Where results go before they are sorted. The places swap with every pass, so that the last pass ends in `selected`.
     pub(crate) fn unsorted(&self) -> Selected<'a> {
         match self.spare {
             Some(spare) if merge_passes(self.k) % 2 == 1 => spare,
@@ -151,16 +149,16 @@ pub(crate) fn merge_passes(length: u32) -> u32 {
     length.div_ceil(SORTED_MAX).next_power_of_two().trailing_zeros()
 }
 
-/// Which rows a kernel takes.
+/// The rows that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Only {
     /// All.
     Every,
-    /// Those that are marked.
+    /// Those marked as failed.
     Failed,
 }
 
-/// Records the kernel. What leaves in any order is written where it is to be sorted.
+/// Records the kernel. Results that leave unsorted are written where they will be sorted.
 pub(crate) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only) -> Result<()> {
     let number = u32::from(only == Only::Failed);
     let constants = [select.ids.is_none().into(), select.floats.into(), number];
@@ -186,7 +184,7 @@ pub(crate) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only) 
         }
     };
     let place = select.unsorted();
-    // Where few rows are left to do, most workgroups find nothing, and the fewer there are the sooner they are gone.
+    // If few rows are left, most workgroups find nothing to do, so each takes several rows.
     params.rows_each = if number == 0 { 1 } else { (select.count / 512).clamp(1, 16) };
     let ids = select.ids.unwrap_or(select.keys);
     let buffers = [select.keys, ids, offsets, place.keys, place.ids, select.selected_counts];

@@ -1,4 +1,4 @@
-//! The k smallest of each row by (key, position), one workgroup a row, reading it once; or those of the row's list.
+//! The k smallest of each row by (key, position), one workgroup per row, in one pass over the row or over its list.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
@@ -7,9 +7,8 @@ use crate::kernels::select::select_sample::Params;
 use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "select_row",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("select_row")
+    .source(&[
         KEYS,
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
@@ -23,20 +22,19 @@ pub static KERNEL: Kernel = Kernel::new::<Params>(
         wgsl!("lib/pool"),
         wgsl!("lib/results"),
         wgsl!("select/select_row", POOL_ROOM),
-    ],
-)
-.buffers(&[
-    ("values", Access::Read),
-    ("words", Access::Read),
-    ("listed_ids", Access::Read),
-    ("states", Access::Read),
-    ("selected_keys", Access::Write),
-    ("selected_ids", Access::Write),
-    ("selected_counts", Access::Write),
-])
-.overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])])
-.sums_lanes()
-.workgroup(256, 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
+    ])
+    .buffers(&[
+        ("values", Access::Read),
+        ("words", Access::Read),
+        ("listed_ids", Access::Read),
+        ("states", Access::Read),
+        ("selected_keys", Access::Write),
+        ("selected_ids", Access::Write),
+        ("selected_counts", Access::Write),
+    ])
+    .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])])
+    .sums_lanes()
+    .workgroup(256, 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
 
 /// Elements that a workgroup holds in registers.
 pub(crate) const HELD: u32 = 16 * 256;
@@ -44,25 +42,25 @@ pub(crate) const HELD: u32 = 16 * 256;
 /// Elements that workgroup memory has room for.
 pub(crate) const POOL_ROOM: u32 = 1536;
 
-/// Where the elements are.
+/// The elements to select from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum From<'a> {
-    /// Keys, or floats when that is true; sampled by so many vectors an invocation, 1 or 4.
+pub(crate) enum Source<'a> {
+    /// Keys, or floats if the second field is true; the third is the vectors that an invocation samples, 1 or 4.
     Rows(BufferSlice<'a>, bool, u32),
     /// Lists that `select_filter` made: keys, ids, states.
     Lists(BufferSlice<'a>, BufferSlice<'a>, BufferSlice<'a>),
 }
 
-/// Records the kernel; `selected` are keys, ids and counts of the results.
+/// Records the kernel. `selected` are keys, ids and counts of the results.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,
-    from: From<'_>,
+    from: Source<'_>,
     selected: [BufferSlice<'_>; 3],
 ) -> Result<()> {
     let (constants, values, [ids, states]) = match from {
-        From::Rows(values, floats, held) => ([floats.into(), held, 0], values, [values; 2]),
-        From::Lists(keys, ids, states) => ([0, 1, 1], keys, [ids, states]),
+        Source::Rows(values, floats, held) => ([floats.into(), held, 0], values, [values; 2]),
+        Source::Lists(keys, ids, states) => ([0, 1, 1], keys, [ids, states]),
     };
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
     let buffers = [values, values, ids, states, selected[0], selected[1], selected[2]];

@@ -1,4 +1,4 @@
-//! A threshold for each row from a sample of it, and how such a sample is taken.
+//! A threshold for each row from a sample of it, and the plan of such samples.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -10,7 +10,7 @@ params! {
     pub struct Params {
         /// Rows.
         rows: u32,
-        /// Elements a row.
+        /// Elements per row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
@@ -18,11 +18,11 @@ params! {
         k: u32,
         /// Distance between the results of two rows.
         selected_pitch: u32,
-        /// Elements of which each one held is the smallest.
+        /// Elements that each held one is the smallest of.
         turns: u32,
-        /// Elements of the sample that pass the threshold at least.
+        /// The fewest elements of the sample that pass the threshold.
         fewest: u32,
-        /// Elements of the sample that pass the threshold at most.
+        /// The most elements of the sample that pass the threshold.
         most: u32,
         /// Entries of a list.
         capacity: u32,
@@ -32,9 +32,8 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "select_sample",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("select_sample")
+    .source(&[
         KEYS,
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
@@ -45,28 +44,27 @@ pub static KERNEL: Kernel = Kernel::new::<Params>(
         wgsl!("lib/scattered"),
         wgsl!("lib/sample"),
         wgsl!("select/select_sample"),
-    ],
-)
-.buffers(&[("values", Access::Read), ("states", Access::Write)])
-.overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4])])
-.sums_lanes()
-.workgroup(256, (512 + 32 + 128) * 4 + 5 * 16);
+    ])
+    .buffers(&[("values", Access::Read), ("states", Access::Write)])
+    .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4])])
+    .sums_lanes()
+    .workgroup(256, (512 + 32 + 128) * 4 + 5 * 16);
 
-/// How a row is sampled, and what is expected of the threshold.
+/// A plan to sample rows, and what to expect of the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// Vectors of four elements that an invocation holds, 1 or 4.
     pub(crate) held: u32,
-    /// Elements of which each one held is the smallest.
+    /// Elements that each held one is the smallest of.
     pub(crate) turns: u32,
     pub(crate) fewest: u32,
     pub(crate) most: u32,
-    /// Elements of the row that pass, but for one row in a million of random ones.
+    /// The most elements of a row that pass, exceeded in one of a million random rows.
     pub(crate) passing: u64,
 }
 
 impl Sample {
-    /// What is held and the turns of the samples there are, in the order of their cost, and the shortest row of each.
+    /// Vectors held, turns, and the shortest row of each kind of sample, in the order of their cost.
     const CHOICES: [(u32, u32, u32); 8] = [
         (1, 1, 4096),
         (1, 4, 1 << 13),
@@ -78,9 +76,9 @@ impl Sample {
         (4, 1024, 1 << 28),
     ];
 
-    /// The cheapest sample that lets no more than `room` of a row pass, or the one that lets the fewest.
+    /// The cheapest sample that lets at most `room` elements of a row pass, or the one that lets the fewest pass.
     pub(crate) fn of(length: u32, k: u32, room: u64) -> Self {
-        // A wide range of ranks is found sooner.
+        // A threshold is found sooner in a wide range of ranks.
         let ranges = [4.0, 16.0];
         let there = Self::CHOICES.iter().filter(|choice| choice.2 <= length.max(4096));
         let mut samples = there
@@ -91,27 +89,27 @@ impl Sample {
         samples.clone().find(fits).unwrap_or_else(|| samples.by_ref().fold(first, fewer))
     }
 
-    /// With a threshold of any rank from the smallest that will do to one `range`-th above.
+    /// A sample whose threshold has any rank from the smallest that suffices to one `range`-th above.
     fn new(length: u32, k: u32, (held, turns): (u32, u32), range: f64) -> Self {
         let (length, k, slots) = (f64::from(length), f64::from(k), f64::from(1024 * held));
         let samples = slots * f64::from(turns);
-        // How many of the k smallest the sample has, and five times how far that number spreads: the threshold is the rank
-        // behind, so that in a million rows one lets fewer than k pass. A row that is sampled nearly whole leaves less to chance;
-        // not nothing, because strata do not start where vectors do.
+        // The expected number of the k smallest in the sample, and five standard deviations more: the threshold is the rank
+        // behind, so that one row in a million lets fewer than k pass. A row that is sampled nearly whole leaves less to chance,
+        // but not nothing, because strata do not start where vectors do.
         let left = (1.0 - samples / length).max(0.35);
         let expected = k * samples / length;
         let fewest = (expected + 5.0 * (expected * (1.0 - k / length).max(0.0) * left).sqrt() + 8.0).ceil();
         let most = fewest + (fewest / range).floor() + 2.0;
         let upper = (most + 5.0 * (most * left).sqrt() + 8.0) * length / samples;
-        // Of several small elements in one turn only one is held, which matters when many ranks are wanted.
+        // Only one of several small elements of a turn is held, which matters when many ranks are wanted.
         let crowded = if turns > 1 { 1.0 + 2.0 * most / slots } else { 1.0 };
         let is_useless = most > slots || (turns > 1 && most > slots / 8.0);
         let passing = if is_useless { length } else { (upper * crowded).ceil().min(length) };
         Self { held, turns, fewest: fewest as u32, most: most as u32, passing: passing as u64 }
     }
 
-    /// The upper bound of what passes when a list of `count` entries in no order is sampled by 4,096 of them, as
-    /// `wgsl/select_row.wgsl` does it.
+    /// An upper bound of the entries that pass if a list of `count` entries in no order is sampled by 4,096 of them, as
+    /// `select_row` does it.
     pub(crate) fn passing_of_list(count: u64, k: u32) -> u64 {
         let step = count as f64 / 4096.0;
         let expected = f64::from(k) / step;
@@ -133,7 +131,7 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, params, &[values, states], Grid::Linear(params.rows.into()))
 }
 
-/// The threshold that lets `wanted` of a sample pass: their largest element.
+/// The threshold that `wanted` elements of a sample pass: the largest of them.
 pub fn reference(sample: &[(u32, u32)], wanted: usize) -> Option<(u32, u32)> {
     let mut sorted = sample.to_vec();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! The k smallest of each row by (key, position), of rows that are held in registers.
+//! The k smallest of each row by (key, position), for rows that are held in registers.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
@@ -9,9 +9,8 @@ use crate::kernels::select::select_sample::Params;
 use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "select_short",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("select_short")
+    .source(&[
         KEYS,
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
@@ -22,22 +21,21 @@ pub static KERNEL: Kernel = Kernel::new::<Params>(
         wgsl!("lib/pool"),
         wgsl!("lib/results"),
         wgsl!("select/select_short", SORTED_MAX, POOL_ROOM_MAX = POOL_ROOM),
-    ],
-)
-.buffers(&[
-    ("words", Access::Read),
-    ("selected_keys", Access::Write),
-    ("selected_ids", Access::Write),
-    ("selected_counts", Access::Write),
-])
-.overrides(&[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1])])
-.sums_lanes()
-.workgroup(256, 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
+    ])
+    .buffers(&[
+        ("words", Access::Read),
+        ("selected_keys", Access::Write),
+        ("selected_ids", Access::Write),
+        ("selected_counts", Access::Write),
+    ])
+    .overrides(&[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1])])
+    .sums_lanes()
+    .workgroup(256, 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
 
 /// Elements of the longest row.
 pub(crate) const LONGEST: u32 = 16 * 256;
 
-/// Records the kernel; `selected` are keys, ids and counts of the results, in any order when there are more than 1,024.
+/// Records the kernel. `selected` are keys, ids and counts of the results, in any order if there are more than [`SORTED_MAX`].
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,
@@ -45,7 +43,7 @@ pub(crate) fn encode(
     values: BufferSlice<'_>,
     selected: [BufferSlice<'_>; 3],
 ) -> Result<()> {
-    // Few invocations a row, so that many rows are in work at once; a group of lanes at least.
+    // Few invocations per row, so that many rows are in progress at once; at least one group of lanes.
     let lanes = commands.gpu().subgroup_sizes().map_or(32, |(least, _)| least.clamp(32, 64));
     let workgroup = params.length.div_ceil(16).next_power_of_two().clamp(lanes, 256);
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[workgroup, floats.into()])?;

@@ -1,4 +1,4 @@
-//! Which kernels select from rows of a kind, and the order in which they are recorded.
+//! Chooses the kernels of a selection by the shape of its rows, and records them in order.
 
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands};
@@ -12,7 +12,7 @@ use crate::kernels::select::{
     sort_places, sort_runs,
 };
 
-/// How rows are selected from.
+/// The kernels of a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     /// `select_k` alone.
@@ -21,20 +21,20 @@ enum Route {
     Short,
     /// `select_row`, one pass over each row.
     Long(Sample),
-    /// `select_sample` and `select_filter` to lists with room for so many entries, and `select_row` from those.
+    /// `select_sample` and `select_filter` make lists with room for this many entries, and `select_row` selects from them.
     Lists(Sample, u32),
     /// A sample sort: `sample_runs`, `scatter_buckets`, `sort_buckets`.
     Buckets(SampleSort),
 }
 
-/// Rows longer than this are cut into pieces, when there are few of them.
+/// Rows longer than this are cut into pieces if there are few of them.
 const LONG: u32 = 1 << 16;
 
-/// So many rows occupy a large card with a workgroup each.
+/// This many rows, one workgroup each, fill a large GPU.
 const MANY_ROWS: u32 = 512;
 
 impl Route {
-    /// The quickest one for rows whose ids are positions.
+    /// The fastest route for rows whose ids are positions.
     fn of(rows: u32, length: u32, k: u32, lists: bool) -> Self {
         if length <= select_short::LONGEST {
             return Self::Short;
@@ -47,7 +47,7 @@ impl Route {
         if !lists {
             return Self::Cut;
         }
-        // Lists that `select_row` holds, or of a part of the row that does not count.
+        // Lists that `select_row` holds, or that are a negligible part of the row.
         let sample = Sample::of(length, k, select_row::HELD.max(length >> 12).into());
         let capacity = sample.passing.next_multiple_of(256) as u32;
         let is_cut = capacity <= select_row::HELD
@@ -56,13 +56,13 @@ impl Route {
             return Self::Lists(sample, capacity);
         }
         let plan = SampleSort::of(length, k);
-        // A column of workgroups each.
+        // Each bucket is a column of workgroups.
         if plan.buckets < 1 << 16 { Self::Buckets(plan) } else { Self::Cut }
     }
 }
 
-/// Bytes of the buffers in [`Scratch`], in their order, with which a selection from `rows` rows of `length` elements each, whose
-/// ids are their positions, is quickest; zeros where it needs none.
+/// Bytes of the buffers in [`Scratch`], in their order, that make a selection from `rows` rows of `length` elements fastest, where
+/// ids are positions; 0 for buffers it does not need.
 pub fn scratch_bytes(rows: u32, length: u32, k: u32) -> [u64; 3] {
     let states = u64::from(rows) * 16;
     match Route::of(rows, length, k.min(length), true) {
@@ -77,7 +77,7 @@ pub fn scratch_bytes(rows: u32, length: u32, k: u32) -> [u64; 3] {
     }
 }
 
-/// Keys, from a multiple of 256 bytes on ids.
+/// Bytes of lists: keys, then ids from a multiple of 256 bytes on.
 fn lists_bytes(rows: u32, capacity: u32) -> u64 {
     let entries = u64::from(rows) * u64::from(capacity);
     (entries * 4).next_multiple_of(256) + entries * 8
@@ -104,7 +104,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
     }
     let Rows::Equal { length, pitch } = select.rows else { return encode_cut(commands, select) };
     let limits = &commands.gpu().adapter.capabilities;
-    // A vector of four elements is the least that a kernel can see.
+    // Kernels see at least a vector of four elements.
     if select.ids.is_some() || length == 0 || select.keys.bytes < 16 {
         return encode_cut(commands, select);
     }
@@ -114,7 +114,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
         let fits = |(&needed, there): (&u64, u64)| needed <= there && needed <= limits.max_binding_bytes;
         needed.iter().zip(there).all(fits) && select.count <= limits.max_workgroups
     });
-    // More than a row has is wanted of no row.
+    // No row gives more elements than it has.
     let k = select.k.min(length);
     let params = select_sample::Params {
         rows: select.count,
@@ -139,7 +139,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
             sort(commands, select, None)
         }
         (Route::Long(sample), _) => {
-            let from = select_row::From::Rows(select.keys, select.floats, sample.held);
+            let from = select_row::Source::Rows(select.keys, select.floats, sample.held);
             select_row::encode(commands, &sampled(sample), from, results)?;
             cut(commands, select, Only::Failed)
         }
@@ -150,7 +150,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
             select_sample::encode(commands, &params, form, select.keys, scratch.states)?;
             let expected = (select.floats, sample.passing);
             select_filter::encode(commands, &params, expected, select.keys, scratch.states, lists)?;
-            let from = select_row::From::Lists(lists.keys, lists.ids, scratch.states);
+            let from = select_row::Source::Lists(lists.keys, lists.ids, scratch.states);
             select_row::encode(commands, &params, from, results)?;
             cut(commands, select, Only::Failed)
         }
@@ -180,7 +180,7 @@ fn encode_cut(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
     sort(commands, select, None)
 }
 
-/// Records the sample sort of what is smallest of each row.
+/// Records the sample sort of the smallest elements of each row.
 fn sort_by_splitters(
     commands: &mut Commands<'_>,
     select: &Select<'_>,
@@ -189,7 +189,7 @@ fn sort_by_splitters(
 ) -> Result<()> {
     let (values, floats, states, rows) = (select.keys, select.floats, scratch.states, select.count);
     let entries = params.parts * SORTED_MAX;
-    // The second place for the sample is where buckets will be; it ends in the first.
+    // The sample's second place is the later place of the buckets; the sorted sample ends in the first.
     let places = [scratch.samples, scratch.lists].map(|place| lists_of(place, rows, entries));
     let passes = merge_passes(entries);
     let place_of = |pass: u32| places[(passes - pass) as usize % 2];
@@ -211,7 +211,7 @@ fn last_place(select: &Select<'_>) -> u32 {
     }
 }
 
-/// Records the sorting of a large k; with states of the rows that failed alone.
+/// Records the sorting of more than [`SORTED_MAX`] results; with states, only of rows that failed.
 fn sort(commands: &mut Commands<'_>, select: &Select<'_>, failed: Option<BufferSlice<'_>>) -> Result<()> {
     if select.k <= SORTED_MAX {
         return Ok(());
@@ -226,7 +226,7 @@ fn sort(commands: &mut Commands<'_>, select: &Select<'_>, failed: Option<BufferS
     }
     let passes = merge_passes(select.k);
     for pass in 0..passes {
-        // An even number of passes is left before the results are in their place.
+        // With an even number of passes left, results go to the spare place.
         let to = match select.spare {
             Some(spare) if (passes - pass).is_multiple_of(2) => spare,
             _ => select.selected,

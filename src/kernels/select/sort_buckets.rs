@@ -1,4 +1,4 @@
-//! The elements of buckets in order, where they belong among the results.
+//! Sorts the elements of buckets, and writes them where they belong among the results.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
@@ -10,9 +10,8 @@ use crate::matrix::ElementKind;
 const POOL_ROOM: u32 = BUCKET_ROOM;
 
 /// The declaration. Its parameters are those of the whole sort.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "sort_buckets",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("sort_buckets")
+    .source(&[
         KEYS,
         wgsl!("lib/states"),
         wgsl!("lib/splitters"),
@@ -21,23 +20,22 @@ pub static KERNEL: Kernel = Kernel::new::<Params>(
         wgsl!("lib/buckets"),
         wgsl!("lib/pool"),
         wgsl!("select/sort_buckets", POOL_ROOM, BUCKET_ROOM),
-    ],
-)
-.buffers(&[
-    ("states", Access::Write),
-    ("entries", Access::Read),
-    ("selected_keys", Access::Write),
-    ("selected_ids", Access::Write),
-    ("selected_counts", Access::Write),
-])
-.overrides(&[(WORKGROUP, &[64, 128, 256])])
-.sums_lanes()
-.workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 8 * 16);
+    ])
+    .buffers(&[
+        ("states", Access::Write),
+        ("entries", Access::Read),
+        ("selected_keys", Access::Write),
+        ("selected_ids", Access::Write),
+        ("selected_counts", Access::Write),
+    ])
+    .overrides(&[(WORKGROUP, &[64, 128, 256])])
+    .sums_lanes()
+    .workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 8 * 16);
 
-/// Invocations a workgroup: few, because most buckets are half full.
+/// Invocations per workgroup: few, because most buckets are half full.
 const INVOCATIONS: u32 = 128;
 
-/// Records the kernel; `selected` are keys, ids and counts of the results.
+/// Records the kernel. `selected` are keys, ids and counts of the results.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,

@@ -1,4 +1,4 @@
-//! Sorts runs of 1,024 results in place, whose ids are positions.
+//! Sorts runs of 1,024 results whose ids are positions, in place.
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
@@ -10,11 +10,11 @@ use crate::matrix::ElementKind;
 params! {
     /// Parameters of `sort_places`.
     pub struct Params {
-        /// Elements a row.
+        /// Elements per row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
-        /// The largest position, or more.
+        /// At least the largest position.
         last_place: u32,
     }
 }
@@ -23,9 +23,8 @@ params! {
 const POOL_ROOM: u32 = SORTED_MAX;
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "sort_places",
-    &[
+pub static KERNEL: Kernel = Kernel::new::<Params>("sort_places")
+    .source(&[
         KEYS,
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
@@ -33,15 +32,14 @@ pub static KERNEL: Kernel = Kernel::new::<Params>(
         wgsl!("lib/buckets"),
         wgsl!("lib/pool"),
         wgsl!("select/sort_places", POOL_ROOM),
-    ],
-)
-.buffers(&[("keys", Access::Write), ("ids", Access::Write), ("states", Access::Read)])
-.overrides(&[("ONLY", &[0, 1])])
-.sums_lanes()
-.workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
+    ])
+    .buffers(&[("keys", Access::Write), ("ids", Access::Write), ("states", Access::Read)])
+    .overrides(&[("ONLY", &[0, 1])])
+    .sums_lanes()
+    .workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
 
-/// Records the kernel for `rows` rows of `length` elements, whose positions are up to `last_place`; with states for the rows that
-/// failed. `unused` is a buffer that may be read.
+/// Records the kernel for `rows` rows; with states, only for failed ones. `unused` is any other buffer, bound if there are no
+/// states.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     elements: Selected<'_>,

@@ -9,7 +9,7 @@ use crate::matrix::ElementKind;
 params! {
     /// Parameters of `sort_runs`.
     pub struct Params {
-        /// Elements a row.
+        /// Elements per row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
@@ -17,12 +17,10 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>(
-    "sort_runs",
-    &[KEYS, wgsl!("lib/order"), wgsl!("lib/passing"), SORT, wgsl!("select/sort_runs")],
-)
-.buffers(&[("keys", Access::Write), ("ids", Access::Write)])
-.workgroup(256, 1024 * 12);
+pub static KERNEL: Kernel = Kernel::new::<Params>("sort_runs")
+    .source(&[KEYS, wgsl!("lib/order"), wgsl!("lib/passing"), SORT, wgsl!("select/sort_runs")])
+    .buffers(&[("keys", Access::Write), ("ids", Access::Write)])
+    .workgroup(256, 1024 * 12);
 
 /// Records the kernel for `rows` rows of `length` elements.
 pub(crate) fn encode(
