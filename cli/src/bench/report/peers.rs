@@ -107,8 +107,7 @@ pub(super) fn score(device: &DeviceLines<'_>) -> (usize, usize) {
 }
 
 pub(super) fn section(device: &DeviceLines<'_>) -> Section {
-    let lead =
-        "The same work done by other libraries. Recall stands in brackets where a library is not exact.";
+    let lead = "The same work done by other libraries. Recall stands in brackets where it is below 1.";
     let mut section = Section::new("peers", "Other libraries", lead);
     if let Some(group) = exact_bars(device) {
         let note =
@@ -146,20 +145,20 @@ fn comparison(suite: &str, title: &str, rows: &[Row<'_>]) -> Table {
     let works: Vec<&Line> = rows.iter().map(|row| row.work).collect();
     let (mut columns, common) = field_columns(&works, identity(suite));
     let clock = clock(suite, rows);
-    let milliseconds = |line: &Line| line.positive(clock).map(|ms| decimal(ms, 3)).unwrap_or_default();
+    let time = |line: &Line| {
+        let recall = line.number("recall").filter(|recall| *recall < 1.0);
+        let recall = recall.map(|recall| format!(" ({})", decimal(recall, 4))).unwrap_or_default();
+        line.positive(clock).map(|ms| decimal(ms, 3) + &recall).unwrap_or_default()
+    };
     let ours = |row: &Row<'_>| {
-        let text = if row.work.record() == "case" { milliseconds(row.work) } else { String::new() };
+        let text = if row.work.record() == "case" { time(row.work) } else { String::new() };
         Cell { text, is_strong: true }
     };
     columns.push(Column::new("nearfield", rows.iter().map(ours)));
     for name in distinct(rows.iter().flat_map(|row| row.peers.iter().copied()), "peer") {
         let theirs = |row: &Row<'_>| {
-            let Some(peer) = row.peers.iter().rev().find(|peer| peer.text("peer") == Some(&name)) else {
-                return String::new();
-            };
-            let recall = peer.number("recall").filter(|recall| *recall < 1.0);
-            let recall = recall.map(|recall| format!(" ({})", decimal(recall, 4))).unwrap_or_default();
-            milliseconds(peer) + &recall
+            let peer = row.peers.iter().rev().find(|peer| peer.text("peer") == Some(&name));
+            peer.map(|peer| time(peer)).unwrap_or_default()
         };
         columns.push(Column::new(name.clone(), rows.iter().map(theirs)));
     }
