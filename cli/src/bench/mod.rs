@@ -22,12 +22,11 @@ mod stages;
 mod units;
 mod work;
 
-use std::time::Duration;
-
 use clap::{Args as ClapArgs, Subcommand};
 
 use crate::output::counted;
 use run::{Common, Run, Shared};
+use units::{milliseconds, rounded};
 
 /// Arguments of `nearfield bench`.
 #[derive(Debug, ClapArgs)]
@@ -139,15 +138,4 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 /// So many queries.
 fn number_of(queries: usize) -> String {
     counted(queries, "query", "queries")
-}
-
-/// Milliseconds, to five significant digits.
-fn milliseconds(time: Duration) -> f64 {
-    let number = time.as_secs_f64() * 1e3;
-    format!("{number:.4e}").parse().unwrap_or(number)
-}
-
-/// A number rounded to four significant digits, for output.
-fn rounded(number: f64) -> f64 {
-    format!("{number:.3e}").parse().unwrap_or(number)
 }

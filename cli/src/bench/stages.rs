@@ -6,7 +6,7 @@ use std::time::Duration;
 use nearfield::StageTime;
 use serde_json::{Value, json};
 
-use super::milliseconds;
+use super::units::milliseconds;
 
 /// Times and passes of each stage, one entry per run.
 #[derive(Debug, Default)]

@@ -1,4 +1,6 @@
-//! Numbers as text for people.
+//! Numbers as text for people, and rounded for JSON lines.
+
+use std::time::Duration;
 
 /// A whole number in groups of three digits.
 pub(super) fn grouped(number: u64) -> String {
@@ -43,6 +45,10 @@ pub(super) fn whole(number: f64) -> String {
     decimal(number, if number != 0.0 && number.abs() < 10.0 { 2 } else { 0 })
 }
 
+pub(super) fn bytes(count: f64) -> String {
+    in_units(count, 0, &["B", "kB", "MB", "GB", "TB", "PB"])
+}
+
 pub(super) fn byte_rate(rate: f64) -> String {
     in_units(rate, 0, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"])
 }
@@ -74,14 +80,28 @@ fn in_units(number: f64, first: i32, units: &[&str]) -> String {
     format!("{text} {}", units[unit])
 }
 
-/// A round number in few letters, for the tick of an axis: a power of ten, or such a power times 2 or 5.
-pub(super) fn tick(number: f64, unit: &str) -> String {
-    let text = in_units(number, 0, &["", "k", "M", "G", "T", "P"]);
-    let (number, prefix) = text.split_once(' ').unwrap_or((&text, ""));
-    let number = match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
-    };
-    let space = if unit.is_empty() { "" } else { " " };
-    format!("{number}{space}{prefix}{unit}")
+/// A number with a prefix of its unit, such as "200k".
+pub(super) fn short(number: f64) -> String {
+    trimmed(&in_units(number, 0, &["", "k", "M", "G", "T", "P"])).replace(' ', "")
+}
+
+/// A round number with a unit without the zeros after its decimal point, for the tick of an axis.
+pub(super) fn trimmed(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') && !number.contains('e') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Milliseconds, to five significant digits.
+pub(super) fn milliseconds(time: Duration) -> f64 {
+    let number = time.as_secs_f64() * 1e3;
+    format!("{number:.4e}").parse().unwrap_or(number)
+}
+
+/// A number rounded to four significant digits, for output.
+pub(super) fn rounded(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
 }

@@ -255,8 +255,8 @@ fn markdown_has_the_tables_of_the_page() -> Result<()> {
         "```sh\nnearfield bench all --report out\n```\n",
         "- **121,900 queries/s**: exact search, ",
         "## Other libraries\n",
-        "### Exact search, ms\n\nAll rows: 1,000,000 × 768, 10,000 queries, k = 10, cosine, embedding.\n\n\
-         | nearfield | torch |\n|---:|---:|\n| **82.061** | 164.122 (0.9900) |\n",
+        "### Exact search, ms\n\n| rows | dim | queries | k | metric | data | screened | nearfield | torch |\n",
+        "\n| 1,000,000 | 768 | 10,000 | 10 | cosine | embedding | yes | **82.061** | 164.122 (0.9900) |\n",
         "## Exact search\n",
         "All rows: 1,000,000 × 768, k = 10, cosine, embedding.\n\n| queries | time, ms | queries/s | of ceiling | least – most |",
         "\n|---:|---:|---:|---:|---:|---:|---:|---:|\n",

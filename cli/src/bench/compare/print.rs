@@ -4,8 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::pairs::{Failed, Only, Pairs, Ratio, Times, Verdict};
 use crate::bench::lines::{Line, distinct};
-use crate::bench::rounded;
-use crate::bench::units::decimal;
+use crate::bench::units::{decimal, rounded};
 
 /// A file and the device it was measured on.
 pub(super) struct Head {

@@ -3,8 +3,7 @@
 use super::chart::{Axis, Chart, LineChart, Mark, Series};
 use super::device::DeviceLines;
 use super::document::{Column, Section, Table};
-use super::suites::{BYTE_RATE, count};
-use crate::bench::units::{byte_rate, operation_rate, tick, time};
+use crate::bench::units::{byte_rate, bytes, operation_rate, short, time, trimmed};
 
 /// Ceilings of arithmetic: the field of the device line, and the name.
 const ARITHMETIC: [(&str, &str); 3] = [
@@ -23,7 +22,7 @@ const SUITES: [(&str, &str); 5] = [
 ];
 
 pub(super) fn section(device: &DeviceLines<'_>) -> Section {
-    let lead = "Measured in the same run as the cases below, which are compared with these ceilings.";
+    let lead = "Measured in the same run as the cases, which are compared with these ceilings.";
     let mut section = Section::new("ceilings", "What the device can do", lead);
     let mut rows: Vec<(&str, String, &str)> = vec![];
     for (key, name, how) in [
@@ -40,6 +39,7 @@ pub(super) fn section(device: &DeviceLines<'_>) -> Section {
     rows.extend(latency.map(|time| ("launch", time, "an empty kernel, and four bytes of its result")));
     section.table(Table::new(
         "",
+        String::new(),
         vec![
             Column::new("ceiling", rows.iter().map(|(name, ..)| (*name).to_owned())),
             Column::new("at best", rows.iter().map(|(_, value, _)| value.clone())),
@@ -49,10 +49,11 @@ pub(super) fn section(device: &DeviceLines<'_>) -> Section {
     let curve = |name: &str, key| Series { name: name.into(), mark: Mark::Line, points: device.curve(key) };
     let mut series = vec![curve("read", "read_curve"), curve("copy", "copy_curve")];
     series.retain(|series| !series.points.is_empty());
-    let bytes = Axis { name: "working set", is_log: true, format: |bytes| tick(bytes, "B") };
+    let size = Axis { name: "working set", is_log: true, format: |size| trimmed(&bytes(size)) };
+    let rate = Axis { name: "", is_log: true, format: |rate| trimmed(&byte_rate(rate)) };
     let note = "Small sets pay for the launch, and a cache speeds them up: each case is compared with the bandwidth at its \
         own size.";
-    let chart = Chart::Lines(LineChart { x: bytes, y: BYTE_RATE, series });
+    let chart = Chart::Lines(LineChart { x: size, y: rate, series });
     section.figure("bandwidth", "Bandwidth by size of the working set", note, chart);
     roofline(device, &mut section);
     section
@@ -89,7 +90,8 @@ fn roofline(device: &DeviceLines<'_>, section: &mut Section) {
     }
     let note = "A point is a case, by the least it must read and compute. Bandwidth limits cases below the slope, arithmetic \
         those below a flat roof. A point above its roof found data in a cache, or was spared part of that least.";
-    let rate = Axis { name: "", is_log: true, format: |rate| tick(rate, "op/s") };
-    let chart = Chart::Lines(LineChart { x: count("operations per byte"), y: rate, series });
+    let rate = Axis { name: "", is_log: true, format: |rate| trimmed(&operation_rate(rate)) };
+    let intensity = Axis { name: "operations per byte", is_log: true, format: short };
+    let chart = Chart::Lines(LineChart { x: intensity, y: rate, series });
     section.figure("roofline", "Roofline: operations per second by intensity", note, chart);
 }

@@ -58,7 +58,7 @@ impl<'a> DeviceLines<'a> {
         for &line in &self.lines {
             let is_repeatable = ["case", "peer", "rung", "build", "upload"].contains(&line.record());
             let suite = line.text("suite").unwrap_or_default();
-            let fields = ["record", "suite", "case", "peer", "from", "rung", "not_run"].iter();
+            let fields = ["record", "suite", "case", "peer", "rung", "not_run"].iter();
             let fields = fields.chain(identity(suite)).map(|key| line.plain(key).unwrap_or_default());
             match places.get(&fields.clone().collect::<Vec<_>>()) {
                 Some(&place) if is_repeatable => newest[place] = line,

@@ -96,10 +96,10 @@ impl Column {
 }
 
 impl Table {
-    /// A table without columns that are empty. Nothing was measured where no column or no row remains.
-    pub(super) fn new(title: impl Into<String>, mut columns: Vec<Column>) -> Self {
+    /// A table without its empty columns.
+    pub(super) fn new(title: impl Into<String>, common: String, mut columns: Vec<Column>) -> Self {
         columns.retain(|column| !column.is_empty());
-        Self { title: title.into(), common: String::new(), columns }
+        Self { title: title.into(), common, columns }
     }
 
     pub(super) fn is_empty(&self) -> bool {

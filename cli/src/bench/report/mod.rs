@@ -2,6 +2,7 @@
 
 mod ceilings;
 mod chart;
+mod columns;
 mod device;
 mod document;
 mod fields;

@@ -1,10 +1,10 @@
 //! The head of a page: device, key figures, and whether every answer was right.
 
+use super::columns::of_ceiling;
 use super::device::DeviceLines;
 use super::document::{Highlight, Page};
 use super::fields::{cell, describe};
 use super::peers;
-use super::suites::of_ceiling;
 use crate::bench::lines::{Line, distinct};
 use crate::bench::units::{byte_rate, decimal, grouped, operation_rate, percent, time, whole};
 

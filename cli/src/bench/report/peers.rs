@@ -1,20 +1,20 @@
 //! Other libraries beside the cases that do the same work.
 
 use super::chart::{Bar, BarGroup, Chart, GREY};
+use super::columns::{field_columns, table};
 use super::device::DeviceLines;
 use super::document::{Cell, Column, Section, Table};
-use super::fields::{cell, describe, split};
-use super::suites::table;
+use super::fields::{cell, describe};
 use crate::bench::lines::{Line, distinct, identity};
 use crate::bench::units::{decimal, whole};
 
 /// Suites that have peers, and their titles.
 const SUITES: [(&str, &str); 5] = [
-    ("exact", "Exact search, ms"),
-    ("ivf", "Inverted lists, ms"),
-    ("reduce", "Reductions, ms on the device"),
-    ("select", "Selection, ms on the device"),
-    ("distance", "Distance matrix, ms on the device"),
+    ("exact", "Exact search"),
+    ("ivf", "Inverted lists"),
+    ("reduce", "Reductions"),
+    ("select", "Selection"),
+    ("distance", "Distance matrix"),
 ];
 
 /// How a library is written in a chart.
@@ -84,27 +84,30 @@ fn rows<'a>(device: &DeviceLines<'a>, suite: &str) -> Vec<Row<'a>> {
     rows
 }
 
-/// Times of a case and a peer on the same clock: the device's for kernels where both have it, else the wall clock.
-fn times(suite: &str, case: &Line, peer: &Line) -> Option<(f64, f64)> {
+/// The field of the time to compare: kernels by the device's clock if all lines have it, everything else by the wall clock.
+fn clock(suite: &str, rows: &[Row<'_>]) -> &'static str {
+    let mut lines = rows.iter().flat_map(|row| row.peers.iter().chain([&row.work]));
     let is_kernel = ["reduce", "select", "distance"].contains(&suite);
-    let both = |key: &str| Some((case.positive(key)?, peer.positive(key)?));
-    both("device_ms").filter(|_| is_kernel).or_else(|| both("ms")).filter(|_| case.record() == "case")
+    if is_kernel && lines.all(|line| line.positive("device_ms").is_some()) { "device_ms" } else { "ms" }
 }
 
 /// In how many comparisons nearfield is faster, and the number of comparisons.
 pub(super) fn score(device: &DeviceLines<'_>) -> (usize, usize) {
-    let all = SUITES.iter().flat_map(|(suite, _)| {
-        let rows = rows(device, suite).into_iter();
-        rows.flat_map(move |row| {
-            row.peers.iter().filter_map(|peer| times(suite, row.work, peer)).collect::<Vec<_>>()
-        })
-    });
-    all.fold((0, 0), |(faster, all), (ours, theirs)| (faster + usize::from(ours < theirs), all + 1))
+    let (mut faster, mut all) = (0, 0);
+    for (suite, _) in SUITES {
+        let rows = rows(device, suite);
+        let clock = clock(suite, &rows);
+        for row in rows.iter().filter(|row| row.work.record() == "case") {
+            let ours = row.work.positive(clock);
+            faster += row.peers.iter().filter(|peer| peer.positive(clock) > ours).count();
+            all += row.peers.len();
+        }
+    }
+    (faster, all)
 }
 
 pub(super) fn section(device: &DeviceLines<'_>) -> Section {
-    let lead =
-        "The same work done by other libraries. Recall stands in brackets where a library is not exact.";
+    let lead = "The same work done by other libraries. Recall stands in brackets where it is below 1.";
     let mut section = Section::new("peers", "Other libraries", lead);
     if let Some(group) = exact_bars(device) {
         let note =
@@ -140,35 +143,27 @@ fn machine(run: &Line) -> String {
 /// A row for each case, and a column for each library.
 fn comparison(suite: &str, title: &str, rows: &[Row<'_>]) -> Table {
     let works: Vec<&Line> = rows.iter().map(|row| row.work).collect();
-    let Some(first) = works.first() else { return Table::default() };
-    let (differing, same) = split(&works, identity(suite));
-    let mut columns: Vec<Column> = differing
-        .iter()
-        .map(|key| Column::new(key.replace('_', " "), works.iter().map(|work| cell(work, key))))
-        .collect();
-    let is_kernel = ["reduce", "select", "distance"].contains(&suite);
-    let clock =
-        |line: &Line| line.positive("device_ms").filter(|_| is_kernel).or_else(|| line.positive("ms"));
-    let ours = |row: &Row<'_>| clock(row.work).filter(|_| row.work.record() == "case");
-    columns.push(Column::new(
-        "nearfield",
-        rows.iter().map(|row| Cell {
-            text: ours(row).map(|ms| decimal(ms, 3)).unwrap_or_default(),
-            is_strong: true,
-        }),
-    ));
+    let (mut columns, common) = field_columns(&works, identity(suite));
+    let clock = clock(suite, rows);
+    let time = |line: &Line| {
+        let recall = line.number("recall").filter(|recall| *recall < 1.0);
+        let recall = recall.map(|recall| format!(" ({})", decimal(recall, 4))).unwrap_or_default();
+        line.positive(clock).map(|ms| decimal(ms, 3) + &recall).unwrap_or_default()
+    };
+    let ours = |row: &Row<'_>| {
+        let text = if row.work.record() == "case" { time(row.work) } else { String::new() };
+        Cell { text, is_strong: true }
+    };
+    columns.push(Column::new("nearfield", rows.iter().map(ours)));
     for name in distinct(rows.iter().flat_map(|row| row.peers.iter().copied()), "peer") {
-        columns.push(Column::new(
-            name.clone(),
-            rows.iter().map(|row| {
-                let peer = row.peers.iter().rev().find(|peer| peer.text("peer") == Some(&name));
-                let recall = peer.and_then(|peer| peer.number("recall")).filter(|recall| *recall < 1.0);
-                let recall = recall.map(|recall| format!(" ({})", decimal(recall, 4))).unwrap_or_default();
-                peer.and_then(|peer| clock(peer)).map(|ms| decimal(ms, 3) + &recall).unwrap_or_default()
-            }),
-        ));
+        let theirs = |row: &Row<'_>| {
+            let peer = row.peers.iter().rev().find(|peer| peer.text("peer") == Some(&name));
+            peer.map(|peer| time(peer)).unwrap_or_default()
+        };
+        columns.push(Column::new(name.clone(), rows.iter().map(theirs)));
     }
-    Table { common: describe(first, &same), ..Table::new(title, columns) }
+    let unit = if clock == "ms" { "ms" } else { "ms on the device" };
+    Table::new(format!("{title}, {unit}"), common, columns)
 }
 
 /// Queries per second of exact search beside the peers, for the smallest and the largest batch that most peers ran.

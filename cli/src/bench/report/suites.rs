@@ -1,97 +1,12 @@
 //! Sections of the suites: a table of all cases, and charts of what they show.
 
 use super::chart::{Axis, Bar, BarGroup, Chart, GREY, LineChart};
+use super::columns::{milliseconds, table};
 use super::device::DeviceLines;
 use super::document::{Cell, Column, Section, Table};
-use super::fields::{cell, describe, groups, series, split};
+use super::fields::{cell, describe, groups, series};
 use crate::bench::lines::{Line, identity};
-use crate::bench::units::{byte_rate, decimal, grouped, operation_rate, percent, tick, time, whole};
-
-/// A column of figures: its key, its head, and the text for a line.
-type Figure = (&'static str, &'static str, fn(&Line, &str) -> Option<String>);
-
-const FIGURES: [Figure; 24] = [
-    ("recall", "recall", |line, key| Some(decimal(line.number(key)?, 4))),
-    ("ms", "time, ms", milliseconds),
-    ("spread", "least – most", |line, _| {
-        Some(format!("{} – {}", milliseconds(line, "ms_least")?, milliseconds(line, "ms_most")?))
-    }),
-    ("device_ms", "on device, ms", milliseconds),
-    ("queries_per_s", "queries/s", rate),
-    ("device_queries_per_s", "queries/s from device", rate),
-    ("scoring", "scoring, ms", |line, _| stages(line, true)),
-    ("other_stages", "other stages, ms", |line, _| stages(line, false)),
-    ("scored_per_query", "scored per query", rate),
-    ("survivors_per_query", "rescored per query", rate),
-    ("searched_again", "searched again", rate),
-    ("bytes_per_s", "bytes/s", |line, key| line.positive(key).map(byte_rate)),
-    ("operations_per_s", "operations/s", |line, key| line.positive(key).map(operation_rate)),
-    ("share_of_copy", "of a copy", |line, key| line.positive(key).map(percent)),
-    ("share", "of ceiling", |line, _| of_ceiling(line)),
-    ("error", "error", |line, key| {
-        line.number(key).map(|error| if error == 0.0 { "0".into() } else { format!("{error:.1e}") })
-    }),
-    ("upload_ms", "upload, ms", milliseconds),
-    ("train_ms", "training, ms", milliseconds),
-    ("add_ms", "adding, ms", milliseconds),
-    ("largest_list", "largest list", rate),
-    ("empty_lists", "empty lists", rate),
-    ("not_run", "not run", |line, key| line.text(key).map(str::to_owned)),
-    ("reason", "reason", |line, key| line.text(key).map(str::to_owned)),
-    ("verified", "answer", |line, _| line.is_wrong().then(|| "WRONG".into())),
-];
-
-pub(super) fn milliseconds(line: &Line, key: &str) -> Option<String> {
-    line.number(key).map(|ms| decimal(ms, 3))
-}
-
-fn rate(line: &Line, key: &str) -> Option<String> {
-    line.number(key).map(whole)
-}
-
-/// Time of the stages that score rows, or of the others.
-fn stages(line: &Line, is_scoring: bool) -> Option<String> {
-    let stages = line.stages();
-    let scores = |name: &str| name.starts_with("screen_") || name.starts_with("distance_");
-    let chosen = stages.iter().filter(|(name, _)| scores(name) == is_scoring);
-    (!stages.is_empty()).then(|| decimal(chosen.map(|(_, ms)| ms).sum(), 3))
-}
-
-/// The share of the ceiling that limits a case, such as "63 % of reads".
-pub(super) fn of_ceiling(line: &Line) -> Option<String> {
-    let ceiling = match line.text("bound")? {
-        "read" => "reads",
-        "flops" => "f32 arithmetic",
-        "integers" => "int8 arithmetic",
-        "matrices" => "matrix units",
-        other => other,
-    };
-    Some(format!("{} of {ceiling}", percent(line.positive("share")?)))
-}
-
-/// A table of lines: identity fields that differ, then figures. Fields that all lines share stand above it.
-pub(super) fn table(title: &str, lines: &[&Line], fields: &[&str], figures: &[&str]) -> Table {
-    let (mut differing, mut same) = split(lines, fields);
-    // A single case shows everything.
-    if lines.len() < 2 {
-        differing = std::mem::take(&mut same);
-    }
-    let mut columns: Vec<Column> = differing
-        .iter()
-        .map(|key| Column::new(key.replace('_', " "), lines.iter().map(|line| cell(line, key))))
-        .collect();
-    let chosen = figures.iter().filter_map(|key| FIGURES.iter().find(|(name, ..)| name == key));
-    columns.extend(chosen.map(|(key, head, show)| {
-        // A wrong answer has no speed.
-        let has_figures = |line: &Line| !line.is_wrong() || *key == "verified";
-        Column::new(
-            *head,
-            lines.iter().map(|line| show(line, key).filter(|_| has_figures(line)).unwrap_or_default()),
-        )
-    }));
-    let common = lines.first().map(|line| describe(line, &same)).unwrap_or_default();
-    Table { common, ..Table::new(title, columns) }
-}
+use crate::bench::units::{byte_rate, grouped, percent, short, time, trimmed};
 
 /// Figures of a suite that is not listed below.
 const ANY: &[&str] =
@@ -104,19 +19,10 @@ fn finish(mut section: Section, device: &DeviceLines<'_>, figures: &[&str]) -> S
     section
 }
 
-pub(super) const TIME: Axis = Axis { name: "time", is_log: true, format: |ms| tick_time(ms / 1e3) };
-pub(super) const BYTE_RATE: Axis = Axis { name: "", is_log: true, format: |rate| tick(rate, "B/s") };
+const TIME: Axis = Axis { name: "", is_log: true, format: |ms| trimmed(&time(ms / 1e3)) };
 
-fn tick_time(seconds: f64) -> String {
-    let text = time(seconds);
-    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
-    let number =
-        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
-    format!("{number} {unit}")
-}
-
-pub(super) const fn count(name: &'static str) -> Axis {
-    Axis { name, is_log: true, format: |number| tick(number, "") }
+const fn count(name: &'static str) -> Axis {
+    Axis { name, is_log: true, format: short }
 }
 
 pub(super) fn exact(device: &DeviceLines<'_>) -> Section {
@@ -294,7 +200,8 @@ pub(super) fn selection(device: &DeviceLines<'_>) -> Section {
     let mut section = Section::new("select", "Selection", lead);
     let point = |case: &Line| Some((case.positive("k")?, case.positive("bytes_per_s")?));
     let (series, note) = series(&device.cases("select"), "k", identity("select"), point);
-    let chart = Chart::Lines(LineChart { x: count("k"), y: BYTE_RATE, series });
+    let rate = Axis { name: "", is_log: true, format: |rate| trimmed(&byte_rate(rate)) };
+    let chart = Chart::Lines(LineChart { x: count("k"), y: rate, series });
     section.figure("selection", "Bytes read per second by k", note, chart);
     finish(section, device, figures)
 }
@@ -331,7 +238,7 @@ pub(super) fn breakeven(device: &DeviceLines<'_>) -> Section {
             };
             columns.push(Column::new(format!("{} {unit}", grouped(queries)), rows.iter().map(find)));
         }
-        section.table(Table::new(describe(group[0], &fields), columns));
+        section.table(Table::new(describe(group[0], &fields), String::new(), columns));
     }
     section.commands = device.commands("breakeven");
     section
