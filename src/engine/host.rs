@@ -5,12 +5,12 @@ use crate::engine::lists::widening::Widening;
 use crate::engine::search::pipeline::{Found, SearchRequest, Statistics, distance_of};
 use crate::engine::search::plan::{Plan, Route};
 use crate::error::Result;
-use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
+use crate::host::{Hits, HostLists, HostRequest, HostRows, SearchLimit};
 use crate::matrix::{Element, MatrixView};
 use crate::neighbors::{Neighbor, Neighbors};
 
 pub(crate) fn search(rows: &HostRows, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
-    let answer = asked(rows, queries, Wanted::Nearest(request.k), request)?;
+    let answer = asked(rows, queries, SearchLimit::Nearest(request.k), request)?;
     Ok(found(answer, request, |_| true))
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn search_within(
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
     let limit = crate::engine::search::within::limit_of(request.metric, radius);
-    let answer = asked(rows, queries, Wanted::Within(limit), request)?;
+    let answer = asked(rows, queries, SearchLimit::Within(limit), request)?;
     Ok(found(answer, request, |hit| hit.distance < radius))
 }
 
@@ -47,21 +47,21 @@ fn probed<T: Element>(
     queries: MatrixView<'_, T>,
     request: &SearchRequest<'_>,
     probes: u32,
-) -> Result<Answer> {
+) -> Result<Hits> {
     let allowed = request.allowed.map(|allowed| allowed.bits());
     let wanted = request.allowed.map(|allowed| request.k.min(allowed.count() as usize));
     let mut widening = Widening { probes, lists: lists.len() as u32, wanted };
-    let wanted = Wanted::Nearest(request.k);
-    let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
+    let limit = SearchLimit::Nearest(request.k);
+    let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
     let mut answer = lists.search(rows, queries, &asked, probes as usize)?;
-    while let Some(short) = widening.short(queries.rows(), |query| answer.rows[query].len()) {
+    while let Some(short) = widening.short(queries.rows(), |query| answer.queries[query].len()) {
         let some: Vec<T> = short.iter().flat_map(|&query| queries.row(query)).copied().collect();
         let before = queries.rows() - short.len();
         let progress = |answered| request.report(before + answered);
-        let asked = Asked { progress: Some(&progress), ..asked };
+        let asked = HostRequest { progress: Some(&progress), ..asked };
         let some = MatrixView::new(&some, queries.dim())?;
         let more = lists.search(rows, some, &asked, widening.probes as usize)?;
-        short.into_iter().zip(more.rows).for_each(|(query, row)| answer.rows[query] = row);
+        short.into_iter().zip(more.queries).for_each(|(query, row)| answer.queries[query] = row);
         answer.scored += more.scored;
         answer.rescored += more.rescored;
     }
@@ -71,11 +71,11 @@ fn probed<T: Element>(
 fn asked(
     rows: &HostRows,
     queries: &Queries<'_>,
-    wanted: Wanted,
+    limit: SearchLimit,
     request: &SearchRequest<'_>,
-) -> Result<Answer> {
+) -> Result<Hits> {
     let allowed = request.allowed.map(|allowed| allowed.bits());
-    let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
+    let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
     match queries {
         Queries::F32(view) => rows.search(*view, &asked),
         Queries::F16(view) => rows.search(*view, &asked),
@@ -83,8 +83,8 @@ fn asked(
     }
 }
 
-fn found(answer: Answer, request: &SearchRequest<'_>, is_wanted: impl Fn(&Neighbor) -> bool) -> Found {
-    let Answer { rows, scored, rescored } = answer;
+fn found(answer: Hits, request: &SearchRequest<'_>, is_wanted: impl Fn(&Neighbor) -> bool) -> Found {
+    let Hits { queries: rows, scored, rescored } = answer;
     let mut neighbors = Neighbors::with_capacity(rows.len(), rows.iter().map(Vec::len).sum());
     for row in rows {
         let hits =
@@ -96,14 +96,14 @@ fn found(answer: Answer, request: &SearchRequest<'_>, is_wanted: impl Fn(&Neighb
 
 /// How a search will run.
 pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
-    let asked = Asked { wanted: Wanted::Nearest(k), budget, allowed: None, progress: None };
+    let asked = HostRequest { limit: SearchLimit::Nearest(k), budget, allowed: None, progress: None };
     let found = k.min(rows.len());
-    let room = rows.room(queries, &asked, rows.len())?;
+    let schedule = rows.schedule(queries, &asked, rows.len())?;
     Ok(Plan {
         queries: queries as u64,
         k: found as u32,
-        batch: room.batch as u32,
+        batch: schedule.batch as u32,
         route: Route::Host { is_screened: rows.is_narrowed() },
-        scratch_bytes: room.bytes,
+        scratch_bytes: schedule.scratch_bytes,
     })
 }
