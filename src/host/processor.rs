@@ -1,17 +1,8 @@
 //! The processor as a device.
 
 use crate::gpu::{Adapter, AdapterKind, Capabilities};
-use crate::host::integers::Isa;
+use crate::host::integers::isa::Isa;
 use crate::options::DeviceOptions;
-
-/// What a closure takes that is dispatched to the widest registers, so that it can be called but once. One that could be called again is
-/// called through a shim, where the compiler may leave it, with the narrowest registers.
-pub(crate) struct Once;
-
-impl Once {
-    #[inline(always)]
-    pub(crate) fn take(self) {}
-}
 
 /// The processor as a device.
 #[derive(Debug)]

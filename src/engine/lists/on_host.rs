@@ -5,7 +5,7 @@ use crate::engine::lists::widening::Widening;
 use crate::engine::rows::on_host::found;
 use crate::engine::search::request::{Found, SearchRequest};
 use crate::error::Result;
-use crate::host::{Answer, Asked, HostLists, HostRows, Wanted};
+use crate::host::{Hits, HostLists, HostRequest, HostRows, SearchLimit};
 use crate::matrix::{Element, MatrixView};
 use crate::vectors::with_view;
 
@@ -27,21 +27,21 @@ fn probed<T: Element>(
     queries: MatrixView<'_, T>,
     request: &SearchRequest<'_>,
     probes: u32,
-) -> Result<Answer> {
+) -> Result<Hits> {
     let allowed = request.allowed.map(|allowed| allowed.bits());
     let wanted = request.allowed.map(|allowed| request.k.min(allowed.count() as usize));
     let mut widening = Widening { probes, lists: lists.len() as u32, wanted };
-    let wanted = Wanted::Nearest(request.k);
-    let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
+    let limit = SearchLimit::Nearest(request.k);
+    let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
     let mut answer = lists.search(rows, queries, &asked, probes as usize)?;
-    while let Some(short) = widening.short(queries.rows(), |query| answer.rows[query].len()) {
+    while let Some(short) = widening.short(queries.rows(), |query| answer.queries[query].len()) {
         let some: Vec<T> = short.iter().flat_map(|&query| queries.row(query)).copied().collect();
         let before = queries.rows() - short.len();
         let progress = |answered| request.report(before + answered);
-        let asked = Asked { progress: Some(&progress), ..asked };
+        let asked = HostRequest { progress: Some(&progress), ..asked };
         let some = MatrixView::new(&some, queries.dim())?;
         let more = lists.search(rows, some, &asked, widening.probes as usize)?;
-        short.into_iter().zip(more.rows).for_each(|(query, row)| answer.rows[query] = row);
+        short.into_iter().zip(more.queries).for_each(|(query, row)| answer.queries[query] = row);
         answer.scored += more.scored;
         answer.rescored += more.rescored;
     }

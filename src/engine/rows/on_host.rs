@@ -6,12 +6,12 @@ use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::{Found, SearchRequest, Statistics};
 use crate::engine::search::within::limit_of;
 use crate::error::Result;
-use crate::host::{Answer, Asked, HostRows, Wanted};
+use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
 use crate::neighbors::{Neighbor, Neighbors};
 use crate::vectors::with_view;
 
 pub(crate) fn search(rows: &HostRows, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
-    let answer = asked(rows, queries, Wanted::Nearest(request.k), request)?;
+    let answer = asked(rows, queries, SearchLimit::Nearest(request.k), request)?;
     Ok(found(answer, request, |_| true))
 }
 
@@ -22,28 +22,28 @@ pub(crate) fn search_within(
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
     let limit = limit_of(request.metric, radius);
-    let answer = asked(rows, queries, Wanted::Within(limit), request)?;
+    let answer = asked(rows, queries, SearchLimit::Within(limit), request)?;
     Ok(found(answer, request, |hit| hit.distance < radius))
 }
 
 fn asked(
     rows: &HostRows,
     queries: &Queries<'_>,
-    wanted: Wanted,
+    limit: SearchLimit,
     request: &SearchRequest<'_>,
-) -> Result<Answer> {
+) -> Result<Hits> {
     let allowed = request.allowed.map(|allowed| allowed.bits());
-    let asked = Asked { wanted, budget: request.budget, allowed, progress: request.progress };
+    let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
     with_view!(queries.on_host()?, view => rows.search(view, &asked))
 }
 
 /// Turns the keys of an answer into distances, and keeps those that are wanted.
 pub(crate) fn found(
-    answer: Answer,
+    answer: Hits,
     request: &SearchRequest<'_>,
     is_wanted: impl Fn(&Neighbor) -> bool,
 ) -> Found {
-    let Answer { rows, scored, rescored } = answer;
+    let Hits { queries: rows, scored, rescored } = answer;
     let mut neighbors = Neighbors::with_capacity(rows.len(), rows.iter().map(Vec::len).sum());
     for row in rows {
         let hits =
@@ -55,14 +55,14 @@ pub(crate) fn found(
 
 /// Plans a search.
 pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
-    let asked = Asked { wanted: Wanted::Nearest(k), budget, allowed: None, progress: None };
+    let asked = HostRequest { limit: SearchLimit::Nearest(k), budget, allowed: None, progress: None };
     let found = k.min(rows.len());
-    let room = rows.room(queries, &asked, rows.len())?;
+    let schedule = rows.schedule(queries, &asked, rows.len())?;
     Ok(Plan {
         queries: queries as u64,
         k: found as u32,
-        batch: room.batch as u32,
+        batch: schedule.batch as u32,
         route: Route::Host { is_screened: rows.is_narrowed() },
-        scratch_bytes: room.bytes,
+        scratch_bytes: schedule.scratch_bytes,
     })
 }

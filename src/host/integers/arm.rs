@@ -1,15 +1,17 @@
 //! Integer dot products by the instructions of 64-bit Arm.
 
-use crate::host::integers::{GROUP, PANEL, Tile};
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-/// Adds to each of four sums the products of four components.
+use crate::host::integers::packed::{GROUP, PANEL};
+use crate::host::integers::tile::{Tile, by_count};
+
+/// Adds the products of four components to each of four sums.
 #[inline]
 #[target_feature(enable = "neon,dotprod")]
 fn sdot(mut sum: int32x4_t, row: int8x16_t, query: int32x4_t) -> int32x4_t {
     // `vdotq_s32` is not stable.
-    // SAFETY: an instruction on registers alone, of a feature that the function demands.
+    // SAFETY: the instruction touches registers only, and the function demands its feature.
     unsafe {
         asm!("sdot {0:v}.4s, {1:v}.16b, {2:v}.16b", inout(vreg) sum, in(vreg) row, in(vreg) query,
             options(pure, nomem, nostack, preserves_flags));
@@ -18,10 +20,10 @@ fn sdot(mut sum: int32x4_t, row: int8x16_t, query: int32x4_t) -> int32x4_t {
 }
 
 /// # Safety
-/// As `Tile` says, for `count` queries; needs dotprod.
+/// `tile` points at operands and results of `count` queries; the processor has dotprod.
 #[target_feature(enable = "neon,dotprod")]
-pub(crate) unsafe fn neon_dot(tile: Tile, count: usize) {
-    // SAFETY: what the caller promises.
+pub(super) unsafe fn neon_dot(tile: Tile, count: usize) {
+    // SAFETY: the caller promises the same.
     unsafe { by_count!(tile_of, tile, count, 1, [6, 4, 2, 1]) }
 }
 
@@ -53,14 +55,14 @@ unsafe fn tile_of<const Q: usize>(tile: Tile) {
 }
 
 /// # Safety
-/// As `Tile` says, for `count` queries.
+/// `tile` points at operands and results of `count` queries.
 #[target_feature(enable = "neon")]
-pub(crate) unsafe fn neon(tile: Tile, count: usize) {
-    // SAFETY: what the caller promises.
+pub(super) unsafe fn neon(tile: Tile, count: usize) {
+    // SAFETY: the caller promises the same.
     unsafe { by_count!(neon_tile, tile, count, 1, [2, 1]) }
 }
 
-/// Q queries times 16 rows: two sums a row, added at the end; 16 accumulators for Q = 2.
+/// Q queries times 16 rows: two sums a row, added at the end, so 16 accumulators for Q = 2.
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn neon_tile<const Q: usize>(tile: Tile) {

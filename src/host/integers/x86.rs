@@ -1,32 +1,15 @@
 //! Integer dot products by the instructions of x86-64.
 
-use crate::host::integers::{GROUP, PANEL, Tile};
 use std::arch::x86_64::*;
 
-/// Widens numbers from the first on, and says how many: whole eights of them, where the processor has an instruction for it.
-pub(crate) fn widen(values: &[half::f16], space: &mut [f32]) -> usize {
-    if !(is_x86_feature_detected!("avx") && is_x86_feature_detected!("f16c")) {
-        return 0;
-    }
-    let (values, _) = values.as_chunks::<8>();
-    let (space, _) = space.as_chunks_mut::<8>();
-    // SAFETY: avx and f16c were detected.
-    unsafe { widen_chunks(values, space) };
-    values.len() * 8
-}
-
-#[target_feature(enable = "avx,f16c")]
-fn widen_chunks(values: &[[half::f16; 8]], space: &mut [[f32; 8]]) {
-    for (&values, space) in values.iter().zip(space) {
-        *space = bytemuck::cast(_mm256_cvtph_ps(bytemuck::cast(values)));
-    }
-}
+use crate::host::integers::packed::{GROUP, PANEL};
+use crate::host::integers::tile::{Tile, by_count};
 
 /// # Safety
-/// As `Tile` says, for `groups` (1 or 2) and `count` queries; needs avx512f, avx512bw, avx512vnni.
+/// `tile` points at operands and results of `groups` (1 or 2) groups and `count` queries; the processor has avx512f, avx512bw, avx512vnni.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(crate) unsafe fn avx512_vnni(tile: Tile, groups: usize, count: usize) {
-    // SAFETY: what the caller promises.
+pub(super) unsafe fn avx512_vnni(tile: Tile, groups: usize, count: usize) {
+    // SAFETY: the caller promises the same.
     unsafe {
         if groups == 2 {
             by_count!(two_groups, tile, count, 1, [12, 6, 4, 3, 2, 1])
@@ -65,7 +48,7 @@ unsafe fn two_groups<const Q: usize>(tile: Tile) {
     }
 }
 
-/// Q queries times 16 rows; four sums a query, as one would wait for the instruction's latency when Q is small.
+/// Q queries times 16 rows. Small Q take four sums a query, because a single one would wait for the instruction's latency.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn one_group<const Q: usize>(tile: Tile) {
@@ -107,10 +90,10 @@ unsafe fn one_group<const Q: usize>(tile: Tile) {
 }
 
 /// # Safety
-/// As `Tile` says, for `count` queries; needs avx2 and avxvnni.
+/// `tile` points at operands and results of `count` queries; the processor has avx2 and avxvnni.
 #[target_feature(enable = "avx2,avxvnni")]
-pub(crate) unsafe fn avx_vnni(tile: Tile, count: usize) {
-    // SAFETY: what the caller promises.
+pub(super) unsafe fn avx_vnni(tile: Tile, count: usize) {
+    // SAFETY: the caller promises the same.
     unsafe { by_count!(avx_vnni_tile, tile, count, 1, [6, 4, 2, 1]) }
 }
 
@@ -145,10 +128,10 @@ unsafe fn avx_vnni_tile<const Q: usize>(tile: Tile) {
 }
 
 /// # Safety
-/// As `Tile` says, for `count` queries; needs avx2.
+/// `tile` points at operands and results of `count` queries; the processor has avx2.
 #[target_feature(enable = "avx2")]
-pub(crate) unsafe fn avx2(tile: Tile, count: usize) {
-    // SAFETY: what the caller promises.
+pub(super) unsafe fn avx2(tile: Tile, count: usize) {
+    // SAFETY: the caller promises the same.
     unsafe { by_count!(avx2_tile, tile, count, 2, [4, 2, 1]) }
 }
 
@@ -186,9 +169,9 @@ unsafe fn avx2_tile<const Q: usize>(tile: Tile) {
 }
 
 /// # Safety
-/// As `Tile` says, for `count` queries.
-pub(crate) unsafe fn sse2(tile: Tile, count: usize) {
-    // SAFETY: what the caller promises.
+/// `tile` points at operands and results of `count` queries.
+pub(super) unsafe fn sse2(tile: Tile, count: usize) {
+    // SAFETY: the caller promises the same.
     unsafe { by_count!(sse2_tile, tile, count, 2, [2, 1]) }
 }
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::error::Result;
+use crate::host::arithmetic::sums::squares;
+use crate::host::arithmetic::values::{HostValues, HostVectors};
+use crate::host::processor::Host;
 use crate::host::rows::norms;
-use crate::host::search::distances::squares;
-use crate::host::search::pipeline::{Asked, Wanted};
-use crate::host::{Host, HostRows};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::host::rows::store::HostRows;
+use crate::host::search::request::{HostRequest, SearchLimit};
+use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 
 /// Centroids in the order of their lists.
@@ -19,7 +21,7 @@ pub(crate) struct HostCentroids {
 }
 
 impl HostCentroids {
-    /// So many of zeros, narrowed around the middle of some vectors near which they will be.
+    /// Centroids of zeros, narrowed around the mean of `near`, the vectors that they will lie among.
     pub(crate) fn new(
         host: &Arc<Host>,
         metric: Metric,
@@ -29,7 +31,7 @@ impl HostCentroids {
     ) -> Result<Self> {
         let mut rows = HostRows::new(host.clone(), metric, ElementKind::F32, near.dim(), is_narrowed);
         if let Some(narrowed) = &mut rows.narrowed {
-            narrowed.count(near);
+            narrowed.count(near.into())?;
         }
         rows.resize(lists as usize)?;
         rows.ids = (0..u64::from(lists)).collect();
@@ -39,7 +41,7 @@ impl HostCentroids {
         Ok(centroids)
     }
 
-    /// Centroids as they are given, `[lists, dim]`; the metric is squared L2 or cosine.
+    /// The given centroids, `[lists, dim]`; the metric is squared L2 or cosine.
     pub(crate) fn around(
         host: &Arc<Host>,
         metric: Metric,
@@ -59,46 +61,43 @@ impl HostCentroids {
         self.rows.end()
     }
 
-    /// All of them, `[lists, dim]`.
+    /// All centroids, `[lists, dim]`.
     pub(crate) fn all(&self) -> Vec<f32> {
         self.rows.widened(0..self.lists(), &mut vec![]).to_vec()
     }
 
-    /// Another centroid for a list. It may be shorter than rows have to be.
+    /// Replaces the centroid of a list. It may be shorter than rows have to be.
     pub(crate) fn set(&mut self, list: u32, centroid: &[f32]) {
         let (slot, squared) = (list as usize, squares(centroid));
-        self.rows.values.write(slot * self.rows.dim, centroid);
-        self.rows.squared[slot] = squared;
+        self.rows.values.write(slot, HostValues::F32(centroid), squared);
         if let Some(narrowed) = &mut self.rows.narrowed {
             narrowed.set(slot, centroid, squared);
         }
     }
 
-    /// The list of each row, that of the nearest centroid, and the key of the distance, under the budget of the device.
-    pub(crate) fn assign<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<Vec<(u32, u32)>> {
-        self.assign_known((rows, &norms::checked("rows", rows)?))
+    /// The list of each row (that of the nearest centroid) and the key of the distance, within the budget of the device.
+    pub(crate) fn assign<'a>(&self, rows: impl Into<HostVectors<'a>>) -> Result<Vec<(u32, u32)>> {
+        let rows = rows.into();
+        self.assign_checked(rows, &norms::checked("rows", rows)?)
     }
 
-    /// The same for rows whose squared norms are known.
-    pub(crate) fn assign_known<T: Element>(
-        &self,
-        rows: (MatrixView<'_, T>, &[f64]),
-    ) -> Result<Vec<(u32, u32)>> {
+    /// [`assign`](Self::assign) for rows that were checked before, given with their squared norms.
+    pub(crate) fn assign_checked(&self, rows: HostVectors<'_>, squared: &[f64]) -> Result<Vec<(u32, u32)>> {
         let distinct = self.distinct();
-        let asked = Asked {
-            wanted: Wanted::Nearest(1),
+        let request = HostRequest {
+            limit: SearchLimit::Nearest(1),
             budget: self.host().options.budget_bytes,
             allowed: distinct.as_ref(),
             progress: None,
         };
-        let answer = self.rows.search_known(rows, &asked)?;
-        Ok(answer.rows.iter().flatten().map(|&(key, list)| (list as u32, key)).collect())
+        let hits = self.rows.search_checked((rows, squared), &request)?;
+        Ok(hits.queries.iter().flatten().map(|&(key, list)| (list as u32, key)).collect())
     }
 
-    /// The centroids that have no equal before them, where not all are such: no other is the nearest to a row.
+    /// The centroids that equal none before them; none when all differ. The others are never the nearest to a row.
     fn distinct(&self) -> Option<Bits> {
-        let mut space = vec![];
-        let all = self.rows.widened(0..self.lists(), &mut space).chunks_exact(self.rows.dim);
+        let mut scratch = vec![];
+        let all = self.rows.widened(0..self.lists(), &mut scratch).chunks_exact(self.rows.dim());
         let mut seen: HashSet<&[u8]> = HashSet::with_capacity(self.lists());
         let is_first: Vec<bool> = all.map(|centroid| seen.insert(bytemuck::cast_slice(centroid))).collect();
         is_first.contains(&false).then(|| Bits::from_fn(is_first.len(), |list| is_first[list]))

@@ -1,4 +1,4 @@
-//! Rows that centroids are trained on, on the host: which centroid is nearest to each, and the means of those that share one.
+//! Training of centroids on the host: the nearest centroid of each row, and the means of the rows that share one.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,14 +6,15 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::error::Result;
-use crate::host::Host;
+use crate::host::arithmetic::sums::squares;
 use crate::host::lists::centroids::HostCentroids;
+use crate::host::processor::Host;
 use crate::host::rows::norms;
-use crate::host::search::distances::{Side, distance, squares};
+use crate::host::search::pair::{NormedVector, distance};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
-/// Rows to train on, f32, and the centroids so far.
+/// The rows to train on, in f32, and the centroids so far.
 #[derive(Debug)]
 pub(crate) struct HostTraining<'a> {
     dim: usize,
@@ -22,14 +23,14 @@ pub(crate) struct HostTraining<'a> {
     centroids: HostCentroids,
 }
 
-/// Rows that a thread looks at before it takes others.
+/// Rows that a thread takes at a time.
 const PIECE: usize = 256;
 
-/// A mean whose squared length is below this has no direction: the rows were opposite.
+/// A mean of directions whose squared length is below this has no direction itself: the rows were opposite.
 const NO_DIRECTION: f64 = 1e-30;
 
 impl<'a> HostTraining<'a> {
-    /// Room for so many centroids. The metric is squared L2 or cosine, for which means have length 1.
+    /// Training of `lists` centroids, all zero so far. The metric is squared L2 or cosine; for cosine, means have length 1.
     pub(crate) fn new(
         host: &Arc<Host>,
         metric: Metric,
@@ -43,27 +44,27 @@ impl<'a> HostTraining<'a> {
         Ok(Self { dim, rows, squared, centroids })
     }
 
-    /// Makes rows centroids: each list gets the row beside it, as the mean of that row alone.
+    /// Makes rows centroids: pairs of a list and the row that becomes its centroid, as the mean of that row alone.
     pub(crate) fn seed(&mut self, seeds: &[(u32, u32)]) {
         let means: Vec<Vec<f32>> = seeds.iter().map(|&(_, row)| self.mean(&[row])).collect();
         seeds.iter().zip(&means).for_each(|(&(list, _), mean)| self.centroids.set(list, mean));
     }
 
-    /// The distance of every row to the centroid that one of them would be.
+    /// The distance of every row to the centroid that row `row` would be.
     pub(crate) fn distances(&self, row: u32) -> Vec<f32> {
         let mean = self.mean(&[row]);
-        let centroid = Side { vector: &mean, squared: squares(&mean) };
+        let centroid = NormedVector { values: &mean, squared: squares(&mean) };
         let rows = (0..self.squared.len()).into_par_iter().with_min_len(PIECE);
-        rows.map(|row| distance(self.centroids.rows.metric, self.side(row), centroid)).collect()
+        rows.map(|row| distance(self.centroids.rows.metric, self.row(row), centroid)).collect()
     }
 
-    /// The list of the nearest centroid for every row, and the key of the distance.
+    /// The list of the nearest centroid of every row, and the key of the distance.
     pub(crate) fn assign(&self) -> Result<Vec<(u32, u32)>> {
-        self.centroids.assign_known((MatrixView::new(&self.rows, self.dim)?, &self.squared))
+        self.centroids.assign_checked(MatrixView::new(&self.rows, self.dim)?.into(), &self.squared)
     }
 
-    /// Centroids become the means of their rows. `order` has rows list by list, those of list `l` from `offsets[l]` on. Lists without
-    /// rows keep their centroid.
+    /// Makes centroids the means of their rows. `order` names the rows list by list, those of list `l` from `offsets[l]` on. Lists without
+    /// rows keep their centroids.
     pub(crate) fn update(&mut self, order: &[u32], offsets: &[u32]) {
         let members = |list: usize| &order[offsets[list] as usize..offsets[list + 1] as usize];
         let lists = (0..offsets.len() - 1).into_par_iter().filter(|&list| !members(list).is_empty());
@@ -71,18 +72,19 @@ impl<'a> HostTraining<'a> {
         means.iter().for_each(|(list, mean)| self.centroids.set(*list as u32, mean));
     }
 
-    /// The mean of some rows, added in their order: for cosine of their directions, and of length 1 where it has one.
+    /// The mean of some rows, added in the given order. For cosine it is the mean of their directions, scaled to length 1 where it has a
+    /// direction.
     fn mean(&self, members: &[u32]) -> Vec<f32> {
         let is_spherical = self.centroids.rows.metric == Metric::Cosine;
         let mut sums = vec![0.0; self.dim];
         for &row in members {
-            let Side { vector, squared } = self.side(row as usize);
+            let NormedVector { values, squared } = self.row(row as usize);
             let scale = match is_spherical {
                 true if squared > 0.0 => 1.0 / squared.sqrt(),
                 true => 0.0,
                 false => 1.0,
             };
-            sums.iter_mut().zip(vector).for_each(|(sum, &x)| *sum += f64::from(x) * scale);
+            sums.iter_mut().zip(values).for_each(|(sum, &x)| *sum += f64::from(x) * scale);
         }
         let mut scale = 1.0 / members.len() as f64;
         let length = sums.iter().map(|sum| (sum * scale).powi(2)).sum::<f64>();
@@ -92,8 +94,8 @@ impl<'a> HostTraining<'a> {
         sums.iter().map(|sum| (sum * scale) as f32).collect()
     }
 
-    fn side(&self, row: usize) -> Side<'_> {
-        Side { vector: &self.rows[row * self.dim..][..self.dim], squared: self.squared[row] }
+    fn row(&self, row: usize) -> NormedVector<'_> {
+        NormedVector { values: &self.rows[row * self.dim..][..self.dim], squared: self.squared[row] }
     }
 
     /// All centroids, `[lists, dim]`.

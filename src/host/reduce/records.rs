@@ -1,50 +1,61 @@
-//! Reductions on the host: sums are accumulated in f64, in blocks whose results are added in their order, so that the bits of a sum
-//! depend on the length alone, not on how many threads there are.
+//! Reductions on the host: sums are accumulated in f64, in blocks whose results are added in their order. The bits of a sum therefore depend
+//! on the length alone, not on the number of threads.
 
 use rayon::prelude::*;
 
-use crate::host::reduce::folds::{NOWHERE, fold};
+use crate::host::arithmetic::values::{HostValues, HostVectors};
+use crate::host::reduce::fold::NOWHERE;
+use crate::host::reduce::operations::fold;
 use crate::kernels::reduce_blocks::Operation;
 use crate::matrix::{Element, MatrixView};
 
 /// Numbers of a block.
 const BLOCK: usize = 1 << 14;
 
-/// So many numbers are reduced by the thread that asks: to wake others takes longer.
+/// Up to this many numbers are reduced by the calling thread: waking others takes longer.
 const FEW: usize = 8 * BLOCK;
 
-/// Blocks whose results wait for each other, and rows whose results wait to be rounded. What waits lies on a thread's stack, so reductions
-/// take no scratch memory that a budget counts.
+/// Results of blocks that wait to be added, and of rows that wait to be rounded. They lie on a thread's stack, so reductions take no scratch
+/// memory that counts against a budget.
 const WAITING: usize = 1024;
 
-/// What a vector was reduced to.
+/// The result of reducing a vector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reduced {
-    /// What [`Operation::value`] reads.
+    /// The record that [`Operation::value`] reads.
     pub(crate) record: [u32; 2],
-    /// For an operation that finds a place, where there is a number.
+    /// The place, for an operation that finds one, where there is a number.
     pub(crate) place: u64,
 }
 
-/// A vector, whose values a sum multiplies with `scale`. `others` are as many as the values.
+/// Reduces a vector; a sum is that of the values times `scale`. `others` is as long as `values`.
 pub(crate) fn reduce<T: Element>(
     operation: Operation,
     scale: f32,
     values: &[T],
     others: Option<&[T]>,
 ) -> Reduced {
-    let others = others.unwrap_or(values);
-    let mut space = [0; WAITING];
+    reduce_values(operation, scale, values.into(), others.unwrap_or(values).into())
+}
+
+fn reduce_values(
+    operation: Operation,
+    scale: f32,
+    values: HostValues<'_>,
+    others: HostValues<'_>,
+) -> Reduced {
+    let mut results = [0; WAITING];
     let (mut sum, mut least, mut first) = (0.0, u32::MAX, 0);
-    for (run, (a, b)) in values.chunks(WAITING * BLOCK).zip(others.chunks(WAITING * BLOCK)).enumerate() {
-        let found = &mut space[..a.len().div_ceil(BLOCK)];
-        fold_blocks(operation.extreme(), a, b, found);
-        for (block, &found) in found.iter().enumerate() {
+    for start in (0..values.len()).step_by(WAITING * BLOCK) {
+        let range = start..values.len().min(start + WAITING * BLOCK);
+        let results = &mut results[..range.len().div_ceil(BLOCK)];
+        fold_blocks(operation.extreme(), values.slice(range.clone()), others.slice(range), results);
+        for (block, &result) in results.iter().enumerate() {
             if operation.is_sum() {
-                sum += f64::from_bits(found);
-            } else if (found as u32) < least {
-                // Of equal keys the first.
-                (least, first) = (found as u32, run * WAITING + block);
+                sum += f64::from_bits(result);
+            } else if (result as u32) < least {
+                // The first of equal keys.
+                (least, first) = (result as u32, start + block * BLOCK);
             }
         }
     }
@@ -54,70 +65,78 @@ pub(crate) fn reduce<T: Element>(
     }
     let mut reduced = Reduced { record: [least, 0], place: 0 };
     if operation.is_place() && operation.value(reduced.record).is_some() {
-        let start = first * BLOCK;
-        let block = &values[start..values.len().min(start + BLOCK)];
+        let block = values.slice(first..values.len().min(first + BLOCK));
         let mut place = [0];
         fold(operation, block, block, BLOCK, &mut place);
-        reduced.place = start as u64 + place[0];
+        reduced.place = first as u64 + place[0];
     }
     reduced
 }
 
-/// What is found in each block.
-fn fold_blocks<T: Element>(operation: Operation, a: &[T], b: &[T], found: &mut [u64]) {
+/// Folds each block.
+fn fold_blocks(operation: Operation, a: HostValues<'_>, b: HostValues<'_>, results: &mut [u64]) {
     if a.len() <= FEW {
-        return fold(operation, a, b, BLOCK, found);
+        return fold(operation, a, b, BLOCK, results);
     }
-    let blocks = a.par_chunks(BLOCK).zip(b.par_chunks(BLOCK)).zip(found);
-    blocks.for_each(|((a, b), found)| fold(operation, a, b, BLOCK, std::slice::from_mut(found)));
+    results.par_iter_mut().enumerate().for_each(|(block, result)| {
+        let range = block * BLOCK..a.len().min((block + 1) * BLOCK);
+        fold(operation, a.slice(range.clone()), b.slice(range), BLOCK, std::slice::from_mut(result));
+    });
 }
 
-/// The word of every row, as [`Operation::word`] has it. `others` are of the same shape.
+/// Reduces every row to the word that [`Operation::word`] describes. `others` has the shape of `values`.
 pub(crate) fn reduce_rows<T: Element>(
     operation: Operation,
     scale: f32,
     values: MatrixView<'_, T>,
     others: Option<MatrixView<'_, T>>,
 ) -> Vec<u32> {
+    reduce_vectors(operation, scale, values.into(), others.unwrap_or(values).into())
+}
+
+fn reduce_vectors(
+    operation: Operation,
+    scale: f32,
+    values: HostVectors<'_>,
+    others: HostVectors<'_>,
+) -> Vec<u32> {
     let length = values.dim();
-    let (a, b) = (values.values(), others.map_or(values.values(), |others| others.values()));
     let factor = factor(operation, scale);
-    let some_rows = |a: &[T], b: &[T], words: &mut [u32]| {
-        let mut space = [0; WAITING];
-        let at_once = WAITING * length;
-        for ((a, b), words) in a.chunks(at_once).zip(b.chunks(at_once)).zip(words.chunks_mut(WAITING)) {
-            let found = &mut space[..words.len()];
-            fold(operation, a, b, length, found);
-            let found = words.iter_mut().zip(&*found);
+    let rows = (BLOCK / length).max(1);
+    let mut words = vec![0; values.rows()];
+    let reduce_part = |(part, words): (usize, &mut [u32])| {
+        let rows = part * rows..part * rows + words.len();
+        let (a, b) = (values.slice(rows.clone()).values(), others.slice(rows).values());
+        if length > BLOCK {
+            let Reduced { record, place } = reduce_values(operation, scale, a, b);
+            words[0] = operation.word(record, place as u32);
+            return;
+        }
+        let mut results = [0; WAITING];
+        for (number, words) in words.chunks_mut(WAITING).enumerate() {
+            let start = number * WAITING * length;
+            let range = start..start + words.len() * length;
+            let results = &mut results[..words.len()];
+            fold(operation, a.slice(range.clone()), b.slice(range), length, results);
+            let results = words.iter_mut().zip(&*results);
             if operation.is_sum() {
-                found.for_each(|(word, &sum)| *word = ((f64::from_bits(sum) * factor) as f32).to_bits());
+                results.for_each(|(word, &sum)| *word = ((f64::from_bits(sum) * factor) as f32).to_bits());
             } else {
-                found.for_each(|(word, &found)| {
-                    *word = if found == NOWHERE { u32::MAX } else { found as u32 }
+                results.for_each(|(word, &result)| {
+                    *word = if result == NOWHERE { u32::MAX } else { result as u32 }
                 });
             }
         }
     };
-    let long_row = |a: &[T], b: &[T], words: &mut [u32]| {
-        let Reduced { record, place } = reduce(operation, scale, a, Some(b));
-        words[0] = operation.word(record, place as u32);
-    };
-    let rows = (BLOCK / length).max(1);
-    let mut words = vec![0; values.rows()];
-    let work = |((a, b), words): ((&[T], &[T]), &mut [u32])| {
-        if length > BLOCK { long_row(a, b, words) } else { some_rows(a, b, words) }
-    };
-    if a.len() <= FEW {
-        let parts = a.chunks(rows * length).zip(b.chunks(rows * length));
-        parts.zip(words.chunks_mut(rows)).for_each(work);
+    if values.values().len() <= FEW {
+        words.chunks_mut(rows).enumerate().for_each(reduce_part);
     } else {
-        let parts = a.par_chunks(rows * length).zip(b.par_chunks(rows * length));
-        parts.zip(words.par_chunks_mut(rows)).for_each(work);
+        words.par_chunks_mut(rows).enumerate().for_each(reduce_part);
     }
     words
 }
 
-/// What a sum of values is multiplied with, so that it is one of scaled values. In f64 none of them leaves the range.
+/// The factor of a sum that makes it one of scaled values. Neither leaves the range of f64.
 fn factor(operation: Operation, scale: f32) -> f64 {
     let scale = f64::from(scale);
     if operation == Operation::SumSquares { scale * scale } else { scale }

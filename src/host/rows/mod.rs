@@ -1,6 +1,8 @@
 //! The rows of an index in the host's memory, and their narrowed copy.
 
+pub(crate) mod group;
 pub(crate) mod narrowed;
+pub(crate) mod narrower;
 pub(crate) mod norms;
 pub(crate) mod store;
-pub(crate) mod widen;
+pub(crate) mod values;

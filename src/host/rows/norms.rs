@@ -1,24 +1,29 @@
-//! Squared norms, and whether vectors may enter: finite, and of a norm that is 0 or in range.
+//! Squared norms, and the check that vectors may enter: they must be finite, with a norm that is 0 or in range.
 
-use crate::error::{Error, Result};
-use crate::host::search::distances::squares;
-use crate::matrix::{Element, MatrixView};
 use rayon::prelude::*;
 
-/// The squared norm of the shortest vector that may enter, but for zeros.
+use crate::error::{Error, Result};
+use crate::host::arithmetic::sums::squares;
+use crate::host::arithmetic::values::HostVectors;
+
+/// The smallest squared norm that is accepted, apart from 0.
 pub(crate) const SHORTEST: f64 = 1.0 / (1u128 << 100) as f64;
 const LONGEST: f64 = (1u128 << 100) as f64;
 
-/// Rows that a thread looks at before it takes others.
+/// Rows that a thread takes at a time.
 const PIECE: usize = 256;
 
-/// The squared norm of each row, or the error for the first that is refused.
-pub(crate) fn checked<T: Element>(argument: &'static str, rows: MatrixView<'_, T>) -> Result<Vec<f64>> {
+/// The squared norm of each row, or an error for the first row that is refused.
+pub(crate) fn checked<'a>(argument: &'static str, rows: impl Into<HostVectors<'a>>) -> Result<Vec<f64>> {
+    checked_vectors(argument, rows.into())
+}
+
+fn checked_vectors(argument: &'static str, rows: HostVectors<'_>) -> Result<Vec<f64>> {
     let mut squared = vec![0.0; rows.rows()];
     squared.par_chunks_mut(PIECE).enumerate().for_each(|(piece, squared)| {
-        let mut space = vec![0.0; rows.dim()];
+        let mut scratch = vec![0.0; rows.dim()];
         for (row, squared) in squared.iter_mut().enumerate() {
-            *squared = squares(crate::host::widened(rows.row(piece * PIECE + row), &mut space));
+            *squared = squares(rows.row(piece * PIECE + row).widened(&mut scratch));
         }
     });
     // A sum of squares of finite f32 is finite in f64.

@@ -1,59 +1,13 @@
-//! Intervals of scores, 16 rows at a time: what `wgsl/lib/intervals.wgsl` computes on a GPU, in the same form and with the same margins
-//! (docs/certified-search.md).
+//! Intervals of scores, 16 rows at a time: the same form and margins as `wgsl/lib/intervals.wgsl` on a GPU (docs/certified-search.md).
 
-use pulp::Arch;
-
-use crate::host::integers::GROUP;
+use crate::host::arithmetic::registers::with_widest_registers;
+use crate::host::integers::packed::GROUP;
+use crate::host::rows::group::GroupTerms;
 use crate::screen::certificate::{Form, Margin, Terms};
 
-/// The terms of 16 rows, side by side.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C, align(64))]
-pub(crate) struct Group {
-    scale: [f32; GROUP],
-    length: [f32; GROUP],
-    residual: [f32; GROUP],
-    /// The row's own part of the lower end.
-    floor: [f32; GROUP],
-    slack: [f32; GROUP],
-}
-
-/// What a group keeps of one row.
-pub(crate) type Lane = [f32; 5];
-
-impl Group {
-    /// The terms of one row.
-    pub(crate) fn set(&mut self, lane: usize, form: Form, margin: Margin, terms: Terms) {
-        let bias = if matches!(form, Form::NarrowedInnerProduct | Form::NarrowedCosine) {
-            // The products with the centre are part of the similarity.
-            -terms.bias
-        } else {
-            terms.bias
-        };
-        let slack = match form {
-            Form::L2 => margin.relative * terms.bias,
-            Form::NarrowedL2 => margin.relative * terms.length * terms.length,
-            _ => 0.0,
-        };
-        self.put(lane, [terms.scale, terms.length, terms.residual, bias - slack, slack]);
-    }
-
-    pub(crate) fn lane(&self, lane: usize) -> Lane {
-        [self.scale, self.length, self.residual, self.floor, self.slack].map(|terms| terms[lane])
-    }
-
-    pub(crate) fn put(&mut self, lane: usize, [scale, length, residual, floor, slack]: Lane) {
-        self.scale[lane] = scale;
-        self.length[lane] = length;
-        self.residual[lane] = residual;
-        self.floor[lane] = floor;
-        self.slack[lane] = slack;
-    }
-}
-
-/// A query's side of the ends of intervals.
+/// The terms of a query, as the ends of intervals need them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Side {
+pub(crate) struct QueryTerms {
     base: f32,
     factor: f32,
     along: f32,
@@ -61,7 +15,7 @@ pub(crate) struct Side {
     slack: f32,
 }
 
-impl Side {
+impl QueryTerms {
     pub(crate) fn new(form: Form, margin: Margin, terms: Terms) -> Self {
         let relative = margin.relative;
         let reach = relative * (terms.length + margin.centre_length);
@@ -100,21 +54,21 @@ impl Side {
         Self { base: base - slack, factor, along, across, slack }
     }
 
-    /// The lower ends of the intervals of 16 rows, by their scores.
+    /// The lower ends of the intervals of 16 rows, from their scores.
     #[inline(always)]
-    fn lower_ends<S: Score>(&self, group: &Group, scores: &[S; GROUP]) -> [f32; GROUP] {
+    fn lower_ends<S: Score>(&self, group: &GroupTerms, scores: &[S; GROUP]) -> [f32; GROUP] {
         let mut ends = [0.0; GROUP];
         for lane in 0..GROUP {
             let rest =
                 group.floor[lane] - self.along * group.length[lane] - self.across * group.residual[lane];
-            // First the row's scale: the product of two scales may be subnormal where that of all three is not.
+            // The row's scale first: the product of both scales may be subnormal where that of all three factors is not.
             ends[lane] = rest + self.base - self.factor * (group.scale[lane] * scores[lane].value());
         }
         ends
     }
 
-    /// The upper end of a row's interval, by its lower one.
-    pub(crate) fn upper_end(&self, group: &Group, lane: usize, lower: f32) -> f32 {
+    /// The upper end of a row's interval, from its lower end.
+    pub(crate) fn upper_end(&self, group: &GroupTerms, lane: usize, lower: f32) -> f32 {
         let margin = self.along * group.length[lane]
             + self.across * group.residual[lane]
             + (group.slack[lane] + self.slack);
@@ -122,7 +76,7 @@ impl Side {
     }
 }
 
-/// A score: of integers, or of f32.
+/// A score: a dot product of integers, or of f32.
 pub(crate) trait Score: Copy {
     fn value(self) -> f32;
 }
@@ -142,23 +96,23 @@ impl Score for f32 {
     }
 }
 
-/// Goes through scores, of which those of a group and a query start at `group * pitch[0] + query * pitch[1]`, and gives every row whose lower
-/// end is not above its query's limit: the query's place, the group's, the row's lane, and the lower end. It is told the limit from then on.
+/// Passes every row whose lower end is not above its query's limit to `nominate`, as (query, group, lane, lower end); `nominate` returns
+/// the query's limit from then on. The scores of a group and a query start at `group * pitch[0] + query * pitch[1]`.
 pub(crate) fn sift<S: Score>(
-    groups: &[Group],
-    sides: &[Side],
+    groups: &[GroupTerms],
+    queries: &[QueryTerms],
     (scores, pitch): (&[S], [usize; 2]),
     limits: &mut [f32],
-    mut found: impl FnMut(usize, usize, usize, f32) -> f32,
+    mut nominate: impl FnMut(usize, usize, usize, f32) -> f32,
 ) {
-    Arch::new().dispatch(
+    with_widest_registers(
         #[inline(always)]
         || {
             for (number, group) in groups.iter().enumerate() {
-                for (query, (side, limit)) in sides.iter().zip(limits.iter_mut()).enumerate() {
+                for (query, (terms, limit)) in queries.iter().zip(limits.iter_mut()).enumerate() {
                     let start = number * pitch[0] + query * pitch[1];
                     let Some(scores) = scores[start..].first_chunk::<GROUP>() else { return };
-                    let ends = side.lower_ends(group, scores);
+                    let ends = terms.lower_ends(group, scores);
                     let mut passed = false;
                     for &end in &ends {
                         passed |= end <= *limit;
@@ -168,7 +122,7 @@ pub(crate) fn sift<S: Score>(
                     }
                     for (lane, &end) in ends.iter().enumerate() {
                         if end <= *limit {
-                            *limit = found(query, number, lane, end);
+                            *limit = nominate(query, number, lane, end);
                         }
                     }
                 }

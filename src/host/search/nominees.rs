@@ -1,25 +1,28 @@
-//! Rows that cannot be excluded from a query's nearest ones, and those that were held against each other already.
+//! Nominees: the rows that intervals cannot exclude from a query's result, and the nearest of those already rescored.
 
 use std::collections::BinaryHeap;
 
 use crate::kernels::{key_of, value_of};
 
-/// Rows that wait on a list before it is thinned: at least.
-const ROOM: usize = 512;
+/// A found row: the key of its distance (for L2 of its square), and its id.
+pub(crate) type Hit = (u32, u64);
 
-/// What is known of a query's nearest rows while rows go by. Its limit only falls: a row whose lower end lies above it is reported behind k
-/// others.
+/// Rows that wait to be rescored, at least, before their number is reduced.
+const WAITING: usize = 512;
+
+/// What is known of a query's result while its rows are scored. The limit only falls: a row whose lower end lies above it is reported behind
+/// k others.
 #[derive(Debug)]
 pub(crate) struct Nominees {
-    /// How many are wanted; none for all within the limit.
+    /// How many rows are wanted; none for all within the limit.
     k: Option<usize>,
     pub(crate) limit: f32,
     /// Keys of the k smallest upper ends.
     uppers: BinaryHeap<u32>,
-    /// Lower ends and slots.
-    list: Vec<(f32, u32)>,
-    /// Keys of reported distances, and ids: up to k of them, in order.
-    best: Vec<(u32, u64)>,
+    /// Rows to be rescored: lower ends and slots.
+    waiting: Vec<(f32, u32)>,
+    /// The nearest rows rescored so far, in order: k at most, where k is known.
+    best: Vec<Hit>,
     /// How many distances were computed.
     pub(crate) rescored: u64,
 }
@@ -31,7 +34,7 @@ impl Nominees {
             k: Some(k),
             limit: f32::INFINITY,
             uppers: BinaryHeap::new(),
-            list: vec![],
+            waiting: vec![],
             best: vec![],
             rescored: 0,
         }
@@ -42,21 +45,32 @@ impl Nominees {
         Self { k: None, limit, ..Self::nearest(1) }
     }
 
-    /// Bytes that one takes. What grows is there twice for a moment, and a list that is settled beside what it was.
+    /// Bytes that the nominees of a query take. Vectors exist twice while they grow, and waiting rows lie beside their rescored copies.
     pub(crate) fn bytes(k: usize) -> usize {
-        let list = 2 * Self::room(k);
-        2 * (list * size_of::<(f32, u32)>() + k * size_of::<u32>()) + (list + k) * size_of::<(u32, u64)>()
+        let waiting = 2 * Self::waiting(k);
+        2 * (waiting * size_of::<(f32, u32)>() + k * size_of::<u32>()) + (waiting + k) * size_of::<Hit>()
     }
 
-    fn room(k: usize) -> usize {
-        ROOM.max(k.saturating_mul(2))
+    /// Rows that may be left waiting once their number was reduced.
+    fn waiting(k: usize) -> usize {
+        WAITING.max(k.saturating_mul(2))
     }
 
-    /// Takes a row, by its interval. Returns whether the list has to be settled.
+    /// Adds a row by its interval. Returns whether the waiting rows must be settled.
     pub(crate) fn add(&mut self, lower: f32, upper: f32, slot: u32) -> bool {
-        self.list.push((lower, slot));
-        let Some(k) = self.k else { return self.list.len() >= ROOM };
-        let key = key_of(upper);
+        self.waiting.push((lower, slot));
+        let Some(k) = self.k else { return self.waiting.len() >= WAITING };
+        self.add_upper(k, key_of(upper));
+        self.lower_limit(k);
+        if self.waiting.len() < 2 * Self::waiting(k) {
+            return false;
+        }
+        self.waiting.retain(|&(lower, _)| lower <= self.limit);
+        self.waiting.len() >= Self::waiting(k)
+    }
+
+    /// Keeps the key of an upper end if it is among the k smallest.
+    fn add_upper(&mut self, k: usize, key: u32) {
         if self.uppers.len() < k {
             self.uppers.push(key);
         } else if let Some(mut largest) = self.uppers.peek_mut()
@@ -64,28 +78,27 @@ impl Nominees {
         {
             *largest = key;
         }
+    }
+
+    /// Lowers the limit to the k-th smallest upper end, where k are known.
+    fn lower_limit(&mut self, k: usize) {
         if self.uppers.len() == k {
             self.limit = self.uppers.peek().map_or(self.limit, |&largest| self.limit.min(value_of(largest)));
         }
-        if self.list.len() < 2 * Self::room(k) {
-            return false;
-        }
-        self.list.retain(|&(lower, _)| lower <= self.limit);
-        self.list.len() >= Self::room(k)
     }
 
-    /// Computes the distances of what is on the list, and keeps the nearest.
-    pub(crate) fn settle(&mut self, mut distance_of: impl FnMut(u32) -> (u32, u64)) {
+    /// Rescores the waiting rows and keeps the nearest.
+    pub(crate) fn settle(&mut self, mut rescore: impl FnMut(u32) -> Hit) {
         let limit = self.limit;
-        let near = self.list.drain(..).filter(|&(lower, _)| lower <= limit);
-        let found = near.map(|(_, slot)| distance_of(slot)).inspect(|_| self.rescored += 1);
+        let near = self.waiting.drain(..).filter(|&(lower, _)| lower <= limit);
+        let hits = near.map(|(_, slot)| rescore(slot)).inspect(|_| self.rescored += 1);
         let Some(k) = self.k else {
-            // Where all rows of a filter were taken, most are far away.
+            // Where all rows of a filter are nominees, most are far away.
             let most = key_of(limit);
-            self.best.extend(found.filter(|&(key, _)| key <= most));
+            self.best.extend(hits.filter(|&(key, _)| key <= most));
             return;
         };
-        self.best.extend(found);
+        self.best.extend(hits);
         self.best.sort_unstable();
         self.best.truncate(k);
         if let (Some(&(key, _)), true) = (self.best.last(), self.best.len() == k) {
@@ -93,29 +106,20 @@ impl Nominees {
         }
     }
 
-    /// Takes over what another one knows of other rows for the same query.
+    /// Adds what `other` knows of other rows for the same query.
     pub(crate) fn merge(&mut self, other: Self) {
         self.limit = self.limit.min(other.limit);
-        self.list.extend(other.list);
+        self.waiting.extend(other.waiting);
         self.best.extend(other.best);
         self.rescored += other.rescored;
-        for key in other.uppers {
-            if self.uppers.len() < self.k.unwrap_or(0) {
-                self.uppers.push(key);
-            } else if let Some(mut largest) = self.uppers.peek_mut()
-                && key < *largest
-            {
-                *largest = key;
-            }
-        }
-        if self.k.is_some_and(|k| self.uppers.len() == k) {
-            self.limit = self.uppers.peek().map_or(self.limit, |&largest| self.limit.min(value_of(largest)));
-        }
+        let Some(k) = self.k else { return };
+        other.uppers.into_iter().for_each(|key| self.add_upper(k, key));
+        self.lower_limit(k);
     }
 
-    /// Keys of distances and ids, nearest first, and how many distances were computed.
-    pub(crate) fn finish(mut self, distance_of: impl FnMut(u32) -> (u32, u64)) -> (Vec<(u32, u64)>, u64) {
-        self.settle(distance_of);
+    /// The rows found, nearest first, and how many were rescored.
+    pub(crate) fn finish(mut self, rescore: impl FnMut(u32) -> Hit) -> (Vec<Hit>, u64) {
+        self.settle(rescore);
         self.best.sort_unstable();
         (self.best, self.rescored)
     }

@@ -1,0 +1,77 @@
+//! The instruction sets that integer dot products are written for.
+
+/// The instructions that compute the products.
+#[expect(dead_code, reason = "each processor has some of them")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isa {
+    /// `vpdpbusd` on 512 bits.
+    Avx512Vnni,
+    /// `vpdpbusd` on 256 bits.
+    AvxVnni,
+    /// `vpmaddwd` on 256 bits.
+    Avx2,
+    /// `pmaddwd` on 128 bits, which every x86-64 has.
+    Sse2,
+    /// `sdot`.
+    NeonDot,
+    /// `smull` and `sadalp`, which every aarch64 has.
+    Neon,
+    /// Plain Rust, left to the compiler.
+    Portable,
+}
+
+impl Isa {
+    /// The fastest set of this machine.
+    pub(crate) fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vnni")
+            {
+                return Isa::Avx512Vnni;
+            }
+            if is_x86_feature_detected!("avx2") {
+                return if is_x86_feature_detected!("avxvnni") { Isa::AvxVnni } else { Isa::Avx2 };
+            }
+            Isa::Sse2
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            if std::arch::is_aarch64_feature_detected!("dotprod") { Isa::NeonDot } else { Isa::Neon }
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Isa::Portable
+    }
+
+    /// All sets of this machine, for tests.
+    pub(crate) fn all() -> Vec<Isa> {
+        let mut all = vec![Isa::Portable];
+        #[cfg(target_arch = "aarch64")]
+        all.push(Isa::Neon);
+        #[cfg(target_arch = "x86_64")]
+        {
+            all.push(Isa::Sse2);
+            if is_x86_feature_detected!("avx2") {
+                all.push(Isa::Avx2);
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni") {
+                all.push(Isa::AvxVnni);
+            }
+        }
+        if !all.contains(&Isa::detect()) {
+            all.push(Isa::detect());
+        }
+        all
+    }
+
+    /// 32-bit words of a query in each step: `vpmaddwd` wants its components widened to 16 bits beforehand.
+    pub(super) fn words(self) -> usize {
+        if matches!(self, Isa::Avx2 | Isa::Sse2) { 2 } else { 1 }
+    }
+
+    /// `vpdpbusd` takes one unsigned operand: rows get 128 added, and 128 times the query's sum is subtracted again.
+    pub(super) fn unsigned_rows(self) -> bool {
+        matches!(self, Isa::Avx512Vnni | Isa::AvxVnni)
+    }
+}

@@ -1,0 +1,126 @@
+//! The smallest number, the largest, their places, and the largest magnitude.
+
+use std::marker::PhantomData;
+
+use crate::host::arithmetic::values::HostValues;
+use crate::host::reduce::fold::{Fold, NOWHERE, ROWS};
+use crate::host::reduce::place::first_place;
+use crate::kernels::reduce_blocks::Operation;
+
+/// The smallest or the largest number.
+pub(super) trait Extreme {
+    const OPERATION: Operation;
+    /// The number that every other one is at least as good as.
+    const WORST: f32;
+    fn is_better(one: f32, other: f32) -> bool;
+}
+
+pub(super) struct Smallest;
+
+impl Extreme for Smallest {
+    const OPERATION: Operation = Operation::Min;
+    const WORST: f32 = f32::INFINITY;
+
+    #[inline(always)]
+    fn is_better(one: f32, other: f32) -> bool {
+        one < other
+    }
+}
+
+pub(super) struct Largest;
+
+impl Extreme for Largest {
+    const OPERATION: Operation = Operation::Max;
+    const WORST: f32 = f32::NEG_INFINITY;
+
+    #[inline(always)]
+    fn is_better(one: f32, other: f32) -> bool {
+        one > other
+    }
+}
+
+/// The key of an extreme.
+pub(super) struct ExtremeKey<E>(PhantomData<E>);
+
+impl<E: Extreme> Fold for ExtremeKey<E> {
+    type Lane = f32;
+    const EMPTY: f32 = E::WORST;
+    const PADDING: f32 = E::WORST;
+
+    #[inline(always)]
+    fn step(lane: f32, a: f32, _: f32) -> f32 {
+        Self::join(lane, a)
+    }
+
+    #[inline(always)]
+    fn join(one: f32, other: f32) -> f32 {
+        // No comparison holds with a NaN.
+        if E::is_better(other, one) { other } else { one }
+    }
+
+    #[inline(always)]
+    fn result(lane: f32, row: HostValues<'_>) -> u64 {
+        let is_empty = lane == E::WORST && first_place(lane, row) == NOWHERE;
+        E::OPERATION.key(if is_empty { f32::NAN } else { lane }).into()
+    }
+}
+
+/// The place of an extreme.
+pub(super) struct ExtremePlace<E>(PhantomData<E>);
+
+impl<E: Extreme> Fold for ExtremePlace<E> {
+    type Lane = f32;
+    const EMPTY: f32 = E::WORST;
+    const PADDING: f32 = E::WORST;
+
+    #[inline(always)]
+    fn step(lane: f32, a: f32, b: f32) -> f32 {
+        ExtremeKey::<E>::step(lane, a, b)
+    }
+
+    #[inline(always)]
+    fn join(one: f32, other: f32) -> f32 {
+        ExtremeKey::<E>::join(one, other)
+    }
+
+    #[inline(always)]
+    fn result(lane: f32, row: HostValues<'_>) -> u64 {
+        first_place(lane, row)
+    }
+
+    #[inline(always)]
+    fn places(lanes: &[f32; ROWS], columns: &[[f32; ROWS]]) -> Option<[u32; ROWS]> {
+        let mut places = [u32::MAX; ROWS];
+        // Backwards, so that the first place is set last.
+        for (place, column) in columns.iter().enumerate().rev() {
+            for row in 0..ROWS {
+                places[row] = if column[row] == lanes[row] { place as u32 } else { places[row] };
+            }
+        }
+        Some(places)
+    }
+}
+
+/// The largest magnitude by its bits, NaN above all numbers.
+pub(super) struct LargestMagnitude;
+
+impl Fold for LargestMagnitude {
+    type Lane = i32;
+    const EMPTY: i32 = 0;
+    const PADDING: f32 = 0.0;
+
+    #[inline(always)]
+    fn step(lane: i32, a: f32, _: f32) -> i32 {
+        Self::join(lane, (a.to_bits() & 0x7fff_ffff) as i32)
+    }
+
+    #[inline(always)]
+    fn join(one: i32, other: i32) -> i32 {
+        if other > one { other } else { one }
+    }
+
+    #[inline(always)]
+    fn result(lane: i32, _: HostValues<'_>) -> u64 {
+        Operation::MaxAbs.key(f32::from_bits(lane as u32)).into()
+    }
+}

@@ -1,0 +1,38 @@
+//! The fold of each operation.
+
+use crate::host::arithmetic::values::HostValues;
+use crate::host::reduce::extremes::{ExtremeKey, ExtremePlace, Largest, LargestMagnitude, Smallest};
+use crate::host::reduce::fold::LANES;
+use crate::host::reduce::long_rows::fold_rows;
+use crate::host::reduce::short_rows::fold_short_rows;
+use crate::host::reduce::sums::{Magnitudes, Plain, Products, Squares, Sum};
+use crate::kernels::reduce_blocks::Operation;
+
+/// Folds each row of `length` numbers; the last may have fewer. A result is the bits of a sum in f64, the key of an extreme, or the place of
+/// one in its row, [`NOWHERE`](super::fold::NOWHERE) without any number. `b` is as long as `a`, and of the same element type.
+pub(super) fn fold(
+    operation: Operation,
+    a: HostValues<'_>,
+    b: HostValues<'_>,
+    length: usize,
+    results: &mut [u64],
+) {
+    let is_short = length < LANES;
+    macro_rules! of {
+        ($fold:ty) => {
+            if is_short { fold_short_rows::<$fold> } else { fold_rows::<$fold> }
+        };
+    }
+    let fold = match operation {
+        Operation::Dot => of!(Sum<Products>),
+        Operation::Sum => of!(Sum<Plain>),
+        Operation::SumAbs => of!(Sum<Magnitudes>),
+        Operation::SumSquares => of!(Sum<Squares>),
+        Operation::MaxAbs => of!(LargestMagnitude),
+        Operation::Min => of!(ExtremeKey<Smallest>),
+        Operation::Max => of!(ExtremeKey<Largest>),
+        Operation::ArgMin => of!(ExtremePlace<Smallest>),
+        Operation::ArgMax => of!(ExtremePlace<Largest>),
+    };
+    fold(a, b, length, results);
+}

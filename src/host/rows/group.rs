@@ -1,0 +1,49 @@
+//! The terms of 16 rows side by side, as intervals of scores read them.
+
+use crate::host::integers::packed::GROUP;
+use crate::screen::certificate::{Form, Margin, Terms};
+
+/// The terms of 16 rows, side by side.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct GroupTerms {
+    pub(crate) scale: [f32; GROUP],
+    pub(crate) length: [f32; GROUP],
+    pub(crate) residual: [f32; GROUP],
+    /// The row's own part of the lower end.
+    pub(crate) floor: [f32; GROUP],
+    pub(crate) slack: [f32; GROUP],
+}
+
+/// The terms of one row of a group.
+pub(crate) type LaneTerms = [f32; 5];
+
+impl GroupTerms {
+    /// Sets the terms of one row.
+    pub(crate) fn set(&mut self, lane: usize, form: Form, margin: Margin, terms: Terms) {
+        let bias = if matches!(form, Form::NarrowedInnerProduct | Form::NarrowedCosine) {
+            // The products with the centre are part of the similarity.
+            -terms.bias
+        } else {
+            terms.bias
+        };
+        let slack = match form {
+            Form::L2 => margin.relative * terms.bias,
+            Form::NarrowedL2 => margin.relative * terms.length * terms.length,
+            _ => 0.0,
+        };
+        self.put(lane, [terms.scale, terms.length, terms.residual, bias - slack, slack]);
+    }
+
+    pub(crate) fn lane(&self, lane: usize) -> LaneTerms {
+        [self.scale, self.length, self.residual, self.floor, self.slack].map(|terms| terms[lane])
+    }
+
+    pub(crate) fn put(&mut self, lane: usize, [scale, length, residual, floor, slack]: LaneTerms) {
+        self.scale[lane] = scale;
+        self.length[lane] = length;
+        self.residual[lane] = residual;
+        self.floor[lane] = floor;
+        self.slack[lane] = slack;
+    }
+}

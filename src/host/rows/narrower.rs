@@ -1,0 +1,118 @@
+//! Narrowing: a vector becomes small integers, a scale, and bounds on what the integers leave out.
+
+use crate::host::arithmetic::registers::with_widest_registers;
+use crate::matrix::MatrixView;
+use crate::metric::Metric;
+use crate::screen::centre::Centre;
+use crate::screen::certificate::{Form, Margin, Narrowing, Terms};
+
+/// How the vectors of an index are narrowed.
+#[derive(Debug)]
+pub(crate) struct Narrower {
+    metric: Metric,
+    narrowing: Narrowing,
+    pub(super) centre: Centre,
+    pub(crate) form: Form,
+    pub(crate) margin: Margin,
+}
+
+impl Narrower {
+    pub(crate) fn new(metric: Metric, dim: usize) -> Self {
+        let centre = Centre::new(metric, dim);
+        let form = Form::narrowed(metric);
+        let margin = Margin::around(form, centre.values());
+        Self { metric, narrowing: Narrowing::of(metric, dim), centre, form, margin }
+    }
+
+    /// Narrows a vector to integers and returns its terms.
+    ///
+    /// Everything is computed in f64, so only the terms are rounded, and by far less than [`Narrowing`] allows for: its constants hold for
+    /// f32 in any order.
+    pub(crate) fn narrow(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
+        let centre = self.centre.values();
+        let unit = if self.metric == Metric::Cosine && squared > 0.0 { 1.0 / squared.sqrt() } else { 1.0 };
+        let Narrowing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = self.narrowing;
+        let most = with_widest_registers(
+            #[inline(always)]
+            || largest(vector, centre, unit),
+        );
+        let is_tiny = most < f64::from(smallest);
+        let scale = if is_tiny { 0.0 } else { (most / f64::from(levels)) as f32 };
+        let [lengths, residuals, products] = with_widest_registers(
+            #[inline(always)]
+            || steps(vector, centre, [unit, scale.into(), levels.into()], integers),
+        );
+        let is_l2 = matches!(self.metric, Metric::L2 | Metric::L2Squared);
+        let bias = if is_l2 { lengths } else { products } as f32;
+        if is_tiny {
+            let length = tiny + unit_error;
+            return Terms { scale, length, residual: length, bias };
+        }
+        let upper = |x: f64| x.sqrt() as f32 * inflation;
+        let length = upper(lengths) + unit_error;
+        let residual = upper(residuals) + step_error * length + unit_error;
+        Terms { scale, length, residual, bias }
+    }
+
+    /// Narrows several vectors: their integers, one vector after another, and the terms of each.
+    pub(crate) fn narrow_all(&self, vectors: MatrixView<'_, f32>, squared: &[f64]) -> (Vec<i8>, Vec<Terms>) {
+        let dim = vectors.dim();
+        let mut integers = vec![0; vectors.rows() * dim];
+        let rows = integers.chunks_exact_mut(dim).enumerate();
+        let terms =
+            rows.map(|(row, integers)| self.narrow(vectors.row(row), squared[row], integers)).collect();
+        (integers, terms)
+    }
+}
+
+/// Elements that are processed side by side.
+const LANES: usize = 32;
+
+/// The largest magnitude of `x unit - m`.
+#[inline(always)]
+fn largest(vector: &[f32], centre: &[f32], unit: f64) -> f64 {
+    let mut most = [0.0f64; LANES];
+    let (x, m) = (vector.chunks_exact(LANES), centre.chunks_exact(LANES));
+    let rest = x.remainder().iter().zip(m.remainder());
+    for (x, m) in x.zip(m) {
+        for lane in 0..LANES {
+            let part = (f64::from(x[lane]) * unit - f64::from(m[lane])).abs();
+            most[lane] = if part > most[lane] { part } else { most[lane] };
+        }
+    }
+    let rest = rest.map(|(&x, &m)| (f64::from(x) * unit - f64::from(m)).abs());
+    most.into_iter().chain(rest).fold(0.0, f64::max)
+}
+
+/// Computes the integers of `(x unit - m) / scale`, all 0 for a scale of 0. Returns three sums: the squares of `x unit - m`, the squares of
+/// what the integers leave out, and the products `x unit m`.
+#[inline(always)]
+fn steps(vector: &[f32], centre: &[f32], [unit, scale, levels]: [f64; 3], integers: &mut [i8]) -> [f64; 3] {
+    let each = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+    let mut sums = [[0.0f64; LANES]; 3];
+    let mut start = 0;
+    while start < vector.len() {
+        let end = vector.len().min(start + LANES);
+        // The last chunk is padded with zeros, which add nothing.
+        let (mut x, mut m, mut t) = ([0.0f32; LANES], [0.0f32; LANES], [0i8; LANES]);
+        x[..end - start].copy_from_slice(&vector[start..end]);
+        m[..end - start].copy_from_slice(&centre[start..end]);
+        for lane in 0..LANES {
+            let y = f64::from(x[lane]) * unit;
+            let part = y - f64::from(m[lane]);
+            let shifted = (part * each).max(-levels).min(levels) + TO_WHOLE;
+            let left = part - (shifted - TO_WHOLE) * scale;
+            t[lane] = shifted.to_bits() as i8;
+            sums[0][lane] += part * part;
+            sums[1][lane] += left * left;
+            sums[2][lane] += y * f64::from(m[lane]);
+        }
+        integers[start..end].copy_from_slice(&t[..end - start]);
+        start = end;
+    }
+    sums.map(|lanes| lanes.iter().sum())
+}
+
+/// Added to a small number, this leaves no bits for a fraction: the sum is rounded to a whole number, ties to even, and its lowest bits are
+/// those of the integer. This vectorises; a conversion to i8 would not.
+const TO_WHOLE: f64 = 1.5 * (1u64 << 52) as f64;

@@ -1,0 +1,41 @@
+//! Queries in batches that fit the scratch memory, widened to f32.
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::host::arithmetic::values::HostVectors;
+use crate::host::search::request::HostRequest;
+use crate::matrix::MatrixView;
+
+/// Queries in f32, with their squared norms.
+#[derive(Clone, Copy)]
+pub(crate) struct Batch<'a> {
+    pub(crate) vectors: MatrixView<'a, f32>,
+    pub(crate) squared: &'a [f64],
+}
+
+impl Batch<'_> {
+    pub(crate) fn slice(&self, range: Range<usize>) -> Self {
+        Self { vectors: self.vectors.slice(range.clone()), squared: &self.squared[range] }
+    }
+}
+
+/// Searches queries in batches of up to `most`, and reports progress after each.
+pub(crate) fn by_batch(
+    (queries, squared): (HostVectors<'_>, &[f64]),
+    most: usize,
+    request: &HostRequest<'_>,
+    mut search: impl FnMut(Batch<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut scratch = vec![];
+    for start in (0..queries.rows()).step_by(most.max(1)) {
+        let range = start..queries.rows().min(start + most);
+        let values = queries.slice(range.clone()).values().widened_in(&mut scratch);
+        let vectors = MatrixView::new(values, queries.dim())?;
+        search(Batch { vectors, squared: &squared[range.clone()] })?;
+        if let Some(progress) = request.progress {
+            progress(range.end);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Dot products of f32 rows with f32 queries.
+
+use crate::host::arithmetic::registers::with_widest_registers;
+
+/// Up to this many queries are multiplied one by one: a matrix product would spend more time on packing.
+const FEW: usize = 4;
+
+/// The dot product of every query with every row: `products[query * pitch + row]`.
+pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: &mut [f32], pitch: usize) {
+    let [row_count, query_count] = [rows.len() / dim, queries.len() / dim];
+    if query_count <= FEW {
+        for (query, products) in queries.chunks_exact(dim).zip(products.chunks_exact_mut(pitch)) {
+            with_widest_registers(
+                #[inline(always)]
+                || {
+                    for (row, product) in rows.chunks_exact(dim).zip(products.iter_mut()) {
+                        *product = dot(query, row);
+                    }
+                },
+            );
+        }
+        return;
+    }
+    #[expect(unsafe_code, reason = "the crate for matrix products takes pointers")]
+    // SAFETY: the three matrices lie in slices of these shapes: `rows` is [row_count, dim], `queries` is [query_count, dim], and
+    // `products` is [query_count, pitch] with row_count <= pitch. It is written through a unique reference.
+    unsafe {
+        gemm::gemm(
+            row_count,
+            query_count,
+            dim,
+            products.as_mut_ptr(),
+            pitch as isize,
+            1,
+            false,
+            rows.as_ptr(),
+            1,
+            dim as isize,
+            queries.as_ptr(),
+            dim as isize,
+            1,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+/// A dot product in f32.
+#[inline(always)]
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    const LANES: usize = 64;
+    let mut sums = [0.0f32; LANES];
+    let (whole, rest) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let tail = whole.remainder().iter().zip(rest.remainder());
+    for (a, b) in whole.zip(rest) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    tail.enumerate().for_each(|(lane, (a, b))| sums[lane] += a * b);
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            sums[lane] += sums[lane + width];
+        }
+        width /= 2;
+    }
+    sums[0]
+}

@@ -1,0 +1,105 @@
+//! The scan of rows for nominees: score, drop what intervals exclude, rescore the rest.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::bits::Bits;
+use crate::host::integers::packed::GROUP;
+use crate::host::rows::store::HostRows;
+use crate::host::search::batch::Batch;
+use crate::host::search::intervals::sift;
+use crate::host::search::nominees::{Hit, Nominees};
+use crate::host::search::pair::{NormedVector, distance};
+use crate::host::search::request::Hits;
+use crate::host::search::scorer::{Chosen, Scorer, Scores};
+use crate::kernels::key_of;
+
+/// Fewer queries are finished by the calling thread: waking others takes longer.
+const FEW: usize = 64;
+
+impl HostRows {
+    /// Scores groups of rows, `step` groups at a time, for the chosen queries, and adds the rows that intervals cannot exclude to their
+    /// nominees.
+    pub(crate) fn scan(
+        &self,
+        scorer: &mut Scorer<'_>,
+        chosen: &Chosen,
+        (groups, step): (Range<usize>, usize),
+        allowed: Option<&Bits>,
+        nominees: &mut [Nominees],
+    ) {
+        let queries = scorer.queries;
+        let Chosen { places, terms: query_terms } = chosen;
+        let mut limits: Vec<f32> = places.iter().map(|&place| nominees[place as usize].limit).collect();
+        let allowed = allowed.or(self.alive());
+        for start in groups.clone().step_by(step) {
+            let range = start..groups.end.min(start + step);
+            let slots = range.start * GROUP..self.end().min(range.end * GROUP);
+            if allowed.is_some_and(|bits| !bits.has_any(slots.clone())) {
+                continue;
+            }
+            let (terms, scores) = scorer.score(range);
+            let nominate = |query: usize, group: usize, lane: usize, lower: f32| {
+                let slot = (start + group) * GROUP + lane;
+                let place = places[query] as usize;
+                let nominees = &mut nominees[place];
+                if slot < slots.end && allowed.is_none_or(|bits| bits.get(slot)) {
+                    let upper = query_terms[query].upper_end(&terms[group], lane, lower);
+                    if nominees.add(lower, upper, slot as u32) {
+                        nominees.settle(self.rescorer(queries, place));
+                    }
+                }
+                nominees.limit
+            };
+            match scores {
+                Scores::Integers(scores) => {
+                    let pitch = [query_terms.len() * GROUP, GROUP];
+                    sift(terms, query_terms, (scores, pitch), &mut limits, nominate);
+                }
+                Scores::Floats(scores) => {
+                    let pitch = [GROUP, terms.len() * GROUP];
+                    sift(terms, query_terms, (scores, pitch), &mut limits, nominate);
+                }
+            }
+        }
+    }
+
+    /// Nominates every allowed row without scoring it.
+    pub(crate) fn nominate_all(&self, queries: Batch<'_>, allowed: &Bits, nominees: &mut [Nominees]) {
+        for (query, nominees) in nominees.iter_mut().enumerate() {
+            let mut rescore = self.rescorer(queries, query);
+            for slot in allowed.ones_in_order() {
+                if nominees.add(f32::NEG_INFINITY, f32::INFINITY, slot as u32) {
+                    nominees.settle(&mut rescore);
+                }
+            }
+        }
+    }
+
+    /// Finishes the nominees of a batch and appends the rows found for each query to `hits`.
+    pub(crate) fn finish(&self, batch: Batch<'_>, by_query: Vec<Nominees>, hits: &mut Hits) {
+        let finish = |(query, nominees): (usize, Nominees)| nominees.finish(self.rescorer(batch, query));
+        let finished: Vec<(Vec<Hit>, u64)> = if by_query.len() < FEW {
+            by_query.into_iter().enumerate().map(finish).collect()
+        } else {
+            by_query.into_par_iter().enumerate().map(finish).collect()
+        };
+        for (found, rescored) in finished {
+            hits.rescored += rescored;
+            hits.queries.push(found);
+        }
+    }
+
+    /// A function from a slot to the reported distance of its row to a query.
+    fn rescorer<'a>(&'a self, batch: Batch<'a>, query: usize) -> impl FnMut(u32) -> Hit + 'a {
+        let mut scratch = vec![0.0; self.dim()];
+        let query = NormedVector { values: batch.vectors.row(query), squared: batch.squared[query] };
+        move |slot| {
+            let slot = slot as usize;
+            let values = self.values.row(slot, &mut scratch);
+            let row = NormedVector { values, squared: self.values.squared[slot] };
+            (key_of(distance(self.metric, query, row)), self.ids[slot])
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! How a search fits its scratch memory, and how its work is divided among threads.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::host::integers::packed::{GROUP, PANEL};
+use crate::host::rows::store::HostRows;
+use crate::host::search::nominees::Nominees;
+use crate::host::search::request::HostRequest;
+
+/// Queries that a thread takes at a time: whole panels, whose integers fit the first-level cache.
+pub(crate) const QUERIES: usize = 8 * PANEL;
+
+/// Groups of rows that are scored at a time: their scores fit the second-level cache.
+const GROUPS: usize = 16;
+
+/// Queries of a batch at most.
+const BATCH: usize = 4096;
+
+/// Groups of rows that are worth a task of their own.
+const GROUPS_A_TASK: usize = 256;
+
+/// How a search fits its scratch memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Schedule {
+    /// Queries that are searched together.
+    pub(crate) batch: usize,
+    /// Bytes of scratch memory.
+    pub(crate) scratch_bytes: u64,
+    pub(crate) threads: usize,
+    /// Sets of nominees that fit the memory: one for each query, or for each part that a query's rows are divided into.
+    pub(crate) nominee_sets: usize,
+    /// Groups of rows that a thread scores at a time.
+    pub(crate) groups: usize,
+}
+
+impl Schedule {
+    /// Limits the parts that each of `queries` is divided into to those whose nominees fit the memory.
+    pub(crate) fn limit_parts(&self, parts: usize, queries: usize) -> usize {
+        parts.min(self.nominee_sets / queries).max(1)
+    }
+}
+
+impl HostRows {
+    /// The schedule of a search of `candidates` rows.
+    pub(crate) fn schedule(
+        &self,
+        queries: usize,
+        request: &HostRequest<'_>,
+        candidates: usize,
+    ) -> Result<Schedule> {
+        let k = request.limit.k_of(candidates);
+        self.schedule_with(queries, request.budget, 0, (k, format!("a search of {k} of {candidates} rows")))
+    }
+
+    /// The same where each query takes `more` bytes besides. With little memory, threads score fewer rows at a time, then fewer threads
+    /// work.
+    pub(crate) fn schedule_with(
+        &self,
+        queries: usize,
+        budget: u64,
+        more: usize,
+        (k, purpose): (usize, String),
+    ) -> Result<Schedule> {
+        let nominees = Nominees::bytes(k);
+        let each = self.dim() * 8 + nominees + more;
+        let available = usize::try_from(budget).unwrap_or(usize::MAX);
+        // Threads hold scores, and rows where these are widened.
+        let row_bytes = if self.is_narrowed() { 0 } else { self.dim() * 4 };
+        let queries = queries.max(1);
+        let own =
+            |threads: usize, groups: usize| threads * groups * GROUP * (queries.min(QUERIES) * 4 + row_bytes);
+        let (mut threads, mut groups) = (rayon::current_num_threads(), GROUPS);
+        // Threads leave enough for one query at least.
+        let most = (available / 2).min(available.saturating_sub(each));
+        while groups > 2 && own(threads, groups) > most {
+            groups /= 2;
+        }
+        while threads > 1 && own(threads, groups) > most {
+            threads = threads.div_ceil(2);
+        }
+        let own = own(threads, groups);
+        let batch = available.saturating_sub(own) / each;
+        if batch == 0 {
+            return Err(Error::Budget { purpose, needed: (own + each) as u64, budget });
+        }
+        let batch = batch.min(BATCH).min(queries);
+        // The rest is for dividing queries into parts, where there are fewer of them than threads.
+        let most = batch * parts_of(batch.div_ceil(QUERIES), usize::MAX, threads);
+        let nominee_sets = most.min(batch + (available - own - batch * each) / nominees);
+        Ok(Schedule {
+            batch,
+            scratch_bytes: (own + batch * each + (nominee_sets - batch) * nominees) as u64,
+            threads,
+            nominee_sets,
+            groups,
+        })
+    }
+}
+
+/// The parts that each chunk of queries is divided into, so that all threads have work: by the number of chunks, and of groups of rows.
+pub(crate) fn parts_of(chunks: usize, groups: usize, threads: usize) -> usize {
+    if chunks >= 2 * threads || threads == 1 {
+        return 1;
+    }
+    (2 * threads).div_ceil(chunks).min(groups / GROUPS_A_TASK).max(1)
+}
+
+/// Divides queries into chunks and each chunk into parts, runs `work(chunk, part)` on up to `threads` threads, and merges the nominees of
+/// each query.
+pub(crate) fn divide(
+    queries: usize,
+    [chunk, parts]: [usize; 2],
+    threads: usize,
+    work: impl Fn(Range<usize>, usize) -> Vec<Nominees> + Sync,
+) -> Vec<Nominees> {
+    let chunks = (0..queries).step_by(chunk).map(|start| start..queries.min(start + chunk));
+    let tasks: Vec<(Range<usize>, usize)> =
+        chunks.flat_map(|chunk| (0..parts).map(move |part| (chunk.clone(), part))).collect();
+    // Waking a thread costs more than a little work.
+    if let [(chunk, part)] = &tasks[..] {
+        return work(chunk.clone(), *part);
+    }
+    let work = |(chunk, part): &(Range<usize>, usize)| work(chunk.clone(), *part);
+    let done: Vec<Vec<Nominees>> = if threads < rayon::current_num_threads() {
+        let shares = tasks.par_chunks(tasks.len().div_ceil(threads).max(1));
+        shares.flat_map_iter(|tasks| tasks.iter().map(work)).collect()
+    } else {
+        tasks.par_iter().map(work).collect()
+    };
+    let mut by_query: Vec<Nominees> = Vec::with_capacity(queries);
+    let mut done = done.into_iter();
+    while let Some(mut first) = done.next() {
+        for others in done.by_ref().take(parts - 1) {
+            first.iter_mut().zip(others).for_each(|(one, other)| one.merge(other));
+        }
+        by_query.extend(first);
+    }
+    by_query
+}
