@@ -9,7 +9,8 @@ kernels! {
 mod tests {
     use super::scale;
     use crate::error::Error;
-    use crate::gpu::{BufferSlice, Commands, DeviceOptions, Gpu, Wanted, words};
+    use crate::gpu::{AdapterChoice, BufferSlice, Commands, Gpu, words};
+    use crate::options::DeviceOptions;
 
     fn read(name: &str) -> String {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -31,7 +32,7 @@ mod tests {
 
     #[test]
     fn values_are_scaled_as_the_reference_says() {
-        let gpu = match pollster::block_on(Gpu::open(Wanted::Any, DeviceOptions::default())) {
+        let gpu = match pollster::block_on(Gpu::open(AdapterChoice::Any, DeviceOptions::default())) {
             Ok(gpu) => gpu,
             Err(Error::NoAdapter { .. }) => return println!("skipped: no adapter"),
             Err(error) => panic!("the adapter cannot be opened: {error}"),
