@@ -22,7 +22,7 @@ fn device() -> Value {
     })
 }
 
-/// A case of a suite with the figures that all have, and its own fields.
+/// A case with the figures of every suite, and fields of its own.
 fn case(suite: &str, name: &str, own: Value) -> Value {
     let mut line = json!({
         "record": "case", "suite": suite, "case": name, "runs": 10, "ms": 82.061, "ms_least": 81.669,
@@ -147,7 +147,7 @@ fn page(lines: &[Value]) -> Result<String> {
     Ok(html)
 }
 
-/// Elements are closed in the order in which they were opened, text is escaped, no program runs and nothing is fetched.
+/// Checks that elements nest, text is escaped, links have targets, no script runs and nothing is fetched.
 fn well_formed(html: &str) -> Result<()> {
     ensure!(html.starts_with("<!DOCTYPE html>\n<html") && html.ends_with("</html>\n"), "no whole page");
     let alone = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
@@ -175,7 +175,7 @@ fn well_formed(html: &str) -> Result<()> {
     }
     ensure!(open.is_empty(), "{open:?} is left open");
     ensure!(!html.contains(|letter: char| letter.is_control() && letter != '\n'), "a control character");
-    // What links lead to is there, once.
+    // Every link has one target.
     let names = |before: &str| -> Vec<&str> {
         body.split(before).skip(1).filter_map(|part| part.split('"').next()).collect()
     };
