@@ -22,7 +22,7 @@ fn device() -> Value {
     })
 }
 
-/// A case of a suite with the figures that all have, and its own fields.
+/// A case with the figures of every suite, and fields of its own.
 fn case(suite: &str, name: &str, own: Value) -> Value {
     let mut line = json!({
         "record": "case", "suite": suite, "case": name, "runs": 10, "ms": 82.061, "ms_least": 81.669,
@@ -147,7 +147,7 @@ fn page(lines: &[Value]) -> Result<String> {
     Ok(html)
 }
 
-/// Elements are closed in the order in which they were opened, text is escaped, no program runs and nothing is fetched.
+/// Checks that elements nest, text is escaped, links have targets, no script runs and nothing is fetched.
 fn well_formed(html: &str) -> Result<()> {
     ensure!(html.starts_with("<!DOCTYPE html>\n<html") && html.ends_with("</html>\n"), "no whole page");
     let alone = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
@@ -175,7 +175,7 @@ fn well_formed(html: &str) -> Result<()> {
     }
     ensure!(open.is_empty(), "{open:?} is left open");
     ensure!(!html.contains(|letter: char| letter.is_control() && letter != '\n'), "a control character");
-    // What links lead to is there, once.
+    // Every link has one target.
     let names = |before: &str| -> Vec<&str> {
         body.split(before).skip(1).filter_map(|part| part.split('"').next()).collect()
     };
@@ -461,17 +461,23 @@ fn bars_are_as_long_as_rates_are_high() -> Result<()> {
         rung("b", json!({"bytes_per_s": 4e12})),
         rung("c", json!({"bytes_per_s": 4e12, "verified": false})),
         rung("d", json!({"not_run": "needs <subgroups>"})),
+        // Three digits make this a thousand.
+        rung("e", json!({"bytes_per_s": 999.6})),
+        // Without timestamps of the device the wall clock counts.
+        rung("f", json!({})),
     ];
     let svg = report(&lines, &["--chart", "ladder"])?;
     let bars = bars(&svg)?;
-    assert!(bars.len() == 4 && (bars[1] - 4.0 * bars[0]).abs() <= 4.0, "{bars:?}");
-    assert!(bars[2] < 1.0 && bars[3] < 1.0, "{bars:?}");
+    assert!(bars.len() == 6 && (bars[1] - 4.0 * bars[0]).abs() <= 4.0, "{bars:?}");
+    assert!(bars[2..].iter().all(|width| *width < 2.0), "{bars:?}");
     for needed in [
         "\nThe ladder of the dot product\n",
         "\nNVIDIA H200, two vectors of 1,000 f32\n",
         "\nvulkan · NVIDIA 580.159.04 · nearfield 0.1.0 · 2026-11-21\n",
         "\n1.00 TB/s · 25 %\n",
         "\nwrong answer\n",
+        "\n1.00 kB/s\n",
+        "\n8.00 MB/s\n",
         "\nnot run: needs &lt;subgroups&gt;\n",
         "\ndevice copy, 4.03 TB/s\n",
     ] {

@@ -111,7 +111,7 @@ pub(super) fn section(device: &DeviceLines<'_>) -> Section {
     let mut section = Section::new("peers", "Other libraries", lead);
     if let Some(group) = exact_bars(device) {
         let note =
-            "Times run from queries in host memory to results in host memory. Every answer was checked.";
+            "Times run from queries in host memory to results in host memory. Recall is 1 unless stated.";
         section.figure("exact-peers", "Exact search, queries per second", note, Chart::Bars(group));
     }
     for (suite, title) in SUITES {
