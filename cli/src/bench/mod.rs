@@ -11,6 +11,7 @@ mod data;
 mod distance;
 mod draw;
 mod exact;
+mod gpu;
 mod ivf;
 mod lines;
 mod peers;
@@ -18,19 +19,19 @@ mod reduce;
 mod report;
 mod run;
 mod select;
-mod shell;
 mod stages;
 mod svg;
 mod tables;
+mod times;
 mod units;
+mod words;
 mod work;
-
-use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 
 use crate::output::counted;
 use run::{Common, Run, Shared};
+use times::{milliseconds, rounded};
 
 /// Arguments of `nearfield bench`.
 #[derive(Debug, ClapArgs)]
@@ -101,41 +102,31 @@ struct Peers {
 }
 
 impl Suite {
-    fn common(&self) -> &Common {
+    fn parts(&self) -> (&dyn run::Suite, &Common) {
         match self {
-            Self::Distance(args) => &args.common,
-            Self::Reduce(args) => &args.common,
-            Self::Select(args) => &args.common,
-            Self::Exact(args) => &args.common,
-            Self::Ivf(args) => &args.common,
-            Self::Breakeven(args) => &args.common,
-        }
-    }
-
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
-        match self {
-            Self::Distance(args) => distance::run(&args.suite, run),
-            Self::Reduce(args) => reduce::run(&args.suite, run),
-            Self::Select(args) => select::run(&args.suite, run),
-            Self::Exact(args) => exact::run(&args.suite, run),
-            Self::Ivf(args) => ivf::run(&args.suite, run),
-            Self::Breakeven(args) => breakeven::run(&args.suite, run),
+            Self::Distance(Timed { suite, common }) => (suite, common),
+            Self::Reduce(Timed { suite, common }) => (suite, common),
+            Self::Select(Timed { suite, common }) => (suite, common),
+            Self::Exact(Timed { suite, common }) => (suite, common),
+            Self::Ivf(Timed { suite, common }) => (suite, common),
+            Self::Breakeven(Timed { suite, common }) => (suite, common),
         }
     }
 }
 
-/// Runs a suite.
+/// Runs a subcommand of the benchmark.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::All(args) => all::run(&args.suite, &args.common),
         Command::Suite(suite) => {
-            let mut run = Run::open(suite.common())?;
+            let (suite, common) = suite.parts();
+            let mut run = Run::open(common)?;
             let done = suite.run(&mut run);
             run.finish(done)
         }
         Command::Peers(args) => {
             let mut run = Run::without_device("peers", &args.shared);
-            let done = peers::run(&args.peers, &mut run);
+            let done = run::Suite::run(&args.peers, &mut run);
             run.finish(done)
         }
         Command::Draw(args) => draw::run(&args),
@@ -143,20 +134,4 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Command::Compare(args) => compare::run(&args),
         Command::Tables(args) => tables::run(&args),
     }
-}
-
-/// So many queries.
-fn number_of(queries: usize) -> String {
-    counted(queries, "query", "queries")
-}
-
-/// Milliseconds, to five significant digits.
-fn milliseconds(time: Duration) -> f64 {
-    let number = time.as_secs_f64() * 1e3;
-    format!("{number:.4e}").parse().unwrap_or(number)
-}
-
-/// A number rounded to four significant digits, for output.
-fn rounded(number: f64) -> f64 {
-    format!("{number:.3e}").parse().unwrap_or(number)
 }
