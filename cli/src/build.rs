@@ -61,14 +61,14 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "INDEX", default_value = "flat")]
     index: Kind,
     /// Lists of an ivf index; by default four times the root of the number of rows, about
-    #[arg(long, value_name = "N", value_parser = crate::search::count)]
+    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     lists: Option<usize>,
     /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::search::metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
     metric: Metric,
     /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded: auto, none or i8. The answers are the
     /// same
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::search::screen)]
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::arguments::screen)]
     screen: Screen,
     #[command(flatten)]
     device: Choice,

@@ -1,18 +1,44 @@
 //! Vector files into an index, and results into files.
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::{VectorFile, write_npy};
 use nearfield::{ElementKind, Error, Matrix, Neighbors};
 
 use crate::index::Index;
+use crate::memory;
 use crate::progress::Bar;
 
 /// Bytes of rows in memory at a time: a file may be larger than the memory.
 pub(crate) const PIECE_BYTES: usize = 64 << 20;
+
+/// Opens the files of `--rows` and `--queries`, which have one dim.
+pub(crate) fn open_pair(rows: &Path, queries: &Path) -> Result<[VectorFile; 2]> {
+    let rows = VectorFile::open(rows).context("--rows")?;
+    let queries = open_queries(queries, rows.dim(), "--rows")?;
+    Ok([rows, queries])
+}
+
+/// Opens the file of `--queries`, which has the dim of another argument.
+pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result<VectorFile> {
+    let queries = VectorFile::open(queries).context("--queries")?;
+    let given = queries.dim();
+    ensure!(given == dim, "--queries: needed dim {dim}, as {argument} has, given dim {given}");
+    Ok(queries)
+}
+
+/// Prints the shapes and the paths of rows and queries.
+pub(crate) fn describe(out: &mut impl Write, files: [&VectorFile; 2]) -> Result<()> {
+    for (name, file) in ["rows", "queries"].into_iter().zip(files) {
+        let kind = kind_name(file.kind());
+        writeln!(out, "{name:<10} {} x {} {kind}, {}", file.rows(), file.dim(), file.path().display())?;
+    }
+    Ok(())
+}
 
 /// How long it took to fill an index.
 #[derive(Debug, Default)]
@@ -133,20 +159,18 @@ pub(crate) fn write_distances(path: &Path, found: &Neighbors, k: usize) -> Resul
     write_npy(path, [found.queries(), k], &distances).context("--distances")
 }
 
-fn padded<T: Copy>(
+fn padded<T: Clone>(
     found: &Neighbors,
     k: usize,
     padding: T,
     value: impl Fn(&nearfield::Neighbor) -> T,
 ) -> Result<Vec<T>> {
-    let count = found.queries().checked_mul(k);
-    let mut values = Vec::new();
-    count.and_then(|count| values.try_reserve_exact(count).ok()).ok_or_else(|| {
-        anyhow!("needed memory for {} x {k} results, there is not that much", found.queries())
+    let queries = found.queries();
+    let mut values = memory::filled(queries.checked_mul(k), padding, || {
+        format!("needed memory for {queries} x {k} results, there is not that much")
     })?;
-    for (query, hits) in found.iter().enumerate() {
-        values.extend(hits.iter().take(k).map(&value));
-        values.resize((query + 1) * k, padding);
+    for (hits, values) in found.iter().zip(values.chunks_mut(k)) {
+        hits.iter().zip(values).for_each(|(hit, place)| *place = value(hit));
     }
     Ok(values)
 }

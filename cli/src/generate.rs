@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use bytemuck::Zeroable;
 use clap::ValueEnum;
 use half::f16;
 use nearfield::io::{NpyValue, VectorWriter};
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::progress::Bar;
 use crate::recipe::{PIECE, Part, Recipe, Set};
-use crate::{files, output, threads};
+use crate::{arguments, files, memory, output};
 
 /// Bytes made before they are written: a set may be larger than the memory.
 const BLOCK_BYTES: usize = 128 << 20;
@@ -51,13 +50,13 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "RECIPE")]
     data: Recipe,
     /// Rows of the set
-    #[arg(long, value_name = "N", value_parser = crate::search::count)]
+    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     rows: usize,
     /// Elements of a vector
-    #[arg(long, value_name = "N", value_parser = crate::search::count)]
+    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     dim: usize,
     /// Queries of the set
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = crate::search::count)]
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = crate::arguments::count)]
     queries: usize,
     /// Seed
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -75,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Threads to work with; without it all there are
-    #[arg(long, value_name = "N", value_parser = threads::count)]
+    #[arg(long, value_name = "N", value_parser = crate::arguments::threads)]
     threads: Option<usize>,
     /// Print a JSON object instead of text
     #[arg(long)]
@@ -118,18 +117,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         outputs.push(Output { argument, label, path, part, count, kind: args.kind(argument, path)? });
     }
     let set = Set::new(args.data, args.rows, args.dim, args.seed)?;
-    let threads = args.threads.unwrap_or_else(threads::available);
+    let pool = arguments::pool(args.threads)?;
     let start = Instant::now();
     for output in &outputs {
-        match output.kind {
-            ElementKind::F32 => output.write(&set, 0f32, |first, values| {
-                set.fill(output.part, first, values, threads);
-            }),
-            ElementKind::F16 => output.write(&set, f16::zeroed(), |first, values| {
-                set.fill_f16(output.part, first, values, threads);
-            }),
+        pool.install(|| match output.kind {
+            ElementKind::F32 => {
+                output.write(&set, 0f32, |first, values| set.fill(output.part, first, values))
+            }
+            ElementKind::F16 => {
+                output.write(&set, f16::ZERO, |first, values| set.fill_f16(output.part, first, values))
+            }
             other => unreachable!("no format has elements of {other:?}"),
-        }?;
+        })?;
     }
     let mut out = stdout().lock();
     let seconds = start.elapsed();
@@ -138,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             outputs.iter().map(|one| (one.label.to_owned(), value(one))).collect::<serde_json::Map<_, _>>()
         };
         let record = json!({
-            "data": args.data.name(),
+            "data": arguments::name(args.data),
             "rows": args.rows,
             "queries": args.queries,
             "dim": args.dim,
@@ -149,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         });
         writeln!(out, "{record}")?;
     } else {
-        writeln!(out, "data       {}, seed {}", args.data.name(), args.seed)?;
+        writeln!(out, "data       {}, seed {}", arguments::name(args.data), args.seed)?;
         for one in &outputs {
             let (kind, path) = (files::kind_name(one.kind), one.path.display());
             writeln!(out, "{:<10} {} x {} {kind}, {path}", one.label, one.count, args.dim)?;
@@ -176,7 +175,7 @@ impl Args {
         ensure!(
             kind == ElementKind::F32 || self.data.fits_f16(),
             "--data: needed a recipe whose numbers f16 holds for {argument}, given {}",
-            self.data.name()
+            arguments::name(self.data)
         );
         Ok(kind)
     }
@@ -189,11 +188,9 @@ impl Output<'_> {
         // Whole pieces, or the bytes would depend on the size of a block.
         let pieces = (BLOCK_BYTES / (PIECE * dim * size_of::<T>())).max(1);
         let block = (pieces * PIECE).min(self.count);
-        let mut values: Vec<T> = vec![];
-        values
-            .try_reserve_exact(block * dim)
-            .with_context(|| format!("--dim: no memory for {block} vectors of dim {dim}"))?;
-        values.resize(block * dim, zero);
+        let mut values = memory::filled(block.checked_mul(dim), zero, || {
+            format!("--dim: no memory for {block} vectors of dim {dim}")
+        })?;
         let bar = Bar::new(self.label, self.count);
         let mut writer = VectorWriter::create(self.path, [self.count, dim]).context(self.argument)?;
         for first in (0..self.count).step_by(block) {

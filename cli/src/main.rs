@@ -1,5 +1,6 @@
 //! `nearfield`: exact nearest-neighbour search on any GPU, from the command line.
 
+mod arguments;
 mod bench;
 mod build;
 mod demo;
@@ -8,12 +9,12 @@ mod files;
 mod generate;
 mod index;
 mod info;
+mod memory;
 mod output;
 mod progress;
 mod recall;
 mod recipe;
 mod search;
-mod threads;
 mod truth;
 mod verify;
 

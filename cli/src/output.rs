@@ -54,7 +54,12 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     errors.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// So many things.
+/// A number of queries.
+pub(crate) fn queries(number: usize) -> String {
+    counted(number, "query", "queries")
+}
+
+/// A number of things.
 pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

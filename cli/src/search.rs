@@ -2,14 +2,12 @@
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{
-    Device, ElementKind, Error, Flat, Matrix, Metric, Neighbors, SavedIndex, Screen, SearchOptions,
-    Statistics,
+    Device, ElementKind, Flat, Matrix, Metric, Neighbors, SavedIndex, Screen, SearchOptions, Statistics,
 };
 use serde_json::json;
 
@@ -68,20 +66,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "INDEX.nf", conflicts_with_all = ["rows", "metric", "screen"])]
     index_file: Option<PathBuf>,
     /// Lists that are looked at for a query, of an ivf index; by default a 64th of them
-    #[arg(long, value_name = "N", value_parser = count, conflicts_with = "rows")]
+    #[arg(long, value_name = "N", value_parser = crate::arguments::count, conflicts_with = "rows")]
     probes: Option<usize>,
     /// File of the queries
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Neighbours wanted a query
-    #[arg(short, long, value_name = "N", default_value = "10", value_parser = count)]
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     k: usize,
     /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
     metric: Metric,
     /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded: auto, none or i8. The answers are the
     /// same
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = screen)]
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::arguments::screen)]
     screen: Screen,
     #[command(flatten)]
     device: Choice,
@@ -97,28 +95,6 @@ pub(crate) struct Args {
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
-}
-
-/// Reads a count of things.
-pub(crate) fn count(text: &str) -> Result<usize> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err(anyhow!("needed a whole number, at least 1")),
-        Ok(count) => Ok(count),
-    }
-}
-
-/// Reads a screen.
-pub(crate) fn screen(text: &str) -> Result<Screen> {
-    Ok(text.parse()?)
-}
-
-/// Reads a metric.
-pub(crate) fn metric(text: &str) -> Result<Metric> {
-    Metric::from_str(text).map_err(|error| match error {
-        // clap says which argument it was, and what was given.
-        Error::Argument { needed, .. } => anyhow!("needed {needed}"),
-        other => other.into(),
-    })
 }
 
 /// What is searched.
@@ -216,13 +192,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     )?;
     let source = Source::open(args)?;
     source.check_probes(args.probes)?;
-    let query_file = VectorFile::open(&args.queries).context("--queries")?;
-    let (dim, argument) = (source.dim(), source.argument());
-    ensure!(
-        query_file.dim() == dim,
-        "--queries: needed dim {dim}, as {argument} has, given dim {}",
-        query_file.dim()
-    );
+    let query_file = files::open_queries(&args.queries, source.dim(), source.argument())?;
     let truth_of = |path: &PathBuf, rows| Truth::open(path, query_file.rows(), rows);
     let mut truth = match (&args.truth, &source) {
         (Some(path), Source::Rows(rows)) => Some(truth_of(path, rows.rows())?),

@@ -50,10 +50,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Results of a query that are compared
-    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::search::count)]
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     k: usize,
     /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::search::metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
     metric: Metric,
     /// So many rows and so many queries are compared pair by pair as well; 0 for none
     #[arg(long, value_name = "N", default_value_t = 256)]
@@ -67,14 +67,8 @@ pub(crate) struct Args {
 
 /// Compares, and prints what came of it.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let rows = VectorFile::open(&args.rows).context("--rows")?;
-    let query_file = VectorFile::open(&args.queries).context("--queries")?;
+    let [rows, query_file] = files::open_pair(&args.rows, &args.queries)?;
     let dim = rows.dim();
-    ensure!(
-        query_file.dim() == dim,
-        "--queries: needed dim {dim}, as --rows has, given dim {}",
-        query_file.dim()
-    );
     let queries = query_file.read_all().context("--queries")?;
     let device = args.device.open()?;
     let builder = Flat::builder(&device, args.metric, dim).elements(rows.kind()).capacity(rows.rows());
@@ -192,10 +186,7 @@ fn print(
         writeln!(out, "{record}")?;
         return Ok(out.flush()?);
     }
-    for (name, file) in ["rows", "queries"].into_iter().zip(of) {
-        let kind = files::kind_name(file.kind());
-        writeln!(out, "{name:<10} {} x {} {kind}, {}", file.rows(), file.dim(), file.path().display())?;
-    }
+    files::describe(&mut out, of)?;
     writeln!(out, "device     {}", device.describe())?;
     writeln!(out, "metric     {}", args.metric)?;
     search.describe(&mut out, "results")?;

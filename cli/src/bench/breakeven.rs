@@ -10,26 +10,28 @@ use serde_json::json;
 use super::answers;
 use super::case::Case;
 use super::data::{BATCHES, Source, asked_or, batches};
-use super::run::Run;
-use super::{milliseconds, number_of};
+use super::run::{Run, Suite};
+use super::units::milliseconds;
+use super::words::{Words, defaults};
+use crate::output;
 
 /// Arguments of `nearfield bench breakeven`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     #[command(flatten)]
-    source: Source,
+    pub(super) source: Source,
     /// Numbers of rows, a case each, the first so many of those there are; 1000,10000,100000, or as many as there are
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
-    sizes: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
+    pub(super) sizes: Vec<usize>,
     /// Numbers of queries, a case each; 1,8,64,512, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
-    queries: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    pub(super) queries: Vec<usize>,
     /// Neighbours wanted
-    #[arg(short, long, default_value_t = 10, value_parser = crate::search::count)]
-    k: usize,
+    #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
+    pub(super) k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
-    metric: Metric,
+    pub(super) metric: Metric,
 }
 
 pub(super) const HELP: &str = "\
@@ -46,8 +48,23 @@ fields of the JSON lines.";
 const SIZES: [usize; 3] = [1000, 10_000, 100_000];
 const QUERIES: [usize; 4] = [1, 8, 64, 512];
 
-/// Runs the suite.
-pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
+impl Suite for Args {
+    fn words(&self) -> Words {
+        let usual: Self = defaults();
+        self.source
+            .words(Words::new(["breakeven"]))
+            .option("metric", self.metric, usual.metric)
+            .list("sizes", &self.sizes, &[])
+            .list("queries", &self.queries, &[])
+            .option("k", self.k, usual.k)
+    }
+
+    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+        measure(self, run)
+    }
+}
+
+fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     ensure!(
         run.device.adapter().kind != AdapterKind::Host,
         "--device: needed a GPU to compare the processor with, given {}",
@@ -100,7 +117,7 @@ impl<'r> Engines<'r> {
         let data = args.source.name_of(size);
         let name = format!(
             "{size} x {dim} {data}, {}, {}, k {}{of_scratch}",
-            number_of(count),
+            output::queries(count),
             args.metric.name(),
             args.k
         );

@@ -1,41 +1,11 @@
 //! A case that was timed: what it took, and how lines and people are told of it.
 
-use std::time::Duration;
-
-use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::work::{Reached, Work};
-use super::{milliseconds, rounded};
-
-/// Median and spread of some times.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    pub(super) median: Duration,
-    pub(super) least: Duration,
-    pub(super) most: Duration,
-    pub(super) runs: usize,
-}
-
-impl Times {
-    /// Runs something `runs` times, told which time it is, and keeps what it says it took.
-    pub(super) fn of(runs: usize, mut run: impl FnMut(usize) -> Result<Duration>) -> Result<Self> {
-        (0..runs.max(1)).map(&mut run).collect::<Result<Vec<_>>>().map(Self::from)
-    }
-}
-
-impl From<Vec<Duration>> for Times {
-    fn from(mut times: Vec<Duration>) -> Self {
-        times.sort_unstable();
-        let at = |place: usize| times.get(place).copied().unwrap_or_default();
-        Self {
-            median: at(times.len() / 2),
-            least: at(0),
-            most: at(times.len().saturating_sub(1)),
-            runs: times.len(),
-        }
-    }
-}
+use super::ceilings::Reached;
+use super::times::Times;
+use super::units::{milliseconds, rounded};
+use super::work::Work;
 
 /// A case that was timed.
 #[derive(Debug)]

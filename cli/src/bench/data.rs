@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
-use clap::{Args as ClapArgs, ValueEnum};
+use anyhow::ensure;
+use clap::Args as ClapArgs;
 use nearfield::MatrixView;
 use nearfield::io::VectorFile;
+use rayon::prelude::*;
 
+use super::words::{Words, defaults};
 use crate::recipe::{Part, Random, Recipe, Set};
-use crate::{output, threads};
+use crate::{arguments, memory};
 
 /// The seed, where nobody says.
 const SEED: u64 = 1;
@@ -16,7 +18,7 @@ const SEED: u64 = 1;
 pub(super) const BATCHES: usize = 4;
 
 /// Where the vectors come from.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Source {
     /// File of rows (npy, npz, fvecs, bvecs, fbin, f16bin, u8bin, i8bin); without it rows are made
     #[arg(long, value_name = "FILE", requires = "queries_file")]
@@ -74,6 +76,18 @@ pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixV
 }
 
 impl Source {
+    /// Adds the words that give the same vectors again.
+    pub(super) fn words(&self, words: Words) -> Words {
+        let usual: Self = defaults();
+        words
+            .maybe("rows-file", self.rows_file.as_ref().map(|file| file.display()))
+            .maybe("queries-file", self.queries_file.as_ref().map(|file| file.display()))
+            .names("data", &[self.data], &[usual.data])
+            .option("rows", self.rows, usual.rows)
+            .option("dim", self.dim, usual.dim)
+            .option("seed", self.seed, usual.seed)
+    }
+
     /// Numbers of queries that are asked for, or the usual ones as far as there are so many.
     pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> anyhow::Result<Vec<usize>> {
         Ok(asked_or(asked, usual, self.queries_there()?))
@@ -155,8 +169,7 @@ impl Source {
                 [rows, queries].map(|file| file.file_name().unwrap_or(file.as_os_str()).display());
             return format!("{rows} with {queries}");
         }
-        let recipe = self.data.to_possible_value();
-        let recipe = recipe.map_or_else(String::new, |value| value.get_name().to_owned());
+        let recipe = arguments::name(self.data);
         if self.seed == SEED { recipe } else { format!("{recipe}, seed {}", self.seed) }
     }
 
@@ -168,47 +181,20 @@ impl Source {
 
     fn make(&self, argument: &str, part: Part, count: usize) -> anyhow::Result<Vectors> {
         ensure!(count > 0, "{argument}: needed at least 1, given 0");
-        fits_memory(argument, count, &format!("vectors of dim {}", self.dim), self.dim)?;
+        memory::ensure_fit(argument, count, &format!("vectors of dim {}", self.dim), self.dim)?;
         let set = Set::new(self.data, self.rows, self.dim, self.seed)?;
         Ok(Vectors { values: set.all(part, count, argument)?, dim: self.dim })
     }
 }
 
-/// An error that says what would fit, where so many things of so many numbers each do not fit the memory that is free: a system that
-/// promises more than it has would end the run without a word.
-fn fits_memory(argument: &str, count: usize, things: &str, length: usize) -> anyhow::Result<()> {
-    let Some(free) = free_memory() else { return Ok(()) };
-    let each = 4 * length.max(1) as u64;
-    let bytes = (count as u64).saturating_mul(each);
-    ensure!(
-        bytes <= free,
-        "{argument}: {count} {things} do not fit the memory: they take {}, and {} are free, enough for {}",
-        output::bytes(bytes),
-        output::bytes(free),
-        free / each
-    );
-    Ok(())
-}
-
-/// Bytes of memory that are free for this process, where the system tells.
-fn free_memory() -> Option<u64> {
-    let mut system = sysinfo::System::new();
-    system.refresh_memory();
-    let free = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
-    Some(free.min(system.available_memory())).filter(|&free| free > 0)
-}
-
 /// So many numbers, around 1: their sum is about as large as its magnitudes, or an error relative to those would tell
 /// nothing of a result.
 pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result<Vec<f32>> {
-    fits_memory(argument, count, "numbers", 1)?;
-    let mut values: Vec<f32> = vec![];
-    let there = values.try_reserve_exact(count);
-    there.with_context(|| format!("{argument}: {count} numbers do not fit the memory"))?;
-    values.resize(count, 0.0);
-    // Pieces of a fixed size, so that the numbers do not depend on the machine.
-    let pieces: Vec<_> = values.chunks_mut(1 << 16).enumerate().collect();
-    threads::for_each(threads::available(), pieces, |(number, piece)| {
+    memory::ensure_fit(argument, count, "numbers", 1)?;
+    let mut values =
+        memory::filled(Some(count), 0.0, || format!("{argument}: {count} numbers do not fit the memory"))?;
+    // Pieces of a fixed size, so that the values do not depend on the machine.
+    values.par_chunks_mut(1 << 16).enumerate().for_each(|(number, piece)| {
         let mut random = Random::new(seed ^ (number as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         piece.iter_mut().for_each(|value| *value = 1.0 + 0.5 * random.normal());
     });

@@ -2,36 +2,39 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Args as ClapArgs;
 use nearfield::internals::kernels::distance_pairs::Pairs;
-use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, Metric, Output, wgpu};
+use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, Metric, Output};
 use serde_json::json;
 
 use super::case::Case;
 use super::ceilings::Warmer;
 use super::data::{BATCHES, Source, batches};
-use super::run::{Run, has_kernels, rotation};
+use super::gpu::{has_kernels, profiled, rotation, storage, total, wait};
+use super::run::{Run, Suite};
+use super::units::rounded;
+use super::words::{Words, defaults};
 use super::work::{Unit, Work};
-use super::{number_of, rounded};
+use crate::output;
 
 /// Arguments of `nearfield bench distance`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     #[command(flatten)]
-    source: Source,
+    pub(super) source: Source,
     /// Numbers of rows, a case each: the first so many of those there are
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
-    sizes: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
+    pub(super) sizes: Vec<usize>,
     /// Numbers of queries, a case each; 1,128, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
-    queries: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    pub(super) queries: Vec<usize>,
     /// Metrics, a case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
-    metric: Vec<Metric>,
+    pub(super) metric: Vec<Metric>,
     /// Pairs a case that are checked against f64 on the host, at least 1
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::search::count)]
-    verify: usize,
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::arguments::count)]
+    pub(super) verify: usize,
 }
 
 pub(super) const HELP: &str = "\
@@ -48,8 +51,23 @@ sets and the results. docs/benchmark.md has the fields of the JSON lines.";
 /// Numbers of queries, where nobody says.
 const QUERIES: [usize; 2] = [1, 128];
 
-/// Runs the suite.
-pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
+impl Suite for Args {
+    fn words(&self) -> Words {
+        let usual: Self = defaults();
+        self.source
+            .words(Words::new(["distance"]))
+            .list("sizes", &self.sizes, &[])
+            .list("queries", &self.queries, &[])
+            .list("metric", &self.metric, &usual.metric)
+            .option("verify", self.verify, usual.verify)
+    }
+
+    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+        measure(self, run)
+    }
+}
+
+fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let counts = args.source.counts(&args.queries, &QUERIES)?;
     let (rows, queries) = args.source.both_at_least(&counts, BATCHES)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
@@ -85,7 +103,7 @@ fn case(
 ) -> anyhow::Result<()> {
     let (count, size, dim) = (queries[0].rows(), rows.rows(), rows.dim());
     let data = args.source.name_of(size);
-    let name = format!("{size} x {dim} {data}, {}, {}", number_of(count), metric.name());
+    let name = format!("{size} x {dim} {data}, {}, {}", output::queries(count), metric.name());
     if run.is_over(&name)? {
         return Ok(());
     }
@@ -98,8 +116,7 @@ fn case(
         let (queries, rows) = of(number);
         let distances = device.distances(queries, rows, metric, Output::Distance)?;
         if has_kernels(&device) {
-            let done = device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely());
-            done.context("waiting for the device")?;
+            wait(&device)?;
         }
         Ok(distances)
     };
@@ -174,18 +191,9 @@ fn time(
     rows: &DeviceMatrix,
     metric: Metric,
 ) -> anyhow::Result<Option<std::time::Duration>> {
-    let Some(mut profile) = device.profile() else { return Ok(None) };
-    let wgpu = device.wgpu_device()?;
-    let buffer = wgpu.create_buffer(&wgpu::BufferDescriptor {
-        label: Some("distances"),
-        size: (queries.rows() * rows.rows() * 4).next_multiple_of(16) as u64,
-        usage: wgpu::BufferUsages::STORAGE,
-        mapped_at_creation: false,
-    });
-    let mut encoder =
-        wgpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("distances") });
-    let mut recorder = device.record_timed(&mut encoder, &mut profile, false)?;
-    recorder.distances(&Pairs {
+    let bytes = 4 * queries.rows() as u64 * rows.rows() as u64;
+    let buffer = storage(device, "distances", bytes)?;
+    let pairs = Pairs {
         metric,
         unit_vectors: false,
         output: Output::Distance,
@@ -198,8 +206,7 @@ fn time(
         dim: rows.dim() as u32,
         distances: BufferSlice::all(&buffer),
         distance_stride: rows.rows() as u32,
-    })?;
-    recorder.finish();
-    device.wgpu_queue()?.submit([encoder.finish()]);
-    Ok(device.times_of(profile)?.iter().map(|one| one.time).reduce(|a, b| a + b))
+    };
+    let stages = profiled(device, false, |recorder| Ok(recorder.distances(&pairs)?))?;
+    Ok(stages.and_then(|stages| total(&stages)))
 }

@@ -7,39 +7,42 @@ use clap::Args as ClapArgs;
 use nearfield::{
     Device, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
 };
+use rayon::prelude::*;
 use serde_json::json;
 
 use super::answers;
 use super::case::Case;
 use super::data::{BATCHES, Source, batches};
-use super::run::Run;
+use super::run::{Run, Suite};
 use super::stages::Parts;
+use super::units::{milliseconds, rounded};
+use super::words::{Words, defaults};
 use super::work::{Unit, Work};
-use super::{milliseconds, number_of, rounded};
+use crate::{arguments, output};
 
 /// Arguments of `nearfield bench exact`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     #[command(flatten)]
-    source: Source,
+    pub(super) source: Source,
     /// Numbers of queries, a case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
-    queries: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    pub(super) queries: Vec<usize>,
     /// Numbers of rows, a case each: the first so many of those there are
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
-    sizes: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
+    pub(super) sizes: Vec<usize>,
     /// Neighbours wanted, a case each
-    #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::search::count)]
-    k: Vec<usize>,
+    #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::arguments::count)]
+    pub(super) k: Vec<usize>,
     /// Metrics, a case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
-    metric: Vec<Metric>,
+    pub(super) metric: Vec<Metric>,
     /// Queries a case whose answers are checked against f64 on the host, as far as there are; at least one of each batch
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::search::count)]
-    verify: usize,
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::arguments::count)]
+    pub(super) verify: usize,
     /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded, a case each: auto, none, i8
-    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::search::screen)]
-    screen: Vec<Screen>,
+    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::arguments::screen)]
+    pub(super) screen: Vec<Screen>,
 }
 
 pub(super) const HELP: &str = "\
@@ -56,8 +59,26 @@ engine stages are not timed. docs/benchmark.md has the fields of the JSON lines.
 /// Numbers of queries, where nobody says.
 const QUERIES: [usize; 2] = [1, 1024];
 
-/// Runs the suite.
-pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
+impl Suite for Args {
+    fn words(&self) -> Words {
+        let usual: Self = defaults();
+        let screens = |screens: &[Screen]| screens.iter().map(arguments::screen_name).collect::<Vec<_>>();
+        self.source
+            .words(Words::new(["exact"]))
+            .list("sizes", &self.sizes, &[])
+            .list("metric", &self.metric, &usual.metric)
+            .list("queries", &self.queries, &[])
+            .list("k", &self.k, &usual.k)
+            .list("screen", &screens(&self.screen), &screens(&usual.screen))
+            .option("verify", self.verify, usual.verify)
+    }
+
+    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+        measure(self, run)
+    }
+}
+
+fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let counts = args.source.counts(&args.queries, &QUERIES)?;
     let (rows, queries) = args.source.both_at_least(&counts, args.verify.max(BATCHES))?;
     let (rows, queries) = (rows.view()?, queries.view()?);
@@ -140,7 +161,7 @@ fn case(
         "{} x {} {data}, {}, {metric}, k {k}, {screened}{of_scratch}",
         index.len(),
         index.dim(),
-        number_of(count)
+        output::queries(count)
     );
     if run.is_over(&name)? {
         return Ok(());
@@ -269,20 +290,10 @@ fn verify(
     k: usize,
     count: usize,
 ) -> anyhow::Result<()> {
-    let threads = crate::threads::available();
     for query in 0..count {
         let vector = queries.row(query);
-        let mut exact = vec![0.0f64; rows.rows()];
-        let piece = rows.rows().div_ceil(threads).max(1);
-        std::thread::scope(|scope| {
-            for (number, piece_of) in exact.chunks_mut(piece).enumerate() {
-                scope.spawn(move || {
-                    for (place, distance) in piece_of.iter_mut().enumerate() {
-                        *distance = metric.exact(vector, rows.row(number * piece + place));
-                    }
-                });
-            }
-        });
+        let all = (0..rows.rows()).into_par_iter();
+        let mut exact: Vec<f64> = all.map(|row| metric.exact(vector, rows.row(row))).collect();
         let hits = answer.row(query);
         ensure!(hits.len() == k.min(rows.rows()), "query {query}: {} neighbours", hits.len());
         let (mut last, mut slack) = (f64::NEG_INFINITY, 0.0f64);

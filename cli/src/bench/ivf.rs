@@ -12,38 +12,41 @@ use serde_json::json;
 use super::answers;
 use super::case::Case;
 use super::data::{Source, asked_or, batches};
-use super::run::Run;
+use super::run::{Run, Suite};
 use super::stages::Parts;
+use super::units::{milliseconds, rounded};
+use super::words::{Words, defaults};
 use super::work::{Unit, Work};
-use super::{counted, milliseconds, number_of, rounded};
+use crate::arguments;
+use crate::output::{self, counted};
 use crate::recall::{self, TrueHit};
 
 /// Arguments of `nearfield bench ivf`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     #[command(flatten)]
-    source: Source,
+    pub(super) source: Source,
     /// Lists; by default about four times the square root of the rows
-    #[arg(long, value_name = "N", value_parser = crate::search::count)]
-    lists: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
+    pub(super) lists: Option<usize>,
     /// Lists that a query probes, a case each; 1,4,16,64, or as many as there are lists
-    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::search::count)]
-    probes: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::arguments::count)]
+    pub(super) probes: Vec<usize>,
     /// Numbers of queries, a case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
-    queries: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    pub(super) queries: Vec<usize>,
     /// Neighbours wanted
-    #[arg(short, long, default_value_t = 10, value_parser = crate::search::count)]
-    k: usize,
+    #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
+    pub(super) k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
-    metric: Metric,
+    pub(super) metric: Metric,
     /// Iterations of k-means
     #[arg(long, default_value_t = ITERATIONS)]
-    iterations: usize,
+    pub(super) iterations: usize,
     /// Whether to keep a copy of the rows in 8-bit integers: auto, none, i8
-    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::search::screen)]
-    screen: Screen,
+    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::arguments::screen)]
+    pub(super) screen: Screen,
 }
 
 pub(super) const HELP: &str = "\
@@ -70,8 +73,28 @@ const AGAIN: Duration = Duration::from_secs(3);
 /// Bytes of a matrix on the device at most.
 const PIECE_BYTES: usize = 1 << 30;
 
-/// Runs the suite.
-pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
+impl Suite for Args {
+    fn words(&self) -> Words {
+        let usual: Self = defaults();
+        let screen = [self.screen, usual.screen].map(|screen| arguments::screen_name(&screen));
+        let [screen, usual_screen] = screen;
+        self.source
+            .words(Words::new(["ivf"]))
+            .option("metric", self.metric, usual.metric)
+            .maybe("lists", self.lists)
+            .option("iterations", self.iterations, usual.iterations)
+            .list("probes", &self.probes, &[])
+            .list("queries", &self.queries, &[])
+            .option("k", self.k, usual.k)
+            .option("screen", screen, usual_screen)
+    }
+
+    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+        measure(self, run)
+    }
+}
+
+fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let counts = args.source.counts(&args.queries, &QUERIES)?;
     let (rows, queries) = args.source.both_at_least(&counts, LEAST_QUERIES)?;
     let (rows, queries) = (rows.view()?, queries.view()?);
@@ -190,7 +213,7 @@ fn case(
         index.dim(),
         counted(index.lists(), "list", "lists"),
         counted(probes, "probe", "probes"),
-        number_of(count),
+        output::queries(count),
         args.k
     );
     if run.is_over(&name)? {

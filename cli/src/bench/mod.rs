@@ -10,6 +10,7 @@ mod compare;
 mod data;
 mod distance;
 mod exact;
+mod gpu;
 mod ivf;
 mod lines;
 mod peers;
@@ -17,16 +18,15 @@ mod reduce;
 mod report;
 mod run;
 mod select;
-mod shell;
 mod stages;
+mod times;
 mod units;
+mod words;
 mod work;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use crate::output::counted;
 use run::{Common, Run, Shared};
-use units::{milliseconds, rounded};
 
 /// Arguments of `nearfield bench`.
 #[derive(Debug, ClapArgs)]
@@ -93,49 +93,34 @@ struct Peers {
 }
 
 impl Suite {
-    fn common(&self) -> &Common {
+    fn parts(&self) -> (&dyn run::Suite, &Common) {
         match self {
-            Self::Distance(args) => &args.common,
-            Self::Reduce(args) => &args.common,
-            Self::Select(args) => &args.common,
-            Self::Exact(args) => &args.common,
-            Self::Ivf(args) => &args.common,
-            Self::Breakeven(args) => &args.common,
-        }
-    }
-
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
-        match self {
-            Self::Distance(args) => distance::run(&args.suite, run),
-            Self::Reduce(args) => reduce::run(&args.suite, run),
-            Self::Select(args) => select::run(&args.suite, run),
-            Self::Exact(args) => exact::run(&args.suite, run),
-            Self::Ivf(args) => ivf::run(&args.suite, run),
-            Self::Breakeven(args) => breakeven::run(&args.suite, run),
+            Self::Distance(Timed { suite, common }) => (suite, common),
+            Self::Reduce(Timed { suite, common }) => (suite, common),
+            Self::Select(Timed { suite, common }) => (suite, common),
+            Self::Exact(Timed { suite, common }) => (suite, common),
+            Self::Ivf(Timed { suite, common }) => (suite, common),
+            Self::Breakeven(Timed { suite, common }) => (suite, common),
         }
     }
 }
 
-/// Runs a suite.
+/// Runs a subcommand of the benchmark.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::All(args) => all::run(&args.suite, &args.common),
         Command::Suite(suite) => {
-            let mut run = Run::open(suite.common())?;
+            let (suite, common) = suite.parts();
+            let mut run = Run::open(common)?;
             let done = suite.run(&mut run);
             run.finish(done)
         }
         Command::Peers(args) => {
             let mut run = Run::without_device("peers", &args.shared);
-            let done = peers::run(&args.peers, &mut run);
+            let done = run::Suite::run(&args.peers, &mut run);
             run.finish(done)
         }
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args),
     }
-}
-
-/// So many queries.
-fn number_of(queries: usize) -> String {
-    counted(queries, "query", "queries")
 }

@@ -6,22 +6,23 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use nearfield::{Device, DeviceOptions};
 use serde_json::{Value, json};
 
-use super::case::{Case, Times, extend};
-use super::ceilings::{Ceilings, is_processor};
+use super::case::{Case, extend};
+use super::ceilings::{Ceilings, Reached};
+use super::gpu::is_processor;
 use super::lines::Line;
-use super::shell::command;
-use super::work::{Reached, Work};
-use super::{report, rounded};
+use super::report;
+use super::times::{Times, WARM_UP};
+use super::units::rounded;
+use super::words::Words;
+use super::work::Work;
 use crate::device::Choice;
 use crate::output;
 
-/// How long something runs before it is timed: long enough for a card to raise its clocks.
-pub(super) const WARM_UP: Duration = Duration::from_millis(300);
 /// What a case takes at most where there is no `--budget`, unless three runs take longer.
 const CASE: Duration = Duration::from_secs(20);
 /// Runs of a case, where nobody says.
@@ -35,7 +36,7 @@ pub(super) const LINES: &str = "figures.jsonl";
 #[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Common {
     #[command(flatten)]
-    shared: Shared,
+    pub(super) shared: Shared,
     #[command(flatten)]
     device: Choice,
 }
@@ -44,7 +45,7 @@ pub(super) struct Common {
 #[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Shared {
     /// Timed runs of a case; fewer, but 3 at least, where they would take longer than 20 s or the case's share of --budget
-    #[arg(long, default_value_t = RUNS, value_name = "N", value_parser = crate::search::count)]
+    #[arg(long, default_value_t = RUNS, value_name = "N", value_parser = crate::arguments::count)]
     runs: usize,
     /// Time for everything, like 60s or 5m; cases that are not reached are named, and an index or three runs that have begun are finished
     #[arg(long, value_name = "TIME", value_parser = budget)]
@@ -64,17 +65,31 @@ fn budget(text: &str) -> Result<Duration, String> {
     if time <= most { Ok(time) } else { Err(format!("needed at most {}", humantime::format_duration(most))) }
 }
 
-impl Common {
-    /// The words that give the same device and runs again.
-    pub(super) fn words(&self) -> Vec<String> {
-        self.device.words().into_iter().chain(self.shared_words()).collect()
-    }
+/// A suite with its arguments.
+pub(super) trait Suite: std::fmt::Debug {
+    /// The words that give these arguments, of which the first is the name of the suite.
+    fn words(&self) -> Words;
 
-    /// Those of them that are not of the device.
-    pub(super) fn shared_words(&self) -> Vec<String> {
-        let runs = self.shared.runs;
-        let words = (runs != RUNS).then(|| vec!["--runs".to_owned(), runs.to_string()]);
-        words.unwrap_or_default()
+    /// Runs all cases.
+    fn run(&self, run: &mut Run) -> Result<()>;
+}
+
+impl Common {
+    /// Adds the words that give the same device and runs again.
+    pub(super) fn words(&self, words: Words) -> Words {
+        self.shared.words(
+            self.device
+                .words()
+                .into_iter()
+                .fold(words, |words, (name, value)| words.maybe(name, Some(value))),
+        )
+    }
+}
+
+impl Shared {
+    /// Adds the words that give the same runs again.
+    pub(super) fn words(&self, words: Words) -> Words {
+        words.option("runs", self.runs, RUNS)
     }
 }
 
@@ -144,13 +159,15 @@ impl Run {
         let adapter = self.device.adapter();
         let now = time::OffsetDateTime::now_utc();
         let seconds = now.time();
+        let command =
+            Words::new(["nearfield".to_owned()].into_iter().chain(std::env::args().skip(1))).to_string();
         let mut line = json!({
             "record": "device", "schema": 1, "date": now.date().to_string(),
             "time": format!("{:02}:{:02}:{:02}", seconds.hour(), seconds.minute(), seconds.second()),
             "adapter": adapter.name, "backend": adapter.backend, "driver": adapter.driver,
-            "kind": adapter.kind.to_string(), "threads": crate::threads::available(),
+            "kind": adapter.kind.to_string(), "threads": rayon::current_num_threads(),
             "os": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            "version": env!("CARGO_PKG_VERSION"), "revision": option_env!("NEARFIELD_REVISION"), "command": command("nearfield", std::env::args().skip(1)),
+            "version": env!("CARGO_PKG_VERSION"), "revision": option_env!("NEARFIELD_REVISION"), "command": command,
         });
         extend(&mut line, ceilings.fields());
         let text = format!("{adapter}\n{}", ceilings.text());
@@ -167,7 +184,7 @@ impl Run {
 
     /// What a case reaches in so much time; none before a suite has begun.
     pub(super) fn reached(&self, work: &Work, time: Duration) -> Option<Reached> {
-        Some(work.reached(self.ceilings.as_ref()?, time))
+        Some(self.ceilings.as_ref()?.reached(work, time))
     }
 
     /// The part of a copy's bandwidth that so many bytes in so much time are.
@@ -376,26 +393,4 @@ fn opened(directory: &Path) -> Result<File> {
     }
     report::remove(directory).with_context(about)?;
     Ok(file)
-}
-
-/// How many copies of some operands are taken in turn, so that they do not come from a cache: as many as are larger than most caches,
-/// but no more than 64.
-pub(super) fn rotation(device: &Device, bytes: u64) -> usize {
-    let cache: u64 = if is_processor(device) { 128 << 20 } else { 256 << 20 };
-    cache.div_ceil(bytes.max(1)).clamp(1, 64) as usize
-}
-
-/// Whether a device runs kernels; the host engine does not.
-pub(super) fn has_kernels(device: &Device) -> bool {
-    device.capabilities().max_storage_buffers > 0
-}
-
-/// An error where there are no kernels to time.
-pub(super) fn needs_kernels(device: &Device, suite: &str) -> Result<()> {
-    let given = device.describe();
-    ensure!(
-        has_kernels(device),
-        "--device: {suite} times kernels: needed a GPU or a software driver, given {given}"
-    );
-    Ok(())
 }

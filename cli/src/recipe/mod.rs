@@ -12,12 +12,13 @@ mod hard;
 mod random;
 mod rotation;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
 
-use crate::threads;
+use crate::memory;
 pub(crate) use random::Random;
 
 /// Vectors a piece.
@@ -80,11 +81,6 @@ pub(crate) struct Set {
 }
 
 impl Recipe {
-    /// The name on the command line.
-    pub(crate) fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     /// Whether f16 holds the numbers.
     pub(crate) fn fits_f16(self) -> bool {
         !matches!(self, Self::Norms | Self::Adversarial)
@@ -123,31 +119,28 @@ impl Set {
         self.setting.dim
     }
 
-    /// The vectors from number `first` on, a multiple of [`PIECE`], into `vectors`, `[n, dim]`.
-    pub(crate) fn fill(&self, part: Part, first: usize, vectors: &mut [f32], threads: usize) {
-        let pieces: Vec<_> = vectors.chunks_mut(PIECE * self.dim()).enumerate().collect();
-        threads::for_each(threads, pieces, |(number, piece)| self.piece(part, first, number, piece));
+    /// Fills `vectors`, `[n, dim]`, with those from number `first` on, a multiple of [`PIECE`].
+    pub(crate) fn fill(&self, part: Part, first: usize, vectors: &mut [f32]) {
+        let pieces = vectors.par_chunks_mut(PIECE * self.dim()).enumerate();
+        pieces.for_each(|(number, piece)| self.piece(part, first, number, piece));
     }
 
     /// [`fill`](Self::fill), rounded to f16.
-    pub(crate) fn fill_f16(&self, part: Part, first: usize, vectors: &mut [f16], threads: usize) {
-        let pieces: Vec<_> = vectors.chunks_mut(PIECE * self.dim()).enumerate().collect();
-        threads::for_each(threads, pieces, |(number, piece)| {
+    pub(crate) fn fill_f16(&self, part: Part, first: usize, vectors: &mut [f16]) {
+        vectors.par_chunks_mut(PIECE * self.dim()).enumerate().for_each(|(number, piece)| {
             let mut wide = vec![0.0; piece.len()];
             self.piece(part, first, number, &mut wide);
             piece.convert_from_f32_slice(&wide);
         });
     }
 
-    /// All vectors of a part, `[count, dim]`, in memory; `argument` is the one that says how many.
+    /// All vectors of a part, `[count, dim]`. `argument` names the argument that says how many.
     pub(crate) fn all(&self, part: Part, count: usize, argument: &str) -> Result<Vec<f32>> {
         let dim = self.dim();
-        let mut vectors: Vec<f32> = vec![];
-        let length = count.checked_mul(dim).filter(|&length| vectors.try_reserve_exact(length).is_ok());
-        let length = length
-            .with_context(|| format!("{argument}: {count} vectors of dim {dim} do not fit the memory"))?;
-        vectors.resize(length, 0.0);
-        self.fill(part, 0, &mut vectors, threads::available());
+        let mut vectors = memory::filled(count.checked_mul(dim), 0.0, || {
+            format!("{argument}: {count} vectors of dim {dim} do not fit the memory")
+        })?;
+        self.fill(part, 0, &mut vectors);
         Ok(vectors)
     }
 

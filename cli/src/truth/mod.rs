@@ -6,13 +6,13 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result};
 use nearfield::io::{Ids, VectorFile, write_truth};
 use nearfield::{Error, Matrix, Metric};
 use serde_json::json;
 
 use crate::progress::Bar;
-use crate::{files, output, threads};
+use crate::{arguments, files, memory, output};
 use nearest::{Block, Nearest};
 
 /// Bytes of rows read at a time. In f64 they take two times as much, those of f16 four times.
@@ -62,10 +62,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Neighbours wanted a query
-    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::search::count)]
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     k: usize,
     /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::search::metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
     metric: Metric,
     /// File for the neighbours, .npz, .npy, .ibin or .bin
     #[arg(long, value_name = "FILE", value_parser = output_path)]
@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Threads to work with; without it all there are
-    #[arg(long, value_name = "N", value_parser = threads::count)]
+    #[arg(long, value_name = "N", value_parser = crate::arguments::threads)]
     threads: Option<usize>,
     /// Print a JSON object instead of text
     #[arg(long)]
@@ -92,53 +92,41 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         &[("--out", Some(&args.out))],
     )?;
     files::refuse_existing("--out", &args.out, args.force)?;
-    let rows = VectorFile::open(&args.rows).context("--rows")?;
-    let query_file = VectorFile::open(&args.queries).context("--queries")?;
-    let dim = rows.dim();
-    ensure!(
-        query_file.dim() == dim,
-        "--queries: needed dim {dim}, as --rows has, given dim {}",
-        query_file.dim()
-    );
-    let count = query_file.rows();
-    let length = count.checked_mul(args.k);
-    let (mut ids, mut distances) = (vec![], vec![]);
-    length
-        .filter(|&length| {
-            ids.try_reserve_exact(length).is_ok() && distances.try_reserve_exact(length).is_ok()
-        })
-        .ok_or_else(|| {
-            anyhow!("--k: needed memory for {count} x {} neighbours, there is not that much", args.k)
-        })?;
-
-    let threads = args.threads.unwrap_or_else(threads::available);
+    let [rows, query_file] = files::open_pair(&args.rows, &args.queries)?;
+    let pool = arguments::pool(args.threads)?;
     let start = Instant::now();
-    let queries = Block::new(&query_file.read_all().context("--queries")?, threads)
-        .map_err(|row| not_finite(row, "queries", &query_file, 0))?;
-    let mut nearest = Nearest::new(args.metric, &queries, args.k, threads);
+    let (ids, distances) = pool.install(|| neighbors(args, &rows, &query_file))?;
+    write_truth(&args.out, &ids, &distances).context("--out")?;
+    print(args, [&rows, &query_file], start)
+}
+
+/// The neighbours of all queries: ids and distances, short rows padded.
+fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<(Ids, Vec<f32>)> {
+    let (count, k) = (query_file.rows(), args.k);
+    let about = || format!("--k: needed memory for {count} x {k} neighbours, there is not that much");
+    let mut ids = memory::filled(count.checked_mul(k), -1, about)?;
+    let mut distances = memory::filled(count.checked_mul(k), f32::NAN, about)?;
+    let queries = Block::new(&query_file.read_all().context("--queries")?)
+        .map_err(|row| not_finite(row, "queries", query_file, 0))?;
+    let mut nearest = Nearest::new(args.metric, &queries, k);
     let bar = Bar::new("truth", rows.rows());
     for piece in rows.pieces(PIECE_BYTES) {
         let (first, piece): (usize, Matrix) = piece.context("--rows")?;
-        let block =
-            Block::new(&piece, threads).map_err(|row| not_finite(row, "rows", &rows, first as u64))?;
-        // What was read is not needed any more, and the next piece will be as large.
+        let block = Block::new(&piece).map_err(|row| not_finite(row, "rows", rows, first as u64))?;
+        // The next piece needs the memory.
         drop(piece);
-        nearest.compare(&block, first as u64, threads);
+        nearest.compare(&block, first as u64);
         bar.set(first + block.rows());
     }
-    drop(bar);
-    for hits in nearest.finish() {
-        let end = ids.len() + args.k;
-        for (distance, id) in hits {
-            ids.push(i64::try_from(id).context("--rows: needed fewer than 2^63 rows")?);
-            distances.push(distance as f32);
+    for (hits, (ids, distances)) in nearest.finish().zip(ids.chunks_mut(k).zip(distances.chunks_mut(k))) {
+        for ((distance, id), (id_place, distance_place)) in
+            hits.into_iter().zip(ids.iter_mut().zip(distances))
+        {
+            *id_place = i64::try_from(id).context("--rows: needed fewer than 2^63 rows")?;
+            *distance_place = distance as f32;
         }
-        ids.resize(end, -1);
-        distances.resize(end, f32::NAN);
     }
-    let ids = Ids { values: ids, rows: count, width: args.k };
-    write_truth(&args.out, &ids, &distances).context("--out")?;
-    print(args, [&rows, &query_file], start)
+    Ok((Ids { values: ids, rows: count, width: k }, distances))
 }
 
 /// What to say of a vector that has no distance.
@@ -164,10 +152,7 @@ fn print(args: &Args, of: [&VectorFile; 2], start: Instant) -> Result<()> {
         });
         writeln!(out, "{record}")?;
     } else {
-        for (name, file) in ["rows", "queries"].into_iter().zip(of) {
-            let kind = files::kind_name(file.kind());
-            writeln!(out, "{name:<10} {} x {} {kind}, {}", file.rows(), file.dim(), file.path().display())?;
-        }
+        files::describe(&mut out, of)?;
         writeln!(out, "metric     {}", args.metric)?;
         writeln!(out, "time       {}, {rate:.3e} pairs a second", output::time(seconds))?;
         writeln!(out, "wrote      {}, k = {}", args.out.display(), args.k)?;

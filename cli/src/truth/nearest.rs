@@ -9,8 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nearfield::{Element, Matrix, Metric};
-
-use crate::threads;
+use rayon::prelude::*;
 
 /// Vectors side by side.
 const LANES: usize = 4;
@@ -36,39 +35,32 @@ pub(super) struct Block {
 
 impl Block {
     /// Copies vectors. The error is the first that holds a NaN or an infinity.
-    pub(super) fn new(vectors: &Matrix, threads: usize) -> Result<Self, usize> {
+    pub(super) fn new(vectors: &Matrix) -> Result<Self, usize> {
         match vectors {
-            Matrix::F32(values, dim) => Self::of(values, *dim, threads),
-            Matrix::F16(values, dim) => Self::of(values, *dim, threads),
+            Matrix::F32(values, dim) => Self::of(values, *dim),
+            Matrix::F16(values, dim) => Self::of(values, *dim),
         }
     }
 
-    fn of<T: Element>(vectors: &[T], dim: usize, threads: usize) -> Result<Self, usize> {
+    fn of<T: Element>(vectors: &[T], dim: usize) -> Result<Self, usize> {
         let rows = vectors.len() / dim;
         let groups = rows.div_ceil(LANES);
         let mut values = vec![[0.0; LANES]; groups * dim];
         let mut norms = vec![[0.0; LANES]; groups];
         let broken = AtomicUsize::new(usize::MAX);
-        // As many groups a time as make the queue worth its lock.
-        let some = (1usize << 14).div_ceil(dim);
-        let pieces = values.chunks_mut(some * dim).zip(norms.chunks_mut(some));
-        let pieces: Vec<_> = pieces.zip(vectors.chunks(some * LANES * dim)).enumerate().collect();
-        threads::for_each(threads, pieces, |(number, ((values, norms), vectors))| {
-            let groups = values.chunks_exact_mut(dim).zip(norms).zip(vectors.chunks(LANES * dim));
-            for (group, ((values, norms), vectors)) in groups.enumerate() {
-                for (lane, vector) in vectors.chunks_exact(dim).enumerate() {
-                    let mut squares = 0.0;
-                    for (value, element) in values.iter_mut().zip(vector) {
-                        let element = f64::from(element.widen());
-                        value[lane] = element;
-                        squares += element * element;
-                    }
-                    norms[lane] = f64::sqrt(squares);
-                    // Squares of finite f32 sum to far less than f64 holds.
-                    if !squares.is_finite() {
-                        let row = (number * some + group) * LANES + lane;
-                        broken.fetch_min(row, Ordering::Relaxed);
-                    }
+        let groups = values.par_chunks_exact_mut(dim).zip(&mut norms).zip(vectors.par_chunks(LANES * dim));
+        groups.enumerate().for_each(|(group, ((values, norms), vectors))| {
+            for (lane, vector) in vectors.chunks_exact(dim).enumerate() {
+                let mut squares = 0.0;
+                for (value, element) in values.iter_mut().zip(vector) {
+                    let element = f64::from(element.widen());
+                    value[lane] = element;
+                    squares += element * element;
+                }
+                norms[lane] = f64::sqrt(squares);
+                // The squares of finite f32 sum to far less than f64 holds.
+                if !squares.is_finite() {
+                    broken.fetch_min(group * LANES + lane, Ordering::Relaxed);
                 }
             }
         });
@@ -152,7 +144,8 @@ pub(super) struct Nearest<'a> {
 }
 
 impl<'a> Nearest<'a> {
-    pub(super) fn new(metric: Metric, queries: &'a Block, k: usize, threads: usize) -> Self {
+    pub(super) fn new(metric: Metric, queries: &'a Block, k: usize) -> Self {
+        let threads = rayon::current_num_threads();
         let groups = queries.norms.len();
         let each = groups.div_ceil(4 * threads).clamp(LEAST_GROUPS, MOST_GROUPS);
         // As many to each.
@@ -169,9 +162,9 @@ impl<'a> Nearest<'a> {
     }
 
     /// Compares all queries with more rows, of which `first` is the first one's id.
-    pub(super) fn compare(&mut self, rows: &Block, first: u64, threads: usize) {
+    pub(super) fn compare(&mut self, rows: &Block, first: u64) {
         let (metric, queries, k) = (self.metric, self.queries, self.k);
-        threads::for_each(threads, self.shares.iter_mut().collect::<Vec<_>>(), |share| match metric {
+        self.shares.par_iter_mut().for_each(|share| match metric {
             Metric::L2Squared | Metric::L2 => share.compare(queries, rows, first, k, squared, |sum, _| sum),
             // Zero has one sign, or total order would tell two zeros apart.
             Metric::InnerProduct => share.compare(queries, rows, first, k, product, |sum, _| 0.0 - sum),

@@ -3,41 +3,41 @@
 mod plan;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result};
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use anyhow::Result;
+use clap::Args as ClapArgs;
 use nearfield::{Error, Metric};
 use serde_json::json;
 
-use super::ceilings::is_processor;
-use super::run::{Common, Run, has_kernels};
-use super::shell::command;
-use super::{Suite, peers};
+use super::gpu::{has_kernels, is_processor};
+use super::peers::PYTHON;
+use super::run::{Common, Run};
+use super::words::Words;
 use crate::output;
-use plan::{Files, Planned, Scale, beside, plan};
+use plan::{Files, Planned, Scale, Step, beside, plan};
 
 /// Arguments of `nearfield bench all`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
-    /// Sizes of the cases: by default large for a GPU of its own memory, medium for one that shares it, small where the
+    /// Sizes of the cases: by default large for a GPU with its own memory, medium for one that shares it, small if the
     /// processor computes
     #[arg(long, value_enum, value_name = "SCALE")]
     scale: Option<Scale>,
-    /// File of rows to search, instead of made ones
+    /// Search the rows of this file instead of made ones
     #[arg(long, value_name = "FILE", requires = "queries_file")]
     rows_file: Option<PathBuf>,
-    /// File of queries
+    /// File of the queries
     #[arg(long, value_name = "FILE", requires = "rows_file")]
     queries_file: Option<PathBuf>,
     /// Metric for the files: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine", requires = "rows_file")]
     metric: Metric,
-    /// Let other libraries do the same work afterwards, those that a Python has (bench peers)
+    /// Run other libraries at the same work afterwards, as `bench peers` does
     #[arg(long)]
     peers: bool,
-    /// The Python that has the libraries
-    #[arg(long, default_value = peers::PYTHON, value_name = "PROGRAM", requires = "peers")]
+    /// Python that has the libraries
+    #[arg(long, default_value = PYTHON, value_name = "PROGRAM", requires = "peers")]
     python: PathBuf,
 }
 
@@ -49,26 +49,10 @@ Examples:
   nearfield bench all --rows-file base.npy --queries-file query.npy --metric l2sq --report out
   nearfield bench all --peers --python venv/bin/python --report out
 
-Runs suite after suite, each by a command that is printed before its figures and gives them again. A suite that needs what the \
-device has not, more memory than there is, or more than --scratch, is named as not run, and the others go on. A wrong answer, or any \
-other error, is told as a `failed` record and ends the run with exit code 1; the report has what there was until then. With --budget \
-every command has a share of the time that is left. Of files no more queries, neighbours, lists and probes are asked for than they \
-have room for.";
-
-/// A command of a plan, read as a shell's would be.
-#[derive(Debug, Parser)]
-#[command(name = "nearfield bench", no_binary_name = true)]
-struct Line {
-    #[command(subcommand)]
-    step: Step,
-}
-
-#[derive(Debug, Subcommand)]
-enum Step {
-    #[command(flatten)]
-    Suite(Suite),
-    Peers(peers::Args),
-}
+Runs one suite after another, and prints before its figures the command that repeats it. A suite that needs a feature the \
+device lacks, more memory than there is, or more than --scratch is named as not run, and the others go on. A wrong answer or \
+any other error is reported as a `failed` record and ends the run with exit code 1; the report then holds what was finished. \
+--budget is shared out among the commands. Numbers of queries, neighbours, lists and probes never exceed what the files hold.";
 
 /// Runs all suites.
 pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
@@ -80,92 +64,45 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
     if args.peers {
         plan.extend(beside(&plan, is_processor(&run.device), &args.python));
     }
-    // Ceilings are everybody's: they are measured before the time is shared out.
-    if let Err(error) = run.begin("all", plan.len()) {
-        return run.finish(Err(error));
-    }
-    let deadline = run.deadline();
-    let mut weights: u32 = plan.iter().map(|planned| planned.weight).sum();
-    let mut done = Ok(());
-    for planned in plan {
-        let share = deadline.map(|deadline| {
-            let left = deadline.saturating_duration_since(Instant::now());
-            Instant::now() + share_of(left, planned.weight, weights)
-        });
-        run.set_deadline(share);
-        weights -= planned.weight;
-        done = suite(&mut run, &planned, common);
-        if done.is_err() {
-            break;
-        }
-    }
+    let done = run_plan(&mut run, &plan, common);
     run.finish(done)
 }
 
-fn share_of(time: Duration, weight: u32, weights: u32) -> Duration {
-    time * weight / weights.max(1)
+fn run_plan(run: &mut Run, plan: &[Planned], common: &Common) -> Result<()> {
+    // All suites use the ceilings, so they are measured before the time is shared out.
+    run.begin("all", plan.len())?;
+    let deadline = run.deadline();
+    let mut weights: u32 = plan.iter().map(|planned| planned.weight).sum();
+    for planned in plan {
+        run.set_deadline(deadline.map(|deadline| {
+            let now = Instant::now();
+            now + deadline.saturating_duration_since(now) * planned.weight / weights.max(1)
+        }));
+        weights -= planned.weight;
+        run_step(run, &planned.step, common)?;
+    }
+    Ok(())
 }
 
-/// Runs a command of the plan.
-fn suite(run: &mut Run, planned: &Planned, common: &Common) -> Result<()> {
-    let name = planned.words.first().map_or("", String::as_str);
-    let of_all = if name == "peers" { common.shared_words() } else { common.words() };
-    let command = command("nearfield bench", planned.words.iter().cloned().chain(of_all));
-    run.begin(name, 1)?;
+fn run_step(run: &mut Run, step: &Step, common: &Common) -> Result<()> {
+    let suite = step.suite();
+    let words = suite.words();
+    let (name, case) = (words.as_slice()[0].clone(), words.to_string());
+    let is_peers = matches!(step, Step::Peers(_));
+    let words = if is_peers { common.shared.words(words) } else { common.words(words) };
+    let command =
+        Words::new(["nearfield", "bench"].into_iter().chain(words.as_slice().iter().map(String::as_str)));
+    let command = command.to_string();
+    run.begin(&name, 1)?;
     run.tell(json!({ "record": "suite", "suite": name, "command": command }), &format!("\n$ {command}"))?;
-    if run.is_over(&planned.words.join(" "))? {
+    if run.is_over(&case)? {
         return Ok(());
     }
-    let line = Line::try_parse_from(&planned.words).with_context(|| command.clone())?;
-    let suite = match line.step {
-        Step::Suite(suite) => suite,
-        Step::Peers(args) => {
-            return match peers::run(&args, run) {
-                // They stand beside the figures, which are there already.
-                Err(error) if !output::is_broken_pipe(&error) => {
-                    run.not_run(&planned.words.join(" "), &output::one_line(&error))
-                }
-                done => done,
-            };
-        }
+    let Err(error) = suite.run(run) else { return Ok(()) };
+    // The other figures do not depend on the peers, nor on what this device cannot do.
+    let is_optional = match error.downcast_ref::<Error>() {
+        Some(Error::OutOfMemory { .. } | Error::Unsupported { .. } | Error::Budget { .. }) => true,
+        _ => is_peers && !output::is_broken_pipe(&error),
     };
-    match suite.run(run) {
-        Ok(()) => Ok(()),
-        Err(error) => match error.downcast_ref::<Error>() {
-            // What is not there is no reason to go without the rest.
-            Some(Error::OutOfMemory { .. } | Error::Unsupported { .. } | Error::Budget { .. }) => {
-                let reason = output::one_line(&error);
-                run.not_run(&planned.words.join(" "), &reason)
-            }
-            _ => Err(error),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn every_command_of_a_plan_is_one() {
-        let few = Files {
-            words: ["--rows-file", "a", "--queries-file", "b", "--metric", "l2"].map(str::to_owned),
-            rows: 5,
-            queries: 3,
-        };
-        for scale in [Scale::Small, Scale::Medium, Scale::Large] {
-            for (is_gpu, files) in [(true, None), (true, Some(&few)), (false, None), (false, Some(&few))] {
-                let mut plan = plan(scale, is_gpu, files);
-                let peers = beside(&plan, !is_gpu, Path::new("venv/bin/python"));
-                assert_eq!(peers.len(), if is_gpu { 4 } else { 3 });
-                plan.extend(peers);
-                for Planned { words, .. } in plan {
-                    let line = Line::try_parse_from(&words);
-                    assert!(line.is_ok(), "{words:?}: {line:?}");
-                }
-            }
-        }
-    }
+    if is_optional { run.not_run(&case, &output::one_line(&error)) } else { Err(error) }
 }

@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use nearfield::internals::ceilings::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
 use nearfield::{BufferSlice, Device, ElementKind, Recorder, wgpu};
 
-use super::super::case::Times;
-use super::super::run::{WARM_UP, has_kernels};
-use super::{Ceilings, Curve, WARM, is_processor, least_of};
+use super::super::gpu::{
+    has_kernels, is_processor, profiled, read_back, recorded, staging, storage, submit, total, wait,
+};
+use super::super::times::{Times, WARM_UP};
+use super::{Ceilings, Curve, WARM, least_of};
 
 /// Columns of a grid at most.
 const COLUMNS: u32 = 1 << 15;
@@ -38,55 +40,20 @@ fn largest(device: &Device) -> u64 {
     wanted.min(device.capabilities().max_binding_bytes) / 4096 * 4096
 }
 
-fn wait(device: &Device) -> anyhow::Result<()> {
-    device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
-    Ok(())
-}
-
-fn buffer(
-    device: &Device,
-    label: &str,
-    size: u64,
-    usage: wgpu::BufferUsages,
-) -> anyhow::Result<wgpu::Buffer> {
-    Ok(device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
-        label: Some(label),
-        size,
-        usage,
-        mapped_at_creation: false,
-    }))
-}
-
-fn storage(device: &Device, label: &str, size: u64) -> anyhow::Result<wgpu::Buffer> {
-    buffer(device, label, size, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC)
-}
-
-fn encoder(device: &Device) -> anyhow::Result<wgpu::CommandEncoder> {
-    let descriptor = wgpu::CommandEncoderDescriptor { label: Some("ceiling") };
-    Ok(device.wgpu_device()?.create_command_encoder(&descriptor))
-}
-
 /// The time of what is recorded: by the device's timestamps, or from the submission to its end where it has none.
 pub(in super::super) fn time_of(
     device: &Device,
     record: impl Fn(&mut Recorder<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Duration> {
     least_of(WARM, || {
-        let mut commands = encoder(device)?;
-        let Some(mut profile) = device.profile() else {
-            let mut recorder = device.record(&mut commands)?;
-            record(&mut recorder)?;
-            recorder.finish();
-            let started = Instant::now();
-            device.wgpu_queue()?.submit([commands.finish()]);
-            wait(device)?;
-            return Ok(started.elapsed());
-        };
-        let mut recorder = device.record_timed(&mut commands, &mut profile, false)?;
-        record(&mut recorder)?;
-        recorder.finish();
-        device.wgpu_queue()?.submit([commands.finish()]);
-        Ok(device.times_of(profile)?.iter().map(|one| one.time).sum())
+        if let Some(stages) = profiled(device, false, &record)? {
+            return Ok(total(&stages).unwrap_or_default());
+        }
+        let commands = recorded(device, &record)?;
+        let started = Instant::now();
+        submit(device, commands)?;
+        wait(device)?;
+        Ok(started.elapsed())
     })
 }
 
@@ -115,15 +82,13 @@ impl Warmer {
     /// Submits a millisecond or a few of arithmetic, and does not wait for it.
     pub(in super::super) fn warm(&self, device: &Device) -> anyhow::Result<()> {
         let Some(sums) = &self.sums else { return Ok(()) };
-        let mut commands = encoder(device)?;
-        let mut recorder = device.record(&mut commands)?;
         let params = multiply_add::Params { turns: 4000, factor: 0.5 };
         let slices = [BufferSlice::all(sums)];
-        let grid = [Self::WORKGROUPS, 1];
-        recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?;
-        recorder.finish();
-        device.wgpu_queue()?.submit([commands.finish()]);
-        Ok(())
+        let commands = recorded(device, |recorder| {
+            let grid = [Self::WORKGROUPS, 1];
+            Ok(recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?)
+        })?;
+        submit(device, commands)
     }
 }
 
@@ -213,13 +178,9 @@ fn matrices(device: &Device) -> anyhow::Result<Option<f64>> {
         let (kernel, slices) = (&multiply_coop::KERNEL, [BufferSlice::all(&sums)]);
         anyhow::Ok(recorder.dispatch(kernel, ElementKind::F32, &[], params, &slices, [workgroups, 1])?)
     };
-    let mut commands = encoder(device)?;
-    let mut recorder = device.record(&mut commands)?;
-    run(&mut recorder, &few, 1)?;
-    recorder.finish();
-    let found = read_back(device, commands, &sums, want.len() as u64 * 4)?;
-    let floats = found.chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]]));
-    if !floats.map(f64::from).eq(want) {
+    let commands = recorded(device, |recorder| run(recorder, &few, 1))?;
+    let found = read_back(device, commands, &sums, want.len())?;
+    if !found.into_iter().map(|word| f64::from(f32::from_bits(word))).eq(want) {
         return Ok(None);
     }
     let time = time_of(device, |recorder| run(recorder, &multiply_coop::Params { turns }, workgroups))?;
@@ -227,38 +188,18 @@ fn matrices(device: &Device) -> anyhow::Result<Option<f64>> {
     Ok(Some(operations as f64 / time.as_secs_f64()))
 }
 
-/// Submits commands, and the first bytes of a buffer behind them.
-fn read_back(
-    device: &Device,
-    mut commands: wgpu::CommandEncoder,
-    from: &wgpu::Buffer,
-    bytes: u64,
-) -> anyhow::Result<Vec<u8>> {
-    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-    let readback = buffer(device, "readback", bytes, usage)?;
-    commands.copy_buffer_to_buffer(from, 0, &readback, 0, bytes);
-    device.wgpu_queue()?.submit([commands.finish()]);
-    readback.map_async(wgpu::MapMode::Read, .., |_| ());
-    wait(device)?;
-    let view = readback.get_mapped_range(..).context("reading back")?;
-    ensure!(view.len() as u64 == bytes, "reading back: needed {bytes} bytes, found {}", view.len());
-    Ok(view.to_vec())
-}
-
 fn latency(device: &Device) -> anyhow::Result<Duration> {
     let sums = storage(device, "sums", 256 * 16)?;
-    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-    let readback = buffer(device, "readback", 16, usage)?;
+    let readback = staging(device, 16)?;
     let run = || {
         let started = Instant::now();
-        let mut commands = encoder(device)?;
-        let mut recorder = device.record(&mut commands)?;
         let params = multiply_add::Params { turns: 0, factor: 0.5 };
         let slices = [BufferSlice::all(&sums)];
-        recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, [1, 1])?;
-        recorder.finish();
+        let mut commands = recorded(device, |recorder| {
+            Ok(recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &slices, [1, 1])?)
+        })?;
         commands.copy_buffer_to_buffer(&sums, 0, &readback, 0, 16);
-        device.wgpu_queue()?.submit([commands.finish()]);
+        submit(device, commands)?;
         readback.map_async(wgpu::MapMode::Read, .., |_| ());
         wait(device)?;
         drop(readback.get_mapped_range(..).context("reading back")?);

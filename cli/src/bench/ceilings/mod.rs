@@ -5,12 +5,13 @@ mod processor;
 
 use std::time::{Duration, Instant};
 
-use nearfield::{AdapterKind, Device};
+use nearfield::Device;
 use serde_json::{Value, json};
 
-use super::case::Times;
-use super::run::has_kernels;
-use super::{milliseconds, rounded};
+use super::gpu::has_kernels;
+use super::times::Times;
+use super::units::{milliseconds, rounded};
+use super::work::{Unit, Work};
 
 pub(super) use kernels::{Warmer, time_of};
 
@@ -60,9 +61,43 @@ pub(super) struct Ceilings {
     pub(super) latency: Duration,
 }
 
+/// The rates of a case, and its share of the ceiling it meets first: the roofline (Williams, Waterman and Patterson,
+/// "Roofline: an insightful visual performance model for multicore architectures", CACM 2009).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reached {
+    pub(super) bytes_per_s: f64,
+    pub(super) operations_per_s: f64,
+    /// Operations per byte.
+    pub(super) intensity: f64,
+    /// The ceiling that is met first and the share of it, unless the operations have no ceiling.
+    pub(super) bound: Option<(&'static str, f64)>,
+}
+
 impl Ceilings {
     pub(super) fn measure(device: &Device) -> anyhow::Result<Self> {
         if has_kernels(device) { kernels::measure(device) } else { processor::measure() }
+    }
+
+    /// What some work comes to in a time.
+    pub(super) fn reached(&self, work: &Work, time: Duration) -> Reached {
+        let seconds = time.as_secs_f64().max(1e-9);
+        let (computed, bound) = match work.unit {
+            Unit::Floats => (Some(self.flops), "flops"),
+            Unit::Integers => (self.integers, "integers"),
+            Unit::Matrices => (self.matrices, "matrices"),
+        };
+        let reading = work.bytes / self.read.at(work.working_set).max(1.0);
+        let bound = computed.map(|rate| {
+            let computing = work.operations / rate.max(1.0);
+            let (least, bound) = if computing > reading { (computing, bound) } else { (reading, "read") };
+            (bound, least / seconds)
+        });
+        Reached {
+            bytes_per_s: work.bytes / seconds,
+            operations_per_s: work.operations / seconds,
+            intensity: work.operations / work.bytes.max(1.0),
+            bound,
+        }
     }
 
     /// The fields of a device's line.
@@ -92,11 +127,6 @@ impl Ceilings {
             milliseconds(self.latency),
         )
     }
-}
-
-/// Whether the processor computes, through a software driver or the host engine.
-pub(super) fn is_processor(device: &Device) -> bool {
-    matches!(device.adapter().kind, AdapterKind::Software | AdapterKind::Host)
 }
 
 /// The least of what some runs say they took: a ceiling is what is possible.

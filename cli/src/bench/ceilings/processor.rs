@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::super::case::Times;
-use super::super::run::WARM_UP;
+use super::super::times::{Times, WARM_UP};
 use super::{Ceilings, Curve, WARM, least_of};
 
 /// Bytes of the largest working set: larger than the caches of most processors.

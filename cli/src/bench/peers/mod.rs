@@ -1,6 +1,5 @@
 //! `nearfield bench peers`: other libraries at the same work, by the script cli/src/bench/peers/peers.py.
 
-mod place;
 mod script;
 mod text;
 
@@ -8,14 +7,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Error, Result};
+use anyhow::{Context, Error, Result};
 use clap::{Args as ClapArgs, ValueEnum};
+use nearfield::io::write_npy;
 use nearfield::{Ivf, Metric};
 
-use super::data::Source;
-use super::run::Run;
+use super::data::{Source, Vectors};
+use super::run::{self, Run};
 use super::select::Shape;
-use place::Place;
+use super::words::{Words, defaults};
+use crate::memory;
 use script::Script;
 
 /// The interpreter, where nobody names one.
@@ -29,7 +30,7 @@ const LEAST_QUERIES: usize = 200;
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     #[command(flatten)]
-    source: Source,
+    pub(super) source: Source,
     /// What to time
     #[arg(
         long,
@@ -38,7 +39,7 @@ pub(super) struct Args {
         default_value = "exact,ivf,select,reduce",
         value_name = "NAME,…"
     )]
-    suites: Vec<Suite>,
+    pub(super) suites: Vec<Suite>,
     /// Whom to time
     #[arg(
         long,
@@ -47,22 +48,22 @@ pub(super) struct Args {
         default_value = "numpy,faiss-cpu,usearch,torch,cuvs,faiss-gpu",
         value_name = "NAME,…"
     )]
-    peers: Vec<Peer>,
+    pub(super) peers: Vec<Peer>,
     /// Numbers of queries, a case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::search::count)]
-    queries: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    pub(super) queries: Vec<usize>,
     /// Neighbours wanted, a case each; ivf takes the first. 10, or as many as there are rows
-    #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = crate::search::count)]
-    k: Vec<usize>,
+    #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = crate::arguments::count)]
+    pub(super) k: Vec<usize>,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
-    metric: Metric,
+    pub(super) metric: Metric,
     /// Lists; by default as many as bench ivf takes
-    #[arg(long, value_name = "N", value_parser = crate::search::count)]
-    lists: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
+    pub(super) lists: Option<usize>,
     /// Lists that a query probes, a case each; 1,4,16,64, or as many as there are lists
-    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::search::count)]
-    probes: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::arguments::count)]
+    pub(super) probes: Vec<usize>,
     /// Rows and elements of each to select from, a case each
     #[arg(
         long,
@@ -70,20 +71,20 @@ pub(super) struct Args {
         default_value = "20000x500,1000x10000,100x100000,10x1000000",
         value_name = "ROWSxLENGTH,…"
     )]
-    shapes: Vec<Shape>,
+    pub(super) shapes: Vec<Shape>,
     /// Elements selected of each row, a case each
-    #[arg(long, value_delimiter = ',', default_value = "1,16,256", value_name = "K,…", value_parser = crate::search::count)]
-    select_k: Vec<usize>,
+    #[arg(long, value_delimiter = ',', default_value = "1,16,256", value_name = "K,…", value_parser = crate::arguments::count)]
+    pub(super) select_k: Vec<usize>,
     /// Numbers to reduce, a case each
-    #[arg(long, value_delimiter = ',', default_value = "67108864", value_name = "N,…", value_parser = crate::search::count)]
-    length: Vec<usize>,
+    #[arg(long, value_delimiter = ',', default_value = "67108864", value_name = "N,…", value_parser = crate::arguments::count)]
+    pub(super) length: Vec<usize>,
     /// The Python that has the libraries
     #[arg(long, default_value = PYTHON, value_name = "PROGRAM")]
-    python: PathBuf,
+    pub(super) python: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Suite {
+pub(super) enum Suite {
     Exact,
     Ivf,
     Select,
@@ -91,7 +92,7 @@ enum Suite {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Peer {
+pub(super) enum Peer {
     Numpy,
     FaissCpu,
     Usearch,
@@ -116,21 +117,31 @@ suites would make or read. Made vectors go to a directory for temporary files (T
 docs/benchmark.md says what is compared, and what the JSON lines hold."
 );
 
-/// Runs the peers.
-pub(super) fn run(args: &Args, run: &mut Run) -> Result<()> {
-    let place = Place::new()?;
-    let deadline = run.deadline();
-    let words = args.words(&place, run.runs())?;
-    // First of all: whoever has no Python need not wait for the vectors.
-    let script = Script::start(&args.python, place, &words)?;
-    if args.searches() {
-        args.write(script.place())?;
+impl run::Suite for Args {
+    fn words(&self) -> Words {
+        let usual: Self = defaults();
+        let words = Words::new(["peers"]).names("suites", &self.suites, &usual.suites).names(
+            "peers",
+            &self.peers,
+            &usual.peers,
+        );
+        let words = self.source.words(words).list("queries", &self.queries, &[]).maybe("lists", self.lists);
+        self.asked(words, &usual).option("python", self.python.display(), usual.python.display())
     }
-    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    script.run(left, |line| {
-        let text = text::of(&line);
-        run.tell(line, &text)
-    })
+
+    fn run(&self, run: &mut Run) -> Result<()> {
+        let deadline = run.deadline();
+        // First of all, so that nobody without a Python waits for the vectors.
+        let script = Script::start(&self.python, |scratch| self.script_words(scratch, run.runs()))?;
+        if self.searches() {
+            self.write(script.scratch())?;
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        script.run(left, |line| {
+            let text = text::of(&line);
+            run.tell(line, &text)
+        })
+    }
 }
 
 impl Args {
@@ -138,45 +149,35 @@ impl Args {
         self.suites.iter().any(|suite| matches!(suite, Suite::Exact | Suite::Ivf))
     }
 
-    /// The files that the script reads: those that are given, or others that are written for it.
-    fn files(&self, place: &Place) -> [(PathBuf, bool); 2] {
-        [(&self.source.rows_file, "rows.npy"), (&self.source.queries_file, "queries.npy")].map(
-            |(given, name)| match given {
-                Some(file) if is_npy(file) => (file.clone(), false),
-                _ => (place.path().join(name), true),
-            },
-        )
+    /// Adds the options that this program and the script name alike.
+    fn asked(&self, words: Words, usual: &Self) -> Words {
+        words
+            .option("metric", self.metric, usual.metric)
+            .list("k", &self.k, &usual.k)
+            .list("probes", &self.probes, &usual.probes)
+            .list("shapes", &self.shapes, &usual.shapes)
+            .list("select-k", &self.select_k, &usual.select_k)
+            .list("length", &self.length, &usual.length)
     }
 
-    /// The arguments of the script.
-    fn words(&self, place: &Place, runs: usize) -> Result<Vec<OsString>> {
-        let mut words = vec![];
-        let mut add = |name: &str, value: String| words.push(OsString::from(format!("--{name}={value}")));
-        add("suites", joined(&self.suites.iter().map(|suite| value_name(*suite)).collect::<Vec<_>>()));
-        add("peers", joined(&self.peers.iter().map(|peer| value_name(*peer)).collect::<Vec<_>>()));
-        add("metric", self.metric.name().to_owned());
-        add("shapes", joined(&self.shapes));
-        add("select-k", joined(&self.select_k));
-        add("length", joined(&self.length));
-        add("runs", runs.to_string());
-        // What nobody says is the script's to choose: it knows how many rows there are.
-        if !self.probes.is_empty() {
-            add("probes", joined(&self.probes));
+    /// The arguments of the script, which has the same defaults.
+    fn script_words(&self, scratch: &Path, runs: usize) -> Result<Vec<OsString>> {
+        let words = Words::new(Vec::<String>::new())
+            .maybe("runs", Some(runs))
+            .names("suites", &self.suites, &[])
+            .names("peers", &self.peers, &[]);
+        let mut words = self.asked(words, &defaults());
+        if !self.searches() {
+            return Ok(words.as_slice().iter().map(OsString::from).collect());
         }
-        if !self.k.is_empty() {
-            words.extend(["-k".into(), joined(&self.k).into()]);
-        }
-        if self.searches() {
-            words.push(format!("--queries={}", joined(&self.counts()?)).into());
-            let lists =
-                self.lists.map_or_else(|| Ok(Ivf::recommend(self.source.shape()?.0)), Ok::<_, Error>)?;
-            words.push(format!("--lists={lists}").into());
-            words.push(format!("--data={}", self.source.name()).into());
-            for (name, (file, _)) in ["--rows-file=", "--queries-file="].into_iter().zip(self.files(place)) {
-                let mut word = OsString::from(name);
-                word.push(file);
-                words.push(word);
-            }
+        let lists = self.lists.map_or_else(|| Ok::<_, Error>(Ivf::recommend(self.source.shape()?.0)), Ok)?;
+        words = words
+            .list("queries", &self.counts()?, &[])
+            .maybe("lists", Some(lists))
+            .maybe("data", Some(self.source.name()));
+        let mut words: Vec<OsString> = words.as_slice().iter().map(OsString::from).collect();
+        for (option, (file, _)) in ["--rows-file", "--queries-file"].into_iter().zip(self.files(scratch)) {
+            words.extend([option.into(), file.into()]);
         }
         Ok(words)
     }
@@ -185,33 +186,59 @@ impl Args {
         self.source.counts(&self.queries, &QUERIES)
     }
 
-    /// Writes the files that are not there.
-    fn write(&self, place: &Place) -> Result<()> {
+    /// The files that the script reads, and whether they are written for it.
+    fn files(&self, scratch: &Path) -> [(PathBuf, bool); 2] {
+        [(&self.source.rows_file, "rows.npy"), (&self.source.queries_file, "queries.npy")].map(
+            |(given, name)| match given {
+                Some(file) if is_npy(file) => (file.clone(), false),
+                _ => (scratch.join(name), true),
+            },
+        )
+    }
+
+    /// Writes the files that the script lacks.
+    fn write(&self, scratch: &Path) -> Result<()> {
         let (rows, dim) = self.source.shape()?;
         let most = self.counts()?.into_iter().max().unwrap_or(1);
-        let [(rows_file, is_made), (queries_file, are_made)] = self.files(place);
+        let [(rows_file, is_made), (queries_file, are_made)] = self.files(scratch);
         if is_made {
-            place.has_room("--rows", rows, dim)?;
-            place.write(&rows_file, self.source.rows()?)?;
+            ensure_room(scratch, "--rows", rows, dim)?;
+            write(&rows_file, &self.source.rows()?)?;
         }
         if are_made {
             let most = if self.source.queries_file.is_some() { most } else { most.max(LEAST_QUERIES) };
-            place.has_room("--queries", most, dim)?;
-            place.write(&queries_file, self.source.queries(most)?)?;
+            ensure_room(scratch, "--queries", most, dim)?;
+            write(&queries_file, &self.source.queries(most)?)?;
         }
         Ok(())
     }
 }
 
-/// Whether the script reads a file as it is. The name of an archive's member may end like that, too.
+fn write(path: &Path, vectors: &Vectors) -> Result<()> {
+    let rows = vectors.values.len() / vectors.dim.max(1);
+    write_npy(path, [rows, vectors.dim], &vectors.values).context("TMPDIR")
+}
+
+/// Fails unless the vectors fit the disk of a directory, and says how many would.
+fn ensure_room(directory: &Path, argument: &str, count: usize, dim: usize) -> Result<()> {
+    let path = directory.canonicalize().context("TMPDIR")?;
+    let disks = sysinfo::Disks::new_with_refreshed_list();
+    let disks = disks.iter().filter(|disk| path.starts_with(disk.mount_point()));
+    let disk = disks.max_by_key(|disk| disk.mount_point().components().count());
+    // Some file systems do not say how large they are.
+    let Some(disk) = disk.filter(|disk| disk.total_space() > 0) else { return Ok(()) };
+    let place = format!("{} (TMPDIR)", std::env::temp_dir().display());
+    memory::ensure_room(
+        argument,
+        count,
+        &format!("vectors of dim {dim}"),
+        dim,
+        disk.available_space(),
+        &place,
+    )
+}
+
+/// Whether the script can read a file as it is. The name of an archive's member may end in .npy, too.
 fn is_npy(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy")) && file.is_file()
-}
-
-fn value_name(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
-fn joined<T: ToString>(values: &[T]) -> String {
-    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }

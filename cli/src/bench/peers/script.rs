@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-
-use super::place::Place;
+use tempfile::TempDir;
 
 const SOURCE: &str = include_str!("peers.py");
 /// How long the script has to end the processes it started, before it is ended itself.
@@ -23,25 +22,27 @@ pub(super) struct Script {
     python: PathBuf,
     child: Child,
     pipe: Option<ChildStdin>,
-    place: Place,
+    scratch: TempDir,
 }
 
 impl Script {
-    pub(super) fn start(python: &Path, place: Place, words: &[OsString]) -> Result<Self> {
-        let path = place.path().join("peers.py");
+    pub(super) fn start(python: &Path, words: impl FnOnce(&Path) -> Result<Vec<OsString>>) -> Result<Self> {
+        let scratch = tempfile::Builder::new().prefix("nearfield-peers-").tempdir().context("TMPDIR")?;
+        let path = scratch.path().join("peers.py");
         fs::write(&path, SOURCE).with_context(|| format!("TMPDIR: {}", path.display()))?;
         let mut command = Command::new(python);
-        command.arg(&path).arg("--scratch").arg(place.path()).args(words);
+        command.arg(&path).arg("--scratch").arg(scratch.path()).args(words(scratch.path())?);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command
             .spawn()
             .with_context(|| format!("--python: needed a Python, {} does not start", python.display()))?;
         let pipe = child.stdin.take();
-        Ok(Self { python: python.to_owned(), child, pipe, place })
+        Ok(Self { python: python.to_owned(), child, pipe, scratch })
     }
 
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    /// The directory for its files.
+    pub(super) fn scratch(&self) -> &Path {
+        self.scratch.path()
     }
 
     /// Lets it run, for so long, and hands on its lines as they come.

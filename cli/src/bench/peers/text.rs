@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::bench::lines::Line;
-use crate::bench::{counted, number_of};
+use crate::output::{self, counted};
 
 /// Processors that others may keep busy beside a figure.
 const QUIET: f64 = 0.1;
@@ -45,7 +45,7 @@ fn peer(line: &Line) -> String {
     }
     of.extend(number("lists").map(|lists| counted(lists as usize, "list", "lists")));
     of.extend(number("probes").map(|probes| counted(probes as usize, "probe", "probes")));
-    of.extend(number("queries").map(|queries| number_of(queries as usize)));
+    of.extend(number("queries").map(|queries| output::queries(queries as usize)));
     of.extend(["metric", "operation"].iter().filter_map(|key| line.text(key)).map(str::to_owned));
     of.extend(number("k").map(|k| format!("k {k}")));
     of.extend(line.text("values").map(str::to_owned));

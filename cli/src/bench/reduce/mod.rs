@@ -13,37 +13,42 @@ use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
-use super::case::{Case, Times, extend};
-use super::ceilings::{Warmer, is_processor};
-use super::run::{Run, needs_kernels, rotation};
+use super::case::{Case, extend};
+use super::ceilings::Warmer;
+use super::data;
+use super::gpu::{is_processor, needs_kernels, rotation, total};
+use super::run::{Run, Suite};
+use super::times::Times;
+use super::units::rounded;
+use super::words::{Words, defaults};
 use super::work::{Unit, Work};
-use super::{data, rounded};
+use crate::arguments;
 use truth::{Truth, checked, truth};
 
 /// Arguments of `nearfield bench reduce`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     /// Numbers an operand, a case each; 268,435,456, or 4,194,304 where the processor computes
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::search::count)]
-    length: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
+    pub(super) length: Vec<usize>,
     /// Times every rung of the ladder of the dot product instead
     #[arg(long, conflicts_with_all = ["operation", "summation", "elements", "row_length", "sweep"])]
-    ladder: bool,
+    pub(super) ladder: bool,
     /// What to compute, a case each
     #[arg(long, value_delimiter = ',', default_value = "dot,sum,min,argmin", value_name = "NAME,…")]
-    operation: Vec<Name>,
+    pub(super) operation: Vec<Name>,
     /// How to add, a case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
-    summation: Vec<How>,
+    pub(super) summation: Vec<How>,
     /// Element types, a case each
     #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
-    elements: Vec<Elements>,
+    pub(super) elements: Vec<Elements>,
     /// Reduces rows of so many numbers each (f32) instead of the whole, a case each
-    #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = crate::search::count)]
-    row_length: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = crate::arguments::count)]
+    pub(super) row_length: Vec<usize>,
     /// Times the first pass alone in every layout of the work instead
     #[arg(long, conflicts_with_all = ["summation", "elements", "row_length"])]
-    sweep: bool,
+    pub(super) sweep: bool,
 }
 
 pub(super) const HELP: &str = "\
@@ -63,7 +68,7 @@ JSON lines; those of a sweep are
 
 /// The operations by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Name {
+pub(super) enum Name {
     Dot,
     Sum,
     SumSquares,
@@ -78,13 +83,13 @@ enum Name {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum How {
+pub(super) enum How {
     Plain,
     Compensated,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Elements {
+pub(super) enum Elements {
     F32,
     F16,
 }
@@ -109,12 +114,29 @@ impl Name {
     }
 
     fn text(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        arguments::name(self)
     }
 }
 
-/// Runs the suite.
-pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
+impl Suite for Args {
+    fn words(&self) -> Words {
+        let usual: Self = defaults();
+        Words::new(["reduce"])
+            .flag("ladder", self.ladder)
+            .flag("sweep", self.sweep)
+            .names("operation", &self.operation, &usual.operation)
+            .names("summation", &self.summation, &usual.summation)
+            .names("elements", &self.elements, &usual.elements)
+            .list("row-length", &self.row_length, &[])
+            .list("length", &self.length, &[])
+    }
+
+    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+        measure(self, run)
+    }
+}
+
+fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     if args.ladder || args.sweep {
         needs_kernels(&run.device, "bench reduce --ladder and --sweep")?;
     }
@@ -378,7 +400,7 @@ impl Bench<'_> {
                 warmer.warm(self.device)?;
                 let stages = Stages::new();
                 check(run(number, Some(&stages))?)?;
-                Ok(stages.take().into_iter().map(|stage| stage.time).reduce(|a, b| a + b))
+                Ok(total(&stages.take()))
             },
         )
     }

@@ -2,11 +2,12 @@
 
 use anyhow::{Context, ensure};
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Shape};
-use nearfield::{DeviceVector, ElementKind, wgpu};
+use nearfield::{DeviceVector, ElementKind};
 use serde_json::json;
 
-use super::super::ceilings::{is_processor, time_of};
-use super::super::{milliseconds, rounded};
+use super::super::ceilings::time_of;
+use super::super::gpu::{is_processor, storage};
+use super::super::units::{milliseconds, rounded};
 use super::Bench;
 
 impl Bench<'_> {
@@ -44,12 +45,7 @@ impl Bench<'_> {
                         }
                         let shape = Shape { workgroup, coarsening, turns };
                         let blocks = (length as u64).div_ceil(shape.block());
-                        let partials = self.device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
-                            label: Some("partial results"),
-                            size: blocks * 8,
-                            usage: wgpu::BufferUsages::STORAGE,
-                            mapped_at_creation: false,
-                        });
+                        let partials = storage(self.device, "partial results", blocks * 8)?;
                         let params = reduce_blocks::Params {
                             length: length as u32,
                             stride: length as u32,

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail, ensure};
 use nearfield::internals::kernels::reduce_blocks::{self, Operation};
+use rayon::prelude::*;
 
 use super::{How, Name};
 
@@ -17,34 +18,23 @@ pub(super) struct Truth {
 
 /// The result in f64, by all threads.
 pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyhow::Result<Truth> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = a.len().div_ceil(threads).max(1);
     let operation = name.operation();
-    let parts: Vec<_> = std::thread::scope(|scope| {
-        let pieces = a.chunks(share).zip(b.chunks(share)).enumerate();
-        let workers: Vec<_> = pieces
-            .map(|(number, (a, b))| {
-                scope.spawn(move || {
-                    let magnitudes: f64 = match operation {
-                        Operation::Dot => {
-                            a.iter().zip(b).map(|(a, b)| f64::from(a.widen() * b.widen()).abs()).sum()
-                        }
-                        _ => a.iter().map(|value| f64::from(value.widen()).abs()).sum(),
-                    };
-                    let found = reduce_blocks::reference(operation, a, b);
-                    (
-                        found.map(|(value, place)| (value, place.map(|place| place + number * share))),
-                        magnitudes,
-                    )
-                })
-            })
-            .collect();
-        workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
-    });
+    let share = a.len().div_ceil(rayon::current_num_threads()).max(1);
+    let pieces = a.par_chunks(share).zip(b.par_chunks(share)).enumerate();
+    let parts: Vec<_> = pieces
+        .map(|(number, (a, b))| {
+            let magnitudes: f64 = match operation {
+                Operation::Dot => a.iter().zip(b).map(|(a, b)| f64::from(a.widen() * b.widen()).abs()).sum(),
+                _ => a.iter().map(|value| f64::from(value.widen()).abs()).sum(),
+            };
+            let found = reduce_blocks::reference(operation, a, b);
+            (found.map(|(value, place)| (value, place.map(|place| place + number * share))), magnitudes)
+        })
+        .collect();
     let mut best: Option<(f64, Option<usize>)> = None;
     let mut magnitudes = 0.0;
     for part in parts {
-        let Ok((Some((value, place)), some)) = part else { bail!("{}: no truth", name.text()) };
+        let (Some((value, place)), some) = part else { bail!("{}: no truth", name.text()) };
         magnitudes += some;
         best = Some(match best {
             None => (value, place),

@@ -9,13 +9,14 @@ use nearfield::Device;
 use serde_json::json;
 
 use super::case::Case;
-use super::ceilings::{Warmer, is_processor};
-use super::milliseconds;
-use super::run::{Run, needs_kernels, rotation};
+use super::ceilings::Warmer;
+use super::gpu::{is_processor, needs_kernels, rotation};
+use super::run::{Run, Suite};
+use super::words::{Words, defaults};
 use super::work::{Unit, Work};
 use place::Place;
-pub(super) use values::Shape;
-use values::{Kind, Truth};
+use values::Truth;
+pub(super) use values::{Kind, Shape};
 
 /// Arguments of `nearfield bench select`.
 #[derive(Debug, ClapArgs)]
@@ -23,7 +24,7 @@ pub(super) struct Args {
     /// Rows and elements of each, a case each; 20000x500,1000x10000,100x100000,10x1000000, or a hundredth of those rows on a
     /// software adapter
     #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
-    shapes: Vec<Shape>,
+    pub(super) shapes: Vec<Shape>,
     /// Elements wanted of each row, a case each; those beyond a row's length are left out
     #[arg(
         short,
@@ -32,13 +33,13 @@ pub(super) struct Args {
         default_value = "1,2,4,8,16,32,64,128,256",
         value_name = "K,…"
     )]
-    k: Vec<u32>,
+    pub(super) k: Vec<u32>,
     /// What the elements are, a case each
     #[arg(long, value_delimiter = ',', default_value = "normal", value_name = "KIND,…")]
-    values: Vec<Kind>,
+    pub(super) values: Vec<Kind>,
     /// Selects without room for lists of what may be selected, as a caller would who has none
     #[arg(long)]
-    no_scratch: bool,
+    pub(super) no_scratch: bool,
 }
 
 pub(super) const HELP: &str = "\
@@ -59,8 +60,22 @@ Every element counts as read once. Few elements are there several times and take
 `kernels` are timed in a run of their own, with a pass each, which takes a few microseconds more of each. docs/benchmark.md has the \
 fields of the JSON lines.";
 
-/// Runs the suite.
-pub(super) fn run(args: &Args, run: &mut Run) -> anyhow::Result<()> {
+impl Suite for Args {
+    fn words(&self) -> Words {
+        let usual: Self = defaults();
+        Words::new(["select"])
+            .list("shapes", &self.shapes, &[])
+            .list("k", &self.k, &usual.k)
+            .names("values", &self.values, &usual.values)
+            .flag("no-scratch", self.no_scratch)
+    }
+
+    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+        measure(self, run)
+    }
+}
+
+fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     let device = run.device.clone();
     needs_kernels(&device, "bench select")?;
     let fewer = if is_processor(&device) { 100 } else { 1 };

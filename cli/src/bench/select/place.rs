@@ -8,6 +8,8 @@ use nearfield::internals::kernels::selection::scratch_bytes;
 use nearfield::{BufferSlice, Device, DeviceVector, Recorder, wgpu};
 use serde_json::{Value, json};
 
+use super::super::gpu::{encoder, profiled, read_back, recorded, storage, submit, total, wait};
+use super::super::units::milliseconds;
 use super::values::{Shape, Truth};
 
 /// Everything that a selection needs, made before it is timed.
@@ -33,32 +35,31 @@ impl<'v> Place<'v> {
     ) -> anyhow::Result<Self> {
         let (values, _) = values.buffers().next().context("--shapes: needed at least one element")?;
         let results = u64::from(shape.rows) * u64::from(k);
-        let wgpu = device.wgpu_device()?;
-        let buffer = |label: &str, bytes: u64| {
-            wgpu.create_buffer(&wgpu::BufferDescriptor {
-                label: Some(label),
-                size: bytes.max(16),
-                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC,
-                mapped_at_creation: false,
-            })
-        };
+        let buffer = |label: &str, bytes: u64| storage(device, label, bytes);
         let needed = scratch_bytes(shape.rows, shape.length, k);
         let wanted = has_scratch && needed[0] > 0;
         Ok(Self {
             shape,
             k,
             values,
-            keys: buffer("selected keys", results * 4),
-            ids: buffer("selected ids", results * 8),
-            counts: buffer("selected counts", u64::from(shape.rows) * 4),
-            spare: (k > SORTED_MAX)
-                .then(|| [buffer("spare keys", results * 4), buffer("spare ids", results * 8)]),
-            scratch: wanted.then(|| needed.map(|bytes| buffer("lists", bytes))),
+            keys: buffer("selected keys", results * 4)?,
+            ids: buffer("selected ids", results * 8)?,
+            counts: buffer("selected counts", u64::from(shape.rows) * 4)?,
+            spare: match k > SORTED_MAX {
+                true => Some([buffer("spare keys", results * 4)?, buffer("spare ids", results * 8)?]),
+                false => None,
+            },
+            scratch: match needed {
+                [states, lists, samples] if wanted => {
+                    Some([buffer("states", states)?, buffer("lists", lists)?, buffer("samples", samples)?])
+                }
+                _ => None,
+            },
             scratch_bytes: if wanted { needed.iter().sum() } else { 0 },
         })
     }
 
-    fn record(&self, mut recorder: Recorder<'_>) -> anyhow::Result<()> {
+    fn record(&self, recorder: &mut Recorder<'_>) -> anyhow::Result<()> {
         let place = |keys, ids| Selected { keys: BufferSlice::all(keys), ids: BufferSlice::all(ids) };
         recorder.select(&Select {
             keys: BufferSlice::all(self.values),
@@ -77,16 +78,13 @@ impl<'v> Place<'v> {
                 samples: BufferSlice::all(samples),
             }),
         })?;
-        recorder.finish();
         Ok(())
     }
 
     /// Selects, and returns the time from recording it to its end.
     pub(super) fn run(&self, device: &Device) -> anyhow::Result<Duration> {
         let started = Instant::now();
-        let mut encoder = encoder(device)?;
-        self.record(device.record(&mut encoder)?)?;
-        device.wgpu_queue()?.submit([encoder.finish()]);
+        submit(device, recorded(device, |recorder| self.record(recorder))?)?;
         wait(device)?;
         Ok(started.elapsed())
     }
@@ -97,58 +95,20 @@ impl<'v> Place<'v> {
         device: &Device,
         each_kernel: bool,
     ) -> anyhow::Result<Option<(Duration, Value)>> {
-        let Some(mut profile) = device.profile() else { return Ok(None) };
-        let mut encoder = encoder(device)?;
-        self.record(device.record_timed(&mut encoder, &mut profile, each_kernel)?)?;
-        device.wgpu_queue()?.submit([encoder.finish()]);
-        let times = device.times_of(profile)?;
+        let times = profiled(device, each_kernel, |recorder| self.record(recorder))?;
+        let Some(times) = times else { return Ok(None) };
         let mut kernels = json!({});
         for one in &times {
-            kernels[one.stage] = json!({ "ms": super::milliseconds(one.time), "passes": one.passes });
+            kernels[one.stage] = json!({ "ms": milliseconds(one.time), "passes": one.passes });
         }
-        Ok(Some((times.iter().map(|one| one.time).sum(), kernels)))
+        Ok(Some((total(&times).unwrap_or_default(), kernels)))
     }
 
     /// An error when the results are wrong.
     pub(super) fn check(&self, device: &Device, truth: &Truth) -> anyhow::Result<()> {
-        let (keys, ids) = (read(device, &self.keys)?, read(device, &self.ids)?);
-        let counts = read(device, &self.counts)?;
-        truth.check(
-            self.k as usize,
-            &words_of(&keys),
-            &words_of(&ids).chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>(),
-            &words_of(&counts),
-        )
+        let (rows, k) = (self.shape.rows as usize, self.k as usize);
+        let read = |buffer, words| read_back(device, encoder(device)?, buffer, words);
+        let (keys, ids) = (read(&self.keys, rows * k)?, read(&self.ids, 2 * rows * k)?);
+        truth.check(k, &keys, ids.as_chunks::<2>().0, &read(&self.counts, rows)?)
     }
-}
-
-/// The words that bytes are.
-fn words_of(bytes: &[u8]) -> Vec<u32> {
-    bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
-}
-
-fn encoder(device: &Device) -> anyhow::Result<wgpu::CommandEncoder> {
-    let descriptor = wgpu::CommandEncoderDescriptor { label: Some("selection") };
-    Ok(device.wgpu_device()?.create_command_encoder(&descriptor))
-}
-
-fn wait(device: &Device) -> anyhow::Result<()> {
-    device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
-    Ok(())
-}
-
-fn read(device: &Device, buffer: &wgpu::Buffer) -> anyhow::Result<Vec<u8>> {
-    let staging = device.wgpu_device()?.create_buffer(&wgpu::BufferDescriptor {
-        label: Some("readback"),
-        size: buffer.size(),
-        usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-        mapped_at_creation: false,
-    });
-    let mut encoder = encoder(device)?;
-    encoder.copy_buffer_to_buffer(buffer, 0, &staging, 0, buffer.size());
-    device.wgpu_queue()?.submit([encoder.finish()]);
-    staging.map_async(wgpu::MapMode::Read, .., |_| ());
-    wait(device)?;
-    let view = staging.get_mapped_range(..).context("reading back")?;
-    Ok(view.to_vec())
 }

@@ -6,14 +6,16 @@ use std::str::FromStr;
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use nearfield::internals::kernels::{ABSENT, key_of};
+use rayon::prelude::*;
 
+use crate::memory;
 use crate::recipe::Random;
 
 /// Rows, and elements of each.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::bench) struct Shape {
-    pub(super) rows: u32,
-    pub(super) length: u32,
+    pub(in crate::bench) rows: u32,
+    pub(in crate::bench) length: u32,
 }
 
 impl Shape {
@@ -42,7 +44,7 @@ impl FromStr for Shape {
 
 /// What the elements are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Kind {
+pub(in crate::bench) enum Kind {
     Normal,
     Equal,
     Sorted,
@@ -90,31 +92,15 @@ impl Kind {
 /// The elements, the same on every machine.
 pub(super) fn made(shape: Shape, kind: Kind) -> anyhow::Result<Vec<f32>> {
     let (length, count) = (shape.length as usize, shape.rows as usize * shape.length as usize);
-    let mut values: Vec<f32> = vec![];
-    let there = values.try_reserve_exact(count);
-    there.with_context(|| format!("--shapes: {shape} numbers do not fit the memory"))?;
-    values.resize(count, 0.0);
-    by_rows(&mut values, length, |row, values| {
+    let mut values =
+        memory::filled(Some(count), 0.0, || format!("--shapes: {shape} numbers do not fit the memory"))?;
+    values.par_chunks_mut(length).enumerate().for_each(|(row, values)| {
         let mut random = Random::new(42 ^ (row as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         for (value, column) in values.iter_mut().zip(0..) {
             *value = kind.element(column, shape.length, &mut random);
         }
     });
     Ok(values)
-}
-
-/// Shows parts of equal length to several threads, each with its number.
-fn by_rows<T: Send>(all: &mut [T], length: usize, show: impl Fn(usize, &mut [T]) + Sync) {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = (all.len() / length).div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        for (number, rows) in all.chunks_mut(share * length).enumerate() {
-            let show = &show;
-            scope.spawn(move || {
-                rows.chunks_mut(length).enumerate().for_each(|(row, part)| show(number * share + row, part));
-            });
-        }
-    });
 }
 
 /// The smallest of each row, key and column, in order; ABSENT keys where there are no more.
@@ -127,11 +113,10 @@ impl Truth {
     /// Up to `most` of each row.
     pub(super) fn new(values: &[f32], shape: Shape, most: u32) -> anyhow::Result<Self> {
         let (length, most) = (shape.length as usize, most as usize);
-        let mut smallest: Vec<u64> = vec![];
-        let there = smallest.try_reserve_exact(shape.rows as usize * most);
-        there.with_context(|| format!("--k: {most} of each row do not fit the memory"))?;
-        smallest.resize(shape.rows as usize * most, u64::MAX);
-        by_rows(&mut smallest, most, |row, found| {
+        let mut smallest = memory::filled(Some(shape.rows as usize * most), u64::MAX, || {
+            format!("--k: {most} of each row do not fit the memory")
+        })?;
+        smallest.par_chunks_mut(most).enumerate().for_each(|(row, found)| {
             let values = values[row * length..][..length].iter().zip(0u64..);
             let mut keys: Vec<u64> =
                 values.map(|(&value, column)| u64::from(key_of(value)) << 32 | column).collect();

@@ -1,0 +1,55 @@
+//! Readers of argument values that several subcommands share. clap names the argument and what was given.
+
+use std::str::FromStr;
+
+use anyhow::{Result, anyhow, bail};
+use clap::ValueEnum;
+use nearfield::{Error, Metric, Screen};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// The most threads: each takes memory, and systems allow a program some thousands.
+const MOST_THREADS: usize = 1024;
+
+/// Reads a count of at least 1.
+pub(crate) fn count(text: &str) -> Result<usize> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(anyhow!("needed a whole number, at least 1")),
+        Ok(count) => Ok(count),
+    }
+}
+
+/// Reads a number of threads.
+pub(crate) fn threads(text: &str) -> Result<usize> {
+    match text.parse() {
+        Ok(count) if (1..=MOST_THREADS).contains(&count) => Ok(count),
+        _ => bail!("needed a whole number from 1 to {MOST_THREADS}"),
+    }
+}
+
+/// A pool of this many threads, or of one for each processor.
+pub(crate) fn pool(threads: Option<usize>) -> Result<ThreadPool> {
+    Ok(ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
+}
+
+/// Reads a screen.
+pub(crate) fn screen(text: &str) -> Result<Screen> {
+    Ok(text.parse()?)
+}
+
+/// The name of a screen on the command line.
+pub(crate) fn screen_name(screen: &Screen) -> String {
+    format!("{screen:?}").to_lowercase()
+}
+
+/// Reads a metric.
+pub(crate) fn metric(text: &str) -> Result<Metric> {
+    Metric::from_str(text).map_err(|error| match error {
+        Error::Argument { needed, .. } => anyhow!("needed {needed}"),
+        other => other.into(),
+    })
+}
+
+/// The name of a value on the command line.
+pub(crate) fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}

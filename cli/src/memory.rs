@@ -1,0 +1,49 @@
+//! Memory for large arrays, refused with an error if there is too little.
+
+use anyhow::{Context, Result, ensure};
+
+use crate::output;
+
+/// An array of `count` equal values. `None` stands for a count that overflows; `about` is the error.
+pub(crate) fn filled<T: Clone>(
+    count: Option<usize>,
+    value: T,
+    about: impl FnOnce() -> String,
+) -> Result<Vec<T>> {
+    let mut values: Vec<T> = vec![];
+    let count = count.filter(|&count| values.try_reserve_exact(count).is_ok()).with_context(about)?;
+    values.resize(count, value);
+    Ok(values)
+}
+
+/// Fails unless `count` things of `length` f32 values each fit the free memory, and says how many would. A system that
+/// promises more memory than it has would end the run without a word.
+pub(crate) fn ensure_fit(argument: &str, count: usize, things: &str, length: usize) -> Result<()> {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    let limit = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    let free = limit.min(system.available_memory());
+    // Zero: the system does not say.
+    if free == 0 { Ok(()) } else { ensure_room(argument, count, things, length, free, "the memory") }
+}
+
+/// Fails unless `count` things of `length` f32 values each fit `free` bytes of `place`.
+pub(crate) fn ensure_room(
+    argument: &str,
+    count: usize,
+    things: &str,
+    length: usize,
+    free: u64,
+    place: &str,
+) -> Result<()> {
+    let each = 4 * length.max(1) as u64;
+    let bytes = (count as u64).saturating_mul(each);
+    ensure!(
+        bytes <= free,
+        "{argument}: {count} {things} do not fit {place}: they take {}, and {} are free, enough for {}",
+        output::bytes(bytes),
+        output::bytes(free),
+        free / each
+    );
+    Ok(())
+}
