@@ -1,5 +1,7 @@
 //! The instruction sets that integer dot products are written for.
 
+use std::sync::LazyLock;
+
 /// The instructions that compute the products.
 #[expect(dead_code, reason = "each processor has some of them")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,45 +24,34 @@ pub(crate) enum Isa {
 
 impl Isa {
     /// The fastest set of this machine.
-    pub(crate) fn detect() -> Isa {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vnni")
-            {
-                return Isa::Avx512Vnni;
-            }
-            if is_x86_feature_detected!("avx2") {
-                return if is_x86_feature_detected!("avxvnni") { Isa::AvxVnni } else { Isa::Avx2 };
-            }
-            Isa::Sse2
-        }
-        #[cfg(target_arch = "aarch64")]
-        {
-            if std::arch::is_aarch64_feature_detected!("dotprod") { Isa::NeonDot } else { Isa::Neon }
-        }
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Isa::Portable
+    pub(crate) fn detect() -> Self {
+        static FASTEST: LazyLock<Isa> = LazyLock::new(|| Isa::all().pop().unwrap_or(Isa::Portable));
+        *FASTEST
     }
 
-    /// All sets of this machine, for tests.
-    pub(crate) fn all() -> Vec<Isa> {
-        let mut all = vec![Isa::Portable];
-        #[cfg(target_arch = "aarch64")]
-        all.push(Isa::Neon);
+    /// All sets of this machine, the fastest last.
+    pub(crate) fn all() -> Vec<Self> {
+        #[cfg_attr(
+            not(any(target_arch = "x86_64", target_arch = "aarch64")),
+            expect(unused_mut, reason = "other processors add nothing")
+        )]
+        let mut all = vec![Self::Portable];
         #[cfg(target_arch = "x86_64")]
         {
-            all.push(Isa::Sse2);
+            all.push(Self::Sse2);
             if is_x86_feature_detected!("avx2") {
-                all.push(Isa::Avx2);
+                all.push(Self::Avx2);
+                all.extend(is_x86_feature_detected!("avxvnni").then_some(Self::AvxVnni));
             }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni") {
-                all.push(Isa::AvxVnni);
-            }
+            let has_avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vnni");
+            all.extend(has_avx512.then_some(Self::Avx512Vnni));
         }
-        if !all.contains(&Isa::detect()) {
-            all.push(Isa::detect());
+        #[cfg(target_arch = "aarch64")]
+        {
+            all.push(Self::Neon);
+            all.extend(std::arch::is_aarch64_feature_detected!("dotprod").then_some(Self::NeonDot));
         }
         all
     }

@@ -53,10 +53,6 @@ impl HostCentroids {
         Ok(centroids)
     }
 
-    pub(crate) fn host(&self) -> &Arc<Host> {
-        self.rows.host()
-    }
-
     pub(crate) fn lists(&self) -> usize {
         self.rows.end()
     }
@@ -86,7 +82,7 @@ impl HostCentroids {
         let distinct = self.distinct();
         let request = HostRequest {
             limit: SearchLimit::Nearest(1),
-            budget: self.host().options.budget_bytes,
+            budget: self.rows.host.options.budget_bytes,
             allowed: distinct.as_ref(),
             progress: None,
         };

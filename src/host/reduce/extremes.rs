@@ -39,10 +39,13 @@ impl Extreme for Largest {
     }
 }
 
-/// The key of an extreme.
-pub(super) struct ExtremeKey<E>(PhantomData<E>);
+/// An extreme: its key, or its place in the row.
+pub(super) struct Extremum<E, const IS_PLACE: bool>(PhantomData<E>);
 
-impl<E: Extreme> Fold for ExtremeKey<E> {
+pub(super) type ExtremeKey<E> = Extremum<E, false>;
+pub(super) type ExtremePlace<E> = Extremum<E, true>;
+
+impl<E: Extreme, const IS_PLACE: bool> Fold for Extremum<E, IS_PLACE> {
     type Lane = f32;
     const EMPTY: f32 = E::WORST;
     const PADDING: f32 = E::WORST;
@@ -54,42 +57,24 @@ impl<E: Extreme> Fold for ExtremeKey<E> {
 
     #[inline(always)]
     fn join(one: f32, other: f32) -> f32 {
-        // No comparison holds with a NaN.
+        // Comparisons with NaN are false.
         if E::is_better(other, one) { other } else { one }
     }
 
     #[inline(always)]
     fn result(lane: f32, row: HostValues<'_>) -> u64 {
+        if IS_PLACE {
+            return first_place(lane, row);
+        }
         let is_empty = lane == E::WORST && first_place(lane, row) == NOWHERE;
         E::OPERATION.key(if is_empty { f32::NAN } else { lane }).into()
-    }
-}
-
-/// The place of an extreme.
-pub(super) struct ExtremePlace<E>(PhantomData<E>);
-
-impl<E: Extreme> Fold for ExtremePlace<E> {
-    type Lane = f32;
-    const EMPTY: f32 = E::WORST;
-    const PADDING: f32 = E::WORST;
-
-    #[inline(always)]
-    fn step(lane: f32, a: f32, b: f32) -> f32 {
-        ExtremeKey::<E>::step(lane, a, b)
-    }
-
-    #[inline(always)]
-    fn join(one: f32, other: f32) -> f32 {
-        ExtremeKey::<E>::join(one, other)
-    }
-
-    #[inline(always)]
-    fn result(lane: f32, row: HostValues<'_>) -> u64 {
-        first_place(lane, row)
     }
 
     #[inline(always)]
     fn places(lanes: &[f32; ROWS], columns: &[[f32; ROWS]]) -> Option<[u32; ROWS]> {
+        if !IS_PLACE {
+            return None;
+        }
         let mut places = [u32::MAX; ROWS];
         // Backwards, so that the first place is set last.
         for (place, column) in columns.iter().enumerate().rev() {

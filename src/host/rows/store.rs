@@ -54,10 +54,6 @@ impl HostRows {
         Ok(self)
     }
 
-    pub(crate) fn host(&self) -> &Arc<Host> {
-        &self.host
-    }
-
     pub(crate) fn dim(&self) -> usize {
         self.values.dim
     }

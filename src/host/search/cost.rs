@@ -1,6 +1,6 @@
 //! A cost model of searches on this processor: measured once, it tells how long a search will take.
 
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::host::processor::Host;
@@ -31,11 +31,8 @@ impl Cost {
     /// timed too, and could be a search that waits for this very measurement.
     fn measure_apart(is_narrowed: bool) -> Option<Self> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build().ok()?;
-        let (send, receive) = mpsc::channel();
-        pool.spawn(move || {
-            let _ = send.send(Self::measure(is_narrowed));
-        });
-        receive.recv().ok()?
+        let measure = move || pool.install(|| Self::measure(is_narrowed));
+        std::thread::Builder::new().spawn(measure).ok()?.join().ok()?
     }
 
     fn measure(is_narrowed: bool) -> Option<Self> {

@@ -92,17 +92,7 @@ impl<'a> Scorer<'a> {
 
     /// Scores rows for all queries from now on.
     pub(crate) fn choose_all(&mut self) -> Chosen {
-        let dim = self.rows.dim();
-        match &mut self.operands {
-            Operands::Integers { integers, packed, .. } => {
-                *packed = PackedQueries::new(integers, dim, Isa::detect())
-            }
-            Operands::Floats { chosen, .. } => {
-                chosen.clear();
-                chosen.extend_from_slice(self.queries.vectors.values());
-            }
-        }
-        Chosen { places: (0..self.terms.len() as u32).collect(), terms: self.terms.clone() }
+        self.choose((0..self.terms.len() as u32).collect())
     }
 
     /// Scores rows for the queries in these places from now on.
