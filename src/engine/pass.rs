@@ -2,7 +2,7 @@
 //! of some candidates. Each kernel's parameters are put together here and nowhere else in the engine.
 
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{norms, rescore, select_k};
 use crate::metric::Metric;
 
@@ -21,7 +21,7 @@ impl BufferVectors<'_> {
 }
 
 /// Writes that no vector was refused yet, as [`encode_norms`] needs it.
-pub(crate) async fn reset_refused(gpu: &Gpu, refused: &wgpu::Buffer) -> Result<()> {
+pub(crate) async fn reset_refused(gpu: &Gpu, refused: &Buffer) -> Result<()> {
     gpu.upload_bytes(refused, 0, &[0xff; 8]).await
 }
 
@@ -83,7 +83,7 @@ impl Rescoring<'_> {
 }
 
 /// Keys and ids in two whole buffers.
-pub(crate) fn keys_and_ids<'a>(keys: &'a wgpu::Buffer, ids: &'a wgpu::Buffer) -> select_k::Selected<'a> {
+pub(crate) fn keys_and_ids<'a>(keys: &'a Buffer, ids: &'a Buffer) -> select_k::Selected<'a> {
     select_k::Selected { keys: BufferSlice::all(keys), ids: BufferSlice::all(ids) }
 }
 

@@ -151,7 +151,7 @@ macro_rules! scratch {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $purpose:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy)]
-        $vis struct $name<T = wgpu::Buffer> {
+        $vis struct $name<T = $crate::gpu::Buffer> {
             $($(#[$doc])* pub(crate) $field: T,)+
         }
 

@@ -31,6 +31,8 @@ pub use profile::{Profile, StageTime};
 pub(crate) use readback::{Reading, words};
 pub(crate) use transfer::RowLayout;
 pub(crate) use wait::block_on;
+/// A buffer on the device.
+pub(crate) use wgpu::Buffer;
 
 use crate::error::{Error, Result};
 use crate::options::DeviceOptions;
@@ -49,7 +51,7 @@ pub(crate) struct Gpu {
     pub(crate) matrix_side: OnceLock<Option<u32>>,
     pipelines: Mutex<HashMap<PipelineKey, Arc<Pipeline>>>,
     pool: Mutex<memory::Pool>,
-    arenas: Mutex<Vec<wgpu::Buffer>>,
+    arenas: Mutex<Vec<Buffer>>,
     staging: transfer::Staging,
     readbacks: readback::Readbacks,
     waiter: Arc<wait::Waiter>,

@@ -286,7 +286,7 @@ fn rows_on_the_device_are_refused_where_there_are_none_or_dims_differ() {
     let refused =
         |pieces: &[&nearfield::DeviceMatrix]| means.train_device(device, pieces).expect_err("refused");
     assert_eq!(refused(&[]).to_string(), "rows: needed at least one matrix, given 0");
-    assert_eq!(refused(&[&three, &four]).to_string(), "rows: needed dim 3, as the first have, given 4");
+    assert_eq!(refused(&[&three, &four]).to_string(), "rows: needed dim 3 as in the first piece, given 4");
     let index = Ivf::builder(device, Metric::L2, 4).lists(2);
     assert!(matches!(index.train_device(&[&three]), Err(Error::Argument { argument: "sample", .. })));
 }

@@ -6,7 +6,7 @@ use crate::engine::lists::coarse::{Coarse, CoarseBuffers, CoarseQueries};
 use crate::engine::pass::{BufferVectors, Selection, encode_norms, reset_refused};
 use crate::engine::search::answers::distance_of;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, scratch, usable, words};
+use crate::gpu::{Buffer, BufferSlice, Commands, scratch, usable, words};
 use crate::kernels::select_k::Selected;
 use crate::kernels::{norms, value_of};
 
@@ -27,7 +27,7 @@ impl From<&(u32, u32)> for Assigned {
 /// Rows to assign.
 pub(crate) enum Assigning<'a> {
     /// f32 rows on the device with their norms.
-    Known { rows: &'a wgpu::Buffer, norms: &'a wgpu::Buffer, count: usize },
+    Known { rows: &'a Buffer, norms: &'a Buffer, count: usize },
     /// Rows whose values were not checked yet.
     New(Vectors<'a>),
 }

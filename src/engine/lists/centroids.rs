@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::pass::{BufferVectors, Table, encode_norms};
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout, words};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::BLOCK_ROWS;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -18,10 +18,10 @@ pub(crate) struct Centroids {
     pub(crate) dim: usize,
     pub(crate) lists: u32,
     /// `[lists, dim]`, padded as rows are.
-    pub(crate) rows: wgpu::Buffer,
-    norms: wgpu::Buffer,
+    pub(crate) rows: Buffer,
+    norms: Buffer,
     /// The number of each list, u64.
-    ids: wgpu::Buffer,
+    ids: Buffer,
     pub(crate) narrowed: Option<(NarrowedRows, NarrowedSegment)>,
 }
 

@@ -234,3 +234,41 @@ impl EngineLists {
 fn two_engines() -> Error {
     Error::internal("rows and lists are on two engines")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Placing, RowShape};
+    use crate::gpu::DeviceOptions;
+    use crate::matrix::{ElementKind, MatrixView};
+
+    #[test]
+    fn a_search_without_tables_finds_rows_of_all_lists_and_says_so() {
+        let device = Device::open(None, DeviceOptions::default()).ok();
+        let required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
+        assert!(device.is_some() || !required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
+        // The host engine always has tables.
+        let Some(device) = device.filter(|device| matches!(device.engine, Engine::Gpu(_))) else { return };
+        let (metric, screen) = (Metric::L2Squared, Screen::None);
+        let shape = RowShape { metric, elements: ElementKind::F32, dim: 1, expected: 0, screen };
+        let mut rows = EngineRows::new(&device, &shape).expect("no rows");
+        // Each list has a page of 32 slots, with one row.
+        let view = MatrixView::new(&[1.0f32, 2.0], 1).expect("two rows");
+        let placing = Placing { slots: &[0, 32], ids: &[7, 8], freed: &[] };
+        device.block_on(rows.put(Vectors::from(view), &placing, &mut |_| ())).expect("good rows");
+        let centroids = MatrixView::new(&[1.0f32, 2.0], 1).expect("two centroids");
+        let lists = EngineLists::around(&device, metric, centroids, screen);
+        let mut lists = device.block_on(lists).expect("two lists");
+        let queries = Queries::from(MatrixView::new(&[1.0f32], 1).expect("a query"));
+        let request =
+            SearchRequest { metric, k: 2, budget: 1 << 20, allowed: None, profile: false, progress: None };
+        let search = |lists: &EngineLists| {
+            let found = device.block_on(lists.search(&rows, &queries, &request, 1)).expect("an answer");
+            let ids: Vec<u64> = found.neighbors.row(0).iter().map(|hit| hit.id).collect();
+            (ids, found.statistics.tables_missing)
+        };
+        assert_eq!(search(&lists), (vec![7, 8], true));
+        device.block_on(lists.set(&rows, &[vec![0], vec![1]], vec![1, 1])).expect("small tables");
+        assert_eq!(search(&lists), (vec![7], false));
+    }
+}

@@ -4,7 +4,7 @@ use crate::engine::lists::centroids::Centroids;
 use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, budget_for, usable};
+use crate::gpu::{Buffer, BufferSlice, Commands, budget_for, usable};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::screen_tile_i8::Tile;
 use crate::kernels::winnow::K_MAX;
@@ -159,7 +159,7 @@ impl Coarse {
         commands: &mut Commands<'_>,
         centroids: &Centroids,
         queries: CoarseQueries<'_>,
-        buffers: &CoarseBuffers<&wgpu::Buffer>,
+        buffers: &CoarseBuffers<&Buffer>,
         (selection, survivors): (Selection<'_>, BufferSlice<'_>),
     ) -> Result<()> {
         let pitch = columns(centroids) as u32;
@@ -198,7 +198,7 @@ impl Coarse {
         centroids: &Centroids,
         (narrowed, copy): (&NarrowedRows, &NarrowedSegment),
         CoarseQueries { vectors, norms, count }: CoarseQueries<'_>,
-        buffers: &CoarseBuffers<&wgpu::Buffer>,
+        buffers: &CoarseBuffers<&Buffer>,
         counts: BufferSlice<'_>,
     ) -> Result<()> {
         let &CoarseBuffers { narrowed: integers, terms, scores, candidates, .. } = buffers;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::move_rows::{self, Direction};
 use crate::matrix::{Element, MatrixView};
 use crate::vectors::{HostVectors, with_view};
@@ -94,7 +94,7 @@ impl<'a> Sample<'a> {
         gpu: &Arc<Gpu>,
         layout: RowLayout,
         numbers: &[u64],
-    ) -> Result<wgpu::Buffer> {
+    ) -> Result<Buffer> {
         let (row_bytes, is_whole) = (layout.row_bytes(), numbers.len() == self.rows());
         let create = || gpu.create_storage("rows to train on", numbers.len() as u64 * row_bytes);
         match self {

@@ -3,7 +3,7 @@
 use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
-use crate::gpu::Gpu;
+use crate::gpu::{Buffer, Gpu};
 pub(crate) use crate::kernels::PAGE;
 use crate::kernels::{NO_PAGE, PAGES};
 
@@ -16,16 +16,16 @@ pub(crate) struct ListTables {
     /// Entry `n` is the largest number of rows of `n` lists.
     largest: Vec<u64>,
     /// A bit for each slot, all set up to the last row: used while there are no gaps.
-    pub(crate) full: wgpu::Buffer,
+    pub(crate) full: Buffer,
 }
 
 /// The tiles of a segment: up to four pages of one list each.
 #[derive(Debug)]
 pub(crate) struct SegmentTables {
     /// Where the tiles of each list start, `[lists + 1]`, u32.
-    pub(crate) list_tiles: wgpu::Buffer,
+    pub(crate) list_tiles: Buffer,
     /// Four pages for each tile, u32.
-    pub(crate) tiles: wgpu::Buffer,
+    pub(crate) tiles: Buffer,
     /// The number of tiles.
     pub(crate) count: u64,
     /// Entry `n` is the largest number of tiles of `n` lists.

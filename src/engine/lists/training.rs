@@ -7,7 +7,7 @@ use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::sample::Sample;
 use crate::engine::pass::{BufferVectors, Rescoring, Table, encode_norms, keys_and_ids, reset_refused};
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout, words};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::average::{self, Normalize};
 use crate::kernels::{norms, rescore, value_of};
 use crate::matrix::ElementKind;
@@ -18,17 +18,17 @@ use crate::metric::Metric;
 pub(crate) struct GpuTraining {
     gpu: Arc<Gpu>,
     layout: RowLayout,
-    rows: wgpu::Buffer,
-    norms: wgpu::Buffer,
+    rows: Buffer,
+    norms: Buffer,
     count: usize,
     centroids: Centroids,
     /// The numbers of rows, list by list.
-    order: wgpu::Buffer,
+    order: Buffer,
     /// Where each list starts in `order`.
-    offsets: wgpu::Buffer,
+    offsets: Buffer,
     /// Receives the ids that a kernel writes beside distances. They are not read.
-    unread_ids: wgpu::Buffer,
-    refused: wgpu::Buffer,
+    unread_ids: Buffer,
+    refused: Buffer,
 }
 
 /// The largest number of rows to train on: as many as fit one binding.

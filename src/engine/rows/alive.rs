@@ -2,7 +2,7 @@
 
 use crate::bits::Bits;
 use crate::error::Result;
-use crate::gpu::Gpu;
+use crate::gpu::{Buffer, Gpu};
 
 /// Bits of the slots below the end. At least one is 0.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub(crate) struct Alive {
     /// How many bits are 0.
     pub(crate) gaps: u64,
     /// The same words for kernels. The buffer may be longer.
-    pub(crate) buffer: wgpu::Buffer,
+    pub(crate) buffer: Buffer,
 }
 
 /// The slots after a change. Searches do not see it before [`Change::apply`].

@@ -3,7 +3,7 @@
 use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
-use crate::gpu::{BufferSlice, usable};
+use crate::gpu::{Buffer, BufferSlice, usable};
 use crate::kernels::rescore::Candidates;
 
 /// Rows that pass a filter and are in the index.
@@ -60,7 +60,7 @@ impl Scope<'_> {
     }
 
     /// Copies the bits of allowed slots to a scratch buffer.
-    pub(crate) async fn upload_bits(self, rows: &GpuRows, buffer: &wgpu::Buffer) -> Result<()> {
+    pub(crate) async fn upload_bits(self, rows: &GpuRows, buffer: &Buffer) -> Result<()> {
         match self.allowed {
             Some(allowed) => rows.gpu.upload_bytes(buffer, 0, bytemuck::cast_slice(allowed.words())).await,
             None => Ok(()),
@@ -115,7 +115,7 @@ impl<'a> Visited<'a> {
     }
 
     /// Copies the list or the bits to a scratch buffer of [`Scope::list_bytes`].
-    pub(crate) async fn upload(&self, scratch: &wgpu::Buffer) -> Result<()> {
+    pub(crate) async fn upload(&self, scratch: &Buffer) -> Result<()> {
         match &self.list {
             Some(list) => self.rows.gpu.upload_bytes(scratch, 0, bytemuck::cast_slice(list)).await,
             None => self.scope.upload_bits(self.rows, scratch).await,
@@ -146,7 +146,7 @@ impl<'a> Visited<'a> {
         &'b self,
         stretch: Stretch,
         [found_pitch, found_first]: [u32; 2],
-        scratch: &'b wgpu::Buffer,
+        scratch: &'b Buffer,
     ) -> Candidates<'b> {
         let Stretch { first, count, .. } = stretch;
         if self.list.is_some() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
-use crate::gpu::{AdapterKind, BufferSlice, Commands, Gpu, RowLayout};
+use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::screen_lists_i8::ListBlocks;
 use crate::kernels::screen_tile_i8::Tile;
 use crate::kernels::{
@@ -43,22 +43,22 @@ pub(crate) struct NarrowedRows {
     is_optional: bool,
     centre: Centre,
     /// The centre, padded as rows are.
-    centre_buffer: wgpu::Buffer,
+    centre_buffer: Buffer,
 }
 
 /// The narrowed copy of a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct NarrowedSegment {
-    pub(crate) rows: wgpu::Buffer,
+    pub(crate) rows: Buffer,
     /// `Terms` of each row.
-    pub(crate) terms: wgpu::Buffer,
+    pub(crate) terms: Buffer,
 }
 
 /// Buffers that receive narrowed vectors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Integers<'a> {
-    pub(crate) values: &'a wgpu::Buffer,
-    pub(crate) terms: &'a wgpu::Buffer,
+    pub(crate) values: &'a Buffer,
+    pub(crate) terms: &'a Buffer,
     /// 1, or 2 for vectors that are the sum of two integer vectors.
     pub(crate) planes: u32,
     pub(crate) plane_bytes: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Integers<'a> {
 
 impl<'a> Integers<'a> {
     /// One plane that fills its buffer.
-    pub(crate) fn single(values: &'a wgpu::Buffer, terms: &'a wgpu::Buffer) -> Self {
+    pub(crate) fn single(values: &'a Buffer, terms: &'a Buffer) -> Self {
         Self { values, terms, planes: 1, plane_bytes: values.size() }
     }
 }
@@ -223,7 +223,7 @@ impl NarrowedRows {
 }
 
 /// The centre in a buffer of its own.
-async fn upload_centre(gpu: &Gpu, centre: &[f32], dim: usize) -> Result<wgpu::Buffer> {
+async fn upload_centre(gpu: &Gpu, centre: &[f32], dim: usize) -> Result<Buffer> {
     let layout = RowLayout::padded(ElementKind::F32, dim);
     let buffer = gpu.create_storage("centre", layout.row_bytes())?;
     gpu.upload_rows(&buffer, 0, layout, MatrixView::new(centre, dim)?.into(), &mut |_| ()).await?;

@@ -6,7 +6,7 @@ use crate::engine::pass::{BufferVectors, Rescoring, Table};
 use crate::engine::rows::alive::Alive;
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{self, BLOCK_ROWS, narrow};
 use crate::matrix::ElementKind;
 
@@ -30,10 +30,10 @@ pub(crate) struct GpuRows {
 /// Rows in buffers that fit one binding each.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
-    pub(crate) rows: wgpu::Buffer,
+    pub(crate) rows: Buffer,
     /// Squared and inverse norm of each row.
-    pub(crate) norms: wgpu::Buffer,
-    pub(crate) ids: wgpu::Buffer,
+    pub(crate) norms: Buffer,
+    pub(crate) ids: Buffer,
     pub(crate) narrowed: Option<NarrowedSegment>,
     pub(crate) first_slot: u32,
     /// Slots up to the end, gaps included.
@@ -158,7 +158,7 @@ impl GpuRows {
     }
 
     /// A bit for each slot below the end. None if every slot has a row.
-    pub(crate) fn alive_buffer(&self) -> Option<&wgpu::Buffer> {
+    pub(crate) fn alive_buffer(&self) -> Option<&Buffer> {
         self.alive.as_ref().map(|alive| &alive.buffer)
     }
 

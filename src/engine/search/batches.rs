@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::engine::device::queries::{Numbers, Queries};
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, RowLayout};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Profile, RowLayout};
 use crate::matrix::ElementKind;
 
 /// Batches that are submitted before the first of them is read. They share scratch buffers, because the device runs them in order.
@@ -42,10 +42,10 @@ pub(crate) async fn run_batches<W: BatchWork>(batches: Vec<Numbers>, work: &mut 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueryBuffers<'a> {
     /// f32, padded as rows are.
-    pub(crate) values: &'a wgpu::Buffer,
-    pub(crate) norms: &'a wgpu::Buffer,
+    pub(crate) values: &'a Buffer,
+    pub(crate) norms: &'a Buffer,
     /// Two words: see [`Numbers::check`].
-    pub(crate) refused: &'a wgpu::Buffer,
+    pub(crate) refused: &'a Buffer,
 }
 
 impl<'a> QueryBuffers<'a> {

@@ -1,4 +1,4 @@
-//! Exact search on a GPU. Each file uses only those above it.
+//! Exact search on a GPU: plans, batches, the nominating and the exhaustive route, and search within a radius.
 
 pub(crate) mod answers;
 pub(crate) mod batches;

@@ -107,9 +107,9 @@ impl Plan {
         loop {
             // Batches of equal size.
             let batch = kernel.padded(queries.div_ceil(batches));
-            let lists = batch * (query_bytes(rows, k, capacity) + kernel.narrowed_bytes(rows));
+            let own_bytes = batch * (query_bytes(rows, k, capacity) + kernel.narrowed_bytes(rows));
             let block_bytes = batch * u64::from(BLOCK_ROWS) * 4;
-            let fits = usable.saturating_sub(lists).min(binding) / block_bytes;
+            let fits = usable.saturating_sub(own_bytes).min(binding) / block_bytes;
             let blocks = fits.min(all_blocks).min(chunk_limit(rows, batch));
             let enough = if batch == smallest { 8 } else { 64 };
             if batch * capacity * 12 <= binding && blocks >= all_blocks.min(enough) {
@@ -126,7 +126,7 @@ impl Plan {
                         chunk_blocks: chunk_blocks as u32,
                         chunks: chunks as u32,
                     },
-                    scratch_bytes: lists + chunk_blocks * block_bytes + scope.bits_bytes(),
+                    scratch_bytes: own_bytes + chunk_blocks * block_bytes + scope.bits_bytes(),
                 });
             }
             if batch == smallest {

@@ -5,7 +5,7 @@
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
-use crate::gpu::Commands;
+use crate::gpu::{Buffer, Commands};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::screen_tile_i8::Tile;
 use crate::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, screen_scan_i8};
@@ -177,11 +177,11 @@ pub(crate) struct Scoring<'a> {
     pub(crate) rows: &'a GpuRows,
     pub(crate) metric: Metric,
     /// f32, for the kernels that score rows as they are.
-    pub(crate) queries: &'a wgpu::Buffer,
+    pub(crate) queries: &'a Buffer,
     /// Integers, for the other kernels.
-    pub(crate) narrowed_queries: &'a wgpu::Buffer,
+    pub(crate) narrowed_queries: &'a Buffer,
     pub(crate) count: u32,
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) scores: &'a Buffer,
     /// Queries that a block of scores holds.
     pub(crate) padded: u32,
     /// Planes of `narrowed_queries`.

@@ -8,7 +8,7 @@ use crate::engine::pass::{CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::search::batches::QueryBuffers;
 use crate::error::Result;
-use crate::gpu::{Commands, Profile, Reserved, scratch};
+use crate::gpu::{Buffer, Commands, Profile, Reserved, scratch};
 use crate::kernels::{BLOCK_ROWS, probe_slots, select_k};
 
 scratch! {
@@ -137,7 +137,7 @@ impl<'a> ProbeBatches<'a> {
     }
 
     /// A bit for each slot: 1 for the rows that may be found.
-    pub(super) fn allowed(&self) -> &wgpu::Buffer {
+    pub(super) fn allowed(&self) -> &Buffer {
         let Probing { rows, tables, request, .. } = self.probing;
         match request.allowed {
             Some(_) => &self.buffers.allowed,
