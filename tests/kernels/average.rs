@@ -1,4 +1,4 @@
-//! `average`, dispatched alone: the means of lists of rows.
+//! `average`, dispatched alone, computes the means of lists of rows.
 
 use crate::common::bench::{Bench, GUARD, floats_of};
 use crate::common::lists::two_rows;
@@ -24,7 +24,7 @@ fn averages(
         .collect();
     let mut offsets = vec![0u32];
     sizes.iter().for_each(|&size| offsets.push(offsets[offsets.len() - 1] + size as u32));
-    // Behind the last list comes a row that is in none.
+    // The last row is in no list.
     offsets.push(order.len() as u32 + 1);
     let order = [order, &[0]].concat();
     let inputs =
@@ -39,7 +39,7 @@ fn averages(
 }
 
 #[test]
-fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
+fn lists_get_the_means_of_their_rows_and_empty_lists_keep_theirs() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let mut random = Random::new(51);
@@ -47,7 +47,7 @@ fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
         for dim in [1, 4, 5, 513, 768] {
             for sizes in [&[0, 1, 2, 3, 0, 4, 5, 7, 8, 0][..], &[500], &[0, 0], &[0, 333, 0]] {
                 let count: usize = sizes.iter().sum();
-                // Of different lengths, not around 0, and one of none.
+                // Rows of different lengths, not centred at 0, and a zero row.
                 let mut rows: Vec<f32> = random.floats(count.max(1) * dim);
                 for (number, row) in rows.chunks_exact_mut(dim).enumerate() {
                     let scale = 0.5 + random.below(8) as f32;
@@ -66,7 +66,10 @@ fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
                     start += size;
                     let said = format!("{normalize:?}, dim {dim}, list {list} of {size}");
                     if size == 0 {
-                        assert!(found.iter().all(|x| x.to_bits() == GUARD), "{said}: kept");
+                        assert!(
+                            found.iter().all(|x| x.to_bits() == GUARD),
+                            "{said}: an empty list keeps its mean"
+                        );
                         continue;
                     }
                     assert!(found[dim..].iter().all(|&x| x == 0.0), "{said}: padding stays 0");
@@ -77,7 +80,7 @@ fn means_are_those_of_their_lists_and_empty_lists_keep_what_they_had() {
     }
 }
 
-/// Up to what adding one after the other rounds off.
+/// Compares a mean with the reference, up to the rounding of sequential addition.
 fn check_mean(found: &[f32], rows: &[&[f32]], normalize: Normalize, said: &str) {
     let want = average::reference(rows, normalize);
     let length = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
@@ -92,7 +95,7 @@ fn check_mean(found: &[f32], rows: &[&[f32]], normalize: Normalize, said: &str) 
     let sum = |of: &dyn Fn(&[f32]) -> f64| {
         rows.iter().zip(&scales).map(|(row, scale)| of(row) * scale).sum::<f64>() / count
     };
-    // Lengths before they become 1: those of what `reference` divides.
+    // The length of the mean before it is normalised.
     let mean = |d: usize| sum(&|row| row[d].into());
     let norm = if normalize == Normalize::Nothing {
         1.0
@@ -119,12 +122,12 @@ fn the_mean_of_opposite_rows_stays_zero_and_rows_are_added_in_their_order() {
         let found = averages(bench, &rows, 5, &[2], &[0, 1], normalize);
         assert_eq!(found, [0.0; 8], "{normalize:?}");
     }
-    // 2^24 and ones: what comes out says in which order they were added.
+    // 2^24 and ones: the result shows the order of additions.
     let mut rows = vec![1.0; 9];
     rows[8] = 16_777_216.0;
     let late: Vec<u32> = (0..9).collect();
     let early: Vec<u32> = (0..9).rev().collect();
-    // 9 rows: the sum of ones first is exact, the other one loses each of them or rounds up in some.
+    // 9 rows: with the ones first the sum is exact; with 2^24 first each one is lost or rounded up.
     let [late, early] =
         [late, early].map(|order| averages(bench, &rows, 1, &[9], &order, Normalize::Nothing)[0]);
     let share = 1.0f32 / 9.0;

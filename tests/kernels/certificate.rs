@@ -1,5 +1,5 @@
-//! Certificates: the interval of a pair holds the true distance and the one that is reported, whatever the vectors are.
-//! The intervals are those that `collect` writes; `certificate_rounding.rs` has those of adapters that round worse.
+//! Certificates: the interval of a pair holds the true distance and the reported one, for any vectors. `collect` writes the
+//! intervals; `certificate_rounding.rs` covers adapters that round worse.
 
 use crate::common::bench::Bench;
 use crate::common::narrowed::Vectors;
@@ -27,7 +27,7 @@ enum Screen {
 const SCREENS: [Screen; 5] =
     [Screen::ScanI8 { planes: 1 }, Screen::ScanI8 { planes: 2 }, Screen::TileI8, Screen::Scan, Screen::Tile];
 
-/// What a device says of a query and a row: both ends of the interval, and the distance that it reports.
+/// A device's results for a query and a row: both ends of the interval, and the reported distance.
 struct Pair {
     query: usize,
     row: usize,
@@ -35,7 +35,7 @@ struct Pair {
     reported: f64,
 }
 
-/// All pairs of a case, by the kernels of the device; `edit` may falsify the terms of narrowed vectors.
+/// All pairs of a case, by the device's kernels; `edit` may falsify the terms of narrowed vectors.
 fn pairs(
     bench: Bench<'_>,
     case: &Case,
@@ -196,7 +196,7 @@ fn holds([lower, upper]: [f64; 2], value: f64) -> bool {
     lower <= value && value <= upper
 }
 
-/// The judge: what is wrong with the intervals of a case.
+/// The judge: returns the first fault in the intervals of a case.
 fn judge(case: &Case, pairs: &[Pair]) -> Result<(), String> {
     for pair in pairs {
         let exact = case.metric.exact(case.query(pair.query), case.row(pair.row));
@@ -241,7 +241,7 @@ fn the_intervals_of_long_vectors_hold_both_distances() {
     }
 }
 
-/// Normally distributed vectors of a usual dim, with a centre or without.
+/// Normally distributed vectors of a common dim, with a centre or without.
 fn plain(metric: Metric, offset: f32) -> Case {
     let (dim, mut random) = (384, Random::new(0x91a1));
     let [mut queries, mut rows] = [QUERIES, ROWS].map(|count| random.floats(count * dim));
@@ -251,7 +251,7 @@ fn plain(metric: Metric, offset: f32) -> Case {
 }
 
 #[test]
-fn the_intervals_of_plain_vectors_are_as_narrow_as_their_residuals() {
+fn intervals_of_ordinary_vectors_are_as_narrow_as_their_residuals() {
     let Some(device) = gpu() else { return };
     for metric in METRICS {
         for offset in [0.0, 10.0] {
@@ -279,10 +279,10 @@ fn the_intervals_of_plain_vectors_are_as_narrow_as_their_residuals() {
                 let said = format!("{metric}, offset {offset}");
                 let (found, want) = (one.ends[1] - one.ends[0], width(q[2]) * 1.02 + rounding);
                 assert!(found <= want, "{said}: {found}, not {want}");
-                // The sum of two integer vectors leaves next to nothing of the query.
+                // The sum of two integer vectors leaves almost no residual of the query.
                 let (found, want) = (two.ends[1] - two.ends[0], width(q[2] / 100.0) * 1.02 + rounding);
                 assert!(found <= want, "{said}, two planes: {found}, not {want}");
-                // In figures: one part in fifty of what the vectors' lengths allow.
+                // In numbers: a fiftieth of what the vectors' lengths allow.
                 assert!(one.ends[1] - one.ends[0] <= 0.02 * 2.0 * factor * q[1] * x[1] + rounding, "{said}");
             }
         }
@@ -301,7 +301,7 @@ fn the_judge_finds_margins_that_are_too_small() {
             let found = pairs(bench, &case, *screen, |margin| margin, Some(&without_residual));
             assert!(judge(&case, &found).is_err(), "{metric}, {screen:?}: residuals count");
         }
-        // Far from the origin: nothing is left of the products but their rounding.
+        // Far from the origin: only rounding is left of the products.
         let mut case = plain(metric, 1000.0);
         case.centre = vec![case.centre[0] * 1.000_001; case.dim];
         let screens = match metric {

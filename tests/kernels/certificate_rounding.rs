@@ -1,7 +1,7 @@
-//! Certificates on adapters that round as badly as WGSL and Vulkan allow: `narrow` is computed on the host with every operation
-//! rounded to a neighbour of the test's choice, sums taken in the order that rounds most often, and subnormal numbers flushed;
-//! and so are the ends that `collect` makes of the terms.
-//! The interval has to hold every distance that `rescore` may report by the promise of `Metric`.
+//! Certificates on adapters that round as badly as WGSL and Vulkan allow. The host computes `narrow` and the ends that `collect`
+//! makes of its terms: every operation is rounded to a neighbour of the test's choice, sums are taken in the order that rounds most
+//! often, and subnormal numbers are flushed. The interval must hold every distance that `rescore` may report by the promise of
+//! `Metric`.
 
 use crate::common::Random;
 use crate::common::vectors::{Case, METRICS, dims};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 const UNIT: f64 = 1.0 / (1 << 23) as f64;
 
-/// Which neighbour an operation is rounded to.
+/// The neighbour that an operation is rounded to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Direction {
     Nearest,
@@ -70,12 +70,12 @@ impl Rounding {
         self.of(exact * (1.0 + share * units * UNIT * 0.5))
     }
 
-    /// A sum of products, one after the other.
+    /// A sum of products, added one after the other.
     fn sum(&mut self, products: impl Iterator<Item = (f32, f32)>) -> f32 {
         products.fold(0.0, |sum, (a, b)| self.of(f64::from(a) * f64::from(b) + f64::from(sum)))
     }
 
-    /// What `wgsl/narrow.wgsl` makes of a vector: the integers of the planes, and the terms.
+    /// A vector narrowed as `wgsl/screen/narrow.wgsl` does it: the integers of the planes, and the terms.
     fn narrow(
         &mut self,
         metric: Metric,
@@ -156,7 +156,7 @@ impl Rounding {
         self.of(f64::from(a) + f64::from(b))
     }
 
-    /// The interval that `wgsl/collect.wgsl` makes of a pair of narrowed vectors.
+    /// The interval of a pair of narrowed vectors, as `wgsl/screen/collect.wgsl` computes it.
     fn interval(&mut self, margin: Margin, form: Form, score: f32, query: Terms, row: Terms) -> [f64; 2] {
         let Margin { relative, floor, centre_length, centre_squared } = margin;
         let square = |own: &mut Self, length: f32| {
@@ -198,7 +198,7 @@ impl Rounding {
     }
 }
 
-/// The judge: what is wrong with the intervals of the first query and some rows.
+/// The judge: returns the first fault in the intervals of the first query and some rows.
 fn judge(case: &Case, direction: Direction, edit: impl Fn(Margin) -> Margin) -> Result<(), String> {
     let metric = case.metric;
     let mut rounding = Rounding { direction, random: Random::new(case.dim as u64) };
@@ -219,7 +219,7 @@ fn judge(case: &Case, direction: Direction, edit: impl Fn(Margin) -> Margin) -> 
             let (query, row_values) = (case.query(0), case.row(row));
             let exact = metric.exact(query, row_values);
             let is_zero = [query, row_values].into_iter().any(|vector| vector.iter().all(|&x| x == 0.0));
-            // A zero vector has distance 1 from everything, as it is.
+            // A zero vector has distance 1 from every vector.
             let is_known = metric == Metric::Cosine && is_zero;
             let bound = if is_known { 0.0 } else { metric.error_bound(query, row_values) };
             if !(lower <= exact - bound && exact + bound <= upper) {
@@ -260,7 +260,7 @@ fn intervals_of_long_vectors_hold_whatever_the_rounding() {
     }
 }
 
-/// Differences of which a product of two scales is subnormal.
+/// Differences so small that a product of two scales is subnormal.
 #[test]
 fn intervals_of_the_shortest_vectors_around_a_centre_hold_whatever_the_rounding() {
     for dim in [1, 2, 4, 16, 100, 768, 4096] {
@@ -269,7 +269,7 @@ fn intervals_of_the_shortest_vectors_around_a_centre_hold_whatever_the_rounding(
                 let mut random = Random::new(dim as u64);
                 let mut centre = vec![0.0; dim];
                 centre[0] = 2f32.powi(-49);
-                // Query and row of nearly the same direction, so that there is a product to lose.
+                // Query and row have nearly the same direction, so that there is a product to lose.
                 let common = random.floats(dim);
                 let mut vectors = |count: usize| -> Vec<f32> {
                     let own = random.floats(count * dim);
@@ -287,7 +287,7 @@ fn intervals_of_the_shortest_vectors_around_a_centre_hold_whatever_the_rounding(
     }
 }
 
-/// Nothing of a pair is as long as 1 then, and its distance is 1 all the same.
+/// No term of such a pair is as long as 1, yet its distance is 1.
 #[test]
 fn intervals_of_zero_vectors_around_a_centre_hold_whatever_the_rounding() {
     for dim in [1, 3, 16, 100] {
@@ -309,7 +309,7 @@ fn the_judge_finds_a_margin_without_rounding() {
     let dim = 2000;
     for metric in METRICS {
         let mut random = Random::new(3);
-        // Whole steps, so that no residual hides what is rounded.
+        // Whole steps, so that no residual hides the rounding.
         let levels = Narrowing::of(metric, dim).levels;
         let mut vectors = || -> Vec<f32> {
             let mut values = random.integers(8 * dim, levels as usize);

@@ -1,4 +1,4 @@
-//! `distance_pairs`, `norms` and `prefix_sum` on buffers of the test.
+//! `distance_pairs`, `norms` and `prefix_sum`, dispatched on the test's own buffers.
 
 use crate::common::bench::{Bench, GUARD, floats_of};
 use crate::common::{Random, gpu, padded, rounded, view};
@@ -7,7 +7,7 @@ use nearfield::internals::kernels::distance_pairs::{Pairs, reference};
 use nearfield::internals::kernels::{norms, prefix_sum};
 use nearfield::{BufferSlice, Element, Metric, Output};
 
-/// Queries and rows, each at a stride, and how far apart results lie.
+/// Queries, rows and results, each at a stride.
 struct Matrices {
     dim: usize,
     queries: Vec<f32>,
@@ -21,7 +21,7 @@ impl Matrices {
         [self.queries.len() / self.dim, self.rows.len() / self.dim]
     }
 
-    /// `[queries, rows]`. What lies between the vectors is NaN, and what lies between results is left alone.
+    /// `[queries, rows]`. NaN lies between the vectors, and nothing may be written between results.
     fn run(&self, bench: Bench<'_>, metric: Metric, unit_vectors: bool, output: Output) -> Vec<f32> {
         let [query_count, row_count] = self.counts();
         let spread = |values: &[f32], beyond: usize| -> Vec<f32> {
@@ -81,7 +81,7 @@ impl Matrices {
 }
 
 #[test]
-fn pairs_of_every_dim_and_stride_are_right() {
+fn pairs_of_every_dim_and_stride_are_correct() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     for dim in (1..=9).chain([255, 384, 512, 639, 768, 1536, 2049]) {
@@ -128,7 +128,7 @@ fn similarities_of_parallel_vectors_stay_within_1() {
             assert!(similar[query * 40 + query] > 1.0 - 1e-5, "dim {dim}");
             assert!(similar[query * 40 + 20 + query] < 1e-5 - 1.0, "dim {dim}");
         }
-        // Said to be of norm 1, they are not: only the clamp keeps them in.
+        // Their norms are not 1, although the call says so: only the clamp keeps similarities in range.
         let similar = matrices.run(Bench::new(device), Metric::Cosine, true, Output::Similarity);
         assert!(similar.iter().all(|similarity| (-1.0..=1.0).contains(similarity)), "dim {dim}");
     }
@@ -154,7 +154,7 @@ fn cosine_of_unit_vectors_needs_no_norms() {
 }
 
 #[test]
-fn more_queries_than_a_dispatch_has_rows_of_workgroups() {
+fn more_queries_than_rows_of_workgroups_are_all_computed() {
     let Some(device) = gpu() else { return };
     let count = 65_536 + 3;
     let queries: Vec<f32> = (0..count).map(|query| query as f32).collect();
@@ -164,7 +164,7 @@ fn more_queries_than_a_dispatch_has_rows_of_workgroups() {
 }
 
 #[test]
-fn more_rows_than_a_dispatch_has_columns_of_workgroups() {
+fn more_rows_than_columns_of_workgroups_are_all_computed() {
     let Some(device) = gpu() else { return };
     let count = 65_536 * 64;
     let rows: Vec<f32> = (0..count).map(|row| (row % 1000) as f32).collect();
@@ -208,7 +208,7 @@ fn shapes_that_exceed_their_buffers_are_refused() {
     assert!(is_refused(Pairs { distance_stride: 11, ..good }));
 }
 
-/// Norms of rows, and which row is reported as not finite and which as out of range.
+/// Norms of rows, and the rows that are reported as not finite and as out of range.
 fn norms_of<T: Element>(bench: Bench<'_>, values: &[T], dim: usize) -> (Vec<[f32; 2]>, [u32; 2]) {
     let count = values.len() / dim;
     let rows = bench.input(&padded(values, dim));
@@ -234,7 +234,7 @@ fn check_norms<T: Element>(bench: Bench<'_>, values: &[T], dim: usize) {
 }
 
 #[test]
-fn norms_are_right_at_every_dim_and_element_type() {
+fn norms_are_correct_at_every_dim_and_element_type() {
     let Some(device) = gpu() else { return };
     for dim in [1, 3, 4, 5, 17, 63, 64, 65, 384, 2049] {
         for rows in [0, 1, 7, 8, 9, 129] {
@@ -250,7 +250,7 @@ fn norms_are_right_at_every_dim_and_element_type() {
 }
 
 #[test]
-fn zero_rows_have_no_inverse_norm_and_may_enter() {
+fn zero_rows_are_valid_and_have_no_inverse_norm() {
     let Some(device) = gpu() else { return };
     let (found, refused) =
         norms_of(Bench::new(device), &[0.0f32, -0.0, 0.0, -0.0, -0.0, -0.0, 3.0, 0.0, -4.0], 3);
@@ -294,7 +294,7 @@ fn the_first_bad_row_of_each_kind_is_reported() {
 }
 
 #[test]
-fn norms_at_the_edges_of_the_range_may_enter() {
+fn norms_at_the_edges_of_the_range_are_valid() {
     let Some(device) = gpu() else { return };
     let (low, high) = (2f32.powi(-50), 2f32.powi(50));
     let (found, refused) = norms_of(Bench::new(device), &[low, 0.0, 0.0, -high], 2);
@@ -303,7 +303,7 @@ fn norms_at_the_edges_of_the_range_may_enter() {
 }
 
 #[test]
-fn f16_rows_are_checked_too() {
+fn f16_rows_are_checked() {
     let Some(device) = gpu() else { return };
     let mut rows = vec![f16::ONE; 20 * 3];
     rows[7] = f16::MAX;
@@ -319,7 +319,7 @@ fn f16_rows_are_checked_too() {
 }
 
 #[test]
-fn prefix_sums_of_every_length_are_right() {
+fn prefix_sums_of_every_length_are_correct() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     for length in [0, 1, 3, 4, 5, 1023, 1024, 1025, 5000] {

@@ -1,5 +1,5 @@
-//! The kernels of inverted lists, dispatched one by one: those that group queries by list, score a list's rows, and list the slots
-//! of lists.
+//! The kernels of inverted lists, dispatched one by one: they group queries by list, score a list's rows, and append the slots of
+//! lists.
 
 use std::collections::BTreeSet;
 
@@ -80,11 +80,14 @@ fn queries_are_grouped_by_list_and_blocks_are_numbered_list_by_list() {
             assert_eq!(found, *want, "{said}, list {list}");
         }
         let behind = starts[lists][0] as usize;
-        assert!(grouped[behind..].iter().all(|&word| word == GUARD), "{said}: no more than there are");
+        assert!(
+            grouped[behind..].iter().all(|&word| word == GUARD),
+            "{said}: nothing is written behind the last pair"
+        );
         for (pair, &list) in probed.iter().flatten().enumerate() {
             let found = &pairs[pair * 4..][..4];
             if list as usize >= lists {
-                assert_eq!(found, [0; 4], "{said}: a list that is none has no blocks");
+                assert_eq!(found, [0; 4], "{said}: a refused query has no blocks");
                 assert_eq!(ranks[pair], GUARD);
                 continue;
             }
@@ -134,7 +137,7 @@ enum Screen {
     Coop,
 }
 
-/// Lists that so many queries probe, with so many pages.
+/// Lists with the numbers of queries that probe them and of their pages.
 const LISTS: [(usize, usize); 9] =
     [(0, 2), (1, 1), (63, 2), (64, 3), (0, 0), (65, 4), (130, 5), (2, 0), (3, 9)];
 
@@ -157,14 +160,14 @@ fn check_blocks(
         };
         (0..count).map(&mut one).collect()
     };
-    // A segment behind another.
+    // A segment behind another one.
     let (queries, first_slot, row_count) = (150, 640u32, 9 * BLOCK);
     let (query_vectors, rows) = (vectors(queries), vectors(row_count));
     let mut pages: Vec<u32> = (first_slot / PAGE..(first_slot + row_count as u32) / PAGE).collect();
     let page_counts: Vec<usize> = lists.iter().map(|list| list.1).collect();
     let mut tables = Tables::of_pages(&mut random, &mut pages, &page_counts);
     if let Some(last) = tables.tiles.last_mut() {
-        // Pages of the segments before and behind.
+        // Pages of the segments before and after.
         last[3] = if step.is_multiple_of(2) {
             first_slot / PAGE - 1
         } else {
@@ -284,7 +287,7 @@ fn slots_of_probed_lists_are_appended_segment_by_segment() {
         let allowed_buffer = bench.input(&allowed);
         let (counts, slots) = (bench.output(queries), bench.output(queries * capacity));
         for (number, tables) in tables.iter().enumerate() {
-            // What lies behind the last list's tiles is not of a list.
+            // The tiles behind those of the last list belong to no list.
             let behind = [tables.tiles.len() as u32 + 1];
             let list_tiles = bench.input(&[&tables.list_tiles[..], &behind].concat());
             let tiles = bench.input(&[&tables.tiles[..], &[[0, 1, 2, 3]]].concat());
@@ -332,7 +335,10 @@ fn slots_of_probed_lists_are_appended_segment_by_segment() {
             } else {
                 let all: BTreeSet<u32> = first.into_iter().chain(second).collect();
                 let found: BTreeSet<u32> = own[..length].iter().copied().collect();
-                assert!(found.len() == length && found.is_subset(&all), "{said}: each once, and of those");
+                assert!(
+                    found.len() == length && found.is_subset(&all),
+                    "{said}: each slot once, and only from these lists"
+                );
             }
         }
     }

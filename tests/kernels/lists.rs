@@ -1,4 +1,4 @@
-//! The kernels that keep lists of rows that cannot be excluded, dispatched one by one: `collect` and `tighten`.
+//! `collect` and `tighten`, dispatched one by one: they keep lists of the rows that cannot be excluded.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use nearfield::{BufferSlice, Element};
 const BLOCK: usize = BLOCK_ROWS as usize;
 const CAPACITY: u32 = 1000;
 
-/// So wide that the interval matters, and the f64 reference is not told apart from f32 by rounding.
+/// A margin wide enough that the interval matters and rounding does not.
 fn wide(form: Form) -> Margin {
     // Only narrowed vectors have a centre.
     let [centre_length, centre_squared] = if form.is_narrowed() { [1.5, 2.0] } else { [0.0; 2] };
@@ -30,7 +30,7 @@ const FORMS: [Form; 7] = [
     Form::NarrowedCosine,
 ];
 
-/// What a call of `collect` is asked for, beside the scores.
+/// A call of `collect`, apart from its scores.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     thresholds: &'a [u32],
@@ -38,7 +38,7 @@ struct Call<'a> {
     capacity: u32,
     /// Step and skip.
     round: [u32; 2],
-    /// How many places a sample has, said or not.
+    /// The number of places of a sample, if the call gives it.
     sample: Option<u32>,
 }
 
@@ -62,11 +62,11 @@ impl Lists {
     }
 }
 
-/// Scores on which `collect` decides, and what it needs to know of queries and rows.
+/// The scores that `collect` decides on, and the terms of queries and rows.
 struct Scored {
     form: Form,
     rows: usize,
-    /// Of queries and rows, as the kernel reads them.
+    /// Terms of queries and rows, as the kernel reads them.
     words: [Vec<f32>; 2],
     terms: [Vec<Terms>; 2],
     part: Part,
@@ -97,7 +97,7 @@ impl Scored {
                 }
             }
         }
-        // One block more, and room for more queries than there are.
+        // One block more than needed, and room for more queries than there are.
         let (room, blocks) =
             ((queries + 4).next_multiple_of(4), part.column_first / BLOCK_ROWS + part.blocks + 1);
         let score = |random: &mut Random| match form.is_narrowed() {
@@ -117,7 +117,7 @@ impl Scored {
         self.margin.interval(self.form, score.into(), self.terms[0][query], self.terms[1][row])
     }
 
-    /// One round, on lists that have `counts` entries before.
+    /// One round, on lists that already have `counts` entries.
     fn run(&self, bench: Bench<'_>, call: Call<'_>, counts: &[u32]) -> Lists {
         let plane = self.queries() * call.capacity as usize;
         let lists = vec![GUARD; 3 * plane];
@@ -175,13 +175,13 @@ impl Scored {
         Lists { counts: bench.read(&counts), words: bench.read(&lists), ..before }
     }
 
-    /// Whether a row is there and may be found.
+    /// Whether a row exists and may be found.
     fn is_usable(&self, row: usize, allowed: Option<&[u32]>) -> bool {
         let slot = self.first_slot as usize + row;
         row < self.rows && allowed.is_none_or(|words| words[slot / 32] >> (slot % 32) & 1 == 1)
     }
 
-    /// Panics unless an entry holds the ends of this interval, up to what f32 rounds off.
+    /// Panics unless an entry holds the ends of this interval, up to the rounding of f32.
     fn check_ends(&self, entry: [u32; 3], query: usize, column: usize, row: usize) {
         let interval = self.interval(query, column, row);
         for (key, want) in entry[1..].iter().zip(interval) {
@@ -192,7 +192,7 @@ impl Scored {
     }
 }
 
-/// What computing an interval in f32 may round off.
+/// The most that computing an interval in f32 may round off.
 fn slack(interval: [f64; 2]) -> f64 {
     interval[0].abs().max(interval[1].abs()).max(10.0) * 1e-5
 }
@@ -202,13 +202,13 @@ fn bitset() -> Vec<u32> {
 }
 
 #[test]
-fn who_survives_is_decided_by_the_interval() {
+fn the_interval_decides_which_rows_are_kept() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     for form in FORMS {
         for part in PARTS {
             let scored = Scored::new(form, part, 37, 7 * BLOCK - 50, wide(form));
-            // Of each query the middle of its lower ends, more or less: some survive, some do not.
+            // Each query's threshold lies near the middle of its lower ends: some rows survive, some do not.
             let thresholds: Vec<u32> = (0..37)
                 .map(|query| {
                     let mut ends: Vec<f64> = columns_of(&part)
@@ -259,7 +259,7 @@ fn who_survives_is_decided_by_the_interval() {
 }
 
 #[test]
-fn rounds_look_at_every_group_once() {
+fn rounds_take_every_group_once() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     for part in PARTS {
@@ -296,7 +296,7 @@ fn a_sample_keeps_every_row_at_a_place_of_its_own() {
     let first = Part { segment: 0, block_first: 0, block_step: 2, blocks: 3, column_first: 0 };
     let second = Part { segment: 1, block_first: 1, block_step: 2, blocks: 2, column_first: 384 };
     let chunk = (first.blocks + second.blocks) * BLOCK_ROWS / GROUP;
-    // Below every lower end, to show that a sample has no threshold.
+    // Thresholds below every lower end: a sample must ignore them.
     let thresholds = vec![key_of(-1e30); 35];
     for (turn, form) in FORMS.into_iter().enumerate() {
         for (step, allowed) in [(1, None), (2, Some(&words[..])), (16, None), (256, Some(&words[..]))] {
@@ -311,7 +311,7 @@ fn a_sample_keeps_every_row_at_a_place_of_its_own() {
                 words: vec![GUARD; 3 * 35 * CAPACITY as usize],
                 capacity: CAPACITY as usize,
             };
-            // In either order: only the first says how many places there are.
+            // In either order; only the first part gives the number of places.
             for which in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
                 let sample = Some(if which == 0 { sampled } else { 0 });
                 let call =
@@ -339,7 +339,7 @@ fn a_sample_keeps_every_row_at_a_place_of_its_own() {
                     }
                 }
                 let written = is_written.iter().filter(|&&is_written| is_written).count();
-                assert_eq!(written, sampled as usize, "all places that were said");
+                assert_eq!(written, sampled as usize, "every place that was announced");
                 let untouched = (0..CAPACITY as usize).filter(|&place| !is_written[place]);
                 untouched.for_each(|place| assert_eq!(lists.entry(query, place), [GUARD; 3]));
             }
@@ -348,7 +348,7 @@ fn a_sample_keeps_every_row_at_a_place_of_its_own() {
 }
 
 #[test]
-fn a_list_that_overflows_is_counted_on_and_flagged() {
+fn an_overflowing_list_still_counts_and_is_flagged() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let scored = Scored::new(Form::Direct, PARTS[0], 5, 7 * BLOCK, NONE);
@@ -360,9 +360,9 @@ fn a_list_that_overflows_is_counted_on_and_flagged() {
     assert_eq!(lists.counts, [896, 896, 896, 0, 901]);
     let slots = 70..70 + 896;
     let real = (0..3).flat_map(|query| lists.of(query)).all(|entry| slots.contains(&entry[0]));
-    assert!(real, "real rows all the same");
+    assert!(real, "overflow still leaves real rows");
     assert_eq!(lists.of(4)[..5], [[GUARD; 3]; 5], "entries from before stay");
-    // A sample that is larger than the list says so too, and writes nothing behind it.
+    // A sample that is larger than the list is flagged, too, and writes nothing behind the list.
     let lists = scored.run(bench, Call { sample: Some(896), ..call }, &[0; 5]);
     assert_eq!(lists.counts, [896; 5]);
     assert!((0..5).flat_map(|query| lists.of(query)).all(|entry| (70..70 + 64).contains(&entry[0])));
@@ -376,7 +376,7 @@ fn a_list_that_overflows_is_counted_on_and_flagged() {
     assert!(case.counts.iter().all(|&count| count <= 64), "{:?}", case.counts);
 }
 
-/// What `tighten` reads and writes.
+/// The inputs and outputs of `tighten`.
 struct Tightened {
     capacity: usize,
     thresholds: Vec<u32>,
@@ -418,10 +418,10 @@ impl Tightened {
         list
     }
 
-    /// With exact keys, of all lists one behind the other, or without.
+    /// With exact keys, those of all lists one after the other, or without.
     fn run(&mut self, bench: Bench<'_>, k: u32, exact: Option<&[u32]>) {
         let queries = self.counts.len() as u32;
-        // Each list's keys from the start of its room on.
+        // Each list's keys start where its entries do.
         let mut keys = vec![GUARD; self.counts.len() * self.capacity];
         let mut rest = exact.unwrap_or(&[]);
         for (query, &count) in self.counts.iter().enumerate().filter(|_| exact.is_some()) {
@@ -438,7 +438,7 @@ impl Tightened {
         let buffers =
             [limits.slice(), counts.slice(), lists.slice(), flags.slice(), BufferSlice::all(&exact_keys)];
         let constants = [exact.is_some().into()];
-        // Two rows of workgroups, the second of which is one too long.
+        // Two rows of workgroups, with one workgroup too many in the second.
         let grid = [queries.div_ceil(2), 2];
         bench.run(|recorder| {
             recorder.dispatch(&tighten::KERNEL, f32::KIND, &constants, &params, &buffers, grid)
@@ -450,7 +450,7 @@ impl Tightened {
     }
 }
 
-/// Around the count that is compared all with all, the entries that a workgroup holds, and the capacity.
+/// Lengths around the count that is compared all with all, the entries that a workgroup holds, and the capacity.
 const LENGTHS: [usize; 19] =
     [0, 1, 9, 10, 11, 255, 256, 257, 511, 512, 513, 700, 1000, 4095, 4096, 4097, 4352, 4353, 8200];
 
@@ -459,7 +459,7 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let mut random = Random::new(21);
-    // Numbers of both signs, and where `far` is larger those that share their first bits, or all of them.
+    // Numbers of both signs; with a larger `far` they share their first bits, or all bits.
     let cases = [
         (1, 1000, 0, 0.0),
         (10, 1000, 7, 0.0),
@@ -493,7 +493,7 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
                     read.push(if is_exact { (slot, distance, distance) } else { (slot, lower, upper) });
                 }
                 case.put(query, &list);
-                // Some thresholds are lower than what the lists say.
+                // Some thresholds are lower than the lists' k-th upper ends.
                 if query % 3 == 2 {
                     case.thresholds[query] = key_of(1.0);
                 }
@@ -560,9 +560,9 @@ fn the_first_tightening_needs_no_thresholds_and_no_flags() {
     assert_eq!(case.counts[..2], [3, 11]);
 }
 
-/// Its id may put it in front of those that set the threshold.
+/// A row at the threshold may come before others by its id.
 #[test]
-fn a_row_at_the_threshold_stays() {
+fn a_row_at_the_threshold_is_kept() {
     let Some(device) = gpu() else { return };
     let mut scored = Scored::new(Form::Direct, PARTS[1], 3, 7 * BLOCK, NONE);
     scored.scores.iter_mut().for_each(|score| *score = score.floor());

@@ -1,4 +1,4 @@
-//! `move_rows` on buffers of the test: rows of any width to and from the slots of one of several segments.
+//! `move_rows`, dispatched alone, moves rows of any width to and from the slots of one of several segments.
 
 use crate::common::bench::{Bench, GUARD, ids_of};
 use crate::common::{Random, gpu};
@@ -9,7 +9,7 @@ fn direction_number(direction: Direction) -> u32 {
     (direction == Direction::Gather).into()
 }
 
-/// Moves positions `range` of the list, rows of so many words, and says what the target holds then.
+/// Moves the positions `range` of the list, rows of `words` words, and returns the target's contents.
 fn moved(
     bench: Bench<'_>,
     (direction, words): (Direction, usize),
@@ -26,7 +26,7 @@ fn moved(
     bench.run(|recorder| {
         let buffers = [BufferSlice::all(&list), BufferSlice::all(&source), target.slice()];
         let total = u64::from(range[1] - range[0]) * words as u64;
-        // Two rows of workgroups, the second of which may be one too long.
+        // Two rows of workgroups, with perhaps one workgroup too many in the second.
         let grid = [total.div_ceil(WORDS_A_WORKGROUP).div_ceil(2) as u32, 2];
         recorder.dispatch(&KERNEL, ElementKind::F32, &[direction_number(direction)], &params, &buffers, grid)
     });
@@ -49,7 +49,7 @@ fn rows_go_to_their_slots_and_back_and_those_of_other_segments_stay() {
                 all.swap(place, random.below(place + 1));
             }
             let mut slots = all[..count.min(all.len())].to_vec();
-            // None of the segment's neighbours is mistaken for its own, however far away.
+            // Slots of other segments are not mistaken for the segment's own, however far away.
             if slots.len() > 2 {
                 slots[1] = u32::MAX;
             }

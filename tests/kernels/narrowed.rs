@@ -1,4 +1,4 @@
-//! `narrow` against f64, and the screens on integers, bit for bit.
+//! `narrow` against its f64 reference, and the screens on integers bit for bit.
 
 use crate::common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::narrowed::{Slots, Vectors, packed};
@@ -11,7 +11,7 @@ use nearfield::{BufferSlice, Device, Element, Metric};
 
 const BLOCK: usize = BLOCK_ROWS as usize;
 const METRICS: [Metric; 3] = [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct];
-/// Rows that are not narrowed, so that those that are lie in two blocks.
+/// Rows that are not narrowed, so that the narrowed ones lie in two blocks.
 const FIRST: usize = 119;
 
 /// The square root of the sum of squares, and of products.
@@ -19,7 +19,7 @@ fn length(values: &[f64]) -> f64 {
     values.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// Rows at which narrowing may go wrong, behind as many of no interest.
+/// Rows that are hard to narrow, behind as many that are skipped.
 fn rows(random: &mut Random, dim: usize, centre: &[f32]) -> Vec<f32> {
     let mut rows = vec![0.0; FIRST * dim];
     let mut put = |one: Vec<f32>| rows.extend(one);
@@ -35,20 +35,20 @@ fn rows(random: &mut Random, dim: usize, centre: &[f32]) -> Vec<f32> {
     put(centre.to_vec());
     put(scaled(&plain, 2f64.powi(-50) * 1.001));
     put(scaled(&plain, 2f64.powi(50) * 0.999));
-    // One element that outweighs the others, and one alone.
+    // One element that outweighs the others, and a single nonzero element.
     let mut one = plain.clone();
     one[dim / 2] = 60_000.0;
     put(one);
     let mut one = zeros;
     one[dim - 1] = -0.125;
     put(one);
-    // Already whole steps, and all half-way between two.
+    // Whole steps, and elements half-way between two steps.
     let levels = Narrowing::of(Metric::L2, dim).levels as usize;
     let mut one = random.integers(dim, levels);
     one[0] = levels as f32;
     put(one.clone());
     put(one.iter().map(|x| if *x == levels as f32 { *x } else { x + 0.5 }).collect());
-    // Next to the centre, where little is left: a rounding of it, and less than is narrowed at all.
+    // Next to the centre: differences by one rounding, and too small to be narrowed.
     put(centre.iter().zip(random.floats(dim)).map(|(m, x)| m + m * x * 1e-6).collect());
     let mut one = centre.to_vec();
     one.iter_mut().filter(|x| **x == 0.0).for_each(|x| *x = 2f32.powi(-100));
@@ -60,17 +60,17 @@ fn rows(random: &mut Random, dim: usize, centre: &[f32]) -> Vec<f32> {
 }
 
 fn centres(random: &mut Random, dim: usize) -> [Vec<f32>; 3] {
-    // Of length 1, so that for cosine too nothing is left of a row that is equal to it.
+    // The centre has length 1, so that a row equal to it leaves nothing for cosine, too.
     let mut mean = random.floats(dim);
     let norm = mean.iter().map(|x| x * x).sum::<f32>().sqrt();
     mean.iter_mut().for_each(|x| *x /= norm);
-    // Some elements of it are nothing.
+    // Some of its elements are 0.
     let mut far: Vec<f32> = random.floats(dim).iter().map(|x| 500.0 * x).collect();
     far.iter_mut().skip(1).step_by(2).for_each(|x| *x = 0.0);
     [vec![0.0; dim], mean, far]
 }
 
-/// What a test of `narrow` runs on.
+/// A case for `narrow`.
 struct Case<'a> {
     metric: Metric,
     rows: &'a [f32],
@@ -93,12 +93,12 @@ impl Case<'_> {
         for plane in 0..self.planes {
             let blocks = count.next_multiple_of(BLOCK);
             for row in (0..FIRST).chain(count..blocks) {
-                // A word is of one row.
+                // A word belongs to one row.
                 let stray = (0..granules * 16).step_by(4).find(|&dimension| {
                     let place = plane * plane_words * 4 + narrow::place(row, dimension, granules);
                     words[place / 4] != GUARD
                 });
-                assert_eq!(stray, None, "row {row} is not to be narrowed");
+                assert_eq!(stray, None, "row {row} must not be narrowed");
                 assert_eq!(terms[row].scale.to_bits(), GUARD);
             }
             for row in FIRST..count {
@@ -136,7 +136,7 @@ impl Case<'_> {
             let finer = integers.get(1).map_or(0.0, |plane| f64::from(plane[d]) / f64::from(finer));
             f64::from(integers[0][d]) + finer
         };
-        // What dividing by the norm and taking off the centre may round off of an element.
+        // The rounding error of an element from dividing by the norm and subtracting the centre.
         let off = |d: usize| y[d].abs() * unit_error + (y[d].abs() + f64::from(self.centre[d]).abs()) * unit;
         let most = (0..dim).map(off).fold(0.0, f64::max);
         let is_tiny = terms.scale == 0.0;
@@ -149,7 +149,7 @@ impl Case<'_> {
                 assert_eq!(steps(d), 0.0, "{}", said());
                 continue;
             }
-            // What is left of a vector that is the centre but for rounding is rounding.
+            // A vector that equals the centre up to rounding leaves only rounding errors.
             if want_scale * levels <= most {
                 continue;
             }
@@ -178,7 +178,7 @@ impl Case<'_> {
             );
         }
 
-        // Upper bounds that are not looser than said.
+        // Upper bounds hold, and are no looser than documented.
         let rests: Vec<f64> = left.iter().enumerate().map(|(d, left)| left - scale * steps(d)).collect();
         let want_residual = length(&rests);
         let loose = inflation * inflation + 16.0 * unit;
@@ -187,7 +187,7 @@ impl Case<'_> {
         let tiny = if is_tiny { f64::from(tiny) * 1.001 } else { 0.0 };
         let most = want_length * loose + 2.0 * unit_error * 1.01 + tiny;
         assert!(found_length <= most, "{}: length {found_length} over {most}", said());
-        // What the centre rounds off is part of the steps' error where much is left, and of nothing else.
+        // The centre's rounding counts as part of the steps' error if much is left, and not otherwise.
         let taken_off = length(&(0..dim).map(off).collect::<Vec<f64>>());
         let most = want_residual * loose + 2.0 * (step_error * found_length + unit_error + taken_off) + tiny;
         assert!(residual <= most, "{}: residual {residual} over {most}", said());
@@ -210,7 +210,7 @@ fn narrows(dims: &[usize]) {
         for (number, centre) in centres(&mut random, dim).iter().enumerate() {
             for (which, metric) in METRICS.into_iter().enumerate() {
                 let rows = rows(&mut random, dim, centre);
-                // Everything with everything at small dims, in turn at large ones.
+                // All combinations at small dims, one after the other at large ones.
                 let all = dim < 100;
                 for form in (0..4).filter(|form| all || form % 2 == (turn + number + which) % 2) {
                     let planes = 1 + form / 2;
@@ -239,7 +239,7 @@ fn narrowed_vectors_are_within_their_terms_at_large_dims() {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Screen {
-    /// Queries at a time, and planes.
+    /// Queries that a workgroup takes at a time, and planes.
     Scan(usize, usize),
     Tile,
     Coop,
@@ -315,7 +315,7 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
     for ((query, row), found) in places.zip(found) {
         let vectors: Vec<&[i32]> = queries.iter().map(|plane| &plane[query][..]).collect();
         let want = screen_scan_i8::reference(&vectors, finer, &rows[row]);
-        assert!(want.abs() <= 2f32.powi(24) * 1.01, "sums stay where f32 holds all integers");
+        assert!(want.abs() <= 2f32.powi(24) * 1.01, "sums stay in the range of exact f32 integers");
         let said = || format!("{screen:?}, dim {dim}, {part:?}, query {query}, row {row}");
         assert_eq!(found.to_bits(), (want + 0.0).to_bits(), "{}: {found}, not {want}", said());
     }
@@ -326,7 +326,7 @@ const SUMS: [usize; 3] = [1040, 1041, 4096];
 const ONE_BLOCK: Part = Part { segment: 0, block_first: 1, block_step: 1, blocks: 1, column_first: 128 };
 
 #[test]
-fn scans_of_integers_are_exact_in_every_form() {
+fn scans_of_integers_are_exact_in_every_variant() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let mut turn = 0;
@@ -376,9 +376,9 @@ fn tiles_on_cooperative_matrices_are_exact() {
     }
 }
 
-/// Staged rows are narrowed to any slots of a segment, bit for bit as where they lie, and nothing else is written.
+/// Staged rows narrow into any slots of a segment with the same bits as in place, and nothing else is written.
 #[test]
-fn rows_are_narrowed_to_their_slots_as_in_place() {
+fn rows_narrow_into_their_slots_as_in_place() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let mut random = Random::new(0x510e);
@@ -386,7 +386,7 @@ fn rows_are_narrowed_to_their_slots_as_in_place() {
         for centre in centres(&mut random, dim) {
             let values = rows(&mut random, dim, &centre);
             let count = values.len() / dim;
-            // Some of them are slots of another segment, before and behind.
+            // Some of them are slots of the segments before and after.
             let room = 300;
             let first = 1000;
             let mut list: Vec<u32> = (first - 40..first + room as u32 + 40).collect();

@@ -1,5 +1,5 @@
-//! The kernels of reductions on buffers of the test, every form of them: exact on whole numbers, nothing read beside the rows
-//! and nothing written beside the results.
+//! Every variant of the reduction kernels, dispatched alone: they are exact on whole numbers, read nothing beside the rows, and
+//! write nothing beside the results.
 
 use crate::common::bench::{Bench, GUARD};
 use crate::common::{Random, gpu, without_subgroups};
@@ -11,10 +11,10 @@ use nearfield::{BufferSlice, Device, ElementKind, wgpu};
 /// The key of nothing.
 const NOTHING: u32 = u32::MAX;
 
-/// The forms of a kernel, each with a device that runs it, but for two kinds. What only sums have changes nothing in the other
-/// operations. Of f16, whose forms differ in how a vector is loaded, every value of every override constant is there, but half
-/// of what they can be beside each other.
-fn forms(kernel: &Kernel) -> Vec<(Variant, &'static Device)> {
+/// The variants of a kernel, each with a device that runs it, except redundant ones: compensation changes nothing in operations
+/// that do not sum; and f16, whose variants differ only in how a vector is loaded, has every value of every override constant but
+/// half of their combinations.
+fn variants(kernel: &Kernel) -> Vec<(Variant, &'static Device)> {
     let is_wanted = |variant: &Variant| {
         let adds = Operation::ALL[variant.constants[0] as usize].is_sum();
         let values = kernel.override_constants().iter().zip(&variant.constants);
@@ -33,7 +33,7 @@ fn forms(kernel: &Kernel) -> Vec<(Variant, &'static Device)> {
     kernel.variants().into_iter().filter(is_wanted).filter_map(with_device).collect()
 }
 
-/// Rows somewhere in a buffer.
+/// Where rows lie in a buffer.
 #[derive(Clone, Copy)]
 struct Layout {
     first: usize,
@@ -42,7 +42,7 @@ struct Layout {
     rows: usize,
 }
 
-/// Both operands, whole numbers, and between the rows what would show in a result.
+/// Both operands: whole numbers, and between the rows numbers that would show in a result.
 struct Data {
     values: Vec<f32>,
     others: Vec<f32>,
@@ -82,7 +82,7 @@ fn input(bench: Bench<'_>, elements: ElementKind, values: &[f32]) -> wgpu::Buffe
     }
 }
 
-/// How often the scale is in a term.
+/// The factor of a term: the scale, or its square.
 fn factor(operation: Operation, scale: f32) -> f64 {
     match operation {
         Operation::SumSquares => f64::from(scale * scale),
@@ -91,7 +91,7 @@ fn factor(operation: Operation, scale: f32) -> f64 {
     }
 }
 
-/// The record of a block but for the second word of one that is no sum.
+/// Checks the record of a block, except the second word of a record that is no sum.
 fn check_record(
     record: [u32; 2],
     operation: Operation,
@@ -114,9 +114,9 @@ fn check_record(
 }
 
 #[test]
-fn every_form_of_reduce_makes_a_record_of_each_block_and_writes_nothing_else() {
+fn every_variant_of_reduce_blocks_writes_one_record_per_block_and_nothing_else() {
     let mut random = Random::new(0x4ed);
-    for (variant, device) in forms(&reduce_blocks::KERNEL) {
+    for (variant, device) in variants(&reduce_blocks::KERNEL) {
         let [number, _, coarsening, workgroup] = variant.constants[..] else { panic!("four constants") };
         let operation = Operation::ALL[number as usize];
         let bench = Bench::new(device);
@@ -125,7 +125,7 @@ fn every_form_of_reduce_makes_a_record_of_each_block_and_writes_nothing_else() {
         let block = 4 * block_vectors;
         let layouts = [
             Layout { first: 7, stride: block + 150, length: block + 101, rows: 2 },
-            // Some rows touch a vector more than others, and have a second block for it.
+            // Some rows touch one vector more than others, and have a second block for it.
             Layout { first: 0, stride: block - 1, length: block - 2, rows: 4 },
             Layout { first: 1, stride: 3, length: 2, rows: 9 },
         ];
@@ -149,7 +149,7 @@ fn every_form_of_reduce_makes_a_record_of_each_block_and_writes_nothing_else() {
                 [&data.values, &data.others].map(|operand| input(bench, variant.elements, operand));
             let partials = bench.output(layout.rows * pitch * 2);
             let buffers = [BufferSlice::all(&values), BufferSlice::all(&others), partials.slice()];
-            // Two rows of workgroups: some of the last have nothing to do.
+            // Two rows of workgroups: some of the last workgroups have nothing to do.
             let grid = [((layout.rows * blocks) as u32).div_ceil(2) + 1, 2];
             bench.run(|recorder| {
                 let (kernel, constants) = (&reduce_blocks::KERNEL, &variant.constants);
@@ -178,9 +178,9 @@ fn every_form_of_reduce_makes_a_record_of_each_block_and_writes_nothing_else() {
 }
 
 #[test]
-fn every_form_of_reduce_rows_makes_a_word_of_each_row_and_writes_nothing_else() {
+fn every_variant_of_reduce_rows_writes_one_word_per_row_and_nothing_else() {
     let mut random = Random::new(0x404);
-    for (variant, device) in forms(&reduce_rows::KERNEL) {
+    for (variant, device) in variants(&reduce_rows::KERNEL) {
         let operation = Operation::ALL[variant.constants[0] as usize];
         let bench = Bench::new(device);
         for (length, rows, first, gap) in
@@ -204,7 +204,7 @@ fn every_form_of_reduce_rows_makes_a_word_of_each_row_and_writes_nothing_else() 
                 [&data.values, &data.others].map(|operand| input(bench, variant.elements, operand));
             let results = bench.output(rows);
             let buffers = [BufferSlice::all(&values), BufferSlice::all(&others), results.slice()];
-            // With lanes in groups of 128 a workgroup takes two rows, with smaller ones the last have nothing to do.
+            // With groups of 128 lanes a workgroup takes two rows; with smaller groups the last workgroups have nothing to do.
             let grid = [(rows as u32).div_ceil(4), 2];
             bench.run(|recorder| {
                 let (kernel, constants) = (&reduce_rows::KERNEL, &variant.constants);
@@ -232,7 +232,7 @@ fn every_form_of_reduce_rows_makes_a_word_of_each_row_and_writes_nothing_else() 
     }
 }
 
-/// Runs `reduce_partials` on so many records a row.
+/// Runs `reduce_partials` on this many records per row.
 fn combined(bench: Bench<'_>, variant: &Variant, rows: usize, partials: &[[u32; 2]]) -> Vec<[u32; 2]> {
     let pitch = partials.len() / rows;
     let (buffer, results) = (bench.input(partials), bench.output(rows * 2));
@@ -246,23 +246,23 @@ fn combined(bench: Bench<'_>, variant: &Variant, rows: usize, partials: &[[u32; 
 }
 
 #[test]
-fn every_form_of_reduce_partials_makes_one_record_of_a_row_and_writes_nothing_else() {
+fn every_variant_of_reduce_partials_writes_one_record_per_row_and_nothing_else() {
     let mut random = Random::new(0x9a4);
-    for (variant, device) in forms(&reduce_partials::KERNEL) {
+    for (variant, device) in variants(&reduce_partials::KERNEL) {
         let [number, compensated] = variant.constants[..] else { panic!("two constants") };
         let operation = Operation::ALL[number as usize];
         let bench = Bench::new(device);
         for pitch in [1, 2, 255, 256, 257, 2047, 2048, 2049, 5000] {
             let rows = 3;
             let record = |random: &mut Random| match operation.is_sum() {
-                // Large enough that adding them rounds: the rest has to be in the errors.
+                // Large enough that adding them rounds: the rest must be in the errors.
                 true if compensated == 1 => {
                     let large = (random.below(1 << 24) as f32 - 2f32.powi(23)) * 8.0;
                     let sum = if random.below(2) == 0 { large } else { random.below(100) as f32 };
                     [sum, (random.below(200) as f32 - 100.0) / 64.0].map(f32::to_bits)
                 }
                 true => [random.below(2001) as f32 - 1000.0, 0.0].map(f32::to_bits),
-                // Few keys, so that the smaller number has to break ties.
+                // Few keys, so that the smaller number must break ties.
                 false => [NOTHING - random.below(1000) as u32, random.below(1 << 20) as u32],
             };
             let partials: Vec<[u32; 2]> = (0..rows * pitch).map(|_| record(&mut random)).collect();
@@ -286,9 +286,9 @@ fn every_form_of_reduce_partials_makes_one_record_of_a_row_and_writes_nothing_el
 }
 
 #[test]
-fn every_form_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
+fn every_variant_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
     let mut random = Random::new(0x10c);
-    for (variant, device) in forms(&locate::KERNEL) {
+    for (variant, device) in variants(&locate::KERNEL) {
         let operation = if variant.constants[0] == 5 { Operation::ArgMin } else { Operation::ArgMax };
         let bench = Bench::new(device);
         let (block_vectors, first_block) = (700, 5);
@@ -299,7 +299,7 @@ fn every_form_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
         let mut records = vec![];
         for row in 0..layout.rows {
             let begin = layout.begin(row);
-            // Of numbers from -9 to 9 each block has all, many times; the block that is named counts. Two are not here.
+            // Each block has all numbers from -9 to 9, many times; only the named block counts. Two of those are in other buffers.
             let block = row % (blocks + 2);
             let key = operation.key((row % 19) as f32 - 9.0);
             let from = ((begin / 4 + block * block_vectors) * 4).max(begin) - begin;

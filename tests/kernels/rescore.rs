@@ -1,4 +1,4 @@
-//! `rescore` on buffers of the test: the distances of candidates that are found through slots.
+//! `rescore`, dispatched alone, computes the distances of candidates that are found through slots.
 
 use crate::common::bench::{Bench, Output, ids_of};
 use crate::common::{DIMS, Random, gpu, padded, rounded, view};
@@ -8,11 +8,11 @@ use nearfield::{BufferSlice, Element, Metric};
 
 const NOBODY: u64 = u64::MAX;
 
-/// Slots with rows in some of them, queries, and which entries of `slots` each query looks at.
+/// Slots with rows in some of them, queries, and the entries of `slots` that each query looks at.
 struct Case {
     dim: usize,
     queries: Vec<f32>,
-    /// `[capacity, dim]`; slots without a row hold NaN, so that looking at one shows.
+    /// `[capacity, dim]`. Slots without a row hold NaN, so that reading one shows.
     storage: Vec<f32>,
     slots: Vec<u32>,
     candidates: Vec<u32>,
@@ -41,7 +41,7 @@ impl Case {
         self
     }
 
-    /// Keys and ids of all candidates, from storage in segments of so many slots.
+    /// Keys and ids of all candidates, from storage in segments of this many slots.
     fn run(&self, bench: Bench<'_>, metric: Metric, segment: usize) -> (Vec<u32>, Vec<u64>) {
         self.run_on(bench, metric, segment, &self.storage)
     }
@@ -96,7 +96,7 @@ impl Case {
         read(bench, &keys, &found_ids)
     }
 
-    /// Runs it for every metric and compares with the reference; bit for bit when `whole`.
+    /// Runs the kernel for every metric and compares with the reference, bit for bit if `whole`.
     fn check(&self, bench: Bench<'_>, whole: bool) {
         let (queries, rows) = (view(&self.queries, self.dim), view(&self.storage, self.dim));
         for metric in Metric::ALL {
@@ -158,7 +158,7 @@ fn one_query_has_a_thousand_candidates() {
 fn a_hundred_queries_see_their_own_candidates_alone() {
     let Some(device) = gpu() else { return };
     let mut random = Random::new(3);
-    // Each query has a number in front that no other has, so another's distance cannot be taken for its own.
+    // Each query starts with a number of its own, so no other query's distance can be taken for its own.
     let mut queries = random.integers(100 * 6, 3);
     queries.iter_mut().step_by(6).enumerate().for_each(|(query, x)| *x = query as f32 * 16.0);
     let slots: Vec<u32> = (0..300).rev().collect();
@@ -224,7 +224,7 @@ fn entries_and_slots_out_of_range_are_absent() {
 }
 
 #[test]
-fn queries_without_candidates_are_passed_over() {
+fn queries_without_candidates_are_skipped() {
     let Some(device) = gpu() else { return };
     let mut random = Random::new(6);
     let rows = random.integers(30 * 5, 3);
@@ -310,7 +310,7 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
             });
             read(bench, &keys, &found_ids)
         };
-        // The last list overflowed, and is as long as there is room for.
+        // The last list overflowed and fills its room.
         let pitch = 10;
         let mut lists = vec![u32::MAX; 3 * pitch];
         for (query, ends) in case.offsets.windows(2).enumerate() {
@@ -331,7 +331,7 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
         let untouched = (4..2 * pitch).all(|place| keys[place] == crate::common::bench::GUARD);
         assert!(untouched, "{metric}: nothing behind the end of a list");
 
-        // The same list for every query, from its place 3 on: slots that do not exist among others, in any order.
+        // One list for all queries, from its place 3 on, in any order; some of its slots do not exist.
         let shared: Vec<u32> = (0..40).map(|place| 1000 + (place * 37 + 11) % 90).collect();
         let list = bench.input(&shared);
         let slots = BufferSlice::range(&list, 0, 40 * 4);
@@ -355,7 +355,7 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
             }
         }
 
-        // Slots 1055 .. 1075, of which 1070 on do not exist, behind two places that stay as they are.
+        // Slots 1055 .. 1075, which do not exist from 1070 on, behind two places that stay as they are.
         let words: Vec<u32> = (0..34).map(|word| 0xffff_0f0f ^ word).collect();
         let allowed = bench.input(&words);
         for allowed in [None, Some(BufferSlice::range(&allowed, 0, 34 * 4))] {

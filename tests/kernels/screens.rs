@@ -1,4 +1,4 @@
-//! The kernels that score rows as they are, dispatched one by one: `distance_scan` and `distance_tile`.
+//! `distance_scan` and `distance_tile`, dispatched one by one: they score rows that are not narrowed.
 
 use crate::common::bench::{Bench, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::{Random, gpu, padded, rounded, view, without_subgroups};
@@ -13,7 +13,7 @@ enum Kernel {
     Tile,
 }
 
-/// Scores of a part, `[queries, columns]`, checked to be written nowhere else.
+/// Scores of a part, `[queries, columns]`, after checking that nothing else was written.
 fn scores<T: Element>(
     bench: Bench<'_>,
     kernel: Kernel,
@@ -26,7 +26,7 @@ fn scores<T: Element>(
     let count = queries.len() / dim;
     let at_once = if kernel == Kernel::Tile { 128 } else { [1, 1, 2, 4][count.min(3)] };
     let written = count.next_multiple_of(at_once);
-    // More room than the kernel takes: a multiple of four, as `collect` wants it.
+    // More room than the kernel needs: a multiple of four, as `collect` requires.
     let room = (written + 4).next_multiple_of(4);
     let blocks = (part.column_first / BLOCK_ROWS + part.blocks + 1) as usize;
     let mut query_values = padded(queries, dim);

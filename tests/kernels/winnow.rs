@@ -1,4 +1,4 @@
-//! `winnow`, dispatched alone: which of the rows that were scored for a query stay.
+//! `winnow`, dispatched alone, keeps the right rows of those that were scored for a query.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ struct Winnowing {
     /// `[blocks, room, 128]`.
     scores: Vec<f32>,
     allowed: Vec<u32>,
-    /// Pairs, probes a query, tables; none where every row was scored.
+    /// Pairs, probes per query, and tables; none if every row was scored.
     probed: Option<(Vec<[u32; 4]>, usize, Tables)>,
 }
 
@@ -70,7 +70,7 @@ fn random_terms(random: &mut Random, form: Form, count: usize) -> Vec<Terms> {
     (0..count).map(|_| one(random)).collect()
 }
 
-/// What computing an interval in f32 may round off.
+/// The most that computing an interval in f32 may round off.
 fn slack(interval: [f64; 2]) -> f64 {
     interval[0].abs().max(interval[1].abs()).max(10.0) * 1e-5
 }
@@ -105,7 +105,7 @@ impl Winnowing {
         let scores = (0..blocks * room * BLOCK).map(|_| random.below(400) as f32 - 150.0).collect();
         let terms = [queries, room_for].map(|count| random_terms(&mut random, form, count));
         let mut allowed: Vec<u32> = (0..words).map(|_| (random.next() | random.next()) as u32).collect();
-        // A bit behind the last row is not set where it shares four with a row's.
+        // A bit behind the last row is not set if its group of four has a row.
         for row in rows..rows.next_multiple_of(4) {
             let slot = first_slot as usize + row;
             allowed[slot / 32] &= !(1 << (slot % 32));
@@ -149,7 +149,7 @@ impl Winnowing {
     }
 
     fn run(&self, bench: Bench<'_>, k: usize, blocks: [usize; 2], before: &Lists, is_first: bool) -> Lists {
-        // Of the last wave some blocks are not there.
+        // The last wave lacks some blocks.
         let wave = (blocks[0] * self.room * BLOCK)..((blocks[0] + blocks[1]) * self.room * BLOCK);
         let scores =
             bench.input(&self.scores[wave.start.min(self.scores.len())..wave.end.min(self.scores.len())]);
@@ -197,7 +197,7 @@ impl Winnowing {
         Lists { counts: bench.read(&counts), words: bench.read(&lists), capacity: before.capacity }
     }
 
-    /// Panics unless these entries are what must stay of these rows, and no others than of them. How many must stay.
+    /// Panics unless the entries belong to these rows and include all that must be kept. Returns how many must be kept.
     fn check(&self, rows: &[Row], found: &[[u32; 3]], k: usize, said: &str) -> usize {
         let form = self.form;
         let by_slot: BTreeMap<u32, Row> = rows.iter().map(|row| (row.slot, *row)).collect();
@@ -222,12 +222,12 @@ impl Winnowing {
             let is_close = uppers.len() >= k && interval[0] > uppers[k - 1] - slack(interval);
             assert!(kept.contains(&slot) || is_close, "{form:?}, {said}: slot {slot} must stay");
         }
-        // The threshold lies below whatever was dropped, and above k upper ends; and not below what was kept.
+        // The threshold lies below all dropped rows, above k upper ends, and not below any kept row.
         let lowest = |is_kept: bool| rows.iter().filter(move |row| kept.contains(&row.slot) == is_kept);
         let dropped = lowest(false).map(|row| row.interval[0] + slack(row.interval)).reduce(f64::min);
         if let Some(dropped) = dropped {
             let below = uppers.iter().filter(|&&upper| upper <= dropped).count();
-            assert!(below >= k, "{form:?}, {said}: {below} upper ends below what was dropped, not {k}");
+            assert!(below >= k, "{form:?}, {said}: {below} upper ends below the dropped rows, not {k}");
         }
         must.len()
     }
@@ -252,9 +252,9 @@ fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
                     let scored = winnowing.rows_of(query, blocks);
                     let must = winnowing.check(&scored, &found, k, &said);
                     if rows <= k {
-                        assert_eq!(found.len(), rows, "{said}: all stay");
+                        assert_eq!(found.len(), rows, "{said}: all are kept");
                     }
-                    // Few more than must: k and half as many again would let them all stay.
+                    // Few more than necessary: with 1.5 k all of them could be kept.
                     if rows > 2000 && k != 512 {
                         let intervals: Vec<_> = scored.iter().map(|row| row.interval).collect();
                         let most = if k == 1 {
@@ -271,9 +271,9 @@ fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
     }
 }
 
-/// Intervals without width, a third of them the nearest: the threshold is their distance.
+/// Intervals without width, a third of them nearest: the threshold is their distance.
 #[test]
-fn winnow_keeps_rows_at_the_threshold_and_drops_what_is_just_above() {
+fn winnow_keeps_rows_at_the_threshold_and_drops_those_just_above() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let mut random = Random::new(5);
@@ -295,21 +295,21 @@ fn winnow_keeps_rows_at_the_threshold_and_drops_what_is_just_above() {
                 let scored = winnowing.rows_of(query, [0, 20]);
                 let found = lists.of(query);
                 winnowing.check(&scored, &found, k, &format!("k {k}, query {query}"));
-                // About 850 rows are at the smallest distance, in every invocation's place.
+                // About 850 rows are at the smallest distance, some for every invocation.
                 let intervals: Vec<_> = scored.iter().map(|row| row.interval).collect();
                 let mut want: Vec<u32> =
                     winnow::reference(&intervals, k).into_iter().map(|row| scored[row].slot).collect();
                 let mut slots: Vec<u32> = found.iter().map(|entry| entry[0]).collect();
                 want.sort_unstable();
                 slots.sort_unstable();
-                assert_eq!(slots, want, "{form:?}, k {k}: ties stay, and nothing above");
+                assert_eq!(slots, want, "{form:?}, k {k}: ties are kept, and nothing above");
             }
         }
     }
 }
 
-/// An invocation looks at four neighbouring rows of every eighth block, in two turns: where the nearest are all looked at apart, the
-/// threshold is the k-th smallest upper end of all.
+/// An invocation takes four neighbouring rows of every eighth block, in two turns. If the nearest rows never meet in one of its
+/// places, the threshold is the k-th smallest upper end of all.
 #[test]
 fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
     let Some(device) = gpu() else { return };
@@ -323,7 +323,7 @@ fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
             let blocks = if k <= 64 { 8 } else { 16 };
             let nearest = |number: usize| {
                 let (block, row) = (number % blocks, number / blocks * 4 + number % 4);
-                // Those of the second query lie in other lanes.
+                // The second query's nearest rows lie in other lanes.
                 [block * BLOCK + row, (blocks - 1 - block) * BLOCK + BLOCK - 1 - row]
             };
             for number in 0..blocks * 32 {
@@ -346,7 +346,7 @@ fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
 }
 
 #[test]
-fn winnow_keeps_what_may_be_among_the_nearest_of_probed_lists() {
+fn winnow_keeps_every_row_of_probed_lists_that_may_be_among_the_nearest() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     for form in FORMS {
@@ -362,7 +362,7 @@ fn winnow_keeps_what_may_be_among_the_nearest_of_probed_lists() {
                     assert_eq!(found.len(), lists.counts[query] as usize);
                     winnowing.check(&scored, &found, k, &said);
                     if scored.len() <= k {
-                        assert_eq!(found.len(), scored.len(), "{said}: all stay");
+                        assert_eq!(found.len(), scored.len(), "{said}: all are kept");
                     }
                     if scored.len() > 1000 && k == 1 {
                         assert!(found.len() < scored.len(), "the case decides something");
@@ -376,7 +376,7 @@ fn winnow_keeps_what_may_be_among_the_nearest_of_probed_lists() {
 }
 
 #[test]
-fn waves_of_blocks_keep_what_one_wave_keeps() {
+fn several_waves_of_blocks_keep_the_rows_that_one_wave_keeps() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     for (turn, form) in FORMS.into_iter().enumerate() {
@@ -385,7 +385,7 @@ fn waves_of_blocks_keep_what_one_wave_keeps() {
             let whole = [0, winnowing.blocks];
             let one = winnowing.run(bench, k, whole, &Lists::new(21, 2100), true);
             let mut lists = Lists::new(21, 2100);
-            // And one wave behind the last block.
+            // One wave lies behind the last block.
             let behind = winnowing.blocks.next_multiple_of(step);
             for first in (0..=behind).step_by(step) {
                 let wave = [first, step];
@@ -394,7 +394,7 @@ fn waves_of_blocks_keep_what_one_wave_keeps() {
                 for query in 0..21 {
                     let known = if first == 0 { 0 } else { before.counts[query] as usize };
                     let all = lists.of(query);
-                    assert_eq!(all[..known], before.of(query)[..known], "what was there stays");
+                    assert_eq!(all[..known], before.of(query)[..known], "earlier entries stay");
                     let scored = winnowing.rows_of(query, wave);
                     winnowing.check(
                         &scored,
@@ -409,7 +409,7 @@ fn waves_of_blocks_keep_what_one_wave_keeps() {
                 let found = lists.of(query);
                 winnowing.check(&scored, &found, k, &format!("waves of {step}, k {k}, query {query}"));
                 let kept: BTreeSet<[u32; 3]> = found.into_iter().collect();
-                // Thresholds of fewer rows are not lower; above 64 rows take turns by what came before in a wave.
+                // Thresholds of fewer rows are not lower. Above k = 64 a row's turn depends on the rows before it in its wave.
                 if k <= 64 {
                     assert!(one.of(query).iter().all(|entry| kept.contains(entry)), "{form:?}, k {k}");
                 }
@@ -419,7 +419,7 @@ fn waves_of_blocks_keep_what_one_wave_keeps() {
 }
 
 #[test]
-fn winnow_counts_what_it_has_no_room_for_and_writes_none_of_it() {
+fn winnow_counts_rows_without_room_and_does_not_write_them() {
     let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     for is_probed in [false, true] {
@@ -441,7 +441,7 @@ fn winnow_counts_what_it_has_no_room_for_and_writes_none_of_it() {
                 assert_eq!(different.len(), found.len());
             }
         }
-        // Behind what is there.
+        // Behind the existing entries.
         let mut before = Lists::new(12, 700);
         before.counts = (0..12).map(|query| query * 70).collect();
         let lists = winnowing.run(bench, 512, blocks, &before, false);

@@ -1,4 +1,4 @@
-//! The kernels that benchmarks measure ceilings with do the work they are timed for.
+//! The kernels that measure ceilings do the work they are timed for.
 
 use crate::common::bench::{Bench, floats_of};
 use crate::common::{Random, gpu};

@@ -1,4 +1,4 @@
-//! The k smallest: RAFT's tables of shapes, ties, infinities, explicit ids, CSR segments.
+//! Selection of the k smallest: RAFT's tables of shapes, ties, infinities, explicit ids, CSR segments.
 
 use crate::common::bench::{Bench, GUARD, ids_of};
 use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
@@ -7,7 +7,7 @@ use nearfield::internals::kernels::{ABSENT, key_of, value_of};
 use nearfield::{BufferSlice, Device, Metric, Output};
 use proptest::prelude::*;
 
-/// `Device::top_k` against a sort on the host, by value and column. NaN is not there.
+/// Compares `Device::top_k` with a sort on the host by value and column. NaN is left out.
 fn check(device: &Device, values: &[f32], length: usize, k: usize) {
     let found = device.top_k(view(values, length), k).expect("a selection");
     assert_eq!(found.queries(), values.len() / length);
@@ -31,7 +31,7 @@ fn check(device: &Device, values: &[f32], length: usize, k: usize) {
     }
 }
 
-/// Rows on the device, or of f16, give what the same rows on the host do.
+/// Rows on the device, or of f16, give the results of the same rows on the host.
 #[test]
 fn rows_anywhere_are_selected_from() {
     let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 1 << 17)) else { return };
@@ -55,7 +55,7 @@ fn rows_anywhere_are_selected_from() {
     let on_host = device.read(&distances).expect("the distances");
     let want = device.top_k(view(&on_host, 5001), 30).expect("a selection");
     assert_eq!(device.top_k(&distances, 30).expect("a selection"), want);
-    // All devices of the host engine are one.
+    // All devices of the host engine are the same device.
     if has_kernels(device) {
         let error = small.top_k(&distances, 30).expect_err("the distances are not there");
         assert!(error.to_string().starts_with("rows: "), "{error}");
@@ -101,7 +101,7 @@ fn long_and_many_rows_are_selected_from() {
     }
 }
 
-/// RAFT's `largek` shapes with 2 rows instead of 100, and k = 100,000 of one row alone.
+/// RAFT's `largek` shapes with 2 rows instead of 100, and k = 100,000 for only one row.
 #[test]
 fn large_k_are_selected() {
     let Some(device) = gpu() else { return };
@@ -187,7 +187,7 @@ fn both_zeros_tie() {
 }
 
 #[test]
-fn k_around_the_sorted_size_and_beyond_the_length() {
+fn k_around_the_sorted_size_and_beyond_the_length_is_selected() {
     let Some(device) = gpu() else { return };
     for length in [1, 1022, 1023, 1024, 1025, 2047, 2048, 2049, 4097, 9000] {
         let values = spread(length as u64, 2 * length);
@@ -197,7 +197,7 @@ fn k_around_the_sorted_size_and_beyond_the_length() {
     }
 }
 
-/// What `Recorder::select` finds in each row, after it left alone what lies between and behind the results.
+/// The results of `Recorder::select` in each row, after checking that nothing was written between and behind them.
 fn selected(
     device: &Device,
     keys: &[u32],
@@ -268,7 +268,7 @@ fn check_rows(device: &Device, keys: &[u32], ids: &[u64], rows: &[(usize, usize)
 fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
     let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     for length in [5, 1024, 1025, 3000] {
-        // Descending, so that positions and ids disagree; then ids that differ in one word or the other alone.
+        // Descending, so that positions and ids disagree; then ids that differ in only one of their two words.
         let descending: Vec<u64> = (0..length as u64).map(|i| (length as u64 - i) * 0x1_0000_0001).collect();
         let high: Vec<u64> = (0..length as u64).map(|i| (i * 7919 % 104_729) << 32 | 5).collect();
         let low: Vec<u64> = (0..length as u64).map(|i| 9 << 40 | (i * 7919 % 104_729)).collect();
@@ -318,10 +318,10 @@ fn rows_at_a_pitch_are_selected_from() {
 }
 
 #[test]
-fn absent_elements_push_nobody_out() {
+fn absent_elements_displace_no_results() {
     let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     for (length, present) in [(1100, 100), (1100, 900), (5000, 10), (5000, 4000)] {
-        // The present ones last, as a chunk behind the best so far of a search, and then anywhere.
+        // The present elements last, like a chunk behind a search's best so far, and then anywhere.
         let mut keys = vec![ABSENT; length - present];
         keys.extend((0..present as u32).map(|i| i * 7919 % 10_007));
         let mut ids = vec![u64::MAX; length - present];
@@ -338,7 +338,7 @@ fn absent_elements_push_nobody_out() {
 }
 
 #[test]
-fn more_rows_than_a_dispatch_has_columns_of_workgroups() {
+fn more_rows_than_columns_of_workgroups_are_all_selected_from() {
     let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     let count = 65_535 + 70;
     let keys: Vec<u32> = (0..2 * count as u32).map(|place| place ^ 1).collect();
@@ -374,7 +374,7 @@ fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
 }
 
 #[test]
-fn no_values_at_all_are_refused() {
+fn rows_without_values_are_refused() {
     let Some(device) = gpu() else { return };
     let error = device.top_k(view(&[1.0f32, 2.0], 2), 0).expect_err("k 0");
     assert_eq!(error.to_string(), "k: needed at least 1, given 0");

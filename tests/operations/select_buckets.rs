@@ -1,4 +1,4 @@
-//! The k smallest of rows of positions for a large k: a sample sort, and what takes its place in rows whose sample it fails.
+//! Selection of a large k by sample sort, and by radix selection in rows whose sample fails.
 
 use crate::common::bench::{Bench, Output};
 use crate::common::select::{Case, kinds};
@@ -25,7 +25,7 @@ fn rows_of_every_kind_are_sorted_by_splitters() {
             let Some(mut kernels) = kernels else { continue };
             kernels.sort_unstable();
             let mut want = SORT.to_vec();
-            // Of shorter rows, and where most is wanted, the sample is not filtered.
+            // The sample of shorter rows, and of rows of which most is wanted, is not filtered.
             want.extend((length > 20_000).then_some("select_sample"));
             want.sort_unstable();
             assert_eq!(kernels, want, "{length} elements, k {k}");
@@ -37,7 +37,7 @@ fn rows_of_every_kind_are_sorted_by_splitters() {
     assert!(kernels.is_none_or(|kernels| kernels == ["select_k", "sort_places", "merge_runs"]));
 }
 
-/// Blocks of small values at the start, in the middle and at the end; few values; and long runs of equal ones.
+/// Blocks of small values at the start, in the middle and at the end; few distinct values; and long runs of equal values.
 fn blocks(length: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mut values = vec![];
@@ -47,7 +47,7 @@ fn blocks(length: usize, seed: u64) -> Vec<u32> {
     }
     values.extend((0..length).map(|_| random.below(3) as f32));
     values.extend((0..length).map(|i| (i / 700 * 7919 % 31) as f32));
-    // All but one in fifty tie with the threshold, and a few values at distant scales.
+    // 49 of 50 values tie with the threshold, and a few lie at distant scales.
     values.extend((0..length).map(|_| if random.below(50) == 0 { random.unit() } else { 2.0 }));
     values.extend((0..length).map(|_| (random.unit() * 160.0 - 80.0).exp2()));
     values.into_iter().map(f32::to_bits).collect()
@@ -69,7 +69,7 @@ fn blocks_and_ties_are_sorted_by_splitters() {
 }
 
 #[test]
-fn more_buckets_than_workgroup_memory_has_splitters() {
+fn more_splitters_than_fit_into_workgroup_memory_are_searched() {
     let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     let length = 300_000;
     let mut random = Random::new(53);
@@ -93,7 +93,7 @@ fn pieces_of_rows_are_sorted_by_splitters() {
         let keys: Vec<u32> = words.iter().map(|&word| key_of(f32::from_bits(word))).collect();
         assert!(Case { words: &keys, floats: false, ..case }.check(device));
     }
-    // Any words are keys, ABSENT ones among them.
+    // Any words are keys, ABSENT included.
     let mut keys: Vec<u32> = (0..50_000).map(|_| random.next() as u32).collect();
     keys.extend((0..50_000).map(|i| ABSENT - i % 3));
     keys.extend((0..50_000).map(|i| i % 3));
@@ -102,7 +102,7 @@ fn pieces_of_rows_are_sorted_by_splitters() {
     }
 }
 
-/// The place of each stratum's element in parts of a sample, as `wgsl/sample_runs.wgsl` takes them.
+/// The place of each stratum's element in the parts of a sample, as `wgsl/select/sample_runs.wgsl` takes them.
 fn sampled(length: u32, parts: u32, turns: u32) -> Vec<Vec<usize>> {
     let scattered = |i: u32| {
         let mut x = i.wrapping_mul(0x9e37_79b9);
@@ -128,7 +128,7 @@ fn rows_that_defeat_their_splitters_are_selected_from_again() {
     let length = 20_000;
     let mut random = Random::new(55);
     let mut words = vec![];
-    // Rows of 20,000 have a sample of 2 x 1,024, which here has only what is smallest, or largest, or at both ends.
+    // Rows of 20,000 have a sample of 2 x 1,024, which here holds only the smallest elements, the largest, or both ends.
     for kind in 0..4 {
         let mut values: Vec<f32> = (0..length).map(|_| random.unit()).collect();
         for (number, &place) in sampled(length as u32, 2, 4).iter().flatten().enumerate() {
@@ -142,7 +142,7 @@ fn rows_that_defeat_their_splitters_are_selected_from_again() {
         assert_eq!(held, want, "k {k}");
         assert!(kernels.is_none_or(|kernels| SORT.iter().all(|name| kernels.contains(name))));
     }
-    // Without subgroups, and of many rows, of which a workgroup looks at several.
+    // Without subgroups, and with so many rows that a workgroup looks at several.
     let (Some(other), rows) = (without_subgroups(), 6) else { return };
     let (held, _) = Case { rows: 4, ..Case::of(&words, length, 15_000) }.check_rows(other);
     assert_eq!(held, [false, false, false, true]);
@@ -151,7 +151,7 @@ fn rows_that_defeat_their_splitters_are_selected_from_again() {
     assert_eq!(held.iter().filter(|&&held| held).count(), rows);
 }
 
-/// What the three kernels leave of rows of whole numbers, 5,000 each, of which 2,000 are wanted: the sample, states, and buckets.
+/// Runs the three kernels on rows of 5,000 whole numbers, 2,000 of them wanted, and checks the sample, the states and the buckets.
 fn three_steps(device: &Device, words: &[u32], filter: Option<u32>) {
     let (length, parts, buckets, k, turns) = (5000u32, 3, 9, 2000u32, 4);
     let rows = words.len() as u32 / length;
@@ -211,7 +211,7 @@ fn three_steps(device: &Device, words: &[u32], filter: Option<u32>) {
         all.resize(parts as usize * 1024, (ABSENT, u32::MAX));
         sorted.extend(all);
     }
-    // The sample sorted on the host.
+    // The host sorts the sample.
     let sorted_keys = bench.input(&sorted.iter().map(|element| element.0).collect::<Vec<_>>());
     let sorted_ids = bench.input(&sorted.iter().flat_map(|element| [element.1, 0]).collect::<Vec<_>>());
     let [found_keys, found_ids, counts] =
@@ -278,7 +278,7 @@ fn each_step_does_what_its_reference_does() {
         return;
     }
     let mut random = Random::new(56);
-    // Whole numbers with ties, few of them, one, mostly ABSENT ones, and nothing else.
+    // Whole numbers with ties, few distinct ones, a single one, mostly ABSENT ones, and only ABSENT ones.
     let mut words: Vec<u32> = (0..5000).map(|_| random.below(3000) as u32).collect();
     words.extend((0..5000).map(|_| random.below(4) as u32));
     words.extend(vec![5; 5000]);

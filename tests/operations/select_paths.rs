@@ -1,5 +1,5 @@
-//! The ways in which rows of positions are selected from: in registers, by one pass, through lists, and again where a sample gave
-//! no threshold. Each with data that favour it and data that defeat it. `select_buckets.rs` has those of a large k.
+//! Each route of a selection, with data that favour it and data that defeat it: in registers, in one pass, through lists, and again
+//! where a sample gave no threshold. `select_buckets.rs` has the route for a large k.
 
 use crate::common::bench::{Bench, ids_of};
 use crate::common::select::{Case, kinds};
@@ -8,7 +8,7 @@ use nearfield::internals::kernels::{ABSENT, key_of, select_filter, select_row, s
 use nearfield::{BufferSlice, Device, ElementKind};
 
 #[test]
-fn short_rows_of_every_kind() {
+fn short_rows_of_every_kind_are_selected_from() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
     if !has_kernels(device) {
         return;
@@ -26,7 +26,7 @@ fn short_rows_of_every_kind() {
 }
 
 #[test]
-fn longer_rows_of_every_kind() {
+fn longer_rows_of_every_kind_are_selected_from() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
     if !has_kernels(device) {
         return;
@@ -35,7 +35,7 @@ fn longer_rows_of_every_kind() {
         let values = kinds(length, length as u64);
         for k in [1, 10, 48, 256, 1000] {
             let case = Case::of(&values, length, k);
-            assert!(case.check(device), "the lists hold what is wanted");
+            assert!(case.check(device), "the lists hold the wanted elements");
             Case { has_scratch: false, ..case }.check(device);
         }
         Case::of(&values, length, 20).check(other);
@@ -43,7 +43,7 @@ fn longer_rows_of_every_kind() {
 }
 
 #[test]
-fn the_longest_rows_of_every_kind() {
+fn the_longest_rows_of_every_kind_are_selected_from() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
     if !has_kernels(device) {
         return;
@@ -51,26 +51,26 @@ fn the_longest_rows_of_every_kind() {
     for (length, ks) in [(65_536, &[10][..]), (65_537, &[1, 700]), (150_001, &[10, 1000])] {
         let values = kinds(length, length as u64);
         for &k in ks {
-            assert!(Case::of(&values, length, k).check(device), "the lists hold what is wanted");
+            assert!(Case::of(&values, length, k).check(device), "the lists hold the wanted elements");
         }
         Case::of(&values, length, 20).check(other);
     }
 }
 
 #[test]
-fn rows_that_start_and_end_within_vectors() {
+fn rows_that_start_and_end_within_vectors_are_selected_from() {
     let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
     let mut random = Random::new(21);
     for (length, pitch) in [(70_001, 70_003), (70_002, 70_002), (9001, 9003), (5003, 5003), (700, 701)] {
         let words: Vec<u32> = (0..2 * pitch + length).map(|_| random.unit().to_bits()).collect();
-        // The last elements of all are wanted, too.
+        // The wanted elements include the last ones.
         let mut words = words;
         words[2 * pitch + length - 2..].fill((-7.0f32).to_bits());
         words[0] = (-8.0f32).to_bits();
         for k in [3, 600] {
             let case = Case { rows: 3, pitch, ..Case::of(&words, length, k) };
             case.check(device);
-            // As keys.
+            // The same values as keys.
             let keys: Vec<u32> = words.iter().map(|&word| key_of(f32::from_bits(word))).collect();
             Case { words: &keys, floats: false, ..case }.check(device);
             Case { words: &keys, floats: false, has_scratch: false, ..case }.check(device);
@@ -102,7 +102,7 @@ fn many_rows_are_selected_from() {
     }
 }
 
-/// The elements of a row that a sample has, as `wgsl/lib/sample.wgsl` takes them.
+/// The elements of a row that a sample holds, as `wgsl/lib/sample.wgsl` takes them.
 fn sampled(length: usize, held: usize, turns: usize) -> Vec<usize> {
     let strata = 256 * held * turns;
     let vectors = length / 4;
@@ -117,10 +117,10 @@ fn sampled(length: usize, held: usize, turns: usize) -> Vec<usize> {
     (0..strata).flat_map(|i| (0..4).map(move |element| 4 * vector(i) + element)).collect()
 }
 
-/// Vectors held and turns of the samples of rows of these lengths.
+/// Vectors held and turns of the samples, for rows of these lengths.
 const SAMPLES: [(usize, usize); 4] = [(1, 1), (1, 4), (4, 1), (4, 4)];
 
-/// A row of which these samples have only what is largest, or only what is smallest.
+/// A row whose samples hold only its largest, or only its smallest elements.
 fn defeating(length: usize, samples: &[(usize, usize)], sample_is_small: bool, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mut values: Vec<f32> = (0..length).map(|_| random.unit()).collect();
@@ -135,14 +135,14 @@ fn defeating(length: usize, samples: &[(usize, usize)], sample_is_small: bool, s
 #[test]
 fn rows_that_defeat_their_sample_are_selected_from_again() {
     let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
-    // One pass over the row, lists, buckets.
+    // One pass over the row, lists, and buckets.
     for (length, k, has_lists) in [(60_000, 10, false), (300_000, 10, true), (300_000, 3000, true)] {
         let mut words = vec![];
         for row in 0..4 {
             words.extend(defeating(length, &SAMPLES, row % 2 == 1, row));
         }
         words.extend((0..length).map(|column| (column as f32).to_bits()));
-        // Less than a small sample lets pass is only too little when much is wanted.
+        // A small sample lets too few pass only if many are wanted.
         for k in [k, 40 * k] {
             let held = Case::of(&words, length, k).check(device);
             assert!(!has_lists || !held, "{length} elements, k {k}: the sample was not defeated");
@@ -153,7 +153,7 @@ fn rows_that_defeat_their_sample_are_selected_from_again() {
     }
 }
 
-/// What `select_row` says of rows of 60,000 elements, by itself: how many results, or that it failed.
+/// Counts of results that `select_row` alone gives for rows of 60,000 elements, or its mark of failure.
 fn counts_of(device: &Device, words: &[u32], range: [u32; 2]) -> Vec<u32> {
     let bench = Bench::new(device);
     let (rows, k) = (words.len() as u32 / 60_000, 100);
@@ -191,7 +191,7 @@ fn one_pass_marks_the_rows_in_which_it_failed() {
     words.extend(vec![f32::NAN.to_bits(); 60_000]);
     words.extend(vec![1.5f32.to_bits(); 60_000]);
     assert_eq!(counts_of(device, &words, [30, 40]), [100, u32::MAX, u32::MAX, 0, 100]);
-    // With this rank far too few pass, with that one far too many, but where the sample has all that is small.
+    // With the one rank far too few pass, with the other far too many, unless the sample holds all small elements.
     assert_eq!(counts_of(device, &words, [1, 1]), [u32::MAX, u32::MAX, u32::MAX, 0, u32::MAX]);
     assert_eq!(counts_of(device, &words, [600, 700]), [u32::MAX, 100, u32::MAX, 0, u32::MAX]);
 }
@@ -241,7 +241,7 @@ fn lists_have_what_passes_the_threshold() {
                 keys[list.clone()].iter().copied().zip(ids[list].iter().map(|&id| id as u32)).collect();
             found.sort_unstable_by_key(|&(_, place)| place);
             assert!(found == want, "row {row}");
-            // One in three or one in twelve elements is in the sample, and 50 to 60 of those pass.
+            // The sample holds one in three or one in twelve elements, and 50 to 60 of those pass.
             assert!(row > 3 || (80..1500).contains(&count), "row {row}: {count} pass");
         }
     }
