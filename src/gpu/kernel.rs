@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Gpu;
+use super::device::Gpu;
+use super::state::{Pipeline, lock};
 use super::unroll::unroll;
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
@@ -175,17 +176,6 @@ impl Kernel {
     }
 }
 
-/// Identifies a compiled form: the address of the kernel's declaration, and the form.
-pub(super) type PipelineKey = (usize, Variant);
-
-/// A compiled form of a kernel.
-#[derive(Debug)]
-pub(crate) struct Pipeline {
-    pub(super) kernel: &'static Kernel,
-    pub(super) pipeline: wgpu::ComputePipeline,
-    pub(super) layout: wgpu::BindGroupLayout,
-}
-
 impl Gpu {
     /// The form of `kernel` with these values of its override constants, compiled once a device.
     pub(crate) fn pipeline(
@@ -212,12 +202,12 @@ impl Gpu {
     pub(crate) fn pipeline_of(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
         // By address: two declarations may have one name.
         let key = (std::ptr::from_ref(kernel).addr(), variant);
-        if let Some(pipeline) = self.pipelines().get(&key) {
+        if let Some(pipeline) = lock(&self.pipelines).get(&key) {
             return Ok(pipeline.clone());
         }
         // Compiled outside the lock: two threads may both compile a form, which costs time once and is right.
         let pipeline = Arc::new(self.compile(kernel, &key.1)?);
-        self.pipelines().insert(key, pipeline.clone());
+        lock(&self.pipelines).insert(key, pipeline.clone());
         Ok(pipeline)
     }
 

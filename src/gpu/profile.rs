@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Gpu;
+use super::device::Gpu;
 use crate::error::Result;
 
 /// Passes that one profile can hold; later ones are not timed.

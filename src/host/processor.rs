@@ -1,8 +1,8 @@
 //! The processor as a device.
 
+use crate::device_options::DeviceOptions;
 use crate::gpu::{Adapter, AdapterKind, Capabilities};
 use crate::host::integers::Isa;
-use crate::options::DeviceOptions;
 
 /// What a closure takes that is dispatched to the widest registers, so that it can be called but once. One that could be called again is
 /// called through a shim, where the compiler may leave it, with the narrowest registers.

@@ -320,7 +320,7 @@ impl HostRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::DeviceOptions;
+    use crate::device_options::DeviceOptions;
 
     #[test]
     fn rows_that_are_expected_do_not_move_and_keep_their_room() {

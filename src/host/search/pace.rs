@@ -3,13 +3,13 @@
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::device_options::DeviceOptions;
 use crate::host::Host;
 use crate::host::lists::probing::HostLists;
 use crate::host::rows::store::HostRows;
 use crate::host::search::pipeline::{Asked, Wanted};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
-use crate::options::DeviceOptions;
 
 /// Seconds of a search.
 #[derive(Debug, Clone, Copy)]

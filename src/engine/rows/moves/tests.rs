@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::device_options::DeviceOptions;
 use crate::engine::rows::moves::*;
 use crate::engine::rows::narrowed::{NarrowedRows, Screen};
 use crate::engine::rows::write::Placing;
@@ -10,7 +11,6 @@ use crate::engine::{Device, Queries};
 use crate::gpu::words;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
-use crate::options::DeviceOptions;
 
 const DIM: usize = 5;
 
