@@ -24,6 +24,5 @@ pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Scratch};
 pub use profile::{Profile, StageTime};
 pub(crate) use readback::{Reading, words};
-pub(crate) use state::Pipeline;
 pub(crate) use transfer::RowLayout;
 pub(crate) use wait::block_on;

@@ -1,7 +1,7 @@
-//! The ladder of the dot product, for learning and for measuring: the same sum in fourteen ways, each runnable at any length.
-//! What each rung teaches is in docs/reductions.md, what each costs `nearfield bench reduce --ladder` measures.
+//! The ladder of the dot product, for learning and for measuring: fourteen ways to compute the same sum, each at any length.
+//! docs/reductions.md explains the rungs, and `nearfield bench reduce --ladder` measures them.
 //!
-//! Nothing else in this crate uses the kernels in `wgsl/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
+//! Nothing else in this crate uses the kernels in `wgsl/internals/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
 
 use crate::engine::{Device, DeviceVector, Stages};
 use crate::error::{Error, Result};
@@ -19,13 +19,13 @@ params! {
 
 /// Invocations a workgroup.
 const WORKGROUP: u64 = 256;
-/// Products of the rungs that leave them in storage, at a time.
+/// Products that are in storage at a time, on the rungs that keep them there.
 const PIECE: u64 = 1 << 24;
 const GRID: &str = wgsl!("lib/grid");
 const A: (&str, Access) = ("a", Access::Read);
 const B: (&str, Access) = ("b", Access::Read);
 
-/// What all kernels of the ladder have in common.
+/// The part of the declaration that all kernels of the ladder share.
 const PLAIN: Kernel = Kernel {
     name: "",
     source: &[],
@@ -123,19 +123,19 @@ pub static KERNELS: &[&Kernel] = &[
 /// One way to compute a dot product.
 #[derive(Debug)]
 pub struct Rung {
-    /// Its place on the ladder.
+    /// The rung's place on the ladder.
     pub letter: &'static str,
-    /// What it does.
+    /// The rung's method in a few words.
     pub name: &'static str,
-    way: Way,
+    method: Method,
 }
 
 /// How a rung is run.
 #[derive(Debug)]
-enum Way {
-    /// A kernel leaves numbers that the host adds.
+enum Method {
+    /// A kernel leaves partial sums, and the host adds them.
     HostAdds(&'static Kernel),
-    /// A kernel adds to a total: how many products an invocation takes, and what the adapter must have.
+    /// A kernel adds to a total atomically.
     Atomic { kernel: &'static Kernel, coarsening: u32, needs: Needs },
     /// The library's own.
     Library,
@@ -144,14 +144,14 @@ enum Way {
 #[derive(Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,
-    /// Whatever form the adapter has, but this kernel is about compare-and-exchange.
+    /// Compare-and-exchange, even where the adapter has native atomics.
     Exchange,
     FloatAtomics,
     Subgroups,
 }
 
 const fn host_adds(letter: &'static str, name: &'static str, kernel: &'static Kernel) -> Rung {
-    Rung { letter, name, way: Way::HostAdds(kernel) }
+    Rung { letter, name, method: Method::HostAdds(kernel) }
 }
 
 const fn atomic(
@@ -161,7 +161,7 @@ const fn atomic(
     coarsening: u32,
     needs: Needs,
 ) -> Rung {
-    Rung { letter, name, way: Way::Atomic { kernel, coarsening, needs } }
+    Rung { letter, name, method: Method::Atomic { kernel, coarsening, needs } }
 }
 
 /// The ladder, from the bottom to the top.
@@ -179,7 +179,7 @@ pub static RUNGS: &[Rung] = &[
     atomic("h8", "coarsened by 8", &HIERARCHICAL, 8, Needs::Nothing),
     atomic("h16", "coarsened by 16", &HIERARCHICAL, 16, Needs::Nothing),
     atomic("i", "subgroups, coarsened by 16", &BY_SUBGROUPS, 16, Needs::Subgroups),
-    Rung { letter: "j", name: "the library", way: Way::Library },
+    Rung { letter: "j", name: "the library", method: Method::Library },
 ];
 
 impl Rung {
@@ -198,20 +198,24 @@ impl Rung {
         device.block_on(self.dot_async(device, a, b, stages))
     }
 
-    async fn dot_async(
+    /// [`Rung::dot`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn dot_async(
         &self,
         device: &Device,
         a: &DeviceVector,
         b: &DeviceVector,
         stages: Option<&Stages>,
     ) -> Result<f32> {
-        let (kernel, coarsening) = match &self.way {
-            Way::Library => {
+        let (kernel, coarsening) = match &self.method {
+            Method::Library => {
                 let reduce = stages.map_or(device.reduce(), |stages| device.reduce().stages(stages));
                 return reduce.dot_async(a, b).await;
             }
-            Way::HostAdds(kernel) => (*kernel, 1),
-            Way::Atomic { kernel, coarsening, .. } => (*kernel, *coarsening),
+            Method::HostAdds(kernel) => (*kernel, 1),
+            Method::Atomic { kernel, coarsening, .. } => (*kernel, *coarsening),
         };
         let gpu = device.gpu("a rung of the ladder")?;
         for (argument, vector) in [("a", a), ("b", b)] {
@@ -238,7 +242,7 @@ impl Rung {
             constants: kernel.overrides.iter().map(|_| coarsening).collect(),
             ..Variant::default()
         };
-        if let Way::Atomic { needs, .. } = &self.way {
+        if let Method::Atomic { needs, .. } = &self.method {
             match needs {
                 Needs::FloatAtomics if !capabilities.float_atomics => {
                     return lacks("native atomic addition of f32");
@@ -252,7 +256,7 @@ impl Rung {
         let mut profile = stages.and_then(|_| Profile::new(gpu));
         let has = |name| kernel.buffers.iter().any(|(buffer, _)| *buffer == name);
         let a_workgroup = WORKGROUP * u64::from(coarsening);
-        // Products go through scratch memory piece by piece. Partial sums are few, and stay until all are there.
+        // Products go through scratch memory piece by piece. Partial sums are few: all of them fit.
         let piece = if has("products") { PIECE } else { u64::MAX };
         let partial_bytes = if has("partials") { a.len().div_ceil(a_workgroup) * 4 } else { 0 };
         let request = |purpose, bytes| Request { purpose, bytes };
