@@ -31,6 +31,7 @@
 )]
 
 mod bits;
+mod device_options;
 mod engine;
 mod error;
 mod files;
@@ -48,12 +49,12 @@ mod kernels;
 mod matrix;
 mod metric;
 mod neighbors;
-mod options;
 mod reduce;
 mod screen;
 mod store;
 mod vectors;
 
+pub use device_options::DeviceOptions;
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
     Stages, Statistics, ValueRows, Values, Vectors,
@@ -70,7 +71,6 @@ pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};
-pub use options::DeviceOptions;
 pub use reduce::{Norm, Reduce};
 pub use vectors::HostVectors;
 /// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].

@@ -1,11 +1,11 @@
-//! Reductions: one number of many, of a whole vector or of every row.
+//! Reductions: sums, products, norms and extremes of a whole vector or of every row.
 
 use crate::engine::{Device, Job, Reduced, Stages, ValueRows, Values, reduce_rows, reduce_vector};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::kernels::reduce_blocks::{Operation, Summation};
 
-/// Which norm.
+/// The norm to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Norm {
@@ -21,14 +21,14 @@ pub enum Norm {
 /// Reductions on a device, made by [`Device::reduce`]: sums, products, norms and extremes of vectors of any length, and of
 /// every row of a matrix.
 ///
-/// Operands are numbers on the host (`&[f32]`, `&[f16]`), brought to the device piece by piece within the scratch budget, or
-/// there already ([`DeviceVector`](crate::DeviceVector), [`DeviceMatrix`](crate::DeviceMatrix),
+/// Operands are values on the host (`&[f32]`, `&[f16]`), sent to the device piece by piece within the scratch budget, or
+/// on the device already ([`DeviceVector`](crate::DeviceVector), [`DeviceMatrix`](crate::DeviceMatrix),
 /// [`DistanceMatrix`](crate::DistanceMatrix)). f16 is widened and accumulated in f32.
 ///
-/// - **Deterministic**: on one adapter the same numbers give the same bits, wherever they are and however often. What is
-///   added to what depends on the length alone. (Rows have an order of their own, and those of a
-///   [`DistanceMatrix`](crate::DistanceMatrix) one that depends on where in it they start. So has a device that was opened
-///   without subgroups.)
+/// - **Deterministic**: on one adapter the same values give the same bits, wherever they are and however often. The order of
+///   additions depends on the length alone. (Rows have an order of their own, and in a
+///   [`DistanceMatrix`](crate::DistanceMatrix) it depends on where the row starts. A device that was opened without subgroups
+///   has another order.)
 /// - **Precision** of sums of `n` terms: within `min(n, 300 + n / 2^22) 2^-23` of the sum of their magnitudes, usually far
 ///   better. [`Summation::Compensated`] adds as if in twice the precision and rounds once: within `2^-23` of the result itself
 ///   plus `(300 + n / 2^22)^2 2^-46` of the sum of magnitudes, and `2^-32` of it more where terms are products. Besides,
@@ -38,8 +38,8 @@ pub enum Norm {
 ///   NaN; one infinity gives that infinity. `min`, `max`, `argmin` and `argmax` never find a NaN, as
 ///   [`Device::top_k`] never selects one; infinities are numbers like others, and -0 equals +0 (and is reported as +0).
 /// - **Ties** of `argmin` and `argmax` go to the smaller index.
-/// - **Nothing**: sums, dot products and norms of no numbers are 0. The mean of none, and extremes where there is no number
-///   (none at all, or only NaN), are errors.
+/// - **Empty operands**: sums, dot products and norms of no values are 0. Their mean is an error, and so are extremes where
+///   there is no number (no value at all, or only NaN).
 ///
 /// ```no_run
 /// use nearfield::{Device, MatrixView, Norm, Summation};
@@ -120,7 +120,7 @@ reductions! {
     max max_async max_rows max_rows_async: Measure::Of(Operation::Max);
 }
 
-/// One place in four forms.
+/// The place of an extreme in four forms: of a vector or of every row, blocking or not.
 macro_rules! places {
     ($($(#[$doc:meta])* $name:ident $name_async:ident $rows:ident $rows_async:ident: $operation:expr;)*) => {
         impl Reduce<'_> {$(
@@ -380,7 +380,7 @@ impl Norm {
     }
 }
 
-/// A number that is made of a reduction's result.
+/// How a number is made from the result of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measure {
     /// The result itself.
@@ -400,7 +400,7 @@ impl Measure {
         }
     }
 
-    /// Whether f32 was too narrow on the way to this sum, so that it has to be done again with smaller or larger numbers.
+    /// Whether this sum left the range of f32, so that the values have to be scaled and added again.
     fn left_the_range(self, sum: f32) -> bool {
         match self {
             Self::Of(_) => false,
@@ -422,8 +422,8 @@ impl Measure {
     }
 }
 
-/// One of a few powers of two, with which values of at most `largest` neither overflow when they are squared and added, nor
-/// lose a square that matters among 2^35 of them.
+/// A power of two that keeps the squares of values up to `largest` in range: 2^35 of them neither overflow, nor does one that
+/// matters vanish.
 fn scale_for(largest: f32) -> f32 {
     let power = |exponent: i32| 2f32.powi(exponent);
     match largest {
@@ -436,7 +436,7 @@ fn scale_for(largest: f32) -> f32 {
     }
 }
 
-/// What the words of rows say, an error where one found no number.
+/// The results of rows from their words; an error for a row without a number.
 fn numbers(operation: Operation, mut words: Vec<u32>) -> Result<Vec<f32>> {
     if !operation.is_sum() {
         for (row, word) in words.iter_mut().enumerate() {

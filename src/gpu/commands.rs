@@ -2,11 +2,11 @@
 
 use bytemuck::Pod;
 
-use super::Gpu;
-use super::memory::{BufferSlice, lock};
-use super::pipeline::Pipeline;
+use super::device::Gpu;
+use super::memory::BufferSlice;
 use super::profile::Profile;
 use super::readback::{self, Reading};
+use super::state::{Pipeline, lock};
 use crate::error::{Error, Result};
 
 /// Bytes of a params arena.

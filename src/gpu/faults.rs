@@ -3,41 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::Gpu;
-use super::memory::lock;
+use super::device::Gpu;
+use super::state::{OpenScope, lock};
 use crate::error::{Error, Result};
 
-/// What went wrong on the device outside of any call, or is not known yet.
-#[derive(Default)]
-pub(super) struct Faults {
-    lost: Option<String>,
-    uncaptured: Option<wgpu::Error>,
-    /// Scopes whose errors the device has yet to tell.
-    open: Vec<OpenScope>,
-}
-
-/// A closed error scope whose error is still on its way.
-struct OpenScope {
-    caught: Pin<Box<dyn Future<Output = Option<wgpu::Error>> + Send>>,
-    error: Box<dyn FnOnce(wgpu::Error) -> Error + Send>,
-}
-
 impl Gpu {
-    /// Keeps the device's errors for [`Gpu::check_faults`], instead of wgpu's own handler, which panics.
-    pub(super) fn note_faults(&self) {
-        let faults = self.faults.clone();
-        self.device.on_uncaptured_error(Arc::new(move |fault| {
-            lock(&faults).uncaptured.get_or_insert(fault);
-        }));
-        let faults = self.faults.clone();
-        self.device.set_device_lost_callback(move |reason, message| {
-            lock(&faults).lost = Some(format!("{reason:?}: {message}"));
-        });
-    }
-
     /// Closes an error scope without waiting. A native device has told by then what the scope caught. In a browser the answer comes
     /// later: the next readback waits for it and fails with the error.
     pub(super) fn close_scope(

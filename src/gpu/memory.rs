@@ -1,12 +1,12 @@
 //! Buffers, and the pool of scratch buffers under a byte budget.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use super::Gpu;
+use super::device::Gpu;
+use super::state::lock;
 use crate::error::{Error, Result};
 
 /// A part of a device buffer, as a kernel sees it.
@@ -106,7 +106,7 @@ impl Gpu {
         // From here on the bytes are booked; dropping `scratch` gives them back.
         let mut scratch = Scratch { gpu: self.clone(), buffers: Vec::new(), booked: needed };
         for (request, class) in requests.iter().zip(classes) {
-            let kept = self.pool().take(class, budget);
+            let kept = lock(&self.pool).take(class, budget);
             let buffer = match kept {
                 Some(buffer) => buffer,
                 None => self.create_storage(request.purpose, class)?,
@@ -130,10 +130,6 @@ impl Gpu {
         };
         let buffers = name(&mut next);
         Ok(Reserved { buffers, _scratch: scratch })
-    }
-
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -226,38 +222,10 @@ impl<B> std::ops::Deref for Reserved<B> {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let mut pool = self.gpu.pool();
+        let mut pool = lock(&self.gpu.pool);
         pool.booked -= self.booked;
         pool.kept.extend(self.buffers.drain(..));
         pool.wake_first();
-    }
-}
-
-/// Free scratch buffers, oldest first, and the calls that wait for some.
-#[derive(Debug, Default)]
-pub(super) struct Pool {
-    kept: VecDeque<wgpu::Buffer>,
-    booked: u64,
-    waiting: VecDeque<(u64, Waker)>,
-    next_ticket: u64,
-}
-
-impl Pool {
-    /// A kept buffer of this size, after the oldest ones were dropped as far as the budget demands it.
-    fn take(&mut self, bytes: u64, budget: u64) -> Option<wgpu::Buffer> {
-        if let Some(index) = self.kept.iter().position(|buffer| buffer.size() == bytes) {
-            return self.kept.remove(index);
-        }
-        while self.booked + self.kept.iter().map(wgpu::Buffer::size).sum::<u64>() > budget {
-            self.kept.pop_front()?;
-        }
-        None
-    }
-
-    fn wake_first(&self) {
-        if let Some((_, waker)) = self.waiting.front() {
-            waker.wake_by_ref();
-        }
     }
 }
 
@@ -272,7 +240,7 @@ impl Future for Turn<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut guard = self.gpu.pool();
+        let mut guard = lock(&self.gpu.pool);
         let pool = &mut *guard;
         let first = match self.ticket {
             Some(ticket) => pool.waiting.front().is_some_and(|(front, _)| *front == ticket),
@@ -312,16 +280,11 @@ impl Future for Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let mut pool = self.gpu.pool();
+            let mut pool = lock(&self.gpu.pool);
             pool.waiting.retain(|(other, _)| *other != ticket);
             pool.wake_first();
         }
     }
-}
-
-/// A mutex whose poisoning does not matter: what it guards is whole between statements.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

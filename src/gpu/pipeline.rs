@@ -3,21 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Gpu;
+use super::device::Gpu;
 use super::kernel::{Access, Kernel, Variant};
+use super::state::{Pipeline, lock};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
-
-/// Identifies a compiled variant: the address of the kernel's declaration, and the variant.
-pub(super) type PipelineKey = (usize, Variant);
-
-/// A compiled variant of a kernel.
-#[derive(Debug)]
-pub(crate) struct Pipeline {
-    pub(super) kernel: &'static Kernel,
-    pub(super) pipeline: wgpu::ComputePipeline,
-    pub(super) layout: wgpu::BindGroupLayout,
-}
 
 impl Gpu {
     /// The variant of `kernel` for this device with these values of its override constants.
@@ -45,12 +35,12 @@ impl Gpu {
     pub(crate) fn pipeline_of(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
         // By address: two declarations may have one name.
         let key = (std::ptr::from_ref(kernel).addr(), variant);
-        if let Some(pipeline) = self.pipelines().get(&key) {
+        if let Some(pipeline) = lock(&self.pipelines).get(&key) {
             return Ok(pipeline.clone());
         }
         // Compiled outside the lock: two threads may both compile a variant, which wastes time once and is correct.
         let pipeline = Arc::new(self.compile(kernel, &key.1)?);
-        self.pipelines().insert(key, pipeline.clone());
+        lock(&self.pipelines).insert(key, pipeline.clone());
         Ok(pipeline)
     }
 

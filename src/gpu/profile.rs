@@ -1,23 +1,23 @@
-//! How long each stage of a call takes on the device, by its own clock.
+//! Times of the stages of a call, measured by the device's own clock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Gpu;
+use super::device::Gpu;
 use crate::error::Result;
 
-/// Passes that one profile can hold; later ones are not timed.
+/// The most passes of a profile; later ones are not timed.
 const PASSES: u32 = 1024;
 
-/// Time that the stages of one name took on the device.
+/// The time of a stage on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StageTime {
-    /// What was done.
+    /// The stage's name.
     pub stage: &'static str,
-    /// By the device's timestamps, all passes of the stage together.
+    /// All passes of the stage together, by the device's timestamps.
     pub time: Duration,
-    /// How many passes there were.
+    /// The number of passes.
     pub passes: u32,
 }
 
@@ -41,7 +41,7 @@ impl Profile {
         })
     }
 
-    /// Where the next pass writes its timestamps.
+    /// Reserves two timestamps for the next pass.
     pub(super) fn next(&mut self, stage: &'static str) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         let index = 2 * self.stages.len() as u32;
         if index >= 2 * PASSES {
@@ -55,7 +55,7 @@ impl Profile {
         })
     }
 
-    /// The times of all stages, in the order of their first pass. Waits for what was submitted.
+    /// Waits for submitted passes, and returns the times of all stages in the order of their first pass.
     pub(crate) async fn times(self, gpu: &Arc<Gpu>) -> Result<Vec<StageTime>> {
         let count = 2 * self.stages.len() as u32;
         if count == 0 {

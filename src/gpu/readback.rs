@@ -1,48 +1,18 @@
 //! Readback: bytes from the device, through buffers that are kept, because the pages of a fresh one cost up to 1.6 ms a MiB.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
 
-use super::Gpu;
-use super::memory::lock;
+use super::device::Gpu;
+use super::state::READBACK_PIECE_BYTES as PIECE_BYTES;
 use crate::error::Result;
 
-/// Bytes of free readback buffers that a device keeps.
-const KEPT_BYTES: u64 = 32 << 20;
-/// Larger readbacks come in pieces of this size.
-const PIECE_BYTES: u64 = 8 << 20;
 /// Pieces in flight at a time.
 const PIECES: usize = 3;
 
 /// A part of a buffer: from which byte on, and how many bytes.
 pub(crate) type Range<'a> = (&'a wgpu::Buffer, u64, u64);
-
-/// Free readback buffers of a device, unmapped, the latest last.
-#[derive(Debug, Default)]
-pub(super) struct Readbacks(Mutex<Vec<wgpu::Buffer>>);
-
-impl Readbacks {
-    /// A kept buffer that is large enough, but not much larger than needed.
-    fn take(&self, bytes: u64) -> Option<wgpu::Buffer> {
-        let mut kept = lock(&self.0);
-        let fits = |one: &wgpu::Buffer| one.size() >= bytes && one.size() / 4 <= bytes.max(PIECE_BYTES / 64);
-        let place = kept.iter().rposition(fits)?;
-        Some(kept.remove(place))
-    }
-
-    fn keep(&self, buffer: wgpu::Buffer) {
-        if buffer.size() > KEPT_BYTES {
-            return;
-        }
-        let mut kept = lock(&self.0);
-        kept.push(buffer);
-        while kept.iter().map(wgpu::Buffer::size).sum::<u64>() > KEPT_BYTES {
-            kept.remove(0);
-        }
-    }
-}
 
 impl Gpu {
     /// Submits `encoder` with a copy of the given ranges behind it.

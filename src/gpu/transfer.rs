@@ -1,12 +1,9 @@
 //! Uploads, through a ring of staging buffers.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
 
-use futures_intrusive::sync::SharedSemaphore;
-
-use super::Gpu;
-use super::memory::lock;
+use super::device::Gpu;
+use super::state::lock;
 use crate::error::Result;
 use crate::future::Progress;
 use crate::matrix::{Element, ElementKind};
@@ -14,8 +11,6 @@ use crate::vectors::{HostVectors, with_view};
 
 /// Bytes of a staging buffer.
 const PIECE_BYTES: u64 = 8 << 20;
-/// Staging buffers of a device, made when they are first needed: while one is filled the others are copied.
-const PIECES: usize = 4;
 /// Below this, one call of `write_buffer` is faster than the ring.
 const SMALL_BYTES: u64 = 256 << 10;
 
@@ -34,21 +29,6 @@ struct Target<'a> {
 
 /// Writes a range of units into a part of a staging buffer.
 type Fill<'a> = dyn Fn(Range<u64>, &mut wgpu::WriteOnly<'_, [u8]>) + Sync + 'a;
-
-/// The staging buffers of a device.
-#[derive(Debug)]
-pub(super) struct Staging {
-    /// Mapped and free.
-    ready: Arc<Mutex<Vec<wgpu::Buffer>>>,
-    /// One permit for each staging buffer, returned when the device is done with it.
-    permits: SharedSemaphore,
-}
-
-impl Staging {
-    pub(super) fn new() -> Self {
-        Self { ready: Arc::default(), permits: SharedSemaphore::new(true, PIECES) }
-    }
-}
 
 /// Rows in a buffer: elements of this type, `stride` of them a row, zeros behind the row's own.
 #[derive(Debug, Clone, Copy)]

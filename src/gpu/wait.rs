@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use super::AdapterKind;
+use super::adapter::AdapterKind;
 
 thread_local! {
     /// Whether this thread is inside [`Waiter::block_on`] and so polls the device itself.

@@ -89,7 +89,7 @@ pub static KERNELS: &[&Kernel] = &[
 /// One way to compute a dot product.
 #[derive(Debug)]
 pub struct Rung {
-    /// Its place on the ladder.
+    /// The rung's place on the ladder.
     pub letter: &'static str,
     /// A short description.
     pub name: &'static str,
@@ -164,7 +164,11 @@ impl Rung {
         device.block_on(self.dot_async(device, a, b, stages))
     }
 
-    async fn dot_async(
+    /// [`Rung::dot`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn dot_async(
         &self,
         device: &Device,
         a: &DeviceVector,

@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use crate::device_options::DeviceOptions;
 use crate::engine::device::engine::Engine;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
-use crate::options::DeviceOptions;
 
 /// A device that indexes live on: a GPU, or the processor. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
 ///

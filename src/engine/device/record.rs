@@ -1,8 +1,10 @@
-//! The buffer-level door: the crate's kernels, recorded on the caller's buffers into the caller's encoder.
+//! Kernels on the caller's buffers: a `Recorder` records this crate's kernels into the caller's encoder.
 
 use crate::engine::device::handle::Device;
-use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Gpu, Grid, Profile, StageTime};
+use crate::error::{Error, Result};
+#[cfg(feature = "internals")]
+use crate::gpu::Grid;
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, StageTime};
 use crate::kernels::{
     distance_pairs, locate, norms, prefix_sum, reduce_blocks, reduce_partials, reduce_rows,
 };
@@ -11,10 +13,10 @@ use crate::matrix::ElementKind;
 
 /// Records kernels into an encoder of the caller, who submits it. Made by [`Device::record`].
 ///
-/// Buffers need the usage `STORAGE`. Nothing is read back and nothing is checked but shapes: what a kernel finds in the
-/// buffers is the caller's.
+/// Buffers need the usage `STORAGE`. Nothing is read back, and only shapes are checked: the caller answers for the contents of
+/// the buffers.
 pub struct Recorder<'a> {
-    /// There until the recording ends.
+    /// None after the recording ended.
     commands: Option<Commands<'a>>,
     gpu: &'a Gpu,
 }
@@ -38,7 +40,7 @@ impl Device {
         Ok(Recorder { commands: Some(Commands::within(gpu, encoder)), gpu })
     }
 
-    /// Timestamps for one recording; none where the adapter has no timestamps.
+    /// Makes timestamps for one recording; none where the adapter has no timestamps.
     pub fn profile(&self) -> Option<Profile> {
         self.gpu("timestamps").ok().and_then(|gpu| Profile::new(gpu))
     }
@@ -57,12 +59,20 @@ impl Device {
         Ok(Recorder { commands: Some(Commands::within_timed(gpu, encoder, profile, each_kernel)), gpu })
     }
 
-    /// What a recording took on the device, after the caller submitted it. Waits for it.
+    /// Waits for a recording that the caller submitted, and tells how long its stages took on the device.
     ///
     /// # Errors
     /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn times_of(&self, profile: Profile) -> Result<Vec<StageTime>> {
-        self.block_on(profile.times(self.gpu("timestamps")?))
+        self.block_on(self.times_of_async(profile))
+    }
+
+    /// [`Device::times_of`] without blocking.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn times_of_async(&self, profile: Profile) -> Result<Vec<StageTime>> {
+        profile.times(self.gpu("timestamps")?).await
     }
 
     /// The wgpu device, for making buffers and encoders.
@@ -84,11 +94,10 @@ impl Device {
 
 impl<'a> Recorder<'a> {
     fn commands(&mut self) -> Result<&mut Commands<'a>> {
-        let gpu = self.gpu;
-        self.commands.as_mut().ok_or_else(|| gpu.fault(&"the recording has ended"))
+        self.commands.as_mut().ok_or_else(|| Error::internal("the recording has ended"))
     }
 
-    /// Distances of all pairs.
+    /// Computes the distances of all pairs.
     ///
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) when vectors or results do not lie within their buffers.
@@ -96,7 +105,7 @@ impl<'a> Recorder<'a> {
         distance_pairs::encode(self.commands()?, pairs)
     }
 
-    /// Distances of CSR candidates through slots, or of a range of slots, on one segment of rows.
+    /// Computes distances of candidates by their slots, or of a range of slots, in one segment of rows.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
@@ -104,7 +113,7 @@ impl<'a> Recorder<'a> {
         rescore::encode(self.commands()?, rescoring)
     }
 
-    /// The k smallest of each row or CSR segment by (key, id).
+    /// Selects the k smallest of each row or CSR segment by (key, id).
     ///
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) for k = 0, or a large k without a spare place.
@@ -112,8 +121,8 @@ impl<'a> Recorder<'a> {
         crate::kernels::selection::encode(self.commands()?, select)
     }
 
-    /// Blocks of rows, or of a part of one long row, to records of two u32 each: the bits of a sum and of the error beside it,
-    /// or the smallest key and the block that has it. [`Operation::value`](reduce_blocks::Operation::value) says what a record means.
+    /// Reduces blocks of rows, or of a part of one long row, to records of two u32 each: the bits of a sum and of its error, or
+    /// the smallest key and its block. [`Operation::value`](reduce_blocks::Operation::value) reads a record.
     ///
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) for a product without others, or a layout that no kernel has;
@@ -122,7 +131,7 @@ impl<'a> Recorder<'a> {
         reduce_blocks::encode(self.commands()?, reduce)
     }
 
-    /// The `pitch` records of each of `rows` rows to one, `[rows]`.
+    /// Combines the `pitch` records of each of `rows` rows to one, `[rows]`.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
@@ -137,8 +146,8 @@ impl<'a> Recorder<'a> {
         reduce_partials::encode(self.commands()?, (operation, summation), [rows, pitch], partials, results)
     }
 
-    /// Short rows to one u32 each, `[rows]`, in `reduce.partials`: the bits of a sum, a key, or a place (`u32::MAX` in a row
-    /// without a number).
+    /// Reduces short rows to one u32 each, `[rows]`, in `reduce.partials`: the bits of a sum, a key, or a place (`u32::MAX` in
+    /// a row without a number).
     ///
     /// # Errors
     /// As [`Recorder::reduce`].
@@ -146,8 +155,8 @@ impl<'a> Recorder<'a> {
         reduce_rows::encode(self.commands()?, reduce)
     }
 
-    /// The places of extremes, `[rows]` u32, after [`Recorder::reduce`] with the same arguments and its records combined in
-    /// `results`.
+    /// Finds the places of extremes, `[rows]` u32, after [`Recorder::reduce`] with the same arguments and its records combined
+    /// in `results`.
     ///
     /// # Errors
     /// As [`Recorder::reduce`].
@@ -160,7 +169,7 @@ impl<'a> Recorder<'a> {
         locate::encode(self.commands()?, reduce, results, places)
     }
 
-    /// CSR offsets, `[count + 1]`, from u32 counts, each cut to `limit`.
+    /// Computes CSR offsets, `[count + 1]`, from u32 counts, each cut to `limit`.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
@@ -174,8 +183,8 @@ impl<'a> Recorder<'a> {
         prefix_sum::encode(self.commands()?, counts, count, limit, offsets)
     }
 
-    /// Squared and inverse norms, `[rows, 2]`, of rows of `vectors` vectors of four elements. `refused` (two u32, both
-    /// `u32::MAX` before) gets the first row that is not finite and the first whose norm is out of range.
+    /// Computes squared and inverse norms, `[rows, 2]`, of rows of `vectors` vectors of four elements. `refused` (two u32,
+    /// initially `u32::MAX`) receives the first row that is not finite and the first whose norm is out of range.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
@@ -202,11 +211,11 @@ impl<'a> Recorder<'a> {
         )
     }
 
-    /// A kernel of the caller's choice from the list of kernels, with its raw parameters: for tests and
-    /// experiments. `workgroups` are columns and rows.
+    /// Any kernel of this crate with its raw parameters, for tests and experiments. `workgroups` are columns and rows.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) when the kernel does not fit the adapter.
+    #[cfg(feature = "internals")]
     pub fn dispatch<P: bytemuck::Pod>(
         &mut self,
         kernel: &'static crate::kernels::Kernel,
@@ -225,7 +234,7 @@ impl<'a> Recorder<'a> {
 }
 
 impl Drop for Recorder<'_> {
-    /// Parameters are sent when a recording ends, so that must not be left to the caller.
+    /// Ends the recording, which sends the parameters of its kernels.
     fn drop(&mut self) {
         if let Some(commands) = self.commands.take() {
             let _ = commands.finish();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::device_options::DeviceOptions;
 use crate::engine::rows::moves::*;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::write::Placing;
@@ -11,7 +12,6 @@ use crate::engine::{Device, Queries};
 use crate::gpu::words;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
-use crate::options::DeviceOptions;
 use crate::screen::Screen;
 
 const DIM: usize = 5;

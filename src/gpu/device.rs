@@ -1,0 +1,135 @@
+//! One opened GPU.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::adapter::{self, Adapter, AdapterChoice};
+use super::state::{Faults, Pipelines, Pool, Readbacks, Staging, lock};
+use super::wait::Waiter;
+use crate::device_options::DeviceOptions;
+use crate::error::{Error, Result};
+
+/// One opened GPU, and what it keeps between calls.
+pub(crate) struct Gpu {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) adapter: Adapter,
+    pub(crate) options: DeviceOptions,
+    /// Whether kernels use subgroup operations.
+    pub(crate) subgroups: bool,
+    /// Rows and columns of the cooperative matrices that passed the self-test, once it ran.
+    pub(crate) matrix_side: OnceLock<Option<u32>>,
+    pub(super) pipelines: Pipelines,
+    pub(super) pool: Mutex<Pool>,
+    /// Free buffers for parameters.
+    pub(super) arenas: Mutex<Vec<wgpu::Buffer>>,
+    pub(super) staging: Staging,
+    pub(super) readbacks: Readbacks,
+    pub(super) waiter: Arc<Waiter>,
+    pub(super) faults: Arc<Mutex<Faults>>,
+}
+
+impl Gpu {
+    /// Opens the best adapter of a choice.
+    pub(crate) async fn open(choice: AdapterChoice<'_>, options: DeviceOptions) -> Result<Self> {
+        let (wgpu_adapter, adapter) = adapter::choose(choice).await?;
+        let required_features = wgpu_adapter.features() & adapter::wanted_features();
+        let experimental_features = match required_features & wgpu::Features::all_experimental_mask() {
+            none if none.is_empty() => wgpu::ExperimentalFeatures::disabled(),
+            #[expect(
+                unsafe_code,
+                reason = "cooperative matrices are experimental in wgpu; searches use them only after a self-test"
+            )]
+            // SAFETY: only kernels declared with `multiplies_matrices` use the one experimental feature, and their loads and stores
+            // stay within their buffers.
+            _ => unsafe { wgpu::ExperimentalFeatures::enabled() },
+        };
+        let (device, queue) = wgpu_adapter
+            .request_device(&wgpu::DeviceDescriptor {
+                label: Some("nearfield"),
+                required_features,
+                experimental_features,
+                required_limits: wgpu_adapter.limits(),
+                // Not `MemoryUsage`: with its small blocks of host memory every search allocates one, for half a
+                // millisecond. An idle device is no larger for it (tests/idle.rs).
+                memory_hints: wgpu::MemoryHints::Performance,
+                ..Default::default()
+            })
+            .await
+            .map_err(|fault| Error::Unsupported {
+                what: adapter.to_string(),
+                needed: "a device with the adapter's own limits".into(),
+                available: fault.to_string(),
+            })?;
+        let gpu = Self::new(device, queue, adapter, options);
+        gpu.note_faults();
+        Ok(gpu)
+    }
+
+    /// Uses a device of the caller, with the features and limits it was made with. Its error handlers stay.
+    pub(crate) fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
+        let adapter = adapter::describe(&device.adapter_info(), device.features(), &device.limits(), vec![]);
+        Self::new(device, queue, adapter, options)
+    }
+
+    fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, options: DeviceOptions) -> Self {
+        Self {
+            subgroups: options.subgroups && adapter.capabilities.subgroup_sizes.is_some(),
+            waiter: Arc::new(Waiter::new(device.clone(), adapter.kind)),
+            device,
+            queue,
+            adapter,
+            options,
+            matrix_side: OnceLock::new(),
+            pipelines: Mutex::default(),
+            pool: Mutex::default(),
+            arenas: Mutex::default(),
+            staging: Staging::new(),
+            readbacks: Readbacks::default(),
+            faults: Arc::default(),
+        }
+    }
+
+    /// Keeps the device's errors for [`Gpu::check_faults`], instead of wgpu's own handler, which panics.
+    fn note_faults(&self) {
+        let faults = self.faults.clone();
+        self.device.on_uncaptured_error(Arc::new(move |fault| {
+            lock(&faults).uncaptured.get_or_insert(fault);
+        }));
+        let faults = self.faults.clone();
+        self.device.set_device_lost_callback(move |reason, message| {
+            lock(&faults).lost = Some(format!("{reason:?}: {message}"));
+        });
+    }
+
+    /// Every adapter, best first.
+    pub(crate) async fn adapters() -> Vec<Adapter> {
+        adapter::enumerate().await.into_iter().map(|(_, adapter)| adapter).collect()
+    }
+
+    /// Runs a future of this crate to its end on this thread.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.waiter.block_on(future)
+    }
+
+    /// The most bytes of one segment of rows.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        let capabilities = &self.adapter.capabilities;
+        self.options.max_segment_bytes.min(capabilities.max_binding_bytes).min(capabilities.max_buffer_bytes)
+    }
+
+    /// Smallest and largest group of lanes of kernels that sum lanes, as subgroups; none without subgroups.
+    pub(crate) fn subgroup_sizes(&self) -> Option<(u32, u32)> {
+        self.adapter.capabilities.subgroup_sizes.filter(|_| self.subgroups)
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gpu")
+            .field("adapter", &self.adapter)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
