@@ -54,6 +54,7 @@ mod kernels;
 mod matrix;
 mod metric;
 mod neighbors;
+mod options;
 mod reduce;
 mod screen;
 mod store;
@@ -67,15 +68,20 @@ pub use filter::Filter;
 pub use gpu::{
     Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, DeviceOptions, Profile, StageTime,
 };
-pub use index::flat::{Flat, FlatBuilder, SearchOptions, WithinOptions};
-pub use index::ivf::{Ivf, IvfBuilder};
+pub use index::any::Index;
+pub use index::common::{Rows, SearchResult};
+pub use index::flat::{Flat, FlatBuilder};
+pub use index::ivf::Ivf;
+pub use index::ivf::builder::IvfBuilder;
 pub use index::kmeans::{Clusters, KMeans};
-pub use index::persist::SavedIndex;
+pub use index::loader::{Load, Loader};
+pub use index::saved::SavedIndex;
 pub use kernels::distance_pairs::Output;
 pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
 pub use neighbors::{Neighbor, Neighbors};
+pub use options::{AddOptions, SearchOptions, WithinOptions};
 pub use reduce::{Norm, Reduce};
 /// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
 pub use wgpu;

@@ -6,7 +6,6 @@ mod demo;
 mod device;
 mod files;
 mod generate;
-mod index;
 mod info;
 mod output;
 mod progress;

@@ -215,10 +215,7 @@ impl RowStore {
 
     /// Takes rows out; all of them or, after an error, none. An id may be there twice.
     pub(crate) async fn remove(&mut self, ids: &[u64]) -> Result<()> {
-        let mut slots = vec![];
-        for &id in ids {
-            slots.push(self.slot_of(id).ok_or(Error::UnknownId { id })?);
-        }
+        let mut slots = self.slots_of(ids)?;
         slots.sort_unstable();
         slots.dedup();
         if slots.is_empty() {
@@ -233,25 +230,31 @@ impl RowStore {
         Ok(())
     }
 
-    /// Puts another row in the place of one. It gets a slot without a row, so that the old one is there until the new one is in.
+    /// Replaces the rows with these ids, each once. The new ones get slots without a row, so that the old ones are there until
+    /// the new ones are in.
     pub(crate) async fn update_at<T: Element>(
         &mut self,
-        id: u64,
-        row: RowSource<'_, T>,
-        slot: u32,
+        ids: &[u64],
+        rows: RowSource<'_, T>,
+        slots: &[u32],
     ) -> Result<()> {
-        let old = self.slot_of(id).ok_or(Error::UnknownId { id })?;
-        self.put(row, &Placing { slots: &[slot], ids: &[id], freed: &[old] }, |_| ()).await?;
-        self.note(&[id], &[slot]);
-        self.ids.vacate(&[old], self.rows.end());
+        let old = self.slots_of(ids)?;
+        self.put(rows, &Placing { slots, ids, freed: &old }, |_| ()).await?;
+        self.note(ids, slots);
+        self.ids.vacate(&old, self.rows.end());
         Ok(())
     }
 
-    /// The row of an id, widened to f32.
-    pub(crate) async fn get(&self, id: u64) -> Result<Vec<f32>> {
-        let slot = self.slot_of(id).ok_or(Error::UnknownId { id })?;
+    /// The rows with these ids, in their order, widened to f32.
+    pub(crate) async fn get(&self, ids: &[u64]) -> Result<Vec<f32>> {
+        let slots = self.slots_of(ids)?;
         let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
-        rows.fetch(&[slot]).await
+        rows.fetch(&slots).await
+    }
+
+    /// The slots of the rows with these ids, in their order.
+    pub(crate) fn slots_of(&self, ids: &[u64]) -> Result<Vec<u32>> {
+        ids.iter().map(|&id| self.slot_of(id).ok_or(Error::UnknownId { id })).collect()
     }
 
     /// Whether so many slots are gaps that an index compacts itself: more than 30%.

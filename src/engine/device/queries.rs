@@ -19,18 +19,6 @@ pub enum Queries<'a> {
     Device(&'a DeviceMatrix),
 }
 
-impl<'a> From<MatrixView<'a, f32>> for Queries<'a> {
-    fn from(queries: MatrixView<'a, f32>) -> Self {
-        Self::F32(queries)
-    }
-}
-
-impl<'a> From<MatrixView<'a, half::f16>> for Queries<'a> {
-    fn from(queries: MatrixView<'a, half::f16>) -> Self {
-        Self::F16(queries)
-    }
-}
-
 impl<'a> From<&'a DeviceMatrix> for Queries<'a> {
     fn from(queries: &'a DeviceMatrix) -> Self {
         Self::Device(queries)
