@@ -12,7 +12,7 @@ use std::fmt;
 /// index.add(MatrixView::new(&[0.0f32, 1.0, 2.0, 3.0], 1)?)?;
 /// let even = |id: u64| id % 2 == 0;
 /// let options = SearchOptions::new(3).filter(Filter::by(&even));
-/// let (found, _) = index.search_with(MatrixView::new(&[3.0f32], 1)?, &options)?;
+/// let found = index.search_with(MatrixView::new(&[3.0f32], 1)?, &options)?.neighbors;
 /// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
 /// assert_eq!(ids, [2, 0]);
 /// # Ok::<(), nearfield::Error>(())

@@ -93,6 +93,15 @@ impl<'a, T: Element> MatrixView<'a, T> {
         MatrixView { values: bytemuck::cast_slice(self.values), dim: self.dim }
     }
 
+    /// [`MatrixView::new`] of values that are known to be whole rows.
+    ///
+    /// # Panics
+    /// When they are not.
+    pub(crate) fn of_whole_rows(values: &'a [T], dim: usize) -> Self {
+        assert!(dim > 0 && values.len().is_multiple_of(dim), "a matrix of whole rows of {dim} elements");
+        Self { values, dim }
+    }
+
     /// How many vectors there are.
     pub fn rows(&self) -> usize {
         self.values.len() / self.dim

@@ -8,11 +8,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use nearfield::io::VectorFile;
-use nearfield::{Device, Error, Flat, Ivf, Matrix, MatrixView, Metric, Screen};
+use nearfield::{Device, Error, Flat, Index, Ivf, Matrix, Metric, Screen};
 use serde_json::json;
 
 use crate::device::{self, Choice};
-use crate::index::Index;
 use crate::progress::Bar;
 use crate::{files, output};
 
@@ -111,9 +110,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut index = match lists {
         None => {
             let builder = Flat::builder(&device, args.metric, rows.dim()).elements(rows.kind());
-            Index::Flat(Box::new(builder.capacity(rows.rows()).screen(args.screen).build()?))
+            Index::from(builder.capacity(rows.rows()).screen(args.screen).build()?)
         }
-        Some(lists) => Index::Ivf(Box::new(train(args, &device, &rows, lists)?)),
+        Some(lists) => train(args, &device, &rows, lists)?.into(),
     };
     let train = if lists.is_some() { start.elapsed() } else { Default::default() };
     let filled = files::fill(&mut index, &rows)?;
@@ -172,10 +171,7 @@ fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Resul
         .capacity(rows.rows())
         .screen(args.screen)
         .kmeans(|means| means.iterations(ITERATIONS).progress(&progress));
-    let trained = match &sample {
-        Matrix::F32(values, dim) => builder.train(MatrixView::new(values, *dim)?),
-        Matrix::F16(values, dim) => builder.train(MatrixView::new(values, *dim)?),
-    };
+    let trained = builder.train(&sample);
     // Rows of a sample have other numbers than they have in the file.
     let number = |row: u64| sampled(rows, wanted, row as usize) as u64;
     trained.map_err(|error| {

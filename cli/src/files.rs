@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::{VectorFile, write_npy};
-use nearfield::{ElementKind, Error, Matrix, Neighbors};
+use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Neighbors};
 
-use crate::index::Index;
 use crate::memory;
 use crate::progress::Bar;
 
@@ -62,7 +61,8 @@ pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
         let (first, rows) = piece.context("--rows")?;
         filled.load += start.elapsed();
         let start = Instant::now();
-        let added = index.add(&rows, |done| bar.set(first + done));
+        let progress = |done| bar.set(first + done);
+        let added = index.add_with(&rows, &AddOptions::new().progress(&progress));
         added.map_err(|error| blame(error, "--rows", file, first as u64))?;
         filled.upload += start.elapsed();
     }

@@ -7,7 +7,6 @@ mod demo;
 mod device;
 mod files;
 mod generate;
-mod index;
 mod info;
 mod memory;
 mod output;

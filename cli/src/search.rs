@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{
-    Device, ElementKind, Flat, Matrix, Metric, Neighbors, SavedIndex, Screen, SearchOptions, Statistics,
+    Device, ElementKind, Flat, Index, Matrix, Metric, Neighbors, SavedIndex, Screen, SearchOptions,
+    Statistics,
 };
 use serde_json::json;
 
 use crate::device::{self, Choice};
 use crate::files::{self, Filled};
-use crate::index::Index;
 use crate::output;
 use crate::progress::Bar;
 use crate::recall::{Recall, Truth};
@@ -155,14 +155,13 @@ impl<'a> Source<'a> {
         match self {
             Self::Rows(rows) => {
                 let builder = Flat::builder(device, args.metric, rows.dim()).elements(rows.kind());
-                let mut index =
-                    Index::Flat(Box::new(builder.capacity(rows.rows()).screen(args.screen).build()?));
+                let mut index = builder.capacity(rows.rows()).screen(args.screen).build()?.into();
                 let filled = files::fill(&mut index, rows)?;
                 Ok((index, filled))
             }
-            Self::Saved(path, about) => {
+            Self::Saved(path, _) => {
                 let start = Instant::now();
-                let index = Index::load(device, path, about).context("--index-file")?;
+                let index = Index::load(device, path).context("--index-file")?;
                 Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
             }
         }
@@ -204,7 +203,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (index, filled) = source.index(args, &device)?;
     if let (Some(path), Source::Saved(..)) = (&args.truth, &source) {
         // Which ids there are is known now.
-        truth = Some(truth_of(path, index.ids_end() as usize)?);
+        truth = Some(truth_of(path, index.ids().last().map_or(0, |id| id as usize + 1))?);
     }
     let (found, statistics, search) =
         search(&index, &queries, args).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
@@ -216,7 +215,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let row = |id: u64| match &source {
         Source::Rows(rows) => Ok(rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32()),
-        Source::Saved(..) => index.get(id).context("--truth"),
+        Source::Saved(..) => index.get(&[id]).context("--truth"),
     };
     let recall = truth
         .as_ref()
@@ -240,8 +239,8 @@ fn search(
     let mut options = SearchOptions::new(args.k).progress(&progress);
     options.probes = args.probes;
     let start = Instant::now();
-    let (found, statistics) = index.search(queries, &options)?;
-    Ok((found, statistics, start.elapsed()))
+    let found = index.search_with(queries, &options)?;
+    Ok((found.neighbors, found.statistics, start.elapsed()))
 }
 
 impl Outcome {

@@ -8,12 +8,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::VectorFile;
-use nearfield::{Device, Error, Flat, Matrix, MatrixView, Metric, Neighbors, Output, SearchOptions};
+use nearfield::{Device, Error, Flat, Matrix, MatrixView, Metric, Neighbors, Output};
 use serde_json::json;
 
 use crate::device::{self, Choice};
 use crate::files;
-use crate::index::Index;
 use worst::{Compared, Pair, Worst};
 
 const LONG: &str = "\
@@ -72,11 +71,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let queries = query_file.read_all().context("--queries")?;
     let device = args.device.open()?;
     let builder = Flat::builder(&device, args.metric, dim).elements(rows.kind()).capacity(rows.rows());
-    let mut index = Index::Flat(Box::new(builder.build()?));
+    let mut index = builder.build()?.into();
     files::fill(&mut index, &rows)?;
-    let (found, _) = index
-        .search(&queries, &SearchOptions::new(args.k))
-        .map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
+    let found =
+        index.search(&queries, args.k).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
     drop(index);
     let queries = queries.into_f32();
     let queries = MatrixView::new(&queries, dim)?;

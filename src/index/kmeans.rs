@@ -3,7 +3,7 @@
 use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::matrix::{Element, MatrixView};
+use crate::index::common::Rows;
 use crate::metric::Metric;
 use crate::store::check_dim;
 
@@ -152,20 +152,25 @@ impl<'a> KMeans<'a> {
     /// [`Error::Argument`] for no rows, a dim above 2^20, no lists or more lists than rows, no rows a list, a balance below 1; [`Error::NotFinite`] and
     /// [`Error::NormOutOfRange`] with the number of the row among those that are trained on; [`Error::Unsupported`] when the centroids do not
     /// fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
-    pub fn train<T: Element>(&self, device: &Device, rows: MatrixView<'_, T>) -> Result<Clusters> {
-        device.block_on(self.clusters(device, Sample::Host(rows.into())))
+    pub fn train<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
+        device.block_on(self.train_on(device, rows.into()))
     }
 
     /// [`KMeans::train`] without blocking.
     ///
     /// # Errors
     /// As there.
-    pub async fn train_async<T: Element>(
-        &self,
-        device: &Device,
-        rows: MatrixView<'_, T>,
-    ) -> Result<Clusters> {
-        self.clusters(device, Sample::Host(rows.into())).await
+    pub async fn train_async<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
+        self.train_on(device, rows.into()).await
+    }
+
+    fn train_on<'s>(&'s self, device: &'s Device, rows: Rows<'s>) -> Boxed<'s, Clusters> {
+        Box::pin(async move {
+            match rows {
+                Rows::Host(vectors) => self.clusters(device, Sample::Host(vectors)).await,
+                Rows::Device(matrix) => self.clusters(device, Sample::Device(&[matrix])).await,
+            }
+        })
     }
 
     /// [`KMeans::train`] on rows that lie on the device, in one matrix or several that follow each other.

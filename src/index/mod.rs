@@ -1,7 +1,11 @@
-//! The indexes: [`Flat`](crate::Flat) and [`Ivf`](crate::Ivf), k-means, and their files.
+//! The indexes: [`Flat`](crate::Flat), [`Ivf`](crate::Ivf), [`Index`](crate::Index) for either, k-means, and their files.
 
-pub(crate) mod file;
+pub(crate) mod any;
+pub(crate) mod common;
+mod face;
+mod file;
 pub(crate) mod flat;
 pub(crate) mod ivf;
 pub(crate) mod kmeans;
-pub(crate) mod persist;
+pub(crate) mod loader;
+pub(crate) mod saved;

@@ -210,10 +210,7 @@ impl RowStore {
 
     /// Removes rows; all of them or, after an error, none. An id may occur twice.
     pub(crate) async fn remove(&mut self, ids: &[u64]) -> Result<()> {
-        let mut slots = vec![];
-        for &id in ids {
-            slots.push(self.slot_of(id).ok_or(Error::UnknownId { id })?);
-        }
+        let mut slots = self.slots_of(ids)?;
         slots.sort_unstable();
         slots.dedup();
         if slots.is_empty() {
@@ -228,20 +225,26 @@ impl RowStore {
         Ok(())
     }
 
-    /// Replaces a row. The new one gets a slot without a row, so that the old one stays until the new one is in.
-    pub(crate) async fn update_at(&mut self, id: u64, row: Vectors<'_>, slot: u32) -> Result<()> {
-        let old = self.slot_of(id).ok_or(Error::UnknownId { id })?;
-        self.put(row, &Placing { slots: &[slot], ids: &[id], freed: &[old] }, &mut |_| ()).await?;
-        self.note(&[id], &[slot]);
-        self.ids.vacate(&[old], self.rows.end());
+    /// Replaces the rows with these ids, each once. The new ones get slots without a row, so that the old ones are there until
+    /// the new ones are in.
+    pub(crate) async fn update_at(&mut self, ids: &[u64], rows: Vectors<'_>, slots: &[u32]) -> Result<()> {
+        let old = self.slots_of(ids)?;
+        self.put(rows, &Placing { slots, ids, freed: &old }, &mut |_| ()).await?;
+        self.note(ids, slots);
+        self.ids.vacate(&old, self.rows.end());
         Ok(())
     }
 
-    /// The row of an id, widened to f32.
-    pub(crate) async fn get(&self, id: u64) -> Result<Vec<f32>> {
-        let slot = self.slot_of(id).ok_or(Error::UnknownId { id })?;
+    /// The rows with these ids, in their order, widened to f32.
+    pub(crate) async fn get(&self, ids: &[u64]) -> Result<Vec<f32>> {
+        let slots = self.slots_of(ids)?;
         let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
-        rows.fetch(&[slot]).await
+        rows.fetch(&slots).await
+    }
+
+    /// The slots of the rows with these ids, in their order.
+    pub(crate) fn slots_of(&self, ids: &[u64]) -> Result<Vec<u32>> {
+        ids.iter().map(|&id| self.slot_of(id).ok_or(Error::UnknownId { id })).collect()
     }
 
     /// Whether more than 30% of the slots are gaps, so that an index compacts itself.

@@ -6,29 +6,15 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Waker};
 
+use crate::common::living;
 use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
 use nearfield::{
-    Device, ElementKind, Error, Filter, Flat, Ivf, Metric, Neighbors, SavedIndex, Screen, SearchOptions,
+    Device, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, Neighbors, Rows, SavedIndex, Screen,
+    SearchOptions,
 };
 use tempfile::TempDir;
 
 const DIM: usize = 19;
-
-/// An index of either kind.
-enum Index {
-    Flat(Box<Flat>),
-    Ivf(Box<Ivf>),
-}
-
-/// Calls a method that both kinds have.
-macro_rules! both {
-    ($self:ident, $index:ident => $call:expr) => {
-        match $self {
-            Self::Flat($index) => $call,
-            Self::Ivf($index) => $call,
-        }
-    };
-}
 
 /// What an index is made of.
 #[derive(Debug, Clone, Copy)]
@@ -66,79 +52,53 @@ impl Kind {
         match lists {
             None => {
                 let builder = Flat::builder(device, metric, DIM).elements(elements).screen(screen);
-                Index::Flat(Box::new(builder.build().expect("an index")))
+                builder.build().expect("an index").into()
             }
             Some(lists) => {
                 let sample = Random::new(99).floats(200 * DIM);
                 let builder = Ivf::builder(device, metric, DIM).elements(elements).screen(screen);
-                Index::Ivf(Box::new(builder.lists(lists).train(view(&sample, DIM)).expect("trains")))
+                builder.lists(lists).train(view(&sample, DIM)).expect("trains").into()
             }
         }
     }
 }
 
-impl Index {
-    fn add(&mut self, kind: Kind, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
-        let (halves, _) = rounded(rows);
-        both!(self, index => match (kind.elements, ids) {
-            (ElementKind::F32, None) => index.add(view(rows, DIM)),
-            (ElementKind::F32, Some(ids)) => index.add_with_ids(view(rows, DIM), ids),
-            (ElementKind::F16, None) => index.add(view(&halves, DIM)),
-            (ElementKind::F16, Some(ids)) => index.add_with_ids(view(&halves, DIM), ids),
-            other => unreachable!("no rows of {other:?}"),
-        })
-    }
+fn add(index: &mut Index, kind: Kind, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
+    let (halves, _) = rounded(rows);
+    let rows: Rows<'_> = match kind.elements {
+        ElementKind::F16 => view(&halves, DIM).into(),
+        _ => view(rows, DIM).into(),
+    };
+    living::add(index, rows, ids)
+}
 
-    fn update(&mut self, kind: Kind, id: u64, row: &[f32]) -> Result<(), Error> {
-        both!(self, index => match kind.elements {
-            ElementKind::F32 => index.update(id, row),
-            ElementKind::F16 => index.update(id, &rounded(row).0),
-            other => unreachable!("no rows of {other:?}"),
-        })
+fn update(index: &mut Index, kind: Kind, id: u64, row: &[f32]) -> Result<(), Error> {
+    match kind.elements {
+        ElementKind::F16 => index.update(&[id], &rounded(row).0),
+        _ => index.update(&[id], row),
     }
+}
 
-    fn remove(&mut self, ids: &[u64]) -> Result<(), Error> {
-        both!(self, index => index.remove(ids))
-    }
+fn ids(index: &Index) -> Vec<u64> {
+    index.ids().collect()
+}
 
-    fn compact(&mut self) -> Result<(), Error> {
-        both!(self, index => index.compact())
-    }
+fn get(index: &Index, id: u64) -> Vec<f32> {
+    index.get(&[id]).expect("it is there")
+}
 
-    fn ids(&self) -> Vec<u64> {
-        both!(self, index => index.ids().collect())
-    }
-
-    fn get(&self, id: u64) -> Vec<f32> {
-        both!(self, index => index.get(id)).expect("it is there")
-    }
-
-    fn save(&self, path: &Path) -> Result<(), Error> {
-        both!(self, index => index.save(path))
-    }
-
-    fn load(device: &Device, path: &Path) -> Result<Self, Error> {
-        match SavedIndex::read(path)?.lists {
-            None => Ok(Self::Flat(Box::new(Flat::load(device, path)?))),
-            Some(_) => Ok(Self::Ivf(Box::new(Ivf::load(device, path)?))),
-        }
-    }
-
-    /// Answers to a search, with the bits of the distances.
-    fn found(&self, queries: &[f32], k: usize, probes: usize, filter: Option<Filter<'_>>) -> Vec<(u64, u32)> {
-        let mut options = SearchOptions::new(k);
-        if let Some(filter) = filter {
-            options = options.filter(filter);
-        }
-        let (found, _) = match self {
-            Self::Flat(index) => index.search_with(view(queries, DIM), &options),
-            Self::Ivf(index) => {
-                index.search_with(view(queries, DIM), &options.probes(probes.min(index.lists())))
-            }
-        }
-        .expect("an answer");
-        bits(&found)
-    }
+/// Answers to a search, with the bits of the distances.
+fn found(
+    index: &Index,
+    queries: &[f32],
+    k: usize,
+    probes: usize,
+    filter: Option<Filter<'_>>,
+) -> Vec<(u64, u32)> {
+    let mut options = SearchOptions::new(k);
+    options.filter = filter;
+    options.probes = index.lists().map(|lists| probes.min(lists));
+    bits(&index.search_with(view(queries, DIM), &options).expect("an answer").neighbors)
 }
 
 fn bits(found: &Neighbors) -> Vec<(u64, u32)> {
@@ -149,11 +109,11 @@ fn bits(found: &Neighbors) -> Vec<(u64, u32)> {
 
 /// Both indexes are the same to whoever asks.
 fn same(one: &Index, other: &Index, random: &mut Random, said: &str) {
-    let ids = one.ids();
-    assert_eq!(ids, other.ids(), "{said}");
-    for _ in 0..ids.len().min(3) {
-        let id = ids[random.below(ids.len())];
-        assert_eq!(one.get(id), other.get(id), "{said}: row {id}");
+    let all = ids(one);
+    assert_eq!(all, ids(other), "{said}");
+    for _ in 0..all.len().min(3) {
+        let id = all[random.below(all.len())];
+        assert_eq!(get(one, id), get(other, id), "{said}: row {id}");
     }
     if let (Index::Ivf(one), Index::Ivf(other)) = (one, other) {
         assert_eq!(one.list_sizes(), other.list_sizes(), "{said}");
@@ -164,7 +124,7 @@ fn same(one: &Index, other: &Index, random: &mut Random, said: &str) {
         [(1, 5, 1, None), (70, 10, 3, None), (2, 400, 99, None), (3, 9, 2, Some(Filter::by(&few)))]
     {
         let queries = random.floats(count * DIM);
-        let (a, b) = (one.found(&queries, k, probes, filter), other.found(&queries, k, probes, filter));
+        let (a, b) = (found(one, &queries, k, probes, filter), found(other, &queries, k, probes, filter));
         assert_eq!(a, b, "{said}: {count} queries, k {k}, {probes} probes, filter {}", filter.is_some());
     }
     if let (Index::Flat(one), Index::Flat(other)) = (one, other) {
@@ -176,8 +136,8 @@ fn same(one: &Index, other: &Index, random: &mut Random, said: &str) {
 
 /// One random change of both; what it comes to is the same.
 fn change(kind: Kind, indexes: [&mut Index; 2], random: &mut Random, said: &str) {
-    let ids = indexes[0].ids();
-    let some = |random: &mut Random| ids.get(random.below(ids.len().max(1))).copied().unwrap_or(7);
+    let all = ids(indexes[0]);
+    let some = |random: &mut Random| all.get(random.below(all.len().max(1))).copied().unwrap_or(7);
     let count = 1 + random.below(40);
     let rows = random.floats(count * DIM);
     let (what, id) = (random.below(6), some(random));
@@ -185,10 +145,10 @@ fn change(kind: Kind, indexes: [&mut Index; 2], random: &mut Random, said: &str)
     let given: Vec<u64> = (0..count).map(|_| random.below(1 << 40) as u64).collect();
     let results = indexes.map(|index| {
         let result = match what {
-            0 | 1 => index.add(kind, &rows, None),
-            2 => index.add(kind, &rows, Some(&given)),
+            0 | 1 => add(index, kind, &rows, None),
+            2 => add(index, kind, &rows, Some(&given)),
             3 => index.remove(&gone),
-            4 => index.update(kind, id, &rows[..DIM]),
+            4 => update(index, kind, id, &rows[..DIM]),
             _ => index.compact(),
         };
         result.map_err(|error| error.to_string())
@@ -207,7 +167,7 @@ fn round_trip(kind: Kind, mut index: Index, changes: usize, said: &str) {
     let mut loaded = Index::load(device, &path).expect("loads");
     same(&index, &loaded, &mut random, &said);
     let about = SavedIndex::read(&path).expect("reads");
-    let wanted = (kind.lists, kind.metric, DIM, kind.elements, index.ids().len(), kind.screen);
+    let wanted = (kind.lists, kind.metric, DIM, kind.elements, index.len(), kind.screen);
     let SavedIndex { lists, metric, dim, elements, rows, screen, .. } = about;
     assert_eq!((lists, metric, dim, elements, rows, screen), wanted, "{said}");
     // What was loaded is saved as it was, and the file takes the place of the first.
@@ -229,12 +189,12 @@ fn an_index_with_gaps_and_given_ids_is_loaded_as_it_was() {
     for kind in Kind::all() {
         let mut random = Random::new(1);
         let mut index = kind.build(device);
-        index.add(kind, &random.floats(300 * DIM), None).expect("rows");
+        add(&mut index, kind, &random.floats(300 * DIM), None).expect("rows");
         let given: Vec<u64> = (0..50).map(|i| (1 << 62) - i * i).collect();
-        index.add(kind, &random.floats(50 * DIM), Some(&given)).expect("rows");
+        add(&mut index, kind, &random.floats(50 * DIM), Some(&given)).expect("rows");
         let gone: Vec<u64> = (0..300).filter(|i| i % 7 < 2 || i % 31 == 0).chain([1 << 62]).collect();
         index.remove(&gone).expect("they are there");
-        index.update(kind, 3, &random.floats(DIM)).expect("a row");
+        update(&mut index, kind, 3, &random.floats(DIM)).expect("a row");
         round_trip(kind, index, 8, "with gaps");
     }
 }
@@ -247,16 +207,16 @@ fn indexes_of_insertion_numbers_without_rows_and_with_empty_lists_are_loaded_as_
         round_trip(kind, kind.build(device), 4, "nothing was added");
         let rows = Random::new(2).floats(100 * DIM);
         let mut index = kind.build(device);
-        index.add(kind, &rows, None).expect("rows");
+        add(&mut index, kind, &rows, None).expect("rows");
         round_trip(kind, index, 4, "insertion numbers");
         let mut index = kind.build(device);
-        index.add(kind, &rows, None).expect("rows");
+        add(&mut index, kind, &rows, None).expect("rows");
         index.remove(&(0..100).collect::<Vec<_>>()).expect("they are there");
         round_trip(kind, index, 4, "all were removed");
         // Near each other, so that they are in one list or two.
         let near: Vec<f32> = (0..70 * DIM).map(|i| rows[i % DIM] + (i / DIM) as f32 * 1e-4).collect();
         let mut index = kind.build(device);
-        index.add(kind, &near, None).expect("rows");
+        add(&mut index, kind, &near, None).expect("rows");
         if let Index::Ivf(index) = &index {
             assert!(index.list_sizes().contains(&0));
         }
@@ -273,13 +233,13 @@ fn numbers_go_on_where_they_were() {
         let kind = Kind::new(lists);
         let rows = Random::new(3).floats(20 * DIM);
         let mut index = kind.build(device);
-        index.add(kind, &rows, None).expect("rows");
+        add(&mut index, kind, &rows, None).expect("rows");
         // The last ones, which no row tells of any more.
         index.remove(&[18, 19]).expect("they are there");
         index.save(&path).expect("saves");
         let mut loaded = Index::load(device, &path).expect("loads");
-        loaded.add(kind, &rows[..DIM], None).expect("a row");
-        assert_eq!(loaded.ids(), (0..18).chain([20]).collect::<Vec<_>>());
+        add(&mut loaded, kind, &rows[..DIM], None).expect("a row");
+        assert_eq!(ids(&loaded), (0..18).chain([20]).collect::<Vec<_>>());
     }
 }
 
@@ -291,7 +251,7 @@ fn many_segments_are_loaded_in_pieces() {
     for lists in [None, Some(12)] {
         let kind = Kind { screen: Screen::I8, ..Kind::new(lists) };
         let mut index = kind.build(&device);
-        index.add(kind, &rows, None).expect("rows");
+        add(&mut index, kind, &rows, None).expect("rows");
         let directory = TempDir::new().expect("a directory");
         let path = directory.path().join("index.nf");
         index.save(&path).expect("saves");
@@ -320,7 +280,7 @@ fn a_file_larger_than_a_piece_is_loaded_as_it_was() {
     let loaded = Flat::load(device, &path).expect("loads");
     assert!(loaded.ids().eq(index.ids()));
     for id in [1, 4095, 4096, 4097, 4999] {
-        assert_eq!(loaded.get(id).expect("it is there"), rows[id as usize * dim..][..dim]);
+        assert_eq!(loaded.get(&[id]).expect("it is there"), rows[id as usize * dim..][..dim]);
     }
     let queries = view(&rows[..dim], dim);
     let search = |index: &Flat| bits(&index.search(queries, 20).expect("an answer"));
@@ -331,7 +291,7 @@ fn a_file_larger_than_a_piece_is_loaded_as_it_was() {
 fn small(device: &Device, lists: Option<usize>, path: &Path) -> Index {
     let kind = Kind::new(lists);
     let mut index = kind.build(device);
-    index.add(kind, &Random::new(7).floats(9 * DIM), None).expect("rows");
+    add(&mut index, kind, &Random::new(7).floats(9 * DIM), None).expect("rows");
     index.save(path).expect("saves");
     index
 }
@@ -447,11 +407,8 @@ fn what_fails_to_be_saved_leaves_the_old_file() {
     for lists in [None, Some(3)] {
         let kind = Kind::new(lists);
         let mut index = kind.build(device);
-        index.add(kind, &Random::new(9).floats(50 * DIM), None).expect("rows");
-        let mut saving: std::pin::Pin<Box<dyn Future<Output = Result<(), Error>>>> = match &index {
-            Index::Flat(index) => Box::pin(index.save_async(&path)),
-            Index::Ivf(index) => Box::pin(index.save_async(&path)),
-        };
+        add(&mut index, kind, &Random::new(9).floats(50 * DIM), None).expect("rows");
+        let mut saving = Box::pin(index.save_async(&path));
         let first = saving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if first.is_pending() {
             drop(saving);
@@ -494,4 +451,65 @@ fn loading_and_saving_without_blocking_is_the_same() {
 /// Waits for a future.
 fn device_wait<T>(future: impl Future<Output = T>) -> T {
     pollster::block_on(future)
+}
+
+/// Hands out a few bytes at a time.
+struct Trickle<'a>(&'a [u8]);
+
+impl std::io::Read for Trickle<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = buffer.len().min(self.0.len()).min(1000);
+        std::io::Read::read(&mut self.0, &mut buffer[..count])
+    }
+}
+
+#[test]
+fn a_writer_gets_the_bytes_of_the_file_and_a_reader_loads_them() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    for lists in [None, Some(5)] {
+        let mut random = Random::new(31);
+        let index = small(device, lists, &path);
+        let bytes = fs::read(&path).expect("reads");
+        assert_eq!(index.to_bytes().expect("saves"), bytes);
+        let mut written = vec![];
+        index.save_to(&mut written).expect("saves");
+        assert_eq!(written, bytes);
+        // What follows in a stream is left there.
+        written.extend(b"more");
+        let mut stream = Trickle(&written);
+        let loader = Index::loader(device).capacity(100).budget(1 << 20);
+        same(&index, &loader.load_from(&mut stream).expect("loads"), &mut random, "from a reader");
+        assert_eq!(stream.0, b"more");
+        same(&index, &loader.load_bytes(&bytes).expect("loads"), &mut random, "from bytes");
+        assert!(matches!(loader.load_bytes(&written), Err(Error::File { .. })), "bytes behind the index");
+        for end in [0, 5, 100, bytes.len() - 1] {
+            assert!(loader.load_bytes(&bytes[..end]).is_err(), "{end} bytes");
+            assert!(matches!(loader.load_from(&bytes[..end]), Err(Error::Io { .. })), "{end} bytes");
+        }
+        let mut damaged = bytes.clone();
+        damaged[bytes.len() - 3] ^= 1;
+        assert!(matches!(loader.load_from(&damaged[..]), Err(Error::File { .. })));
+    }
+}
+
+#[test]
+fn a_loaded_index_has_the_budget_and_the_host_copy_of_its_loader() {
+    let Some(device) = gpu() else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
+    for lists in [None, Some(5)] {
+        let index = small(device, lists, &path);
+        let copied = Index::loader(device).keep_host_copy(true).fallback(true).load(&path).expect("loads");
+        assert_eq!(ids(&index), ids(&copied));
+        assert_eq!(index.get(&ids(&index)).expect("rows"), copied.get(&ids(&copied)).expect("rows"));
+        let error = Index::loader(device).fallback(true).load(&path).map(|_| ()).expect_err("no copy");
+        assert!(matches!(error, Error::Argument { argument: "fallback", .. }), "{error}");
+        let error = Index::loader(device).budget(u64::MAX).load(&path).map(|_| ()).expect_err("too large");
+        assert!(matches!(error, Error::Budget { .. }), "{error}");
+        let tight = Index::loader(device).budget(1000).load(&path).expect("loads");
+        let error = tight.search(view(&[0.5f32; DIM], DIM), 3);
+        assert!(!has_kernels(device) || matches!(error, Err(Error::Budget { .. })), "{error:?}");
+    }
 }

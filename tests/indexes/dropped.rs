@@ -7,9 +7,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::living::{LISTS, Living, MOST, bits};
+use crate::common::living::{self, Kind, LISTS, MOST, answer, bits};
 use crate::common::{Random, confined, gpu, view};
-use nearfield::{Device, DeviceMatrix, ElementKind, Error, Flat, Ivf, Metric, Screen, SearchOptions};
+use nearfield::{Device, DeviceMatrix, ElementKind, Error, Index, Metric, Screen, SearchOptions};
 
 const DIM: usize = 6;
 
@@ -38,27 +38,15 @@ struct Given {
 /// What the row with this id becomes.
 const UPDATED: (u64, [f32; DIM]) = (6, [2.0; DIM]);
 
-trait Changing: Living {
-    async fn change(&mut self, change: Change, given: &Given) -> Result<(), Error>;
+async fn change(index: &mut Index, change: Change, given: &Given) -> Result<(), Error> {
+    match change {
+        Change::Add => index.add_async(view(&given.more, DIM)).await,
+        Change::AddDevice => index.add_async(&given.uploaded).await,
+        Change::Remove => index.remove_async(&given.leaving).await,
+        Change::Update => index.update_async(&[UPDATED.0], &UPDATED.1).await,
+        Change::Compact => index.compact_async().await,
+    }
 }
-
-macro_rules! changing {
-    ($index:ident) => {
-        impl Changing for $index {
-            async fn change(&mut self, change: Change, given: &Given) -> Result<(), Error> {
-                match change {
-                    Change::Add => self.add_async(view(&given.more, DIM)).await,
-                    Change::AddDevice => self.add_device_async(&given.uploaded).await,
-                    Change::Remove => self.remove_async(&given.leaving).await,
-                    Change::Update => self.update_async(UPDATED.0, &UPDATED.1).await,
-                    Change::Compact => self.compact_async().await,
-                }
-            }
-        }
-    };
-}
-changing!(Flat);
-changing!(Ivf);
 
 /// Searches that are not gone on with. They have scratch memory, and others of them wait for some: who comes then waits behind them.
 struct Holding<'a>(
@@ -66,7 +54,7 @@ struct Holding<'a>(
 );
 
 impl<'a> Holding<'a> {
-    fn new(other: &'a Flat, queries: &'a [f32]) -> Self {
+    fn new(other: &'a Index, queries: &'a [f32]) -> Self {
         let mut held: Vec<Pin<Box<dyn Future<Output = ()> + 'a>>> = vec![];
         for _ in 0..200 {
             let mut search = Box::pin(async move {
@@ -101,7 +89,7 @@ struct Wanted {
 struct Place<'d> {
     device: &'d Device,
     /// What scratch memory is held with.
-    other: Flat,
+    other: Index,
     queries: Vec<f32>,
     given: Given,
     all: PathBuf,
@@ -128,19 +116,19 @@ impl Place<'_> {
     }
 
     /// Of few queries and of many, with all probes and with few.
-    fn answers(&self, index: &impl Living) -> Answers {
+    fn answers(&self, index: &Index) -> Answers {
         let queries = view(&self.queries[..70 * DIM], DIM);
         let asked = [(queries.slice(0..3), LISTS), (queries.slice(0..3), 2), (queries, 2)];
-        let answer = |(some, probes)| bits(&index.answer(some, &SearchOptions::new(9), probes));
+        let answer = |(some, probes)| bits(&answer(index, some, &SearchOptions::new(9), probes));
         asked.into_iter().map(answer).collect()
     }
 
     /// What fresh indexes answer.
-    fn wanted<I: Living>(&self, mut rows: Rows, extra: &Rows) -> Wanted {
+    fn wanted(&self, mut rows: Rows, extra: &Rows) -> Wanted {
         let fresh = |rows: &Rows| {
-            let mut fresh = I::load(self.device, &self.empty).expect("it is loaded");
+            let mut fresh = Index::load(self.device, &self.empty).expect("it is loaded");
             let (ids, values): (Vec<u64>, Vec<&[f32]>) = rows.iter().map(|(&id, row)| (id, &row[..])).unzip();
-            fresh.add(view(&values.concat(), DIM), Some(&ids)).expect("good rows");
+            living::add(&mut fresh, view(&values.concat(), DIM), Some(&ids)).expect("good rows");
             self.answers(&fresh)
         };
         let (ids, answers) = (rows.keys().copied().collect(), fresh(&rows));
@@ -149,13 +137,13 @@ impl Place<'_> {
     }
 
     /// Whether nothing is left to compact: what moves rows waits for scratch memory.
-    fn is_compact(&self, index: &mut impl Changing) -> bool {
-        self.polled(index.change(Change::Compact, &self.given), 1)
+    fn is_compact(&self, index: &mut Index) -> bool {
+        self.polled(change(index, Change::Compact, &self.given), 1)
     }
 }
 
 /// `waits` says how often each change waits for scratch memory at least.
-fn dropped_at_every_poll<I: Changing>(budget: u64, waits: [usize; 5]) {
+fn dropped_at_every_poll(kind: Kind, budget: u64, waits: [usize; 5]) {
     let (Some(roomy), Some(device)) = (gpu(), confined(2048 * 32, budget)) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let [all_path, empty] = ["all.nf", "empty.nf"].map(|name| folder.path().join(name));
@@ -164,15 +152,15 @@ fn dropped_at_every_poll<I: Changing>(budget: u64, waits: [usize; 5]) {
     let more = random.integers(300 * DIM, MOST);
     let queries = random.integers(1000 * DIM, MOST);
     // Centroids are trained where there is room for it.
-    let mut index = I::make(roomy, Metric::L2, DIM, ElementKind::F32, Screen::I8);
+    let mut index = kind.make(roomy, Metric::L2, DIM, ElementKind::F32, Screen::I8);
     index.save(&empty).expect("it is saved");
-    index.add(view(&values, DIM), None).expect("good rows");
+    index.add(view(&values, DIM)).expect("good rows");
     index.save(&all_path).expect("it is saved");
     // Gaps, for `add` to use again and for `compact` to fill.
     let gone: Vec<u64> = (0..ROWS).filter(|id| id % 4 == 1).collect();
     let rows = (0..ROWS).zip(values.chunks(DIM).map(<[f32]>::to_vec));
     let before: Rows = rows.filter(|(id, _)| id % 4 != 1).collect();
-    let mut other = Flat::make(&device, Metric::L2, DIM, ElementKind::F32, Screen::None);
+    let mut other = Kind::Flat.make(&device, Metric::L2, DIM, ElementKind::F32, Screen::None);
     other.add(view(&values[..40 * DIM], DIM)).expect("good rows");
     let uploaded = device.upload(view(&more, DIM)).expect("good rows");
     let leaving = before.keys().copied().filter(|id| id % 4 == 3).collect();
@@ -180,7 +168,7 @@ fn dropped_at_every_poll<I: Changing>(budget: u64, waits: [usize; 5]) {
     let place = Place { device: &device, other, queries, given, all: all_path, empty };
     let extra: Rows = (5000..5040).zip(more.chunks(DIM).map(<[f32]>::to_vec)).collect();
     let extra_ids: Vec<u64> = extra.keys().copied().collect();
-    let unchanged = place.wanted::<I>(before.clone(), &extra);
+    let unchanged = place.wanted(before.clone(), &extra);
     let changes = [Change::Add, Change::AddDevice, Change::Remove, Change::Update, Change::Compact];
     for (change, waits) in changes.into_iter().zip(waits) {
         let mut after = before.clone();
@@ -192,30 +180,30 @@ fn dropped_at_every_poll<I: Changing>(budget: u64, waits: [usize; 5]) {
             Change::Update => drop(after.insert(UPDATED.0, UPDATED.1.to_vec())),
             Change::Compact => {}
         }
-        let wanted = [unchanged.clone(), place.wanted::<I>(after, &extra)];
+        let wanted = [unchanged.clone(), place.wanted(after, &extra)];
         let mut times = 0;
         let mut drops = [0, 0];
         loop {
             assert!(times < 200, "{change:?} never ends");
             let said = format!("{change:?} after {times} polls");
-            let mut index = I::load(&device, &place.all).expect("it is loaded");
+            let mut index = Index::load(&device, &place.all).expect("it is loaded");
             index.remove(&gone).expect("they are there");
-            let is_done = place.polled(index.change(change, &place.given), times);
+            let is_done = place.polled(self::change(&mut index, change, &place.given), times);
             // A change may be made before its future is ready: a removal is, when the index compacts itself.
             let is_made = match change {
-                Change::Update => index.get(UPDATED.0).expect("it is there") == UPDATED.1,
+                Change::Update => index.get(&[UPDATED.0]).expect("it is there") == UPDATED.1,
                 Change::Compact => place.is_compact(&mut index),
-                _ => index.ids().len() == wanted[1].ids.len(),
+                _ => index.len() == wanted[1].ids.len(),
             };
             assert!(is_made || !is_done, "{said}");
             let Wanted { ids, answers, later } = &wanted[usize::from(is_made)];
-            assert!(index.ids() == *ids, "{said}");
+            assert!(living::ids(&index) == *ids, "{said}");
             assert!(place.answers(&index) == *answers, "{said}");
             if is_done && change == Change::Remove {
                 assert!(place.is_compact(&mut index), "it compacted itself");
             }
             // The next change goes on from there.
-            index.add(view(&more[..40 * DIM], DIM), Some(&extra_ids)).expect(&said);
+            living::add(&mut index, view(&more[..40 * DIM], DIM), Some(&extra_ids)).expect(&said);
             assert!(place.answers(&index) == *later, "{said}, and an add");
             if is_done {
                 break;
@@ -231,10 +219,10 @@ fn dropped_at_every_poll<I: Changing>(budget: u64, waits: [usize; 5]) {
 
 #[test]
 fn a_change_of_flat_that_is_dropped_at_any_poll_is_made_or_not() {
-    dropped_at_every_poll::<Flat>(512 << 10, [1; 5]);
+    dropped_at_every_poll(Kind::Flat, 512 << 10, [1; 5]);
 }
 
 #[test]
 fn a_change_of_ivf_that_is_dropped_at_any_poll_is_made_or_not() {
-    dropped_at_every_poll::<Ivf>(2 << 20, [2, 2, 1, 2, 1]);
+    dropped_at_every_poll(Kind::Ivf, 2 << 20, [2, 2, 1, 2, 1]);
 }

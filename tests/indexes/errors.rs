@@ -3,7 +3,8 @@
 use crate::common::{confined, gpu, has_kernels, rounded, view};
 use half::f16;
 use nearfield::{
-    Device, DeviceOptions, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output, SearchOptions,
+    AddOptions, Device, DeviceOptions, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output,
+    SearchOptions,
 };
 
 const DIM: usize = 3;
@@ -27,7 +28,7 @@ fn refused(index: &mut Flat, refuse: impl FnOnce(&mut Flat) -> Result<(), Error>
     assert_eq!(index.len(), len);
     assert_eq!(answer(index), before, "after {error}");
     index
-        .add_with_ids(view(&[9.0f32, 9.0, 9.0], DIM), &[1 << 40 | len as u64])
+        .add_with(view(&[9.0f32, 9.0, 9.0], DIM), &AddOptions::new().ids(&[1 << 40 | len as u64]))
         .expect("a good row after a bad one");
     assert!(index.contains(1 << 40 | len as u64));
     assert_eq!(answer(index).row(0).len(), len + 1);
@@ -174,19 +175,21 @@ fn norms_out_of_range_are_refused_by_the_row() {
 fn repeated_ids_are_refused() {
     let Some(device) = gpu() else { return };
     let two = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
-    let add = |ids: &'static [u64]| move |index: &mut Flat| index.add_with_ids(view(&two, DIM), ids);
+    let add = |ids: &'static [u64]| {
+        move |index: &mut Flat| index.add_with(view(&two, DIM), &AddOptions::new().ids(ids))
+    };
     let mut index = ten(device, Metric::L2);
     for (ids, repeated) in [(&[77, 77], 77), (&[50, 3], 3), (&[0, 50], 0)] as [(&'static [u64], u64); 3] {
         let error = refused(&mut index, add(ids));
         assert!(matches!(error, Error::DuplicateId { id } if id == repeated), "{ids:?}: {error}");
     }
-    index.add_with_ids(view(&two, DIM), &[500, 1 << 62]).expect("new ids");
+    index.add_with(view(&two, DIM), &AddOptions::new().ids(&[500, 1 << 62])).expect("new ids");
     let error = refused(&mut index, add(&[1 << 62, 4]));
     assert!(matches!(error, Error::DuplicateId { id } if id == 1 << 62 || id == 4), "{error}");
 
     // The insertion number of the next row is another row's id already.
     let mut index = Flat::builder(device, Metric::L2, DIM).build().expect("an index");
-    index.add_with_ids(view(&two, DIM), &[2, 0]).expect("new ids");
+    index.add_with(view(&two, DIM), &AddOptions::new().ids(&[2, 0])).expect("new ids");
     let error = refused(&mut index, |index| index.add(view(&two, DIM)));
     assert!(matches!(error, Error::DuplicateId { id: 2 }), "{error}");
 }
@@ -197,15 +200,16 @@ fn ids_that_are_too_large_or_too_few_are_refused() {
     let two = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
     let mut index = ten(device, Metric::L2);
     for id in [1 << 63, u64::MAX] {
-        let error = refused(&mut index, |index| index.add_with_ids(view(&two, DIM), &[20, id]));
+        let error =
+            refused(&mut index, |index| index.add_with(view(&two, DIM), &AddOptions::new().ids(&[20, id])));
         assert!(matches!(error, Error::IdTooLarge { id: named } if named == id), "{error}");
     }
     for ids in [&[][..], &[20], &[20, 21, 22]] {
-        let error = refused(&mut index, |index| index.add_with_ids(view(&two, DIM), ids));
+        let error = refused(&mut index, |index| index.add_with(view(&two, DIM), &AddOptions::new().ids(ids)));
         assert!(matches!(error, Error::Argument { argument: "ids", .. }), "{error}");
         assert!(error.to_string().contains('2'), "{error}");
     }
-    index.add_with_ids(view(&two, DIM), &[(1 << 63) - 1, 20]).expect("the largest id");
+    index.add_with(view(&two, DIM), &AddOptions::new().ids(&[(1 << 63) - 1, 20])).expect("the largest id");
     assert!(index.contains((1 << 63) - 1) && !index.contains(21));
 }
 

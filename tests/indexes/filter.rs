@@ -2,7 +2,8 @@
 
 use crate::common::{Random, confined, gpu, view};
 use nearfield::{
-    Device, Error, Filter, Flat, MatrixView, Metric, Neighbors, Screen, SearchOptions, WithinOptions,
+    AddOptions, Device, Error, Filter, Flat, MatrixView, Metric, Neighbors, Screen, SearchOptions,
+    SearchResult, WithinOptions,
 };
 
 const DIM: usize = 16;
@@ -17,7 +18,7 @@ fn bits(ids: &[u64]) -> Vec<u64> {
 fn filled(device: &Device, metric: Metric, screen: Screen, rows: &[f32], ids: Option<&[u64]>) -> Flat {
     let mut index = Flat::builder(device, metric, DIM).screen(screen).build().expect("an index");
     match ids {
-        Some(ids) => index.add_with_ids(view(rows, DIM), ids).expect("good rows"),
+        Some(ids) => index.add_with(view(rows, DIM), &AddOptions::new().ids(ids)).expect("good rows"),
         None => index.add(view(rows, DIM)).expect("good rows"),
     }
     index
@@ -32,7 +33,7 @@ fn alone(device: &Device, metric: Metric, rows: &[f32], ids: &[u64], allowed: im
 }
 
 fn found(index: &Flat, queries: MatrixView<'_, f32>, k: usize, filter: Filter<'_>) -> Neighbors {
-    index.search_with(queries, &SearchOptions::new(k).filter(filter)).expect("an answer").0
+    index.search_with(queries, &SearchOptions::new(k).filter(filter)).expect("an answer").neighbors
 }
 
 /// From none to all, as the number of rows in ten thousand.
@@ -132,7 +133,7 @@ fn filters_are_of_ids_wherever_their_rows_lie() {
     let gone: Vec<u64> = ids.iter().copied().step_by(7).collect();
     index.remove(&gone).expect("they are there");
     let (again, other) = (&gone[..300], &values[..300 * DIM]);
-    index.add_with_ids(view(other, DIM), again).expect("good rows");
+    index.add_with(view(other, DIM), &AddOptions::new().ids(again)).expect("good rows");
     let mut left: Vec<(u64, &[f32])> =
         ids.iter().copied().zip(values.chunks_exact(DIM)).filter(|(id, _)| !gone.contains(id)).collect();
     left.extend(again.iter().copied().zip(other.chunks_exact(DIM)));
@@ -187,7 +188,7 @@ fn range_search_obeys_filters_of_every_share() {
             for radius in [40.0, 65.0, f32::INFINITY] {
                 let want = fresh.search_within(view(&asked, DIM), radius).expect("an answer");
                 let options = WithinOptions::new().filter(Filter::by(&allowed));
-                let (found, _) =
+                let SearchResult { neighbors: found, .. } =
                     index.search_within_with(view(&asked, DIM), radius, &options).expect("an answer");
                 assert_eq!(found, want, "{screen:?}, {share} of 10,000, radius {radius}");
             }
@@ -234,14 +235,15 @@ fn a_filter_that_allows_few_rows_looks_at_no_others() {
             let queries = view(&values[..count * DIM], DIM);
             let few = |id: u64| id.is_multiple_of(every);
             let scored = |options: &SearchOptions<'_>| {
-                index.search_with(queries, options).expect("an answer").1.scored
+                index.search_with(queries, options).expect("an answer").statistics.scored
             };
             let count = count as u64;
             assert_eq!(scored(&SearchOptions::new(2)), count * 20_000);
             let options = SearchOptions::new(2).filter(Filter::by(&few));
             assert_eq!(scored(&options), count * (20_000 / every));
             let within = WithinOptions::new().filter(Filter::by(&few));
-            let (_, statistics) = index.search_within_with(queries, 9.0, &within).expect("an answer");
+            let SearchResult { statistics, .. } =
+                index.search_within_with(queries, 9.0, &within).expect("an answer");
             assert_eq!(statistics.scored, count * (20_000 / every));
             assert_eq!((statistics.searched_again, statistics.searched_exhaustively), (0, 0));
             let many = |id: u64| id.is_multiple_of(2);
@@ -290,7 +292,8 @@ fn an_empty_index_and_a_filter_of_nothing_find_nothing() {
     {
         assert!(found(&index, view(&query, DIM), 3, filter).row(0).is_empty(), "{filter:?}");
         let options = WithinOptions::new().filter(filter);
-        let (within, _) = index.search_within_with(view(&query, DIM), 1e9, &options).expect("an answer");
+        let SearchResult { neighbors: within, .. } =
+            index.search_within_with(view(&query, DIM), 1e9, &options).expect("an answer");
         assert_eq!(within.offsets(), [0, 0]);
     }
     assert_eq!(found(&index, view(&query, DIM), 3, Filter::bits(&[1 << 39])).row(0)[0].id, 39);

@@ -3,7 +3,9 @@
 use crate::common::truth::Truth;
 use crate::common::{DIMS, Random, gpu, has_kernels, rounded, row_counts, view, without_subgroups};
 use half::f16;
-use nearfield::{Device, ElementKind, Flat, MatrixView, Metric, Neighbors, SearchOptions};
+use nearfield::{
+    AddOptions, Device, ElementKind, Flat, MatrixView, Metric, Neighbors, SearchOptions, SearchResult,
+};
 
 const K: usize = 10;
 
@@ -182,7 +184,8 @@ fn near_rows_far_from_the_origin_are_told_apart() {
 }
 
 fn search_and_count(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> (Neighbors, u64) {
-    let (found, statistics) = index.search_with(queries, &SearchOptions::new(k)).expect("an answer");
+    let SearchResult { neighbors: found, statistics, .. } =
+        index.search_with(queries, &SearchOptions::new(k)).expect("an answer");
     (found, statistics.searched_again)
 }
 
@@ -199,7 +202,7 @@ fn of_equally_near_rows_the_smaller_ids_are_found() {
         let truth = Truth::new(view(&queries, 3), view(&values, 3));
         for metric in Metric::ALL {
             let mut index = Flat::builder(device, metric, 3).build().expect("an index");
-            index.add_with_ids(view(&values, 3), &ids).expect("good rows");
+            index.add_with(view(&values, 3), &AddOptions::new().ids(&ids)).expect("good rows");
             for k in [1, 7, 90] {
                 let found = index.search(view(&queries, 3), k).expect("an answer");
                 let verdict = truth.judge_exact(metric, &ids, k, &found);
@@ -221,7 +224,7 @@ fn equal_rows_overflow_the_lists_and_are_answered_all_the_same() {
         let truth = Truth::new(view(&queries, 3), view(&values, 3));
         for metric in Metric::ALL {
             let mut index = Flat::builder(device, metric, 3).build().expect("an index");
-            index.add_with_ids(view(&values, 3), &ids).expect("good rows");
+            index.add_with(view(&values, 3), &AddOptions::new().ids(&ids)).expect("good rows");
             let (found, searched_again) = search_and_count(&index, view(&queries, 3), K);
             let overflowed = if has_kernels(device) { count as u64 } else { 0 };
             assert_eq!(searched_again, overflowed, "{metric}: every list overflows, where there are lists");

@@ -6,7 +6,10 @@ use std::task::{Context, Poll, Waker};
 use crate::common::bench::Bench;
 use crate::common::{Random, confined, gpu, has_kernels, view};
 use nearfield::internals::ceilings::copy;
-use nearfield::{BufferSlice, Device, ElementKind, Error, Flat, Metric, Route, Screen, SearchOptions};
+use nearfield::{
+    AddOptions, BufferSlice, Device, ElementKind, Error, Flat, Metric, Route, Screen, SearchOptions,
+    SearchResult,
+};
 
 const DIM: usize = 6;
 
@@ -28,16 +31,16 @@ fn a_removed_row_is_gone_and_its_place_is_used_again() {
         let nearest = index.search(view(&rows[700 * DIM / 7..][..DIM], DIM), 300).expect("an answer");
         assert_eq!(nearest.row(0).len(), 296);
         assert!(nearest.row(0).iter().all(|hit| ![7, 100, 298, 299].contains(&hit.id)));
-        let error = index.get(100).expect_err("it is gone");
+        let error = index.get(&[100]).expect_err("it is gone");
         assert!(matches!(error, Error::UnknownId { id: 100 }), "{error}");
-        assert_eq!(index.get(101).expect("it is there"), rows[101 * DIM..][..DIM]);
+        assert_eq!(index.get(&[101]).expect("it is there"), rows[101 * DIM..][..DIM]);
         // Numbers go on where they were.
         index.add(view(&rows[..4 * DIM], DIM)).expect("good rows");
         assert!((300..304).all(|id| index.contains(id)) && !index.contains(7));
-        assert_eq!(index.get(302).expect("it is there"), rows[2 * DIM..][..DIM]);
+        assert_eq!(index.get(&[302]).expect("it is there"), rows[2 * DIM..][..DIM]);
         assert!(index.ids().eq((0..304).filter(|id| ![7, 100, 298, 299].contains(id))));
-        index.update(5, &[0.5; DIM]).expect("a good row");
-        assert_eq!(index.get(5).expect("it is there"), [0.5; DIM]);
+        index.update(&[5], &[0.5; DIM]).expect("a good row");
+        assert_eq!(index.get(&[5]).expect("it is there"), [0.5; DIM]);
         assert_eq!(index.len(), 300);
     }
 }
@@ -71,7 +74,7 @@ fn an_add_that_fails_after_places_were_used_again_changes_nothing() {
             for ids in [None, Some((10_000..10_000 + count as u64).collect::<Vec<u64>>())] {
                 let error = match &ids {
                     None => index.add(view(&bad, DIM)),
-                    Some(ids) => index.add_with_ids(view(&bad, DIM), ids),
+                    Some(ids) => index.add_with(view(&bad, DIM), &AddOptions::new().ids(ids)),
                 };
                 let (Err(Error::NotFinite { row, .. }) | Err(Error::NormOutOfRange { row, .. })) = error
                 else {
@@ -90,7 +93,7 @@ fn an_add_that_fails_after_places_were_used_again_changes_nothing() {
         assert!(index.ids().eq((0..4000).filter(|id| id % 4 != 1).chain(4000..5500)), "numbers go on");
         let mut fresh = empty(&device, screen);
         let ids: Vec<u64> = index.ids().collect();
-        fresh.add_with_ids(view(&rows_of(&rows, &ids), DIM), &ids).expect("good rows");
+        fresh.add_with(view(&rows_of(&rows, &ids), DIM), &AddOptions::new().ids(&ids)).expect("good rows");
         assert_eq!(
             index.search(queries, 20).expect("an answer"),
             fresh.search(queries, 20).expect("an answer")
@@ -104,11 +107,15 @@ fn of_equal_rows_the_smaller_ids_are_found_wherever_they_lie() {
     for (screen, rows) in [(Screen::None, 300), (Screen::I8, 6000), (Screen::None, 6000)] {
         let mut index = empty(device, screen);
         let ids: Vec<u64> = (0..rows).map(|row| 1000 + row * 2).collect();
-        index.add_with_ids(view(&vec![1.0; rows as usize * DIM], DIM), &ids).expect("good rows");
+        index
+            .add_with(view(&vec![1.0; rows as usize * DIM], DIM), &AddOptions::new().ids(&ids))
+            .expect("good rows");
         // Smaller ids come into the places of larger ones, and larger ones into those of smaller ones.
         index.remove(&[1000, 1002, 1004, 1000 + rows, 1000 + rows + 2]).expect("they are there");
-        index.add_with_ids(view(&[1.0; 4 * DIM], DIM), &[1 << 50, 1, 1003, 999]).expect("good rows");
-        index.update(1006, &[1.0; DIM]).expect("a good row");
+        index
+            .add_with(view(&[1.0; 4 * DIM], DIM), &AddOptions::new().ids(&[1 << 50, 1, 1003, 999]))
+            .expect("good rows");
+        index.update(&[1006], &[1.0; DIM]).expect("a good row");
         for count in [1, 20] {
             let found = index.search(view(&vec![1.0; count * DIM], DIM), 6).expect("an answer");
             for row in found.iter() {
@@ -134,16 +141,18 @@ fn rows_on_the_device_are_added_like_those_of_the_host() {
             let ids: Vec<u64> = (0..70).map(|id| 20_000 - id).collect();
             let (mut host, mut index) = (empty(device, screen), empty(device, screen));
             host.add(view(&rows, DIM)).expect("good rows");
-            index.add_device(&uploaded).expect("good rows");
+            index.add(&uploaded).expect("good rows");
             for index in [&mut host, &mut index] {
                 index.remove(&(0..100).map(|id| id * 50).collect::<Vec<u64>>()).expect("they are there");
             }
-            host.add_with_ids(view(&rows[..70 * DIM], DIM), &ids).expect("good rows");
-            index.add_device_with_ids(&few, &ids).expect("good rows");
+            host.add_with(view(&rows[..70 * DIM], DIM), &AddOptions::new().ids(&ids)).expect("good rows");
+            index.add_with(&few, &AddOptions::new().ids(&ids)).expect("good rows");
             for count in [3, 40] {
                 let queries = view(&rows[..count * DIM], DIM);
-                let (want, screened) = host.search_with(queries, &SearchOptions::new(9)).expect("an answer");
-                let (found, also) = index.search_with(queries, &SearchOptions::new(9)).expect("an answer");
+                let SearchResult { neighbors: want, statistics: screened, .. } =
+                    host.search_with(queries, &SearchOptions::new(9)).expect("an answer");
+                let SearchResult { neighbors: found, statistics: also, .. } =
+                    index.search_with(queries, &SearchOptions::new(9)).expect("an answer");
                 assert_eq!(found, want, "{screen:?}");
                 let (few, many) = (screened.rescored, also.rescored);
                 assert!(
@@ -152,7 +161,7 @@ fn rows_on_the_device_are_added_like_those_of_the_host() {
                 );
             }
             for id in [1, 63, 5999, 20_000, 19_931] {
-                assert_eq!(index.get(id).expect("it is there"), host.get(id).expect("it is there"));
+                assert_eq!(index.get(&[id]).expect("it is there"), host.get(&[id]).expect("it is there"));
             }
         }
     }
@@ -166,15 +175,15 @@ fn rows_on_the_device_that_do_not_fit_are_refused() {
     let uploaded = device.upload(view(&rows, DIM)).expect("good rows");
     let named = |error: Error| assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
     let mut half = Flat::builder(device, Metric::L2, DIM).elements(ElementKind::F16).build().expect("one");
-    named(half.add_device(&uploaded).expect_err("f32 rows in an index of f16"));
+    named(half.add(&uploaded).expect_err("f32 rows in an index of f16"));
     // All devices of the host engine are one.
     if has_kernels(device) {
-        named(empty(&other, Screen::None).add_device(&uploaded).expect_err("rows of another device"));
+        named(empty(&other, Screen::None).add(&uploaded).expect_err("rows of another device"));
     }
     let wide = device.upload(view(&rows, 2 * DIM)).expect("good rows");
-    named(empty(device, Screen::None).add_device(&wide).expect_err("another dim"));
+    named(empty(device, Screen::None).add(&wide).expect_err("another dim"));
     let mut index = empty(device, Screen::None);
-    let error = index.add_device_with_ids(&uploaded, &[1, 2, 3]).expect_err("one id short");
+    let error = index.add_with(&uploaded, &AddOptions::new().ids(&[1, 2, 3])).expect_err("one id short");
     assert!(matches!(error, Error::Argument { argument: "ids", .. }), "{error}");
     assert!(index.is_empty());
     if !has_kernels(device) {
@@ -190,7 +199,7 @@ fn rows_on_the_device_that_do_not_fit_are_refused() {
         let buffers = [BufferSlice::all(&written), uploaded.as_slice().expect("a GPU")];
         recorder.dispatch(&copy::KERNEL, ElementKind::F32, &[], &params, &buffers, [1, 1])
     });
-    let error = index.add_device(&uploaded).expect_err("not finite");
+    let error = index.add(&uploaded).expect_err("not finite");
     assert!(matches!(error, Error::NotFinite { row: 3, .. }), "{error}");
     assert!(index.is_empty());
 }
@@ -216,7 +225,9 @@ fn an_index_with_many_gaps_compacts_itself() {
             let (blocks, found) = (blocks(&index), index.search(queries, 5).expect("an answer"));
             let mut fresh = empty(device, Screen::None);
             let left: Vec<u64> = index.ids().collect();
-            fresh.add_with_ids(view(&rows_of(&rows, &left), DIM), &left).expect("good rows");
+            fresh
+                .add_with(view(&rows_of(&rows, &left), DIM), &AddOptions::new().ids(&left))
+                .expect("good rows");
             assert_eq!(found, fresh.search(queries, 5).expect("an answer"));
             (index.len(), blocks)
         };
@@ -246,7 +257,7 @@ fn rows_at_the_end_leave_no_gap() {
     // Numbers do not start again.
     index.add(view(&rows[..2 * DIM], DIM)).expect("good rows");
     assert!(index.ids().eq([3000, 3001]));
-    assert_eq!(index.get(3001).expect("it is there"), rows[DIM..2 * DIM]);
+    assert_eq!(index.get(&[3001]).expect("it is there"), rows[DIM..2 * DIM]);
 }
 
 #[test]
@@ -258,20 +269,21 @@ fn what_is_unknown_or_does_not_fit_is_refused_by_name() {
         assert!(matches!(error, Error::UnknownId { id } if id == wanted), "{error}");
         assert!(error.to_string().contains(&wanted.to_string()), "{error}");
     };
-    unknown(index.get(3).expect_err("unknown"), 3);
+    unknown(index.get(&[3]).expect_err("unknown"), 3);
     unknown(index.remove(&[0, 77, 88]).expect_err("unknown"), 77);
-    unknown(index.update(u64::MAX, &[0.0f32; DIM]).expect_err("unknown"), u64::MAX);
-    let error = index.update(1, &[0.0f32; DIM + 1]).expect_err("another dim");
+    unknown(index.update(&[u64::MAX], &[0.0f32; DIM]).expect_err("unknown"), u64::MAX);
+    let error = index.update(&[1], &[0.0f32; DIM + 1]).expect_err("another dim");
     assert!(matches!(error, Error::Argument { argument: "row", .. }), "{error}");
-    let error = index.update(1, &[1e-30f32; DIM]).expect_err("too short");
+    let error = index.update(&[1], &[1e-30f32; DIM]).expect_err("too short");
     assert!(matches!(error, Error::NormOutOfRange { row: 0, .. }), "{error}");
     index.remove(&[]).expect("nothing to do");
-    assert_eq!((index.len(), index.get(1).expect("it is there")), (3, vec![1.0; DIM]));
+    assert_eq!((index.len(), index.get(&[1]).expect("it is there")), (3, vec![1.0; DIM]));
     // The id of a removed row is free for the caller.
     index.remove(&[1]).expect("it is there");
-    index.add_with_ids(view(&[2.0f32; DIM], DIM), &[1]).expect("a good row");
-    assert_eq!(index.get(1).expect("it is there"), [2.0; DIM]);
-    let error = index.add_with_ids(view(&[2.0f32; 2 * DIM], DIM), &[9, 9]).expect_err("twice");
+    index.add_with(view(&[2.0f32; DIM], DIM), &AddOptions::new().ids(&[1])).expect("a good row");
+    assert_eq!(index.get(&[1]).expect("it is there"), [2.0; DIM]);
+    let error =
+        index.add_with(view(&[2.0f32; 2 * DIM], DIM), &AddOptions::new().ids(&[9, 9])).expect_err("twice");
     assert!(matches!(error, Error::DuplicateId { id: 9 }), "{error}");
 }
 
@@ -285,7 +297,7 @@ fn a_budget_that_fits_no_row_says_what_is_needed() {
     index.add(view(&rows, dim)).expect("rows behind the end need no scratch");
     index.remove(&[0]).expect("it is there");
     for error in [
-        index.get(1).map(drop).expect_err("12,000 bytes"),
+        index.get(&[1]).map(drop).expect_err("12,000 bytes"),
         index.add(view(&rows, dim)).expect_err("12,000 bytes"),
         index.compact().expect_err("12,000 bytes"),
     ] {
@@ -316,7 +328,7 @@ fn eight_threads_search_an_index_with_gaps_and_places_used_again() {
                             assert_eq!(found.row(query - first), want.row(query));
                         }
                         let id = 1 + 6 * (thread + first) as u64;
-                        assert_eq!(index.get(id).expect("it is there"), row_of(rows, id));
+                        assert_eq!(index.get(&[id]).expect("it is there"), row_of(rows, id));
                     }
                 });
             }
@@ -354,14 +366,14 @@ fn a_change_whose_future_is_dropped_is_made_or_not() {
             let before = index.search(queries, 12).expect("an answer");
             let ids: Vec<u64> = index.ids().collect();
             let id = ids[times * 31];
-            let row = index.get(id).expect("it is there");
+            let row = index.get(&[id]).expect("it is there");
             // A search that is not gone on with holds the scratch that changes wait for, every other time.
             let mut holding = Box::pin(other.search_async(view(&rows[..600 * DIM], DIM), 12));
             let mut context = Context::from_waker(Waker::noop());
             let is_held = times % 2 == 0 && holding.as_mut().poll(&mut context).is_pending();
             let outcomes = [
                 polled(index.add_async(view(&rows[..700 * DIM], DIM)), times).is_some(),
-                polled(index.update_async(id, &[2.0f32; DIM]), times).is_some(),
+                polled(index.update_async(&[id], &[2.0f32; DIM]), times).is_some(),
                 polled(index.compact_async(), times).is_some(),
             ];
             // One row finds room beside it, 700 do not.
@@ -370,9 +382,9 @@ fn a_change_whose_future_is_dropped_is_made_or_not() {
             dropped += outcomes.iter().filter(|is_done| !**is_done).count();
             assert_eq!(index.len(), ids.len() + if outcomes[0] { 700 } else { 0 });
             let new = vec![2.0; DIM];
-            assert_eq!(index.get(id).expect("it is there"), if outcomes[1] { new } else { row.clone() });
+            assert_eq!(index.get(&[id]).expect("it is there"), if outcomes[1] { new } else { row.clone() });
             if outcomes[1] {
-                index.update(id, &row).expect("a good row");
+                index.update(&[id], &row).expect("a good row");
             }
             if outcomes[0] {
                 let added: Vec<u64> = index.ids().filter(|id| !ids.contains(id)).collect();

@@ -13,7 +13,10 @@ use crate::common::{Random, confined, gpu, view, without_subgroups};
 use nearfield::internals::kernels::distance_pairs::Pairs;
 use nearfield::internals::kernels::select_k::{Rows, Select, Selected};
 use nearfield::internals::kernels::value_of;
-use nearfield::{Device, DeviceOptions, Flat, MatrixView, Metric, Neighbors, Output, Route, SearchOptions};
+use nearfield::{
+    AddOptions, Device, DeviceOptions, Flat, MatrixView, Metric, Neighbors, Output, Route, SearchOptions,
+    SearchResult,
+};
 
 fn index(device: &Device, metric: Metric, rows: MatrixView<'_, f32>) -> Flat {
     let mut index = Flat::builder(device, metric, rows.dim()).build().expect("an index");
@@ -113,7 +116,7 @@ fn a_small_budget_takes_several_chunks_and_batches() {
         let progress = |_: usize| {
             calls.fetch_add(1, Ordering::Relaxed);
         };
-        let (found, _) = index
+        let SearchResult { neighbors: found, .. } = index
             .search_with(data.queries(), &SearchOptions::new(10).progress(&progress))
             .expect("an answer");
         assert_eq!(found, want, "{plan}");
@@ -213,7 +216,8 @@ fn queries_on_the_device_are_searched_again_where_lists_overflow() {
     let queries = [0.0, 1.0, 1.0, 0.0, 0.0, 5.0, 2.0, 1.0];
     let index = index(device, Metric::InnerProduct, view(&rows, 2));
     let uploaded = device.upload(view(&queries, 2)).expect("good queries");
-    let (found, statistics) = index.search_with(&uploaded, &SearchOptions::new(5)).expect("an answer");
+    let SearchResult { neighbors: found, statistics, .. } =
+        index.search_with(&uploaded, &SearchOptions::new(5)).expect("an answer");
     assert_eq!(statistics.searched_again, 2);
     assert_eq!(found, search(&index, view(&queries, 2), 5));
     assert_eq!(found.row(2).iter().map(|hit| hit.id).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
@@ -249,7 +253,7 @@ fn futures_of_a_foreign_executor_answer_as_blocking_calls() {
     let (first, second) = (data.rows().slice(0..2000), data.rows().slice(2000..6000));
     let ids: Vec<u64> = (2000..6000).collect();
     block_on(send(later.add_async(first))).expect("good rows");
-    block_on(send(later.add_with_ids_async(second, &ids))).expect("good rows");
+    block_on(send(later.add_with_async(second, &AddOptions::new().ids(&ids)))).expect("good rows");
     let now = index(device, Metric::Cosine, data.rows());
     for count in [2, 20] {
         let queries = data.queries().slice(0..count);
@@ -257,7 +261,8 @@ fn futures_of_a_foreign_executor_answer_as_blocking_calls() {
         assert_eq!(found, search(&now, queries, 10));
         let uploaded = block_on(send(device.upload_async(queries))).expect("good queries");
         let options = SearchOptions::new(10);
-        let (again, _) = block_on(send(later.search_with_async(&uploaded, &options))).expect("an answer");
+        let SearchResult { neighbors: again, .. } =
+            block_on(send(later.search_with_async(&uploaded, &options))).expect("an answer");
         assert_eq!(again, found);
     }
     let values = data.rows().values();

@@ -81,7 +81,8 @@ impl Set {
 }
 
 fn search(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> (Neighbors, Statistics) {
-    index.search_with(queries, &SearchOptions::new(k)).expect("an answer")
+    let found = index.search_with(queries, &SearchOptions::new(k)).expect("an answer");
+    (found.neighbors, found.statistics)
 }
 
 /// Bit for bit.

@@ -1,11 +1,13 @@
 //! The host engine: held against f64 on shapes of its own, and as the copy beside a GPU. The suites that are not about kernels run on it
 //! too, with NEARFIELD_ADAPTER=host (scripts/test).
 
+use std::sync::Mutex;
+
 use crate::common::{Random, gpu, has_kernels, wanted};
 use nearfield::MatrixView;
 use nearfield::{
-    AdapterKind, Device, DeviceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors, Output, Screen,
-    SearchOptions,
+    AdapterKind, AddOptions, Device, DeviceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors,
+    Output, Screen, SearchOptions, SearchResult,
 };
 
 fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
@@ -63,24 +65,28 @@ fn a_copy_has_what_the_gpu_has_after_any_change() {
     let rows = MatrixView::new(&values, 20).expect("rows");
     let Some((device, mut index)) = with_copy(false, rows) else { return };
     index.remove(&[3, 4, 5, 599]).expect("there");
-    index.update(7, &values[..20]).expect("there");
+    index.update(&[7], &values[..20]).expect("there");
     let more = device.upload(rows.slice(100..140)).expect("fits");
-    index.add_device(&more).expect("rows");
-    index.add_device(&device.upload(rows.slice(0..0)).expect("nothing")).expect("no rows");
+    index.add(&more).expect("rows");
+    index.add(&device.upload(rows.slice(0..0)).expect("nothing")).expect("no rows");
     index.compact().expect("compacted");
     let refused = [f32::NAN; 20];
     assert!(index.add(MatrixView::new(&refused, 20).expect("a row")).is_err());
     let queries = rows.slice(0..3);
     let mut alone = Flat::builder(&Device::host(), Metric::L2, 20).build().expect("an index");
     for id in index.ids() {
-        let row = index.get(id).expect("there");
-        alone.add_with_ids(MatrixView::new(&row, 20).expect("a row"), &[id]).expect("a row");
+        let row = index.get(&[id]).expect("there");
+        alone
+            .add_with(MatrixView::new(&row, 20).expect("a row"), &AddOptions::new().ids(&[id]))
+            .expect("a row");
     }
-    let (found, statistics) = index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
+    let SearchResult { neighbors: found, statistics, .. } =
+        index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
     assert!(statistics.on_host, "three queries of 600 rows are over before a launch is");
     assert_eq!(found, alone.search(queries, 15).expect("an answer"));
     let there = device.upload(queries).expect("fits");
-    let (on_gpu, statistics) = index.search_with(&there, &SearchOptions::new(15)).expect("an answer");
+    let SearchResult { neighbors: on_gpu, statistics, .. } =
+        index.search_with(&there, &SearchOptions::new(15)).expect("an answer");
     assert!(!statistics.on_host, "queries on the GPU stay there");
     assert_eq!(on_gpu, found, "integers have the same distances everywhere");
 }
@@ -94,10 +100,11 @@ fn a_lost_gpu_is_stood_in_for_by_the_copy() {
     let queries = rows.slice(0..900);
     let before = index.search(queries, 5).expect("an answer");
     device.wgpu_device().expect("a GPU").destroy();
-    let (after, statistics) = index.search_with(queries, &SearchOptions::new(5)).expect("an answer");
+    let SearchResult { neighbors: after, statistics, .. } =
+        index.search_with(queries, &SearchOptions::new(5)).expect("an answer");
     assert!(statistics.on_host);
     assert_eq!(ids(&after), ids(&before));
-    assert_eq!(index.get(17).expect("there"), rows.row(17));
+    assert_eq!(index.get(&[17]).expect("there"), rows.row(17));
     let found = index.search_within(rows.slice(0..1), 0.5).expect("an answer");
     assert_eq!(found.row(0)[0].id, 0);
     assert!(index.add(rows.slice(0..10)).is_err(), "there is no device to add to");
@@ -128,7 +135,8 @@ fn a_gpu_that_is_seen_to_be_slower_leaves_searches_to_the_copy() {
     }
     // A driver that is played by the processor is not ahead of it, which the latency of a launch does not say.
     let queries = rows.slice(0..64);
-    let on_host = |_| index.search_with(queries, &SearchOptions::new(5)).expect("an answer").1.on_host;
+    let on_host =
+        |_| index.search_with(queries, &SearchOptions::new(5)).expect("an answer").statistics.on_host;
     let seen: Vec<bool> = (0..8).map(on_host).collect();
     assert!(seen.is_sorted() && seen[7], "{seen:?}");
 }
@@ -141,8 +149,10 @@ fn rows_that_come_at_once_are_told_as_they_go() {
     let mut random = Random::new(10);
     let values = numbers(&mut random, 30_000 * 8);
     let rows = MatrixView::new(&values, 8).expect("rows");
-    let mut told = vec![];
-    index.add_with_progress(rows, |done| told.push(done)).expect("rows");
+    let told = Mutex::new(vec![]);
+    let progress = |done| told.lock().expect("no panic").push(done);
+    index.add_with(rows, &AddOptions::new().progress(&progress)).expect("rows");
+    let told = told.into_inner().expect("no panic");
     assert!(told.len() > 3 && told.is_sorted(), "{told:?}");
     assert_eq!(told.last(), Some(&30_000));
     let mut other = builder.clone().build().expect("an index");
@@ -252,7 +262,7 @@ fn what_one_host_device_keeps_another_can_use() {
     let values = [3.0f32, 4.0, 0.0, 1.0];
     let rows = Device::host().upload(MatrixView::new(&values, 2).expect("rows")).expect("memory");
     let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build().expect("an index");
-    index.add_device(&rows).expect("rows");
+    index.add(&rows).expect("rows");
     assert_eq!(ids(&index.search(&rows, 1).expect("an answer")), [[0], [1]]);
 }
 
@@ -318,14 +328,14 @@ fn wrong_input_gets_the_same_error_on_either_engine() {
             }
             for added in asked {
                 let ids: Vec<u64> = (100..100 + added.rows() as u64).collect();
-                errors.push(said(flat.add_with_ids(added, &ids)));
-                errors.push(said(ivf.add_with_ids(added, &ids)));
+                errors.push(said(flat.add_with(added, &AddOptions::new().ids(&ids))));
+                errors.push(said(ivf.add_with(added, &AddOptions::new().ids(&ids))));
                 flat.remove(&flat.ids().filter(|&id| id >= 100).collect::<Vec<_>>()).expect("there");
                 ivf.remove(&ivf.ids().filter(|&id| id >= 100).collect::<Vec<_>>()).expect("there");
             }
-            errors.push(said(flat.add_device(&there)));
-            errors.push(said(ivf.add_device(&there)));
-            errors.push(said(flat.update(77, &[f32::NAN; 20])));
+            errors.push(said(flat.add(&there)));
+            errors.push(said(ivf.add(&there)));
+            errors.push(said(flat.update(&[77], &[f32::NAN; 20])));
         }
         for rows in asked {
             errors.push(said(device.upload(rows)));

@@ -2,8 +2,8 @@
 
 use crate::common::{gpu, has_kernels, wanted};
 use nearfield::{
-    Device, DeviceOptions, ElementKind, Error, Filter, Ivf, KMeans, MatrixView, Metric, Neighbors, Screen,
-    SearchOptions,
+    AddOptions, Device, DeviceOptions, ElementKind, Error, Filter, Ivf, KMeans, MatrixView, Metric,
+    Neighbors, Screen, SearchOptions, SearchResult,
 };
 
 /// A device of its own, and an index there with a copy on the host.
@@ -61,7 +61,7 @@ fn answers_are_exact_among_the_rows_of_the_nearest_lists() {
                 let centroids = MatrixView::new(&centroids, dim).expect("centroids");
                 let nearest = |vector: &[f32]| ranked(of_centroids, vector, centroids);
                 let list_of: Vec<usize> = (0..rows).map(|row| nearest(base.row(row))[0].1).collect();
-                let (found, statistics) =
+                let SearchResult { neighbors: found, statistics, .. } =
                     index.search_with(wanted, &SearchOptions::new(10).probes(probes)).expect("an answer");
                 let mut scored = 0;
                 for query in 0..queries {
@@ -107,7 +107,8 @@ fn a_copy_of_lists_has_what_the_gpu_has_after_any_change() {
     let rows = MatrixView::new(&values, 20).expect("rows");
     let Some((device, mut index)) = with_copy(true, 12, rows) else { return };
     let queries = rows.slice(0..3);
-    let (_, statistics) = index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
+    let SearchResult { statistics, .. } =
+        index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
     assert!(statistics.on_host, "three queries of 900 rows are over before a launch is");
     let there = device.upload(queries).expect("fits");
     let odd = |id: u64| id % 2 == 1;
@@ -118,29 +119,30 @@ fn a_copy_of_lists_has_what_the_gpu_has_after_any_change() {
         let answer = |options| index.search_with(&there, options).expect("an answer");
         let answers = every.iter().map(answer);
         answers
-            .inspect(|answer| assert!(!answer.1.on_host, "queries on the GPU stay there"))
-            .map(|answer| answer.0)
+            .inspect(|answer| assert!(!answer.statistics.on_host, "queries on the GPU stay there"))
+            .map(|answer| answer.neighbors)
             .collect()
     };
     let agree = |index: &Ivf, what: &str| {
         for (options, on_gpu) in every.iter().zip(on_gpu(index)) {
-            let (found, _) = index.search_with(queries, options).expect("an answer");
+            let SearchResult { neighbors: found, .. } =
+                index.search_with(queries, options).expect("an answer");
             assert_eq!(found, on_gpu, "{what}, {options:?}: integers have the same distances everywhere");
         }
     };
     agree(&index, "added");
     index.remove(&[3, 4, 5, 899]).expect("there");
     agree(&index, "removed");
-    index.update(7, &values[..20]).expect("there");
+    index.update(&[7], &values[..20]).expect("there");
     agree(&index, "another row for one");
     let more = device.upload(rows.slice(100..140)).expect("fits");
-    index.add_device(&more).expect("rows");
-    index.add_with_ids(rows.slice(0..1), &[5]).expect("an id that is free again");
+    index.add(&more).expect("rows");
+    index.add_with(rows.slice(0..1), &AddOptions::new().ids(&[5])).expect("an id that is free again");
     agree(&index, "added from the GPU");
     let refused = [f32::NAN; 20];
     assert!(index.add(MatrixView::new(&refused, 20).expect("a row")).is_err());
-    assert!(index.update(8, &refused).is_err());
-    assert!(index.add_with_ids(rows.slice(0..2), &[2000, 6]).is_err(), "6 is there");
+    assert!(index.update(&[8], &refused).is_err());
+    assert!(index.add_with(rows.slice(0..2), &AddOptions::new().ids(&[2000, 6])).is_err(), "6 is there");
     agree(&index, "refused");
     let half: Vec<u64> = index.ids().filter(|id| id % 3 != 0).collect();
     index.remove(&half).expect("there");
@@ -149,7 +151,8 @@ fn a_copy_of_lists_has_what_the_gpu_has_after_any_change() {
     let before = on_gpu(&index);
     device.wgpu_device().expect("a GPU").destroy();
     for (options, before) in every.iter().zip(before) {
-        let (found, statistics) = index.search_with(queries, options).expect("an answer");
+        let SearchResult { neighbors: found, statistics, .. } =
+            index.search_with(queries, options).expect("an answer");
         assert!(statistics.on_host && found == before, "{options:?}");
     }
 }
@@ -163,22 +166,24 @@ fn a_lost_gpu_is_stood_in_for_by_the_copy_of_lists() {
     let queries = rows.slice(0..900);
     let there = device.upload(queries).expect("fits");
     let every = [1, 4, 16].map(|probes| SearchOptions::new(5).probes(probes));
-    let before = every.clone().map(|options| index.search_with(&there, &options).expect("an answer").0);
+    let before =
+        every.clone().map(|options| index.search_with(&there, &options).expect("an answer").neighbors);
     let centroids = index.centroids().expect("centroids");
     device.wgpu_device().expect("a GPU").destroy();
     let answers = |index: &Ivf| {
         every.clone().map(|options| {
-            let (found, statistics) = index.search_with(queries, &options).expect("an answer");
+            let SearchResult { neighbors: found, statistics, .. } =
+                index.search_with(queries, &options).expect("an answer");
             assert!(statistics.on_host);
             found
         })
     };
     let after = answers(&index);
     assert_eq!(after.each_ref().map(ids), before.each_ref().map(ids));
-    assert_eq!(index.get(17).expect("there"), rows.row(17));
+    assert_eq!(index.get(&[17]).expect("there"), rows.row(17));
     assert_eq!(index.centroids().expect("centroids"), centroids);
     assert!(index.add(rows.slice(0..10)).is_err(), "there is no device to add to");
-    assert!(index.update(3, rows.row(4)).is_err());
+    assert!(index.update(&[3], rows.row(4)).is_err());
     assert_eq!((index.len(), answers(&index)), (5000, after.clone()));
     assert!(index.search(&there, 5, 4).is_err(), "queries on the GPU are lost with it");
     // What is saved then is the same index.
@@ -188,7 +193,7 @@ fn a_lost_gpu_is_stood_in_for_by_the_copy_of_lists() {
     let saved = Ivf::load(&Device::host(), &path).expect("loaded");
     assert_eq!(saved.list_sizes(), index.list_sizes());
     for (options, after) in every.iter().zip(&after) {
-        assert_eq!(&saved.search_with(queries, options).expect("an answer").0, after);
+        assert_eq!(&saved.search_with(queries, options).expect("an answer").neighbors, after);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::common::{Random, confined, gpu, has_kernels, with_bindings_of};
 use nearfield::{
     Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Neighbors, Screen, SearchOptions,
+    SearchResult,
 };
 
 const METRICS: [Metric; 4] = [Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct];
@@ -101,7 +102,8 @@ fn more_probes_never_find_worse_rows() {
     let mut scored = 0;
     for probes in [1, 2, 4, 8, 16, 32, 64] {
         let options = SearchOptions::new(10).probes(probes);
-        let (found, statistics) = index.search_with(view(&queries, 16), &options).expect("an answer");
+        let SearchResult { neighbors: found, statistics, .. } =
+            index.search_with(view(&queries, 16), &options).expect("an answer");
         let right = |row: usize| {
             let ids: Vec<u64> = wanted.row(row).iter().map(|hit| hit.id).collect();
             found.row(row).iter().filter(|hit| ids.contains(&hit.id)).count()
@@ -203,9 +205,11 @@ fn filters_widen_the_probes_until_k_are_found() {
         for count in [3, 120] {
             let some = view(&queries[..count * 16], 16);
             let options = SearchOptions::new(10).filter(Filter::by(&is_allowed));
-            let wanted = exact.search_with(some, &options).expect("an answer").0;
-            let (found, _) = index.search_with(some, &options.clone().probes(1)).expect("an answer");
-            let (all, _) = index.search_with(some, &options.probes(60)).expect("an answer");
+            let wanted = exact.search_with(some, &options).expect("an answer").neighbors;
+            let SearchResult { neighbors: found, .. } =
+                index.search_with(some, &options.clone().probes(1)).expect("an answer");
+            let SearchResult { neighbors: all, .. } =
+                index.search_with(some, &options.probes(60)).expect("an answer");
             assert_eq!(bits(&all), bits(&wanted), "one in {share}");
             for query in 0..count {
                 assert_eq!(
@@ -279,7 +283,7 @@ fn rows_and_queries_of_another_device_are_refused() {
     let train = || Ivf::builder(device, Metric::L2, 8).lists(4).train(view(&values, 8)).expect("trains");
     let mut index = train();
     for step in 0..2 {
-        let refused = index.add_device(&there);
+        let refused = index.add(&there);
         assert!(matches!(refused, Err(Error::Argument { argument: "rows", .. })), "{refused:?}");
         let refused = index.search(&there, 1, 1);
         assert!(matches!(refused, Err(Error::Argument { argument: "queries", .. })), "{refused:?}");
@@ -350,7 +354,7 @@ fn rows_are_added_whatever_the_budget_of_searches() {
     let builder = Ivf::builder(device, Metric::L2, 8).lists(300).budget(100 << 10);
     let mut index = builder.train(view(&values, 8)).expect("trains");
     index.add(view(&values, 8)).expect("rows");
-    index.update(7, &values[..8]).expect("another row");
+    index.update(&[7], &values[..8]).expect("another row");
     assert_eq!(index.search(view(&values[..8], 8), 1, 2).expect("an answer").row(0)[0].id, 0);
 }
 
@@ -370,8 +374,9 @@ fn all_lists_are_probed_however_many_rows_they_have() {
         assert_eq!(bits(&found), bits(&exact.search(queries, 5).expect("an answer")), "{count} queries");
         let few = [3, 77, 19_999];
         let options = SearchOptions::new(5).filter(Filter::ids(&few));
-        let (found, _) = index.search_with(queries, &options.clone().probes(20)).expect("an answer");
-        let (wanted, _) = exact.search_with(queries, &options).expect("an answer");
+        let SearchResult { neighbors: found, .. } =
+            index.search_with(queries, &options.clone().probes(20)).expect("an answer");
+        let SearchResult { neighbors: wanted, .. } = exact.search_with(queries, &options).expect("an answer");
         assert_eq!(bits(&found), bits(&wanted), "{count} queries, filtered");
     }
 }
@@ -441,23 +446,23 @@ fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing() {
     let Some(small) = confined(u64::MAX, 128 << 10) else { return };
     let mut index = Ivf::load(&small, &path).expect("it is loaded");
     let mut least = 0;
-    for result in [index.add(view(&values, 6)), index.add(one), index.update(5, &[1.0f32; 6])] {
+    for result in [index.add(view(&values, 6)), index.add(one), index.update(&[5], &[1.0f32; 6])] {
         let Err(Error::Budget { needed, budget, .. }) = result else { panic!("{result:?}") };
         assert!(budget == 128 << 10 && needed > budget, "{needed} of {budget} bytes");
         least = needed.max(least);
     }
     // What needs no scratch is done.
     index.remove(&[7]).expect("it is there");
-    assert!(index.len() == 599 && index.get(5).expect("it is there") == values[5 * 6..6 * 6]);
+    assert!(index.len() == 599 && index.get(&[5]).expect("it is there") == values[5 * 6..6 * 6]);
     // As much as they said is enough.
     let Some(enough) = confined(u64::MAX, least) else { return };
     let mut index = Ivf::load(&enough, &path).expect("it is loaded");
     index.add(view(&values, 6)).expect("rows");
-    index.update(5, &[1.0f32; 6]).expect("a row");
+    index.update(&[5], &[1.0f32; 6]).expect("a row");
     let mut fresh = Flat::builder(device, Metric::L2, 6).build().expect("an index");
     fresh.add(rows).expect("rows");
     fresh.add(view(&values, 6)).expect("rows");
-    fresh.update(5, &[1.0f32; 6]).expect("a row");
+    fresh.update(&[5], &[1.0f32; 6]).expect("a row");
     let found = index.search(one, 9, 12).expect("an answer");
     assert_eq!(bits(&found), bits(&fresh.search(one, 9).expect("an answer")));
 }

@@ -3,7 +3,7 @@
 
 use crate::common::truth::Truth;
 use crate::common::{Random, confined, gpu, view, with_bindings_of};
-use nearfield::{Device, Error, Flat, MatrixView, Metric, Nominator, Route, SearchOptions};
+use nearfield::{Device, Error, Flat, MatrixView, Metric, Nominator, Route, SearchOptions, SearchResult};
 
 fn index(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
     let mut index = Flat::builder(device, Metric::L2Squared, rows.dim()).build().expect("an index");
@@ -100,7 +100,7 @@ fn rows_of_many_segments_are_each_looked_at_once() {
     let truth = Truth::new(queries, rows);
     let ids: Vec<u64> = (0..20_000).collect();
     for count in [3, 20] {
-        let (found, statistics) =
+        let SearchResult { neighbors: found, statistics, .. } =
             index.search_with(queries.slice(0..count), &SearchOptions::new(10)).expect("an answer");
         truth.judge(Metric::L2Squared, &ids, 10, &found).expect("the truth");
         // A block that is looked at twice fills the lists, or puts its rows on them twice.

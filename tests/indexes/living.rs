@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::common::living::{LISTS, Living, MOST, bits};
+use crate::common::living::{self, Kind, LISTS, MOST, answer, bits};
 use crate::common::{Random, confined, gpu, rounded, view};
-use nearfield::{Device, ElementKind, Error, Filter, Flat, Ivf, Metric, Screen, SearchOptions};
+use nearfield::{Device, ElementKind, Error, Filter, Index, Metric, Screen, SearchOptions};
 
 const DIM: usize = 6;
 const OPERATIONS: usize = 120;
@@ -75,10 +75,10 @@ struct Life<'d> {
 }
 
 impl Life<'_> {
-    fn add(&self, index: &mut impl Living, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
+    fn add(&self, index: &mut Index, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
         match self.case.elements {
-            ElementKind::F32 => index.add(view(rows, DIM), ids),
-            ElementKind::F16 => index.add(view(&rounded(rows).0, DIM), ids),
+            ElementKind::F32 => living::add(index, view(rows, DIM), ids),
+            ElementKind::F16 => living::add(index, view(&rounded(rows).0, DIM), ids),
             other => unreachable!("no rows of {other:?}"),
         }
     }
@@ -101,7 +101,7 @@ impl Life<'_> {
     }
 
     /// Rows under their numbers, or under ids of the caller; from the host or the device.
-    fn grow(&mut self, index: &mut impl Living, count: usize, is_numbered: bool) {
+    fn grow(&mut self, index: &mut Index, count: usize, is_numbered: bool) {
         let ids = match is_numbered {
             true => (self.inserted..self.inserted + count as u64).collect(),
             false => self.free_ids(count),
@@ -111,7 +111,7 @@ impl Life<'_> {
         let can_be_there = self.case.elements == ElementKind::F32 && !ids.is_empty();
         let result = if can_be_there && self.random.below(3) == 0 {
             let uploaded = self.device.upload(view(&rows, DIM)).expect("good rows");
-            index.add_device(&uploaded, given)
+            living::add(index, &uploaded, given)
         } else {
             self.add(index, &rows, given)
         };
@@ -125,18 +125,18 @@ impl Life<'_> {
         }
     }
 
-    fn update(&mut self, index: &mut impl Living, id: u64, row: Vec<f32>) -> Result<(), Error> {
+    fn update(&mut self, index: &mut Index, ids: &[u64], rows: &[f32]) -> Result<(), Error> {
         match self.case.elements {
-            ElementKind::F32 => index.update(id, &row)?,
-            ElementKind::F16 => index.update(id, &rounded(&row).0)?,
+            ElementKind::F32 => index.update(ids, view(rows, DIM))?,
+            ElementKind::F16 => index.update(ids, view(&rounded(rows).0, DIM))?,
             other => unreachable!("no rows of {other:?}"),
         }
-        self.rows.insert(id, row);
+        self.rows.extend(ids.iter().copied().zip(rows.chunks(DIM).map(<[f32]>::to_vec)));
         Ok(())
     }
 
     /// What an index refuses leaves it as it was.
-    fn refuse(&mut self, index: &mut impl Living) {
+    fn refuse(&mut self, index: &mut Index) {
         let unknown = (1 << 63) - 1;
         let known = self.rows.keys().next().copied();
         let error = index.remove(&[known.unwrap_or(unknown), unknown]).expect_err("unknown");
@@ -146,13 +146,13 @@ impl Life<'_> {
         let error = self.add(index, &bad, None).expect_err("not finite");
         assert!(matches!(error, Error::NotFinite { row: 77, .. } | Error::DuplicateId { .. }), "{error}");
         if let Some(id) = known {
-            let error = self.update(index, id, bad[77 * DIM..78 * DIM].to_vec()).expect_err("not finite");
+            let error = self.update(index, &[id], &bad[77 * DIM..78 * DIM]).expect_err("not finite");
             assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
         }
     }
 
     /// One random operation; says which.
-    fn operate<I: Living>(&mut self, index: &mut I) -> &'static str {
+    fn operate(&mut self, index: &mut Index) -> &'static str {
         match self.random.below(13) {
             0..3 => {
                 let count = [1, 7, 40, 200][self.random.below(4)];
@@ -162,7 +162,7 @@ impl Life<'_> {
             3 | 4 => {
                 let count = [0, 5, 60, 150][self.random.below(4)];
                 self.grow(index, count, false);
-                "add_with_ids"
+                "add with ids"
             }
             5 | 6 => {
                 let every = [2, 3, 20][self.random.below(3)];
@@ -176,10 +176,10 @@ impl Life<'_> {
                 "remove"
             }
             7 | 8 => {
-                for id in self.some_ids(30).into_iter().take(3) {
-                    let row = self.random.integers(DIM, MOST);
-                    self.update(index, id, row).expect("it is there");
-                }
+                let mut ids: Vec<u64> = self.some_ids(30).into_iter().take(3).collect();
+                ids.reverse();
+                let rows = self.random.integers(ids.len() * DIM, MOST);
+                self.update(index, &ids, &rows).expect("they are there");
                 "update"
             }
             9 => {
@@ -188,7 +188,7 @@ impl Life<'_> {
             }
             10 => {
                 index.save(&self.saved).expect("it is saved");
-                *index = I::load(self.device, &self.saved).expect("it is loaded");
+                *index = Index::load(self.device, &self.saved).expect("it is loaded");
                 "save and load"
             }
             11 => {
@@ -204,7 +204,7 @@ impl Life<'_> {
     }
 
     /// Rows in another order than they came, so that their slots have nothing in common.
-    fn fill<I: Living>(&self, mut index: I) -> I {
+    fn fill(&self, mut index: Index) -> Index {
         let ids: Vec<u64> = self.rows.keys().rev().copied().collect();
         let rows: Vec<f32> = self.rows.values().rev().flatten().copied().collect();
         self.add(&mut index, &rows, Some(&ids)).expect("good rows");
@@ -212,10 +212,10 @@ impl Life<'_> {
     }
 
     /// The index answers as fresh ones: without a filter and with one of any kind, with all probes and with few.
-    fn search<I: Living>(&mut self, index: &I, queries: usize) {
+    fn search(&mut self, index: &Index, queries: usize) {
         let Case { metric, elements, .. } = self.case;
-        let exact = self.fill(Flat::make(self.device, metric, DIM, elements, Screen::None));
-        let same = self.fill(I::load(self.device, &self.empty).expect("it is loaded"));
+        let exact = self.fill(Kind::Flat.make(self.device, metric, DIM, elements, Screen::None));
+        let same = self.fill(Index::load(self.device, &self.empty).expect("it is loaded"));
         let values = self.random.integers(queries * DIM, MOST);
         let queries = view(&values, DIM);
         let share = [0, 1, 5, 30, 100][self.random.below(5)];
@@ -243,20 +243,22 @@ impl Life<'_> {
                 queries.rows()
             );
             let few = 1 + self.random.below(LISTS - 1);
-            let [all, some] = [LISTS, few].map(|probes| bits(&index.answer(queries, &options, probes)));
-            assert_eq!(all, bits(&exact.answer(queries, &options, LISTS)), "{said}");
-            assert_eq!(some, bits(&same.answer(queries, &options, few)), "{few} probes, {said}");
+            let [all, some] = [LISTS, few].map(|probes| bits(&answer(index, queries, &options, probes)));
+            assert_eq!(all, bits(&answer(&exact, queries, &options, LISTS)), "{said}");
+            assert_eq!(some, bits(&answer(&same, queries, &options, few)), "{few} probes, {said}");
         }
-        if let (Some(found), Some(wanted)) = (index.within(queries, 4.0), exact.within(queries, 4.0)) {
-            assert_eq!(bits(&found), bits(&wanted), "within a radius");
+        let wanted = exact.search_within(queries, 4.0).expect("an answer");
+        match (index.lists(), index.search_within(queries, 4.0)) {
+            (None, found) => assert_eq!(bits(&found.expect("an answer")), bits(&wanted), "within a radius"),
+            (Some(_), found) => assert!(matches!(found, Err(Error::Unsupported { .. }))),
         }
     }
 
     /// The rows are there, and are found by candidates and list by list.
-    fn check<I: Living>(&mut self, index: &I) {
-        assert!(index.ids().iter().eq(self.rows.keys()), "ids");
+    fn check(&mut self, index: &Index) {
+        assert!(living::ids(index).iter().eq(self.rows.keys()), "ids");
         for id in self.some_ids(20).into_iter().take(3) {
-            assert_eq!(index.get(id).expect("it is there"), self.rows[&id], "row {id}");
+            assert_eq!(index.get(&[id]).expect("it is there"), self.rows[&id], "row {id}");
         }
         self.search(index, 3);
         self.search(index, 70);
@@ -278,16 +280,16 @@ impl Drop for Said {
     }
 }
 
-fn live<I: Living>(least_budget: u64, seed: u64) {
+fn live(kind: Kind, least_budget: u64, seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.path().join(name));
     for (case, seed) in CASES.into_iter().zip(seed..) {
         let Case { metric, elements, screen, segment_rows, budget, first } = case;
         // Centroids are trained where there is room for it. Rows of both kinds take no more than 32 bytes each.
         let Some(roomy) = gpu() else { return };
-        I::make(roomy, metric, DIM, elements, screen).save(&empty).expect("it is saved");
+        kind.make(roomy, metric, DIM, elements, screen).save(&empty).expect("it is saved");
         let Some(device) = confined(segment_rows * 32, budget.max(least_budget)) else { return };
-        let mut index = I::load(&device, &empty).expect("it is loaded");
+        let mut index = Index::load(&device, &empty).expect("it is loaded");
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
         let (empty, saved) = (empty.clone(), saved.clone());
         let mut life = Life { device: &device, case, empty, saved, rows, inserted: 0, random };
@@ -305,10 +307,10 @@ fn live<I: Living>(least_budget: u64, seed: u64) {
 
 #[test]
 fn after_any_life_a_flat_answers_as_a_fresh_one() {
-    live::<Flat>(0, 0x11fe);
+    live(Kind::Flat, 0, 0x11fe);
 }
 
 #[test]
 fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids() {
-    live::<Ivf>(4 << 20, 0x21fe);
+    live(Kind::Ivf, 4 << 20, 0x21fe);
 }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use crate::common::{Random, confined, gpu, has_kernels, view, with_bindings_of, without_subgroups};
-use nearfield::{Device, Error, Flat, Metric, Neighbor, Screen, WithinOptions};
+use nearfield::{Device, Error, Flat, Metric, Neighbor, Screen, SearchResult, WithinOptions};
 
 fn filled(device: &Device, metric: Metric, rows: &[f32], dim: usize, screen: Screen) -> Flat {
     let mut index = Flat::builder(device, metric, dim).screen(screen).build().expect("builds");
@@ -82,7 +82,7 @@ fn lists_that_overflow_grow_and_then_every_row_is_computed() {
         }
         let all = index.search_within(view(&queries, dim), f32::INFINITY).expect("a search");
         assert!(all.iter().all(|row| row.len() == 20_000));
-        let (found, statistics) = index
+        let SearchResult { neighbors: found, statistics, .. } = index
             .search_within_with(view(&queries, dim), ranked.row(0)[6000].distance, &WithinOptions::new())
             .expect("a search");
         assert_eq!(found.row(0).len(), 6000);

@@ -149,7 +149,7 @@ impl<'r> Engines<'r> {
         // The copy learns from some searches how long they take.
         let mut is_copy_taken = false;
         for &queries in batches.iter().cycle().take(16) {
-            is_copy_taken = self.both.search_with(queries, &SearchOptions::new(args.k))?.1.on_host;
+            is_copy_taken = self.both.search_with(queries, &SearchOptions::new(args.k))?.statistics.on_host;
         }
         let quicker = if gpu.median < host.median { "GPU" } else { "host" };
         let copy = if is_copy_taken { "host" } else { "GPU" };

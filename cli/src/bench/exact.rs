@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{
     Device, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
+    SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -171,7 +172,8 @@ fn case(
     let (mut answers, mut verified) = (vec![], 0);
     let (mut rescored, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
     for &queries in &batches {
-        let (answer, statistics) = index.search_with(queries, &SearchOptions::new(k))?;
+        let SearchResult { neighbors: answer, statistics, .. } =
+            index.search_with(queries, &SearchOptions::new(k))?;
         let checked = args.verify.div_ceil(batches.len()).min(count);
         verify(index.metric(), rows, queries, &answer, k, checked)?;
         verified += checked;
@@ -204,7 +206,8 @@ fn case(
         |number| {
             let number = number % batches.len();
             let options = SearchOptions::new(k).profile(true);
-            let (found, statistics) = index.search_with(batches[number], &options)?;
+            let SearchResult { neighbors: found, statistics, .. } =
+                index.search_with(batches[number], &options)?;
             ensure!(found == answers[number], "a timed search differs from the one that was checked");
             Ok(parts.add(&statistics.stages))
         },

@@ -6,6 +6,7 @@ use anyhow::{bail, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{
     Device, DeviceMatrix, Flat, Ivf, MatrixView, Metric, Neighbors, Queries, Screen, SearchOptions,
+    SearchResult,
 };
 use serde_json::json;
 
@@ -159,7 +160,7 @@ fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) ->
         let mut index = builder.train_device(&pieces.iter().collect::<Vec<_>>())?;
         let trained = started.elapsed();
         for piece in &pieces {
-            index.add_device(piece)?;
+            index.add(piece)?;
         }
         Ok((index, trained, started.elapsed() - trained))
     };
@@ -222,7 +223,7 @@ fn case(
     let options = SearchOptions::new(args.k).probes(probes);
     let (mut answers, mut scored, mut survivors, mut searched_again) = (vec![], 0, 0, 0);
     for &queries in hosts {
-        let (answer, statistics) = index.search_with(queries, &options)?;
+        let SearchResult { neighbors: answer, statistics, .. } = index.search_with(queries, &options)?;
         answers.push(answer);
         scored += statistics.scored;
         survivors += statistics.rescored;
@@ -250,7 +251,8 @@ fn case(
         |number| timed((&there[number % batches]).into(), number % batches),
         |number| {
             let options = options.clone().profile(true);
-            let (found, statistics) = index.search_with(&there[number % batches], &options)?;
+            let SearchResult { neighbors: found, statistics, .. } =
+                index.search_with(&there[number % batches], &options)?;
             ensure!(
                 found == answers[number % batches],
                 "a timed search differs from the one that was checked"

@@ -4,7 +4,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::Result;
 use crate::host;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::vectors::{HostVectors, with_view};
 
 /// Vectors, `[rows, dim]`: a view of the host's memory, f32 or f16, or a matrix on the index's device.
@@ -23,6 +23,38 @@ pub type Queries<'a> = Vectors<'a>;
 impl<'a, T: Element> From<MatrixView<'a, T>> for Vectors<'a> {
     fn from(vectors: MatrixView<'a, T>) -> Self {
         Self::Host(vectors.into())
+    }
+}
+
+/// One vector.
+impl<'a, T: Element> From<&'a [T]> for Vectors<'a> {
+    fn from(row: &'a [T]) -> Self {
+        MatrixView::of_whole_rows(row, row.len().max(1)).into()
+    }
+}
+
+/// One vector.
+impl<'a, T: Element, const DIM: usize> From<&'a [T; DIM]> for Vectors<'a> {
+    fn from(row: &'a [T; DIM]) -> Self {
+        row.as_slice().into()
+    }
+}
+
+/// One vector.
+impl<'a, T: Element> From<&'a Vec<T>> for Vectors<'a> {
+    fn from(row: &'a Vec<T>) -> Self {
+        row.as_slice().into()
+    }
+}
+
+impl<'a> From<&'a Matrix> for Vectors<'a> {
+    /// # Panics
+    /// When the dim is 0 or does not divide the number of elements.
+    fn from(rows: &'a Matrix) -> Self {
+        match rows {
+            Matrix::F32(values, dim) => MatrixView::of_whole_rows(values, *dim).into(),
+            Matrix::F16(values, dim) => MatrixView::of_whole_rows(values, *dim).into(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads a file, tensor by tensor.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use safetensors::Dtype;
@@ -11,22 +11,21 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::error::Result;
 use crate::files::{PositionedFile, failed, mismatch};
 use crate::index::file::header::{Header, LONGEST, PREFIX, describe, digits};
+use crate::index::file::source::Source;
 use crate::matrix::ElementKind;
 
 /// Bytes that [`Reader::u64s`] reads at a time.
 const PIECE: usize = 1 << 20;
 
-/// An open file, whose header is sound.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    path: PathBuf,
-    file: PositionedFile,
+/// An index that is read, whose header is sound. Tensors are read in their order: a reader does not go back.
+pub(crate) struct Reader<'a> {
+    source: Source<'a>,
     header: Header,
     /// Where the tensors begin.
     data: u64,
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
     /// Opens `path` and checks all but the bytes of the tensors.
     ///
     /// # Errors
@@ -34,36 +33,55 @@ impl Reader {
     /// [`Error::Io`](crate::Error::Io) when it cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = PositionedFile::open(path).map_err(failed(path))?;
-        let length = file.length();
-        let found = || format!("{length} bytes");
-        if length < PREFIX as u64 {
-            return Err(mismatch(path, "an index of nearfield", found()));
+        Self::new(Source::File(path.into(), file))
+    }
+
+    /// The same for bytes in memory.
+    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Result<Self> {
+        Self::new(Source::Bytes(bytes))
+    }
+
+    /// The same for what a reader gives.
+    pub(crate) fn from_reader(reader: Box<dyn io::Read + Send + 'a>) -> Result<Self> {
+        Self::new(Source::Reader((reader, 0).into()))
+    }
+
+    fn new(source: Source<'a>) -> Result<Self> {
+        let path = source.path();
+        let found = |length: u64| format!("{length} bytes");
+        if let Some(length) = source.length().filter(|&length| length < PREFIX as u64) {
+            return Err(mismatch(path, "an index of nearfield", found(length)));
         }
-        let mut prefix = [0; PREFIX];
-        file.fill(0, &mut prefix).map_err(failed(path))?;
-        let header_bytes = u64::from_le_bytes(prefix);
-        // Also what keeps a file of something else from being read into memory.
+        let mut bytes = vec![0; PREFIX];
+        source.fill(0, &mut bytes).map_err(failed(path))?;
+        let header_bytes = u64::from_le_bytes(bytes.as_chunks().0[0]);
+        // This also keeps a file of another kind from being read into memory.
         if header_bytes > LONGEST as u64 {
             let needed = format!("an index of nearfield, whose header has at most {LONGEST} bytes");
-            return Err(mismatch(path, needed, format!("{header_bytes} bytes")));
+            return Err(mismatch(path, needed, found(header_bytes)));
         }
         let data = PREFIX as u64 + header_bytes;
-        if length < data {
-            return Err(mismatch(path, format!("a header of {header_bytes} bytes"), found()));
+        if let Some(length) = source.length().filter(|&length| length < data) {
+            return Err(mismatch(path, format!("a header of {header_bytes} bytes"), found(length)));
         }
-        let mut bytes = vec![0; data as usize];
-        file.fill(0, &mut bytes).map_err(failed(path))?;
+        bytes.resize(data as usize, 0);
+        source.fill(PREFIX as u64, &mut bytes[PREFIX..]).map_err(failed(path))?;
         let header = Header::parse(path, &bytes)?;
         let needed = data + header.data_bytes() as u64;
-        if length != needed {
-            return Err(mismatch(path, format!("{needed} bytes"), found()));
+        if let Some(length) = source.length().filter(|&length| length != needed) {
+            return Err(mismatch(path, found(needed), found(length)));
         }
-        Ok(Self { path: path.into(), file, header, data })
+        Ok(Self { source, header, data })
+    }
+
+    /// Whether the source was found to have as many bytes as the header says.
+    pub(crate) fn has_length(&self) -> bool {
+        self.source.length().is_some()
     }
 
     /// Where the file is.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.source.path()
     }
 
     /// The value of a key of the metadata; `needed` says what it can be.
@@ -74,7 +92,7 @@ impl Reader {
         let text = self.header.get(key);
         text.and_then(|text| text.parse().ok()).ok_or_else(|| {
             let found = text.map_or("none".into(), |text| format!("{text:?}"));
-            mismatch(&self.path, format!("metadata `{key}`, {needed}"), found)
+            mismatch(self.path(), format!("metadata `{key}`, {needed}"), found)
         })
     }
 
@@ -89,7 +107,7 @@ impl Reader {
             (Dtype::F16, &[rows, given]) if given == dim => Ok((ElementKind::F16, rows)),
             (dtype, shape) => {
                 let needed = format!("tensor {name}: F32 or F16 [rows, {dim}]");
-                Err(mismatch(&self.path, needed, describe(name, dtype, shape)))
+                Err(mismatch(self.path(), needed, describe(name, dtype, shape)))
             }
         }
     }
@@ -104,11 +122,11 @@ impl Reader {
         dtype: Dtype,
         shape: &[usize],
         piece_bytes: usize,
-    ) -> Result<Pieces<'_>> {
+    ) -> Result<Pieces<'_, 'a>> {
         let (name, info) = self.info(name)?;
         if info.dtype != dtype || info.shape != shape {
             let found = describe(name, info.dtype, &info.shape);
-            return Err(mismatch(&self.path, describe(name, dtype, shape), found));
+            return Err(mismatch(self.path(), describe(name, dtype, shape), found));
         }
         Pieces::new(self, name, info, piece_bytes)
     }
@@ -121,10 +139,11 @@ impl Reader {
     pub(crate) fn u64s(&self, name: &str, shape: &[usize]) -> Result<Vec<u64>> {
         let mut pieces = self.tensor(name, Dtype::U64, shape, PIECE)?;
         let mut values = Vec::new();
-        // The file was found to be that long.
+        // A file was found to be that long; a reader may end earlier.
+        let expected = if self.has_length() { pieces.left / size_of::<u64>() } else { 0 };
         values
-            .try_reserve_exact(pieces.left / size_of::<u64>())
-            .map_err(|error| failed(&self.path)(io::Error::new(io::ErrorKind::OutOfMemory, error)))?;
+            .try_reserve_exact(expected)
+            .map_err(|error| failed(self.path())(io::Error::new(io::ErrorKind::OutOfMemory, error)))?;
         while let Some(piece) = pieces.next_piece()? {
             values.extend(piece.as_chunks().0.iter().map(|value| u64::from_le_bytes(*value)));
         }
@@ -136,7 +155,7 @@ impl Reader {
         let found = tensors.iter().find(|(given, _)| given == name);
         found.map(|(name, info)| (name.as_str(), info)).ok_or_else(|| {
             let names: Vec<_> = tensors.iter().map(|(name, _)| name.as_str()).collect();
-            mismatch(&self.path, format!("a tensor {name}"), format!("tensors [{}]", names.join(", ")))
+            mismatch(self.path(), format!("a tensor {name}"), format!("tensors [{}]", names.join(", ")))
         })
     }
 }
@@ -144,17 +163,17 @@ impl Reader {
 /// The bytes of a tensor, little endian, piece by piece.
 ///
 /// They are not what was saved before the last piece came, so nothing may be kept of a tensor that ends with an error.
-pub(crate) struct Pieces<'a> {
-    reader: &'a Reader,
-    name: &'a str,
+pub(crate) struct Pieces<'p, 'a> {
+    reader: &'p Reader<'a>,
+    name: &'p str,
     position: u64,
     left: usize,
     buffer: Vec<u8>,
     checksum: Xxh3Default,
 }
 
-impl<'a> Pieces<'a> {
-    fn new(reader: &'a Reader, name: &'a str, info: &TensorInfo, piece_bytes: usize) -> Result<Self> {
+impl<'p, 'a> Pieces<'p, 'a> {
+    fn new(reader: &'p Reader<'a>, name: &'p str, info: &TensorInfo, piece_bytes: usize) -> Result<Self> {
         let (start, end) = info.data_offsets;
         let (position, left) = (reader.data + start as u64, end - start);
         let buffer = vec![0; piece_bytes.clamp(1, left.max(1))];
@@ -175,7 +194,7 @@ impl<'a> Pieces<'a> {
             return Ok(None);
         }
         let piece = &mut self.buffer[..length];
-        self.reader.file.fill(self.position, piece).map_err(failed(&self.reader.path))?;
+        self.reader.source.fill(self.position, piece).map_err(failed(self.reader.path()))?;
         self.checksum.update(piece);
         if length == self.left {
             self.verify()?;
@@ -193,6 +212,6 @@ impl<'a> Pieces<'a> {
             return Ok(());
         }
         let needed = format!("tensor {} of checksum {written:?}", self.name);
-        Err(mismatch(&self.reader.path, needed, format!("one of {found:?}")))
+        Err(mismatch(self.reader.path(), needed, format!("one of {found:?}")))
     }
 }

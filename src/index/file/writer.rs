@@ -10,22 +10,47 @@ use crate::error::{Error, Result};
 use crate::files::{Pending, failed};
 use crate::index::file::header::Header;
 
-/// A file that is being written. It takes its place when it is [finished](Self::finish); when it is dropped before that,
-/// nothing of it is left, and what was in its place stays.
-pub(crate) struct Writer {
-    path: PathBuf,
-    pending: Pending,
+/// Where the bytes of an index go.
+enum Target<'a> {
+    /// A file, which takes its place when it is finished.
+    File(PathBuf, Pending),
+    Memory(Vec<u8>),
+    /// Nowhere: only the checksums are wanted.
+    Nothing,
+    /// A writer, which cannot go back to the header.
+    Writer(&'a mut (dyn Write + Send)),
+}
+
+impl Target<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::File(path, pending) => pending.file().write_all(bytes).map_err(failed(path)),
+            Self::Memory(all) => {
+                all.extend_from_slice(bytes);
+                Ok(())
+            }
+            Self::Nothing => Ok(()),
+            Self::Writer(writer) => writer.write_all(bytes).map_err(failed(Path::new("writer of an index"))),
+        }
+    }
+}
+
+/// An index that is being written. A file takes its place when it is [finished](Self::finish); when it is dropped before
+/// that, nothing of it is left, and the file that was in its place stays.
+pub(crate) struct Writer<'a> {
+    target: Target<'a>,
     header: Header,
     /// The tensor that is being written, by its number in the header.
     current: usize,
     /// Bytes of it that are still to come.
     left: usize,
-    /// Of its bytes so far. Why xxh3: it is as fast as memory on every target with what the target has always had (SSE2,
-    /// NEON), where CRC-32C needs instructions that are looked for at run time; and of 2^64 damages it misses one, not of 2^32.
+    /// Checksum of its bytes so far. Why xxh3: it is as fast as memory on every target with the instructions that the target
+    /// has always had (SSE2, NEON), where CRC-32C needs instructions that are looked for at run time; and it misses one of
+    /// 2^64 damages, not one of 2^32.
     checksum: Xxh3Default,
 }
 
-impl Writer {
+impl<'a> Writer<'a> {
     /// Starts the file `path` of these tensors, which will be written in this order: those with wider elements come
     /// first. The keys `format`, `version` and `xxh3.…` of the metadata are the writer's own.
     ///
@@ -38,15 +63,50 @@ impl Writer {
         tensors: &[(&str, Dtype, &[usize])],
     ) -> Result<Self> {
         let header = Header::new(metadata, tensors)?;
-        let start = || {
-            let mut pending = Pending::create(path)?;
-            // With checksums of zeros, which keep their places. Nobody takes it for a whole file.
-            pending.file().write_all(&header.render()?)?;
-            io::Result::Ok(pending)
-        };
-        let pending = start().map_err(failed(path))?;
-        let mut writer =
-            Self { path: path.into(), pending, header, current: 0, left: 0, checksum: Xxh3Default::new() };
+        let pending = Pending::create(path).map_err(failed(path))?;
+        Self::with_blank_header(Target::File(path.into(), pending), header)
+    }
+
+    /// Starts an index in memory.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), without those of files.
+    pub(crate) fn in_memory(
+        metadata: &[(&str, String)],
+        tensors: &[(&str, Dtype, &[usize])],
+    ) -> Result<Self> {
+        Self::with_blank_header(Target::Memory(vec![]), Header::new(metadata, tensors)?)
+    }
+
+    /// Starts an index that is written nowhere, for its header.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), without those of files.
+    pub(crate) fn of_checksums(
+        metadata: &[(&str, String)],
+        tensors: &[(&str, Dtype, &[usize])],
+    ) -> Result<Self> {
+        Self::with_blank_header(Target::Nothing, Header::new(metadata, tensors)?)
+    }
+
+    /// Starts to write an index whose header is known to a writer that cannot go back.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the writer fails.
+    pub(crate) fn behind(header: Header, writer: &'a mut (dyn Write + Send)) -> Result<Self> {
+        let bytes = header.clone().seal().map_err(failed(Path::new("header of an index")))?;
+        Self::start(Target::Writer(writer), header, &bytes)
+    }
+
+    /// Writes the header with checksums of zeros, which keep their places. Nobody takes it for a whole file.
+    fn with_blank_header(target: Target<'a>, header: Header) -> Result<Self> {
+        let bytes = header.render().map_err(failed(Path::new("header of an index")))?;
+        Self::start(target, header, &bytes)
+    }
+
+    fn start(mut target: Target<'a>, header: Header, head: &[u8]) -> Result<Self> {
+        target.write(head)?;
+        let mut writer = Self { target, header, current: 0, left: 0, checksum: Xxh3Default::new() };
         writer.start_tensor();
         Ok(writer)
     }
@@ -65,37 +125,70 @@ impl Writer {
             let given = format!("{} bytes of {tensor}", bytes.len());
             return Err(Error::argument("tensor", self.expected(), given));
         }
-        self.pending.file().write_all(bytes).map_err(failed(&self.path))?;
+        self.target.write(bytes)?;
         self.checksum.update(bytes);
         self.left -= bytes.len();
         Ok(())
     }
 
-    /// Puts the file in its place, once all of it is on the disk. A crash leaves the old file there or this one, whole.
+    /// Puts a file in its place, once all of it is on the disk: a crash leaves the old file there or this one, whole. Flushes
+    /// a writer.
     ///
     /// # Errors
     /// [`Error::Argument`] when bytes are missing. [`Error::Io`] when the file cannot be put on the disk.
     pub(crate) fn finish(mut self) -> Result<()> {
+        self.end_tensors()?;
+        let Self { target, header, .. } = self;
+        match target {
+            Target::File(path, mut pending) => {
+                let finish = || {
+                    let bytes = header.data_bytes() as u64;
+                    let head = header.seal()?;
+                    let file = pending.file();
+                    // A write that failed halfway and was tried again would leave more.
+                    if file.stream_position()? != head.len() as u64 + bytes {
+                        return Err(io::Error::other("a piece was not written as a whole"));
+                    }
+                    file.seek(SeekFrom::Start(0))?;
+                    file.write_all(&head)?;
+                    pending.finish()
+                };
+                finish().map_err(failed(&path))
+            }
+            Target::Writer(writer) => writer.flush().map_err(failed(Path::new("writer of an index"))),
+            Target::Memory(_) | Target::Nothing => Ok(()),
+        }
+    }
+
+    /// The bytes of an index in memory.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when bytes are missing.
+    pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>> {
+        self.end_tensors()?;
+        let Target::Memory(mut bytes) = self.target else { return Ok(vec![]) };
+        let head = self.header.seal().map_err(failed(Path::new("header of an index")))?;
+        bytes[..head.len()].copy_from_slice(&head);
+        Ok(bytes)
+    }
+
+    /// The header, which has the checksums of all tensors.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when bytes are missing.
+    pub(crate) fn into_header(mut self) -> Result<Header> {
+        self.end_tensors()?;
+        Ok(self.header)
+    }
+
+    fn end_tensors(&mut self) -> Result<()> {
         while self.left == 0 && self.name().is_some() {
             self.end_tensor();
         }
         if self.name().is_some() {
             return Err(Error::argument("tensor", self.expected(), "the end"));
         }
-        let Self { path, mut pending, header, .. } = self;
-        let finish = || {
-            let bytes = header.data_bytes() as u64;
-            let head = header.seal()?;
-            let file = pending.file();
-            // A write that failed halfway and was tried again would leave more.
-            if file.stream_position()? != head.len() as u64 + bytes {
-                return Err(io::Error::other("a piece was not written as a whole"));
-            }
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(&head)?;
-            pending.finish()
-        };
-        finish().map_err(failed(&path))
+        Ok(())
     }
 
     fn name(&self) -> Option<&str> {

@@ -1,21 +1,24 @@
 //! `Ivf`: approximate search in lists of rows, each around a centroid.
 
+pub(crate) mod builder;
 mod changes;
 mod pages;
 mod persist;
 
-use crate::engine::{
-    Device, DeviceMatrix, EngineLists, EngineRows, Found, Queries, RowShape, Sample, Screen, SearchRequest,
-    Statistics,
-};
+use std::io::Write;
+use std::path::Path;
+
+use crate::engine::{Device, EngineLists, Queries};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::index::flat::SearchOptions;
-use crate::index::kmeans::KMeans;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::index::common::{Common, Rows, SearchResult};
+use crate::index::face::index_methods;
+use crate::index::loader::Loader;
+use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::store::{CopyOptions, Goal, RowStore, budget_of, check_dim, check_k, check_queries};
+use crate::options::{AddOptions, SearchOptions};
+use crate::store::Goal;
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
@@ -37,205 +40,17 @@ use pages::Pages;
 /// ```
 #[derive(Debug)]
 pub struct Ivf {
-    device: Device,
-    metric: Metric,
-    dim: usize,
-    elements: ElementKind,
-    budget: u64,
-    /// As it was asked for.
-    screen: Screen,
+    common: Common,
     lists: usize,
-    store: RowStore,
     pages: Pages,
     engine: EngineLists,
 }
 
-/// Options of a new [`Ivf`]. Made by [`Ivf::builder`].
-#[derive(Debug, Clone)]
-pub struct IvfBuilder<'a> {
-    device: Device,
-    metric: Metric,
-    dim: usize,
-    lists: Option<usize>,
-    elements: ElementKind,
-    budget: Option<u64>,
-    capacity: usize,
-    screen: Screen,
-    copy: CopyOptions,
-    means: KMeans<'a>,
-}
-
-impl<'a> IvfBuilder<'a> {
-    /// How many lists. Default: [`Ivf::recommend`] for the rows that are trained on.
-    #[must_use]
-    pub fn lists(mut self, lists: usize) -> Self {
-        self.lists = Some(lists);
-        self
-    }
-
-    /// How rows are stored. f32 (the default) takes f32 and f16 rows, f16 takes f16 rows and half the memory.
-    #[must_use]
-    pub fn elements(mut self, elements: ElementKind) -> Self {
-        self.elements = elements;
-        self
-    }
-
-    /// Bytes of scratch memory on the device that one search may use. Default: the device's whole budget.
-    #[must_use]
-    pub fn budget(mut self, bytes: u64) -> Self {
-        self.budget = Some(bytes);
-        self
-    }
-
-    /// How many rows are expected, so that their memory is taken at once. Default: 0.
-    #[must_use]
-    pub fn capacity(mut self, rows: usize) -> Self {
-        self.capacity = rows;
-        self
-    }
-
-    /// Whether a copy of the rows in 8-bit integers is kept: see [`FlatBuilder::screen`](crate::FlatBuilder::screen). Searches of many
-    /// queries are much faster with it. Default: [`Screen::Auto`].
-    #[must_use]
-    pub fn screen(mut self, screen: Screen) -> Self {
-        self.screen = screen;
-        self.means = self.means.screen(screen);
-        self
-    }
-
-    /// Whether a second copy of the rows and of the centroids is kept in the host's memory, where the processor answers the searches in
-    /// which it is likely to be ahead of the GPU: see [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy). What counts are
-    /// the rows of the lists that are probed. Centroids at nearly the same distance may change places there, so that the last list that is
-    /// probed is another. Default: false.
-    #[must_use]
-    pub fn keep_host_copy(mut self, keep: bool) -> Self {
-        self.copy.keep = keep;
-        self
-    }
-
-    /// Whether searches that fail because the GPU is lost, or out of memory, are answered from the host's copy:
-    /// see [`FlatBuilder::fallback`](crate::FlatBuilder::fallback). Needs [`IvfBuilder::keep_host_copy`]. Default: false.
-    #[must_use]
-    pub fn fallback(mut self, fallback: bool) -> Self {
-        self.copy.fallback = fallback;
-        self
-    }
-
-    /// How centroids are trained: what is set of a [`KMeans`] but its metric and its lists.
-    ///
-    /// ```no_run
-    /// # use nearfield::{Device, Ivf, MatrixView, Metric};
-    /// # let (device, rows) = (Device::best()?, MatrixView::new(&[0.0f32; 64], 1)?);
-    /// let index = Ivf::builder(&device, Metric::L2, 1).lists(4).kmeans(|means| means.iterations(20).seed(7)).train(rows)?;
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    #[must_use]
-    pub fn kmeans(mut self, set: impl FnOnce(KMeans<'a>) -> KMeans<'a>) -> Self {
-        self.means = set(self.means);
-        self
-    }
-
-    /// The index without rows, its centroids trained on a sample `[rows, dim]` of those that it will have; all of them will do.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, or for a fallback without a copy; [`Error::Budget`]
-    /// when the budget exceeds the device's; [`Error::OutOfMemory`] when the host has no room for the rows that are expected there;
-    /// otherwise as [`KMeans::train`].
-    pub fn train<T: Element>(self, sample: MatrixView<'_, T>) -> Result<Ivf> {
-        let device = self.device.clone();
-        device.block_on(self.trained(Sample::Host(sample.into())))
-    }
-
-    /// [`IvfBuilder::train`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn train_async<T: Element>(self, sample: MatrixView<'_, T>) -> Result<Ivf> {
-        self.trained(Sample::Host(sample.into())).await
-    }
-
-    /// [`IvfBuilder::train`] on rows that lie on the device, in one matrix or several that follow each other.
-    ///
-    /// # Errors
-    /// As there; [`Error::Argument`] for rows of another device, or of different dims.
-    pub fn train_device(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
-        let device = self.device.clone();
-        device.block_on(self.train_device_async(sample))
-    }
-
-    /// [`IvfBuilder::train_device`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn train_device_async(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
-        self.trained(Sample::Device(sample)).await
-    }
-
-    fn trained<'s>(self, sample: Sample<'s>) -> Boxed<'s, Ivf>
-    where
-        'a: 's,
-    {
-        Box::pin(async move {
-            check_dim(self.dim)?;
-            if sample.dim() != self.dim {
-                return Err(Error::argument(
-                    "sample",
-                    format!("dim {}, as the index has", self.dim),
-                    sample.dim(),
-                ));
-            }
-            let budget = budget_of(&self.device, self.budget)?;
-            let lists = self.lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
-            let shape = RowShape {
-                metric: self.metric,
-                elements: self.elements,
-                dim: self.dim,
-                expected: self.capacity as u64,
-                screen: self.screen,
-            };
-            let copy = self.copy.copy(&self.device, &shape)?;
-            let rows = EngineRows::new(&self.device, &shape)?;
-            let trained = self.means.of(self.metric, lists).run(&self.device, sample).await?;
-            let engine = EngineLists::of(trained.training);
-            let copy = match copy {
-                Some(copy) => Some(copy.with_lists(&engine).await?),
-                None => None,
-            };
-            Ok(Ivf {
-                device: self.device,
-                metric: self.metric,
-                dim: self.dim,
-                elements: self.elements,
-                budget,
-                screen: self.screen,
-                lists,
-                store: RowStore::new(rows).with_copy(copy),
-                pages: Pages::new(lists),
-                engine,
-            })
-        })
-    }
-}
+index_methods!(Ivf);
 
 impl Ivf {
-    /// Starts a new index of vectors with `dim` elements.
-    pub fn builder<'a>(device: &Device, metric: Metric, dim: usize) -> IvfBuilder<'a> {
-        IvfBuilder {
-            device: device.clone(),
-            metric,
-            dim,
-            lists: None,
-            elements: ElementKind::F32,
-            budget: None,
-            capacity: 0,
-            screen: Screen::default(),
-            copy: CopyOptions::default(),
-            means: KMeans::new(metric, 0),
-        }
-    }
-
-    /// How many lists are about right for so many rows: the power of two that is nearest to four times the square root, or fewer where
-    /// that leaves less than 32 rows a list.
+    /// The recommended number of lists for this many rows: the power of two nearest to four times their square root, or fewer
+    /// where that leaves less than 32 rows per list.
     pub fn recommend(rows: usize) -> usize {
         let root = 4 * rows.isqrt();
         let nearest = (root + root / 3).next_power_of_two() / 2;
@@ -252,7 +67,7 @@ impl Ivf {
     /// [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even one query fits the budget;
     /// [`Error::OutOfMemory`]; [`Error::DeviceLost`].
     pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize, probes: usize) -> Result<Neighbors> {
-        Ok(self.search_with(queries, &SearchOptions::new(k).probes(probes))?.0)
+        Ok(self.search_with(queries, &SearchOptions::new(k).probes(probes))?.neighbors)
     }
 
     /// [`Ivf::search`] without blocking.
@@ -265,63 +80,7 @@ impl Ivf {
         k: usize,
         probes: usize,
     ) -> Result<Neighbors> {
-        Ok(self.search_with_async(queries, &SearchOptions::new(k).probes(probes)).await?.0)
-    }
-
-    /// [`Ivf::search`] with options; tells also how the answer came about. Without [`SearchOptions::probes`] it probes
-    /// [`Ivf::default_probes`]. Under a filter, a query that finds fewer than k rows probes twice as many lists, again and again.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn search_with<'q>(
-        &self,
-        queries: impl Into<Queries<'q>>,
-        options: &SearchOptions<'_>,
-    ) -> Result<(Neighbors, Statistics)> {
-        self.device.block_on(self.search_for(queries.into(), options))
-    }
-
-    /// [`Ivf::search_with`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn search_with_async<'q>(
-        &self,
-        queries: impl Into<Queries<'q>>,
-        options: &SearchOptions<'_>,
-    ) -> Result<(Neighbors, Statistics)> {
-        self.search_for(queries.into(), options).await
-    }
-
-    fn search_for<'a>(
-        &'a self,
-        queries: Queries<'a>,
-        options: &'a SearchOptions<'_>,
-    ) -> Boxed<'a, (Neighbors, Statistics)> {
-        Box::pin(async move {
-            check_queries(&queries, &self.device, self.dim)?;
-            check_k(options.k)?;
-            let probes = options.probes.unwrap_or(self.default_probes());
-            if probes == 0 || probes > self.lists {
-                return Err(Error::argument(
-                    "probes",
-                    format!("1 to {}, the number of lists", self.lists),
-                    probes,
-                ));
-            }
-            let allowed = options.filter.as_ref().map(|filter| self.store.allowed(filter));
-            let request = SearchRequest {
-                metric: self.metric,
-                k: options.k,
-                budget: self.budget,
-                allowed: allowed.as_ref(),
-                profile: options.profile,
-                progress: options.progress,
-            };
-            let goal = Goal::InLists { lists: &self.engine, probes: probes as u32 };
-            let Found { neighbors, statistics } = self.store.search(&queries, &request, goal).await?;
-            Ok((neighbors, statistics))
-        })
+        Ok(self.boxed_search(queries.into(), &SearchOptions::new(k).probes(probes)).await?.neighbors)
     }
 
     /// The fewest probes with which these queries find at least `recall` of their k nearest rows, on average: measured against
@@ -345,7 +104,7 @@ impl Ivf {
         k: usize,
         recall: f64,
     ) -> Result<usize> {
-        self.device.block_on(self.probes_for(queries.into(), k, recall))
+        self.common.device.block_on(self.boxed_probes(queries.into(), k, recall))
     }
 
     /// [`Ivf::probes_for_recall`] without blocking.
@@ -358,10 +117,10 @@ impl Ivf {
         k: usize,
         recall: f64,
     ) -> Result<usize> {
-        self.probes_for(queries.into(), k, recall).await
+        self.boxed_probes(queries.into(), k, recall).await
     }
 
-    fn probes_for<'a>(&'a self, queries: Queries<'a>, k: usize, recall: f64) -> Boxed<'a, usize> {
+    fn boxed_probes<'s>(&'s self, queries: Queries<'s>, k: usize, recall: f64) -> Boxed<'s, usize> {
         Box::pin(async move {
             if queries.rows() == 0 {
                 return Err(Error::argument("queries", "at least one", 0));
@@ -412,27 +171,40 @@ impl Ivf {
     /// # Errors
     /// [`Error::DeviceLost`].
     pub fn centroids(&self) -> Result<Vec<f32>> {
-        self.device.block_on(self.store.centroids(&self.engine))
+        self.common.device.block_on(self.boxed_centroids())
     }
 
-    /// Whether a copy of the rows in 8-bit integers is kept: see [`IvfBuilder::screen`].
-    pub fn is_screened(&self) -> bool {
-        self.store.rows.is_narrowed()
+    /// [`Ivf::centroids`] without blocking.
+    ///
+    /// # Errors
+    /// As [`Ivf::centroids`].
+    pub async fn centroids_async(&self) -> Result<Vec<f32>> {
+        self.boxed_centroids().await
     }
 
-    /// The metric.
-    pub fn metric(&self) -> Metric {
-        self.metric
+    fn boxed_centroids(&self) -> Boxed<'_, Vec<f32>> {
+        Box::pin(self.common.store.centroids(&self.engine))
     }
 
-    /// Elements a row.
-    pub fn dim(&self) -> usize {
-        self.dim
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
     }
 
-    /// The device.
-    pub fn device(&self) -> &Device {
-        &self.device
+    pub(crate) fn boxed_search<'s>(
+        &'s self,
+        queries: Queries<'s>,
+        options: &'s SearchOptions<'_>,
+    ) -> Boxed<'s, SearchResult> {
+        Box::pin(async move {
+            self.common.check_search(&queries, options.k)?;
+            let probes = options.probes.unwrap_or(self.default_probes());
+            if probes == 0 || probes > self.lists {
+                let needed = format!("1 to {}, the number of lists", self.lists);
+                return Err(Error::argument("probes", needed, probes));
+            }
+            let goal = Goal::InLists { lists: &self.engine, probes: probes as u32 };
+            self.common.search(queries, options, goal).await
+        })
     }
 }
 

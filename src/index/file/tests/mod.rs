@@ -30,7 +30,7 @@ impl Small {
         (0..self.rows * 2).flat_map(|value| (value as f32 + self.seed as f32).to_le_bytes()).collect()
     }
 
-    fn writer(&self, path: &Path) -> crate::Result<Writer> {
+    fn writer(&self, path: &Path) -> crate::Result<Writer<'_>> {
         let metadata = [("metric", "cosine".to_owned()), ("seed", self.seed.to_string())];
         let ids = [self.rows];
         let rows = [self.rows, 2];

@@ -1,0 +1,221 @@
+//! `Index`: an index of any kind.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::engine::{Device, Queries};
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::index::common::{Common, Resources, Rows, SearchResult};
+use crate::index::face::index_methods;
+use crate::index::flat::Flat;
+use crate::index::ivf::Ivf;
+use crate::index::loader::{FromSaved, Loader};
+use crate::index::saved::{Loading, SavedIndex, Saving};
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+use crate::neighbors::Neighbors;
+use crate::options::{AddOptions, SearchOptions, WithinOptions};
+
+/// An index of any kind, for programs that learn at run time which one they have.
+///
+/// ```no_run
+/// use nearfield::{Device, Index, MatrixView, SearchOptions};
+/// let index = Index::load(&Device::best()?, "index.nf")?;
+/// let query = vec![0.5f32; index.dim()];
+/// let found = index.search_with(MatrixView::new(&query, index.dim())?, &SearchOptions::new(10))?;
+/// println!("{:?}, {} rows scored", found.neighbors.row(0), found.statistics.scored);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Index {
+    /// Exact search over all rows.
+    Flat(Flat),
+    /// Approximate search in lists of rows.
+    Ivf(Ivf),
+}
+
+impl From<Flat> for Index {
+    fn from(index: Flat) -> Self {
+        Self::Flat(index)
+    }
+}
+
+impl From<Ivf> for Index {
+    fn from(index: Ivf) -> Self {
+        Self::Ivf(index)
+    }
+}
+
+/// Calls a method that both kinds have.
+macro_rules! delegate {
+    ($self:ident.$method:ident($($argument:expr),*)) => {
+        match $self {
+            Self::Flat(index) => index.$method($($argument),*),
+            Self::Ivf(index) => index.$method($($argument),*),
+        }
+    };
+}
+
+index_methods!(Index);
+
+impl Index {
+    /// Reads what the file of an index says of itself, without a device: the same as [`SavedIndex::read`].
+    ///
+    /// # Errors
+    /// As [`SavedIndex::read`].
+    pub fn describe(path: impl AsRef<Path>) -> Result<SavedIndex> {
+        SavedIndex::read(path)
+    }
+
+    /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id: see
+    /// [`Flat::search`], and [`Ivf::search`], which probes [`Ivf::default_probes`] lists here.
+    ///
+    /// # Errors
+    /// As [`Flat::search`].
+    pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize) -> Result<Neighbors> {
+        Ok(self.search_with(queries, &SearchOptions::new(k))?.neighbors)
+    }
+
+    /// [`Index::search`] without blocking.
+    ///
+    /// # Errors
+    /// As [`Index::search`].
+    pub async fn search_async<'q>(&self, queries: impl Into<Queries<'q>>, k: usize) -> Result<Neighbors> {
+        Ok(self.boxed_search(queries.into(), &SearchOptions::new(k)).await?.neighbors)
+    }
+
+    /// All rows nearer than `radius` to each query: see [`Flat::search_within`].
+    ///
+    /// # Errors
+    /// As [`Flat::search_within`]; [`Error::Unsupported`] for an [`Ivf`], which does not know the lists within a radius.
+    pub fn search_within<'q>(&self, queries: impl Into<Queries<'q>>, radius: f32) -> Result<Neighbors> {
+        Ok(self.search_within_with(queries, radius, &WithinOptions::new())?.neighbors)
+    }
+
+    /// [`Index::search_within`] without blocking.
+    ///
+    /// # Errors
+    /// As [`Index::search_within`].
+    pub async fn search_within_async<'q>(
+        &self,
+        queries: impl Into<Queries<'q>>,
+        radius: f32,
+    ) -> Result<Neighbors> {
+        Ok(self.boxed_within(queries.into(), radius, &WithinOptions::new()).await?.neighbors)
+    }
+
+    /// [`Index::search_within`] with options. The result tells also how the answer came about.
+    ///
+    /// # Errors
+    /// As [`Index::search_within`].
+    pub fn search_within_with<'q>(
+        &self,
+        queries: impl Into<Queries<'q>>,
+        radius: f32,
+        options: &WithinOptions<'_>,
+    ) -> Result<SearchResult> {
+        self.device().block_on(self.boxed_within(queries.into(), radius, options))
+    }
+
+    /// [`Index::search_within_with`] without blocking.
+    ///
+    /// # Errors
+    /// As [`Index::search_within`].
+    pub async fn search_within_with_async<'q>(
+        &self,
+        queries: impl Into<Queries<'q>>,
+        radius: f32,
+        options: &WithinOptions<'_>,
+    ) -> Result<SearchResult> {
+        self.boxed_within(queries.into(), radius, options).await
+    }
+
+    fn boxed_within<'s>(
+        &'s self,
+        queries: Queries<'s>,
+        radius: f32,
+        options: &'s WithinOptions<'_>,
+    ) -> Boxed<'s, SearchResult> {
+        match self {
+            Self::Flat(index) => index.boxed_within(queries, radius, options),
+            Self::Ivf(_) => Box::pin(std::future::ready(Err(Error::Unsupported {
+                what: "a search within a radius".to_owned(),
+                needed: "a flat index".to_owned(),
+                available: "an ivf index".to_owned(),
+            }))),
+        }
+    }
+
+    /// How a search for the k nearest of this many queries would run, in words. A [`Flat`] ignores `probes`; none stands for
+    /// the default of an [`Ivf`].
+    ///
+    /// # Errors
+    /// As [`Flat::plan`].
+    pub fn plan(&self, queries: usize, k: usize, probes: Option<usize>) -> Result<String> {
+        match self {
+            Self::Flat(index) => Ok(index.plan(queries, k)?.to_string()),
+            Self::Ivf(index) => {
+                let (probes, lists) = (probes.unwrap_or(index.default_probes()), index.lists());
+                Ok(format!("{probes} of {lists} list{} a query", if lists == 1 { "" } else { "s" }))
+            }
+        }
+    }
+
+    /// The number of lists of an [`Ivf`]; none for a [`Flat`].
+    pub fn lists(&self) -> Option<usize> {
+        match self {
+            Self::Flat(_) => None,
+            Self::Ivf(index) => Some(index.lists()),
+        }
+    }
+
+    fn common(&self) -> &Common {
+        delegate!(self.common())
+    }
+
+    fn boxed_search<'s>(
+        &'s self,
+        queries: Queries<'s>,
+        options: &'s SearchOptions<'_>,
+    ) -> Boxed<'s, SearchResult> {
+        delegate!(self.boxed_search(queries, options))
+    }
+
+    fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
+        delegate!(self.boxed_add(rows, options))
+    }
+
+    fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Rows<'s>) -> Boxed<'s, ()> {
+        delegate!(self.boxed_update(ids, rows))
+    }
+
+    fn boxed_remove<'s>(&'s mut self, ids: &'s [u64]) -> Boxed<'s, ()> {
+        delegate!(self.boxed_remove(ids))
+    }
+
+    fn boxed_compact(&mut self) -> Boxed<'_, ()> {
+        delegate!(self.boxed_compact())
+    }
+
+    async fn saving(&self) -> Result<Saving<'_>> {
+        match self {
+            Self::Flat(index) => index.saving().await,
+            Self::Ivf(index) => index.saving().await,
+        }
+    }
+}
+
+impl FromSaved for Index {
+    const HAS_LISTS: Option<bool> = None;
+
+    fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
+        Box::pin(async move {
+            Ok(match loading.about.lists {
+                None => Self::Flat(Flat::from_saved(loading, resources).await?),
+                Some(_) => Self::Ivf(Ivf::from_saved(loading, resources).await?),
+            })
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! The part that every kind of index has: its device, its rows, and how it was built.
+
+use crate::engine::{Device, EngineRows, Found, Queries, RowShape, Screen, SearchRequest, Statistics};
+use crate::error::{Error, Result};
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+use crate::neighbors::Neighbors;
+use crate::options::SearchOptions;
+use crate::store::{
+    CopyOptions, Goal, HostCopy, RowStore, budget_of, check_dim, check_k, check_queries, check_rows,
+};
+
+/// Vectors for an index: a [`MatrixView`] of f32 or f16, a [`Matrix`], a slice or array that is one vector, or a
+/// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device. The same type as [`Queries`].
+pub type Rows<'a> = Queries<'a>;
+
+/// The answer of a search and how it came about.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct SearchResult {
+    /// The rows found for each query, nearest first, ties by the smaller id.
+    pub neighbors: Neighbors,
+    /// How many rows were scored, rescored and searched again, where, and in what time.
+    pub statistics: Statistics,
+}
+
+/// Where an index lives, and with how much memory.
+#[derive(Debug, Clone)]
+pub struct Resources {
+    pub(crate) device: Device,
+    /// Bytes of scratch memory per search; none for the device's whole budget.
+    pub(crate) budget: Option<u64>,
+    /// How many rows are expected.
+    pub(crate) capacity: usize,
+    pub(crate) copy: CopyOptions,
+}
+
+impl Resources {
+    pub(crate) fn of(device: &Device) -> Self {
+        Self { device: device.clone(), budget: None, capacity: 0, copy: CopyOptions::default() }
+    }
+}
+
+/// What a builder was told, or a file tells, of an index.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) resources: Resources,
+    pub(crate) metric: Metric,
+    pub(crate) dim: usize,
+    pub(crate) elements: ElementKind,
+    pub(crate) screen: Screen,
+}
+
+impl Settings {
+    pub(crate) fn new(device: &Device, metric: Metric, dim: usize) -> Self {
+        let (elements, screen) = (ElementKind::F32, Screen::default());
+        Self { resources: Resources::of(device), metric, dim, elements, screen }
+    }
+
+    /// Checks the settings, and makes the store without rows and the host copy that it is to have.
+    pub(crate) fn open(self) -> Result<(Common, Option<HostCopy>)> {
+        let Self { resources: Resources { device, budget, capacity, copy }, metric, dim, elements, screen } =
+            self;
+        check_dim(dim)?;
+        let budget = budget_of(&device, budget)?;
+        let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen };
+        let copy = copy.copy(&device, &shape)?;
+        let store = RowStore::new(EngineRows::new(&device, &shape)?);
+        Ok((Common { device, metric, dim, elements, budget, screen, store }, copy))
+    }
+}
+
+/// Writes the setters of [`Resources`], which the builders and the loader of indexes have. They are in the field at this path.
+macro_rules! resource_methods {
+    ($($field:ident).+) => {
+        /// Sets the bytes of scratch memory on the device that one search may use. Default: the device's whole budget.
+        #[must_use]
+        pub fn budget(mut self, bytes: u64) -> Self {
+            self.$($field).+.budget = Some(bytes);
+            self
+        }
+
+        /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
+        /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
+        #[must_use]
+        pub fn capacity(mut self, rows: usize) -> Self {
+            self.$($field).+.capacity = rows;
+            self
+        }
+
+        /// Whether a second copy of the rows is kept in the host's memory. A search runs there when the processor is expected to
+        /// finish before a GPU has launched a kernel and sent its result back, or when searches of about the same size took the
+        /// GPU longer; [`Statistics::on_host`](crate::Statistics::on_host) tells. Queries on the GPU are searched for there.
+        ///
+        /// `get` and `save` read from the copy. Answers differ as they do between adapters: in the last bits of distances, within
+        /// the bounds of [`Metric`], and in an [`Ivf`](crate::Ivf) also in the last list that is probed, where centroids are at
+        /// nearly the same distance. Ignored on the host engine, whose rows are there already. Default: false.
+        #[must_use]
+        pub fn keep_host_copy(mut self, keep: bool) -> Self {
+            self.$($field).+.copy.keep = keep;
+            self
+        }
+
+        /// Whether the host's copy answers searches that fail because the GPU is lost or out of memory;
+        /// [`Statistics::on_host`](crate::Statistics::on_host) tells. Needs [`keep_host_copy`](Self::keep_host_copy). Default:
+        /// false.
+        #[must_use]
+        pub fn fallback(mut self, fallback: bool) -> Self {
+            self.$($field).+.copy.fallback = fallback;
+            self
+        }
+    };
+}
+pub(crate) use resource_methods;
+
+/// The device, the rows and the settings of an index.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) device: Device,
+    pub(crate) metric: Metric,
+    pub(crate) dim: usize,
+    pub(crate) elements: ElementKind,
+    /// Bytes of scratch memory per search.
+    pub(crate) budget: u64,
+    /// As the caller asked for it.
+    pub(crate) screen: Screen,
+    pub(crate) store: RowStore,
+}
+
+impl Common {
+    /// Checks that the index can store these rows.
+    pub(crate) fn check_rows(&self, rows: &Rows<'_>) -> Result<()> {
+        check_rows("rows", (self.dim, self.elements), (rows.dim(), rows.kind()))?;
+        rows.check_device("rows", &self.device.engine)
+    }
+
+    /// Checks that an update has one row per id, and gives the slots of the rows that it replaces.
+    pub(crate) fn replaced(&self, ids: &[u64], rows: &Rows<'_>) -> Result<Vec<u32>> {
+        self.check_rows(rows)?;
+        if rows.rows() != ids.len() {
+            return Err(Error::argument("rows", format!("{} rows, one per id", ids.len()), rows.rows()));
+        }
+        let slots = self.store.slots_of(ids)?;
+        let mut sorted: Vec<(u32, u64)> = slots.iter().copied().zip(ids.iter().copied()).collect();
+        sorted.sort_unstable();
+        match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Error::argument("ids", "each id once", format!("{} twice", pair[0].1))),
+            None => Ok(slots),
+        }
+    }
+
+    /// Checks that the index can answer these queries.
+    pub(crate) fn check_search(&self, queries: &Queries<'_>, k: usize) -> Result<()> {
+        check_queries(queries, &self.device, self.dim)?;
+        check_k(k)
+    }
+
+    /// Searches for checked queries.
+    pub(crate) async fn search(
+        &self,
+        queries: Queries<'_>,
+        options: &SearchOptions<'_>,
+        goal: Goal<'_>,
+    ) -> Result<SearchResult> {
+        let allowed = options.filter.map(|filter| self.store.allowed(&filter));
+        let request = SearchRequest {
+            metric: self.metric,
+            k: options.k,
+            budget: self.budget,
+            allowed: allowed.as_ref(),
+            profile: options.profile,
+            progress: options.progress,
+        };
+        let Found { neighbors, statistics } = self.store.search(&queries, &request, goal).await?;
+        Ok(SearchResult { neighbors, statistics })
+    }
+}

@@ -1,0 +1,275 @@
+//! `Flat`: exact search over all rows.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::engine::{Device, Plan, Queries, Screen};
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::index::common::{Common, Resources, Rows, SearchResult, Settings, resource_methods};
+use crate::index::face::index_methods;
+use crate::index::loader::{FromSaved, Loader};
+use crate::index::saved::{Loading, Saving};
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+use crate::neighbors::Neighbors;
+use crate::options::{AddOptions, SearchOptions, WithinOptions};
+use crate::store::{Goal, check_k, check_queries};
+
+/// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
+///
+/// Searches take `&self` and run from many threads at once; the same query has the same answer bit for bit, whatever
+/// batch, thread or budget it is searched in.
+///
+/// ```no_run
+/// use nearfield::{Device, Flat, MatrixView, Metric};
+/// let device = Device::best()?;
+/// let mut index = Flat::builder(&device, Metric::L2Squared, 2).build()?;
+/// index.add(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
+/// let found = index.search(MatrixView::new(&[3.0f32, 3.0], 2)?, 1)?;
+/// assert_eq!((found.row(0)[0].id, found.row(0)[0].distance), (1, 1.0));
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Flat {
+    common: Common,
+}
+
+/// Options of a new [`Flat`]. Made by [`Flat::builder`].
+#[derive(Debug, Clone)]
+pub struct FlatBuilder {
+    settings: Settings,
+}
+
+impl FlatBuilder {
+    /// Sets how rows are stored. f32 (the default) takes f32 and f16 rows; f16 takes f16 rows and half the memory.
+    #[must_use]
+    pub fn elements(mut self, elements: ElementKind) -> Self {
+        self.settings.elements = elements;
+        self
+    }
+
+    /// Whether the index keeps a copy of its rows in 8-bit integers, by which it excludes most rows before it computes any
+    /// distance. The copy takes `dim` bytes per row (rounded up to a multiple of 32) and 16 more: a quarter of what f32 rows
+    /// take. Answers are the same, bit for bit. Default: [`Screen::Auto`].
+    #[must_use]
+    pub fn screen(mut self, screen: Screen) -> Self {
+        self.settings.screen = screen;
+        self
+    }
+
+    resource_methods!(settings.resources);
+
+    /// The empty index.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when dim is 0 or above 2^20, or for a fallback without a copy; [`Error::Budget`] when the budget
+    /// exceeds the device's; [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter;
+    /// [`Error::OutOfMemory`] when the host has no memory for the rows that are expected there.
+    pub fn build(self) -> Result<Flat> {
+        let device = self.settings.resources.device.clone();
+        device.block_on(self.build_async())
+    }
+
+    /// [`FlatBuilder::build`] without blocking.
+    ///
+    /// # Errors
+    /// As [`FlatBuilder::build`].
+    pub async fn build_async(self) -> Result<Flat> {
+        Flat::of(self.settings)
+    }
+}
+
+index_methods!(Flat);
+
+impl Flat {
+    /// Starts a new index of vectors with `dim` elements.
+    pub fn builder(device: &Device, metric: Metric, dim: usize) -> FlatBuilder {
+        FlatBuilder { settings: Settings::new(device, metric, dim) }
+    }
+
+    fn of(settings: Settings) -> Result<Self> {
+        let (mut common, copy) = settings.open()?;
+        common.store = common.store.with_copy(copy);
+        Ok(Self { common })
+    }
+
+    /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id. Fewer than k rows
+    /// give shorter answers.
+    ///
+    /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
+    /// [`DeviceMatrix`](crate::DeviceMatrix) on this device.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for k = 0 or another dim; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's
+    /// number; [`Error::Budget`] when not even one query fits the budget; [`Error::OutOfMemory`];
+    /// [`Error::DeviceLost`].
+    pub fn search<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
+        Ok(self.search_with(queries, &SearchOptions::new(k))?.neighbors)
+    }
+
+    /// [`Flat::search`] without blocking.
+    ///
+    /// # Errors
+    /// As [`Flat::search`].
+    pub async fn search_async<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
+        Ok(self.boxed_search(queries.into(), &SearchOptions::new(k)).await?.neighbors)
+    }
+
+    /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the
+    /// smaller id. Each query has as many rows as there are: see [`Neighbors::offsets`].
+    ///
+    /// A radius is a distance of the index's metric: for inner product `-(q.x)`, so rows with `q.x > 5` are within `-5.0`.
+    /// The same rows are screened as by [`Flat::search`], with a fixed threshold.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a radius that is NaN, or another dim; otherwise as [`Flat::search`].
+    ///
+    /// ```no_run
+    /// use nearfield::{Device, Flat, MatrixView, Metric};
+    /// let device = Device::best()?;
+    /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+    /// index.add(MatrixView::new(&[0.0f32, 2.0, 3.0, 9.0], 1)?)?;
+    /// let found = index.search_within(MatrixView::new(&[2.5f32], 1)?, 1.0)?;
+    /// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
+    /// assert_eq!(ids, [1, 2]);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn search_within<'a>(&self, queries: impl Into<Queries<'a>>, radius: f32) -> Result<Neighbors> {
+        Ok(self.search_within_with(queries, radius, &WithinOptions::new())?.neighbors)
+    }
+
+    /// [`Flat::search_within`] without blocking.
+    ///
+    /// # Errors
+    /// As [`Flat::search_within`].
+    pub async fn search_within_async<'a>(
+        &self,
+        queries: impl Into<Queries<'a>>,
+        radius: f32,
+    ) -> Result<Neighbors> {
+        Ok(self.boxed_within(queries.into(), radius, &WithinOptions::new()).await?.neighbors)
+    }
+
+    /// [`Flat::search_within`] with options. The result tells also how the answer came about.
+    ///
+    /// # Errors
+    /// As [`Flat::search_within`].
+    pub fn search_within_with<'a>(
+        &self,
+        queries: impl Into<Queries<'a>>,
+        radius: f32,
+        options: &WithinOptions<'_>,
+    ) -> Result<SearchResult> {
+        self.common.device.block_on(self.boxed_within(queries.into(), radius, options))
+    }
+
+    /// [`Flat::search_within_with`] without blocking.
+    ///
+    /// # Errors
+    /// As [`Flat::search_within`].
+    pub async fn search_within_with_async<'a>(
+        &self,
+        queries: impl Into<Queries<'a>>,
+        radius: f32,
+        options: &WithinOptions<'_>,
+    ) -> Result<SearchResult> {
+        self.boxed_within(queries.into(), radius, options).await
+    }
+
+    /// How a search for the k nearest of this many queries would run.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for k = 0; [`Error::Budget`] when not even one query fits the budget.
+    pub fn plan(&self, queries: usize, k: usize) -> Result<Plan> {
+        check_k(k)?;
+        self.common.store.rows.plan(queries, k, self.common.budget)
+    }
+
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(crate) fn boxed_search<'s>(
+        &'s self,
+        queries: Queries<'s>,
+        options: &'s SearchOptions<'_>,
+    ) -> Boxed<'s, SearchResult> {
+        Box::pin(async move {
+            self.common.check_search(&queries, options.k)?;
+            if let Some(probes) = options.probes {
+                return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
+            }
+            self.common.search(queries, options, Goal::Nearest).await
+        })
+    }
+
+    pub(crate) fn boxed_within<'s>(
+        &'s self,
+        queries: Queries<'s>,
+        radius: f32,
+        options: &'s WithinOptions<'_>,
+    ) -> Boxed<'s, SearchResult> {
+        Box::pin(async move {
+            check_queries(&queries, &self.common.device, self.common.dim)?;
+            if radius.is_nan() {
+                return Err(Error::argument("radius", "a number", radius));
+            }
+            let mut search = SearchOptions::new(1);
+            (search.filter, search.progress) = (options.filter, options.progress);
+            self.common.search(queries, &search, Goal::Within(radius)).await
+        })
+    }
+
+    pub(crate) fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
+        Box::pin(async move {
+            self.common.check_rows(&rows)?;
+            let store = &mut self.common.store;
+            store.add(rows, options.ids, &mut |rows| options.report(rows)).await
+        })
+    }
+
+    pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Rows<'s>) -> Boxed<'s, ()> {
+        Box::pin(async move {
+            self.common.replaced(ids, &rows)?;
+            let store = &mut self.common.store;
+            let slots = store.vacant(ids.len())?;
+            store.update_at(ids, rows, &slots).await
+        })
+    }
+
+    pub(crate) fn boxed_remove<'s>(&'s mut self, ids: &'s [u64]) -> Boxed<'s, ()> {
+        Box::pin(async move {
+            let store = &mut self.common.store;
+            store.remove(ids).await?;
+            if store.is_sparse() {
+                // The rows are gone, whether this succeeds or not: a device that fails here says so in the next call.
+                let _ = store.compact().await;
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn boxed_compact(&mut self) -> Boxed<'_, ()> {
+        Box::pin(self.common.store.compact())
+    }
+
+    pub(crate) async fn saving(&self) -> Result<Saving<'_>> {
+        Ok(Saving { common: &self.common, slots: self.common.store.slots(), lists: None })
+    }
+}
+
+impl FromSaved for Flat {
+    const HAS_LISTS: Option<bool> = Some(false);
+
+    fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
+        Box::pin(async move {
+            let ids = loading.ids()?;
+            let mut index = Self::of(loading.settings(resources, ids.len()))?;
+            let store = &mut index.common.store;
+            let slots = store.vacant(ids.len())?;
+            loading.fill(store, &ids, &slots).await?;
+            Ok(index)
+        })
+    }
+}

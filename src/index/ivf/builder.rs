@@ -1,0 +1,134 @@
+//! Options of a new `Ivf`, and its training.
+
+use crate::engine::{Device, DeviceMatrix, EngineLists, Sample, Screen};
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::index::common::{Rows, Settings, resource_methods};
+use crate::index::ivf::{Ivf, Pages};
+use crate::index::kmeans::KMeans;
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+
+/// Options of a new [`Ivf`]. Made by [`Ivf::builder`].
+#[derive(Debug, Clone)]
+pub struct IvfBuilder<'a> {
+    settings: Settings,
+    lists: Option<usize>,
+    means: KMeans<'a>,
+}
+
+impl<'a> IvfBuilder<'a> {
+    /// Sets the number of lists. Default: [`Ivf::recommend`] for the rows that are trained on.
+    #[must_use]
+    pub fn lists(mut self, lists: usize) -> Self {
+        self.lists = Some(lists);
+        self
+    }
+
+    /// Sets how rows are stored. f32 (the default) takes f32 and f16 rows; f16 takes f16 rows and half the memory.
+    #[must_use]
+    pub fn elements(mut self, elements: ElementKind) -> Self {
+        self.settings.elements = elements;
+        self
+    }
+
+    /// Whether the index keeps a copy of its rows in 8-bit integers: see [`FlatBuilder::screen`](crate::FlatBuilder::screen).
+    /// Searches of many queries are much faster with it. Default: [`Screen::Auto`].
+    #[must_use]
+    pub fn screen(mut self, screen: Screen) -> Self {
+        self.settings.screen = screen;
+        self.means = self.means.screen(screen);
+        self
+    }
+
+    resource_methods!(settings.resources);
+
+    /// Sets how centroids are trained: every option of [`KMeans`] but its metric and its number of lists.
+    ///
+    /// ```no_run
+    /// # use nearfield::{Device, Ivf, MatrixView, Metric};
+    /// # let (device, rows) = (Device::best()?, MatrixView::new(&[0.0f32; 64], 1)?);
+    /// let index = Ivf::builder(&device, Metric::L2, 1).lists(4).kmeans(|means| means.iterations(20).seed(7)).train(rows)?;
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[must_use]
+    pub fn kmeans(mut self, set: impl FnOnce(KMeans<'a>) -> KMeans<'a>) -> Self {
+        self.means = set(self.means);
+        self
+    }
+
+    /// The index without rows, its centroids trained on a sample, `[rows, dim]`, of the rows that it will have; all of them
+    /// will do.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, or for a fallback without a copy;
+    /// [`Error::Budget`] when the budget exceeds the device's; [`Error::OutOfMemory`] when the host has no memory for the rows
+    /// that are expected there; otherwise as [`KMeans::train`].
+    pub fn train<'r>(self, sample: impl Into<Rows<'r>>) -> Result<Ivf> {
+        let device = self.settings.resources.device.clone();
+        device.block_on(self.train_on(sample.into()))
+    }
+
+    /// [`IvfBuilder::train`] without blocking.
+    ///
+    /// # Errors
+    /// As [`IvfBuilder::train`].
+    pub async fn train_async<'r>(self, sample: impl Into<Rows<'r>>) -> Result<Ivf> {
+        self.train_on(sample.into()).await
+    }
+
+    /// [`IvfBuilder::train`] on rows in one device matrix or several that follow each other.
+    ///
+    /// # Errors
+    /// As [`IvfBuilder::train`]; [`Error::Argument`] for rows of another device, or of different dims.
+    pub fn train_device(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
+        let device = self.settings.resources.device.clone();
+        device.block_on(self.train_device_async(sample))
+    }
+
+    /// [`IvfBuilder::train_device`] without blocking.
+    ///
+    /// # Errors
+    /// As [`IvfBuilder::train_device`].
+    pub async fn train_device_async(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
+        self.trained(Sample::Device(sample)).await
+    }
+
+    fn train_on<'s>(self, sample: Rows<'s>) -> Boxed<'s, Ivf>
+    where
+        'a: 's,
+    {
+        Box::pin(async move {
+            match sample {
+                Rows::Host(vectors) => self.trained(Sample::Host(vectors)).await,
+                Rows::Device(matrix) => self.trained(Sample::Device(&[matrix])).await,
+            }
+        })
+    }
+
+    async fn trained(self, sample: Sample<'_>) -> Result<Ivf> {
+        let Self { settings, lists, means } = self;
+        let (mut common, copy) = settings.open()?;
+        if sample.dim() != common.dim {
+            let needed = format!("dim {}, as the index has", common.dim);
+            return Err(Error::argument("sample", needed, sample.dim()));
+        }
+        let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
+        let trained = means.of(common.metric, lists).run(&common.device, sample).await?;
+        let engine = EngineLists::of(trained.training);
+        let copy = match copy {
+            Some(copy) => Some(copy.with_lists(&engine).await?),
+            None => None,
+        };
+        common.store = common.store.with_copy(copy);
+        Ok(Ivf { common, lists, pages: Pages::new(lists), engine })
+    }
+}
+
+impl Ivf {
+    /// Starts a new index of vectors with `dim` elements.
+    pub fn builder<'a>(device: &Device, metric: Metric, dim: usize) -> IvfBuilder<'a> {
+        let settings = Settings::new(device, metric, dim);
+        IvfBuilder { settings, lists: None, means: KMeans::new(metric, 0) }
+    }
+}

@@ -1,0 +1,120 @@
+//! Loading with options, from a file, a reader or bytes.
+
+use std::io::Read;
+use std::marker::PhantomData;
+use std::path::Path;
+
+use crate::engine::Device;
+use crate::error::Result;
+use crate::future::Boxed;
+use crate::index::common::{Resources, resource_methods};
+use crate::index::saved::Loading;
+#[cfg(doc)]
+use crate::metric::Metric;
+
+/// The indexes that a [`Loader`] makes: [`Flat`](crate::Flat), [`Ivf`](crate::Ivf), and [`Index`](crate::Index) for either.
+pub trait Load: FromSaved {}
+
+impl<I: FromSaved> Load for I {}
+
+/// Makes an index of what was saved.
+pub trait FromSaved: Sized + Send + 'static {
+    /// Whether the index has lists; none where either kind will do.
+    const HAS_LISTS: Option<bool>;
+
+    /// Reads the rest of what was saved.
+    fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self>;
+}
+
+/// Loads an index that was saved: made by [`Flat::loader`](crate::Flat::loader), [`Ivf::loader`](crate::Ivf::loader) and
+/// [`Index::loader`](crate::Index::loader).
+///
+/// ```no_run
+/// use nearfield::{Device, Index};
+/// let device = Device::best()?;
+/// let loader = Index::loader(&device).budget(256 << 20).keep_host_copy(true);
+/// let index = loader.load("index.nf")?;
+/// let same = loader.load_bytes(&index.to_bytes()?)?;
+/// assert_eq!(index.len(), same.len());
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Loader<I> {
+    resources: Resources,
+    index: PhantomData<fn() -> I>,
+}
+
+impl<I: Load> Loader<I> {
+    pub(crate) fn new(device: &Device) -> Self {
+        Self { resources: Resources::of(device), index: PhantomData }
+    }
+
+    resource_methods!(resources);
+
+    /// Loads the index of a file.
+    ///
+    /// # Errors
+    /// As [`Flat::load`](crate::Flat::load).
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<I> {
+        self.resources.device.block_on(self.from_file(path.as_ref()))
+    }
+
+    /// [`load`](Self::load), which waits for the device without blocking; the file is read with blocking calls.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn load_async(&self, path: impl AsRef<Path>) -> Result<I> {
+        self.from_file(path.as_ref()).await
+    }
+
+    /// Loads the index that a reader gives. No byte after it is read.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); an [`Error::Io`](crate::Error::Io) of a reader has no path.
+    pub fn load_from(&self, reader: impl Read + Send) -> Result<I> {
+        self.resources.device.block_on(self.from_reader(Box::new(reader)))
+    }
+
+    /// [`load_from`](Self::load_from), which waits for the device without blocking; the reader is called as it is.
+    ///
+    /// # Errors
+    /// As [`load_from`](Self::load_from).
+    pub async fn load_from_async(&self, reader: impl Read + Send) -> Result<I> {
+        self.from_reader(Box::new(reader)).await
+    }
+
+    /// Loads the index of bytes in memory, which has no byte after it.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_bytes(&self, bytes: &[u8]) -> Result<I> {
+        self.resources.device.block_on(self.from_bytes(bytes))
+    }
+
+    /// [`load_bytes`](Self::load_bytes) without blocking.
+    ///
+    /// # Errors
+    /// As [`load_bytes`](Self::load_bytes).
+    pub async fn load_bytes_async(&self, bytes: &[u8]) -> Result<I> {
+        self.from_bytes(bytes).await
+    }
+
+    fn from_file<'l>(&self, path: &'l Path) -> Boxed<'l, I> {
+        self.boxed(Loading::open(path, I::HAS_LISTS))
+    }
+
+    fn from_reader<'l>(&self, reader: Box<dyn Read + Send + 'l>) -> Boxed<'l, I> {
+        self.boxed(Loading::from_reader(reader, I::HAS_LISTS))
+    }
+
+    fn from_bytes<'l>(&self, bytes: &'l [u8]) -> Boxed<'l, I> {
+        self.boxed(Loading::from_bytes(bytes, I::HAS_LISTS))
+    }
+
+    fn boxed<'l>(&self, loading: Result<Loading<'l>>) -> Boxed<'l, I> {
+        match loading {
+            Ok(loading) => I::from_saved(loading, self.resources.clone()),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Reads an index: first what it says of itself, then ids, lists and rows, in the order of the file.
+
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+
+use half::f16;
+
+use crate::error::{Error, Result};
+use crate::files::mismatch;
+use crate::index::common::{Resources, Rows, Settings};
+use crate::index::file::{self, Dtype, Reader};
+use crate::index::saved::{Lists, PIECE_BYTES, SavedIndex, kind_word};
+use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
+
+/// An index that is being loaded. Its description fits together.
+pub struct Loading<'a> {
+    reader: Reader<'a>,
+    pub(crate) about: SavedIndex,
+    /// The next insertion number.
+    next: u64,
+}
+
+impl fmt::Debug for Loading<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loading").field("about", &self.about).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Loading<'a> {
+    /// Opens a file. `has_lists` says which kind of index it has to be; none where either will do.
+    pub(crate) fn open(path: &Path, has_lists: Option<bool>) -> Result<Self> {
+        Self::new(Reader::open(path)?, has_lists)
+    }
+
+    /// Starts to read what a reader gives.
+    pub(crate) fn from_reader(reader: Box<dyn Read + Send + 'a>, has_lists: Option<bool>) -> Result<Self> {
+        Self::new(Reader::from_reader(reader)?, has_lists)
+    }
+
+    /// Starts to read bytes in memory.
+    pub(crate) fn from_bytes(bytes: &'a [u8], has_lists: Option<bool>) -> Result<Self> {
+        Self::new(Reader::from_bytes(bytes)?, has_lists)
+    }
+
+    fn new(reader: Reader<'a>, has_lists: Option<bool>) -> Result<Self> {
+        let kind: String = reader.get("index", "flat or ivf")?;
+        let metric = reader.get("metric", "l2sq, l2, cosine or ip")?;
+        let needed = format!("1 to {MAX_DIM}");
+        let dim: usize = reader.get("dim", &needed)?;
+        if dim == 0 || dim > MAX_DIM {
+            return Err(mismatch(reader.path(), format!("metadata `dim`, {needed}"), format!("{dim}")));
+        }
+        let screen = reader.get("screen", "auto, none or i8")?;
+        let next: u64 = reader.get("next", "a whole number")?;
+        let (elements, rows) = reader.rows("rows", dim)?;
+        // Every row that was added counts.
+        if next < rows as u64 || next > ID_LIMIT {
+            let needed = format!("metadata `next`, from {rows}, the number of rows, to {ID_LIMIT}");
+            return Err(mismatch(reader.path(), needed, next.to_string()));
+        }
+        // The centroids' type is checked where they are read.
+        let lists = match kind.as_str() {
+            "flat" => None,
+            "ivf" => Some(reader.rows("centroids", dim)?.1),
+            other => {
+                return Err(mismatch(reader.path(), "metadata `index`, flat or ivf", format!("{other:?}")));
+            }
+        };
+        let about = SavedIndex { lists, metric, dim, elements, rows, screen };
+        let found = about.lists.is_some();
+        if let Some(needed) = has_lists.filter(|&needed| needed != found) {
+            let needed = format!("an index of kind {}", kind_word(needed));
+            return Err(mismatch(reader.path(), needed, format!("one of kind {}", kind_word(found))));
+        }
+        Ok(Self { reader, about, next })
+    }
+
+    /// The settings of the index. Memory for the expected rows is taken at once where all of them are known to be there.
+    pub(crate) fn settings(&self, resources: Resources, expected: usize) -> Settings {
+        let SavedIndex { metric, dim, elements, screen, .. } = self.about;
+        let expected = if self.reader.has_length() { expected } else { 0 };
+        let capacity = resources.capacity.max(expected);
+        Settings { resources: Resources { capacity, ..resources }, metric, dim, elements, screen }
+    }
+
+    /// The ids of all rows.
+    pub(crate) fn ids(&self) -> Result<Vec<u64>> {
+        self.reader.u64s("ids", &[self.about.rows])
+    }
+
+    /// The lists, whose offsets ascend from 0 to the number of rows.
+    pub(crate) fn lists(&self) -> Result<Lists> {
+        let (dim, rows, path) = (self.about.dim, self.about.rows as u64, self.reader.path());
+        let lists = self.about.lists.unwrap_or(0);
+        if lists == 0 || u32::try_from(lists).is_err() {
+            return Err(mismatch(path, format!("1 to {} lists", u32::MAX), lists.to_string()));
+        }
+        let offsets = self.reader.u64s("list_offsets", &[lists + 1])?;
+        if offsets[0] != 0 || offsets[lists] != rows || !offsets.is_sorted() {
+            let needed = format!("tensor list_offsets that ascends from 0 to {rows}, the number of rows");
+            return Err(mismatch(path, needed, "another"));
+        }
+        let mut pieces = self.reader.tensor("centroids", Dtype::F32, &[lists, dim], PIECE_BYTES)?;
+        let mut centroids = vec![];
+        while let Some(piece) = pieces.next_piece()? {
+            centroids.extend(piece.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value)));
+        }
+        if !centroids.iter().all(|value| value.is_finite()) {
+            return Err(mismatch(path, "centroids of finite values", "a NaN or an infinity"));
+        }
+        // Rows are at most 2^50 long, and their means hardly longer.
+        let is_mean = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() <= 2f64.powi(102);
+        if let Some(list) = centroids.chunks_exact(dim).position(|row| !is_mean(row)) {
+            return Err(mismatch(
+                path,
+                "centroids no longer than 2^51",
+                format!("a longer one of list {list}"),
+            ));
+        }
+        Ok(Lists { offsets, centroids })
+    }
+
+    /// Puts the rows with these ids into slots, one per row, of a store without rows.
+    pub(crate) async fn fill(&self, store: &mut RowStore, ids: &[u64], slots: &[u32]) -> Result<()> {
+        let SavedIndex { dim, elements, rows, .. } = self.about;
+        let row_bytes = dim * elements.size();
+        let piece_bytes = (PIECE_BYTES / row_bytes).max(1) * row_bytes;
+        let mut pieces = self.reader.tensor("rows", file::dtype(elements), &[rows, dim], piece_bytes)?;
+        let (mut singles, mut halves): (Vec<f32>, Vec<f16>) = (vec![], vec![]);
+        let mut done = 0;
+        while let Some(piece) = pieces.next_piece()? {
+            let rows: Rows<'_> = match elements {
+                ElementKind::F32 => {
+                    MatrixView::new(decoded(&mut singles, piece, f32::from_le_bytes), dim)?.into()
+                }
+                ElementKind::F16 => {
+                    MatrixView::new(decoded(&mut halves, piece, f16::from_le_bytes), dim)?.into()
+                }
+            };
+            let range = done..done + rows.rows();
+            let (ids, slots) = (Some(&ids[range.clone()]), &slots[range.clone()]);
+            let added = store.add_at(rows, ids, slots, &mut |_| ()).await;
+            added.map_err(|error| self.blame(error, done as u64))?;
+            done = range.end;
+        }
+        store.go_on_with(self.next);
+        Ok(())
+    }
+
+    /// Turns the error of rows or ids that no index has into one of the file. `first` is the number of the piece's first row.
+    fn blame(&self, error: Error, first: u64) -> Error {
+        let error = match error {
+            Error::NotFinite { argument, row } => Error::NotFinite { argument, row: first + row },
+            Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: first + row },
+            other => other,
+        };
+        match error {
+            Error::DuplicateId { .. }
+            | Error::IdTooLarge { .. }
+            | Error::NotFinite { .. }
+            | Error::NormOutOfRange { .. } => {
+                mismatch(self.reader.path(), "rows and ids of an index", error.to_string())
+            }
+            other => other,
+        }
+    }
+}
+
+/// The elements of a piece, in place of those of the piece before.
+fn decoded<'v, T: Element, const BYTES: usize>(
+    values: &'v mut Vec<T>,
+    piece: &[u8],
+    element: impl Fn([u8; BYTES]) -> T,
+) -> &'v [T] {
+    values.clear();
+    values.extend(piece.as_chunks().0.iter().map(|bytes| element(*bytes)));
+    values
+}

@@ -1,0 +1,76 @@
+//! Writes an index.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::error::Result;
+use crate::index::common::Common;
+use crate::index::file::{self, Dtype, Writer};
+use crate::index::saved::{Lists, PIECE_BYTES, PIECE_IDS, kind_word};
+
+/// An index to save.
+pub(crate) struct Saving<'a> {
+    pub(crate) common: &'a Common,
+    /// The slots of all rows, in the order of the file.
+    pub(crate) slots: Vec<u32>,
+    pub(crate) lists: Option<Lists>,
+}
+
+impl Saving<'_> {
+    /// Writes a file, which takes its place when all of it is on the disk.
+    pub(crate) async fn save(&self, path: &Path) -> Result<()> {
+        self.write(|metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
+    }
+
+    /// The bytes of the file.
+    pub(crate) async fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.write(Writer::in_memory).await?.into_bytes()
+    }
+
+    /// Writes the bytes of the file one after the other. The header holds checksums, so all bytes are computed once before it.
+    pub(crate) async fn save_to(&self, writer: &mut (dyn Write + Send)) -> Result<()> {
+        let header = self.write(Writer::of_checksums).await?.into_header()?;
+        self.write(|_, _| Writer::behind(header, writer)).await?.finish()
+    }
+
+    /// Writes all tensors to the writer that `start` makes.
+    async fn write<'w>(
+        &self,
+        start: impl FnOnce(&[(&str, String)], &[(&str, Dtype, &[usize])]) -> Result<Writer<'w>>,
+    ) -> Result<Writer<'w>> {
+        let common = self.common;
+        let metadata = [
+            ("index", kind_word(self.lists.is_some()).to_owned()),
+            ("metric", common.metric.name().to_owned()),
+            ("dim", common.dim.to_string()),
+            ("screen", common.screen.name().to_owned()),
+            ("next", common.store.next_number().to_string()),
+        ];
+        let rows = self.slots.len();
+        let lists = self.lists.as_ref().map_or(0, |lists| lists.offsets.len() - 1);
+        let (offsets_shape, centroids_shape) = ([lists + 1], [lists, common.dim]);
+        let (ids_shape, rows_shape) = ([rows], [rows, common.dim]);
+        let mut tensors: Vec<(&str, Dtype, &[usize])> = vec![("ids", Dtype::U64, &ids_shape)];
+        if self.lists.is_some() {
+            tensors.push(("list_offsets", Dtype::U64, &offsets_shape));
+            tensors.push(("centroids", Dtype::F32, &centroids_shape));
+        }
+        tensors.push(("rows", file::dtype(common.elements), &rows_shape));
+        let mut writer = start(&metadata, &tensors)?;
+        for slots in self.slots.chunks(PIECE_IDS) {
+            let ids = slots.iter().filter_map(|&slot| common.store.id_of(slot));
+            writer.write("ids", &ids.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())?;
+        }
+        if let Some(lists) = &self.lists {
+            let offsets = lists.offsets.iter().flat_map(|offset| offset.to_le_bytes());
+            writer.write("list_offsets", &offsets.collect::<Vec<u8>>())?;
+            let values = lists.centroids.iter().flat_map(|value| value.to_le_bytes());
+            writer.write("centroids", &values.collect::<Vec<u8>>())?;
+        }
+        let piece = (PIECE_BYTES / (common.dim * common.elements.size())).max(1);
+        for slots in self.slots.chunks(piece) {
+            writer.write("rows", &common.store.fetch_bytes(slots).await?)?;
+        }
+        Ok(writer)
+    }
+}

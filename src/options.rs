@@ -1,0 +1,168 @@
+//! Options of adding rows and of searching.
+
+use std::fmt;
+
+use crate::filter::Filter;
+
+/// A function that a long call tells how far it is: the number of rows or queries done so far.
+type Progress<'a> = &'a (dyn Fn(usize) + Send + Sync);
+
+/// How rows are added: see [`Flat::add_with`](crate::Flat::add_with).
+///
+/// ```
+/// use nearfield::AddOptions;
+/// let ids = [7, 3, 9];
+/// let print = |rows: usize| println!("{rows} rows sent");
+/// let options = AddOptions::new().ids(&ids).progress(&print);
+/// assert_eq!(options.ids, Some(&ids[..]));
+/// ```
+#[derive(Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct AddOptions<'a> {
+    /// The ids of the rows, one per row; none for their insertion numbers.
+    pub ids: Option<&'a [u64]>,
+    /// Called with the number of rows sent so far.
+    pub progress: Option<Progress<'a>>,
+}
+
+impl<'a> AddOptions<'a> {
+    /// Rows get their insertion numbers as ids; no progress is reported.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the ids of the rows, one per row: each below 2^63 and not in the index yet. The id of a removed row can be given
+    /// again.
+    #[must_use]
+    pub fn ids(mut self, ids: &'a [u64]) -> Self {
+        self.ids = Some(ids);
+        self
+    }
+
+    /// Calls `progress` with the number of rows sent so far.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    pub(crate) fn report(&self, rows: usize) {
+        if let Some(progress) = self.progress {
+            progress(rows);
+        }
+    }
+}
+
+/// How the k nearest rows are searched. `SearchOptions::new(k)` is what [`Flat::search`](crate::Flat::search) uses.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct SearchOptions<'a> {
+    /// Neighbours per query.
+    pub k: usize,
+    /// Called after each batch with the number of queries answered so far.
+    pub progress: Option<Progress<'a>>,
+    /// Times the stages on the device, where the adapter has timestamps. A little slower.
+    pub profile: bool,
+    /// The rows that may be found; none for all.
+    pub filter: Option<Filter<'a>>,
+    /// Lists that an [`Ivf`](crate::Ivf) probes per query; none for its default. A [`Flat`](crate::Flat), which has no lists,
+    /// refuses any.
+    pub probes: Option<usize>,
+}
+
+impl<'a> SearchOptions<'a> {
+    /// The k nearest of all rows, without progress or profile.
+    pub fn new(k: usize) -> Self {
+        Self { k, progress: None, profile: false, filter: None, probes: None }
+    }
+
+    /// Probes this many lists of an [`Ivf`](crate::Ivf) per query.
+    #[must_use]
+    pub fn probes(mut self, probes: usize) -> Self {
+        self.probes = Some(probes);
+        self
+    }
+
+    /// Calls `progress` after each batch with the number of queries answered so far.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Times the stages on the device, into [`Statistics::stages`](crate::Statistics::stages).
+    #[must_use]
+    pub fn profile(mut self, profile: bool) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Searches only the rows that `filter` allows. The answer is as exact as that of an index of these rows alone, and has
+    /// fewer than k of them where fewer are allowed.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter<'a>) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+}
+
+/// How all rows within a radius are searched: see [`Flat::search_within_with`](crate::Flat::search_within_with).
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct WithinOptions<'a> {
+    /// Called after each batch with the number of queries answered so far.
+    pub progress: Option<Progress<'a>>,
+    /// The rows that may be found; none for all.
+    pub filter: Option<Filter<'a>>,
+}
+
+impl<'a> WithinOptions<'a> {
+    /// All rows, without progress.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Calls `progress` after each batch with the number of queries answered so far.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Searches only the rows that `filter` allows.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter<'a>) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+}
+
+impl fmt::Debug for AddOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddOptions")
+            .field("ids", &self.ids.map(<[u64]>::len))
+            .field("progress", &self.progress.is_some())
+            .finish()
+    }
+}
+
+impl fmt::Debug for SearchOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SearchOptions")
+            .field("k", &self.k)
+            .field("progress", &self.progress.is_some())
+            .field("profile", &self.profile)
+            .field("filter", &self.filter)
+            .field("probes", &self.probes)
+            .finish()
+    }
+}
+
+impl fmt::Debug for WithinOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithinOptions")
+            .field("progress", &self.progress.is_some())
+            .field("filter", &self.filter)
+            .finish()
+    }
+}
