@@ -239,7 +239,7 @@ fn two_engines() -> Error {
 mod tests {
     use super::*;
     use crate::engine::{Placing, RowShape};
-    use crate::gpu::DeviceOptions;
+    use crate::device_options::DeviceOptions;
     use crate::matrix::{ElementKind, MatrixView};
 
     #[test]
