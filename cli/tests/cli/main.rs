@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod commands;
+mod common;
 mod compare;
 mod draw;
 mod generate;
@@ -10,6 +11,7 @@ mod host;
 mod peers;
 mod reduce;
 mod report;
+mod runs;
 mod select;
 mod tables;
 mod truth;
