@@ -10,10 +10,12 @@ use anyhow::{Context, Result, ensure};
 use nearfield::io::write_npy;
 use serde_json::Value;
 
+use crate::common::{lines as parsed, succeeded};
+use crate::runs;
+
 fn command(device: &str, arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
-    command.arg("bench").args(arguments.split_whitespace());
-    command.env("NEARFIELD_ADAPTER", device).env("XDG_RUNTIME_DIR", std::env::temp_dir());
+    let mut command = runs::program(Path::new("."), &format!("bench {arguments}"));
+    command.env("NEARFIELD_ADAPTER", device);
     command
 }
 
@@ -21,15 +23,10 @@ fn run(arguments: &str) -> Result<Output> {
     Ok(command("host", arguments).output()?)
 }
 
-fn parsed(text: &str) -> Result<Vec<Value>> {
-    text.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
-}
-
 /// The lines of a run that has to succeed.
 fn lines(arguments: &str) -> Result<Vec<Value>> {
-    let output = run(&format!("{arguments} --json"))?;
-    ensure!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    parsed(&String::from_utf8(output.stdout)?)
+    let printed = succeeded(run(&format!("{arguments} --json"))?).with_context(|| arguments.to_owned())?;
+    parsed(&printed)
 }
 
 fn cases(lines: &[Value]) -> Vec<&Value> {

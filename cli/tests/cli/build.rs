@@ -1,48 +1,12 @@
 //! `nearfield build`, and `nearfield search` of what it saved.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use anyhow::{Result, ensure};
 use nearfield::io::{read_ids, write_npy};
-use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs the program in a directory; arguments are words.
-fn run(directory: &Path, arguments: &str) -> Result<Output> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
-    command.current_dir(directory).args(arguments.split_whitespace());
-    Ok(command.env("XDG_RUNTIME_DIR", std::env::temp_dir()).output()?)
-}
-
-fn succeed(directory: &Path, arguments: &str) -> Result<String> {
-    let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{arguments}: {complaint}");
-    Ok(String::from_utf8(output.stdout)?)
-}
-
-fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
-    let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(matches!(output.status.code(), Some(1 | 2)), "{arguments}: {} {complaint}", output.status);
-    let lines: Vec<&str> = complaint.lines().filter(|line| line.starts_with("error: ")).collect();
-    ensure!(lines.len() == 1, "{arguments}: needed one line, found {complaint}");
-    for part in parts {
-        ensure!(lines[0].contains(part), "{arguments}: needed {part:?} in {}", lines[0]);
-    }
-    Ok(())
-}
-
-fn has_device() -> bool {
-    let Err(error) = nearfield::Device::best() else {
-        return true;
-    };
-    assert_ne!(std::env::var("NEARFIELD_REQUIRE_GPU").as_deref(), Ok("1"), "{error}");
-    println!("skipped: {error}");
-    false
-}
+use crate::runs::{fail, has_device, record, succeed};
 
 #[test]
 fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
@@ -60,19 +24,17 @@ fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
     succeed(at, &format!("search --rows {rows} {queries} --metric cosine --ids rows.npy"))?;
     let wanted = read_ids(at.join("rows.npy"))?;
     for (kind, more, probes) in [("flat", "", ""), ("ivf", "--lists 20", "--probes 20")] {
-        let built = succeed(
+        let built = record(
             at,
-            &format!("build --rows {rows} --index {kind} {more} --metric cosine --out {kind}.nf --json"),
+            &format!("build --rows {rows} --index {kind} {more} --metric cosine --out {kind}.nf"),
         )?;
-        let record: Value = serde_json::from_str(&built)?;
-        assert_eq!((record["rows"].as_u64(), record["index"].as_str()), (Some(800), Some(kind)), "{built}");
-        assert_eq!(record["bytes"].as_u64(), Some(fs::metadata(at.join(format!("{kind}.nf")))?.len()));
+        assert_eq!((built["rows"].as_u64(), built["index"].as_str()), (Some(800), Some(kind)), "{built}");
+        assert_eq!(built["bytes"].as_u64(), Some(fs::metadata(at.join(format!("{kind}.nf")))?.len()));
         let search = format!("search --index-file {kind}.nf {queries} {probes} {truth}");
-        let found = succeed(at, &format!("{search} --ids {kind}.npy --json"))?;
-        let record: Value = serde_json::from_str(&found)?;
-        assert_eq!(record["metric"], "cosine", "{found}");
-        assert_eq!((&record["elements"], &record["rows"]), (&"f16".into(), &800.into()), "{found}");
-        assert!(record["recall_by_distance"].as_f64() == Some(1.0), "{found}");
+        let record = record(at, &format!("{search} --ids {kind}.npy"))?;
+        assert_eq!(record["metric"], "cosine", "{record}");
+        assert_eq!((&record["elements"], &record["rows"]), (&"f16".into(), &800.into()), "{record}");
+        assert!(record["recall_by_distance"].as_f64() == Some(1.0), "{record}");
         assert_eq!(read_ids(at.join(format!("{kind}.npy")))?.values, wanted.values, "{kind}");
         let printed = succeed(at, &search)?;
         assert!(

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use nearfield::io::{VectorFile, write_npy};
 use nearfield::{ElementKind, Matrix, MatrixView};
-use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::common::failed;
+use crate::runs::{self, names};
 
 /// Every recipe with the hash of a small set's two files: these bytes are promised to every machine.
 const RECIPES: [(&str, u64); 11] = [
@@ -26,42 +28,12 @@ const RECIPES: [(&str, u64); 11] = [
     ("equal", 0xf8e6_97a9_3dc3_8a59),
 ];
 
-fn run(directory: &Path, arguments: &str) -> Result<Output> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
-    Ok(command.current_dir(directory).arg("generate").args(arguments.split_whitespace()).output()?)
-}
-
 fn succeed(directory: &Path, arguments: &str) -> Result<String> {
-    let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && complaint.is_empty(), "{arguments}: {} {complaint}", output.status);
-    Ok(String::from_utf8(output.stdout)?)
+    runs::succeed(directory, &format!("generate {arguments}"))
 }
 
-/// Checks that the program fails with one line that has these parts, and leaves nothing new in the directory.
 fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
-    let before = names(directory)?;
-    failed(&run(directory, arguments)?, parts).with_context(|| arguments.to_owned())?;
-    ensure!(names(directory)? == before, "{arguments}: {before:?} became {:?}", names(directory)?);
-    Ok(())
-}
-
-fn failed(output: &Output, parts: &[&str]) -> Result<()> {
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(matches!(output.status.code(), Some(1 | 2)), "{} {complaint}", output.status);
-    ensure!(complaint.starts_with("error: ") && complaint.lines().count() == 1, "{complaint}");
-    for part in parts {
-        ensure!(complaint.contains(part), "needed {part:?} in {complaint}");
-    }
-    Ok(())
-}
-
-fn names(directory: &Path) -> Result<Vec<String>> {
-    let entries = fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
-    let mut names: Vec<_> =
-        entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    Ok(names)
+    runs::fail(directory, &format!("generate {arguments}"), parts)
 }
 
 /// Rows and queries of a set, in f32.
@@ -334,8 +306,7 @@ fn every_format_holds_the_same_vectors() -> Result<()> {
     write_npy(path.join("c.npy"), [300, 10], &rows)?;
     assert_eq!(fs::read(path.join("a.npy"))?, fs::read(path.join("c.npy"))?);
 
-    let printed = succeed(path, &format!("{sizes} --seed 9 --out-queries q.npy --queries 17 --json"))?;
-    let record: Value = serde_json::from_str(&printed)?;
+    let record = runs::record(path, &format!("generate {sizes} --seed 9 --out-queries q.npy --queries 17"))?;
     assert_eq!((&record["data"], &record["seed"]), (&"embedding".into(), &9.into()), "{record}");
     assert_eq!(record["files"], serde_json::json!({"queries": "q.npy"}));
     assert_eq!(VectorFile::open(path.join("q.npy"))?.rows(), 17);

@@ -2,16 +2,18 @@
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 use nearfield::io::{VectorFile, read_distances, read_ids};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::common::{failed, lines, succeeded};
+use crate::runs;
+
 fn run(directory: &Path, arguments: &str) -> Result<Output> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
-    command.current_dir(directory).args(arguments.split_whitespace());
+    let mut command = runs::program(directory, arguments);
     for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
         command.env(name, "/no/such/file");
     }
@@ -22,22 +24,14 @@ fn run(directory: &Path, arguments: &str) -> Result<Output> {
 
 fn succeed(directory: &Path, arguments: &str) -> Result<String> {
     let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{arguments}: {} {complaint}", output.status);
-    ensure!(complaint.is_empty(), "{arguments}: {complaint}");
-    Ok(String::from_utf8(output.stdout)?)
+    ensure!(output.stderr.is_empty(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    succeeded(output).with_context(|| arguments.to_owned())
 }
 
-/// Checks that the program fails with one line that has these parts.
 fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
     let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(1), "{arguments}: {} {complaint}", output.status);
-    ensure!(complaint.starts_with("error: ") && complaint.lines().count() == 1, "{arguments}: {complaint}");
-    for part in parts {
-        ensure!(complaint.contains(part), "{arguments}: needed {part:?} in {complaint}");
-    }
-    Ok(())
+    ensure!(output.status.code() == Some(1), "{arguments}: {}", output.status);
+    failed(&output, parts).with_context(|| arguments.to_owned())
 }
 
 const WHY: &str = "because there is no GPU (no adapter: is a Vulkan, Metal or DX12 driver installed?)";
@@ -92,8 +86,7 @@ fn a_search_finds_the_ids_of_the_truth() -> Result<()> {
 fn benchmarks_run_or_say_in_a_line_what_they_need() -> Result<()> {
     let here = Path::new(".");
     let printed = succeed(here, "bench exact --rows 500 --dim 8 --queries 1,9 --runs 1 --json")?;
-    let lines: Vec<Value> =
-        printed.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
+    let lines = lines(&printed)?;
     assert_eq!((&lines[0]["kind"], &lines[0]["integer_ops_per_s"]), (&"host".into(), &Value::Null));
     ensure!(lines[0]["copy_bytes_per_s"].as_f64() > Some(0.0), "{printed}");
     assert_eq!(lines.iter().filter(|line| line["record"] == "case").count(), 2, "{printed}");

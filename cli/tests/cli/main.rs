@@ -10,6 +10,7 @@ mod host;
 mod peers;
 mod reduce;
 mod report;
+mod runs;
 mod select;
 mod truth;
 mod verify;

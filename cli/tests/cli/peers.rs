@@ -11,6 +11,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::{lines as parsed, program, succeeded};
+
 /// A directory with a script that stands for Python, and one for temporary files.
 struct Place {
     all: TempDir,
@@ -41,7 +43,7 @@ impl Place {
     }
 
     fn command(&self, python: &str, arguments: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+        let mut command = program();
         command.arg("bench").args(arguments.split_whitespace()).args(["--python", python]);
         command.env("TMPDIR", self.temporary()).env("NEARFIELD_ADAPTER", "host").current_dir(self.all.path());
         command
@@ -57,9 +59,7 @@ impl Place {
 
     /// What a run prints that has to succeed.
     fn succeed(&self, arguments: &str) -> Result<String> {
-        let output = self.run(&self.python(), arguments)?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?)
+        succeeded(self.run(&self.python(), arguments)?)
     }
 
     /// The one line of a run that has to fail.
@@ -70,10 +70,6 @@ impl Place {
         ensure!(text.starts_with("error: ") && text.lines().count() == 1, "{text}");
         Ok(text)
     }
-}
-
-fn parsed(text: &str) -> Result<Vec<Value>> {
-    text.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
 }
 
 const SMALL: &str = "peers --rows 40 --dim 3 --queries 2 -k 4";
@@ -131,7 +127,7 @@ fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
     let script = r#"
         read time
         for word in "$@"; do
-            case "$word" in --rows-file=*) rows=$(wc -c < "${word#*=}");; --queries-file=*) queries=$(wc -c < "${word#*=}");; esac
+            case "$word" in */rows.npy) rows=$(wc -c < "$word");; */queries.npy) queries=$(wc -c < "$word");; esac
         done
         echo "{\"record\":\"peer\",\"rows\":$rows,\"queries\":$queries,\"words\":\"$*\",\"time\":\"$time\"}""#;
     let place = Place::new(script)?;
@@ -144,8 +140,18 @@ fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
         (Some(128 + 40 * 12), Some(128 + 200 * 12))
     );
     let words = line["words"].as_str().context("words")?;
-    let wanted = "--suites=exact,ivf --peers=numpy,faiss-cpu --queries=2 --metric=l2sq --probes=1,5 --lists=5 --runs=7";
-    for word in wanted.split(' ').chain(["-k 4", "--data=clustered"]) {
+    let wanted = [
+        "--suites exact,ivf",
+        "--peers numpy,faiss-cpu",
+        "--queries 2",
+        "--metric l2sq",
+        "--probes 1,5",
+        "--lists 5",
+        "--runs 7",
+        "--k 4",
+        "--data clustered",
+    ];
+    for word in wanted {
         assert!(words.contains(word), "{word} in {words}");
     }
     let time: f64 = line["time"].as_str().context("a time")?.parse()?;
@@ -171,12 +177,12 @@ fn numbers_of_queries_are_no_more_than_a_file_has() -> Result<()> {
     let place = Place::new("read time\necho \"{\\\"record\\\":\\\"peer\\\",\\\"words\\\":\\\"$*\\\"}\"")?;
     nearfield::io::write_npy(place.all.path().join("some.npy"), [4, 1], &[0f32, 1.0, 2.0, 3.0])?;
     for (arguments, wanted) in [
-        ("--rows-file some.npy --queries-file some.npy", "--queries=1,4"),
-        ("--rows 9 --dim 2", "--queries=1,1024"),
+        ("--rows-file some.npy --queries-file some.npy", "--queries 1,4 "),
+        ("--rows 9 --dim 2", "--queries 1,1024 "),
     ] {
         let lines = parsed(&place.succeed(&format!("peers {arguments} --suites exact --json"))?)?;
         let words = lines[0]["words"].as_str().context("words")?;
-        assert!(words.split(' ').any(|word| word == wanted), "{words}");
+        assert!(words.contains(wanted), "{words}");
     }
     Ok(())
 }
@@ -242,8 +248,7 @@ fn vectors_that_do_not_fit_the_disk_are_refused_with_what_would_fit() -> Result<
 fn all_suites_go_without_peers_that_do_not_start() -> Result<()> {
     let place = Place::new("exit 0")?;
     let output = place.run("./no-such-python", "all --peers --scale small --budget 1s --json")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = parsed(&String::from_utf8(output.stdout)?)?;
+    let lines = parsed(&succeeded(output)?)?;
     let of = |record: &str| {
         lines.iter().filter(|line| line["record"] == record && line["suite"] == "peers").collect::<Vec<_>>()
     };
@@ -277,8 +282,7 @@ fn numpy_finds_what_is_nearest() -> Result<()> {
     }
     for metric in ["cosine", "ip", "l2sq", "l2"] {
         let output = place.run("python3", &format!("{arguments} --metric {metric}"))?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let lines = parsed(&String::from_utf8(output.stdout)?)?;
+        let lines = parsed(&succeeded(output)?)?;
         assert_eq!(lines[0]["record"], "peers");
         assert_eq!(lines.len(), 1 + 4);
         for line in &lines[1..] {
@@ -327,8 +331,7 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
     }
     // What nobody says is as much as there is; what is said and does not fit is refused.
     let output = place.run("python3", &arguments("three", "three"))?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = parsed(&String::from_utf8(output.stdout)?)?;
+    let lines = parsed(&succeeded(output)?)?;
     assert_eq!((&lines[1]["k"], &lines[1]["recall"]), (&3.into(), &1.0.into()), "{lines:?}");
     for (wrong, part) in
         [("-k 4", "-k: needed at most 3"), ("--lists 2 --probes 3", "--probes: needed at most 2")]

@@ -3,41 +3,13 @@
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::{Command, Output};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nearfield::io::{VectorFile, read_distances, read_ids, write_npy};
 use nearfield::{Matrix, Metric};
-use serde_json::Value;
 use tempfile::TempDir;
 
-fn run(directory: &Path, arguments: &str) -> Result<Output> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
-    command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
-    Ok(command.current_dir(directory).args(arguments.split_whitespace()).output()?)
-}
-
-fn succeed(directory: &Path, arguments: &str) -> Result<String> {
-    let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{arguments}: {} {complaint}", output.status);
-    Ok(String::from_utf8(output.stdout)?)
-}
-
-/// Checks that the program fails with one line that has these parts, and writes nothing.
-fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
-    let count = || Ok::<_, std::io::Error>(fs::read_dir(directory)?.count());
-    let before = count()?;
-    let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(matches!(output.status.code(), Some(1 | 2)), "{arguments}: {} {complaint}", output.status);
-    ensure!(complaint.starts_with("error: ") && complaint.lines().count() == 1, "{arguments}: {complaint}");
-    for part in parts {
-        ensure!(complaint.contains(part), "{arguments}: needed {part:?} in {complaint}");
-    }
-    ensure!(count()? == before, "{arguments}: a file was left behind");
-    Ok(())
-}
+use crate::runs::{fail, has_device, record, succeed, zeros};
 
 /// Sorts all rows by (distance, id): ids and distances of the first k, padded.
 fn brute_force(metric: Metric, rows: &[f32], queries: &[f32], dim: usize, k: usize) -> (Vec<i64>, Vec<f32>) {
@@ -167,20 +139,10 @@ fn every_format_holds_the_same_ids_whatever_the_threads() -> Result<()> {
         assert_eq!(read_distances(path.join("a.bin"))?, read_distances(path.join("a.npz"))?);
         assert_eq!(read_distances(path.join("a.ibin"))?, None);
     }
-    let printed = succeed(path, &format!("{FILES} --json --out d.npz"))?;
-    let record: Value = serde_json::from_str(&printed)?;
+    let record = record(path, &format!("{FILES} --out d.npz"))?;
     assert_eq!((&record["k"], &record["queries"]), (&10.into(), &150.into()), "{record}");
     assert_eq!((&record["metric"], &record["out"]), (&"l2sq".into(), &"d.npz".into()), "{record}");
     Ok(())
-}
-
-/// An fbin file of zeros, without taking the space.
-fn zeros(path: &Path, rows: u32, dim: u32) -> Result<File> {
-    let mut file = File::create(path)?;
-    file.write_all(&rows.to_le_bytes())?;
-    file.write_all(&dim.to_le_bytes())?;
-    file.set_len(8 + u64::from(rows) * u64::from(dim) * 4)?;
-    Ok(file)
 }
 
 #[test]
@@ -209,9 +171,7 @@ fn rows_of_later_pieces_keep_their_numbers() -> Result<()> {
 
 #[test]
 fn a_search_reads_the_truth() -> Result<()> {
-    if let Err(error) = nearfield::Device::best() {
-        assert_ne!(std::env::var("NEARFIELD_REQUIRE_GPU").as_deref(), Ok("1"), "{error}");
-        println!("skipped: {error}");
+    if !has_device() {
         return Ok(());
     }
     let directory = TempDir::new()?;
@@ -224,8 +184,8 @@ fn a_search_reads_the_truth() -> Result<()> {
         ("l2sq", "a.ibin", "recomputed"),
     ] {
         succeed(path, &format!("{FILES} --metric {metric} --out {out}"))?;
-        let search = format!("search --rows r.npy --queries q.npy --metric {metric} --truth {out} --json");
-        let record: Value = serde_json::from_str(&succeed(path, &search)?)?;
+        let search = format!("search --rows r.npy --queries q.npy --metric {metric} --truth {out}");
+        let record = record(path, &search)?;
         assert_eq!(
             (&record["recall_by_distance"], &record["recall_at"]),
             (&1.0.into(), &10.into()),

@@ -1,40 +1,12 @@
 //! `nearfield verify`, from the outside.
 
-use std::path::Path;
-use std::process::{Command, Output};
-
 use anyhow::{Context, Result, ensure};
 use nearfield::Metric;
 use nearfield::io::{VectorFile, write_npy};
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn run(directory: &Path, arguments: &str) -> Result<Output> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
-    command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
-    Ok(command.current_dir(directory).args(arguments.split_whitespace()).output()?)
-}
-
-fn succeed(directory: &Path, arguments: &str) -> Result<String> {
-    let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{arguments}: {} {complaint}", output.status);
-    Ok(String::from_utf8(output.stdout)?)
-}
-
-/// Checks that the program fails with one line that has these parts, and prints no results.
-fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
-    let output = run(directory, arguments)?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(matches!(output.status.code(), Some(1 | 2)), "{arguments}: {} {complaint}", output.status);
-    ensure!(output.stdout.is_empty(), "{arguments}: {}", String::from_utf8_lossy(&output.stdout));
-    let lines: Vec<&str> = complaint.lines().filter(|line| line.starts_with("error: ")).collect();
-    ensure!(lines.len() == 1 && complaint.trim_end().ends_with(lines[0]), "{arguments}: {complaint}");
-    for part in parts {
-        ensure!(lines[0].contains(part), "{arguments}: needed {part:?} in {complaint}");
-    }
-    Ok(())
-}
+use crate::runs::{fail, record, succeed};
 
 /// The devices of this machine that are verified.
 fn devices() -> Vec<&'static str> {
@@ -74,8 +46,7 @@ fn every_device_keeps_its_bounds() -> Result<()> {
     for device in devices() {
         for metric in Metric::ALL {
             let of = format!("verify --rows r.npy --queries q.npy -k 7 --metric {metric} --device {device}");
-            let printed = succeed(here, &format!("{of} --sample 50 --json"))?;
-            let record: Value = serde_json::from_str(&printed)?;
+            let record = record(here, &format!("{of} --sample 50"))?;
             assert_eq!(
                 (&record["rows"], &record["queries"], &record["k"]),
                 (&900.into(), &12.into(), &7.into())
@@ -103,12 +74,12 @@ fn prints_text_and_fewer_results_where_there_are_fewer() -> Result<()> {
     {
         ensure!(printed.contains(part), "{part}: {printed}");
     }
-    let none = "verify --rows three.npy --queries none.npy --device host --json";
-    let record: Value = serde_json::from_str(&succeed(here, none)?)?;
-    assert_eq!((&record["search"]["compared"], &record["pairs"]), (&0.into(), &Value::Null));
-    let unsampled = "verify --rows three.npy --queries three.npy --device host --sample 0 --json";
-    let record: Value = serde_json::from_str(&succeed(here, unsampled)?)?;
-    assert_eq!((&record["search"]["compared"], &record["pairs"]), (&9.into(), &Value::Null));
+    let none = "verify --rows three.npy --queries none.npy --device host";
+    let found = record(here, none)?;
+    assert_eq!((&found["search"]["compared"], &found["pairs"]), (&0.into(), &Value::Null));
+    let unsampled = "verify --rows three.npy --queries three.npy --device host --sample 0";
+    let found = record(here, unsampled)?;
+    assert_eq!((&found["search"]["compared"], &found["pairs"]), (&9.into(), &Value::Null));
     Ok(())
 }
 

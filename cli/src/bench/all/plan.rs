@@ -291,8 +291,6 @@ pub(super) fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use clap::{Args as _, FromArgMatches as _};
-
     use super::*;
 
     /// The words that the arguments read from some words have.
