@@ -31,7 +31,7 @@ pub(super) unsafe fn neon_dot(tile: Tile, count: usize) {
 #[inline]
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn tile_of<const Q: usize>(tile: Tile) {
-    // SAFETY: lines below `steps`, words of a panel, 16 places of output a query.
+    // SAFETY: lines below `steps`, words of a panel, 16 places of output for each query.
     unsafe {
         let mut sums = [[vdupq_n_s32(0); 4]; Q];
         for step in 0..tile.steps {
@@ -62,11 +62,11 @@ pub(super) unsafe fn neon(tile: Tile, count: usize) {
     unsafe { by_count!(neon_tile, tile, count, 1, [2, 1]) }
 }
 
-/// Q queries times 16 rows: two sums a row, added at the end, so 16 accumulators for Q = 2.
+/// Q queries times 16 rows: two sums for each row, added at the end, so 16 accumulators for Q = 2.
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn neon_tile<const Q: usize>(tile: Tile) {
-    // SAFETY: lines below `steps`, words of a panel, 16 places of output a query.
+    // SAFETY: lines below `steps`, words of a panel, 16 places of output for each query.
     unsafe {
         let mut sums = [[[vdupq_n_s32(0); 2]; 4]; Q];
         for step in 0..tile.steps {

@@ -40,7 +40,7 @@ unsafe fn portable_tile<const Q: usize>(tile: Tile) {
         }
     }
     for (query, sums) in sums.iter().enumerate() {
-        // SAFETY: the output has 16 places a query.
+        // SAFETY: the output has 16 places for each query.
         unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), tile.out.add(query * GROUP), GROUP) }
     }
 }

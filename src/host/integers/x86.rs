@@ -23,7 +23,7 @@ pub(super) unsafe fn avx512_vnni(tile: Tile, groups: usize, count: usize) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn two_groups<const Q: usize>(tile: Tile) {
-    // SAFETY: lines below `steps` of two groups, words of a panel, 16 places of output a query and group.
+    // SAFETY: lines below `steps` of two groups, words of a panel, 16 places of output for each query and group.
     unsafe {
         let flip = _mm512_set1_epi8(-128);
         let mut sums = [[_mm512_setzero_si512(); 2]; Q];
@@ -48,11 +48,11 @@ unsafe fn two_groups<const Q: usize>(tile: Tile) {
     }
 }
 
-/// Q queries times 16 rows. Small Q take four sums a query, because a single one would wait for the instruction's latency.
+/// Q queries times 16 rows. For small Q each query has four sums, because a single one would wait for the instruction's latency.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn one_group<const Q: usize>(tile: Tile) {
-    // SAFETY: lines below `steps`, words of a panel, 16 places of output a query.
+    // SAFETY: lines below `steps`, words of a panel, 16 places of output for each query.
     unsafe {
         let flip = _mm512_set1_epi8(-128);
         let chains = if Q >= 8 { 1 } else { 4 };
@@ -101,7 +101,7 @@ pub(super) unsafe fn avx_vnni(tile: Tile, count: usize) {
 #[inline]
 #[target_feature(enable = "avx2,avxvnni")]
 unsafe fn avx_vnni_tile<const Q: usize>(tile: Tile) {
-    // SAFETY: lines below `steps`, words of a panel, 16 places of output a query.
+    // SAFETY: lines below `steps`, words of a panel, 16 places of output for each query.
     unsafe {
         let flip = _mm256_set1_epi8(-128);
         let mut sums = [[_mm256_setzero_si256(); 2]; Q];
@@ -139,7 +139,7 @@ pub(super) unsafe fn avx2(tile: Tile, count: usize) {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2_tile<const Q: usize>(tile: Tile) {
-    // SAFETY: lines below `steps`, words of a panel, 16 places of output a query.
+    // SAFETY: lines below `steps`, words of a panel, 16 places of output for each query.
     unsafe {
         let mut sums = [[_mm256_setzero_si256(); 2]; Q];
         for step in 0..tile.steps {
@@ -178,7 +178,7 @@ pub(super) unsafe fn sse2(tile: Tile, count: usize) {
 /// As `avx2_tile`, with 4 rows a register.
 #[inline]
 unsafe fn sse2_tile<const Q: usize>(tile: Tile) {
-    // SAFETY: lines below `steps`, words of a panel, 16 places of output a query.
+    // SAFETY: lines below `steps`, words of a panel, 16 places of output for each query.
     unsafe {
         let mut sums = [[_mm_setzero_si128(); 4]; Q];
         for step in 0..tile.steps {

@@ -34,7 +34,7 @@ struct Tables {
     sizes: Vec<u32>,
 }
 
-/// Queries of a chunk at most.
+/// The most queries of a chunk.
 const CHUNK: usize = 512;
 
 /// The queries of a chunk that must probe a list, on average, for the chunk to be searched together.

@@ -8,7 +8,7 @@ use crate::host::arithmetic::values::HostValues;
 /// Lanes: enough to hide the latency of addition at every register width.
 pub(super) const LANES: usize = 32;
 
-/// Short rows that are folded at a time, one a lane.
+/// Short rows that are folded at a time, one in each lane.
 pub(super) const ROWS: usize = LANES;
 
 /// The place of a number that does not exist.
@@ -27,7 +27,7 @@ pub(super) trait Fold {
     fn join(one: Self::Lane, other: Self::Lane) -> Self::Lane;
     /// The result of a row whose lanes were joined to `lane`.
     fn result(lane: Self::Lane, row: HostValues<'_>) -> u64;
-    /// The results of short rows, one a lane, where results are places.
+    /// The places of the lanes' numbers in their columns, for folds whose results are places.
     #[inline(always)]
     fn places(_lanes: &[Self::Lane; ROWS], _columns: &[[f32; ROWS]]) -> Option<[u32; ROWS]> {
         None

@@ -16,19 +16,19 @@ const LANES: usize = 32;
 /// Numbers that are widened at a time.
 const CHUNK: usize = 4096;
 
-/// Candidates, at least, before they are thinned.
+/// The fewest candidates that are thinned.
 const MANY: usize = 64;
 
 /// Up to this many candidates are sorted by counting the smaller ones of each.
 const COUNTED: usize = 32;
 
-/// Lanes of a first limit at most.
+/// The most lanes of a first limit.
 const MOST_LANES: usize = 1024;
 
-/// Numbers that a first limit is found from at most.
+/// The most numbers that a first limit is found from.
 const SAMPLE: usize = 1 << 12;
 
-/// Candidates that are worth sorting on several threads.
+/// Candidates that justify sorting on several threads.
 const SORTED_BY_MANY: usize = 1 << 16;
 
 /// Pads rows of fewer than k numbers: a key of NaN, above all others.
@@ -53,7 +53,7 @@ impl KSmallest {
         Self { k, candidates: vec![], limit: f32::NAN, lanes: vec![], scratch: vec![] }
     }
 
-    /// Candidates that are thinned to k.
+    /// The number of candidates at which they are thinned to k.
     fn many(k: usize) -> usize {
         MANY.max(k.saturating_mul(2))
     }

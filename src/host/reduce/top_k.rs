@@ -9,7 +9,7 @@ use crate::kernels::value_of;
 use crate::matrix::ElementKind;
 use crate::neighbors::{Neighbor, Neighbors};
 
-/// Numbers that are worth a task of their own.
+/// Numbers that justify a task of their own.
 const PIECE: usize = 1 << 16;
 
 /// How a selection fits its scratch memory.

@@ -25,7 +25,7 @@ pub(crate) struct HostRows {
     /// The slots that have a row; none when all have.
     alive: Option<Bits>,
     pub(crate) narrowed: Option<NarrowedRows>,
-    /// Rows whose memory is never freed.
+    /// The number of expected rows, whose memory is never freed.
     expected: usize,
 }
 

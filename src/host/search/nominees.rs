@@ -7,23 +7,22 @@ use crate::kernels::{key_of, value_of};
 /// A found row: the key of its distance (for L2 of its square), and its id.
 pub(crate) type Hit = (u32, u64);
 
-/// Rows that wait to be rescored, at least, before their number is reduced.
-const WAITING: usize = 512;
+/// Rows are rescored together once at least this many wait.
+const MIN_WAITING: usize = 512;
 
-/// What is known of a query's result while its rows are scored. The limit only falls: a row whose lower end lies above it is reported behind
-/// k others.
+/// The state of a query while its rows are scored. The limit only falls: a row whose lower end lies above it comes after k others.
 #[derive(Debug)]
 pub(crate) struct Nominees {
-    /// How many rows are wanted; none for all within the limit.
+    /// The number of rows to find; none for all within the limit.
     k: Option<usize>,
     pub(crate) limit: f32,
     /// Keys of the k smallest upper ends.
     uppers: BinaryHeap<u32>,
     /// Rows to be rescored: lower ends and slots.
     waiting: Vec<(f32, u32)>,
-    /// The nearest rows rescored so far, in order: k at most, where k is known.
+    /// The nearest rows rescored so far, in order: k at most, if only k are to be found.
     best: Vec<Hit>,
-    /// How many distances were computed.
+    /// Rows rescored so far.
     pub(crate) rescored: u64,
 }
 
@@ -47,26 +46,26 @@ impl Nominees {
 
     /// Bytes that the nominees of a query take. Vectors exist twice while they grow, and waiting rows lie beside their rescored copies.
     pub(crate) fn bytes(k: usize) -> usize {
-        let waiting = 2 * Self::waiting(k);
+        let waiting = 2 * Self::settled_at(k);
         2 * (waiting * size_of::<(f32, u32)>() + k * size_of::<u32>()) + (waiting + k) * size_of::<Hit>()
     }
 
-    /// Rows that may be left waiting once their number was reduced.
-    fn waiting(k: usize) -> usize {
-        WAITING.max(k.saturating_mul(2))
+    /// When twice this many rows wait, those above the limit are dropped. If this many are left, they are settled.
+    fn settled_at(k: usize) -> usize {
+        MIN_WAITING.max(k.saturating_mul(2))
     }
 
     /// Adds a row by its interval. Returns whether the waiting rows must be settled.
     pub(crate) fn add(&mut self, lower: f32, upper: f32, slot: u32) -> bool {
         self.waiting.push((lower, slot));
-        let Some(k) = self.k else { return self.waiting.len() >= WAITING };
+        let Some(k) = self.k else { return self.waiting.len() >= MIN_WAITING };
         self.add_upper(k, key_of(upper));
         self.lower_limit(k);
-        if self.waiting.len() < 2 * Self::waiting(k) {
+        if self.waiting.len() < 2 * Self::settled_at(k) {
             return false;
         }
         self.waiting.retain(|&(lower, _)| lower <= self.limit);
-        self.waiting.len() >= Self::waiting(k)
+        self.waiting.len() >= Self::settled_at(k)
     }
 
     /// Keeps the key of an upper end if it is among the k smallest.
@@ -80,7 +79,7 @@ impl Nominees {
         }
     }
 
-    /// Lowers the limit to the k-th smallest upper end, where k are known.
+    /// Lowers the limit to the k-th smallest upper end, if there are k.
     fn lower_limit(&mut self, k: usize) {
         if self.uppers.len() == k {
             self.limit = self.uppers.peek().map_or(self.limit, |&largest| self.limit.min(value_of(largest)));

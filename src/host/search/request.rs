@@ -4,19 +4,19 @@ use crate::bits::Bits;
 use crate::host::rows::store::HostRows;
 use crate::host::search::nominees::{Hit, Nominees};
 
-/// How a search is done, whatever its queries.
+/// The options of a search, without its queries.
 #[derive(Clone, Copy)]
 pub(crate) struct HostRequest<'a> {
     pub(crate) limit: SearchLimit,
     /// Bytes of scratch memory.
     pub(crate) budget: u64,
-    /// A bit a slot: the rows that may be found, all of them present. None allows every row.
+    /// One bit per slot: the rows that may be found, all of them present. None allows every row.
     pub(crate) allowed: Option<&'a Bits>,
     /// Called with the number of queries answered so far.
     pub(crate) progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
 }
 
-/// Which rows a query finds.
+/// The limit of a search: a number of rows, or a distance.
 #[derive(Clone, Copy)]
 pub(crate) enum SearchLimit {
     /// The k nearest.
@@ -26,7 +26,7 @@ pub(crate) enum SearchLimit {
 }
 
 impl SearchLimit {
-    /// How many rows a query finds of `candidates`; 0 where no number limits them.
+    /// How many of `candidates` rows a query finds; 0 if only a distance limits them.
     pub(crate) fn k_of(self, candidates: usize) -> usize {
         match self {
             Self::Nearest(k) => k.min(candidates),
@@ -44,7 +44,7 @@ impl HostRequest<'_> {
         }
     }
 
-    /// How many rows can be found at all.
+    /// The number of rows that can be found at all.
     pub(crate) fn candidates(&self, rows: &HostRows) -> usize {
         self.allowed.map_or(rows.len(), Bits::count_ones)
     }

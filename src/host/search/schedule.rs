@@ -16,11 +16,11 @@ pub(crate) const QUERIES: usize = 8 * PANEL;
 /// Groups of rows that are scored at a time: their scores fit the second-level cache.
 const GROUPS: usize = 16;
 
-/// Queries of a batch at most.
+/// The most queries of a batch.
 const BATCH: usize = 4096;
 
-/// Groups of rows that are worth a task of their own.
-const GROUPS_A_TASK: usize = 256;
+/// Groups of rows that justify a task of their own.
+const GROUPS_PER_TASK: usize = 256;
 
 /// How a search fits its scratch memory.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +105,7 @@ pub(crate) fn parts_of(chunks: usize, groups: usize, threads: usize) -> usize {
     if chunks >= 2 * threads || threads == 1 {
         return 1;
     }
-    (2 * threads).div_ceil(chunks).min(groups / GROUPS_A_TASK).max(1)
+    (2 * threads).div_ceil(chunks).min(groups / GROUPS_PER_TASK).max(1)
 }
 
 /// Divides queries into chunks and each chunk into parts, runs `work(chunk, part)` on up to `threads` threads, and merges the nominees of

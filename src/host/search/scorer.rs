@@ -31,7 +31,7 @@ pub(crate) struct Chosen {
     pub(crate) terms: Vec<QueryTerms>,
 }
 
-/// What scores are products of, and the memory they are computed in.
+/// The operands of scores, and scratch memory.
 enum Operands<'a> {
     /// The narrowed copy, and queries narrowed alike.
     Integers { narrowed: &'a NarrowedRows, integers: Vec<i8>, packed: PackedQueries, scores: Vec<i32> },
