@@ -48,16 +48,9 @@ fn every_operation_is_verified_and_timed() -> Result<()> {
 }
 
 #[test]
-<<<<<<< HEAD
-fn rungs_without_time_say_so_and_a_sweep_ends() {
-    let over = ["--budget", "1ms", "--length", "4096"];
-    let Some(ladder) = lines(&[&over[..], &["--ladder"]].concat()) else { return };
-    assert_eq!(ladder.len(), nearfield::internals::ladder::RUNGS.len());
-=======
 fn rungs_without_time_say_so_and_a_sweep_ends() -> Result<()> {
     let Some(ladder) = lines("--budget 1ms --length 4096 --ladder")? else { return Ok(()) };
-    assert_eq!(ladder.len(), nearfield::ladder::RUNGS.len());
->>>>>>> cli-run
+    assert_eq!(ladder.len(), nearfield::internals::ladder::RUNGS.len());
     for line in &ladder {
         assert_eq!((&line["record"], &line["length"]), (&"rung".into(), &4096.into()), "{line}");
         assert_eq!(line["not_run"], "no time was left of --budget");

@@ -238,8 +238,8 @@ fn two_engines() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Placing, RowShape};
     use crate::device_options::DeviceOptions;
+    use crate::engine::{Placing, RowShape};
     use crate::matrix::{ElementKind, MatrixView};
 
     #[test]
