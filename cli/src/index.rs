@@ -1,4 +1,4 @@
-//! An index of either kind, filled from vector files, or loaded.
+//! An index of either kind, filled from vector files or loaded.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ macro_rules! both {
 }
 
 impl Index {
-    /// The index of a file, whose kind is known.
+    /// Loads the index of a file.
     pub(crate) fn load(device: &Device, path: &Path, about: &SavedIndex) -> nearfield::Result<Self> {
         match about.lists {
             None => Ok(Self::Flat(Box::new(Flat::load(device, path)?))),
@@ -34,7 +34,7 @@ impl Index {
         }
     }
 
-    /// Adds vectors, and tells how many were sent so far.
+    /// Adds vectors, and reports the number sent so far.
     pub(crate) fn add(&mut self, rows: &Matrix, progress: impl FnMut(usize)) -> nearfield::Result<()> {
         both!(self, index => match rows {
             Matrix::F32(values, dim) => index.add_with_progress(MatrixView::new(values, *dim)?, progress),
@@ -53,12 +53,12 @@ impl Index {
         })
     }
 
-    /// How a search for the k nearest of so many queries runs, in words.
+    /// Describes how a search for the k nearest of this number of queries runs.
     pub(crate) fn plan(&self, queries: usize, k: usize, probes: Option<usize>) -> Result<String> {
         Ok(match self {
             Self::Flat(index) => index.plan(queries, k)?.to_string(),
             Self::Ivf(index) => {
-                // As the library takes it.
+                // The default of the library.
                 let probes = probes.unwrap_or(index.default_probes());
                 format!("{probes} of {} a query", counted(index.lists(), "list", "lists"))
             }
