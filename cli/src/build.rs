@@ -1,4 +1,4 @@
-//! `nearfield build`: an index of the rows of a file, in a file.
+//! `nearfield build`: builds an index of the rows of a file, and saves it.
 
 use std::fs;
 use std::io::{Write, stdout};
@@ -15,24 +15,24 @@ use crate::device::{self, Choice};
 use crate::progress::Bar;
 use crate::{files, output};
 
-/// Rows a list that centroids are trained on, as the library takes it.
+/// Training rows per list, as in the library.
 const ROWS_A_LIST: usize = 64;
 
 const LONG: &str = "\
 Build an index of the rows of a file, and save it to a file that `nearfield search --index-file` reads.
 
-Rows are read piece by piece, so a file may be larger than the memory. A row's id is its number in the file. The index \
-is a file of safetensors, which takes its name when it is whole: docs/files.md describes it.
+Rows are read piece by piece, so a file may be larger than the memory. The id of a row is its number in the file. The index is a \
+safetensors file, described in docs/files.md, which appears under its name when it is complete.
 
 --json prints one object, in one line:
   rows, dim, elements      of the file
-  index, lists, metric     as asked for; lists is null for flat
+  index, lists, metric     as requested; lists is null for flat
   device                   {name, backend, driver, kind}
   load_seconds             reading the rows
-  train_seconds            training the centroids, and reading what they are trained on; 0 for flat
+  train_seconds            reading the training rows and training the centroids; 0 for flat
   add_seconds              sending the rows to the device and into their lists
   save_seconds             writing the index
-  out, bytes               the file written, and its size";
+  out, bytes               the written file, and its size";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,12 +40,12 @@ Examples:
   nearfield build --rows base.npy --index ivf --lists 4096 --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
-/// Which index.
+/// The kind of index.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
-    /// Exact: every search looks at all rows
+    /// Exact: every search compares all rows
     Flat,
-    /// Approximate: a search looks at the lists of rows that are nearest
+    /// Approximate: a search compares the rows of the nearest lists
     Ivf,
 }
 
@@ -56,17 +56,16 @@ pub(crate) struct Args {
     /// File of the rows
     #[arg(long, value_name = "FILE")]
     rows: PathBuf,
-    /// Which index
+    /// Kind of index
     #[arg(long, value_enum, value_name = "INDEX", default_value = "flat")]
     index: Kind,
-    /// Lists of an ivf index; by default four times the root of the number of rows, about
+    /// Lists of an ivf index; by default about four times the square root of the number of rows
     #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     lists: Option<usize>,
-    /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
+    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
     metric: Metric,
-    /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded: auto, none or i8. The answers are the
-    /// same
+    /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
     #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::arguments::screen)]
     screen: Screen,
     #[command(flatten)]
@@ -74,7 +73,7 @@ pub(crate) struct Args {
     /// File for the index
     #[arg(long, value_name = "OUT.nf", value_parser = output_path)]
     out: PathBuf,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
     /// Print a JSON object instead of text
@@ -86,7 +85,7 @@ fn output_path(text: &str) -> Result<PathBuf> {
     files::output_path_of(text, &["nf"])
 }
 
-/// Builds, saves and prints how it went.
+/// Builds the index, saves it, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(&[("--rows", Some(&args.rows))], &[("--out", Some(&args.out))])?;
     files::refuse_existing("--out", &args.out, args.force)?;
@@ -159,7 +158,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// An index without rows, trained on a sample of the file.
+/// Trains an index without rows on a sample of the file.
 fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
     let sample = sample(rows, wanted)?;
@@ -172,7 +171,7 @@ fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Resul
         .screen(args.screen)
         .kmeans(|means| means.iterations(ITERATIONS).progress(&progress));
     let trained = builder.train(&sample);
-    // Rows of a sample have other numbers than they have in the file.
+    // Errors name a row by its number in the file, not in the sample.
     let number = |row: u64| sampled(rows, wanted, row as usize) as u64;
     trained.map_err(|error| {
         let error = match error {
@@ -184,15 +183,15 @@ fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Resul
     })
 }
 
-/// The number in the file of a row of a sample of so many.
+/// The number in the file of a row of a sample of `wanted` rows.
 fn sampled(file: &VectorFile, wanted: usize, number: usize) -> usize {
     (number as u128 * file.rows() as u128 / wanted as u128) as usize
 }
 
-/// Rounds of k-means, as the library has it.
+/// Rounds of k-means, as in the library.
 const ITERATIONS: usize = 10;
 
-/// So many rows, spread over the file, which is read through once.
+/// Reads `wanted` rows, spread over the file, in one pass.
 fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
     let bar = Bar::new("sample", file.rows());
     let (mut wide, mut half) = (vec![], vec![]);

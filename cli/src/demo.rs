@@ -1,4 +1,4 @@
-//! `nearfield demo`: real data in the program itself, so that the first command needs nothing else.
+//! `nearfield demo`: searches real data that the program contains.
 
 use std::io::{Cursor, Write, stdout};
 use std::time::{Duration, Instant};
@@ -18,19 +18,19 @@ static QUERIES: &[u8] = include_bytes!("../../examples/data/query.f16.npy");
 static QUERY_NAMES: &str = include_str!("../../examples/data/query-names.txt");
 static TRUTH: &[u8] = include_bytes!("../../examples/data/groundtruth-normalised-cosine.npz");
 
-/// Queries whose neighbours anyone can judge: an archiver, an aligner of gene sequences, a debugger.
+/// Queries with neighbours that anyone can judge: an archiver, an aligner of gene sequences, a debugger.
 const SHOWN: [&str; 3] = ["7zip", "mafft", "lldb-13"];
 const SHOWN_NEIGHBORS: usize = 5;
 const K: usize = 10;
 const RUNS: usize = 5;
-/// Neighbours closer to each other than this may change places: truth and results are rounded to f32.
+/// Neighbours closer to each other than this may swap, because truth and results are rounded to f32.
 const TIE: f32 = 1e-6;
 
 const LONG: &str = "\
 Search real data that comes with the program, and check the answers.
 
-The data are the descriptions of 4000 Debian packages, as vectors of 384 f16 numbers (all-MiniLM-L6-v2), and \
-200 more to search for. The exit code is 0 only when all 10 nearest of every query are the true ones.";
+The rows are the descriptions of 4000 Debian packages, as vectors of 384 f16 values (all-MiniLM-L6-v2); the queries are 200 \
+more. The exit code is 0 only if the 10 nearest rows of every query are the true ones.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,7 +66,7 @@ impl Named {
     }
 }
 
-/// The values of a 2-D array, and how many a row has.
+/// The values of a 2-D array, and its width.
 fn array<T: Deserialize>(file: NpyFile<impl std::io::Read>) -> Result<(Vec<T>, usize)> {
     let width = match file.shape() {
         &[_, width] => usize::try_from(width)?,
@@ -75,7 +75,7 @@ fn array<T: Deserialize>(file: NpyFile<impl std::io::Read>) -> Result<(Vec<T>, u
     Ok((file.into_vec()?, width))
 }
 
-/// Searches the data, shows some answers and checks all of them.
+/// Searches the data, shows some answers, and checks all.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let mut out = stdout().lock();
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// How many of the K nearest of all queries are true ones, or as near as the last true one.
+/// The number of results that are true neighbours, or as near as the last true one.
 fn right_answers(found: &Neighbors) -> Result<usize> {
     let mut archive = NpzArchive::new(Cursor::new(TRUTH))?;
     let (ids, width) = array::<i32>(archive.by_name("ids")?.context("needed a member ids")?)?;

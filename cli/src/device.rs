@@ -1,4 +1,4 @@
-//! The device that a subcommand runs on, and why this one.
+//! The choice of the device that a subcommand runs on.
 
 use anyhow::{Context, Result, anyhow};
 use nearfield::{Adapter, Device, DeviceOptions, Error};
@@ -10,8 +10,8 @@ const BEST: &str = "best";
 /// The argument that names a device.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Choice {
-    /// The device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver where there is no other),
-    /// `software` (a software driver), or a part of an adapter's name
+    /// Device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver if there is no other), `software` (a
+    /// software driver), or a part of an adapter's name
     #[arg(long, value_name = "NAME", default_value = BEST)]
     device: String,
     /// Scratch memory on the device, like 256MiB (the default) or 1GiB
@@ -19,7 +19,7 @@ pub(crate) struct Choice {
     scratch: Option<u64>,
 }
 
-/// Bytes with or without a unit.
+/// Reads bytes with or without a unit.
 fn bytes(text: &str) -> Result<u64> {
     let (number, unit) =
         text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
@@ -56,7 +56,7 @@ impl Choice {
     }
 }
 
-/// An error of opening the device of a name, or the best one, with what asked for it.
+/// An error of opening a device, with the argument or variable that requested it.
 pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
     let is_asked = std::env::var_os("NEARFIELD_ADAPTER").is_some_and(|name| !name.is_empty());
     let argument = match (name, is_asked) {

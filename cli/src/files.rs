@@ -1,4 +1,4 @@
-//! Vector files into an index, and results into files.
+//! Reads vector files into an index, and writes results into files.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -12,7 +12,7 @@ use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Neighbors};
 use crate::memory;
 use crate::progress::Bar;
 
-/// Bytes of rows in memory at a time: a file may be larger than the memory.
+/// Bytes of rows in memory at a time, because a file may be larger than the memory.
 pub(crate) const PIECE_BYTES: usize = 64 << 20;
 
 /// Opens the files of `--rows` and `--queries`, which have one dim.
@@ -39,7 +39,7 @@ pub(crate) fn describe(out: &mut impl Write, files: [&VectorFile; 2]) -> Result<
     Ok(())
 }
 
-/// How long it took to fill an index.
+/// The time it took to fill an index.
 #[derive(Debug, Default)]
 pub(crate) struct Filled {
     /// Reading the file.
@@ -68,13 +68,13 @@ pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
     }
 }
 
-/// An error about vectors of a file, of which those from row `first` on were given.
+/// An error about vectors that start at row `first` of a file, with the file's row numbers.
 pub(crate) fn blame(error: Error, argument: &str, file: &VectorFile, first: u64) -> anyhow::Error {
     let path = file.path().display();
     let error = match error {
         Error::NotFinite { argument, row } => Error::NotFinite { argument, row: first + row },
         Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: first + row },
-        // The others are not about what is in the file.
+        // Other errors do not concern the file.
         other => return other.into(),
     };
     anyhow::Error::from(error).context(format!("{argument} {path}"))
@@ -89,7 +89,7 @@ pub(crate) fn vector(vectors: &Matrix, number: usize) -> Vec<f32> {
     }
 }
 
-/// The name that numpy has for an element type.
+/// The name of an element type.
 pub(crate) fn kind_name(kind: ElementKind) -> &'static str {
     match kind {
         ElementKind::F32 => "f32",
@@ -103,8 +103,8 @@ pub(crate) fn output_path(text: &str) -> Result<PathBuf> {
     output_path_of(text, &["npy"])
 }
 
-/// Reads the path of a file to write, which has one of these endings: clap calls this, so that a search is not lost for
-/// a misspelt directory.
+/// Reads the path of a file to write, with one of these endings. Checked before the work, so that a misspelt directory does
+/// not cost a search.
 pub(crate) fn output_path_of(text: &str, endings: &[&str]) -> Result<PathBuf> {
     let path = PathBuf::from(text);
     let fits = |ending: &OsStr| endings.iter().any(|one| ending.eq_ignore_ascii_case(one));
@@ -117,7 +117,7 @@ pub(crate) fn output_path_of(text: &str, endings: &[&str]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Refuses an output that is there already, unless its loss is asked for.
+/// Refuses to replace an existing output without `force`.
 pub(crate) fn refuse_existing(argument: &str, path: &Path, force: bool) -> Result<()> {
     ensure!(force || !path.exists(), "{argument}: needed a new file or --force, {} is there", path.display());
     Ok(())
@@ -128,7 +128,7 @@ pub(crate) fn refuse_overwriting(
     inputs: &[(&str, Option<&Path>)],
     outputs: &[(&str, Option<&Path>)],
 ) -> Result<()> {
-    // An output need not be there yet, but its directory is.
+    // An output need not exist yet, but its directory does.
     let whole = |path: &Path| {
         path.canonicalize().ok().or_else(|| {
             let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -147,13 +147,13 @@ pub(crate) fn refuse_overwriting(
     Ok(())
 }
 
-/// Writes ids, `[queries, k]` i64, short rows filled up with -1.
+/// Writes ids, `[queries, k]` i64, padded with -1.
 pub(crate) fn write_ids(path: &Path, found: &Neighbors, k: usize) -> Result<()> {
     let ids = padded(found, k, -1, |hit| i64::try_from(hit.id).unwrap_or(-1)).context("--ids")?;
     write_npy(path, [found.queries(), k], &ids).context("--ids")
 }
 
-/// Writes distances, `[queries, k]` f32, short rows filled up with NaN.
+/// Writes distances, `[queries, k]` f32, padded with NaN.
 pub(crate) fn write_distances(path: &Path, found: &Neighbors, k: usize) -> Result<()> {
     let distances = padded(found, k, f32::NAN, |hit| hit.distance).context("--distances")?;
     write_npy(path, [found.queries(), k], &distances).context("--distances")

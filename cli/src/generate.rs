@@ -1,4 +1,4 @@
-//! `nearfield generate`: made vectors in files.
+//! `nearfield generate`: makes vectors and writes them to files.
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -15,23 +15,23 @@ use crate::progress::Bar;
 use crate::recipe::{PIECE, Part, Recipe, Set};
 use crate::{arguments, files, memory, output};
 
-/// Bytes made before they are written: a set may be larger than the memory.
+/// Bytes made before they are written, because a set may be larger than the memory.
 const BLOCK_BYTES: usize = 128 << 20;
-/// What the files may be.
+/// The file formats.
 const ENDINGS: &[&str] = &["npy", "fbin", "f16bin"];
 
 const LONG: &str = "\
 Make vectors from a recipe and a seed, and write them to files.
 
-The same recipe, sizes and seed give the same bytes on every machine, whatever its number of threads. Queries are drawn \
-like the rows, from another seed. Vectors are written as they are made, so a set may be larger than the memory; a file \
-takes its name when it is whole, and nothing is left of one that could not be finished.
+The same recipe, sizes and seed give the same bytes on every machine and with any number of threads. Queries follow the \
+recipe of the rows with another seed. Vectors are written as they are made, so a set may be larger than the memory. A file \
+appears under its name when it is complete, and an unfinished one leaves nothing behind.
 
 --json prints one object, in one line:
-  data, rows, queries, dim, seed  as asked for
+  data, rows, queries, dim, seed  as requested
   elements                        f32 or f16, of each file
-  seconds                         making and writing, in all
-  files                           {rows, queries}: the files written, or null";
+  seconds                         making and writing, in total
+  files                           {rows, queries}: the written files, or null";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,23 +39,23 @@ Examples:
   nearfield generate --data integer --rows 100000 --dim 128 --seed 7 --out-rows base.fbin
   nearfield generate --data low-rank --rows 1000000 --dim 768 --out-rows base.f16bin
 
-What is true of them:
+True neighbours of these files:
   nearfield truth --rows b.npy --queries q.npy -k 100 --out truth.npz";
 
 /// Arguments of `nearfield generate`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Make vectors from a recipe and a seed, and write them to files", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What the vectors are like
+    /// Recipe of the vectors
     #[arg(long, value_enum, value_name = "RECIPE")]
     data: Recipe,
-    /// Rows of the set
+    /// Number of rows
     #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     rows: usize,
-    /// Elements of a vector
+    /// Dimension of a vector
     #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     dim: usize,
-    /// Queries of the set
+    /// Number of queries
     #[arg(long, value_name = "N", default_value = "1000", value_parser = crate::arguments::count)]
     queries: usize,
     /// Seed
@@ -67,13 +67,13 @@ pub(crate) struct Args {
     /// File for the queries, .npy, .fbin or .f16bin
     #[arg(long, value_name = "FILE", value_parser = output_path)]
     out_queries: Option<PathBuf>,
-    /// Type of the numbers; without it f16 for .f16bin, else f32
+    /// Element type; by default f16 for .f16bin, else f32
     #[arg(long, value_enum, value_name = "TYPE")]
     elements: Option<Elements>,
-    /// Overwrite files that are there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
-    /// Threads to work with; without it all there are
+    /// Number of threads, by default all
     #[arg(long, value_name = "N", value_parser = crate::arguments::threads)]
     threads: Option<usize>,
     /// Print a JSON object instead of text
@@ -101,7 +101,7 @@ struct Output<'a> {
     kind: ElementKind,
 }
 
-/// Makes the set, writes the files and prints what they are.
+/// Makes the set, writes the files, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(
         &[],
@@ -182,10 +182,10 @@ impl Args {
 }
 
 impl Output<'_> {
-    /// Writes all vectors, `fill`ed block after block.
+    /// Writes all vectors, which `fill` makes block after block.
     fn write<T: Element + NpyValue>(&self, set: &Set, zero: T, fill: impl Fn(usize, &mut [T])) -> Result<()> {
         let dim = set.dim();
-        // Whole pieces, or the bytes would depend on the size of a block.
+        // Whole pieces, so that the bytes do not depend on the size of a block.
         let pieces = (BLOCK_BYTES / (PIECE * dim * size_of::<T>())).max(1);
         let block = (pieces * PIECE).min(self.count);
         let mut values = memory::filled(block.checked_mul(dim), zero, || {

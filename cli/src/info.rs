@@ -1,4 +1,4 @@
-//! `nearfield info`: which devices there are, and which one is taken.
+//! `nearfield info`: lists the devices and says which one is used.
 
 use std::io::{Write, stdout};
 
@@ -9,27 +9,27 @@ use serde_json::{Value, json};
 use crate::{device, output};
 
 const LONG: &str = "\
-List the adapters and the host engine, what they can do, and which one is taken and why.
+List the adapters and the host engine, their capabilities, and which one is used and why.
 
-The host engine is the processor: it needs no driver, and is taken where there is no GPU. Software drivers come after \
-it, and are taken only where NEARFIELD_ADAPTER or --device asks for them.
+The host engine is the processor. It needs no driver and is used if there is no GPU. Software drivers come after it, and are used \
+only if NEARFIELD_ADAPTER or --device asks for them.
 
 --json prints one document:
   adapters            list, best first, of
     name, backend, driver, kind   texts; kind is discrete, integrated, virtual, unknown, host or software.
                                   Of the host, driver is the architecture and the instructions for 8-bit products
-    best                          whether this one is taken where no --device is given
-    max_buffer_bytes              bytes of one buffer at most
-    max_binding_bytes             bytes of a buffer that a kernel sees at most
-    max_storage_buffers           storage buffers a kernel
-    max_workgroup_size            invocations of a workgroup
-    max_workgroup_bytes           bytes of workgroup memory
-    max_workgroups                workgroups in one dimension of a dispatch
+    best                          whether this one is used without --device
+    max_buffer_bytes              most bytes of one buffer
+    max_binding_bytes             most bytes of a buffer that a kernel can bind
+    max_storage_buffers           most storage buffers of a kernel
+    max_workgroup_size            most invocations of a workgroup
+    max_workgroup_bytes           most bytes of workgroup memory
+    max_workgroups                most workgroups in one dimension of a dispatch
     subgroup_sizes                [smallest, largest], or null without subgroup operations
-    f16                           arithmetic on f16 in kernels
+    f16                           whether kernels compute in f16
     cooperative_sizes             list of {size: [m, n, k], operands, accumulator}
     timestamps                    whether stages can be timed on the device
-  best                name of the device that is taken, or null
+  best                name of the device that is used, or null
   reason              why that one, or why none
 All limits of the host, from max_buffer_bytes to timestamps, are null: it runs no kernels.";
 
@@ -42,14 +42,14 @@ Examples:
 
 /// Arguments of `nearfield info`.
 #[derive(Debug, clap::Args)]
-#[command(about = "List the adapters and the host engine, what they can do, and which one is taken", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "List the adapters and the host engine, their capabilities, and which one is used", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the devices. Fails when none of what NEARFIELD_ADAPTER asks for can be opened.
+/// Prints the devices. Fails if the device that NEARFIELD_ADAPTER asks for cannot be opened.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut adapters = Device::adapters();
     adapters.push(Device::host().adapter().clone());
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Ok(best) => best.reason().to_owned(),
         Err(error) => error.to_string(),
     };
-    // Two cards of one kind are described alike: the first is the one.
+    // Two identical cards have the same description; the first one is used.
     let place = best.as_ref().ok().and_then(|best| adapters.iter().position(|one| one == best.adapter()));
     let mut out = stdout().lock();
     if args.json {

@@ -23,16 +23,15 @@ use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield demo                                    search real data that comes with the program
-  nearfield info                                    which devices there are, which one is taken
+  nearfield demo                                    search real data that the program contains
+  nearfield info                                    list the devices, and which one is used
   nearfield search --rows base.npy --queries q.npy  search your own files
 
 Environment:
-  NEARFIELD_ADAPTER  what to take where --device names nothing: host, gpu, software, or a part of an adapter's name
-  WGPU_BACKEND       vulkan, metal, dx12 or gl: the only interface to look for adapters in
+  NEARFIELD_ADAPTER  device to use without --device: host, gpu, software, or a part of an adapter's name
+  WGPU_BACKEND       the only graphics interface to use: vulkan, metal, dx12 or gl
 
-The exit code is 0 after success, 2 when the arguments cannot be read, and 1 after any other \
-failure. A failure is told in one line on stderr.";
+The exit code is 0 on success, 2 for wrong arguments, and 1 for any other failure. A failure prints one line on stderr.";
 
 /// Exact nearest-neighbour search on any GPU (Metal, Vulkan and DX12 through wgpu, no CUDA), or on the processor
 #[derive(Debug, Parser)]
@@ -42,7 +41,7 @@ struct Cli {
     command: Command,
 }
 
-// What a subcommand is for stands beside its arguments: a comment here would take the place of its long help.
+// The texts of subcommands are beside their arguments. A comment here would replace the long help.
 #[derive(Debug, Subcommand)]
 enum Command {
     Info(info::Args),
@@ -73,7 +72,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has read enough: `nearfield info | head -1` is no failure.
+        // The reader left early: `nearfield info | head -1` is no failure.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&output::one_line(&error));

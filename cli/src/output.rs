@@ -1,4 +1,4 @@
-//! Errors in one line, and numbers for people.
+//! Errors in one line, and numbers as text.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 
-/// Prints an error. There is nobody to tell when stderr is closed.
+/// Prints an error. A closed stderr is ignored.
 pub(crate) fn complain(line: &str) {
     writeln!(io::stderr(), "error: {line}").ok();
 }
 
-/// An error and its causes in one line. Causes that a message repeats already are left out.
+/// An error and its causes in one line, without causes that the message already contains.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -26,7 +26,7 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
     joined(text.lines())
 }
 
-/// Answers arguments that clap did not take: help and version in full, everything else in one line.
+/// Prints what clap answers instead of arguments: help and version in full, an error in one line.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -39,7 +39,7 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
         _ => {
-            // What follows the first empty line is usage and advice, which `--help` has too.
+            // Usage and advice follow after an empty line; `--help` prints them too.
             let text = error.to_string();
             let line = joined(text.lines().take_while(|line| !line.trim().is_empty()));
             complain(line.strip_prefix("error: ").unwrap_or(&line));
@@ -48,7 +48,7 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Whether an error says that the reader of our output is gone.
+/// Whether an error says that the reader of the output is gone.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     errors.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -64,7 +64,7 @@ pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Bytes with a binary unit: exactly where one divides them, else with a decimal.
+/// Bytes with a binary unit, with one decimal unless the unit divides them.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match UNITS.iter().find(|(size, _)| count >= *size) {
@@ -74,13 +74,13 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// A time in the unit that suits it.
+/// A time in milliseconds or seconds.
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
 }
 
-/// So many a second, to about three digits.
+/// A rate, to about three digits.
 pub(crate) fn rate(a_second: f64) -> String {
     let digits = if a_second < 10.0 { 2 } else { usize::from(a_second < 100.0) };
     format!("{a_second:.digits$}")

@@ -1,15 +1,15 @@
-//! Progress bars: on stderr, and only where a person looks at it.
+//! Progress bars on stderr, if it is a terminal.
 
 use std::io::{IsTerminal, stderr};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar that goes away when it is dropped.
+/// A bar that disappears when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar from 0 to `total` things.
+    /// A bar from 0 to `total`.
     pub(crate) fn new(label: &'static str, total: usize) -> Self {
         let target =
             if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -20,7 +20,7 @@ impl Bar {
         Self(bar)
     }
 
-    /// So many are done.
+    /// Sets the number that is done.
     pub(crate) fn set(&self, done: usize) {
         self.0.set_position(done as u64);
     }

@@ -1,4 +1,4 @@
-//! How much of the truth a search found.
+//! Recall: the part of the true neighbours that a search found.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::files;
 
 /// A hit may be this much farther than the k-th true neighbour, as in ann-benchmarks.
 const TOLERANCE: f64 = 1e-3;
-/// Queries whose true distances are recomputed, to see whether a file's are of the metric of the search.
+/// Queries whose true distances are recomputed to check that the file's use the metric of the search.
 const SAMPLE: usize = 8;
 
 /// The row of an id, in f32.
@@ -20,23 +20,23 @@ pub(crate) type Rows<'a> = &'a dyn Fn(u64) -> Result<Vec<f32>>;
 #[derive(Debug)]
 pub(crate) struct Truth {
     ids: Ids,
-    /// As many as ids; in the file's own convention.
+    /// One for each id, in the file's own convention.
     distances: Option<Vec<f32>>,
 }
 
-/// Where the k-th true distances come from.
+/// The source of the k-th true distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The truth's distances.
     File,
-    /// The truth's inner products, which are larger where rows are nearer.
+    /// The truth's inner products, which are larger for nearer rows.
     FileNegated,
-    /// The truth's ids and the rows: it holds no distances, or those of another metric.
+    /// The truth's ids and the rows, because the file has no distances, or those of another metric.
     Recomputed,
 }
 
 impl Origin {
-    /// What the JSON output calls it.
+    /// The name in JSON output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -49,30 +49,30 @@ impl Origin {
 /// Recall of a search.
 #[derive(Debug)]
 pub(crate) struct Recall {
-    /// Neighbours a query that were compared: k, or fewer where the truth has fewer.
+    /// Compared neighbours per query: k, or fewer if the truth has fewer.
     pub(crate) at: usize,
-    /// Part of the true ids that was found. None when the truth is empty.
+    /// The part of the true ids that was found, or nothing for an empty truth.
     pub(crate) by_id: Option<f64>,
-    /// Part of the results that are no farther than the k-th true neighbour.
+    /// The part of the results that are no farther than the k-th true neighbour.
     pub(crate) by_distance: Option<f64>,
     pub(crate) origin: Origin,
 }
 
-/// Recall of a search whose truth is known.
+/// Recall by distance and by id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) by_distance: f64,
     pub(crate) by_id: f64,
 }
 
-/// A row that was found, and how far it really is.
+/// A found row, and its true distance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrueHit {
     pub(crate) id: u64,
     pub(crate) distance: f64,
 }
 
-/// Holds answers against those of an exact search. What a search reports of its distances does not count.
+/// Compares answers with those of an exact search. Only true distances count, not reported ones.
 pub(crate) fn between(metric: Metric, found: &[Vec<TrueHit>], truth: &[Vec<TrueHit>]) -> Found {
     let (mut wanted, mut by_distance, mut by_id) = (0, 0, 0);
     for (hits, truth) in found.iter().zip(truth) {
@@ -94,7 +94,7 @@ fn counts(metric: Metric, distance: f64, limit: f64) -> bool {
 }
 
 impl Truth {
-    /// Reads a truth for so many queries, whose ids number the rows of the file.
+    /// Reads a truth for this number of queries, with ids below `rows`.
     pub(crate) fn open(path: &Path, queries: usize, rows: usize) -> Result<Self> {
         let ids = read_ids(path).context("--truth")?;
         ensure!(ids.rows == queries, "--truth: needed {queries} rows, one a query, given {}", ids.rows);
@@ -115,12 +115,12 @@ impl Truth {
         Ok(Self { ids, distances })
     }
 
-    /// Neighbours a query that the truth has.
+    /// Neighbours per query in the truth.
     pub(crate) fn width(&self) -> usize {
         self.ids.width
     }
 
-    /// Holds what was found against the first k true neighbours.
+    /// Compares results with the first k true neighbours.
     pub(crate) fn score(
         &self,
         found: &Neighbors,
@@ -158,7 +158,7 @@ impl Truth {
         rows: Rows<'_>,
         queries: &Matrix,
     ) -> Result<(Vec<f64>, Origin)> {
-        // A query without true neighbours has no results that count, whatever its limit.
+        // A query without true neighbours has no results that count, so its limit does not matter.
         let last = |query: usize| self.row(query, at).len().checked_sub(1);
         if let Some(distances) = &self.distances {
             let stored = |query: usize| {
@@ -195,7 +195,7 @@ impl Truth {
         let wanted = numbers.iter().enumerate();
         let wanted = wanted.filter_map(|(place, &query)| Some((*self.row(query, at).last()?, place, query)));
         let mut wanted: Vec<(i64, usize, usize)> = wanted.collect();
-        // Rows in order: a compressed member is read through once.
+        // Rows in order, so that a compressed member is read only once.
         wanted.sort_unstable();
         let mut exact = vec![0.0; numbers.len()];
         for (id, place, query) in wanted {

@@ -1,4 +1,4 @@
-//! `nearfield search`: the rows of a file that are nearest to the queries of another.
+//! `nearfield search`: finds the rows of a file nearest to the queries of another.
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -19,34 +19,34 @@ use crate::progress::Bar;
 use crate::recall::{Recall, Truth};
 
 const LONG: &str = "\
-Search the rows of one file, or a saved index, for the nearest to each query of another.
+Find the rows of a file, or of a saved index, that are nearest to each query of another file.
 
 Files are .npy, .npz (FILE.npz:MEMBER names a member), .fvecs, .bvecs, .fbin, .f16bin, .u8bin and .i8bin. \
-Rows are sent to the device piece by piece, so a file may be larger than the memory; rows of f16 stay f16. \
-A row's id is its number in the file. --index-file searches an index that `nearfield build` saved instead. The search time includes compiling the kernels for the device.
+Rows are sent to the device piece by piece, so a file may be larger than the memory; f16 rows stay f16. The id of a row is its \
+number in the file. --index-file searches an index that `nearfield build` saved. The search time includes compiling the kernels.
 
 --json prints one object, in one line:
   rows, queries, dim  counts
   elements            f32 or f16, how rows are stored
-  metric, k           as asked for
+  metric, k           as requested
   device              {name, backend, driver, kind}
   plan                how the search ran, as text
-  load_seconds        reading the rows, or the index, which sends it as well
+  load_seconds        reading the rows, or reading and sending the index
   upload_seconds      sending them to the device
   search_seconds      searching all queries
   queries_per_second  queries / search_seconds
-  rescored            nominated rows whose distance was computed as reported, over all queries
+  rescored            nominated rows whose reported distance was computed, over all queries
   screened            whether a copy of the rows in 8-bit integers was kept
-  searched_again      times that a query had too many nominated rows and was searched another way
-  searched_exhaustively  the times among them that every row was computed
-  ids, distances      the files written, or null
+  searched_again      queries with too many nominated rows, which were searched another way
+  searched_exhaustively  those of them for which every row was computed
+  ids, distances      the written files, or null
 and with --truth:
-  recall_at           neighbours compared: k, or the truth's columns where these are fewer
+  recall_at           compared neighbours: k, or the truth's columns if these are fewer
   recall_by_id        part of the true ids that was found, or null for an empty truth
   recall_by_distance  part of the results no farther than the last true one + 1e-3, or null
-  truth_distances     the last true distance is that of the \"file\"; \"file, negated\" for inner
-                      products that are larger where nearer; or \"recomputed\" from the true
-                      ids, where the file has none or those of another metric";
+  truth_distances     source of the true distances: \"file\"; \"file, negated\" for inner
+                      products that are larger for nearer rows; or \"recomputed\" from the
+                      true ids, if the file has none or those of another metric";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,36 +57,35 @@ Examples:
 
 /// Arguments of `nearfield search`.
 #[derive(Debug, clap::Args)]
-#[command(about = "Search the rows of one file, or an index, for the nearest to each query of another", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// File of the rows to search
     #[arg(long, value_name = "FILE", required_unless_present = "index_file")]
     rows: Option<PathBuf>,
-    /// Index to search, which `nearfield build` saved
+    /// Index to search, saved by `nearfield build`
     #[arg(long, value_name = "INDEX.nf", conflicts_with_all = ["rows", "metric", "screen"])]
     index_file: Option<PathBuf>,
-    /// Lists that are looked at for a query, of an ivf index; by default a 64th of them
+    /// Lists of an ivf index that a query probes; by default a 64th of them
     #[arg(long, value_name = "N", value_parser = crate::arguments::count, conflicts_with = "rows")]
     probes: Option<usize>,
     /// File of the queries
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Neighbours wanted a query
+    /// Neighbours per query
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     k: usize,
-    /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
+    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
     metric: Metric,
-    /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded: auto, none or i8. The answers are the
-    /// same
+    /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
     #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::arguments::screen)]
     screen: Screen,
     #[command(flatten)]
     device: Choice,
-    /// Write ids, i64 [queries, k], to this npy; where there are fewer than k rows, -1
+    /// Write ids, i64 [queries, k], to this npy, padded with -1
     #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
     ids: Option<PathBuf>,
-    /// Write distances, f32 [queries, k], to this npy; where there are fewer than k rows, NaN
+    /// Write distances, f32 [queries, k], to this npy, padded with NaN
     #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
     distances: Option<PathBuf>,
     /// True ids (.npy, .npz with a member ids, .ivecs, .ibin, .bin): print recall@k
@@ -97,7 +96,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What is searched.
+/// The rows to search.
 enum Source<'a> {
     Rows(VectorFile),
     Saved(&'a Path, SavedIndex),
@@ -140,7 +139,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether so many lists can be looked at.
+    /// Checks that the index has this number of lists.
     fn check_probes(&self, probes: Option<usize>) -> Result<()> {
         let (Self::Saved(path, about), Some(probes)) = (self, probes) else { return Ok(()) };
         let lists = about
@@ -150,7 +149,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// The index on the device, and how long that took.
+    /// Brings the index to the device, and returns the time it took.
     fn index(&self, args: &Args, device: &Device) -> Result<(Index, Filled)> {
         match self {
             Self::Rows(rows) => {
@@ -168,7 +167,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What a search came to.
+/// The outcome of a search.
 struct Outcome {
     found: Neighbors,
     statistics: Statistics,
@@ -177,9 +176,9 @@ struct Outcome {
     recall: Option<Recall>,
 }
 
-/// Searches, writes the results and prints how it went.
+/// Searches, writes the results, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    // What can be refused is refused before anything is sent.
+    // Wrong arguments are refused before anything is sent.
     files::refuse_overwriting(
         &[
             ("--rows", args.rows.as_deref()),
@@ -202,7 +201,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     let (index, filled) = source.index(args, &device)?;
     if let (Some(path), Source::Saved(..)) = (&args.truth, &source) {
-        // Which ids there are is known now.
+        // The ids of a saved index are known only now.
         truth = Some(truth_of(path, index.ids().last().map_or(0, |id| id as usize + 1))?);
     }
     let (found, statistics, search) =

@@ -1,4 +1,4 @@
-//! `nearfield verify`: the distances that a device reports, held against f64.
+//! `nearfield verify`: compares the distances that a device reports with f64.
 
 mod worst;
 
@@ -16,22 +16,21 @@ use crate::files;
 use worst::{Compared, Pair, Worst};
 
 const LONG: &str = "\
-Compare the distances that a device reports with those of f64, and tell the largest error.
+Compare the distances that a device reports with f64, and print the largest error.
 
-All queries are searched for, and the distance of every result is compared. Then some rows and some queries, spread \
-evenly over the files, are compared pair by pair with what the device computes for all pairs of two sets. What is \
-true is computed in f64 by the definition, on the processor. The exit code is 1 if an error exceeds the bound that is \
-promised for its pair.
+The distances of all results of a search are compared first. Then the device computes all pairs of a sample of rows and queries, \
+spread evenly over the files, and these are compared too. The true distances are computed by definition, in f64 on the processor. \
+The exit code is 1 if an error exceeds the promised bound.
 
 --json prints one object, in one line:
-  rows, queries, dim, metric, k  what was compared
+  rows, queries, dim, metric, k  the compared vectors
   device                         {name, backend, driver, kind}
-  search                         of the results, an object of
-    compared, exceeded           distances compared, and those whose error exceeds its bound
+  search                         for the results, an object of
+    compared, exceeded           numbers of compared distances, and of errors above the bound
     largest                      {query, row, reported, exact, error, bound} of the largest error
     nearest_bound                the same of the largest error / bound
-  pairs                          as search, of the pairs; null where the device does not compute
-                                 them, or --sample is 0";
+  pairs                          the same for the pairs; null if the device does not compute them,
+                                 or --sample is 0";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,13 +47,13 @@ pub(crate) struct Args {
     /// File of the queries
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Results of a query that are compared
+    /// Compared results per query
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     k: usize,
-    /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
+    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
     metric: Metric,
-    /// So many rows and so many queries are compared pair by pair as well; 0 for none
+    /// Rows and queries of the sample that is compared pair by pair; 0 for none
     #[arg(long, value_name = "N", default_value_t = 256)]
     sample: usize,
     #[command(flatten)]
@@ -64,7 +63,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Compares, and prints what came of it.
+/// Compares the distances and prints the errors.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let [rows, query_file] = files::open_pair(&args.rows, &args.queries)?;
     let dim = rows.dim();
@@ -85,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     exceeded.map_or(Ok(()), |fault| bail!(fault))
 }
 
-/// The results of a search, a piece of the rows after another.
+/// Compares the results of a search, piece by piece of the rows.
 fn of_results(
     args: &Args,
     rows: &VectorFile,
@@ -119,13 +118,13 @@ fn of_results(
     Ok(worst)
 }
 
-/// So many of 0..count, spread evenly.
+/// Up to `most` of 0..count, spread evenly.
 fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> + Clone {
     let taken = most.min(count);
     (0..taken).map(move |number| (number as u128 * count as u128 / taken as u128) as usize)
 }
 
-/// Pairs of a sample; none where the device does not compute them.
+/// Compares the pairs of a sample. Nothing if the device does not compute them.
 fn of_pairs(
     args: &Args,
     device: &Device,

@@ -1,4 +1,4 @@
-//! Answers of searches, held against f64.
+//! Checks answers of searches against f64.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::recall::TrueHit;
 
-/// The true distances of what some queries were answered, at most k rows each. An error where an answer is not what is promised.
+/// Checks the answers to some queries, at most k rows each, and returns their true distances.
 pub(super) fn checked<'a>(
     metric: Metric,
     rows: MatrixView<'_, f32>,
@@ -27,8 +27,8 @@ pub(super) fn checked<'a>(
     each.collect()
 }
 
-/// The true distances of one answer, in its order. An error where a row is found twice, is reported farther off than is promised,
-/// or is out of order.
+/// Checks one answer and returns its true distances. Fails if a row is found twice, is out of order, or is reported with a
+/// larger error than promised.
 pub(super) fn one(
     metric: Metric,
     rows: MatrixView<'_, f32>,
@@ -47,7 +47,7 @@ pub(super) fn one(
     }
     for pair in hits.windows(2) {
         let [one, next] = [pair[0], pair[1]];
-        // The roots of different squares may be equal.
+        // Different squares may have equal roots.
         let is_tied = one.distance == next.distance && (one.id < next.id || metric == Metric::L2);
         let is_ordered = one.distance < next.distance || is_tied;
         ensure!(
@@ -66,7 +66,7 @@ pub(super) fn one(
 mod tests {
     use super::*;
 
-    /// What is wrong with an answer to the query 0 among rows at 0, 1, 2 and 2.
+    /// The error of an answer to the query 0 among rows at 0, 1, 2 and 2.
     fn fault(metric: Metric, hits: &[(u64, f32)]) -> Option<String> {
         let rows = [0.0, 1.0, 2.0, 2.0f32];
         let rows = MatrixView::new(&rows, 1).expect("rows");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_is_what_passes() {
+    fn only_answers_that_keep_the_promises_pass() {
         for (hits, part) in [
             (&[(0, 0.0), (1, 1.0), (2, 4.0), (3, 4.0)][..], None),
             (&[(2, 4.0)], None),
@@ -94,12 +94,12 @@ mod tests {
             };
             assert!(is_right, "{hits:?}: {found:?}");
         }
-        // Roots that are equal may be of squares that are not.
+        // Equal roots may have different squares.
         assert_eq!(fault(Metric::L2, &[(3, 2.0), (2, 2.0)]), None);
     }
 
     #[test]
-    fn answers_are_as_many_as_queries_and_no_longer_than_k() {
+    fn every_query_has_one_answer_of_at_most_k_rows() {
         let (rows, queries) = ([0.0, 1.0f32], [0.0f32]);
         let (rows, queries) = (MatrixView::new(&rows, 1), MatrixView::new(&queries, 1));
         let (rows, queries) = (rows.expect("rows"), queries.expect("queries"));

@@ -1,4 +1,4 @@
-//! `nearfield bench breakeven`: from how much work on a GPU is ahead of the processor.
+//! `nearfield bench breakeven`: how much work makes a GPU faster than the processor.
 
 use std::time::Instant;
 
@@ -20,13 +20,13 @@ use crate::output;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) source: Source,
-    /// Numbers of rows, a case each, the first so many of those there are; 1000,10000,100000, or as many as there are
+    /// Numbers of rows, one case each; 1000,10000,100000, or as many as there are
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
     pub(super) sizes: Vec<usize>,
-    /// Numbers of queries, a case each; 1,8,64,512, or as many as a file has
+    /// Numbers of queries, one case each; 1,8,64,512, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
     pub(super) queries: Vec<usize>,
-    /// Neighbours wanted
+    /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
     pub(super) k: usize,
     /// Metric: l2sq, l2, cosine, ip
@@ -39,12 +39,11 @@ Examples:
   nearfield bench breakeven
   nearfield bench breakeven --dim 768 --rows 300000 --sizes 3000,30000,300000 --queries 1,4,16,64
 
-Exact search of the same rows on a GPU and on the host engine of this processor, from queries in the host's memory to results there. The \
-answers of both are held against each other: the same ids, but for rows whose distances differ by less than is promised. `copy` is \
-where an index on the GPU that keeps a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md has the \
-fields of the JSON lines.";
+Searches the same rows on a GPU and on the host engine, from queries on the host to results there. The answers of both have to \
+have the same ids, except for rows whose distances differ by less than the promised bound. `copy` names where an index that keeps \
+a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md lists the fields of the JSON lines.";
 
-/// Numbers of rows and of queries, where nobody says.
+/// The default numbers of rows and of queries.
 const SIZES: [usize; 3] = [1000, 10_000, 100_000];
 const QUERIES: [usize; 4] = [1, 8, 64, 512];
 
@@ -87,7 +86,7 @@ fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same rows everywhere.
+/// Indexes of the same rows.
 struct Engines<'r> {
     rows: MatrixView<'r, f32>,
     gpu: Flat,
@@ -146,7 +145,7 @@ impl<'r> Engines<'r> {
             run.time_part(2, once, |_| Ok(None)).map(|(times, _)| times)
         };
         let (gpu, host) = (time(&self.gpu, &on_gpu)?, time(&self.host, &on_host)?);
-        // The copy learns from some searches how long they take.
+        // The index learns from some searches which engine is faster.
         let mut is_copy_taken = false;
         for &queries in batches.iter().cycle().take(16) {
             is_copy_taken = self.both.search_with(queries, &SearchOptions::new(args.k))?.statistics.on_host;
@@ -175,7 +174,7 @@ impl<'r> Engines<'r> {
     }
 }
 
-/// Both answers are right as far as they go, and their distances differ by no more than is promised of each.
+/// Checks both answers, and that their distances differ by no more than the sum of their promised bounds.
 fn compare(
     args: &Args,
     rows: MatrixView<'_, f32>,

@@ -1,4 +1,4 @@
-//! A case that was timed: what it took, and how lines and people are told of it.
+//! A timed case, as a JSON line and as text.
 
 use serde_json::{Value, json};
 
@@ -7,27 +7,27 @@ use super::times::Times;
 use super::units::{milliseconds, rounded};
 use super::work::Work;
 
-/// A case that was timed.
+/// A timed case.
 #[derive(Debug)]
 pub(super) struct Case {
-    /// What no other case of the suite is called.
+    /// A name that is unique in the suite.
     pub(super) name: String,
-    /// What it is of, and its further figures.
+    /// The identity fields and the further figures.
     pub(super) fields: Value,
     pub(super) wall: Times,
     pub(super) on_device: Option<Times>,
     pub(super) work: Option<Work>,
-    /// Answers that were checked, or true for all.
+    /// The number of checked answers, or true for all.
     pub(super) verified: Value,
-    /// How many operands were taken in turn.
+    /// The number of operands that took turns.
     pub(super) rotated: usize,
-    /// Further figures for people, on the case's own line and on lines of their own.
+    /// Further text, on the line of the case and on lines below.
     pub(super) remarks: Vec<String>,
     pub(super) details: Vec<String>,
 }
 
 impl Case {
-    /// Puts the figures into a line, and says them; `reached` is what the work comes to in the time on the device, or else in all.
+    /// Adds the figures to a line and returns them as text. `reached` is based on the device's time, or else the wall clock's.
     pub(super) fn put_into(self, line: &mut Value, reached: Option<Reached>) -> String {
         let Self { fields, wall, on_device, work, verified, rotated, remarks, details, .. } = self;
         extend(line, fields);
@@ -75,7 +75,7 @@ impl Case {
     }
 }
 
-/// Adds the fields of an object to another one.
+/// Adds the fields of one object to another.
 pub(super) fn extend(line: &mut Value, fields: Value) {
     if let (Value::Object(line), Value::Object(fields)) = (line, fields) {
         line.extend(fields);

@@ -1,4 +1,4 @@
-//! Vectors to search: from files, or made here.
+//! Vectors to search, from files or from a recipe.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,21 @@ use super::words::{Words, defaults};
 use crate::recipe::{Part, Random, Recipe, Set};
 use crate::{arguments, memory};
 
-/// The seed, where nobody says.
+/// The default seed.
 const SEED: u64 = 1;
-/// Batches of queries that a case takes in turn.
+/// Batches of queries that take turns in a case.
 pub(super) const BATCHES: usize = 4;
 
 /// Where the vectors come from.
 #[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Source {
-    /// File of rows (npy, npz, fvecs, bvecs, fbin, f16bin, u8bin, i8bin); without it rows are made
+    /// File of rows (npy, npz, fvecs, bvecs, fbin, f16bin, u8bin, i8bin). Without it rows are made
     #[arg(long, value_name = "FILE", requires = "queries_file")]
     pub(super) rows_file: Option<PathBuf>,
     /// File of queries
     #[arg(long, value_name = "FILE", requires = "rows_file")]
     pub(super) queries_file: Option<PathBuf>,
-    /// What made vectors are like
+    /// Recipe of made vectors
     #[arg(
         long,
         value_enum,
@@ -35,7 +35,7 @@ pub(super) struct Source {
         conflicts_with = "rows_file"
     )]
     pub(super) data: Recipe,
-    /// How many rows to make
+    /// Number of made rows
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     pub(super) rows: usize,
     /// Elements of a made vector
@@ -59,7 +59,7 @@ impl Vectors {
     }
 }
 
-/// The numbers that are asked for; where none are, the usual ones, none larger than what there is and each once.
+/// The requested numbers, or the usual ones, each once and at most `there`.
 pub(super) fn asked_or(asked: &[usize], usual: &[usize], there: usize) -> Vec<usize> {
     if !asked.is_empty() {
         return asked.to_vec();
@@ -69,7 +69,7 @@ pub(super) fn asked_or(asked: &[usize], usual: &[usize], there: usize) -> Vec<us
     numbers
 }
 
-/// Batches of so many queries that are taken in turn, up to four: a repeated one would leave what it reads in caches.
+/// Up to four batches of `count` queries that take turns: a repeated batch would find its data in caches.
 pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixView<'_, f32>> {
     let batches = (queries.rows() / count).clamp(1, BATCHES);
     (0..batches).map(|number| queries.slice(number * count..(number + 1) * count)).collect()
@@ -88,12 +88,12 @@ impl Source {
             .option("seed", self.seed, usual.seed)
     }
 
-    /// Numbers of queries that are asked for, or the usual ones as far as there are so many.
+    /// The requested numbers of queries, or the usual ones, at most what the file holds.
     pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> anyhow::Result<Vec<usize>> {
         Ok(asked_or(asked, usual, self.queries_there()?))
     }
 
-    /// The rows and as many queries as the largest of these counts, or up to `wanted` of them where there are more.
+    /// The rows, and queries for the largest of these counts, up to `wanted` if there are more.
     pub(super) fn both_at_least(
         &self,
         counts: &[usize],
@@ -103,7 +103,7 @@ impl Source {
         self.both(most.max(wanted.min(self.queries_there()?)))
     }
 
-    /// How many queries there are: those of a file, or any number.
+    /// The number of queries in the file. Any number can be made.
     fn queries_there(&self) -> anyhow::Result<usize> {
         Ok(match &self.queries_file {
             Some(file) => VectorFile::open(file)?.rows(),
@@ -111,7 +111,7 @@ impl Source {
         })
     }
 
-    /// The rows, and up to so many queries like them.
+    /// The rows, and this number of queries.
     pub(super) fn both(&self, queries: usize) -> anyhow::Result<(Vectors, Vectors)> {
         let (rows, queries) = (self.rows()?, self.queries(queries)?);
         ensure!(!rows.values.is_empty(), "--rows-file: needed at least one row, given none");
@@ -124,7 +124,7 @@ impl Source {
         Ok((rows, queries))
     }
 
-    /// Numbers of rows that are asked for, all of them where none are.
+    /// The requested numbers of rows, or all rows.
     pub(super) fn sizes(&self, asked: &[usize], rows: MatrixView<'_, f32>) -> anyhow::Result<Vec<usize>> {
         let Some(&most) = asked.iter().max() else { return Ok(vec![rows.rows()]) };
         let there = rows.rows();
@@ -132,7 +132,7 @@ impl Source {
         Ok(asked.to_vec())
     }
 
-    /// How many rows there are, and elements of each.
+    /// The number of rows, and their dim.
     pub(super) fn shape(&self) -> anyhow::Result<(usize, usize)> {
         match &self.rows_file {
             Some(file) => VectorFile::open(file).map(|file| (file.rows(), file.dim())).map_err(Into::into),
@@ -147,7 +147,7 @@ impl Source {
         }
     }
 
-    /// So many queries: the first of the file, or made like the rows.
+    /// The first queries of the file, or made ones.
     pub(super) fn queries(&self, count: usize) -> anyhow::Result<Vectors> {
         match &self.queries_file {
             Some(file) => {
@@ -161,10 +161,10 @@ impl Source {
         }
     }
 
-    /// What all the vectors are: the files, or the recipe and its seed, where that is not the usual one.
+    /// The name of the vectors: the files, or the recipe and its seed unless that is the default.
     pub(super) fn name(&self) -> String {
         if let Some((rows, queries)) = self.rows_file.as_ref().zip(self.queries_file.as_ref()) {
-            // Without their directories: the same files are the same data wherever they lie.
+            // Without directories: the same files are the same data anywhere.
             let [rows, queries] =
                 [rows, queries].map(|file| file.file_name().unwrap_or(file.as_os_str()).display());
             return format!("{rows} with {queries}");
@@ -173,7 +173,7 @@ impl Source {
         if self.seed == SEED { recipe } else { format!("{recipe}, seed {}", self.seed) }
     }
 
-    /// The same of the first so many rows: in some recipes they depend on how many there are in all.
+    /// [`name`](Self::name) of the first `size` rows. In some recipes they depend on the number of all rows.
     pub(super) fn name_of(&self, size: usize) -> String {
         let name = self.name();
         if self.rows_file.is_none() && size != self.rows { format!("{name} of {}", self.rows) } else { name }
@@ -187,8 +187,7 @@ impl Source {
     }
 }
 
-/// So many numbers, around 1: their sum is about as large as its magnitudes, or an error relative to those would tell
-/// nothing of a result.
+/// Values around 1. Their sum is about as large as their magnitudes, so that an error relative to those means something.
 pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result<Vec<f32>> {
     memory::ensure_fit(argument, count, "numbers", 1)?;
     let mut values =

@@ -23,16 +23,16 @@ use crate::output;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) source: Source,
-    /// Numbers of rows, a case each: the first so many of those there are
+    /// Numbers of rows, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
     pub(super) sizes: Vec<usize>,
-    /// Numbers of queries, a case each; 1,128, or as many as a file has
+    /// Numbers of queries, one case each; 1,128, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
     pub(super) queries: Vec<usize>,
-    /// Metrics, a case each: l2sq, l2, cosine, ip
+    /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
     pub(super) metric: Vec<Metric>,
-    /// Pairs a case that are checked against f64 on the host, at least 1
+    /// Pairs of a case that are checked against f64
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::arguments::count)]
     pub(super) verify: usize,
 }
@@ -42,13 +42,13 @@ Examples:
   nearfield bench distance
   nearfield bench distance --rows 100000 --dim 768 --queries 1,16,256 --metric cosine --json
 
-The distances that are reported to users, of every query to every row, in the precision that is promised. Rows, queries and results \
-lie on the device; times are from the call until all is done, and on the device by its timestamps. Every case checks some pairs \
-against f64 before it is timed; one that is off by more than is promised ends the run with exit code 1. Runs take different queries in \
-turn, as far as there are, and copies of few rows, so that they do not come from a cache. What has to be read and written are both \
-sets and the results. docs/benchmark.md has the fields of the JSON lines.";
+Computes the distances that searches report, of every query to every row, in the promised precision. Rows, queries and results \
+stay on the device. Times are from the call until the work is done, and on the device by its timestamps. Every case checks some \
+pairs against f64 before it is timed; an error above the promised bound ends the run with exit code 1. Batches of queries and \
+copies of a small set take turns, so that they do not come from a cache. The least bytes are those of both sets and the results. \
+docs/benchmark.md lists the fields of the JSON lines.";
 
-/// Numbers of queries, where nobody says.
+/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 128];
 
 impl Suite for Args {
@@ -108,7 +108,7 @@ fn case(
         return Ok(());
     }
     let device = run.device.clone();
-    // Other queries and another copy of the rows in every run.
+    // Every run takes other queries and another copy of the rows.
     let of = |number: usize| {
         (&queries_there[number % queries_there.len()], &rows_there[number % rows_there.len()])
     };
@@ -121,7 +121,7 @@ fn case(
         Ok(distances)
     };
     let pairs = count * size;
-    // A step that shares no factor with the number of rows meets all of them.
+    // A step that shares no factor with the number of rows visits all of them.
     let first_step = (pairs * queries.len() / args.verify).max(1);
     let step = (first_step..).find(|&step| gcd(step, size) == 1).unwrap_or(1);
     let (mut error, mut verified, mut all) = (0.0f64, 0, vec![]);
@@ -184,7 +184,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The time of the kernel on the device; none without timestamps.
+/// The time of the kernel on the device, or nothing without timestamps.
 fn time(
     device: &Device,
     queries: &DeviceMatrix,

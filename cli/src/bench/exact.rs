@@ -26,22 +26,22 @@ use crate::{arguments, output};
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) source: Source,
-    /// Numbers of queries, a case each; 1,1024, or as many as a file has
+    /// Numbers of queries, one case each; 1,1024, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
     pub(super) queries: Vec<usize>,
-    /// Numbers of rows, a case each: the first so many of those there are
+    /// Numbers of rows, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
     pub(super) sizes: Vec<usize>,
-    /// Neighbours wanted, a case each
+    /// Neighbours per query, one case each
     #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::arguments::count)]
     pub(super) k: Vec<usize>,
-    /// Metrics, a case each: l2sq, l2, cosine, ip
+    /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
     pub(super) metric: Vec<Metric>,
-    /// Queries a case whose answers are checked against f64 on the host, as far as there are; at least one of each batch
+    /// Queries of a case whose answers are checked against f64, at least one of each batch
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::arguments::count)]
     pub(super) verify: usize,
-    /// Whether to keep a copy of the rows in 8-bit integers, by which most are excluded, a case each: auto, none, i8
+    /// Copy of the rows in 8-bit integers, which excludes most rows, one case each: auto, none, i8
     #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::arguments::screen)]
     pub(super) screen: Vec<Screen>,
 }
@@ -52,12 +52,12 @@ Examples:
   nearfield bench exact --rows-file base.npy --queries-file query.npy -k 100 --json
   nearfield bench exact --rows 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
-Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Runs take different queries in turn, \
-as far as there are. What a search has to read are the rows once, or their copy in integers; what it has to compute, a multiply-add \
-for every element of a row and a query. `share` is of the whole search, `scoring_share` of its scoring stage alone. On the host \
-engine stages are not timed. docs/benchmark.md has the fields of the JSON lines.";
+Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Batches of queries take turns. The \
+least work of a search is to read the rows, or their copy in integers, once, and a multiply-add for each element of each pair of \
+row and query. `share` refers to the whole search, `scoring_share` to its scoring stage. The host engine does not time its stages. \
+docs/benchmark.md lists the fields of the JSON lines.";
 
-/// Numbers of queries, where nobody says.
+/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 1024];
 
 impl Suite for Args {
@@ -91,7 +91,7 @@ fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
         for &metric in &args.metric {
             for &screen in &args.screen {
                 let rows = rows.slice(0..size);
-                // Nothing is built for which there is no time left.
+                // Nothing is built without time left.
                 let of = format!("{size} x {} {}, {}", rows.dim(), args.source.name(), metric.name());
                 if run.is_over(&of)? {
                     continue;
@@ -114,7 +114,7 @@ fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An index with all rows, and how long it took to fill.
+/// An index with all rows, and the time to fill it.
 fn filled(
     device: &Device,
     metric: Metric,
@@ -128,7 +128,7 @@ fn filled(
         Ok(_) => Ok((index, started.elapsed())),
         Err(error @ Error::OutOfMemory { .. }) => {
             drop(index);
-            // What would fit: pieces, until one does not.
+            // Adds pieces until one does not fit, to say how many rows would.
             let mut index = empty()?;
             let piece = (rows.rows() / 16).max(1);
             let starts = (0..rows.rows()).step_by(piece);
@@ -182,7 +182,7 @@ fn case(
         searched_again += statistics.searched_again;
         searched_exhaustively += statistics.searched_exhaustively;
     }
-    // Those that are checked beyond the batches are searched in calls of the same size.
+    // Queries beyond the batches are searched for in calls of the same size.
     let others = queries.slice(count * batches.len()..queries.rows());
     for first in (0..others.rows()).step_by(count) {
         let checked = args.verify.saturating_sub(verified).min(count).min(others.rows() - first);
@@ -246,7 +246,7 @@ fn case(
     })
 }
 
-/// What a search has to do, and the stage that does most of it.
+/// The least work of a search, and the stage that does most of it.
 fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'static str>) {
     let (dim, rows) = (index.dim(), index.len() as f64);
     let (unit, stage) = match plan.route {
@@ -283,8 +283,8 @@ fn tell_upload(run: &mut Run, rows: MatrixView<'_, f32>, time: Duration) -> anyh
     run.tell(line, &text)
 }
 
-/// Checks the first `count` answers against f64: as many neighbours as there should be, each with its distance and in order, and
-/// no row left out that is nearer than the last one for certain.
+/// Checks the first `count` answers against f64: the number of neighbours, their distances and order, and that no row is left
+/// out that is certainly nearer than the last one.
 fn verify(
     metric: Metric,
     rows: MatrixView<'_, f32>,

@@ -1,4 +1,4 @@
-//! `nearfield bench ivf`: building an `Ivf`, and recall against queries a second over probes.
+//! `nearfield bench ivf`: building an `Ivf`, and its recall and queries per second over probes.
 
 use std::time::{Duration, Instant};
 
@@ -30,13 +30,13 @@ pub(super) struct Args {
     /// Lists; by default about four times the square root of the rows
     #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     pub(super) lists: Option<usize>,
-    /// Lists that a query probes, a case each; 1,4,16,64, or as many as there are lists
+    /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
     #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::arguments::count)]
     pub(super) probes: Vec<usize>,
-    /// Numbers of queries, a case each; 1,1024, or as many as a file has
+    /// Numbers of queries, one case each; 1,1024, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
     pub(super) queries: Vec<usize>,
-    /// Neighbours wanted
+    /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
     pub(super) k: usize,
     /// Metric: l2sq, l2, cosine, ip
@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// Iterations of k-means
     #[arg(long, default_value_t = ITERATIONS)]
     pub(super) iterations: usize,
-    /// Whether to keep a copy of the rows in 8-bit integers: auto, none, i8
+    /// Copy of the rows in 8-bit integers, which excludes most rows: auto, none, i8
     #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::arguments::screen)]
     pub(super) screen: Screen,
 }
@@ -55,23 +55,23 @@ Examples:
   nearfield bench ivf --rows 1000000 --dim 768 --lists 4096 --probes 1,4,16,64 --queries 1,100,10000
   nearfield bench ivf --rows-file base.npy --queries-file query.npy --metric l2sq --json
 
-Recall is held against the exact answers of `Flat`, and with as many probes as lists the answers have to be those, bit for bit. Every \
-distance that is reported for queries that are timed, and for 200 at least, has to be that of its row, computed in f64. If one of \
-these is not so, the run ends with exit code 1. `recall` is that of ann-benchmarks, the part of the results that are no farther than the \
-k-th true neighbour plus 0.001; `recall_by_id` is the part of the true neighbours that were found. Every case is timed twice: with \
-queries in the host's memory, and with queries that lie on the device before; results come to the host both times. Rows are uploaded \
-before the build is timed. docs/benchmark.md has the fields of the JSON lines.";
+Recall is measured against the exact answers of `Flat`. With all lists probed, the answers have to equal those bit for bit. Every \
+reported distance of the timed queries, and of at least 200 queries, is checked against f64. A failed check ends the run with exit \
+code 1. `recall` follows ann-benchmarks: the part of the results that are no farther than the k-th true neighbour plus 0.001. \
+`recall_by_id` is the part of the true neighbours that were found. Every case is timed twice, with queries on the host and with \
+queries on the device; results come to the host both times. Rows are uploaded before the build is timed. docs/benchmark.md lists \
+the fields of the JSON lines.";
 
-/// Numbers of queries and of probes, where nobody says.
+/// The default numbers of queries and of probes.
 const QUERIES: [usize; 2] = [1, 1024];
 const PROBES: [usize; 4] = [1, 4, 16, 64];
-/// Iterations of k-means, where nobody says.
+/// The default iterations of k-means.
 const ITERATIONS: usize = 10;
-/// Queries that recall is measured on at the least, where there are as many.
+/// The fewest queries for recall, if there are as many.
 const LEAST_QUERIES: usize = 200;
-/// A build that takes less is made a second time.
+/// A build that takes less time is repeated.
 const AGAIN: Duration = Duration::from_secs(3);
-/// Bytes of a matrix on the device at most.
+/// The most bytes of a matrix on the device.
 const PIECE_BYTES: usize = 1 << 30;
 
 impl Suite for Args {
@@ -165,7 +165,7 @@ fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) ->
         Ok((index, trained, started.elapsed() - trained))
     };
     let (mut index, mut train, mut add) = build()?;
-    // The first build also compiles kernels; where it takes long, that is little of it.
+    // The first build also compiles kernels, which matters only if it is short.
     if train + add < AGAIN {
         drop(index);
         (index, train, add) = build()?;
@@ -229,7 +229,7 @@ fn case(
         survivors += statistics.rescored;
         searched_again += statistics.searched_again;
     }
-    // Of few queries recall would be left to chance.
+    // Recall over few queries would be chance.
     let (timed, judged) = (count * batches, all.rows().min(LEAST_QUERIES.max(count * batches)));
     let others = index.search(all.slice(timed..judged), args.k, probes)?;
     let hits = answers.iter().chain([&others]).flat_map(Neighbors::iter);
@@ -242,7 +242,7 @@ fn case(
         ensure!(found == answers[number], "a timed search differs from the one that was checked");
         Ok(elapsed)
     };
-    // Each place of the queries has half of the case's time.
+    // Queries on the host and on the device each have half of the time.
     let mut parts = Parts::default();
     let (wall, _) =
         run.time_part(2, |number| timed(hosts[number % batches].into(), number % batches), |_| Ok(None))?;
@@ -281,7 +281,7 @@ fn case(
         }),
         wall,
         on_device,
-        // What several queries read at the least depends on the lists that they share.
+        // The least work of several queries depends on the lists they share.
         work: (count == 1).then(|| work(index, scored)),
         verified: json!(judged),
         rotated: batches,
@@ -294,12 +294,12 @@ fn case(
     })
 }
 
-/// What a search of one query has to do, which looks at so many rows.
+/// The least work of a search that scores this number of rows for one query.
 fn work(index: &Ivf, scored: f64) -> Work {
     let dim = index.dim();
     let row_bytes = if index.is_screened() { dim.next_multiple_of(32) } else { 4 * dim.next_multiple_of(4) };
     let unit = if index.is_screened() { Unit::Integers } else { Unit::Floats };
     let bytes = scored * row_bytes as f64;
-    // A few queries take turns, so that their lists are in a cache.
+    // A few queries take turns, so their lists stay in a cache.
     Work { bytes, operations: 2.0 * scored * dim as f64, unit, working_set: 4.0 * bytes }
 }

@@ -1,5 +1,5 @@
-//! `nearfield bench`: the one benchmark runner (docs/benchmark.md). A suite verifies its answers before it times them, and is
-//! held against ceilings of the same run.
+//! `nearfield bench`: the benchmark (docs/benchmark.md). A suite verifies its answers before it times them, and compares its
+//! times with ceilings measured in the same run.
 
 mod all;
 mod answers;
@@ -37,12 +37,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// All suites, in sizes that suit the device
+    /// Run all suites, in sizes that suit the device
     #[command(after_long_help = all::HELP)]
     All(Timed<all::Args>),
     #[command(flatten)]
     Suite(Suite),
-    /// Other libraries at the same work, through Python: numpy, faiss, usearch, PyTorch, cuVS
+    /// Time other libraries at the same work, through Python: numpy, faiss, usearch, PyTorch, cuVS
     #[command(after_long_help = peers::HELP)]
     Peers(Peers),
     /// The figures of one or more runs as an HTML page, as Markdown tables, or as a chart
@@ -51,30 +51,30 @@ enum Command {
     Compare(compare::Args),
 }
 
-/// A suite, which times something.
+/// The suites, with the arguments that all have.
 #[derive(Debug, Subcommand)]
 enum Suite {
-    /// Distances of all pairs of two sets that lie on the device
+    /// Time the distances of all pairs of two sets on the device
     #[command(after_long_help = distance::HELP)]
     Distance(Timed<distance::Args>),
-    /// Reductions, or the ladder of the dot product: time on the device and in all, bytes a second, error
+    /// Time reductions, or the ladder of the dot product
     #[command(after_long_help = reduce::HELP)]
     Reduce(Timed<reduce::Args>),
-    /// The smallest elements of rows: time on the device and in all, bytes a second
+    /// Time the selection of the smallest elements of rows
     #[command(after_long_help = select::HELP)]
     Select(Timed<select::Args>),
-    /// Exact search: wall clock, stages on the device, upload, and the ceilings of this adapter
+    /// Time exact search, its stages on the device, and the upload
     #[command(after_long_help = exact::HELP)]
     Exact(Timed<exact::Args>),
-    /// Search in lists: building an index, recall against queries a second over probes
+    /// Time search in lists: building an index, recall and queries per second over probes
     #[command(after_long_help = ivf::HELP)]
     Ivf(Timed<ivf::Args>),
-    /// Exact search on a GPU and on the processor, side by side: from how much work on which is ahead
+    /// Time exact search on a GPU and on the processor, to find how much work makes the GPU faster
     #[command(after_long_help = breakeven::HELP)]
     Breakeven(Timed<breakeven::Args>),
 }
 
-/// A suite's own arguments, and those that all have.
+/// The arguments of a suite, and those that all suites have.
 #[derive(Debug, ClapArgs)]
 struct Timed<A: ClapArgs> {
     #[command(flatten)]
@@ -83,7 +83,7 @@ struct Timed<A: ClapArgs> {
     common: Common,
 }
 
-/// The arguments of the peers, which need no device of ours.
+/// The arguments of the peers, which need no device.
 #[derive(Debug, ClapArgs)]
 struct Peers {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! A run of suites: one device, its ceilings, the clock, and where lines go.
+//! A run of suites on one device: its ceilings, its clock, and its output.
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
@@ -23,16 +23,16 @@ use super::work::Work;
 use crate::device::Choice;
 use crate::output;
 
-/// What a case takes at most where there is no `--budget`, unless three runs take longer.
+/// The most time of a case without `--budget`, unless three runs take longer.
 const CASE: Duration = Duration::from_secs(20);
-/// Runs of a case, where nobody says.
+/// Runs of a case by default.
 const RUNS: usize = 20;
-/// Runs of a case at least.
+/// The fewest runs of a case.
 const LEAST_RUNS: usize = 3;
 /// The file of lines in a report's directory.
 pub(super) const LINES: &str = "figures.jsonl";
 
-/// What every suite is told.
+/// Arguments of every suite.
 #[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Common {
     #[command(flatten)]
@@ -41,16 +41,16 @@ pub(super) struct Common {
     device: Choice,
 }
 
-/// What everything that is timed is told, on a device of ours or not.
+/// Arguments of everything that is timed, with a device or without.
 #[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Shared {
-    /// Timed runs of a case; fewer, but 3 at least, where they would take longer than 20 s or the case's share of --budget
+    /// Timed runs of a case. Fewer, but at least 3, if they would take longer than 20 s or the case's share of --budget
     #[arg(long, default_value_t = RUNS, value_name = "N", value_parser = crate::arguments::count)]
     runs: usize,
-    /// Time for everything, like 60s or 5m; cases that are not reached are named, and an index or three runs that have begun are finished
+    /// Time for everything, like 60s or 5m. Cases without time left are named; an index or three runs that have begun are finished
     #[arg(long, value_name = "TIME", value_parser = budget)]
     budget: Option<Duration>,
-    /// Write a page with charts, index.html, and the JSON lines, figures.jsonl, into this directory; those there are replaced
+    /// Write a page with charts (index.html) and the JSON lines (figures.jsonl) into this directory, replacing older ones
     #[arg(long, value_name = "DIR", value_parser = report::directory)]
     report: Option<PathBuf>,
     /// Print JSON lines instead of text
@@ -58,7 +58,7 @@ pub(super) struct Shared {
     json: bool,
 }
 
-/// Reads a time budget: clap calls this.
+/// Reads a time budget.
 fn budget(text: &str) -> Result<Duration, String> {
     let most = Duration::from_secs(365 * 24 * 3600);
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
@@ -97,20 +97,20 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) device: Device,
-    /// Measured when the first suite begins: what is wrong with its arguments is known before.
+    /// Measured when the first suite begins, after its arguments were checked.
     ceilings: Option<Ceilings>,
     runs: usize,
     is_json: bool,
     report: Option<PathBuf>,
-    /// The report's lines: there once there is one, so that what is wrong with arguments costs nobody an old report.
+    /// The file of the report's lines. It is created with the first line, so that wrong arguments destroy no old report.
     file: Option<File>,
-    /// Names of cases, which no two have alike.
+    /// Names of cases, and how often each was used.
     names: HashMap<String, usize>,
     lines: Vec<Line>,
     suite: String,
-    /// What runs, as far as it has a name: an error is told as that of it.
+    /// The name of the running case, to which an error is attributed.
     case: Option<String>,
-    /// When the suite has to be done, and the cases that it still has.
+    /// When the suite has to end, and the number of its remaining cases.
     deadline: Option<Instant>,
     cases_left: usize,
 }
@@ -122,7 +122,7 @@ impl Run {
         Ok(Self::on(common.device.open()?, &common.shared, started))
     }
 
-    /// For what is timed elsewhere: the host engine is a device that takes nothing.
+    /// A run of something that is timed elsewhere. The host engine stands for its device.
     pub(super) fn without_device(suite: &str, shared: &Shared) -> Self {
         Self { suite: suite.to_owned(), ..Self::on(Device::host(), shared, Instant::now()) }
     }
@@ -144,12 +144,12 @@ impl Run {
         }
     }
 
-    /// Runs of a case that were asked for.
+    /// The requested runs of a case.
     pub(super) fn runs(&self) -> usize {
         self.runs
     }
 
-    /// A suite begins, which will have so many cases.
+    /// Begins a suite with this number of cases.
     pub(super) fn begin(&mut self, suite: &str, cases: usize) -> Result<()> {
         (self.suite, self.case, self.cases_left) = (suite.to_owned(), None, cases);
         if self.ceilings.is_some() {
@@ -175,27 +175,27 @@ impl Run {
         self.tell(line, &text)
     }
 
-    /// Bytes of scratch memory, and what a case's name has of them: nothing where they are as many as always.
+    /// Bytes of scratch memory, and their part of a case's name, which is empty by default.
     pub(super) fn scratch(&self) -> (u64, String) {
         let bytes = self.device.options().budget_bytes;
         let is_usual = bytes == DeviceOptions::default().budget_bytes;
         (bytes, if is_usual { String::new() } else { format!(", scratch {}", output::bytes(bytes)) })
     }
 
-    /// What a case reaches in so much time; none before a suite has begun.
+    /// The rates and the share of a ceiling of a case. Nothing before a suite has begun.
     pub(super) fn reached(&self, work: &Work, time: Duration) -> Option<Reached> {
         Some(self.ceilings.as_ref()?.reached(work, time))
     }
 
-    /// The part of a copy's bandwidth that so many bytes in so much time are.
+    /// The share of a copy's bandwidth that `bytes` in `time` reach.
     pub(super) fn share_of_copy(&self, bytes: f64, time: Duration) -> Option<f64> {
         let copy = self.ceilings.as_ref()?.copy.of_memory();
         Some(rounded(bytes / time.as_secs_f64().max(1e-9) / copy))
     }
 
-    /// A line, written and printed as soon as it is known.
+    /// Writes and prints a line at once.
     pub(super) fn tell(&mut self, line: Value, text: &str) -> Result<()> {
-        // One write a line: whoever interrupts a run finds whole lines.
+        // One write per line, so that an interrupted run leaves whole lines.
         let json = format!("{line}\n");
         if let Some(directory) = &self.report {
             let file = match &mut self.file {
@@ -216,13 +216,13 @@ impl Run {
         };
         let mut out = stdout().lock();
         match out.write_all(printed.as_bytes()).and_then(|()| out.flush()) {
-            // Who asked for a report gets it, whether or not somebody reads what is printed.
+            // A report is written even if nobody reads the output.
             Err(error) if error.kind() == ErrorKind::BrokenPipe && self.report.is_some() => Ok(()),
             done => Ok(done?),
         }
     }
 
-    /// Sets when the suites that follow have to be done.
+    /// Sets when the following suites have to end.
     pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;
     }
@@ -231,13 +231,13 @@ impl Run {
         self.deadline
     }
 
-    /// A case begins, or what some of them have in common: why there is no time for it, if there is none.
+    /// Begins a case, or a group of cases. Returns the reason if no time is left for it.
     pub(super) fn enter(&mut self, name: &str) -> Option<&'static str> {
         self.case = Some(name.to_owned());
         self.is_late().then_some("no time was left of --budget")
     }
 
-    /// A case begins, and whether there is no time for it, which is told.
+    /// Begins a case. Reports it as not run and returns true if no time is left for it.
     pub(super) fn is_over(&mut self, name: &str) -> Result<bool> {
         let Some(reason) = self.enter(name) else { return Ok(false) };
         self.not_run(name, reason)?;
@@ -248,14 +248,14 @@ impl Run {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Says why a case was not run.
+    /// Reports why a case was not run.
     pub(super) fn not_run(&mut self, name: &str, reason: &str) -> Result<()> {
         let name = self.unique(name);
         let line = json!({ "record": "not_run", "suite": self.suite, "case": name, "reason": reason });
         self.left_out(line, &name, reason)
     }
 
-    /// The same by a line of its own.
+    /// [`not_run`](Self::not_run) with another line.
     pub(super) fn left_out(&mut self, line: Value, name: &str, reason: &str) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
@@ -263,7 +263,7 @@ impl Run {
         self.tell(line, &text)
     }
 
-    /// Says what failed.
+    /// Reports what failed.
     fn failed(&mut self, error: &anyhow::Error) -> Result<()> {
         let (case, reason) = (self.case.take(), output::one_line(error));
         let case = case.map(|name| self.unique(&name));
@@ -272,7 +272,7 @@ impl Run {
         self.tell(json!({ "record": "failed", "suite": self.suite, "case": case, "reason": reason }), &text)
     }
 
-    /// A name that no other case of the suite has: who asks for a case twice gets it twice.
+    /// Makes a name unique in the suite: a case can be requested twice.
     fn unique(&mut self, name: &str) -> String {
         let times = self.names.entry(format!("{} {name}", self.suite)).or_insert(0);
         *times += 1;
@@ -287,7 +287,7 @@ impl Run {
         })
     }
 
-    /// Warms up, and times by the wall clock and on the device. Both are told which run it is, and say what it took.
+    /// Warms up, then times by the wall clock and on the device. Both closures get the number of the run and return its time.
     pub(super) fn time(
         &self,
         wall: impl FnMut(usize) -> Result<Duration>,
@@ -296,7 +296,7 @@ impl Run {
         self.time_part(1, wall, on_device)
     }
 
-    /// [`time`](Self::time) of one of so many parts of a case.
+    /// [`time`](Self::time) of one of several parts of a case.
     pub(super) fn time_part(
         &self,
         parts: u32,
@@ -304,7 +304,7 @@ impl Run {
         mut on_device: impl FnMut(usize) -> Result<Option<Duration>>,
     ) -> Result<(Times, Option<Times>)> {
         let share = self.share() / parts;
-        // A card that is not warm tells nothing, whatever time there is; a processor has no clocks to bring up.
+        // Figures of a cold card mean nothing, so only a processor shortens its warm-up.
         let warm = if is_processor(&self.device) { WARM_UP.min(share / 5) } else { WARM_UP };
         let (started, mut longest) = (Instant::now(), Duration::ZERO);
         for number in 0.. {
@@ -315,7 +315,7 @@ impl Run {
                 break;
             }
         }
-        // Half of what is left for each clock.
+        // Half of the remaining time for each clock.
         let within = |share: Duration| {
             let runs = share.as_secs_f64() / longest.as_secs_f64().max(1e-6);
             (runs as usize).clamp(LEAST_RUNS, self.runs.max(LEAST_RUNS))
@@ -324,7 +324,7 @@ impl Run {
         let walls = Times::of(runs, &mut wall)?;
         let mut times = vec![];
         for number in 0..runs {
-            // None of a device that has no clock.
+            // Some devices have no clock.
             let Some(time) = on_device(number)? else { break };
             times.push(time);
             if self.is_late() {
@@ -334,13 +334,13 @@ impl Run {
         Ok((walls, (!times.is_empty()).then(|| Times::from(times))))
     }
 
-    /// Tells of a case.
+    /// Reports a case.
     pub(super) fn case(&mut self, case: Case) -> Result<()> {
         let line = json!({ "record": "case", "suite": self.suite });
         self.figures(line, case)
     }
 
-    /// A line with the figures of a case behind its own fields.
+    /// Reports a line, to which the figures of a case are added.
     pub(super) fn figures(&mut self, mut line: Value, case: Case) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
@@ -354,17 +354,17 @@ impl Run {
         self.tell(line, &format!("{:<9} {name}: {text}", self.suite))
     }
 
-    /// Ends the run, which went like this: tells of an error, and writes the page of what there is in any case.
+    /// Ends the run: reports an error, and writes the page in any case.
     pub(super) fn finish(mut self, done: Result<()>) -> Result<()> {
         let told = match &done {
-            // Without a line it is the arguments that are wrong; that nobody reads any more is no failure.
+            // Without a line the arguments are wrong. A reader that left is no failure.
             Err(error) if !self.lines.is_empty() && !output::is_broken_pipe(error) => self.failed(error),
             _ => Ok(()),
         };
         done.and(told).and(self.page())
     }
 
-    /// Writes the page, if there is to be one.
+    /// Writes the page, if one was requested.
     fn page(self) -> Result<()> {
         let Some((directory, file)) = self.report.zip(self.file) else { return Ok(()) };
         file.sync_all().with_context(|| format!("--report: {}", directory.display()))?;
@@ -376,7 +376,7 @@ impl Run {
     }
 }
 
-/// The file of lines of a report, empty, and of this run alone. A page of other lines does not stay beside it.
+/// Opens an empty file of lines for this run alone, and removes the page of the old lines.
 fn opened(directory: &Path) -> Result<File> {
     let about = || format!("--report: {}", directory.display());
     fs::create_dir_all(directory).with_context(about)?;
@@ -388,7 +388,7 @@ fn opened(directory: &Path) -> Result<File> {
         .with_context(about)?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => bail!("{}: another run is writing there", about()),
-        // A file system that knows no locks is no reason to go without a report.
+        // Some file systems have no locks.
         _ => file.set_len(0).with_context(about)?,
     }
     report::remove(directory).with_context(about)?;

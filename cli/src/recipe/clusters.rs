@@ -1,8 +1,8 @@
-//! The plain recipes: noise, centres with noise around them, whole numbers.
+//! Plain recipes: noise, noise around centres, whole numbers.
 
 use super::{Make, Part, Random, Setting, set_norm, shared};
 
-/// Numbers uniform in [-1, 1).
+/// Values uniform in [-1, 1).
 pub(super) struct Uniform;
 
 impl Make for Uniform {
@@ -20,7 +20,7 @@ impl Make for Integer {
     }
 }
 
-/// Neighbours that are nearer than others, and a metric that matters.
+/// Clusters, with norms that make metrics differ.
 pub(super) struct Clustered {
     dim: usize,
     /// `[256, dim]`.
@@ -52,7 +52,7 @@ const RANK: usize = 32;
 /// Centres in them.
 const CENTRES: usize = 1000;
 
-/// A mixture of normal distributions in a few dimensions, seen in many.
+/// A mixture of normal distributions in few dimensions, projected into many.
 pub(super) struct LowRank {
     dim: usize,
     /// `[CENTRES, RANK]`.
@@ -81,7 +81,7 @@ impl Make for LowRank {
                 *z = middle + random.normal();
             }
             vector.iter_mut().for_each(|x| *x = 0.1 * random.normal());
-            // Four at a time, so that sums are loaded and stored a fourth as often; the order of additions is the same.
+            // Four at a time, to load and store sums less often. The order of additions is the same.
             for (z, rows) in inner.as_chunks::<4>().0.iter().zip(self.projection.chunks_exact(4 * dim)) {
                 let (low, high) = rows.split_at(2 * dim);
                 let ((a, b), (c, d)) = (low.split_at(dim), high.split_at(dim));

@@ -1,44 +1,43 @@
-//! Vectors that are spread as embeddings of texts are.
+//! Vectors distributed like embeddings of texts.
 //!
-//! What is copied was measured on 50,000 embeddings of 384 dimensions (those of `nearfield demo` are the first 4,000 of
-//! them): how the variance falls off over the principal components, the cosine of random pairs (0.17, give or take
-//! 0.1), and how near the nearest of a query are (a quarter of the queries have a neighbour above cosine 0.95, 6 in 10
-//! one above 0.8).
+//! The model was 50,000 embeddings of 384 dimensions, the first 4,000 of which are in `nearfield demo`. The recipe copies
+//! the decay of the variance over the principal components, the cosine of random pairs (0.17, give or take 0.1), and the
+//! distances of the nearest neighbours (a quarter of the queries have a neighbour above cosine 0.95, 6 in 10 one above 0.8).
 
 use super::rotation::{LANES, Rotation};
 use super::{Make, Part, Random, Setting, norm, shared};
 
-/// Variance at a place among the principal components, both as parts of the whole, between these straight lines. The
-/// area is 1; 50 % of it lie left of 0.112, 80 % left of 0.323, 90 % left of 0.466, 95 % left of 0.581.
+/// Variance by place among the principal components, both as parts of the whole, as straight lines between these points.
+/// The area is 1: 50 % of it lies left of 0.112, 80 % left of 0.323, 90 % left of 0.466, 95 % left of 0.581.
 const SPECTRUM: [(f64, f64); 7] =
     [(0.0, 15.1), (0.026, 3.8), (0.112, 2.1), (0.323, 0.744), (0.466, 0.656), (0.581, 0.218), (1.0, 0.02)];
 
-/// The mean's part of the squared norm: what random pairs have in common, so their cosine.
+/// The mean's part of the squared norm, which is the cosine of random pairs.
 const COMMON: f64 = 0.174;
 /// The centre's part of a vector's variance.
 const CENTRE: f64 = 0.5;
-/// Clusters at most.
+/// The most clusters.
 const CLUSTERS: usize = 2048;
-/// Numbers that all centres together have about at most: 16 MiB, which a processor's cache may hold.
+/// About the most values of all centres: 16 MiB, which a processor's cache may hold.
 const CENTRE_NUMBERS: usize = 1 << 22;
-/// Three of four vectors belong to a family,
+/// The part of the vectors that belong to families.
 const IN_FAMILY: f32 = 0.75;
-/// of so many rows on average.
+/// Rows of a family on average.
 const FAMILY: f64 = 5.0;
-/// The widest family's part of variance that is its members' own. Most are narrower by far.
+/// The members' own part of the variance in the widest family. Most families are far narrower.
 const WIDEST: f32 = 0.5;
 
-/// Clusters in a space with a spectrum, turned at random, moved, brought to norm 1.
+/// Clusters in a space with a spectrum, rotated at random, shifted, and scaled to norm 1.
 pub(super) struct Embedding {
     setting: Setting,
     /// `[clusters, dim]`.
     centres: Vec<f32>,
     clusters: u64,
     families: u64,
-    /// `[dim]`: how far vectors spread along each principal axis.
+    /// `[dim]`: the standard deviation along each principal axis.
     spread: Vec<f32>,
     rotation: Rotation,
-    /// `[dim]`: what is added to every vector.
+    /// `[dim]`, added to every vector.
     mean: Vec<f32>,
 }
 
@@ -60,7 +59,7 @@ impl Embedding {
         Self { setting, centres, clusters: clusters as u64, families, spread, rotation, mean }
     }
 
-    /// A vector along the principal axes, every number of variance 1, into one lane.
+    /// Draws a vector along the principal axes, with variance 1 in each, into one lane.
     fn draw(&self, random: &mut Random, lane: usize, vectors: &mut [[f32; LANES]]) {
         let own = (1.0 - CENTRE).sqrt() as f32;
         if random.unit() >= IN_FAMILY {
@@ -70,7 +69,7 @@ impl Embedding {
             }
             return;
         }
-        // Who founded a family is found again from its number.
+        // The number of a family gives its founder again.
         let mut founder = Random::of(self.setting.seed, 4, random.below(self.families));
         let centre = self.centre(&mut founder);
         let width = founder.unit();
@@ -92,7 +91,7 @@ impl Make for Embedding {
         let dim = self.setting.dim;
         let mut lanes = vec![[0.0; LANES]; dim];
         for some in vectors.chunks_mut(LANES * dim) {
-            // Lanes of the last vectors may hold old ones, which nobody reads.
+            // Unused lanes keep old vectors, which nobody reads.
             for lane in 0..some.len() / dim {
                 self.draw(random, lane, &mut lanes);
             }

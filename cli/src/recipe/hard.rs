@@ -1,15 +1,15 @@
-//! Recipes that are hard on a search: on its thresholds, its lists, its precision.
+//! Recipes that strain a search: its thresholds, its lists, its precision.
 
 use super::embedding::Embedding;
 use super::{Make, PIECE, Part, Random, Setting, norm, set_norm, shared};
 
-/// Vectors that copies are made of.
+/// The number of vectors that are copied.
 const ORIGINALS: u64 = 8;
-/// What is added in the outlier's dimension, to vectors of norm 1.
+/// The offset in the outlier's dimension, for vectors of norm 1.
 const OFFSET: f32 = 16.0;
-/// The largest exponent of a norm. One less than an index takes, because norms are rounded.
+/// The largest exponent of a norm: one less than an index accepts, because norms are rounded.
 const EXPONENT: u64 = 49;
-/// Rows a stretch of the mix.
+/// Rows per stretch of the mix.
 const STRETCH: usize = 2 * PIECE;
 
 /// Many rows at one distance: lists overflow, and ids decide.
@@ -40,7 +40,7 @@ impl Make for Duplicates {
     }
 }
 
-/// One vector for all rows: every row is at the same distance, so that the ids alone decide.
+/// One vector for all rows: every row has the same distance, so ids alone decide.
 pub(super) struct Equal {
     row: Vec<f32>,
 }
@@ -65,10 +65,10 @@ impl Make for Equal {
     }
 }
 
-/// Rows from far to near: a threshold from the first rows is of no use for the others.
+/// Rows from far to near: a threshold from the first rows excludes none of the others.
 ///
-/// Queries lie around a vector of norm 1. Row i is that vector, shortened by r / 2 and moved by r at a right angle,
-/// where r falls from 1 to 0: so the squared distance, the cosine distance and the negated inner product all fall.
+/// Queries lie around a vector of norm 1. Row i is that vector, shortened by r / 2 and moved by r at a right angle. As r
+/// falls from 1 to 0, the squared distance, the cosine distance and the negated inner product all fall.
 pub(super) struct Sorted {
     rows: usize,
     middle: Vec<f32>,
@@ -98,7 +98,7 @@ impl Make for Sorted {
             for (x, m) in vector.iter_mut().zip(&self.middle) {
                 *x = (f64::from(*x) - dot * f64::from(*m)) as f32;
             }
-            // In one dimension nothing is left at a right angle but an error of rounding.
+            // In one dimension only a rounding error is at a right angle.
             let length = norm(vector);
             let scale = if length > 1e-3 { aside / length } else { 0.0 };
             for (x, m) in vector.iter_mut().zip(&self.middle) {
@@ -108,8 +108,8 @@ impl Make for Sorted {
     }
 }
 
-/// One dimension that outweighs all others: differences are small beside what products sum to, and a scale for a whole
-/// row is wasted on it.
+/// One dimension that outweighs all others: differences are small beside the sums of products, and one scale for a whole
+/// row serves only that dimension.
 pub(super) struct Outlier {
     dim: usize,
     rest: Embedding,
@@ -130,7 +130,7 @@ impl Make for Outlier {
     }
 }
 
-/// Norms over the range that an index takes.
+/// Norms over the range that an index accepts.
 pub(super) struct Norms {
     pub(super) dim: usize,
 }
@@ -140,7 +140,7 @@ impl Make for Norms {
         for vector in vectors.chunks_exact_mut(self.dim) {
             let exponent = random.below(2 * EXPONENT + 1);
             vector.iter_mut().for_each(|x| *x = random.normal());
-            // Whole powers of two, without a library's `powi`.
+            // Powers of two without `powi`, whose rounding may differ.
             let (up, down) = (exponent.saturating_sub(EXPONENT), EXPONENT.saturating_sub(exponent));
             let power = (1u64 << up) as f64 / (1u64 << down) as f64;
             set_norm(vector, power);
@@ -148,7 +148,7 @@ impl Make for Norms {
     }
 }
 
-/// The others in turn, stretch by stretch, and query by query.
+/// The other recipes in turn, by stretch of rows and by query.
 pub(super) struct Mix {
     dim: usize,
     parts: [Box<dyn Make>; 5],

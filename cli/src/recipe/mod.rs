@@ -1,10 +1,9 @@
-//! Made vectors: seeded sets of every kind that a search may meet.
+//! Recipes: seeded sets of vectors of every kind that a search may meet.
 //!
-//! A set is made in pieces of [`PIECE`] vectors, each from random numbers of its own, so that it is the same bytes
-//! whatever the number of threads. And whatever the machine: only sums, differences, products, quotients and square
-//! roots of f32 and f64 are used, in an order that is written down. IEEE 754 says how each of them rounds, and Rust
-//! never fuses two of them. A product of matrices from a library would be faster here, but its rounding depends on
-//! what the processor can do.
+//! A set is made in pieces of [`PIECE`] vectors, each from its own random numbers, so that its bytes do not depend on the
+//! number of threads. Nor do they depend on the machine: only sums, differences, products, quotients and square roots of f32
+//! and f64 are used, in a fixed order. IEEE 754 defines their rounding, and Rust never fuses two of them. A matrix product
+//! from a library would be faster, but its rounding depends on the processor.
 
 mod clusters;
 mod embedding;
@@ -21,10 +20,10 @@ use rayon::prelude::*;
 use crate::memory;
 pub(crate) use random::Random;
 
-/// Vectors a piece.
+/// Vectors per piece.
 pub(crate) const PIECE: usize = 256;
 
-/// What made vectors are like. All but a few are of norms that every metric takes, and of numbers that f16 holds.
+/// The recipes. Most give norms that every metric accepts, and values that f16 holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Recipe {
     /// Every number uniform in [-1, 1)
@@ -52,25 +51,25 @@ pub(crate) enum Recipe {
     Equal,
 }
 
-/// The one or the other half of a set.
+/// Half of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Rows,
     Queries,
 }
 
-/// What a recipe's maker is told.
+/// The sizes and the seed of a set.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     dim: usize,
-    /// Rows in all, also when queries are made.
+    /// All rows, also when queries are made.
     rows: usize,
     seed: u64,
 }
 
 /// Makes the vectors of one recipe.
 trait Make: Sync {
-    /// Fills `vectors`, `[n, dim]`, with those from number `first` on. `random` is theirs alone.
+    /// Fills `vectors`, `[n, dim]`, starting at number `first`. Nothing else uses `random`.
     fn make(&self, part: Part, first: usize, random: &mut Random, vectors: &mut [f32]);
 }
 
@@ -81,21 +80,21 @@ pub(crate) struct Set {
 }
 
 impl Recipe {
-    /// Whether f16 holds the numbers.
+    /// Whether f16 holds the values.
     pub(crate) fn fits_f16(self) -> bool {
         !matches!(self, Self::Norms | Self::Adversarial)
     }
 }
 
 impl Set {
-    /// A set with so many rows. Its queries are drawn like the rows, from another seed; there may be any number.
+    /// A set with this number of rows, and any number of queries, which follow the same recipe with another seed.
     ///
-    /// A set with more rows starts with the same rows, but for `embedding` (whose families are as many as the rows
-    /// need), `sorted`, and what contains these.
+    /// A larger set starts with the same rows, except for `embedding` (whose number of families depends on the rows),
+    /// `sorted`, and recipes that contain these.
     pub(crate) fn new(recipe: Recipe, rows: usize, dim: usize, seed: u64) -> Result<Self> {
         ensure!(dim > 0, "--dim: needed at least 1, given 0");
         ensure!(rows > 0, "--rows: needed at least 1, given 0");
-        // Makers hold some thousand numbers a dimension.
+        // Makers hold some thousand values per dimension.
         ensure!(dim <= 1 << 20, "--dim: needed at most {}, given {dim}", 1 << 20);
         let setting = Setting { dim, rows, seed };
         let maker: Box<dyn Make> = match recipe {
@@ -114,7 +113,7 @@ impl Set {
         Ok(Self { setting, maker })
     }
 
-    /// Elements a vector.
+    /// Elements per vector.
     pub(crate) fn dim(&self) -> usize {
         self.setting.dim
     }
@@ -162,7 +161,7 @@ impl std::fmt::Debug for Set {
     }
 }
 
-/// Random numbers of what all vectors of a set share: centres, projections.
+/// Random numbers for what all vectors of a set share: centres, projections.
 fn shared(setting: Setting) -> Random {
     Random::of(setting.seed, 3, 0)
 }
@@ -172,7 +171,7 @@ fn norm(vector: &[f32]) -> f64 {
     vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
 }
 
-/// Brings a vector to this norm. One of zeros stays.
+/// Scales a vector to this norm. A zero vector stays.
 fn set_norm(vector: &mut [f32], wanted: f64) {
     let norm = norm(vector);
     if norm > 0.0 {

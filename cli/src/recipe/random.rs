@@ -1,4 +1,4 @@
-//! Seeded numbers, the same on every machine.
+//! Seeded random numbers, the same on every machine.
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, seedable, and the same everywhere.
 #[derive(Debug)]
@@ -10,9 +10,9 @@ impl Random {
         Self(seed)
     }
 
-    /// The numbers of one of many things with one seed: of a piece of a set, of a family.
+    /// The numbers of one of many things under one seed, like a piece of a set or a family.
     pub(super) fn of(seed: u64, kind: u64, number: u64) -> Self {
-        // Mixed between, so that neighbouring seeds, kinds and numbers start far from each other.
+        // Mixed in between, so that neighbouring seeds, kinds and numbers start far apart.
         let kind = Self(seed ^ kind.wrapping_mul(0xd1b5_4a32_d192_ed03)).next();
         Self(Self(kind ^ number.wrapping_mul(0x9e6c_63d0_876a_68ee)).next())
     }
@@ -25,7 +25,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A whole number below `end`, which is at least 1 and far below 2^64.
+    /// A whole number below `end`. `end` is at least 1 and far below 2^64, so the bias is negligible.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -40,7 +40,7 @@ impl Random {
         2.0 * self.unit() - 1.0
     }
 
-    /// Nearly normal, mean 0, variance 1: four uniform numbers of 16 bits, summed. None is beyond 3.5.
+    /// Nearly normal with mean 0 and variance 1: the sum of four uniform 16-bit numbers, at most 3.5 in size.
     pub(crate) fn normal(&mut self) -> f32 {
         let bits = self.next();
         let sum: u64 = (0..4).map(|part| (bits >> (16 * part)) & 0xffff).sum();

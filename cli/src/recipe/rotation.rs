@@ -1,14 +1,14 @@
-//! A random rotation that costs a few numbers a dimension.
+//! A random rotation that costs a few operations per dimension.
 
 use super::Random;
 
-/// Vectors that are turned together.
+/// Vectors that are rotated together.
 pub(super) const LANES: usize = 16;
 
-/// Turns the axes of a space so that no new axis is near an old one.
+/// Rotates a space so that no new axis is near an old one.
 ///
-/// A dense matrix would cost dim^2 products a vector. Here every stage pairs the dimensions at random and turns each
-/// pair by a random angle. After three times the logarithm of dim stages every old axis is spread over all new ones.
+/// A dense matrix would cost dim^2 products per vector. Instead, every stage pairs the dimensions at random and rotates each
+/// pair by a random angle. After 3 log2(dim) stages every old axis is spread over all new ones.
 pub(super) struct Rotation {
     turns: Vec<Turn>,
 }
@@ -29,9 +29,9 @@ impl Rotation {
             for place in (1..dim).rev() {
                 order.swap(place, random.below(place as u64 + 1) as usize);
             }
-            // Of an odd number one dimension waits for the next stage.
+            // An odd dimension waits for the next stage.
             for &places in order.as_chunks::<2>().0 {
-                // The tangent of half an angle up to 90 degrees: sines of libraries differ in their last bits.
+                // From the tangent of half an angle up to 90 degrees, because sines of libraries differ in their last bits.
                 let tangent = random.signed();
                 let square = tangent * tangent;
                 let cosine = (1.0 - square) / (1.0 + square);

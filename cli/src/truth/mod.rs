@@ -1,4 +1,4 @@
-//! `nearfield truth`: the true neighbours of any files, computed on the host alone.
+//! `nearfield truth`: finds the true neighbours in f64 on the processor.
 
 mod nearest;
 
@@ -15,25 +15,24 @@ use crate::progress::Bar;
 use crate::{arguments, files, memory, output};
 use nearest::{Block, Nearest};
 
-/// Bytes of rows read at a time. In f64 they take two times as much, those of f16 four times.
+/// Bytes of rows read at a time. In f64 they take twice as much, and f16 rows four times.
 const PIECE_BYTES: usize = 32 << 20;
-/// What the file may be.
+/// The file formats.
 const ENDINGS: &[&str] = &["npz", "npy", "ibin", "bin"];
 
 const LONG: &str = "\
 Find the true neighbours of each query, by comparing it with every row in f64.
 
-No device is used: nothing here depends on what the result will judge. Every distance is computed by its definition, \
-from f64 sums over the elements from first to last, and is off by no more than about dim * 2^-52, relative to the \
-squared distance, to |q||x| for ip, or to 1 for cosine. Rows closer to each other than that may change places. Equal \
-distances go to the smaller id. Where all sums are below 2^53 and whole, as with vectors of small integers, squared \
-distances and inner products are exact, and so are the ties.
+No device is used, so the result is independent of the searches it judges. Every distance is computed by its definition from \
+f64 sums over the elements in order. Its error is at most about dim * 2^-52, relative to the squared distance, to |q||x| for ip, \
+or to 1 for cosine. Rows closer to each other than that may swap. Equal distances go to the smaller id. If all sums are whole \
+numbers below 2^53, as with vectors of small integers, squared distances, inner products and ties are exact.
 
-Rows are read piece by piece, so a file may be larger than the memory; queries and neighbours are held. The same files \
-give the same bytes on every machine, whatever its number of threads. Where there are fewer than k rows, ids are \
-filled up with -1 and distances with NaN, as in what `nearfield search` writes.
+Rows are read piece by piece, so a file may be larger than the memory; queries and neighbours have to fit. The same files give \
+the same bytes on every machine and with any number of threads. With fewer than k rows, ids are padded with -1 and distances with \
+NaN, as `nearfield search` does.
 
---out takes a name that ends in:
+--out takes one of these endings:
   .npz   ids (i64) and distances (f32, smaller is nearer), [queries, k]
   .npy   ids (i64) alone
   .ibin  ids (i32) alone
@@ -41,10 +40,10 @@ filled up with -1 and distances with NaN, as in what `nearfield search` writes.
 `nearfield search --truth` reads each of them.
 
 --json prints one object, in one line:
-  rows, queries, dim, metric, k  what was compared, how many neighbours of each
-  seconds                        in all
+  rows, queries, dim, metric, k  the compared vectors, and neighbours per query
+  seconds                        in total
   pairs_per_second               queries * rows / seconds
-  out                            the file written";
+  out                            the written file";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,19 +60,19 @@ pub(crate) struct Args {
     /// File of the queries
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Neighbours wanted a query
+    /// Neighbours per query
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     k: usize,
-    /// What near means: l2sq, l2, cosine or ip (the inner product, negated)
+    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
     metric: Metric,
     /// File for the neighbours, .npz, .npy, .ibin or .bin
     #[arg(long, value_name = "FILE", value_parser = output_path)]
     out: PathBuf,
-    /// Overwrite a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Threads to work with; without it all there are
+    /// Number of threads, by default all
     #[arg(long, value_name = "N", value_parser = crate::arguments::threads)]
     threads: Option<usize>,
     /// Print a JSON object instead of text
@@ -85,7 +84,7 @@ fn output_path(text: &str) -> Result<PathBuf> {
     files::output_path_of(text, ENDINGS)
 }
 
-/// Computes the truth, writes it and prints what it is of.
+/// Computes the truth, writes it, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(
         &[("--rows", Some(&args.rows)), ("--queries", Some(&args.queries))],
@@ -129,7 +128,7 @@ fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<
     Ok((Ids { values: ids, rows: count, width: k }, distances))
 }
 
-/// What to say of a vector that has no distance.
+/// The error for a vector that has no distances.
 fn not_finite(row: usize, argument: &'static str, file: &VectorFile, first: u64) -> anyhow::Error {
     files::blame(Error::NotFinite { argument, row: row as u64 }, &format!("--{argument}"), file, first)
 }

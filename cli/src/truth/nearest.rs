@@ -1,8 +1,8 @@
 //! The k nearest of every query, in f64.
 //!
-//! Several rows are compared with several queries at a time, each pair in a lane of its own: so a distance is summed in
-//! the order of the elements, as `Metric::exact` sums it, and is the same bits, while the compiler still finds vectors
-//! of numbers to work on. Nothing is reordered, estimated or excluded, so there is no bound to prove.
+//! Several rows are compared with several queries at a time, each pair in its own lane. So each distance is summed in the
+//! order of the elements and equals `Metric::exact` bit for bit, while the compiler can still vectorise. Nothing is
+//! reordered, estimated or excluded, so there is no bound to prove.
 
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use rayon::prelude::*;
 
 /// Vectors side by side.
 const LANES: usize = 4;
-/// Queries that a thread takes at least, in groups of lanes: rows come from memory, which all threads share.
+/// The fewest groups of queries per thread: all threads share the memory that rows come from.
 const LEAST_GROUPS: usize = 16;
-/// Queries that a thread takes at most, so that no thread is left with much more to do than the others.
+/// The most groups of queries per share, so that no thread has much more to do than the others.
 const MOST_GROUPS: usize = 64;
 /// Bytes of rows that stay in a thread's cache while it compares them with its queries.
 const CACHE_BYTES: usize = 256 << 10;
@@ -25,7 +25,7 @@ type Lanes = [f64; LANES];
 
 /// Vectors in f64, [`LANES`] of them side by side.
 pub(super) struct Block {
-    /// `[groups, dim]`. The last group is filled up with zeros.
+    /// `[groups, dim]`. The last group is padded with zeros.
     values: Vec<Lanes>,
     /// `[groups]`.
     norms: Vec<Lanes>,
@@ -70,7 +70,7 @@ impl Block {
         }
     }
 
-    /// How many vectors there are.
+    /// The number of vectors.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -80,7 +80,7 @@ impl Block {
     }
 }
 
-/// A row and how far it is, ordered as results are: by distance, then by id.
+/// A row and its distance, ordered by distance, then by id.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Hit {
     distance: f64,
@@ -106,7 +106,7 @@ impl PartialOrd for Hit {
 struct Best {
     /// The farthest on top.
     hits: BinaryHeap<Hit>,
-    /// What a row's distance has to be below.
+    /// A row has to be nearer than this to enter.
     limit: f64,
 }
 
@@ -124,18 +124,18 @@ impl Best {
     }
 }
 
-/// Some queries, and which part of the rows of each block they are compared with here.
+/// Some queries, and the part of each block's rows that they are compared with.
 struct Share {
     /// Groups of queries.
     groups: Range<usize>,
-    /// Part `part` of so many of a block's groups of rows.
+    /// Part `part` of `parts` of a block's groups of rows.
     part: usize,
     parts: usize,
     /// One for each query.
     best: Vec<Best>,
 }
 
-/// The nearest rows of every query among those that were compared so far.
+/// The nearest rows of every query among those compared so far.
 pub(super) struct Nearest<'a> {
     metric: Metric,
     queries: &'a Block,
@@ -148,7 +148,7 @@ impl<'a> Nearest<'a> {
         let threads = rayon::current_num_threads();
         let groups = queries.norms.len();
         let each = groups.div_ceil(4 * threads).clamp(LEAST_GROUPS, MOST_GROUPS);
-        // As many to each.
+        // Equal shares.
         let each = groups.div_ceil(groups.div_ceil(each).max(1)).max(1);
         // Few queries: threads share the rows instead.
         let parts = threads.div_ceil(groups.div_ceil(each).max(1));
@@ -161,12 +161,12 @@ impl<'a> Nearest<'a> {
         Self { metric, queries, k, shares: shares.collect() }
     }
 
-    /// Compares all queries with more rows, of which `first` is the first one's id.
+    /// Compares all queries with more rows, whose ids start at `first`.
     pub(super) fn compare(&mut self, rows: &Block, first: u64) {
         let (metric, queries, k) = (self.metric, self.queries, self.k);
         self.shares.par_iter_mut().for_each(|share| match metric {
             Metric::L2Squared | Metric::L2 => share.compare(queries, rows, first, k, squared, |sum, _| sum),
-            // Zero has one sign, or total order would tell two zeros apart.
+            // Only one sign of zero, because the total order distinguishes two.
             Metric::InnerProduct => share.compare(queries, rows, first, k, product, |sum, _| 0.0 - sum),
             Metric::Cosine => share.compare(queries, rows, first, k, product, |sum, norms| {
                 if norms == 0.0 { 1.0 } else { 1.0 - (sum / norms).clamp(-1.0, 1.0) }
@@ -196,7 +196,7 @@ impl<'a> Nearest<'a> {
 }
 
 impl Share {
-    /// `term` is what a pair of elements adds, `distance` makes a distance of the sum and the product of the norms.
+    /// `term` is the contribution of a pair of elements. `distance` turns the sum and the product of the norms into a distance.
     fn compare(
         &mut self,
         queries: &Block,

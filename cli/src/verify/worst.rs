@@ -1,4 +1,4 @@
-//! The largest errors of some distances.
+//! Finds the largest errors of distances.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ pub(super) struct Pair {
     pub(super) row: usize,
 }
 
-/// What is compared: a pair, its vectors, and the distance that was reported.
+/// A pair, its vectors, and the reported distance.
 pub(super) struct Compared<'a> {
     pub(super) pair: Pair,
     pub(super) vectors: [&'a [f32]; 2],
@@ -26,7 +26,7 @@ struct Found {
     pair: Pair,
     reported: f32,
     exact: f64,
-    /// Infinite for what is not a number.
+    /// Infinite for NaN.
     error: f64,
     bound: f64,
 }
@@ -67,7 +67,7 @@ impl Worst {
         Self { metric, compared: 0, exceeded: 0, largest: None, nearest_bound: None }
     }
 
-    /// Compares some more.
+    /// Compares more pairs.
     pub(super) fn add(&mut self, pairs: &[Compared<'_>]) {
         let found: Vec<Found> = pairs.par_iter().map(|one| Found::new(self.metric, one)).collect();
         self.compared += found.len() as u64;
@@ -78,7 +78,7 @@ impl Worst {
         }
     }
 
-    /// What is wrong, if anything is.
+    /// The error text, if a bound is exceeded.
     pub(super) fn fault(&self) -> Option<String> {
         let one = self.nearest_bound.filter(|_| self.exceeded > 0)?;
         let Found { pair: Pair { query, row }, reported, exact, bound, .. } = one;
@@ -115,7 +115,7 @@ impl Worst {
     }
 }
 
-/// Keeps the larger; of equals the first.
+/// Keeps the larger one, and the first of equal ones.
 fn keep(kept: &mut Option<Found>, one: Found, size: impl Fn(&Found) -> f64) {
     if kept.as_ref().is_none_or(|kept| size(&one) > size(kept)) {
         *kept = Some(one);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_a_fault() {
+    fn a_distance_that_is_not_finite_is_a_fault() {
         for reported in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             for metric in Metric::ALL {
                 assert!(

@@ -1,4 +1,4 @@
-//! Ceilings of an adapter, by kernels that do nothing else.
+//! Ceilings of an adapter, each by a kernel that does nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use super::super::gpu::{
 use super::super::times::{Times, WARM_UP};
 use super::{Ceilings, Curve, WARM, least_of};
 
-/// Columns of a grid at most.
+/// The most columns of a grid.
 const COLUMNS: u32 = 1 << 15;
 
 pub(super) fn measure(device: &Device) -> anyhow::Result<Ceilings> {
-    // Arithmetic first: it brings the clocks up.
+    // Arithmetic first, to raise the clocks.
     let warmer = Warmer::new(device)?;
     let started = Instant::now();
     while !is_processor(device) && started.elapsed() < WARM_UP {
@@ -34,13 +34,13 @@ pub(super) fn measure(device: &Device) -> anyhow::Result<Ceilings> {
     })
 }
 
-/// The largest working set: larger than any cache, as far as the adapter allows; small on a software adapter.
+/// The largest working set: larger than any cache if the adapter allows it, small on a software adapter.
 fn largest(device: &Device) -> u64 {
     let wanted: u64 = if is_processor(device) { 64 << 20 } else { 1 << 30 };
     wanted.min(device.capabilities().max_binding_bytes) / 4096 * 4096
 }
 
-/// The time of what is recorded: by the device's timestamps, or from the submission to its end where it has none.
+/// The time of the recorded kernels: by the device's timestamps, or else from submission to completion.
 pub(in super::super) fn time_of(
     device: &Device,
     record: impl Fn(&mut Recorder<'_>) -> anyhow::Result<()>,
@@ -57,8 +57,8 @@ pub(in super::super) fn time_of(
     })
 }
 
-/// Work that keeps a card's clocks up: while the host takes up results they fall, and what is timed next is slow. It hardly
-/// touches memory, because what it left in a cache to be written would slow the next one down as well.
+/// Work that keeps a card's clocks up. They fall while the host reads results, and the next timing would be slow. It hardly
+/// touches memory, because dirty cache lines would slow the next kernel down as well.
 #[derive(Debug)]
 pub(in super::super) struct Warmer {
     sums: Option<wgpu::Buffer>,
@@ -72,14 +72,14 @@ impl Warmer {
         has_kernels(device).then(|| Self::new(device)).transpose()
     }
 
-    /// Does nothing where the processor computes, which has no clocks of its own.
+    /// Does nothing on a processor, which needs no warming.
     fn new(device: &Device) -> anyhow::Result<Self> {
         let bytes = u64::from(Self::WORKGROUPS) * 256 * 16;
         let sums = || storage(device, "sums", bytes);
         Ok(Self { sums: (!is_processor(device)).then(sums).transpose()? })
     }
 
-    /// Submits a millisecond or a few of arithmetic, and does not wait for it.
+    /// Submits a few milliseconds of arithmetic, and does not wait for them.
     pub(in super::super) fn warm(&self, device: &Device) -> anyhow::Result<()> {
         let Some(sums) = &self.sums else { return Ok(()) };
         let params = multiply_add::Params { turns: 4000, factor: 0.5 };
@@ -92,7 +92,7 @@ impl Warmer {
     }
 }
 
-/// Passes over a working set in one recording: enough that its start does not count.
+/// Passes over a working set in one recording, enough that the launch does not count.
 fn passes(device: &Device, bytes: u64) -> u64 {
     let wanted: u64 = if is_processor(device) { 64 << 20 } else { 4 << 30 };
     (wanted / bytes).clamp(2, 64)
@@ -120,8 +120,8 @@ fn reads(device: &Device, bytes: u64) -> anyhow::Result<f64> {
     Ok((bytes * passes) as f64 / time.as_secs_f64())
 }
 
-/// A kernel copies, because copy commands are a fifth as fast on some cards (docs/performance.md). Of a working set one half
-/// goes to the other.
+/// Copies one half of a working set to the other by a kernel: copy commands have a fifth of the speed on some cards
+/// (docs/performance.md).
 fn copies(device: &Device, bytes: u64) -> anyhow::Result<f64> {
     let (from, to) = (storage(device, "from", bytes / 2)?, storage(device, "to", bytes / 2)?);
     let params = copy::Params { vectors: (bytes / 32) as u32 };
@@ -166,7 +166,7 @@ fn integers(device: &Device) -> anyhow::Result<f64> {
     Ok((invocations * u64::from(turns) * multiply_integers::OPERATIONS_A_TURN) as f64 / time.as_secs_f64())
 }
 
-/// None where there are no matrices, or where their products are wrong, as then no search uses them.
+/// None if the device has no matrices, or if their products are wrong, because then no search uses them.
 fn matrices(device: &Device) -> anyhow::Result<Option<f64>> {
     let Some(side) = device.capabilities().matrix_side() else { return Ok(None) };
     let (workgroups, turns) = (4096, 1000);

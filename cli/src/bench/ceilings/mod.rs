@@ -1,4 +1,4 @@
-//! What a device can do at best, measured in the run that is compared with it.
+//! The ceilings of a device, measured in the run that is compared with them.
 
 mod kernels;
 mod processor;
@@ -15,21 +15,21 @@ use super::work::{Unit, Work};
 
 pub(super) use kernels::{Warmer, time_of};
 
-/// Bytes a second over the size of the working set.
+/// Bytes per second by the size of the working set.
 #[derive(Debug, Clone)]
 pub(super) struct Curve(Vec<(u64, f64)>);
 
 impl Curve {
-    /// Measures working sets of 1 MiB, four times as much, and so on, up to `most`.
+    /// Measures working sets of 1 MiB, 4 MiB, 16 MiB and so on, up to `most`.
     fn measure(most: u64, one: impl Fn(u64) -> anyhow::Result<f64>) -> anyhow::Result<Self> {
         let sizes: Vec<u64> =
             (0..6).map(|step| (1 << 20) << (2 * step)).take_while(|&bytes| bytes <= most).collect();
-        // An adapter may bind less than that.
+        // An adapter may bind less than 1 MiB.
         let sizes = if sizes.is_empty() { vec![most] } else { sizes };
         Ok(Self(sizes.into_iter().map(|bytes| anyhow::Ok((bytes, one(bytes)?))).collect::<Result<_, _>>()?))
     }
 
-    /// The rate of a working set: that of the next smaller one which was measured, as that is the faster one.
+    /// The rate of a working set: that of the next smaller measured one, which is the faster neighbour.
     pub(super) fn at(&self, bytes: f64) -> f64 {
         let smaller = self.0.iter().rev().find(|(size, _)| *size as f64 <= bytes);
         smaller.or(self.0.first()).map_or(0.0, |(_, rate)| *rate)
@@ -48,16 +48,16 @@ impl Curve {
 /// Ceilings of a device. Rates count a multiply-add as two operations.
 #[derive(Debug, Clone)]
 pub(super) struct Ceilings {
-    /// Read and written bytes counted.
+    /// Counts both read and written bytes.
     pub(super) copy: Curve,
     pub(super) read: Curve,
     /// Multiply-adds of f32.
     pub(super) flops: f64,
     /// Multiply-adds of 8-bit integers; not measured on the host engine.
     pub(super) integers: Option<f64>,
-    /// f16 in cooperative matrices, where there are any.
+    /// f16 in cooperative matrices, if the device has them.
     pub(super) matrices: Option<f64>,
-    /// From submitting an empty kernel to having four bytes of its result; on the host engine, waking all threads.
+    /// From the submission of an empty kernel to four bytes of its result. On the host engine, waking all threads.
     pub(super) latency: Duration,
 }
 
@@ -78,7 +78,7 @@ impl Ceilings {
         if has_kernels(device) { kernels::measure(device) } else { processor::measure() }
     }
 
-    /// What some work comes to in a time.
+    /// The rates of some work done in a time, and its share of a ceiling.
     pub(super) fn reached(&self, work: &Work, time: Duration) -> Reached {
         let seconds = time.as_secs_f64().max(1e-9);
         let (computed, bound) = match work.unit {
@@ -110,7 +110,7 @@ impl Ceilings {
         })
     }
 
-    /// The same for people.
+    /// The ceilings as text.
     pub(super) fn text(&self) -> String {
         let giga = |rate: f64| format!("{:.1}", rate / 1e9);
         let or_none = |rate: Option<f64>, unit: &str| {
@@ -129,7 +129,7 @@ impl Ceilings {
     }
 }
 
-/// The least of what some runs say they took: a ceiling is what is possible.
+/// The least of the times that some runs return, because a ceiling is the best possible rate.
 fn least_of(warm: Duration, mut run: impl FnMut() -> anyhow::Result<Duration>) -> anyhow::Result<Duration> {
     // The first runs also bring the clocks up.
     let started = Instant::now();
@@ -140,5 +140,5 @@ fn least_of(warm: Duration, mut run: impl FnMut() -> anyhow::Result<Duration>) -
     Ok(Times::of(5, |_| run())?.least)
 }
 
-/// How long something runs before it is timed, when much like it has run just before.
+/// Warm-up of a kernel after similar ones have run.
 const WARM: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! Ceilings of the processor, all threads together, for the host engine.
+//! Ceilings of all threads of the processor, for the host engine.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -11,13 +11,13 @@ use super::{Ceilings, Curve, WARM, least_of};
 
 /// Bytes of the largest working set: larger than the caches of most processors.
 const MOST: u64 = 256 << 20;
-/// Bytes that go through a thread at least before the clock is read.
+/// The fewest bytes that pass through a thread between two readings of the clock.
 const LEAST: u64 = 32 << 20;
 
 pub(super) fn measure() -> anyhow::Result<Ceilings> {
     let threads = rayon::current_num_threads().max(1);
     let words = (MOST / 8) as usize / threads;
-    // A piece for each thread, and where it is copied to.
+    // A piece for each thread, and the destination of its copy.
     let pieces: Vec<Mutex<[Vec<u64>; 2]>> =
         (0..threads).map(|_| Mutex::new([vec![1u64; words], vec![0u64; words / 2]])).collect();
     let flops = flops(threads)?;
@@ -39,7 +39,7 @@ pub(super) fn measure() -> anyhow::Result<Ceilings> {
             black_box(sum);
         })
     })?;
-    // Of a working set one half goes to the other.
+    // One half of a working set is copied to the other.
     let copy = Curve::measure(MOST, |bytes| {
         pass(bytes, |[from, to], length| to[..length / 2].copy_from_slice(&from[..length / 2]))
     })?;
@@ -52,7 +52,7 @@ pub(super) fn measure() -> anyhow::Result<Ceilings> {
     Ok(Ceilings { copy, read, flops, integers: None, matrices: None, latency })
 }
 
-/// The least time of some work that every thread does.
+/// The least time of some work on every thread.
 fn broadcast(work: impl Fn(usize) + Sync) -> anyhow::Result<Duration> {
     least_of(WARM, || {
         let started = Instant::now();
@@ -64,11 +64,11 @@ fn broadcast(work: impl Fn(usize) + Sync) -> anyhow::Result<Duration> {
 /// Chains of multiply-adds in registers, enough to hide their latency.
 struct Chains(u64);
 
-/// Registers that a thread adds up in.
+/// Registers that a thread accumulates in.
 const CHAINS: usize = 12;
 
 impl WithSimd for Chains {
-    /// Operations that were done, and a sum that hangs on all of them.
+    /// The number of operations, and a sum that depends on all of them.
     type Output = (u64, f32);
 
     #[inline(always)]

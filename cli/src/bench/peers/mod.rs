@@ -1,4 +1,4 @@
-//! `nearfield bench peers`: other libraries at the same work, by the script cli/src/bench/peers/peers.py.
+//! `nearfield bench peers`: times other libraries at the same work, through the script peers.py.
 
 mod script;
 mod text;
@@ -19,19 +19,19 @@ use super::words::{Words, defaults};
 use crate::memory;
 use script::Script;
 
-/// The interpreter, where nobody names one.
+/// The default interpreter.
 pub(super) const PYTHON: &str = "python3";
-/// Numbers of queries, where nobody says.
+/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 1024];
-/// Queries that are made at least: the script checks 100 of them, in batches of any size.
+/// The fewest queries to make: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
 
-/// Arguments of `nearfield bench peers`, without those that other suites have too.
+/// Arguments of `nearfield bench peers`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) source: Source,
-    /// What to time
+    /// Suites to run
     #[arg(
         long,
         value_enum,
@@ -40,7 +40,7 @@ pub(super) struct Args {
         value_name = "NAME,…"
     )]
     pub(super) suites: Vec<Suite>,
-    /// Whom to time
+    /// Libraries to time
     #[arg(
         long,
         value_enum,
@@ -49,22 +49,22 @@ pub(super) struct Args {
         value_name = "NAME,…"
     )]
     pub(super) peers: Vec<Peer>,
-    /// Numbers of queries, a case each; 1,1024, or as many as a file has
+    /// Numbers of queries, one case each; 1,1024, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
     pub(super) queries: Vec<usize>,
-    /// Neighbours wanted, a case each; ivf takes the first. 10, or as many as there are rows
+    /// Neighbours per query, one case each; ivf takes the first. 10, or as many as there are rows
     #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = crate::arguments::count)]
     pub(super) k: Vec<usize>,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
     pub(super) metric: Metric,
-    /// Lists; by default as many as bench ivf takes
+    /// Lists; by default as many as bench ivf has
     #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     pub(super) lists: Option<usize>,
-    /// Lists that a query probes, a case each; 1,4,16,64, or as many as there are lists
+    /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
     #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::arguments::count)]
     pub(super) probes: Vec<usize>,
-    /// Rows and elements of each to select from, a case each
+    /// Rows to select from and their length, one case each
     #[arg(
         long,
         value_delimiter = ',',
@@ -72,13 +72,13 @@ pub(super) struct Args {
         value_name = "ROWSxLENGTH,…"
     )]
     pub(super) shapes: Vec<Shape>,
-    /// Elements selected of each row, a case each
+    /// Elements to select from each row, one case each
     #[arg(long, value_delimiter = ',', default_value = "1,16,256", value_name = "K,…", value_parser = crate::arguments::count)]
     pub(super) select_k: Vec<usize>,
-    /// Numbers to reduce, a case each
+    /// Values to reduce, one case each
     #[arg(long, value_delimiter = ',', default_value = "67108864", value_name = "N,…", value_parser = crate::arguments::count)]
     pub(super) length: Vec<usize>,
-    /// The Python that has the libraries
+    /// Python that has the libraries
     #[arg(long, default_value = PYTHON, value_name = "PROGRAM")]
     pub(super) python: PathBuf,
 }
@@ -108,13 +108,13 @@ Examples:
   nearfield bench peers --rows-file base.npy --queries-file query.npy --suites exact,ivf --json
   nearfield bench all --peers --report out
 
-Libraries that are not installed are named as not run. What there is for a processor:
+Libraries that are not installed are named as not run. Those for a processor are installed by:
   python3 -m venv venv && venv/bin/pip install \\\n",
     include_str!("requirements.txt"),
     "
-The script is part of the program: it runs in processes of its own, one for each library and suite, on the vectors that the other \
-suites would make or read. Made vectors go to a directory for temporary files (TMPDIR), which is removed afterwards. \
-docs/benchmark.md says what is compared, and what the JSON lines hold."
+The script is part of the program. It starts one process for each library and suite, which work on the vectors that the other \
+suites would make or read. Made vectors go to a temporary directory (TMPDIR), which is removed afterwards. docs/benchmark.md says \
+what is compared and lists the fields of the JSON lines."
 );
 
 impl run::Suite for Args {
@@ -131,7 +131,7 @@ impl run::Suite for Args {
 
     fn run(&self, run: &mut Run) -> Result<()> {
         let deadline = run.deadline();
-        // First of all, so that nobody without a Python waits for the vectors.
+        // Before the vectors are made, because there may be no Python.
         let script = Script::start(&self.python, |scratch| self.script_words(scratch, run.runs()))?;
         if self.searches() {
             self.write(script.scratch())?;

@@ -1,4 +1,4 @@
-//! The process of the script.
+//! The process that runs peers.py.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,11 +12,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const SOURCE: &str = include_str!("peers.py");
-/// How long the script has to end the processes it started, before it is ended itself.
+/// The time that the script has to end its processes before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A script that waits for its files. Whatever happens to this program, the script ends with it: it reads from a pipe that
-/// is closed then, and removes its place. An interrupt from the terminal reaches both.
+/// A script that waits for its files. It ends when this program ends for any reason, because the pipe that it reads is then
+/// closed, and removes its files. An interrupt from the terminal reaches both.
 #[derive(Debug)]
 pub(super) struct Script {
     python: PathBuf,
@@ -45,7 +45,7 @@ impl Script {
         self.scratch.path()
     }
 
-    /// Lets it run, for so long, and hands on its lines as they come.
+    /// Runs the script for the remaining time, and passes on its lines as they come.
     pub(super) fn run(
         mut self,
         left: Option<Duration>,
@@ -54,7 +54,7 @@ impl Script {
         let python = self.python.display().to_string();
         let time = left.map_or_else(String::new, |left| left.as_secs_f64().to_string());
         if let Some(pipe) = &mut self.pipe {
-            // Where it has ended already, its status says why.
+            // If it has ended already, its status says why.
             pipe.write_all(format!("{time}\n").as_bytes()).ok();
         }
         let lines = self.child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
@@ -89,7 +89,7 @@ impl Drop for Script {
         while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // It has ended, or does not listen.
+        // It has ended, or does not react.
         self.child.kill().ok();
         self.child.wait().ok();
     }

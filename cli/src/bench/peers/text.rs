@@ -1,14 +1,14 @@
-//! Lines of peers, for people.
+//! Lines of peers as text.
 
 use serde_json::Value;
 
 use crate::bench::lines::Line;
 use crate::output::{self, counted};
 
-/// Processors that others may keep busy beside a figure.
+/// The most processors that others may keep busy during a measurement.
 const QUIET: f64 = 0.1;
 
-/// A line of text.
+/// A line as text.
 pub(super) fn of(line: &Value) -> String {
     let Value::Object(fields) = line else { return String::new() };
     let line = Line::from(fields.clone());

@@ -1,4 +1,4 @@
-//! `nearfield bench reduce`: reductions of numbers on the device, and the ladder of the dot product.
+//! `nearfield bench reduce`: reductions of values on the device, and the ladder of the dot product.
 
 mod sweep;
 mod truth;
@@ -28,25 +28,25 @@ use truth::{Truth, checked, truth};
 /// Arguments of `nearfield bench reduce`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
-    /// Numbers an operand, a case each; 268,435,456, or 4,194,304 where the processor computes
+    /// Values per operand, one case each; 268,435,456, or 4,194,304 if the processor computes
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
     pub(super) length: Vec<usize>,
-    /// Times every rung of the ladder of the dot product instead
+    /// Time every rung of the ladder of the dot product instead
     #[arg(long, conflicts_with_all = ["operation", "summation", "elements", "row_length", "sweep"])]
     pub(super) ladder: bool,
-    /// What to compute, a case each
+    /// Operations, one case each
     #[arg(long, value_delimiter = ',', default_value = "dot,sum,min,argmin", value_name = "NAME,…")]
     pub(super) operation: Vec<Name>,
-    /// How to add, a case each
+    /// Ways of adding, one case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
     pub(super) summation: Vec<How>,
-    /// Element types, a case each
+    /// Element types, one case each
     #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
     pub(super) elements: Vec<Elements>,
-    /// Reduces rows of so many numbers each (f32) instead of the whole, a case each
+    /// Reduce rows of this length (f32) instead of the whole, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = crate::arguments::count)]
     pub(super) row_length: Vec<usize>,
-    /// Times the first pass alone in every layout of the work instead
+    /// Time the first pass alone in every layout of the work instead
     #[arg(long, conflicts_with_all = ["summation", "elements", "row_length"])]
     pub(super) sweep: bool,
 }
@@ -58,15 +58,15 @@ Examples:
   nearfield bench reduce --operation dot,sum --summation plain,compensated --elements f32,f16
   nearfield bench reduce --operation sum,argmin --row-length 384
 
-The numbers are on the device; times are from the call to the result on the host, and on the device by its timestamps. \
-Every case checks its result against f64 before it is timed; a wrong one ends the run with exit code 1. Of rows a \
-thousand are checked. A sweep times the first pass alone and checks nothing.
+The values are on the device. Times are from the call to the result on the host, and on the device by its timestamps. Every case \
+checks its result against f64 before it is timed (of rows, a thousand); a wrong one ends the run with exit code 1. A sweep times \
+the first pass alone and checks nothing.
 
-Few numbers are there several times and taken in turn, so that they do not come from a cache. docs/benchmark.md has the fields of the \
-JSON lines; those of a sweep are
+Copies of small operands take turns, so that they do not come from a cache. docs/benchmark.md lists the fields of the JSON lines; \
+those of a sweep are
   {\"record\":\"sweep\", suite, case, length, workgroup, coarsening, turns, ms, bytes_per_s, share_of_copy}";
 
-/// The operations by their names on the command line.
+/// The operations, as the command line names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Name {
     Dot,
@@ -171,8 +171,8 @@ fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Additions one after another whose errors are allowed for in a rung that adds atomically: they are of either sign, and add up to
-/// far less than as many as there are.
+/// Sequential additions whose errors a rung with atomic additions may have. Errors of either sign cancel, so this is far below
+/// their number.
 const ATOMIC_ADDITIONS: f64 = 2000.0;
 
 struct Bench<'a> {
@@ -184,7 +184,7 @@ struct Bench<'a> {
     b: &'a [f32],
 }
 
-/// What a case is of, and what it has to read.
+/// The identity of a case, and what it has to read.
 struct Of {
     line: Value,
     name: String,
@@ -205,7 +205,7 @@ impl Bench<'_> {
     fn ladder(&mut self, length: usize) -> anyhow::Result<()> {
         let (a, b) = (&self.a[..length], &self.b[..length]);
         let mut truth = truth(Name::Dot, a, b)?;
-        // The workgroups of some rungs add to one total, one after another.
+        // The workgroups of some rungs add to one total in turn.
         truth.additions += (length as f64 / 256.0).min(ATOMIC_ADDITIONS);
         let device = self.device;
         let operands = self.copies(&format!("ladder of {length}"), 4 * length, || {
@@ -344,7 +344,7 @@ impl Bench<'_> {
                     ensure!(found == first, "{}: two runs differ", name.text());
                     Ok(())
                 };
-                // Not every copy need have its turn in the runs.
+                // The runs may be too few for every copy to have its turn.
                 for number in 1..operands.len() {
                     is_same(of_copy(number, None)?)?;
                 }
@@ -355,7 +355,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// As many copies of some operands as a cache does not hold; none where there is no time for the cases of them, which say so.
+    /// Enough copies of some operands that no cache holds them all. None without time left, which their cases report.
     fn copies<T>(
         &mut self,
         of: &str,
@@ -368,7 +368,7 @@ impl Bench<'_> {
         (0..rotation(self.device, bytes as u64)).map(|_| make()).collect()
     }
 
-    /// Checks the first result, warms up, times, and tells.
+    /// Checks the first result, times the case, and reports it.
     fn figures(
         &mut self,
         of: Of,
@@ -376,12 +376,12 @@ impl Bench<'_> {
         run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<f64>,
     ) -> anyhow::Result<()> {
         let error = checked(truth, how, run(0, None)?)?;
-        // Atomic additions give other bits every time, so that each result is held against the truth.
+        // Atomic additions give other bits every time, so each result is checked against the truth.
         let times = self.timed(run, |result| checked(truth, how, result).map(|_| ()))?;
         self.tell(of, times, error, json!(true))
     }
 
-    /// Times runs, and checks the result of each when its time is taken.
+    /// Times runs, and checks each result after its time is taken.
     fn timed<T>(
         &self,
         run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<T>,
@@ -459,7 +459,7 @@ fn whole(
     })
 }
 
-/// Results of rows as they come: converting them would be timed, too.
+/// Results of rows as they come, because converting them would be timed too.
 #[derive(Debug, PartialEq)]
 enum OfRows {
     Numbers(Vec<f32>),

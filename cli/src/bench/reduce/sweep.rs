@@ -1,4 +1,4 @@
-//! The first pass of a reduction in every layout of the work: what `Shape::of` was chosen by.
+//! Times the first pass of a reduction in every layout of the work, from which `Shape::of` was chosen.
 
 use anyhow::{Context, ensure};
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Shape};
@@ -27,7 +27,7 @@ impl Bench<'_> {
             anyhow::Ok(buffer.clone())
         };
         let (left, right) = (one_run(&left)?, one_run(&right)?);
-        // Enough of them that launch and readback do not count.
+        // Enough repeats that launch and readback do not count.
         let repeats = if is_processor(self.device) { 2 } else { 64 };
         for &name in &self.args.operation {
             let operation = match name.operation() {

@@ -1,4 +1,4 @@
-//! What a result has to be, in f64.
+//! The true result of a reduction, in f64.
 
 use anyhow::{Context, bail, ensure};
 use nearfield::internals::kernels::reduce_blocks::{self, Operation};
@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::{How, Name};
 
-/// A result in f64, the sum of magnitudes that its error is relative to, and how many additions a number may pass: none where
-/// nothing is added.
+/// A result in f64, the sum of magnitudes that its error is relative to, and the number of additions a value may pass through,
+/// which is 0 if nothing is added.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Truth {
     pub(super) value: f64,
@@ -16,7 +16,7 @@ pub(super) struct Truth {
     multiplies: bool,
 }
 
-/// The result in f64, by all threads.
+/// Computes the result in f64 on all threads.
 pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyhow::Result<Truth> {
     let operation = name.operation();
     let share = a.len().div_ceil(rayon::current_num_threads()).max(1);
@@ -57,14 +57,14 @@ pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyh
         Name::SumSquares | Name::L1 | Name::L2 => value,
         _ => magnitudes,
     };
-    // What `Reduce` promises, and two roundings of what is made of a sum.
+    // The promise of `Reduce`, and two roundings of what is derived from a sum.
     let n = a.len() as f64;
     let additions = if operation.is_sum() { n.min(300.0 + n / 2f64.powi(22)) + 2.0 } else { 0.0 };
     let multiplies = matches!(operation, Operation::Dot | Operation::SumSquares);
     Ok(Truth { value, magnitudes, additions, multiplies })
 }
 
-/// How far off a result may be: what docs/reductions.md promises.
+/// The error that docs/reductions.md allows.
 fn bound(truth: Truth, how: How) -> f64 {
     let Truth { value, magnitudes, additions, multiplies } = truth;
     let unit = 2f64.powi(-23);
@@ -78,7 +78,7 @@ fn bound(truth: Truth, how: How) -> f64 {
     }
 }
 
-/// The error of a result relative to the sum of magnitudes; an error when it is larger than is promised.
+/// The error of a result relative to the sum of magnitudes. Fails if it exceeds the promised bound.
 pub(super) fn checked(truth: Truth, how: How, result: f64) -> anyhow::Result<f64> {
     let off = (result - truth.value).abs();
     let bound = bound(truth, how);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_compensated_sum_is_held_to_its_own_promise() {
-        // What cancels leaves little of the sum, but all of the magnitudes.
+        // Values that cancel leave a small sum of large magnitudes.
         let values: Vec<f32> = (0..4096).map(|place| if place % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let ones = vec![1.0; values.len()];
         for name in [Name::Sum, Name::Mean, Name::Dot] {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extreme_has_no_error_however_is_added() {
+    fn an_extreme_may_have_no_error_under_any_summation() {
         let values = [3.0f32, 1.0, 2.0];
         for how in [How::Plain, How::Compensated] {
             let least = truth(Name::Min, &values, &values).expect("an extreme");

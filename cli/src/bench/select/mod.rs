@@ -1,4 +1,4 @@
-//! `nearfield bench select`: the k smallest elements of rows that lie on the device.
+//! `nearfield bench select`: the k smallest elements of rows on the device.
 
 mod place;
 mod values;
@@ -21,11 +21,11 @@ pub(super) use values::{Kind, Shape};
 /// Arguments of `nearfield bench select`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
-    /// Rows and elements of each, a case each; 20000x500,1000x10000,100x100000,10x1000000, or a hundredth of those rows on a
+    /// Rows and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000, or a hundredth of those rows on a
     /// software adapter
     #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
     pub(super) shapes: Vec<Shape>,
-    /// Elements wanted of each row, a case each; those beyond a row's length are left out
+    /// Elements to select from each row, one case each; those beyond a row's length are left out
     #[arg(
         short,
         long,
@@ -34,10 +34,10 @@ pub(super) struct Args {
         value_name = "K,…"
     )]
     pub(super) k: Vec<u32>,
-    /// What the elements are, a case each
+    /// Kinds of elements, one case each
     #[arg(long, value_delimiter = ',', default_value = "normal", value_name = "KIND,…")]
     pub(super) values: Vec<Kind>,
-    /// Selects without room for lists of what may be selected, as a caller would who has none
+    /// Select without scratch memory for lists of candidates
     #[arg(long)]
     pub(super) no_scratch: bool,
 }
@@ -49,16 +49,15 @@ Examples:
   nearfield bench select --shapes 100x100000 --k 10,2048,10000,100000
   nearfield bench select --shapes 1000x10000 --values normal,equal,sorted,reversed,infinite-90
 
-The elements are f32 on the device; times are from recording the selection to its end, and on the device by its timestamps. \
-Results stay on the device, keys, positions and counts of every row in order. Every case checks all of them against the host \
-before it is timed, and once more afterwards; a wrong one ends the run with exit code 1.
+The elements are f32 on the device. Times are from recording the selection to its end, and on the device by its timestamps. \
+Results stay on the device: keys, positions and counts of every row, in order. Every case checks all of them against the host \
+before and after it is timed; a wrong one ends the run with exit code 1.
 
 Kinds of elements: normal (mean 10, deviation 100), equal (all the same), sorted and reversed (rows that rise or fall), \
-infinite-10, -90, -99.9 and -100 (so many per cent of them infinite, the others normal), nan (one in ten is NaN).
+infinite-10, -90, -99.9 and -100 (this percentage is infinite, the others normal), nan (one in ten is NaN).
 
-Every element counts as read once. Few elements are there several times and taken in turn, so that they do not come from a cache. \
-`kernels` are timed in a run of their own, with a pass each, which takes a few microseconds more of each. docs/benchmark.md has the \
-fields of the JSON lines.";
+Every element counts as read once. Copies of small inputs take turns, so that they do not come from a cache. `kernels` are timed \
+in a separate run with one pass each, which adds a few microseconds to each. docs/benchmark.md lists the fields of the JSON lines.";
 
 impl Suite for Args {
     fn words(&self) -> Words {
@@ -120,7 +119,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// One case for each k.
+    /// Runs one case for each k.
     fn cases(&mut self, shape: Shape, kind: Kind) -> anyhow::Result<()> {
         let wanted: Vec<u32> = self.args.k.iter().copied().filter(|&k| k <= shape.length).collect();
         let Some(&most) = wanted.iter().max() else { return Ok(()) };
@@ -170,7 +169,7 @@ impl Bench<'_> {
                 }),
                 wall,
                 on_device,
-                // A comparison an element, at the least.
+                // At least one comparison per element.
                 work: Some(Work {
                     bytes,
                     operations: bytes / 4.0,

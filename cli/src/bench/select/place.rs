@@ -1,4 +1,4 @@
-//! One selection on the device: its buffers, and running it.
+//! A selection on the device, with its buffers.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::super::gpu::{encoder, profiled, read_back, recorded, storage, submit,
 use super::super::units::milliseconds;
 use super::values::{Shape, Truth};
 
-/// Everything that a selection needs, made before it is timed.
+/// The buffers of a selection, made before it is timed.
 pub(super) struct Place<'v> {
     shape: Shape,
     pub(super) k: u32,
@@ -89,7 +89,7 @@ impl<'v> Place<'v> {
         Ok(started.elapsed())
     }
 
-    /// Selects, and returns the time on the device, in all and by kernel; none without timestamps.
+    /// Selects, and returns the time on the device, in total and by kernel, or nothing without timestamps.
     pub(super) fn timed(
         &self,
         device: &Device,
@@ -104,7 +104,7 @@ impl<'v> Place<'v> {
         Ok(Some((total(&times).unwrap_or_default(), kernels)))
     }
 
-    /// An error when the results are wrong.
+    /// Fails if the results are wrong.
     pub(super) fn check(&self, device: &Device, truth: &Truth) -> anyhow::Result<()> {
         let (rows, k) = (self.shape.rows as usize, self.k as usize);
         let read = |buffer, words| read_back(device, encoder(device)?, buffer, words);

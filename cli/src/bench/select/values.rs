@@ -1,4 +1,4 @@
-//! Elements to select from, and what has to be selected.
+//! Elements to select from, and the true selection.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::memory;
 use crate::recipe::Random;
 
-/// Rows, and elements of each.
+/// The number of rows, and their length.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::bench) struct Shape {
     pub(in crate::bench) rows: u32,
@@ -42,7 +42,7 @@ impl FromStr for Shape {
     }
 }
 
-/// What the elements are.
+/// Kinds of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::bench) enum Kind {
     Normal,
@@ -89,7 +89,7 @@ impl Kind {
     }
 }
 
-/// The elements, the same on every machine.
+/// Makes the elements, the same on every machine.
 pub(super) fn made(shape: Shape, kind: Kind) -> anyhow::Result<Vec<f32>> {
     let (length, count) = (shape.length as usize, shape.rows as usize * shape.length as usize);
     let mut values =
@@ -103,14 +103,14 @@ pub(super) fn made(shape: Shape, kind: Kind) -> anyhow::Result<Vec<f32>> {
     Ok(values)
 }
 
-/// The smallest of each row, key and column, in order; ABSENT keys where there are no more.
+/// Key and column of the smallest elements of each row, in order, padded with the largest value.
 pub(super) struct Truth {
     most: usize,
     smallest: Vec<u64>,
 }
 
 impl Truth {
-    /// Up to `most` of each row.
+    /// Selects up to `most` of each row.
     pub(super) fn new(values: &[f32], shape: Shape, most: u32) -> anyhow::Result<Self> {
         let (length, most) = (shape.length as usize, most as usize);
         let mut smallest = memory::filled(Some(shape.rows as usize * most), u64::MAX, || {
@@ -131,7 +131,7 @@ impl Truth {
         Ok(Self { most, smallest })
     }
 
-    /// An error unless these are the first k of each row, and as many as are there.
+    /// Fails unless these are the first k of each row, and all of them.
     pub(super) fn check(
         &self,
         k: usize,
