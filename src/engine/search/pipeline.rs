@@ -12,8 +12,8 @@ use crate::engine::search::screening::Screening;
 use crate::error::Result;
 use crate::gpu::Profile;
 
-/// Everything that was found so far.
-pub(crate) struct Progress {
+/// Everything that a search has found so far.
+pub(crate) struct SearchState {
     pub(crate) answers: Answers,
     pub(crate) statistics: Statistics,
     pub(crate) profile: Option<Profile>,
@@ -21,7 +21,7 @@ pub(crate) struct Progress {
     pub(crate) answered: usize,
 }
 
-impl Progress {
+impl SearchState {
     pub(crate) fn new(rows: &GpuRows, queries: usize, request: &SearchRequest<'_>) -> Self {
         Self {
             answers: Answers::new(queries),
@@ -46,9 +46,9 @@ pub(crate) async fn search(
     queries: &Queries<'_>,
     request: &SearchRequest<'_>,
 ) -> Result<Found> {
-    let mut progress = Progress::new(rows, queries.rows(), request);
-    search_some(rows, queries, Numbers::Range(0..queries.rows()), request, &mut progress).await?;
-    progress.finish(rows).await
+    let mut state = SearchState::new(rows, queries.rows(), request);
+    search_some(rows, queries, Numbers::Range(0..queries.rows()), request, &mut state).await?;
+    state.finish(rows).await
 }
 
 /// Answers some of the queries from all rows.
@@ -57,7 +57,7 @@ pub(crate) async fn search_some(
     queries: &Queries<'_>,
     some: Numbers,
     request: &SearchRequest<'_>,
-    progress: &mut Progress,
+    state: &mut SearchState,
 ) -> Result<()> {
     let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.scope())?;
     if request.scope().found(rows) == 0 {
@@ -68,20 +68,20 @@ pub(crate) async fn search_some(
         let batches = open.batches(plan.batch as usize);
         let overflowed = match Screening::reserve(rows, request, &plan).await? {
             Some(screening) => {
-                let mut work = Nominating { screening, queries, progress, overflowed: vec![] };
+                let mut work = Nominating { screening, queries, state, overflowed: vec![] };
                 run_batches(batches, &mut work).await?;
                 work.overflowed
             }
             None => {
                 for numbers in batches {
-                    let profile = progress.profile.as_mut();
+                    let profile = state.profile.as_mut();
                     let found = exhaustive(rows, queries, &numbers, request, &plan, profile).await?;
-                    progress.statistics.scored += found.len() as u64 * request.scope().visited(rows);
-                    progress.answered += found.len();
+                    state.statistics.scored += found.len() as u64 * request.scope().visited(rows);
+                    state.answered += found.len();
                     for (number, row) in numbers.iter().zip(found.rows()) {
-                        progress.answers.put(number, row);
+                        state.answers.put(number, row);
                     }
-                    request.report(progress.answered);
+                    request.report(state.answered);
                 }
                 vec![]
             }
@@ -91,9 +91,9 @@ pub(crate) async fn search_some(
             return Ok(());
         }
         plan = plan.again(rows, overflowed.len() as u64, request.scope())?;
-        progress.statistics.searched_again += overflowed.len() as u64;
+        state.statistics.searched_again += overflowed.len() as u64;
         if let Route::Exhaustive { .. } = plan.route {
-            progress.statistics.searched_exhaustively += overflowed.len() as u64;
+            state.statistics.searched_exhaustively += overflowed.len() as u64;
         }
         open = Numbers::List(overflowed);
     }
@@ -103,7 +103,7 @@ pub(crate) async fn search_some(
 struct Nominating<'a> {
     screening: Screening<'a>,
     queries: &'a Queries<'a>,
-    progress: &'a mut Progress,
+    state: &'a mut SearchState,
     overflowed: Vec<usize>,
 }
 
@@ -111,20 +111,20 @@ impl BatchWork for Nominating<'_> {
     type Pending = Pending;
 
     async fn submit(&mut self, numbers: Numbers) -> Result<Pending> {
-        self.screening.submit(self.queries, numbers, self.progress.profile.as_mut()).await
+        self.screening.submit(self.queries, numbers, self.state.profile.as_mut()).await
     }
 
     async fn finish(&mut self, pending: Pending) -> Result<()> {
-        let Self { screening, progress, .. } = self;
+        let Self { screening, state, .. } = self;
         let Nominated { numbers, results, overflowed, rescored } = screening.finish(pending).await?;
-        progress.statistics.rescored += rescored;
-        progress.statistics.scored += results.len() as u64 * screening.rows.end();
-        progress.answered += results.len() - overflowed.len();
+        state.statistics.rescored += rescored;
+        state.statistics.scored += results.len() as u64 * screening.rows.end();
+        state.answered += results.len() - overflowed.len();
         for (number, row) in numbers.iter().zip(results.rows()) {
-            progress.answers.put(number, row);
+            state.answers.put(number, row);
         }
         self.overflowed.extend(overflowed);
-        screening.request.report(progress.answered);
+        screening.request.report(state.answered);
         Ok(())
     }
 }

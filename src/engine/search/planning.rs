@@ -4,7 +4,7 @@ use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::chunks::{chunk_limit, submission_flops};
 use crate::engine::search::plan::{Plan, Route};
-use crate::engine::search::screens::{Screen, ScreenKernel, screens};
+use crate::engine::search::screens::{ScreenKernel, ScreenPair, screens};
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;
@@ -56,7 +56,7 @@ impl Plan {
 
     /// The plan with the first screen that fits the budget, or the exhaustive one.
     fn by_screens(
-        screens: &[&Screen],
+        screens: &[&ScreenPair],
         rows: &GpuRows,
         queries: u64,
         k: u64,
@@ -71,14 +71,14 @@ impl Plan {
     /// The plan with the screen's kernel for this many queries. If the budget is too small for batches of many queries, the kernel for
     /// few takes them a few at a time.
     fn by_screen(
-        screen: &Screen,
+        screen: &ScreenPair,
         rows: &GpuRows,
         queries: u64,
         k: u64,
         least: u64,
         scope: Scope<'_>,
     ) -> Option<Self> {
-        let &Screen { few, many, most_few, .. } = screen;
+        let &ScreenPair { few, many, most_few, .. } = screen;
         let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
         let by = |kernel, most, capacity| Self::by_kernel(kernel, rows, most, (queries, k), capacity, scope);
         // Lists may take a fifth of the scratch memory.

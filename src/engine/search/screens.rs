@@ -113,9 +113,9 @@ const TILE_I8: ScreenKernel = ScreenKernel {
 const TILE_COOP: ScreenKernel =
     ScreenKernel { name: Nominator::TileCoop, stage: "screen_tile_coop", ..TILE_I8 };
 
-/// A screen: one kernel for few queries and one for many.
+/// The two kernels of a screen: one for few queries and one for many.
 #[derive(Debug)]
-pub(crate) struct Screen {
+pub(crate) struct ScreenPair {
     pub(crate) few: &'static ScreenKernel,
     pub(crate) many: &'static ScreenKernel,
     /// At most this many queries are few. A tile costs the same for 1 query as for 128, a scan grows with the queries: these are the
@@ -126,13 +126,13 @@ pub(crate) struct Screen {
     pub(crate) selective_share: u64,
 }
 
-const FLOATS: Screen = Screen { few: &SCAN, many: &TILE, most_few: 16, selective_share: 16 };
-const INTEGERS: Screen = Screen { few: &SCAN_I8, many: &TILE_I8, most_few: 32, selective_share: 64 };
-const INTEGERS_COOP: Screen = Screen { many: &TILE_COOP, ..INTEGERS };
+const FLOATS: ScreenPair = ScreenPair { few: &SCAN, many: &TILE, most_few: 16, selective_share: 16 };
+const INTEGERS: ScreenPair = ScreenPair { few: &SCAN_I8, many: &TILE_I8, most_few: 32, selective_share: 64 };
+const INTEGERS_COOP: ScreenPair = ScreenPair { many: &TILE_COOP, ..INTEGERS };
 
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
 /// one scores the rows as they are.
-pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static Screen> {
+pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenPair> {
     match &rows.narrowed {
         Some(narrowed) if narrowed.has_matrices() => vec![&INTEGERS_COOP, &FLOATS],
         Some(_) => vec![&INTEGERS, &FLOATS],
@@ -140,7 +140,7 @@ pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static Screen> {
     }
 }
 
-impl Screen {
+impl ScreenPair {
     pub(crate) fn has(&self, kernel: Nominator) -> bool {
         self.few.name == kernel || self.many.name == kernel
     }

@@ -6,7 +6,7 @@ use crate::engine::lists::probing::probes::Probing;
 use crate::engine::lists::widening::Widening;
 use crate::engine::search::answers::Results;
 use crate::engine::search::batches::{BatchWork, run_batches};
-use crate::engine::search::pipeline::{Progress, search_some};
+use crate::engine::search::pipeline::{SearchState, search_some};
 use crate::engine::search::request::Found;
 use crate::error::{Error, Result};
 use crate::gpu::{Reading, words};
@@ -16,7 +16,7 @@ impl Probing<'_> {
     /// many lists, until it has k rows or has probed all lists.
     pub(crate) async fn search(&self, queries: &Queries<'_>) -> Result<Found> {
         let count = queries.rows();
-        let mut progress = Progress::new(self.rows, count, self.request);
+        let mut state = SearchState::new(self.rows, count, self.request);
         let found = self.request.scope().found(self.rows);
         let wanted = (self.request.k as u64).min(found) as usize;
         let mut open = Numbers::Range(0..count);
@@ -28,28 +28,28 @@ impl Probing<'_> {
         let mut widening = Widening { probes: self.probes, lists: self.lists(), wanted };
         loop {
             let wider = Self { probes: widening.probes, ..*self };
-            wider.search_some(queries, open, &mut progress).await?;
-            let Some(short) = widening.short(count, |number| progress.answers.len_of(number)) else { break };
-            progress.answered -= short.len();
+            wider.search_some(queries, open, &mut state).await?;
+            let Some(short) = widening.short(count, |number| state.answers.len_of(number)) else { break };
+            state.answered -= short.len();
             open = Numbers::List(short);
         }
-        progress.finish(self.rows).await
+        state.finish(self.rows).await
     }
 
     /// Answers some of the queries. Those whose candidates overflow are searched again with all rows of their lists as candidates.
-    async fn search_some(&self, queries: &Queries<'_>, some: Numbers, progress: &mut Progress) -> Result<()> {
+    async fn search_some(&self, queries: &Queries<'_>, some: Numbers, state: &mut SearchState) -> Result<()> {
         let mut open = some;
         let mut is_again = false;
         while open.len() > 0 {
             let plan = match self.plan(open.len() as u64, is_again) {
                 // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
                 Err(_) if self.probes >= self.lists() => {
-                    return search_some(self.rows, queries, open, self.request, progress).await;
+                    return search_some(self.rows, queries, open, self.request, state).await;
                 }
                 plan => plan?,
             };
             let batches = ProbeBatches::reserve(*self, plan).await?;
-            let mut work = ProbeWork { batches, queries, progress, overflowed: vec![] };
+            let mut work = ProbeWork { batches, queries, state, overflowed: vec![] };
             run_batches(open.batches(plan.batch as usize), &mut work).await?;
             let overflowed = work.overflowed;
             // The second plan holds all candidates. Without this error, a fault of the library would become an endless loop.
@@ -57,7 +57,7 @@ impl Probing<'_> {
                 let message = format!("query {query} has more candidates than its lists have rows");
                 return Err(Error::Internal { message });
             }
-            progress.statistics.searched_again += overflowed.len() as u64;
+            state.statistics.searched_again += overflowed.len() as u64;
             open = Numbers::List(overflowed);
             is_again = true;
         }
@@ -69,7 +69,7 @@ impl Probing<'_> {
 struct ProbeWork<'a> {
     batches: ProbeBatches<'a>,
     queries: &'a Queries<'a>,
-    progress: &'a mut Progress,
+    state: &'a mut SearchState,
     overflowed: Vec<usize>,
 }
 
@@ -77,9 +77,9 @@ impl BatchWork for ProbeWork<'_> {
     type Pending = (Numbers, Reading);
 
     async fn submit(&mut self, numbers: Numbers) -> Result<(Numbers, Reading)> {
-        let Self { batches, queries, progress, .. } = self;
+        let Self { batches, queries, state, .. } = self;
         let count = numbers.len() as u32;
-        let mut commands = batches.begin(queries, &numbers, progress.profile.as_mut()).await?;
+        let mut commands = batches.begin(queries, &numbers, state.profile.as_mut()).await?;
         let is_major = batches.plan.is_list_major();
         if is_major {
             batches.encode_list_major(&mut commands, count)?;
@@ -106,7 +106,7 @@ impl BatchWork for ProbeWork<'_> {
 
     async fn finish(&mut self, (numbers, reading): (Numbers, Reading)) -> Result<()> {
         let ProbeBatches { probing: Probing { rows, tables, request, .. }, plan, .. } = &self.batches;
-        let Progress { answers, statistics, answered, .. } = &mut *self.progress;
+        let SearchState { answers, statistics, answered, .. } = &mut *self.state;
         let parts = reading.wait(&rows.gpu).await?;
         numbers.check(&parts[0])?;
         let found = Results::new(request.metric, [plan.k as usize; 2], &parts[1], &parts[2], &parts[3]);
