@@ -99,7 +99,7 @@ fn every_kernel_matches_its_declaration() {
 }
 
 #[test]
-fn every_declared_buffer_is_bound_and_limits_of_webgpu_hold() {
+fn every_declared_buffer_and_override_is_there_and_limits_of_webgpu_hold() {
     for kernel in every_kernel() {
         let module = parse(kernel, &kernel.variants()[0]);
         let mut bound: Vec<_> = module
@@ -114,6 +114,11 @@ fn every_declared_buffer_is_bound_and_limits_of_webgpu_hold() {
         let names: Vec<_> = bound.into_iter().filter_map(|(_, name)| name).collect();
         let declared: Vec<_> = kernel.storage_buffers().iter().map(|(name, _)| (*name).to_owned()).collect();
         assert_eq!(names, declared, "{}", kernel.name());
+        let overrides: HashSet<_> =
+            module.overrides.iter().filter_map(|(_, one)| one.name.as_deref()).collect();
+        for (name, _) in kernel.override_constants() {
+            assert!(overrides.contains(name), "{}: no override {name}", kernel.name());
+        }
         assert!(kernel.storage_buffers().len() <= 8, "{}: WebGPU promises 8 storage buffers", kernel.name());
         // No adapter with cooperative matrices has less than 32 KiB.
         let promised = if kernel.needs_matrices() { 32 << 10 } else { 16 << 10 };

@@ -104,7 +104,7 @@ pub struct Variant {
     pub constants: Vec<u32>,
 }
 
-/// The declaration, from [`Kernel::new`] on.
+/// How a kernel is declared.
 impl Kernel {
     /// A kernel with parameters `P` whose entry point is `name`. It has 256 invocations per workgroup and no workgroup
     /// memory unless [`Kernel::workgroup`] says otherwise.
@@ -169,7 +169,7 @@ impl Kernel {
     }
 }
 
-/// What tests and benchmarks read of a declaration.
+/// The parts of a declaration that tests and benchmarks read.
 impl Kernel {
     /// Entry point, and name of the WGSL file.
     pub fn name(&self) -> &'static str {

@@ -1,6 +1,6 @@
-// The distances that a search reports. Sixteen invocations share a candidate: each sums every sixteenth vector of four elements
-// with explicit fma, and a fixed tree sums the sixteen. The order of additions never depends on the batch, the other candidates or
-// the adapter's subgroups.
+// The distances that a search reports. Sixteen invocations share a candidate: each sums every sixteenth vector of four
+// elements with explicit fma, and a fixed tree sums the sixteen. The order of additions never depends on the batch, the
+// other candidates or the adapter's subgroups.
 //
 // Candidates are one of three:
 // - a CSR list: query q has those from offsets[q] to offsets[q + 1];

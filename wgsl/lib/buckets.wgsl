@@ -1,15 +1,17 @@
 // Counts held elements in buckets that divide a range of numbers or keys evenly.
-const BUCKETS = 512u;
+
 // Counts, one per bucket. `start_cells` turns them into the places where buckets start; spreading elements moves each to
 // the place where its bucket ends.
 var<workgroup> cells: array<atomic<u32>, BUCKETS>;
-var<workgroup> cell_sums: array<u32, 32>;
+var<workgroup> cell_sums: array<u32, ADDERS>;
 var<workgroup> fullest: atomic<u32>;
 var<workgroup> boundary: atomic<u32>;
 var<workgroup> counted: u32;
 
-/// The place of a bucket's cell. The 32 invocations that add cells up each find theirs in different banks of memory.
-fn cell_of(bucket: u32) -> u32 { return ((bucket & (BUCKETS / 32u - 1u)) << 5u) | (bucket / (BUCKETS / 32u)); }
+/// The place of a bucket's cell. The ADDERS invocations that add cells up each find theirs in different banks of memory.
+fn cell_of(bucket: u32) -> u32 {
+  return ((bucket & (BUCKETS / ADDERS - 1u)) << firstTrailingBit(ADDERS)) | (bucket / (BUCKETS / ADDERS));
+}
 
 fn clear_cells(index: u32) {
   workgroupBarrier();
@@ -73,30 +75,30 @@ fn count_in_cells(keys: Held, buckets: Held, vectors: u32) {
   }
 }
 
-/// Turns counts into the places where buckets start; 32 invocations do it. Then `fullest` is the largest count of a bucket that
+/// Turns counts into the places where buckets start; ADDERS invocations do it. Then `fullest` is the largest count of a bucket that
 /// starts before `wanted`, `boundary` the first bucket that starts between `range.x` and `range.y`, and `counted` the total.
 fn start_cells(wanted: u32, range: vec2<u32>, index: u32) {
   workgroupBarrier();
-  if (index < 32u) {
+  if (index < ADDERS) {
     var sum = 0u;
-    for (var i = index; i < BUCKETS; i += 32u) { sum += atomicLoad(&cells[i]); }
+    for (var i = index; i < BUCKETS; i += ADDERS) { sum += atomicLoad(&cells[i]); }
     cell_sums[index] = sum;
   }
   workgroupBarrier();
-  if (index < 32u) {
+  if (index < ADDERS) {
     var start = 0u;
     // unroll
-    for (var i = 0u; i < 32u; i++) { start += select(0u, cell_sums[i], i < index); }
+    for (var i = 0u; i < ADDERS; i++) { start += select(0u, cell_sums[i], i < index); }
     var most = 0u;
-    for (var i = 0u; i < BUCKETS / 32u; i += 1u) {
-      let count = atomicLoad(&cells[i * 32u + index]);
+    for (var i = 0u; i < BUCKETS / ADDERS; i += 1u) {
+      let count = atomicLoad(&cells[i * ADDERS + index]);
       if (start < wanted) { most = max(most, count); }
-      if (start >= range.x && start <= range.y) { atomicMin(&boundary, index * (BUCKETS / 32u) + i); }
-      atomicStore(&cells[i * 32u + index], start);
+      if (start >= range.x && start <= range.y) { atomicMin(&boundary, index * (BUCKETS / ADDERS) + i); }
+      atomicStore(&cells[i * ADDERS + index], start);
       start += count;
     }
     atomicMax(&fullest, most);
-    if (index == 31u) { counted = start; }
+    if (index == ADDERS - 1u) { counted = start; }
   }
 }
 

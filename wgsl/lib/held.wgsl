@@ -2,9 +2,6 @@
 // Elements are ordered by key, ties by place. No two are equal, so such a threshold always exists.
 alias Held = array<vec4<u32>, 4>;
 
-// A bisection takes at most two rounds per bit of a key and one per bit of a place.
-const ROUNDS = 128u;
-
 var<workgroup> tallies: array<atomic<u32>, ROUNDS>;
 var<workgroup> smallest: atomic<u32>;
 var<workgroup> largest: atomic<u32>;

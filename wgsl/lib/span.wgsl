@@ -1,5 +1,5 @@
-// Reduces an invocation's share of the values. Several loads are in flight before the first is used, and each of a vector's four
-// elements has a sum of its own.
+// Reduces an invocation's share of the values. Several loads are in flight before the first is used, and each of a vector's
+// four elements has a sum of its own.
 override COARSENING: u32 = 4u; // vectors in flight, up to 8
 
 struct State { sums: vec4<f32>, errors: vec4<f32>, keys: vec4<u32>, vectors: vec4<u32>, }

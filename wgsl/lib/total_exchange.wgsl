@@ -1,5 +1,5 @@
-// One sum that all workgroups add to, by exchanging its bits with those of the new sum unless another invocation was faster. The
-// order of additions is arbitrary. Some invocation succeeds every time, so the loop ends.
+// One sum that all workgroups add to, by exchanging its bits with those of the new sum unless another invocation was faster.
+// The order of additions is arbitrary. Some invocation succeeds every time, so the loop ends.
 alias Total = atomic<u32>;
 fn add_to_total(value: f32) {
   var old = atomicLoad(&total[0]);

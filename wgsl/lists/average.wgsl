@@ -1,5 +1,5 @@
-// The mean of each list's rows, added in their order, one workgroup per list. An empty list keeps its mean. Means are normalised
-// on request.
+// The mean of each list's rows, added in their order, one workgroup per list. An empty list keeps its mean. Means are
+// normalised on request.
 @group(0) @binding(1) var<storage, read> rows: array<vec4<f32>>; // [rows, dim]
 @group(0) @binding(2) var<storage, read> row_norms: array<vec2<f32>>; // [rows]: squared, inverse
 @group(0) @binding(3) var<storage, read> order: array<u32>; // [rows]: row numbers, list by list

@@ -1,5 +1,5 @@
-// Where the pairs of each list start, and where its blocks of scores start: `height` queries by the rows of a tile. One workgroup
-// walks over all lists, four per invocation at a time.
+// Where the pairs of each list start, and where its blocks of scores start: `height` queries by the rows of a tile. One
+// workgroup walks over all lists, four per invocation at a time.
 @group(0) @binding(1) var<storage, read> counts: array<u32>; // [lists]: pairs
 @group(0) @binding(2) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
 @group(0) @binding(3) var<storage, read_write> starts: array<vec2<u32>>; // [lists + 1]: first pair, first block of scores

@@ -1,4 +1,5 @@
-// Appends the slots of the lists that a query probes, those of one segment, to the query's list of slots. One workgroup per query.
+// Appends the slots of the lists that a query probes, those of one segment, to the query's list of slots. One workgroup per
+// query.
 @group(0) @binding(1) var<storage, read> probed: array<vec2<u32>>; // [queries, probes]: list numbers, u64
 @group(0) @binding(2) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
 @group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each

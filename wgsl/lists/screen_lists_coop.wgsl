@@ -1,6 +1,6 @@
-// Scores of the rows of lists against the queries that probe them, on cooperative matrices. It works as `screen_tile_coop` does, but
-// gathers the queries of a list and finds its rows by their pages. A workgroup of four subgroups computes blocks of 32 queries by
-// 128 rows, one after the other, each subgroup 32 x 32 of it.
+// Scores of the rows of lists against the queries that probe them, on cooperative matrices. It works as `screen_tile_coop`
+// does, but gathers the queries of a list and finds its rows by their pages. A workgroup of four subgroups computes blocks
+// of 32 queries by 128 rows, one after the other, each subgroup 32 x 32 of it.
 const TILE = BLOCK_ROWS; // rows
 const PART_ROWS = 32u;
 const DEPTH = 32u; // dimensions of a slice

@@ -1,6 +1,6 @@
-// Scores of the rows of lists against the queries that probe them, by four-way integer products. It works as `screen_tile_i8` does,
-// but gathers the queries of a list and finds its rows by their pages. A workgroup computes blocks of 32 queries by 128 rows, one
-// after the other, each invocation 4 x 8 of it in registers.
+// Scores of the rows of lists against the queries that probe them, by four-way integer products. It works as
+// `screen_tile_i8` does, but gathers the queries of a list and finds its rows by their pages. A workgroup computes blocks of
+// 32 queries by 128 rows, one after the other, each invocation 4 x 8 of it in registers.
 const TILE = BLOCK_ROWS; // rows
 const WORDS = 8u; // words of a vector in a slice
 const ACROSS = 16u; // invocations along rows

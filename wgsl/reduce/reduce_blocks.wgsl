@@ -1,5 +1,5 @@
-// Reduces blocks of values to records, one workgroup per block. Every invocation reduces its share, groups of lanes combine theirs,
-// and then the groups combine. Neighbouring invocations read neighbouring vectors.
+// Reduces blocks of values to records, one workgroup per block. Every invocation reduces its share, groups of lanes combine
+// theirs, and then the groups combine. Neighbouring invocations read neighbouring vectors.
 @group(0) @binding(1) var<storage, read> values: array<Row>; // [rows, stride]
 @group(0) @binding(2) var<storage, read> others: array<Row>; // the same; only for dot
 @group(0) @binding(3) var<storage, read_write> partials: array<vec2<u32>>; // [rows, pitch]

@@ -1,9 +1,9 @@
-// Collects the rows that can still be among the nearest. A score, with the terms of its query and its row, gives an interval that
-// holds the true distance and the one `rescore` will report (docs/certified-search.md); a row is kept unless its lower end lies
-// above the query's threshold. An invocation owns four rows, keeps their terms in registers and loops over queries, so it reads
-// four bytes per score.
+// Collects the rows that can still be among the nearest. A score, with the terms of its query and its row, gives an interval
+// that holds the true distance and the one `rescore` will report (docs/certified-search.md); a row is kept unless its lower
+// end lies above the query's threshold. An invocation owns four rows, keeps their terms in registers and loops over queries,
+// so it reads four bytes per score.
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
-@group(0) @binding(2) var<storage, read> row_terms: array<vec2<f32>>; // [rows]: squared and inverse norm, or [rows, 2] narrowed terms
+@group(0) @binding(2) var<storage, read> row_terms: array<vec2<f32>>; // [rows]: norms, or [rows, 2] narrowed terms
 @group(0) @binding(3) var<storage, read> query_terms: array<vec2<f32>>; // the same for queries
 @group(0) @binding(4) var<storage, read> thresholds: array<u32>; // [queries]: keys
 @group(0) @binding(5) var<storage, read> allowed: array<u32>; // one bit per slot of the index, if HAS_BITSET = 1

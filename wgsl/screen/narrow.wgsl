@@ -1,10 +1,10 @@
-// Narrows vectors to 8-bit integers. A vector minus the centre is a scale times integers plus a residual, whose length is kept.
-// Sixteen invocations share a vector. docs/certified-search.md derives the bounds that the terms must meet; all rounding constants
-// come from src/screen/certificate.rs.
+// Narrows vectors to 8-bit integers. A vector minus the centre is a scale times integers plus a residual, whose length is
+// kept. Sixteen invocations share a vector. docs/certified-search.md derives the bounds that the terms must meet; all
+// rounding constants come from src/screen/certificate.rs.
 @group(0) @binding(1) var<storage, read> rows: array<Row>; // [rows, dim]
 @group(0) @binding(2) var<storage, read> row_norms: array<vec2<f32>>; // [rows]: squared, inverse
 @group(0) @binding(3) var<storage, read> centre: array<vec4<f32>>; // [dim]
-@group(0) @binding(4) var<storage, read_write> narrowed: array<u32>; // [PLANES] blocks of BLOCK_ROWS rows: 16 dimensions of every row, then the next 16
+@group(0) @binding(4) var<storage, read_write> narrowed: array<u32>; // [PLANES] blocks of BLOCK_ROWS rows, 16 dimensions after 16
 @group(0) @binding(5) var<storage, read_write> terms: array<vec4<f32>>; // [rows]: scale, length, residual, bias
 @group(0) @binding(6) var<storage, read> slots: array<u32>; // [rows], if SLOTS = 1
 

@@ -1,7 +1,7 @@
-// Dot products of narrowed queries and rows on cooperative matrices. A workgroup of four subgroups computes a tile of 128 x 128,
-// each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are loaded. Integers widen to
-// f16 exactly, and sums of products stay below 2^24, so f32 holds them exactly in whatever order the hardware adds. Scores only
-// nominate.
+// Dot products of narrowed queries and rows on cooperative matrices. A workgroup of four subgroups computes a tile of 128 x
+// 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are loaded. Integers
+// widen to f16 exactly, and sums of products stay below 2^24, so f32 holds them exactly in whatever order the hardware adds.
+// Scores only nominate.
 const TILE = BLOCK_ROWS; // queries, and rows
 const PART = 64u; // queries and rows of a subgroup
 const DEPTH = 32u; // dimensions of a slice

@@ -1,6 +1,7 @@
-// Dot products of narrowed queries and rows by four-way integer products. A workgroup computes a tile of 128 x 128, each invocation
-// 8 x 16 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory, four dimensions per word,
-// while the next ones are loaded. Sums stay below 2^24, so f32 holds them exactly. Scores only nominate.
+// Dot products of narrowed queries and rows by four-way integer products. A workgroup computes a tile of 128 x 128, each
+// invocation 8 x 16 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory, four
+// dimensions per word, while the next ones are loaded. Sums stay below 2^24, so f32 holds them exactly. Scores only
+// nominate.
 const TILE = BLOCK_ROWS; // queries, and rows
 const WORDS = 8u; // words of a vector in a slice
 const ACROSS = 8u; // invocations along rows

@@ -1,5 +1,5 @@
-// Lowers a query's threshold to the k-th smallest upper bound on its list, and drops rows from the list that certainly lie above
-// it. One workgroup per query. A list that overflowed marks its query, which is then searched another way.
+// Lowers a query's threshold to the k-th smallest upper bound on its list, and drops rows from the list that certainly lie
+// above it. One workgroup per query. A list that overflowed marks its query, which is then searched another way.
 @group(0) @binding(1) var<storage, read_write> thresholds: array<u32>; // [queries]: keys
 @group(0) @binding(2) var<storage, read_write> counts: array<u32>; // [queries]
 @group(0) @binding(3) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys

@@ -1,5 +1,5 @@
-// Merges neighbouring sorted runs of each row, one workgroup per 1,024 results. It finds where its results begin and end in both
-// runs, and merges those parts in workgroup memory: an element's place is its own rank plus its rank in the other part.
+// Merges neighbouring sorted runs of each row, one workgroup per 1,024 results. It finds where its results begin and end in
+// both runs, and merges those parts in workgroup memory: an element's place is its own rank plus its rank in the other part.
 @group(0) @binding(1) var<storage, read> keys: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // [rows, pitch]
 @group(0) @binding(3) var<storage, read_write> merged_keys: array<u32>; // [rows, pitch]

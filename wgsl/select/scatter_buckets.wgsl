@@ -1,8 +1,8 @@
-// Scatters the elements of each row that are small enough into buckets between splitters, several workgroups per row, each with a
-// piece of it. The splitters, and the threshold behind the last bucket, are elements of the row's sorted sample at equal distances
-// in rank. Elements and splitters are ordered by key and place, so ties spread over buckets like other elements. A workgroup takes
-// 4,096 elements at a time, counts those of each bucket, reserves room for them and writes them there; where few pass, it first
-// collects those of several batches. Elements without room in their bucket are only counted.
+// Scatters the elements of each row that are small enough into buckets between splitters, several workgroups per row, each
+// with a piece of it. The splitters, and the threshold behind the last bucket, are elements of the row's sorted sample at
+// equal distances in rank. Elements and splitters are ordered by key and place, so ties spread over buckets like other
+// elements. A workgroup takes 4,096 elements at a time, counts those of each bucket, reserves room for them and writes them
+// there; where few pass, it first collects those of several batches. Elements without room in their bucket are only counted.
 @group(0) @binding(1) var<storage, read> words: array<u32>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read_write> states: array<atomic<u32>>; // see lib/splitters.wgsl
 @group(0) @binding(3) var<storage, read> sample_keys: array<u32>; // [rows, parts, SORTED_MAX], sorted
@@ -12,7 +12,6 @@
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
 override MANY: u32 = 0u; // 1: more splitters than fit into workgroup memory
 
-const COLLECTED_MAX = 1024u; // elements that a workgroup collects
 alias Held = array<vec4<u32>, 4>;
 
 var<workgroup> splitter_keys: array<u32, SPLITTERS>;

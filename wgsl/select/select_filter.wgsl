@@ -1,16 +1,14 @@
-// Lists the elements that pass each row's threshold, in any order, several workgroups per row, each with a piece of it. Where few
-// pass, a workgroup collects them and appends them at once; where many do, it appends batch by batch. Elements without room in the
-// list are only counted.
+// Lists the elements that pass each row's threshold, in any order, several workgroups per row, each with a piece of it.
+// Where few pass, a workgroup collects them and appends them at once; where many do, it appends batch by batch. Elements
+// without room in the list are only counted.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> words: array<u32>; // the same
-@group(0) @binding(3) var<storage, read_write> states: array<atomic<u32>>; // [rows, 4]: key and place of the threshold, entries of the list
+@group(0) @binding(3) var<storage, read_write> states: array<atomic<u32>>; // [rows, 4]: see lib/states.wgsl
 @group(0) @binding(4) var<storage, read_write> listed_keys: array<u32>; // [rows, capacity]
 @group(0) @binding(5) var<storage, read_write> listed_ids: array<vec2<u32>>; // [rows, capacity]
 
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
 override MANY: u32 = 0u; // 1: many elements pass
-
-const COLLECTED_MAX = 1024u; // elements that a workgroup collects
 
 var<workgroup> collected: array<vec2<u32>, COLLECTED_MAX>;
 var<workgroup> taken: atomic<u32>;

@@ -1,8 +1,8 @@
-// The k smallest elements of each row by (key, id), one workgroup per row, for rows of any kind and any k. A row of up to 4,096
-// elements is held in registers; a threshold that few more than k elements pass is found, and those are sorted. A longer row, or one
-// in which too many elements tie, is cut down by radix selection over the digits of the key and, where keys tie, of the id. Up to
-// 1,024 results leave sorted; more leave in any order, and `sort_runs` and `merge_runs` sort them. The kernel also takes rows for
-// which faster kernels found no threshold.
+// The k smallest elements of each row by (key, id), one workgroup per row, for rows of any kind and any k. A row of up to
+// 4,096 elements is held in registers; a threshold that few more than k elements pass is found, and those are sorted. A
+// longer row, or one in which too many elements tie, is cut down by radix selection over the digits of the key and, where
+// keys tie, of the id. Up to 1,024 results leave sorted; more leave in any order, and `sort_runs` and `merge_runs` sort
+// them. The kernel also takes rows for which faster kernels found no threshold.
 @group(0) @binding(1) var<storage, read> keys_or_floats: array<u32>;
 @group(0) @binding(2) var<storage, read> ids: array<vec2<u32>>; // u64, low word first
 @group(0) @binding(3) var<storage, read> offsets: array<u32>; // [rows + 1] for CSR segments, [rows] counts for lists

@@ -1,10 +1,10 @@
-// The k smallest elements of each row by (key, position), one workgroup per row, in one pass. A sample of the row gives a threshold,
-// and the elements that pass it are kept. If too many or too few pass, the row is marked, and `select_k` takes it. The other variant
-// starts from lists that `select_filter` made of the rows.
+// The k smallest elements of each row by (key, position), one workgroup per row, in one pass. A sample of the row gives a
+// threshold, and the elements that pass it are kept. If too many or too few pass, the row is marked, and `select_k` takes
+// it. The other variant starts from lists that `select_filter` made of the rows.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> words: array<u32>; // the same, or the keys of the lists: [rows, capacity]
 @group(0) @binding(3) var<storage, read> listed_ids: array<vec2<u32>>; // [rows, capacity]
-@group(0) @binding(4) var<storage, read> states: array<vec4<u32>>; // [rows]: key and place of the threshold, entries of the list
+@group(0) @binding(4) var<storage, read> states: array<vec4<u32>>; // [rows]: see lib/states.wgsl
 @group(0) @binding(5) var<storage, read_write> selected_keys: array<u32>; // [rows, selected_pitch]
 @group(0) @binding(6) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, selected_pitch]
 @group(0) @binding(7) var<storage, read_write> selected_counts: array<u32>; // [rows]

@@ -65,7 +65,12 @@ pub(crate) fn encode(commands: &mut Commands<'_>, group: &Group<'_>, place: bool
         group.grouped.into(),
         group.pairs.into(),
     ];
-    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(u64::from(pairs).div_ceil(256)))
+    commands.dispatch(
+        &pipeline,
+        &params,
+        &buffers,
+        Grid::Linear(u64::from(pairs).div_ceil(KERNEL.workgroup_size.into())),
+    )
 }
 
 /// The queries of each list, in order, from the lists that each query probes.

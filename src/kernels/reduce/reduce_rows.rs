@@ -47,10 +47,10 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
     let pipeline = gpu.pipeline(&KERNEL, reduce.elements, &constants)?;
     // Rows per workgroup with the largest groups of lanes; with smaller groups some workgroups find nothing to do.
     let lanes = match width {
-        0 => gpu.subgroup_sizes().map_or(32, |(_, most)| most.min(256)),
+        0 => gpu.subgroup_sizes().map_or(32, |(_, most)| most.min(KERNEL.workgroup_size)),
         width => width,
     };
-    let grid = Grid::Linear(u64::from(reduce.rows).div_ceil(u64::from(256 / lanes)));
+    let grid = Grid::Linear(u64::from(reduce.rows).div_ceil(u64::from(KERNEL.workgroup_size / lanes)));
     let others = reduce.others.unwrap_or(reduce.values);
     commands.dispatch(&pipeline, &reduce.params(), &[reduce.values, others, reduce.partials], grid)
 }

@@ -28,7 +28,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("merge_runs")
         ("states", Access::Read),
     ])
     .overrides(&[("ONLY", &[0, 1])])
-    .workgroup(256, 1024 * 12 + 4 * 4);
+    .workgroup(256, SORTED_MAX * 12 + 4 * 4);
 
 /// Workgroups that look for failed rows. Few rows fail, if any.
 const LOOKING: u32 = 2048;

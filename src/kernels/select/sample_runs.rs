@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
 use crate::kernels::keys::ABSENT;
 use crate::kernels::keys::KEYS;
+use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 pub use crate::kernels::select::sample_sort::Params;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 use crate::matrix::ElementKind;
@@ -18,8 +19,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("sample_runs")
         wgsl!("lib/states"),
         wgsl!("lib/splitters"),
         wgsl!("lib/passing"),
-        wgsl!("lib/held"),
-        wgsl!("lib/buckets"),
+        HELD,
+        COUNTED,
         wgsl!("lib/exact"),
         wgsl!("lib/scattered"),
         wgsl!("lib/pool"),
@@ -33,7 +34,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("sample_runs")
     ])
     .overrides(&[("FLOATS", &[0, 1])])
     .sums_lanes()
-    .workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
+    .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);
 
 /// Records the kernel.
 pub(crate) fn encode(

@@ -2,7 +2,7 @@
 
 use crate::gpu::params;
 use crate::kernels::select::select_k::SORTED_MAX;
-use crate::kernels::select::select_sample::Sample;
+use crate::kernels::select::select_sample::{Sample, batches_of_a_piece};
 
 params! {
     /// Parameters of `sample_runs`, `scatter_buckets` and `sort_buckets`.
@@ -45,13 +45,10 @@ pub(crate) const BUCKET_ROOM: u32 = 1024;
 /// Elements that a workgroup has in flight.
 pub(crate) const BATCH: u32 = 16 * 256;
 
-/// Workgroups that fill a large GPU, with some to spare.
-const WORKGROUPS: u64 = 2048;
-
 /// Elements of a piece of a row. Each workgroup loads all splitters, so pieces are as large as a busy GPU allows.
 pub(crate) fn piece(selection: &Params) -> u32 {
     let batches = u64::from(selection.rows) * u64::from(selection.length.div_ceil(BATCH));
-    BATCH * (batches / WORKGROUPS).clamp(1, 8) as u32
+    BATCH * batches_of_a_piece(batches)
 }
 
 /// Entries of a sorted run of a sample.

@@ -8,6 +8,9 @@ use crate::kernels::select::select_k::SORTED_MAX;
 use crate::kernels::select::select_k::Selected;
 use crate::matrix::ElementKind;
 
+/// Elements that a workgroup collects, at most.
+const COLLECTED_MAX: u32 = 1024;
+
 /// The declaration. Its parameters are those of the whole sort.
 pub static KERNEL: Kernel = Kernel::new::<Params>("scatter_buckets")
     .source(&[
@@ -15,7 +18,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("scatter_buckets")
         wgsl!("lib/splitters"),
         wgsl!("lib/passing"),
         wgsl!("lib/exact"),
-        wgsl!("select/scatter_buckets", SPLITTERS, BATCH, BUCKET_ROOM, SORTED_MAX),
+        wgsl!("select/scatter_buckets", COLLECTED_MAX, SPLITTERS, BATCH, BUCKET_ROOM, SORTED_MAX),
     ])
     .buffers(&[
         ("words", Access::Read),
@@ -25,7 +28,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("scatter_buckets")
         ("entries", Access::Write),
     ])
     .overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
-    .workgroup(256, 1024 * 8 + 3 * 512 * 4 + 4 * 16);
+    .workgroup(256, COLLECTED_MAX * 8 + 3 * SPLITTERS * 4 + 4 * 16);
 
 /// Records the kernel.
 pub(crate) fn encode(

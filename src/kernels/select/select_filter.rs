@@ -5,8 +5,11 @@ use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
 use crate::kernels::keys::ABSENT;
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::Selected;
-use crate::kernels::select::select_sample::Params;
+use crate::kernels::select::select_sample::{Params, batches_of_a_piece};
 use crate::matrix::ElementKind;
+
+/// Elements that a workgroup collects, at most.
+const COLLECTED_MAX: u32 = 1024;
 
 /// The declaration. Its parameters are those of `select_sample`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_filter")
@@ -15,7 +18,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_filter")
         wgsl!("lib/passing"),
         wgsl!("lib/exact"),
         wgsl!("lib/stream"),
-        wgsl!("select/select_filter"),
+        wgsl!("select/select_filter", COLLECTED_MAX),
     ])
     .buffers(&[
         ("values", Access::Read),
@@ -25,20 +28,17 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_filter")
         ("listed_ids", Access::Write),
     ])
     .overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
-    .workgroup(256, 1024 * 8 + 32);
+    .workgroup(256, COLLECTED_MAX * 8 + 32);
 
 /// Vectors of four elements that a workgroup has in flight.
 const BATCH: u32 = 4 * 256;
-
-/// Workgroups that fill a large GPU, with some to spare.
-const WORKGROUPS: u64 = 2048;
 
 /// Vectors of four elements per piece, and pieces per row.
 pub(crate) fn pieces(rows: u32, length: u32) -> (u32, u32) {
     // A row may start and end within a vector.
     let vectors = length.div_ceil(4) + 1;
     let batches = u64::from(rows) * u64::from(vectors.div_ceil(BATCH));
-    let piece = BATCH * (batches / WORKGROUPS).clamp(1, 8) as u32;
+    let piece = BATCH * batches_of_a_piece(batches);
     (piece, vectors.div_ceil(piece))
 }
 

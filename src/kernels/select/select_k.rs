@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
 use crate::kernels::keys::ABSENT;
 use crate::kernels::keys::KEYS;
+use crate::kernels::select::held::HELD;
 use crate::matrix::ElementKind;
 
 params! {
@@ -16,7 +17,7 @@ params! {
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
-        /// [`ROWS_CSR`], [`ROWS_LISTS`], or 0 for rows of equal length.
+        /// 0 for rows of equal length, `ROWS_CSR` or `ROWS_LISTS`.
         row_kind: u32,
         /// Elements wanted.
         k: u32,
@@ -47,7 +48,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_k")
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
         SORT,
-        wgsl!("lib/held"),
+        HELD,
         wgsl!("lib/exact"),
         wgsl!("select/select_k", ROWS_CSR, ROWS_LISTS),
     ])
@@ -61,7 +62,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_k")
     ])
     .overrides(&[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1])])
     .sums_lanes()
-    .workgroup(256, 2 * 256 * 4 + 16 + 1024 * 12 + 128 * 4 + 16);
+    .workgroup(256, 2 * 256 * 4 + 16 + SORTED_MAX * 12 + 128 * 4 + 16);
 
 /// The rows of a selection, and where they lie.
 #[derive(Debug, Clone, Copy)]

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
 use crate::kernels::keys::KEYS;
+use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::select::select_sample::Params;
 use crate::matrix::ElementKind;
 
@@ -13,8 +14,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_row")
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
-        wgsl!("lib/held"),
-        wgsl!("lib/buckets"),
+        HELD,
+        COUNTED,
         wgsl!("lib/exact"),
         wgsl!("lib/scattered"),
         wgsl!("lib/sample"),
@@ -34,10 +35,10 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_row")
     ])
     .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])])
     .sums_lanes()
-    .workgroup(256, 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
+    .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);
 
 /// Elements that a workgroup holds in registers.
-pub(crate) const HELD: u32 = 16 * 256;
+pub(crate) const HELD_MAX: u32 = 16 * 256;
 
 /// Elements that workgroup memory has room for.
 pub(crate) const POOL_ROOM: u32 = 1536;

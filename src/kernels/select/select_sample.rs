@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::KEYS;
+use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::matrix::ElementKind;
 
 params! {
@@ -38,8 +39,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_sample")
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
-        wgsl!("lib/held"),
-        wgsl!("lib/buckets"),
+        HELD,
+        COUNTED,
         wgsl!("lib/exact"),
         wgsl!("lib/scattered"),
         wgsl!("lib/sample"),
@@ -48,7 +49,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_sample")
     .buffers(&[("values", Access::Read), ("states", Access::Write)])
     .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4])])
     .sums_lanes()
-    .workgroup(256, (512 + 32 + 128) * 4 + 5 * 16);
+    .workgroup(256, HELD_BYTES + 5 * 16);
 
 /// A plan to sample rows, and what to expect of the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +118,14 @@ impl Sample {
         let most = fewest + (fewest / 16.0).floor() + 2.0;
         ((most + 5.0 * most.sqrt() + 8.0) * step).ceil() as u64
     }
+}
+
+/// Workgroups that fill a large GPU, with some to spare.
+const WORKGROUPS: u64 = 2048;
+
+/// Batches of a piece of a row, so that about [`WORKGROUPS`] workgroups share `batches`, but at most 8 each.
+pub(crate) fn batches_of_a_piece(batches: u64) -> u32 {
+    (batches / WORKGROUPS).clamp(1, 8) as u32
 }
 
 /// Records the kernel.

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
 use crate::kernels::keys::KEYS;
+use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::select::select_k::SORTED_MAX;
 use crate::kernels::select::select_row::POOL_ROOM;
 use crate::kernels::select::select_sample::Params;
@@ -15,8 +16,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_short")
         wgsl!("lib/grid"),
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
-        wgsl!("lib/held"),
-        wgsl!("lib/buckets"),
+        HELD,
+        COUNTED,
         wgsl!("lib/exact"),
         wgsl!("lib/pool"),
         wgsl!("lib/results"),
@@ -30,7 +31,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_short")
     ])
     .overrides(&[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1])])
     .sums_lanes()
-    .workgroup(256, 1536 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
+    .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);
 
 /// Elements of the longest row.
 pub(crate) const LONGEST: u32 = 16 * 256;

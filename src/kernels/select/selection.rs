@@ -48,9 +48,9 @@ impl Route {
             return Self::Cut;
         }
         // Lists that `select_row` holds, or that are a negligible part of the row.
-        let sample = Sample::of(length, k, select_row::HELD.max(length >> 12).into());
+        let sample = Sample::of(length, k, select_row::HELD_MAX.max(length >> 12).into());
         let capacity = sample.passing.next_multiple_of(256) as u32;
-        let is_cut = capacity <= select_row::HELD
+        let is_cut = capacity <= select_row::HELD_MAX
             || Sample::passing_of_list(capacity.into(), k) <= select_row::POOL_ROOM.into();
         if k <= SORTED_MAX && is_cut {
             return Self::Lists(sample, capacity);

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
 use crate::kernels::keys::KEYS;
+use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::select::sample_sort::{BUCKET_ROOM, Params};
 use crate::matrix::ElementKind;
 
@@ -16,8 +17,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("sort_buckets")
         wgsl!("lib/states"),
         wgsl!("lib/splitters"),
         wgsl!("lib/passing"),
-        wgsl!("lib/held"),
-        wgsl!("lib/buckets"),
+        HELD,
+        COUNTED,
         wgsl!("lib/pool"),
         wgsl!("select/sort_buckets", POOL_ROOM, BUCKET_ROOM),
     ])
@@ -30,7 +31,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("sort_buckets")
     ])
     .overrides(&[(WORKGROUP, &[64, 128, 256])])
     .sums_lanes()
-    .workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 8 * 16);
+    .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 8 * 16);
 
 /// Invocations per workgroup: few, because most buckets are half full.
 const INVOCATIONS: u32 = 128;

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::KEYS;
+use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::select::merge_runs::columns;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 use crate::matrix::ElementKind;
@@ -28,15 +29,15 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("sort_places")
         KEYS,
         wgsl!("lib/states"),
         wgsl!("lib/passing"),
-        wgsl!("lib/held"),
-        wgsl!("lib/buckets"),
+        HELD,
+        COUNTED,
         wgsl!("lib/pool"),
         wgsl!("select/sort_places", POOL_ROOM),
     ])
     .buffers(&[("keys", Access::Write), ("ids", Access::Write), ("states", Access::Read)])
     .overrides(&[("ONLY", &[0, 1])])
     .sums_lanes()
-    .workgroup(256, 1024 * 8 + (512 + 32 + 128) * 4 + 6 * 16);
+    .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);
 
 /// Records the kernel for `rows` rows; with states, only for failed ones. `unused` is any other buffer, bound if there are no
 /// states.

@@ -20,7 +20,7 @@ params! {
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_runs")
     .source(&[KEYS, wgsl!("lib/order"), wgsl!("lib/passing"), SORT, wgsl!("select/sort_runs")])
     .buffers(&[("keys", Access::Write), ("ids", Access::Write)])
-    .workgroup(256, 1024 * 12);
+    .workgroup(256, SORTED_MAX * 12);
 
 /// Records the kernel for `rows` rows of `length` elements.
 pub(crate) fn encode(

@@ -1,5 +1,5 @@
-// Measures how fast the adapter reads. An invocation adds up vectors of one stretch, its neighbours reading neighbouring vectors, and
-// writes as little as it can.
+// Measures how fast the adapter reads. An invocation adds up vectors of one stretch, its neighbours reading neighbouring
+// vectors, and writes as little as it can.
 @group(0) @binding(1) var<storage, read> values: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> sums: array<f32>; // [workgroups * WORKGROUP]
 
