@@ -7,6 +7,7 @@ mod device;
 mod faults;
 mod kernel;
 mod memory;
+mod pipeline;
 mod profile;
 mod readback;
 mod state;
