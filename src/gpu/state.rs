@@ -14,15 +14,15 @@ use crate::error::Error;
 const STAGING_BUFFERS: usize = 4;
 /// Bytes of free readback buffers that a device keeps.
 const KEPT_BYTES: u64 = 32 << 20;
-
 /// Larger readbacks come in pieces of this size.
 pub(super) const READBACK_PIECE_BYTES: u64 = 8 << 20;
+
 /// A mutex whose poisoning does not matter: what it guards is whole between statements.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Identifies a compiled variant: the address of the kernel's declaration, and the variant.
+/// Identifies a compiled kernel: the address of its declaration, and the variant.
 pub(super) type PipelineKey = (usize, Variant);
 
 /// A compiled variant of a kernel.

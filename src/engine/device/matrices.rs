@@ -86,7 +86,7 @@ impl Device {
     /// Fetches distances from the device, `[queries, rows]`.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`], [`Error::OutOfMemory`].
+    /// [`Error::Argument`] for distances on another device; [`Error::DeviceLost`], [`Error::OutOfMemory`].
     pub fn read(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
         self.block_on(self.read_async(distances))
     }
@@ -96,6 +96,7 @@ impl Device {
     /// # Errors
     /// As there.
     pub async fn read_async(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
+        distances.check_device("distances", &self.engine)?;
         distances.memory.read(&self.engine, distances.queries * distances.rows).await
     }
 }
@@ -266,5 +267,42 @@ impl DistanceMatrix {
     /// [`Error::Unsupported`] on the host engine, which has no buffers.
     pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
         Ok(BufferSlice::all(self.buffer()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_come_back_as_they_were_sent_whatever_their_padding() {
+        for device in [Device::host()].into_iter().chain(Device::named("gpu").ok()) {
+            for (dim, rows) in [(1, 1), (3, 2), (4, 3), (5, 7)] {
+                let values: Vec<f32> = (1..=rows * dim).map(|value| value as f32).collect();
+                let halves: Vec<half::f16> = values.iter().map(|&value| half::f16::from_f32(value)).collect();
+                let of_f32 = device.upload(MatrixView::new(&values, dim).expect("whole rows"));
+                let of_f16 = device.upload(MatrixView::new(&halves, dim).expect("whole rows"));
+                let expected = Matrix::F32(values, dim);
+                for matrix in [of_f32, of_f16] {
+                    let found = matrix.expect("memory").to_host().expect("memory");
+                    assert_eq!(found, expected, "{}, dim {dim}", device.describe());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn distances_are_read_on_their_own_device_alone() {
+        let Ok(gpu) = Device::named("gpu") else { return };
+        let [there, here] = [&gpu, &Device::host()].map(|device| {
+            let vectors =
+                device.upload(MatrixView::new(&[1.0f32, 2.0], 1).expect("whole rows")).expect("memory");
+            let metric = crate::metric::Metric::L2;
+            let output = crate::kernels::distance_pairs::Output::Distance;
+            device.distances(&vectors, &vectors, metric, output).expect("memory")
+        });
+        assert_eq!(gpu.read(&there).expect("memory"), Device::host().read(&here).expect("memory"));
+        assert!(matches!(gpu.read(&here), Err(Error::Argument { argument: "distances", .. })));
+        assert!(matches!(Device::host().read(&there), Err(Error::Argument { argument: "distances", .. })));
     }
 }
