@@ -1,8 +1,8 @@
-//! A bit a slot, in the words that kernels read.
+//! One bit per slot, in the words that kernels read.
 
 const WORD: usize = 32;
 
-/// So many bits. Those of the last word behind the last bit are 0.
+/// A number of bits. Those of the last word behind the last bit are 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bits {
     words: Vec<u32>,
@@ -20,7 +20,7 @@ impl Bits {
         bits
     }
 
-    /// The first `len` bits of 64-bit words, the lowest first; what the words do not have is 0.
+    /// The first `len` bits of 64-bit words, the lowest first; missing bits are 0.
     pub(crate) fn of_words(words: &[u64], len: usize) -> Self {
         let wanted = len.div_ceil(2 * WORD).min(words.len());
         let mut bits = Self { words: Vec::with_capacity(2 * wanted), len };
@@ -91,7 +91,7 @@ impl Bits {
         self.clear_behind();
     }
 
-    /// Only those bits stay that are set in both.
+    /// Keeps the bits that are set in both.
     pub(crate) fn and(&mut self, other: &Self) {
         for (i, word) in self.words.iter_mut().enumerate() {
             *word &= other.words.get(i).copied().unwrap_or(0);
@@ -102,8 +102,8 @@ impl Bits {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Which slots below the end have a row after `filled` ones got one and then `freed` ones lost theirs, and the end there is then. None
-    /// where all of them have, as before where there are none `before`, of slots up to `end`.
+    /// The end, and the slots below it that have a row, after the `filled` slots got one and then the `freed` ones lost theirs. No
+    /// bits stand for slots that all have a row: those up to `end` before the change where `before` is none.
     pub(crate) fn after(
         before: Option<&Self>,
         end: usize,
@@ -125,24 +125,24 @@ impl Bits {
         (end, has_gaps.then_some(bits))
     }
 
-    /// The last bit that is set.
+    /// The place of the last bit that is set.
     pub(crate) fn last_one(&self) -> Option<usize> {
         let word = self.words.iter().rposition(|&word| word != 0)?;
         Some(word * WORD + WORD - 1 - self.words[word].leading_zeros() as usize)
     }
 
-    /// The bits that are set, in their order.
+    /// The places of the bits that are set, ascending.
     pub(crate) fn ones_in_order(&self) -> impl Iterator<Item = usize> + '_ {
         places(self.words.iter().copied())
     }
 
-    /// The bits that are not set, in their order.
+    /// The places of the bits that are not set, ascending.
     pub(crate) fn zeros_in_order(&self) -> impl Iterator<Item = usize> + '_ {
         places(self.words.iter().map(|word| !word)).take_while(|&i| i < self.len)
     }
 }
 
-/// Which bits of these words are set.
+/// The places of the bits that are set in these words.
 fn places(words: impl Iterator<Item = u32>) -> impl Iterator<Item = usize> {
     words.enumerate().flat_map(|(number, mut word)| {
         std::iter::from_fn(move || {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_what_was_set() {
+    fn every_way_to_make_bits_sets_the_same_ones() {
         for len in [0, 1, 31, 32, 33, 63, 64, 65, 1000] {
             let is_set = |i: usize| (i * i) % 7 < 3;
             let bits = Bits::from_fn(len, is_set);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What every fallible call of this crate returns.
+/// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call failed. A message names the argument, what was needed and what was given.
@@ -109,7 +109,7 @@ pub enum Error {
         /// What did not hold.
         message: String,
     },
-    /// A file is not what it was read as.
+    /// The content of a file is not what the call reads.
     #[error("{}: needed {needed}, found {found}", path.display())]
     File {
         /// The file.
@@ -145,7 +145,7 @@ impl Error {
         Self::Argument { argument, needed: needed.into(), given: given.to_string() }
     }
 
-    /// An error where an index would have so many slots or more than kernels can number, gaps included.
+    /// Checks that kernels can number the slots of an index, gaps included.
     pub(crate) fn check_slots(end: u64) -> Result<()> {
         if end < u64::from(u32::MAX) {
             return Ok(());

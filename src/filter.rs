@@ -1,9 +1,9 @@
-//! Which rows a search may find.
+//! Filters: the rows that a search may find.
 
 use std::fmt;
 
-/// The rows that a search may find, by their ids. It borrows what it is made of and costs nothing to make, so that one set of ids
-/// serves many searches: each turns it into a bit a row.
+/// The rows that a search may find, by their ids. A filter borrows its ids and costs nothing to make, so one set of ids serves
+/// many searches; each search turns it into one bit per row.
 ///
 /// ```no_run
 /// use nearfield::{Device, Filter, Flat, MatrixView, Metric, SearchOptions};
@@ -22,7 +22,7 @@ pub struct Filter<'a> {
     pub(crate) kind: Kind<'a>,
 }
 
-/// How the rows are said.
+/// The forms of a filter.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind<'a> {
     Ids(&'a [u64]),
@@ -36,15 +36,15 @@ impl<'a> Filter<'a> {
         Self { kind: Kind::Ids(ids) }
     }
 
-    /// The rows whose bit is set: bit `id % 64` of word `id / 64`, the lowest first. Bits that are not there are not set.
+    /// The rows whose bit is set: bit `id % 64` of word `id / 64`, the lowest first. Missing bits are not set.
     ///
-    /// Where rows have their insertion numbers and none was ever moved into the place of a removed one, the words are copied as
-    /// they are.
+    /// This is the fastest filter where rows have their insertion numbers as ids and none was ever moved into the place of a
+    /// removed one: the words are copied as they are.
     pub fn bits(words: &'a [u64]) -> Self {
         Self { kind: Kind::Bits(words) }
     }
 
-    /// The rows of whose id this is true. It is asked once a row, before each search begins.
+    /// The rows for whose id the function is true. Each search calls it once per row, before it begins.
     pub fn by(is_allowed: &'a (impl Fn(u64) -> bool + Send + Sync)) -> Self {
         Self { kind: Kind::By(is_allowed) }
     }

@@ -75,7 +75,7 @@ pub use kernels::distance_pairs::Output;
 pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
-pub use neighbors::{Neighbor, Neighbors};
+pub use neighbors::{Iter, Neighbor, Neighbors};
 pub use options::{AddOptions, SearchOptions, WithinOptions};
 pub use reduce::{Norm, Reduce};
 pub use vectors::HostVectors;

@@ -12,7 +12,7 @@ mod sealed {
 
 /// The types a vector's elements can have on the host: `f32` and [`half::f16`].
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
-    /// The same as a value.
+    /// The element type as a value.
     const KIND: ElementKind;
 
     /// The element widened to f32, exactly.
@@ -35,7 +35,7 @@ impl Element for f16 {
     }
 }
 
-/// How one element of a row lies in memory.
+/// The type of the elements of a row in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ElementKind {
@@ -47,7 +47,7 @@ pub enum ElementKind {
 }
 
 impl ElementKind {
-    /// Bytes an element.
+    /// Bytes per element.
     pub const fn size(self) -> usize {
         match self {
             Self::F32 => 4,

@@ -1,11 +1,11 @@
-//! What "near" means.
+//! Metrics: the distances by which rows are near.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// How far two vectors `q` and `x` lie apart. A smaller distance is always nearer.
+/// The distance between two vectors `q` and `x`. A smaller distance is always nearer.
 ///
 /// Reported distances are `f32`. Their error against the exact value, `dim` being the number of elements:
 ///
@@ -44,7 +44,7 @@ impl Metric {
         }
     }
 
-    /// By what centroids are near: lists of inner products are cones as those of cosines are.
+    /// The metric of centroids: lists by inner product are cones, as those by cosine are.
     pub(crate) fn of_centroids(self) -> Self {
         match self {
             Self::L2 | Self::L2Squared => Self::L2Squared,

@@ -1,8 +1,12 @@
 //! The answer of a search.
 
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
 
-/// Words that are worth a thread.
+use crate::error::{Error, Result};
+
+/// With fewer words, more threads than one take longer.
 const WORDS_A_THREAD: usize = 1 << 16;
 
 /// A row that was found.
@@ -16,12 +20,34 @@ pub struct Neighbor {
 
 /// The nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id.
 ///
-/// A query has fewer than k neighbours when there are fewer rows; nothing is padded.
-#[derive(Debug, Clone, PartialEq)]
+/// A query has fewer than k neighbours when there are fewer rows; nothing is padded. Rows of neighbours come query by query, from
+/// [`row`](Self::row) or an iteration; plain arrays from [`ids`](Self::ids), [`distances`](Self::distances) and
+/// [`offsets`](Self::offsets).
+///
+/// ```no_run
+/// # use nearfield::{Device, Flat, MatrixView, Metric};
+/// # let index = Flat::builder(&Device::best()?, Metric::L2, 2).build()?;
+/// let found = index.search(MatrixView::new(&[0.0f32, 1.0, 2.0, 3.0], 2)?, 5)?;
+/// for row in &found {
+///     println!("{:?}", row.first().map(|nearest| nearest.id));
+/// }
+/// let second = found.offsets()[1]..found.offsets()[2];
+/// println!("{:?} at {:?}", &found.ids()[second.clone()], &found.distances()[second]);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug, Clone)]
 pub struct Neighbors {
     hits: Vec<Neighbor>,
     /// Where each query's hits start in `hits`, and the end of the last.
     offsets: Vec<usize>,
+    /// Ids and distances apart, from when they are asked for.
+    arrays: OnceLock<(Vec<u64>, Vec<f32>)>,
+}
+
+impl PartialEq for Neighbors {
+    fn eq(&self, other: &Self) -> bool {
+        self.hits == other.hits && self.offsets == other.offsets
+    }
 }
 
 impl Default for Neighbors {
@@ -35,13 +61,13 @@ impl Neighbors {
     pub(crate) fn with_capacity(queries: usize, hits: usize) -> Self {
         let mut offsets = Vec::with_capacity(queries + 1);
         offsets.push(0);
-        Self { hits: Vec::with_capacity(hits), offsets }
+        Self { hits: Vec::with_capacity(hits), offsets, arrays: OnceLock::new() }
     }
 
-    /// The hits of each query, which lie one query behind the other, from the first on and to the last.
+    /// Takes hits that lie query by query, those of each query in its place.
     pub(crate) fn of(hits: Vec<Neighbor>, places: &[std::ops::Range<usize>]) -> Self {
         let offsets = std::iter::once(0).chain(places.iter().map(|place| place.end)).collect();
-        Self { hits, offsets }
+        Self { hits, offsets, arrays: OnceLock::new() }
     }
 
     pub(crate) fn push_row(&mut self, hits: impl IntoIterator<Item = Neighbor>) {
@@ -49,7 +75,7 @@ impl Neighbors {
         self.offsets.push(self.hits.len());
     }
 
-    /// Adds rows of k words that stand for hits; a row of fewer ends with words that say so.
+    /// Adds rows of k words that stand for hits. A row with fewer hits ends with words that are `nothing`.
     pub(crate) fn push_words(
         &mut self,
         words: &[u64],
@@ -85,18 +111,134 @@ impl Neighbors {
         &self.hits[self.offsets[query]..self.offsets[query + 1]]
     }
 
-    /// The neighbours of all queries, one query behind the other: with [`offsets`](Self::offsets) a CSR list.
+    /// The neighbours of all queries, query by query: see [`offsets`](Self::offsets).
     pub fn hits(&self) -> &[Neighbor] {
         &self.hits
     }
 
-    /// Where each query's neighbours start in [`hits`](Self::hits), and the end of the last: one more than there are queries.
+    /// The ids of all neighbours, query by query: see [`offsets`](Self::offsets). The first call copies them.
+    pub fn ids(&self) -> &[u64] {
+        &self.arrays().0
+    }
+
+    /// The distances of all neighbours, query by query: see [`offsets`](Self::offsets). The first call copies them.
+    pub fn distances(&self) -> &[f32] {
+        &self.arrays().1
+    }
+
+    fn arrays(&self) -> &(Vec<u64>, Vec<f32>) {
+        self.arrays.get_or_init(|| self.hits.iter().map(|hit| (hit.id, hit.distance)).unzip())
+    }
+
+    /// Where each query's neighbours start in [`hits`](Self::hits), [`ids`](Self::ids) and [`distances`](Self::distances), and
+    /// the end of the last, `[queries + 1]`: the row pointers of a CSR matrix.
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }
 
     /// The neighbours of every query in turn.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[Neighbor]> {
-        self.offsets.windows(2).map(|ends| &self.hits[ends[0]..ends[1]])
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { hits: &self.hits, ends: self.offsets.windows(2) }
+    }
+
+    /// Merges the answers of several indexes to the same queries: the k nearest of all, by (distance, id). A row that several
+    /// indexes have counts several times.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the parts answer different numbers of queries.
+    ///
+    /// ```no_run
+    /// # use nearfield::{Flat, MatrixView, Neighbors};
+    /// # fn both(old: &Flat, new: &Flat, queries: MatrixView<'_, f32>) -> Result<(), nearfield::Error> {
+    /// let found = Neighbors::merge(&[old.search(queries, 10)?, new.search(queries, 10)?], 10)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn merge(parts: &[Self], k: usize) -> Result<Self> {
+        let queries = parts.first().map_or(0, Self::queries);
+        if let Some(other) = parts.iter().find(|part| part.queries() != queries) {
+            let needed = format!("answers to {queries} queries, as the first part has");
+            return Err(Error::argument("parts", needed, other.queries()));
+        }
+        let most: usize = parts.iter().map(|part| part.hits.len()).sum();
+        let mut merged = Self::with_capacity(queries, most.min(queries.saturating_mul(k)));
+        let mut hits: Vec<Neighbor> = vec![];
+        for query in 0..queries {
+            hits.clear();
+            hits.extend(parts.iter().flat_map(|part| part.row(query)));
+            // Zeros of both signs are one distance.
+            hits.sort_unstable_by(|a, b| {
+                (a.distance + 0.0).total_cmp(&(b.distance + 0.0)).then(a.id.cmp(&b.id))
+            });
+            merged.push_row(hits.iter().take(k).copied());
+        }
+        Ok(merged)
+    }
+}
+
+/// The neighbours of every query in turn: see [`Neighbors::iter`].
+#[derive(Debug, Clone)]
+pub struct Iter<'a> {
+    hits: &'a [Neighbor],
+    ends: std::slice::Windows<'a, usize>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a [Neighbor];
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.ends.next().map(|ends| &self.hits[ends[0]..ends[1]])
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.ends.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+impl<'a> IntoIterator for &'a Neighbors {
+    type Item = &'a [Neighbor];
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(rows: &[&[(u64, f32)]]) -> Neighbors {
+        let mut answer = Neighbors::default();
+        for row in rows {
+            answer.push_row(row.iter().map(|&(id, distance)| Neighbor { id, distance }));
+        }
+        answer
+    }
+
+    #[test]
+    fn arrays_and_rows_are_the_same_neighbours() {
+        let found = answer(&[&[(7, 0.5), (3, 1.5)], &[], &[(9, -2.0)]]);
+        assert_eq!(found.ids(), [7, 3, 9]);
+        assert_eq!(found.distances(), [0.5, 1.5, -2.0]);
+        assert_eq!(found.offsets(), [0, 2, 2, 3]);
+        assert_eq!((&found).into_iter().len(), 3);
+        for (query, row) in found.iter().enumerate() {
+            assert_eq!(row, found.row(query));
+        }
+        assert_eq!(found, found.clone(), "arrays that were asked for do not count");
+    }
+
+    #[test]
+    fn a_merge_orders_by_distance_and_id_across_parts() {
+        let first = answer(&[&[(1, 0.0), (8, 2.0)], &[(5, 1.0)]]);
+        let second = answer(&[&[(0, -0.0), (2, 2.0), (4, 3.0)], &[]]);
+        let merged = Neighbors::merge(&[first.clone(), second], 3).expect("as many queries");
+        assert_eq!(merged, answer(&[&[(0, 0.0), (1, 0.0), (2, 2.0)], &[(5, 1.0)]]));
+        assert_eq!(Neighbors::merge(&[], 3).expect("no part"), Neighbors::default());
+        let error = Neighbors::merge(&[first, answer(&[&[]])], 3).expect_err("other queries");
+        assert!(matches!(error, Error::Argument { argument: "parts", .. }), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What every kind of file is read and written with.
+//! Reading and writing files: at a position, and as a whole or not at all.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Files that are there when they are whole.
+//! Files that appear under their name when they are whole.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

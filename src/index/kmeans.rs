@@ -52,7 +52,7 @@ impl std::fmt::Debug for KMeans<'_> {
     }
 }
 
-/// What [`KMeans`] found.
+/// The centroids that [`KMeans`] found, and the rows around them.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Clusters {
@@ -67,7 +67,7 @@ pub struct Clusters {
     pub inertia: Vec<f64>,
 }
 
-/// So few centroids are started by k-means++, which reads all rows once for each.
+/// Up to this many centroids start by k-means++, which reads all rows once per centroid.
 const FEW: usize = 256;
 
 impl<'a> KMeans<'a> {
@@ -86,12 +86,12 @@ impl<'a> KMeans<'a> {
         }
     }
 
-    /// The same for the metric and the number of lists of an index.
+    /// Sets the metric and the number of lists, which an index knows.
     pub(crate) fn of(self, metric: Metric, lists: usize) -> Self {
         Self { metric, lists, ..self }
     }
 
-    /// Iterations at most. Default: 10.
+    /// Sets the largest number of iterations. Default: 10.
     #[must_use]
     pub fn iterations(mut self, iterations: usize) -> Self {
         self.iterations = iterations;
@@ -105,8 +105,8 @@ impl<'a> KMeans<'a> {
         self
     }
 
-    /// Rows that are trained on, a list: a seeded sample where there are more, and no more than fit one binding of the adapter
-    /// ([`Clusters::rows`] says which). Default: 64.
+    /// Sets how many rows per list are trained on: a seeded sample where there are more, and no more than fit one binding of the
+    /// adapter ([`Clusters::rows`] says which). Default: 64.
     #[must_use]
     pub fn rows_per_list(mut self, rows: usize) -> Self {
         self.rows_per_list = rows;
@@ -121,14 +121,15 @@ impl<'a> KMeans<'a> {
         self
     }
 
-    /// Whether the nearest centroids are found by way of a copy in 8-bit integers. They are the same. Default: [`Screen::Auto`].
+    /// Whether a copy of the rows in 8-bit integers helps to find the nearest centroids, which are the same either way. Default:
+    /// [`Screen::Auto`].
     #[must_use]
     pub fn screen(mut self, screen: Screen) -> Self {
         self.screen = screen;
         self
     }
 
-    /// Seed of everything that is random. Default: 1.
+    /// Sets the seed of everything random. Default: 1.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -204,7 +205,7 @@ impl<'a> KMeans<'a> {
         })
     }
 
-    /// Centroids that stay on the device.
+    /// Trains centroids, which stay on the device.
     pub(crate) async fn run<'s>(&self, device: &Device, sample: Sample<'s>) -> Result<Trained<'s>> {
         if let Sample::Device([]) = sample {
             return Err(Error::argument("rows", "at least one matrix", 0));
@@ -253,8 +254,8 @@ impl<'a> KMeans<'a> {
         }
     }
 
-    /// The first centroids: rows by chance, or few by k-means++ (D. Arthur, S. Vassilvitskii, *k-means++: the advantages of careful
-    /// seeding*, SODA 2007), of which the nearest to each row comes to light.
+    /// Chooses the first centroids: random rows, or few by k-means++ (D. Arthur, S. Vassilvitskii, *k-means++: the advantages of
+    /// careful seeding*, SODA 2007), which also finds the nearest of them to each row.
     async fn start(
         &self,
         trained: &mut Trained<'_>,
@@ -284,7 +285,7 @@ impl<'a> KMeans<'a> {
         Ok(Some(nearest))
     }
 
-    /// `nearest` has the nearest of the first centroids for every row where that is known.
+    /// Iterates until the inertia settles. `nearest` has the nearest of the first centroids to every row where that is known.
     async fn iterate(&self, trained: &mut Trained<'_>, mut nearest: Option<Vec<Assigned>>) -> Result<()> {
         for iteration in 1..=self.iterations {
             let assigned = match nearest.take() {
@@ -312,7 +313,7 @@ impl<'a> KMeans<'a> {
     }
 }
 
-/// A row by chance, the more likely the farther it is from the nearest centroid.
+/// A random row, the more likely the farther it is from the nearest centroid.
 fn far_by_chance(nearest: &[Assigned], random: &mut fastrand::Rng) -> u32 {
     let weight = |row: &Assigned| f64::from(row.distance.max(0.0));
     let mut left = random.f64() * nearest.iter().map(weight).sum::<f64>();
@@ -324,7 +325,7 @@ fn far_by_chance(nearest: &[Assigned], random: &mut fastrand::Rng) -> u32 {
     by_chance.unwrap_or_else(|| random.usize(0..nearest.len())) as u32
 }
 
-/// Centroids, and what they were trained on.
+/// Centroids, and the rows that they were trained on.
 pub(crate) struct Trained<'a> {
     pub(crate) training: Training<'a>,
     rows: Vec<u64>,
@@ -355,7 +356,7 @@ impl Lists {
         Self { order, offsets }
     }
 
-    /// Lists that are to begin anew from a row: those without rows, and the smallest where others are too large.
+    /// Lists that start again from another row, as (list, row): those without rows, and the smallest where others are too large.
     fn seeds(&self, assigned: &[Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
         let lists = self.offsets.len() - 1;
         let size = |list: usize| (self.offsets[list + 1] - self.offsets[list]) as usize;

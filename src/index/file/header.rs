@@ -1,4 +1,4 @@
-//! What a file says about itself.
+//! The header of a file: metadata, tensors and their checksums.
 
 use std::collections::BTreeMap;
 use std::io;

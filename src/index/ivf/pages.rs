@@ -1,4 +1,4 @@
-//! Which pages of slots each list has, and which slots new rows get.
+//! Assigns pages of slots to lists, and slots to new rows.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use crate::bits::Bits;
 use crate::engine::PAGE;
 use crate::error::{Error, Result};
 
-/// The list of a page that has no rows.
+/// Stands for the list of a page without rows.
 const NONE: u32 = u32::MAX;
 
-/// Pages of lists. A page has rows of one list alone.
+/// The pages of every list. A page holds rows of one list only.
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
-    /// Of each list, ascending.
+    /// The pages of each list, ascending.
     of_list: Vec<Vec<u32>>,
-    /// Rows of each list.
+    /// The number of rows of each list.
     sizes: Vec<u32>,
-    /// The list of each page; NONE for one without rows.
+    /// The list of each page; NONE for a page without rows.
     list_of: Vec<u32>,
     free: BTreeSet<u32>,
 }
@@ -34,7 +34,7 @@ impl Pages {
         &self.sizes
     }
 
-    /// The slots of all rows, list after list, and where each list starts among them. `alive` and `end` are as of [`Pages::place`].
+    /// The slots of all rows, list after list, and where each list starts among them. `alive` and `end`: see [`Pages::place`].
     pub(crate) fn in_order(&self, alive: Option<&Bits>, end: u64) -> (Vec<u32>, Vec<u64>) {
         let has_row =
             |slot: &u32| u64::from(*slot) < end && alive.is_none_or(|bits| bits.get(*slot as usize));
@@ -46,13 +46,13 @@ impl Pages {
         (slots, offsets)
     }
 
-    /// The list that the row of a slot is in.
+    /// The list of the row in a slot.
     fn list_of(&self, slot: u32) -> Option<u32> {
         self.list_of.get((slot / PAGE) as usize).copied().filter(|&list| list != NONE)
     }
 
-    /// A slot for each row, by its list: first those that are free in the list's pages, then new pages, as near each other as can be.
-    /// `alive` has a bit for every slot below the end, where not all of them have a row.
+    /// Assigns a slot to each row, given its list: first the free ones in the list's pages, then new pages, as close together as
+    /// possible. `alive` has a bit for every slot below the end; none where all of them have a row.
     pub(crate) fn place(&mut self, lists: &[u32], alive: Option<&Bits>, end: u64) -> Result<Vec<u32>> {
         let is_free =
             |slot: u32| u64::from(slot) >= end || alive.is_some_and(|bits| !bits.get(slot as usize));
@@ -80,7 +80,7 @@ impl Pages {
         Ok(slots)
     }
 
-    /// A page for a list.
+    /// Gives a page to a list.
     fn take(&mut self, list: u32) -> Result<u32> {
         let page = match self.free.pop_first() {
             Some(page) => page,
@@ -98,7 +98,7 @@ impl Pages {
         Ok(page)
     }
 
-    /// Rows left these slots. `alive` and `end` are as they are then.
+    /// Notes that rows left these slots. `alive` and `end` describe the rows after that.
     pub(crate) fn leave(&mut self, slots: &[u32], alive: Option<&Bits>, end: u64) {
         let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
         for &slot in slots {
@@ -117,14 +117,14 @@ impl Pages {
         }
     }
 
-    /// Whether lists have so many more pages than they need that it is worth moving their rows: more than 30%.
+    /// Whether moving rows is worth it: more than 30% of at least 128 pages are not needed.
     pub(crate) fn is_sparse(&self) -> bool {
         let needed: u64 = self.sizes.iter().map(|&size| u64::from(size.div_ceil(PAGE))).sum();
         let there = self.list_of.len() as u64;
         there >= 128 && (there - needed) * 10 > there * 3
     }
 
-    /// Rows of emptier pages go to the gaps of fuller ones, so that lists have no more pages than they need.
+    /// Moves rows of emptier pages into the gaps of fuller ones, so that lists have no more pages than they need.
     pub(crate) fn consolidated(&self, alive: Option<&Bits>, end: u64) -> Moves {
         let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
         let filled = |page: u32| (page * PAGE..(page + 1) * PAGE).filter(|&slot| has_row(slot)).count();
@@ -155,7 +155,7 @@ impl Pages {
         moves
     }
 
-    /// The last pages go to the places of free ones, so that there are none.
+    /// Moves the last pages into the places of free ones, until no page is free.
     pub(crate) fn lowered(&self, alive: Option<&Bits>, end: u64) -> Moves {
         let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
         let used = self.list_of.iter().filter(|&&list| list != NONE).count();
@@ -181,7 +181,7 @@ impl Pages {
     }
 }
 
-/// Rows that move, from slots to as many that have none, and the pages afterwards.
+/// Rows to move from slots to as many vacant ones, and the pages afterwards.
 pub(crate) struct Moves {
     pub(crate) pages: Pages,
     pub(crate) from: Vec<u32>,
