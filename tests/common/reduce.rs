@@ -272,11 +272,6 @@ pub(crate) fn floats(random: &mut super::Random, count: usize) -> Vec<f32> {
     some.iter().copied().cycle().take(count).collect()
 }
 
-/// Both forms of what depends on subgroups.
-pub(crate) fn devices() -> impl Iterator<Item = &'static Device> {
-    [super::gpu(), super::without_subgroups()].into_iter().flatten()
-}
-
 /// Every call on the same numbers, on the host and on the device, against the truth.
 pub(crate) fn judge<T: Element>(device: &Device, values: &[T], others: &[T])
 where
