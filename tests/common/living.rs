@@ -1,4 +1,4 @@
-//! What is the same of `Flat` and `Ivf`: one life for both.
+//! One interface to `Flat` and `Ivf`, for tests that put both through the same changes.
 
 use std::path::Path;
 

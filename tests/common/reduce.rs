@@ -1,4 +1,4 @@
-//! Reductions: every call by one name, the truth in f64, and the judge of a result.
+//! Reductions: every call under one name, the truth in f64, and the judge of a result.
 
 use nearfield::{
     Device, DistanceMatrix, Element, Metric, Norm, Output, Result, Summation, ValueRows, Values,

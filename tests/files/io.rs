@@ -1,4 +1,4 @@
-//! The readers and writers of vector files.
+//! Tests of the readers and writers of vector files.
 
 use std::fs;
 use std::io::Write;

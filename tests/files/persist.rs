@@ -1,5 +1,4 @@
-//! An index that was saved and loaded is the one that it was: answers, ids, lists, and what becomes of it. A file that was damaged
-//! is an error.
+//! A loaded index equals the saved one: answers, ids, lists, and later changes. A damaged file is an error.
 
 use std::fs;
 use std::future::Future;

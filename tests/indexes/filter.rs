@@ -1,4 +1,4 @@
-//! Searches under a filter answer like an index of the allowed rows alone, whatever share of the rows they are.
+//! A filtered search answers like an index of the allowed rows alone, for any share of allowed rows.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{Random, view};

@@ -1,4 +1,4 @@
-//! `Flat` against the truth: whole numbers bit for bit, floats within the promised bounds.
+//! `Flat` compared with the truth: whole numbers bit for bit, floats within the promised bounds.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::truth::Truth;

@@ -1,4 +1,4 @@
-//! A `Flat` whose rows come and go, change by change; whole lives are in `living.rs`.
+//! Single changes of a `Flat`: rows added, removed and updated. `living.rs` tests long sequences of changes.
 
 use std::future::Future;
 use std::task::{Context, Poll, Waker};

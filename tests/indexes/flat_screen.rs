@@ -1,5 +1,5 @@
-//! A screen changes no answer: `Screen::I8` and `Screen::None` give the same ids and the same distances, bit for bit, and both
-//! are right.
+//! A screen changes no answer: `Screen::I8` and `Screen::None` give the same ids and distances, bit for bit, and both are
+//! right.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::truth::Truth;

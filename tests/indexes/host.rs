@@ -1,5 +1,5 @@
-//! The host engine: held against f64 on shapes of its own, and as the copy beside a GPU. Suites about answers run on it
-//! as well as on an adapter.
+//! The host engine, compared with f64 on hard shapes, and as the copy beside a GPU. Suites about answers run on it as well
+//! as on an adapter.
 
 use crate::common::{Engine, Random, gpu};
 use nearfield::MatrixView;

@@ -1,4 +1,4 @@
-//! `KMeans` and `Ivf` on the host engine, held against f64, and the host's copy of an `Ivf` beside a GPU.
+//! `KMeans` and `Ivf` on the host engine, compared with f64, and the host copy of an `Ivf` beside a GPU.
 
 use crate::common::Engine;
 use nearfield::{

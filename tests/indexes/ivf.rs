@@ -1,4 +1,4 @@
-//! `Ivf`: with all probes it is `Flat`, with fewer it answers exactly among the rows of the lists it looks at.
+//! `Ivf` answers like `Flat` when it probes all lists, and exactly among the rows of the probed lists when it probes fewer.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{Random, gpu, has_kernels, with_bindings_of};

@@ -1,4 +1,4 @@
-//! k-means: what it finds, that it repeats itself, and what it does with few rows, few distinct ones and uneven ones.
+//! k-means finds clusters, repeats its results, and copes with few, equal and uneven rows.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::Random;

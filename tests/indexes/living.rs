@@ -1,5 +1,5 @@
-//! After any interleaving of changes, filtered searches, saves and loads, an index answers bit for bit as a fresh one of the rows that
-//! are left: `Flat` and `Ivf` live the same lives.
+//! After any sequence of changes, filtered searches, saves and loads, an index answers bit for bit like a fresh index of
+//! the remaining rows. `Flat` and `Ivf` go through the same sequences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Range search: all rows within a radius, the same whatever way they were found.
+//! Range search finds all rows within a radius, on every path.
 
 use std::sync::Mutex;
 

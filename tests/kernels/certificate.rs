@@ -1,5 +1,5 @@
-//! Certificates: the interval of a pair holds the true distance and the one that is reported, whatever the vectors are.
-//! The intervals are those that `collect` writes; `certificate_rounding.rs` has those of adapters that round worse.
+//! Certificates: the interval of a pair contains the true and the reported distance, for any vectors. The intervals are
+//! those that `collect` writes on the device; `certificate_rounding.rs` covers devices that round worse.
 
 use crate::common::bench::Bench;
 use crate::common::narrowed::Vectors;

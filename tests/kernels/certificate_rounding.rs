@@ -1,7 +1,7 @@
-//! Certificates on adapters that round as badly as WGSL and Vulkan allow: `narrow` is computed on the host with every operation
-//! rounded to a neighbour of the test's choice, sums taken in the order that rounds most often, and subnormal numbers flushed;
-//! and so are the ends that `collect` makes of the terms.
-//! The interval has to hold every distance that `rescore` may report by the promise of `Metric`.
+//! Certificates on adapters that round as badly as WGSL and Vulkan allow. The host computes `narrow` and the interval ends
+//! of `collect`: the test picks the neighbour to which each operation rounds, adds sums in the order that rounds most often,
+//! and flushes subnormal numbers. The interval must contain every distance that `rescore` may report under the promise of
+//! `Metric`.
 
 use crate::common::Random;
 use crate::common::vectors::{Case, METRICS, dims};

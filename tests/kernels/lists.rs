@@ -1,4 +1,4 @@
-//! The kernels that keep lists of rows that cannot be excluded, dispatched one by one: `collect` and `tighten`.
+//! The kernels of candidate lists: `collect` and `tighten`.
 
 use std::collections::BTreeMap;
 

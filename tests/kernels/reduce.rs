@@ -1,5 +1,5 @@
-//! The kernels of reductions on buffers of the test, every form of them: exact on whole numbers, nothing read beside the rows
-//! and nothing written beside the results.
+//! The kernels of reductions, in every variant: exact on whole numbers; they read nothing beside the rows and write nothing
+//! beside the results.
 
 use crate::common::bench::{Bench, GUARD};
 use crate::common::{Random, gpu, without_subgroups};

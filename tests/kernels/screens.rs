@@ -1,4 +1,4 @@
-//! The kernels that score rows as they are, dispatched one by one: `distance_scan` and `distance_tile`.
+//! The kernels that score f32 rows: `distance_scan` and `distance_tile`.
 
 use crate::common::bench::{Bench, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::{Random, gpu, padded, rounded, view, without_subgroups};

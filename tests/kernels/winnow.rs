@@ -1,4 +1,4 @@
-//! `winnow`, dispatched alone: which of the rows that were scored for a query stay.
+//! The kernel `winnow`: it keeps the scored rows of a query that cannot be excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Reductions against f64, on the host and on the device: every operation, lengths at every edge, exact on whole numbers,
-//! within the promised bounds on floats, and NaN, infinities, ties and ranges as `Reduce` documents them.
+//! Reductions compared with f64, on the host and on the device: every operation, lengths at every edge, exact on whole
+//! numbers, within the promised bounds on floats, and NaN, infinities, ties and ranges as `Reduce` documents them.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::reduce::{Call, Truth, floats, judge, judge_calls, run};

@@ -1,5 +1,5 @@
-//! The same sum has the same bits whatever way it takes: buffers, bindings, budgets, threads, futures; vectors past 2^32
-//! numbers; and what operands that do not fit get.
+//! A reduction gives the same bits on every path: buffers, bindings, budgets, threads, futures. Also vectors past 2^32
+//! numbers, and errors for operands that do not fit.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;

@@ -1,5 +1,5 @@
-//! Reductions where f32 is too narrow: signs that alternate, large numbers that cancel, products that round, squares and sums
-//! that leave the range on the way to a result that does not.
+//! Reductions where f32 is too narrow: alternating signs, large numbers that cancel, products that round, squares and sums
+//! that leave the range on the way to a result inside it.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::Random;

@@ -1,4 +1,4 @@
-//! Reductions that the caller records: the bits of the library's own, and what no kernel can do is refused.
+//! Reductions that the caller records give the library's own bits, and refuse what no kernel can do.
 
 use crate::common::bench::Bench;
 use crate::common::reduce::{Call, SUMMATIONS, Truth, run};

@@ -1,5 +1,5 @@
-//! Reductions of every row: on the host, as vectors on the device and as distances there, short and long, few and many, and
-//! rows that need scales of their own.
+//! Reductions of every row: on the host, as vectors and as distances on the device, short and long, few and many, and rows
+//! that need scales of their own.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;

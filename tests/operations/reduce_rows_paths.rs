@@ -1,4 +1,4 @@
-//! A row has the same bits whatever way it takes: batches, staging memory, bindings, budgets down to the smallest.
+//! A row reduction gives the same bits on every path: batches, staging memory, bindings, and budgets down to the smallest.
 
 use crate::common::reduce::{Call, distances, run_rows};
 use crate::common::{Random, confined, gpu, rounded, view, with_bindings_of, without_subgroups};

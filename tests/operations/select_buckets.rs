@@ -1,4 +1,5 @@
-//! The k smallest of rows of positions for a large k: a sample sort, and what takes its place in rows whose sample it fails.
+//! The k smallest for a large k, from rows whose ids are positions: a sample sort, and its fallback for rows on which the
+//! sample fails.
 
 use crate::common::bench::{Bench, Output};
 use crate::common::select::{Case, kinds};

@@ -1,5 +1,5 @@
-//! The ways in which rows of positions are selected from: in registers, by one pass, through lists, and again where a sample gave
-//! no threshold. Each with data that favour it and data that defeat it. `select_buckets.rs` has those of a large k.
+//! The k smallest on every path, from rows whose ids are positions: in registers, in one pass, through lists, and again when
+//! a sample gives no threshold. Each path gets data that favour it and data that defeat it. `select_buckets.rs` tests large k.
 
 use crate::common::bench::{Bench, ids_of};
 use crate::common::select::{Case, kinds};
