@@ -1,5 +1,5 @@
-//! Every variant of every kernel parses, validates, matches its declaration, and translates to SPIR-V, MSL and HLSL. No
-//! adapter is needed. With `NEARFIELD_SPIRV_DIR` set, the SPIR-V is left there for `spirv-val`.
+//! Every variant of every kernel parses, validates, matches its declaration, and is written to SPIR-V, MSL and HLSL. Needs
+//! no adapter. With `NEARFIELD_SPIRV_DIR` set, the tests leave the SPIR-V there for `spirv-val`.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! What an idle device costs. In a test binary of its own, because it looks at the memory and the time of the whole
-//! process.
+//! An idle device takes little memory and no processor time. These tests have a binary of their own because they measure
+//! the whole process.
 #![cfg(target_os = "linux")]
 
 use std::future::Future;

@@ -56,7 +56,7 @@ impl<I: Load> Loader<I> {
     /// # Errors
     /// As [`Flat::load`](crate::Flat::load).
     pub fn load(&self, path: impl AsRef<Path>) -> Result<I> {
-        self.resources.device.block_on(self.from_file(path.as_ref()))
+        self.resources.device.block_on(self.open_file(path.as_ref()))
     }
 
     /// [`load`](Self::load), which waits for the device without blocking; the file is read with blocking calls.
@@ -64,7 +64,7 @@ impl<I: Load> Loader<I> {
     /// # Errors
     /// As [`load`](Self::load).
     pub async fn load_async(&self, path: impl AsRef<Path>) -> Result<I> {
-        self.from_file(path.as_ref()).await
+        self.open_file(path.as_ref()).await
     }
 
     /// Loads the index that a reader gives. No byte after it is read.
@@ -72,7 +72,7 @@ impl<I: Load> Loader<I> {
     /// # Errors
     /// As [`load`](Self::load); an [`Error::Io`](crate::Error::Io) of a reader has no path.
     pub fn load_from(&self, reader: impl Read + Send) -> Result<I> {
-        self.resources.device.block_on(self.from_reader(Box::new(reader)))
+        self.resources.device.block_on(self.open_reader(Box::new(reader)))
     }
 
     /// [`load_from`](Self::load_from), which waits for the device without blocking; the reader is called as it is.
@@ -80,7 +80,7 @@ impl<I: Load> Loader<I> {
     /// # Errors
     /// As [`load_from`](Self::load_from).
     pub async fn load_from_async(&self, reader: impl Read + Send) -> Result<I> {
-        self.from_reader(Box::new(reader)).await
+        self.open_reader(Box::new(reader)).await
     }
 
     /// Loads the index of bytes in memory, which has no byte after it.
@@ -88,7 +88,7 @@ impl<I: Load> Loader<I> {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_bytes(&self, bytes: &[u8]) -> Result<I> {
-        self.resources.device.block_on(self.from_bytes(bytes))
+        self.resources.device.block_on(self.open_bytes(bytes))
     }
 
     /// [`load_bytes`](Self::load_bytes) without blocking.
@@ -96,18 +96,18 @@ impl<I: Load> Loader<I> {
     /// # Errors
     /// As [`load_bytes`](Self::load_bytes).
     pub async fn load_bytes_async(&self, bytes: &[u8]) -> Result<I> {
-        self.from_bytes(bytes).await
+        self.open_bytes(bytes).await
     }
 
-    fn from_file<'l>(&self, path: &'l Path) -> Boxed<'l, I> {
+    fn open_file<'l>(&self, path: &'l Path) -> Boxed<'l, I> {
         self.boxed(Loading::open(path, I::HAS_LISTS))
     }
 
-    fn from_reader<'l>(&self, reader: Box<dyn Read + Send + 'l>) -> Boxed<'l, I> {
+    fn open_reader<'l>(&self, reader: Box<dyn Read + Send + 'l>) -> Boxed<'l, I> {
         self.boxed(Loading::from_reader(reader, I::HAS_LISTS))
     }
 
-    fn from_bytes<'l>(&self, bytes: &'l [u8]) -> Boxed<'l, I> {
+    fn open_bytes<'l>(&self, bytes: &'l [u8]) -> Boxed<'l, I> {
         self.boxed(Loading::from_bytes(bytes, I::HAS_LISTS))
     }
 

@@ -1,4 +1,4 @@
-//! Which file of a crate uses which: reads `use` lines and paths such as `crate::a::b` from the text of the files.
+//! Finds the files that each file of a crate uses: reads `use` lines and paths such as `crate::a::b` from the source text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

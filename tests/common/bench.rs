@@ -1,4 +1,4 @@
-//! Kernels on buffers of the test: outputs are poisoned before, and guarded behind.
+//! Runs kernels on buffers of a test. Output buffers are poisoned before a run and have guard words behind their end.
 
 use bytemuck::Pod;
 use nearfield::internals::kernels::{BLOCK_ROWS, Part};

@@ -1,4 +1,4 @@
-//! What the tests share: devices, seeded data, and buffers with guards. The truth they compare with is in `truth`.
+//! Shared by all test binaries: engines, seeded data, and views. The reference answers are in `truth`.
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
 pub(crate) mod bench;
@@ -23,59 +23,103 @@ pub(crate) fn row_counts(k: usize) -> [usize; 12] {
     [0, 1, k - 1, k, k + 1, 127, 128, 129, 4095, 4096, 4097, 9001]
 }
 
-/// The best adapter, or the device that `NEARFIELD_ADAPTER` names; shared by a test binary.
+/// What computes the answers of a test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Engine {
+    /// Kernels, on the adapter that `NEARFIELD_ADAPTER` names: by default any GPU, be it a software driver.
+    Adapter,
+    Host,
+}
+
+impl Engine {
+    /// A device with default options, shared by a test binary.
+    pub(crate) fn device(self) -> Option<&'static Device> {
+        static DEVICES: [OnceLock<Option<Device>>; 2] = [const { OnceLock::new() }; 2];
+        present(DEVICES[self as usize].get_or_init(|| self.open(DeviceOptions::default())).as_ref())
+    }
+
+    /// The same adapter without subgroup operations, shared too.
+    pub(crate) fn without_subgroups(self) -> Option<&'static Device> {
+        static DEVICES: [OnceLock<Option<Device>>; 2] = [const { OnceLock::new() }; 2];
+        let open = || {
+            let mut options = DeviceOptions::default();
+            options.subgroups = false;
+            self.open(options)
+        };
+        present(DEVICES[self as usize].get_or_init(open).as_ref())
+    }
+
+    /// A device with small segments and little scratch memory.
+    pub(crate) fn confined(self, segment_bytes: u64, budget_bytes: u64) -> Option<Device> {
+        let mut options = DeviceOptions::default();
+        options.max_segment_bytes = segment_bytes;
+        options.budget_bytes = budget_bytes;
+        self.open(options)
+    }
+
+    /// A device whose buffers are visible in windows of this many bytes, without subgroup operations. None on the host
+    /// engine, which has no such limit.
+    pub(crate) fn with_bindings_of(self, bytes: u64) -> Option<Device> {
+        if self == Self::Host {
+            return None;
+        }
+        let wanted = self.device()?.adapter();
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle().with_env());
+        let adapter = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
+            .into_iter()
+            .find(|adapter| {
+                adapter.get_info().name == wanted.name
+                    && adapter.get_info().backend.to_str() == wanted.backend
+            })
+            .expect("the adapter is there");
+        let limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..adapter.limits() };
+        let descriptor = wgpu::DeviceDescriptor { required_limits: limits, ..Default::default() };
+        let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
+        Some(Device::from_wgpu(device, queue, DeviceOptions::default()))
+    }
+
+    /// The device with subgroup operations and the one without. The host engine has one device.
+    pub(crate) fn devices(self) -> impl Iterator<Item = &'static Device> {
+        let plain = if self == Self::Host { None } else { self.without_subgroups() };
+        [self.device(), plain].into_iter().flatten()
+    }
+
+    /// A device of its own.
+    pub(crate) fn open(self, options: DeviceOptions) -> Option<Device> {
+        let adapter = std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty());
+        let name = match self {
+            Self::Adapter => adapter.as_deref().unwrap_or("gpu"),
+            Self::Host => "host",
+        };
+        // With `NEARFIELD_ADAPTER=host` there is no adapter.
+        let is_right = |device: &Device| self == Self::Host || has_kernels(device);
+        present(opened(Device::open(Some(name), options)).filter(is_right))
+    }
+}
+
+/// The device of tests that are about kernels.
 pub(crate) fn gpu() -> Option<&'static Device> {
-    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
-    present(DEVICE.get_or_init(|| opened(Device::open(Some(&wanted()), DeviceOptions::default()))).as_ref())
+    Engine::Adapter.device()
+}
+
+/// [`gpu`] without subgroup operations.
+pub(crate) fn without_subgroups() -> Option<&'static Device> {
+    Engine::Adapter.without_subgroups()
+}
+
+/// [`gpu`] with small segments and little scratch memory.
+pub(crate) fn confined(segment_bytes: u64, budget_bytes: u64) -> Option<Device> {
+    Engine::Adapter.confined(segment_bytes, budget_bytes)
+}
+
+/// [`gpu`] with buffers visible in windows of this many bytes.
+pub(crate) fn with_bindings_of(bytes: u64) -> Option<Device> {
+    Engine::Adapter.with_bindings_of(bytes)
 }
 
 /// Whether a device runs kernels, in buffers with limits; the host engine does not.
 pub(crate) fn has_kernels(device: &Device) -> bool {
     device.capabilities().max_storage_buffers > 0
-}
-
-/// What the tests run on. Kernels need an adapter, be it a software driver.
-pub(crate) fn wanted() -> String {
-    std::env::var("NEARFIELD_ADAPTER")
-        .ok()
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "gpu".to_owned())
-}
-
-/// The same adapter without subgroup operations.
-pub(crate) fn without_subgroups() -> Option<&'static Device> {
-    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
-    let open = || {
-        let mut options = DeviceOptions::default();
-        options.subgroups = false;
-        opened(Device::open(Some(&wanted()), options))
-    };
-    present(DEVICE.get_or_init(open).as_ref())
-}
-
-/// The same adapter with segments and scratch memory forced small.
-pub(crate) fn confined(segment_bytes: u64, budget_bytes: u64) -> Option<Device> {
-    let mut options = DeviceOptions::default();
-    options.max_segment_bytes = segment_bytes;
-    options.budget_bytes = budget_bytes;
-    present(opened(Device::open(Some(&wanted()), options)))
-}
-
-/// A device of the same adapter that sees so many bytes of a buffer at once; it has no subgroup operations. None on the host
-/// engine, which has no such limit.
-pub(crate) fn with_bindings_of(bytes: u64) -> Option<Device> {
-    let wanted = gpu().filter(|device| has_kernels(device))?.adapter();
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle().with_env());
-    let adapter = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
-        .into_iter()
-        .find(|adapter| {
-            adapter.get_info().name == wanted.name && adapter.get_info().backend.to_str() == wanted.backend
-        })
-        .expect("the adapter is there");
-    let limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..adapter.limits() };
-    let descriptor = wgpu::DeviceDescriptor { required_limits: limits, ..Default::default() };
-    let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
-    Some(Device::from_wgpu(device, queue, DeviceOptions::default()))
 }
 
 fn opened(device: Result<Device, Error>) -> Option<Device> {

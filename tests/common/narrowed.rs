@@ -1,4 +1,4 @@
-//! Narrowed vectors: made by the device, packed by the host.
+//! Narrowed vectors: the device makes them, the host packs them.
 
 use nearfield::internals::certificate::{Narrowing, Terms};
 use nearfield::internals::kernels::{BLOCK_ROWS, narrow};

@@ -1,4 +1,4 @@
-//! Reductions: every call by one name, the truth in f64, and the judge of a result.
+//! Reductions: every call under one name, the truth in f64, and the judge of a result.
 
 use nearfield::{
     Device, DistanceMatrix, Element, Metric, Norm, Output, Result, Summation, ValueRows, Values,
@@ -271,11 +271,6 @@ impl Truth {
 pub(crate) fn floats(random: &mut super::Random, count: usize) -> Vec<f32> {
     let some = random.floats(count.min(99_991));
     some.iter().copied().cycle().take(count).collect()
-}
-
-/// Both forms of what depends on subgroups.
-pub(crate) fn devices() -> impl Iterator<Item = &'static Device> {
-    [super::gpu(), super::without_subgroups()].into_iter().flatten()
 }
 
 /// Every call on the same numbers, on the host and on the device, against the truth.

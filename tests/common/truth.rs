@@ -1,4 +1,4 @@
-//! The truth in f64, and the judge of an answer.
+//! The true neighbours in f64, and the judge of an answer.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

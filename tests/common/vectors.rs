@@ -1,4 +1,4 @@
-//! Vectors and centres at which certificates may go wrong.
+//! Vectors and centres chosen to break certificates.
 
 use nearfield::Metric;
 use nearfield::internals::certificate::Narrowing;

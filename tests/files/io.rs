@@ -1,4 +1,5 @@
-//! The readers and writers of vector files.
+//! Tests of the readers and writers of vector files.
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The judge of answers is judged: it accepts what is right and finds every planted fault.
+//! The judge of answers accepts right answers and finds every planted fault.
 
 use crate::common::truth::Truth;
 use crate::common::{Random, view};

@@ -1,4 +1,4 @@
-//! Files: vectors, saved indexes, the shipped data, and the documents.
+//! Tests of vector files, saved indexes, the shipped data and the documents.
 
 #[path = "../common/mod.rs"]
 mod common;

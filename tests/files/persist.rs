@@ -1,18 +1,19 @@
-//! An index that was saved and loaded is the one that it was: answers, ids, lists, and what becomes of it. A file that was damaged
-//! is an error.
+//! A loaded index equals the saved one: answers, ids, lists, and later changes. A damaged file is an error.
 
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Waker};
 
+use crate::common::Engine::{self, Adapter, Host};
 use crate::common::living;
-use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
+use crate::common::{Random, has_kernels, rounded, view};
 use nearfield::{
     Device, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, Neighbors, Rows, SavedIndex, Screen,
     SearchOptions,
 };
 use tempfile::TempDir;
+use test_case::test_matrix;
 
 const DIM: usize = 19;
 
@@ -157,8 +158,8 @@ fn change(kind: Kind, indexes: [&mut Index; 2], random: &mut Random, said: &str)
 }
 
 /// Saves and loads, and lets both live on.
-fn round_trip(kind: Kind, mut index: Index, changes: usize, said: &str) {
-    let Some(device) = gpu() else { return };
+fn round_trip(engine: Engine, kind: Kind, mut index: Index, changes: usize, said: &str) {
+    let Some(device) = engine.device() else { return };
     let said = format!("{kind:?}, {said}");
     let mut random = Random::new(5);
     let directory = TempDir::new().expect("a directory");
@@ -183,9 +184,9 @@ fn round_trip(kind: Kind, mut index: Index, changes: usize, said: &str) {
     same(&index, &again, &mut random, &format!("{said}, loaded again"));
 }
 
-#[test]
-fn an_index_with_gaps_and_given_ids_is_loaded_as_it_was() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn an_index_with_gaps_and_given_ids_is_loaded_as_it_was(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for kind in Kind::all() {
         let mut random = Random::new(1);
         let mut index = kind.build(device);
@@ -195,24 +196,24 @@ fn an_index_with_gaps_and_given_ids_is_loaded_as_it_was() {
         let gone: Vec<u64> = (0..300).filter(|i| i % 7 < 2 || i % 31 == 0).chain([1 << 62]).collect();
         index.remove(&gone).expect("they are there");
         update(&mut index, kind, 3, &random.floats(DIM)).expect("a row");
-        round_trip(kind, index, 8, "with gaps");
+        round_trip(engine, kind, index, 8, "with gaps");
     }
 }
 
-#[test]
-fn indexes_of_insertion_numbers_without_rows_and_with_empty_lists_are_loaded_as_they_were() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn indexes_of_insertion_numbers_without_rows_and_with_empty_lists_are_loaded_as_they_were(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for lists in [None, Some(12)] {
         let kind = Kind::new(lists);
-        round_trip(kind, kind.build(device), 4, "nothing was added");
+        round_trip(engine, kind, kind.build(device), 4, "nothing was added");
         let rows = Random::new(2).floats(100 * DIM);
         let mut index = kind.build(device);
         add(&mut index, kind, &rows, None).expect("rows");
-        round_trip(kind, index, 4, "insertion numbers");
+        round_trip(engine, kind, index, 4, "insertion numbers");
         let mut index = kind.build(device);
         add(&mut index, kind, &rows, None).expect("rows");
         index.remove(&(0..100).collect::<Vec<_>>()).expect("they are there");
-        round_trip(kind, index, 4, "all were removed");
+        round_trip(engine, kind, index, 4, "all were removed");
         // Near each other, so that they are in one list or two.
         let near: Vec<f32> = (0..70 * DIM).map(|i| rows[i % DIM] + (i / DIM) as f32 * 1e-4).collect();
         let mut index = kind.build(device);
@@ -220,13 +221,13 @@ fn indexes_of_insertion_numbers_without_rows_and_with_empty_lists_are_loaded_as_
         if let Index::Ivf(index) = &index {
             assert!(index.list_sizes().contains(&0));
         }
-        round_trip(kind, index, 4, "empty lists");
+        round_trip(engine, kind, index, 4, "empty lists");
     }
 }
 
-#[test]
-fn numbers_go_on_where_they_were() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn numbers_go_on_where_they_were(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("index.nf");
     for lists in [None, Some(3)] {
@@ -243,10 +244,10 @@ fn numbers_go_on_where_they_were() {
     }
 }
 
-#[test]
-fn many_segments_are_loaded_in_pieces() {
+#[test_matrix([Adapter, Host])]
+fn many_segments_are_loaded_in_pieces(engine: Engine) {
     // 128 rows a segment, and scratch for a few rows.
-    let Some(device) = confined(128 * 20 * 4, 1 << 20) else { return };
+    let Some(device) = engine.confined(128 * 20 * 4, 1 << 20) else { return };
     let rows = Random::new(4).floats(1000 * DIM);
     for lists in [None, Some(12)] {
         let kind = Kind { screen: Screen::I8, ..Kind::new(lists) };
@@ -259,14 +260,14 @@ fn many_segments_are_loaded_in_pieces() {
         let loaded = Index::load(&device, &path).expect("loads");
         same(&index, &loaded, &mut random, "small segments");
         // On a device that has other ones.
-        let Some(device) = gpu() else { return };
+        let Some(device) = engine.device() else { return };
         same(&index, &Index::load(device, &path).expect("loads"), &mut random, "other segments");
     }
 }
 
-#[test]
-fn a_file_larger_than_a_piece_is_loaded_as_it_was() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_file_larger_than_a_piece_is_loaded_as_it_was(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // 16 MiB are a piece.
     let (dim, count) = (1024, 5000);
     let mut random = Random::new(6);
@@ -306,9 +307,9 @@ fn refused(device: &Device, path: &Path) -> [String; 2] {
     })
 }
 
-#[test]
-fn a_file_that_was_cut_off_is_an_error() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_file_that_was_cut_off_is_an_error(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("index.nf");
     for lists in [None, Some(3)] {
@@ -325,9 +326,9 @@ fn a_file_that_was_cut_off_is_an_error() {
     }
 }
 
-#[test]
-fn a_bit_that_changed_is_an_error() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_bit_that_changed_is_an_error(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("index.nf");
     let mut random = Random::new(8);
@@ -346,9 +347,9 @@ fn a_bit_that_changed_is_an_error() {
     }
 }
 
-#[test]
-fn files_of_another_kind_are_told() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn files_of_another_kind_are_told(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("index.nf");
     small(device, None, &path);
@@ -373,18 +374,18 @@ fn names(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.expect("an entry").path()).collect()
 }
 
-#[test]
-fn a_name_may_be_as_long_as_the_system_allows() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_name_may_be_as_long_as_the_system_allows(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join(format!("{}.nf", "n".repeat(252)));
     small_to(device, &path).expect("a file");
     assert_eq!(names(directory.path()), [path]);
 }
 
-#[test]
-fn what_fails_to_be_saved_leaves_the_old_file() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn what_fails_to_be_saved_leaves_the_old_file(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("index.nf");
     small(device, None, &path);
@@ -394,7 +395,7 @@ fn what_fails_to_be_saved_leaves_the_old_file() {
         assert!(fs::read(&path).expect("reads") == before, "{said}");
     };
     // No row goes through so little scratch, which is found out when half of the file is written.
-    let Some(poor) = confined(1 << 20, 2048) else { return };
+    let Some(poor) = engine.confined(1 << 20, 2048) else { return };
     // The host engine takes none for that.
     if has_kernels(&poor) {
         let mut index = Flat::builder(&poor, Metric::L2, 1000).build().expect("an index");
@@ -429,9 +430,9 @@ fn small_to(device: &Device, path: &Path) -> Result<(), Error> {
     Kind::new(None).build(device).save(path)
 }
 
-#[test]
-fn loading_and_saving_without_blocking_is_the_same() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn loading_and_saving_without_blocking_is_the_same(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     fn is_send<T: Send>(future: T) -> T {
         future
     }
@@ -463,9 +464,9 @@ impl std::io::Read for Trickle<'_> {
     }
 }
 
-#[test]
-fn a_writer_gets_the_bytes_of_the_file_and_a_reader_loads_them() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_writer_gets_the_bytes_of_the_file_and_a_reader_loads_them(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("index.nf");
     for lists in [None, Some(5)] {
@@ -494,9 +495,9 @@ fn a_writer_gets_the_bytes_of_the_file_and_a_reader_loads_them() {
     }
 }
 
-#[test]
-fn a_loaded_index_has_the_budget_and_the_host_copy_of_its_loader() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_loaded_index_has_the_budget_and_the_host_copy_of_its_loader(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("index.nf");
     for lists in [None, Some(5)] {

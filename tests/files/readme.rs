@@ -1,4 +1,4 @@
-//! The README shows what runs.
+//! The README shows the examples that CI runs.
 
 #[test]
 fn the_examples_are_those_that_ci_runs() {

@@ -1,4 +1,5 @@
-//! Real embeddings against the truth that was computed for them in f64.
+//! Real embeddings, compared with their true neighbours in f64.
+
 use std::path::PathBuf;
 
 use crate::common::{gpu, view};

@@ -1,4 +1,4 @@
-//! A change whose future is dropped, at whichever poll, is made or is not made, and the index goes on either way.
+//! A change whose future is dropped, after any poll, either happened or did not, and the index works on.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What bad input gets: the error that names it, and an index that answers as before.
+//! Bad input gets an error that names it, and leaves the index as it was.
 
 use crate::common::{confined, gpu, has_kernels, rounded, view};
 use half::f16;

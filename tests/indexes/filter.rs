@@ -1,10 +1,12 @@
-//! Searches under a filter answer like an index of the allowed rows alone, whatever share of the rows they are.
+//! A filtered search answers like an index of the allowed rows alone, for any share of allowed rows.
 
-use crate::common::{Random, confined, gpu, view};
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::{Random, view};
 use nearfield::{
     AddOptions, Device, Error, Filter, Flat, MatrixView, Metric, Neighbors, Screen, SearchOptions,
     SearchResult, WithinOptions,
 };
+use test_case::test_matrix;
 
 const DIM: usize = 16;
 
@@ -78,9 +80,9 @@ fn every_share(device: &Device, metric: Metric, screen: Screen, rows: usize, que
     }
 }
 
-#[test]
-fn every_share_is_searched_as_if_alone() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn every_share_is_searched_as_if_alone(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for screen in [Screen::None, Screen::I8] {
         every_share(device, Metric::L2Squared, screen, 10_000, &[(3, 10), (40, 10), (1, 600)]);
     }
@@ -88,18 +90,18 @@ fn every_share_is_searched_as_if_alone() {
     every_share(device, Metric::Cosine, Screen::I8, 6000, &[(5, 10), (40, 3)]);
 }
 
-#[test]
-fn every_share_of_rows_in_many_segments_is_searched_in_many_chunks() {
+#[test_matrix([Adapter, Host])]
+fn every_share_of_rows_in_many_segments_is_searched_in_many_chunks(engine: Engine) {
     // 128 rows a segment, and scratch for few of them.
-    let Some(device) = confined(128 * 64, 2 << 20) else { return };
+    let Some(device) = engine.confined(128 * 64, 2 << 20) else { return };
     for screen in [Screen::None, Screen::I8] {
         every_share(&device, Metric::L2Squared, screen, 4000, &[(3, 10), (40, 4)]);
     }
 }
 
-#[test]
-fn k_may_be_anything_under_a_filter() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn k_may_be_anything_under_a_filter(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(0x6b);
     let values = random.integers(9000 * DIM, 20);
     let asked = random.integers(2 * DIM, 20);
@@ -118,9 +120,9 @@ fn k_may_be_anything_under_a_filter() {
     }
 }
 
-#[test]
-fn filters_are_of_ids_wherever_their_rows_lie() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn filters_are_of_ids_wherever_their_rows_lie(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(0x1d5);
     let rows = 8000;
     let values = random.integers(rows * DIM, 2);
@@ -153,9 +155,9 @@ fn filters_are_of_ids_wherever_their_rows_lie() {
     }
 }
 
-#[test]
-fn rows_removed_from_insertion_numbers_are_not_found_by_bits() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn rows_removed_from_insertion_numbers_are_not_found_by_bits(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = Random::new(3).integers(6000 * DIM, 2);
     let mut index = filled(device, Metric::L2Squared, Screen::None, &values, None);
     index.remove(&[0, 31, 32, 64, 5999, 5998]).expect("they are there");
@@ -173,9 +175,9 @@ fn rows_removed_from_insertion_numbers_are_not_found_by_bits() {
     }
 }
 
-#[test]
-fn range_search_obeys_filters_of_every_share() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn range_search_obeys_filters_of_every_share(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(0x3a);
     let values = random.integers(7000 * DIM, 2);
     let asked = random.integers(5 * DIM, 2);
@@ -197,9 +199,9 @@ fn range_search_obeys_filters_of_every_share() {
 }
 
 /// Filters under which the sample of a threshold holds no row that is allowed, or all of those that tie.
-#[test]
-fn filters_that_go_with_the_order_of_rows_are_answered_right() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn filters_that_go_with_the_order_of_rows_are_answered_right(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let rows = 20_000;
     // Sorted by their distance from the queries; half of them are equal.
     let values: Vec<f32> = (0..rows)
@@ -224,9 +226,9 @@ fn filters_that_go_with_the_order_of_rows_are_answered_right() {
     }
 }
 
-#[test]
-fn a_filter_that_allows_few_rows_looks_at_no_others() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_filter_that_allows_few_rows_looks_at_no_others(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let rows = 20_000;
     let values = Random::new(4).floats(rows * DIM);
     for screen in [Screen::None, Screen::I8] {
@@ -252,11 +254,11 @@ fn a_filter_that_allows_few_rows_looks_at_no_others() {
     }
 }
 
-#[test]
-fn eight_threads_have_filters_of_their_own() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn eight_threads_have_filters_of_their_own(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // Little scratch, so that they wait for each other.
-    let Some(small) = confined(u64::MAX, 3 << 20) else { return };
+    let Some(small) = engine.confined(u64::MAX, 3 << 20) else { return };
     let mut random = Random::new(0x8);
     let values = random.integers(9000 * DIM, 3);
     let asked = random.integers(20 * DIM, 3);
@@ -281,9 +283,9 @@ fn eight_threads_have_filters_of_their_own() {
     }
 }
 
-#[test]
-fn an_empty_index_and_a_filter_of_nothing_find_nothing() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn an_empty_index_and_a_filter_of_nothing_find_nothing(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let index = filled(device, Metric::L2, Screen::None, &[], None);
     let query = [1.0; DIM];
     assert!(found(&index, view(&query, DIM), 3, Filter::bits(&[u64::MAX])).row(0).is_empty());

@@ -1,11 +1,13 @@
-//! `Flat` against the truth: whole numbers bit for bit, floats within the promised bounds.
+//! `Flat` compared with the truth: whole numbers bit for bit, floats within the promised bounds.
 
+use crate::common::Engine::{self, Adapter, Host};
 use crate::common::truth::Truth;
-use crate::common::{DIMS, Random, gpu, has_kernels, rounded, row_counts, view, without_subgroups};
+use crate::common::{DIMS, Random, has_kernels, rounded, row_counts, view};
 use half::f16;
 use nearfield::{
     AddOptions, Device, ElementKind, Flat, MatrixView, Metric, Neighbors, SearchOptions, SearchResult,
 };
+use test_case::test_matrix;
 
 const K: usize = 10;
 
@@ -28,8 +30,8 @@ fn index_of_f16(device: &Device, metric: Metric, rows: MatrixView<'_, f16>) -> F
 
 /// Every row count at a dim, on whole numbers that f16 holds too: both element types, both forms of lanes, both
 /// nominating kernels. Large cells take the forms in turn.
-fn whole_numbers(dims: &[usize]) {
-    let (Some(device), Some(plain)) = (gpu(), without_subgroups()) else { return };
+fn whole_numbers(engine: Engine, dims: &[usize]) {
+    let (Some(device), Some(plain)) = (engine.device(), engine.without_subgroups()) else { return };
     let mut turn = 0;
     for &dim in dims {
         let mut random = Random::new(0xd1 + dim as u64);
@@ -69,23 +71,23 @@ fn whole_numbers(dims: &[usize]) {
     }
 }
 
-#[test]
-fn whole_numbers_are_answered_bit_for_bit_at_small_dims() {
-    whole_numbers(&DIMS[..5]);
+#[test_matrix([Adapter, Host])]
+fn whole_numbers_are_answered_bit_for_bit_at_small_dims(engine: Engine) {
+    whole_numbers(engine, &DIMS[..5]);
 }
 
-#[test]
-fn whole_numbers_are_answered_bit_for_bit_at_dims_384_and_768() {
-    whole_numbers(&DIMS[5..7]);
+#[test_matrix([Adapter, Host])]
+fn whole_numbers_are_answered_bit_for_bit_at_dims_384_and_768(engine: Engine) {
+    whole_numbers(engine, &DIMS[5..7]);
 }
 
-#[test]
-fn whole_numbers_are_answered_bit_for_bit_at_dims_1536_and_2049() {
-    whole_numbers(&DIMS[7..]);
+#[test_matrix([Adapter, Host])]
+fn whole_numbers_are_answered_bit_for_bit_at_dims_1536_and_2049(engine: Engine) {
+    whole_numbers(engine, &DIMS[7..]);
 }
 
-fn floats(make: impl Fn(&mut Random, usize, usize) -> Vec<f32>, seed: u64) {
-    let (Some(device), Some(plain)) = (gpu(), without_subgroups()) else { return };
+fn floats(engine: Engine, make: impl Fn(&mut Random, usize, usize) -> Vec<f32>, seed: u64) {
+    let (Some(device), Some(plain)) = (engine.device(), engine.without_subgroups()) else { return };
     for (dim, rows, count) in
         [(1, 6000, 20), (3, 5000, 4), (5, 300, 9), (17, 9000, 30), (100, 5001, 3), (768, 4500, 17)]
     {
@@ -102,19 +104,19 @@ fn floats(make: impl Fn(&mut Random, usize, usize) -> Vec<f32>, seed: u64) {
     }
 }
 
-#[test]
-fn random_floats_are_answered_within_the_bounds() {
-    floats(|random, rows, dim| random.floats(rows * dim), 0xf1);
+#[test_matrix([Adapter, Host])]
+fn random_floats_are_answered_within_the_bounds(engine: Engine) {
+    floats(engine, |random, rows, dim| random.floats(rows * dim), 0xf1);
 }
 
-#[test]
-fn adversarial_floats_are_answered_within_the_bounds() {
-    floats(|random, rows, dim| random.adversarial(rows, dim), 0xf2);
+#[test_matrix([Adapter, Host])]
+fn adversarial_floats_are_answered_within_the_bounds(engine: Engine) {
+    floats(engine, |random, rows, dim| random.adversarial(rows, dim), 0xf2);
 }
 
-#[test]
-fn f16_and_f32_storage_of_the_same_values_answer_alike() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn f16_and_f32_storage_of_the_same_values_answer_alike(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for (dim, rows, count) in [(7, 700, 5), (20, 6000, 3), (33, 6000, 20)] {
         let mut random = Random::new(0x16);
         // Some values are subnormal in f16.
@@ -151,9 +153,9 @@ fn f16_and_f32_storage_of_the_same_values_answer_alike() {
 }
 
 /// Rows far from the origin and close to each other, where distances from dot products and norms lose every digit.
-#[test]
-fn near_rows_far_from_the_origin_are_told_apart() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn near_rows_far_from_the_origin_are_told_apart(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for (rows, count) in [(100, 25), (6000, 3), (6000, 25)] {
         let mut random = Random::new(0x7e57);
         let mut values: Vec<f32> = (0..rows * 4).map(|_| random.unit().abs()).collect();
@@ -189,9 +191,9 @@ fn search_and_count(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> (Ne
     (found, statistics.searched_again)
 }
 
-#[test]
-fn of_equally_near_rows_the_smaller_ids_are_found() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn of_equally_near_rows_the_smaller_ids_are_found(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for (rows, count) in [(500, 3), (6000, 3), (6000, 20)] {
         let mut random = Random::new(0x71e5);
         let values = random.integers(rows * 3, 2);
@@ -212,9 +214,9 @@ fn of_equally_near_rows_the_smaller_ids_are_found() {
     }
 }
 
-#[test]
-fn equal_rows_overflow_the_lists_and_are_answered_all_the_same() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn equal_rows_overflow_the_lists_and_are_answered_all_the_same(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // More than the longest list holds.
     let rows = 40_000;
     let values = [3.0, -1.0, 2.0].repeat(rows);
@@ -234,8 +236,8 @@ fn equal_rows_overflow_the_lists_and_are_answered_all_the_same() {
 }
 
 /// Rows in the order of their distance from about where the queries are.
-fn sorted_rows(nearest_first: bool) {
-    let Some(device) = gpu() else { return };
+fn sorted_rows(engine: Engine, nearest_first: bool) {
+    let Some(device) = engine.device() else { return };
     let rows = 20_000;
     for count in [2, 18] {
         let mut random = Random::new(0x50e7);
@@ -255,19 +257,19 @@ fn sorted_rows(nearest_first: bool) {
     }
 }
 
-#[test]
-fn rows_inserted_nearest_first_are_screened() {
-    sorted_rows(true);
+#[test_matrix([Adapter, Host])]
+fn rows_inserted_nearest_first_are_screened(engine: Engine) {
+    sorted_rows(engine, true);
 }
 
-#[test]
-fn rows_inserted_nearest_last_are_screened() {
-    sorted_rows(false);
+#[test_matrix([Adapter, Host])]
+fn rows_inserted_nearest_last_are_screened(engine: Engine) {
+    sorted_rows(engine, false);
 }
 
-#[test]
-fn any_k_is_answered() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn any_k_is_answered(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let rows = 20_000;
     let mut random = Random::new(0x6b);
     let values = random.integers(rows * 3, 30);
@@ -293,9 +295,9 @@ fn any_k_is_answered() {
     }
 }
 
-#[test]
-fn no_queries_are_answered_by_nothing() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn no_queries_are_answered_by_nothing(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for rows in [0, 10, 5000] {
         let index = index(device, Metric::L2Squared, view(&vec![1.0; rows * 3], 3));
         let found = index.search(MatrixView::<f32>::new(&[], 3).expect("no rows"), K).expect("an answer");

@@ -1,8 +1,9 @@
-//! A `Flat` whose rows come and go, change by change; whole lives are in `living.rs`.
+//! Single changes of a `Flat`: rows added, removed and updated. `living.rs` tests long sequences of changes.
 
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
+use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;
 use crate::common::{Random, confined, gpu, has_kernels, view};
 use nearfield::internals::ceilings::copy;
@@ -10,6 +11,7 @@ use nearfield::{
     AddOptions, BufferSlice, Device, ElementKind, Error, Flat, Metric, Route, Screen, SearchOptions,
     SearchResult,
 };
+use test_case::test_matrix;
 
 const DIM: usize = 6;
 
@@ -17,9 +19,9 @@ fn empty(device: &Device, screen: Screen) -> Flat {
     Flat::builder(device, Metric::L2Squared, DIM).screen(screen).build().expect("an index")
 }
 
-#[test]
-fn a_removed_row_is_gone_and_its_place_is_used_again() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_removed_row_is_gone_and_its_place_is_used_again(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for screen in [Screen::None, Screen::I8] {
         let mut random = Random::new(1);
         let rows = random.integers(300 * DIM, 9);
@@ -55,10 +57,10 @@ fn rows_of(rows: &[f32], ids: &[u64]) -> Vec<f32> {
     ids.iter().flat_map(|&id| row_of(rows, id)).copied().collect()
 }
 
-#[test]
-fn an_add_that_fails_after_places_were_used_again_changes_nothing() {
+#[test_matrix([Adapter, Host])]
+fn an_add_that_fails_after_places_were_used_again_changes_nothing(engine: Engine) {
     // Five hundred rows at a time, three segments' worth of gaps.
-    let Some(device) = confined(512 * 32, 64 << 10) else { return };
+    let Some(device) = engine.confined(512 * 32, 64 << 10) else { return };
     for screen in [Screen::None, Screen::I8] {
         let mut random = Random::new(0xbad);
         let rows = random.integers(4000 * DIM, 3);
@@ -101,9 +103,9 @@ fn an_add_that_fails_after_places_were_used_again_changes_nothing() {
     }
 }
 
-#[test]
-fn of_equal_rows_the_smaller_ids_are_found_wherever_they_lie() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn of_equal_rows_the_smaller_ids_are_found_wherever_they_lie(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for (screen, rows) in [(Screen::None, 300), (Screen::I8, 6000), (Screen::None, 6000)] {
         let mut index = empty(device, screen);
         let ids: Vec<u64> = (0..rows).map(|row| 1000 + row * 2).collect();
@@ -126,11 +128,11 @@ fn of_equal_rows_the_smaller_ids_are_found_wherever_they_lie() {
     }
 }
 
-#[test]
-fn rows_on_the_device_are_added_like_those_of_the_host() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn rows_on_the_device_are_added_like_those_of_the_host(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // Pieces of some hundred rows, and one of all of them.
-    let Some(small) = confined(512 * 32, 64 << 10) else { return };
+    let Some(small) = engine.confined(512 * 32, 64 << 10) else { return };
     for device in [device, &small] {
         for screen in [Screen::None, Screen::I8] {
             let mut random = Random::new(0xde);
@@ -167,10 +169,10 @@ fn rows_on_the_device_are_added_like_those_of_the_host() {
     }
 }
 
-#[test]
-fn rows_on_the_device_that_do_not_fit_are_refused() {
-    let Some(device) = gpu() else { return };
-    let Some(other) = confined(u64::MAX, 1 << 24) else { return };
+#[test_matrix([Adapter, Host])]
+fn rows_on_the_device_that_do_not_fit_are_refused(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let Some(other) = engine.confined(u64::MAX, 1 << 24) else { return };
     let rows = [1.0f32; 4 * DIM];
     let uploaded = device.upload(view(&rows, DIM)).expect("good rows");
     let named = |error: Error| assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
@@ -213,7 +215,7 @@ fn blocks(index: &Flat) -> u32 {
 
 #[test]
 fn an_index_with_many_gaps_compacts_itself() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     for screen in [Screen::None, Screen::I8] {
         let mut random = Random::new(0xc0);
         let rows = random.integers(6000 * DIM, 3);
@@ -241,9 +243,9 @@ fn an_index_with_many_gaps_compacts_itself() {
     }
 }
 
-#[test]
-fn rows_at_the_end_leave_no_gap() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn rows_at_the_end_leave_no_gap(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut index = empty(device, Screen::I8);
     let rows = Random::new(5).integers(3000 * DIM, 3);
     index.add(view(&rows, DIM)).expect("good rows");
@@ -260,9 +262,9 @@ fn rows_at_the_end_leave_no_gap() {
     assert_eq!(index.get(&[3001]).expect("it is there"), rows[DIM..2 * DIM]);
 }
 
-#[test]
-fn what_is_unknown_or_does_not_fit_is_refused_by_name() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn what_is_unknown_or_does_not_fit_is_refused_by_name(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut index = empty(device, Screen::None);
     index.add(view(&[1.0f32; 3 * DIM], DIM)).expect("good rows");
     let unknown = |error: Error, wanted: u64| {
@@ -291,7 +293,7 @@ fn what_is_unknown_or_does_not_fit_is_refused_by_name() {
 fn a_budget_that_fits_no_row_says_what_is_needed() {
     let dim = 3000;
     // The host engine moves rows within the memory that they lie in.
-    let Some(device) = confined(u64::MAX, 26_000).filter(has_kernels) else { return };
+    let Some(device) = confined(u64::MAX, 26_000) else { return };
     let mut index = Flat::builder(&device, Metric::L2, dim).build().expect("an index");
     let rows: Vec<f32> = (0..3 * dim).map(|i| (i as f32).sin()).collect();
     index.add(view(&rows, dim)).expect("rows behind the end need no scratch");
@@ -306,9 +308,9 @@ fn a_budget_that_fits_no_row_says_what_is_needed() {
     assert!(index.ids().eq([1, 2]));
 }
 
-#[test]
-fn eight_threads_search_an_index_with_gaps_and_places_used_again() {
-    let Some(device) = confined(256 * 32, 2 << 20) else { return };
+#[test_matrix([Adapter, Host])]
+fn eight_threads_search_an_index_with_gaps_and_places_used_again(engine: Engine) {
+    let Some(device) = engine.confined(256 * 32, 2 << 20) else { return };
     let mut random = Random::new(0x88);
     let rows = random.integers(5000 * DIM, 3);
     for screen in [Screen::None, Screen::I8] {
@@ -349,9 +351,9 @@ fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     None
 }
 
-#[test]
-fn a_change_whose_future_is_dropped_is_made_or_not() {
-    let Some(device) = confined(512 * 32, 64 << 10) else { return };
+#[test_matrix([Adapter, Host])]
+fn a_change_whose_future_is_dropped_is_made_or_not(engine: Engine) {
+    let Some(device) = engine.confined(512 * 32, 64 << 10) else { return };
     for screen in [Screen::None, Screen::I8] {
         let mut random = Random::new(0xd0);
         let rows = random.integers(2000 * DIM, 3);

@@ -1,4 +1,4 @@
-//! The same search gives the same bits whatever way it takes: batches, segments, budgets, threads, futures, devices.
+//! A search gives the same bits on every path: batches, segments, budgets, threads, futures, devices.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,13 +1,15 @@
-//! A screen changes no answer: `Screen::I8` and `Screen::None` give the same ids and the same distances, bit for bit, and both
-//! are right.
+//! A screen changes no answer: `Screen::I8` and `Screen::None` give the same ids and distances, bit for bit, and both are
+//! right.
 
+use crate::common::Engine::{self, Adapter, Host};
 use crate::common::truth::Truth;
-use crate::common::{Random, confined, gpu, has_kernels, rounded, view, with_bindings_of, without_subgroups};
+use crate::common::{Random, has_kernels, rounded, view};
 use half::f16;
 use nearfield::{
     Device, Element, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Route, Screen,
     SearchOptions, Statistics,
 };
+use test_case::test_matrix;
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
@@ -100,9 +102,9 @@ fn kernel(index: &Flat, queries: usize, k: usize) -> Option<Nominator> {
     }
 }
 
-#[test]
-fn every_dim_element_type_and_metric_is_answered_alike() {
-    let (Some(device), Some(bare)) = (gpu(), without_subgroups()) else { return };
+#[test_matrix([Adapter, Host])]
+fn every_dim_element_type_and_metric_is_answered_alike(engine: Engine) {
+    let (Some(device), Some(bare)) = (engine.device(), engine.without_subgroups()) else { return };
     let dims = [1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 64, 100, 129, 384, 768, 1040, 1041, 2049, 4096];
     for (turn, dim) in dims.into_iter().enumerate() {
         let mut random = Random::new(dim as u64);
@@ -128,9 +130,9 @@ fn every_dim_element_type_and_metric_is_answered_alike() {
     }
 }
 
-#[test]
-fn any_number_of_queries_and_any_k_are_answered_alike() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn any_number_of_queries_and_any_k_are_answered_alike(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let set = Set::floats(0xc0, 5000, 20, 129);
     for metric in METRICS {
         let [screened, plain] = [Screen::I8, Screen::None].map(|screen| set.index(device, metric, screen));
@@ -145,9 +147,9 @@ fn any_number_of_queries_and_any_k_are_answered_alike() {
     }
 }
 
-#[test]
-fn a_large_k_is_answered_alike() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_large_k_is_answered_alike(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(0x6b);
     let set = Set::new(16, random.integers(20_000 * 16, 5), random.integers(34 * 16, 5));
     for metric in [Metric::L2, Metric::InnerProduct] {
@@ -155,9 +157,9 @@ fn a_large_k_is_answered_alike() {
     }
 }
 
-#[test]
-fn ties_of_whole_numbers_are_answered_alike() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn ties_of_whole_numbers_are_answered_alike(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for dim in [3, 20] {
         let mut random = Random::new(0x71e5);
         let set = Set::new(dim, random.integers(5000 * dim, 2), random.integers(34 * dim, 2));
@@ -170,9 +172,9 @@ fn ties_of_whole_numbers_are_answered_alike() {
 /// A budget in which the lists of a dozen queries have no room for 5,000 rows.
 const SHORT_LISTS: u64 = 12 << 20;
 
-#[test]
-fn equal_rows_overflow_every_list_and_are_searched_exhaustively() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn equal_rows_overflow_every_list_and_are_searched_exhaustively(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(0xa11);
     let row = random.integers(16, 4);
     let mut set = Set::new(16, row.repeat(6000), random.integers(34 * 16, 4));
@@ -190,9 +192,9 @@ fn equal_rows_overflow_every_list_and_are_searched_exhaustively() {
 }
 
 /// Two clusters, each within a step or two of the integers.
-#[test]
-fn queries_whose_lists_overflow_are_searched_without_narrowing() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn queries_whose_lists_overflow_are_searched_without_narrowing(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let (dim, mut random) = (16, Random::new(0xc1));
     let mut cluster = |count: usize, middle: f32, noise: f32| -> Vec<f32> {
         random.floats(count * dim).iter().map(|x| middle + noise * x).collect()
@@ -215,9 +217,9 @@ fn queries_whose_lists_overflow_are_searched_without_narrowing() {
     }
 }
 
-#[test]
-fn duplicates_sorted_rows_and_norms_of_all_sizes_are_answered_alike() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn duplicates_sorted_rows_and_norms_of_all_sizes_are_answered_alike(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let (dim, rows) = (24, 6000);
     let mut random = Random::new(0xd0b);
     // From far to near.
@@ -251,9 +253,9 @@ fn duplicates_sorted_rows_and_norms_of_all_sizes_are_answered_alike() {
 }
 
 /// The mean is taken off, so one dimension in which all rows are alike costs nothing.
-#[test]
-fn an_outlier_dimension_is_screened_as_well_as_others() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn an_outlier_dimension_is_screened_as_well_as_others(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let (dim, rows) = (64, 8000);
     let mut random = Random::new(0x071);
     let mut made = |count: usize| -> Vec<f32> {
@@ -273,9 +275,9 @@ fn an_outlier_dimension_is_screened_as_well_as_others() {
 }
 
 /// FAISS has this as `TestRoundoff`: rows far from the origin and close to each other.
-#[test]
-fn near_rows_far_from_the_origin_are_told_apart() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn near_rows_far_from_the_origin_are_told_apart(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for (rows, count) in [(100, 25), (6000, 3), (6000, 40)] {
         let mut random = Random::new(0x7e57);
         let mut values: Vec<f32> = (0..rows * 4).map(|_| random.unit().abs()).collect();
@@ -288,16 +290,16 @@ fn near_rows_far_from_the_origin_are_told_apart() {
     }
 }
 
-#[test]
-fn small_segments_bindings_and_budgets_change_nothing() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn small_segments_bindings_and_budgets_change_nothing(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let set = Set::floats(0x5e6, 5000, 40, 70);
     let plain = METRICS.map(|metric| set.index(device, metric, Screen::None));
     let small = [
-        confined(u64::MAX, 2 << 20),
-        confined(200 << 10, 64 << 20),
-        confined(640 * 160, 1500 << 10),
-        with_bindings_of(1 << 20),
+        engine.confined(u64::MAX, 2 << 20),
+        engine.confined(200 << 10, 64 << 20),
+        engine.confined(640 * 160, 1500 << 10),
+        engine.with_bindings_of(1 << 20),
     ];
     for (turn, device) in small.into_iter().enumerate() {
         let Some(device) = device else { return };
@@ -307,8 +309,13 @@ fn small_segments_bindings_and_budgets_change_nothing() {
 }
 
 /// The centre is taken of more and more rows, and everything is narrowed anew.
-fn rows_added_in_pieces<T: Element>(elements: ElementKind, bad: T, cast: fn(&[f32]) -> Vec<T>) {
-    let Some(device) = gpu() else { return };
+fn rows_added_in_pieces<T: Element>(
+    engine: Engine,
+    elements: ElementKind,
+    bad: T,
+    cast: fn(&[f32]) -> Vec<T>,
+) {
+    let Some(device) = engine.device() else { return };
     let (dim, rows) = (20, 6000);
     let mut random = Random::new(0xadd);
     let mut values: Vec<f32> = random.floats(rows * dim).iter().map(|x| x + 3.0).collect();
@@ -344,19 +351,19 @@ fn rows_added_in_pieces<T: Element>(elements: ElementKind, bad: T, cast: fn(&[f3
     }
 }
 
-#[test]
-fn f32_rows_added_in_pieces_are_answered_alike() {
-    rows_added_in_pieces(ElementKind::F32, f32::NAN, <[f32]>::to_vec);
+#[test_matrix([Adapter, Host])]
+fn f32_rows_added_in_pieces_are_answered_alike(engine: Engine) {
+    rows_added_in_pieces(engine, ElementKind::F32, f32::NAN, <[f32]>::to_vec);
 }
 
-#[test]
-fn f16_rows_added_in_pieces_are_answered_alike() {
-    rows_added_in_pieces(ElementKind::F16, f16::INFINITY, |values| rounded(values).0);
+#[test_matrix([Adapter, Host])]
+fn f16_rows_added_in_pieces_are_answered_alike(engine: Engine) {
+    rows_added_in_pieces(engine, ElementKind::F16, f16::INFINITY, |values| rounded(values).0);
 }
 
-#[test]
-fn two_threads_are_answered_as_one_is() {
-    let Some(device) = confined(u64::MAX, 5 << 20) else { return };
+#[test_matrix([Adapter, Host])]
+fn two_threads_are_answered_as_one_is(engine: Engine) {
+    let Some(device) = engine.confined(u64::MAX, 5 << 20) else { return };
     let set = Set::floats(0x2, 6000, 33, 40);
     let index = set.index(&device, Metric::Cosine, Screen::I8);
     let want = [2, 9, 40].map(|count| search(&index, set.queries(count), 10).0);
@@ -377,10 +384,10 @@ fn two_threads_are_answered_as_one_is() {
 
 /// Real embeddings, as they are and each vector by a factor of its own.
 #[cfg(feature = "io")]
-#[test]
-fn embeddings_are_answered_alike() {
+#[test_matrix([Adapter, Host])]
+fn embeddings_are_answered_alike(engine: Engine) {
     use nearfield::io::{VectorFile, read_values};
-    let Some(device) = gpu() else { return };
+    let Some(device) = engine.device() else { return };
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     // Every so many rows, so that both sets are quick.
     for (folder, step, count) in [("examples/data", 1, 34), ("../shared/data", 9, 5)] {

@@ -1,9 +1,9 @@
-//! The host engine: held against f64 on shapes of its own, and as the copy beside a GPU. The suites that are not about kernels run on it
-//! too, with NEARFIELD_ADAPTER=host (scripts/test).
+//! The host engine, compared with f64 on hard shapes, and as the copy beside a GPU. Suites about answers run on it as well
+//! as on an adapter.
 
 use std::sync::Mutex;
 
-use crate::common::{Random, gpu, has_kernels, wanted};
+use crate::common::{Engine, Random, gpu};
 use nearfield::MatrixView;
 use nearfield::{
     AdapterKind, AddOptions, Device, DeviceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors,
@@ -48,10 +48,7 @@ fn nearest_rows_are_those_of_f64() {
 
 /// A device of its own, and an index there with a copy on the host.
 fn with_copy(fallback: bool, rows: MatrixView<'_, f32>) -> Option<(Device, Flat)> {
-    if !has_kernels(gpu()?) {
-        return None;
-    }
-    let device = Device::open(Some(&wanted()), DeviceOptions::default()).expect("a device");
+    let device = Engine::Adapter.open(DeviceOptions::default())?;
     let builder = Flat::builder(&device, Metric::L2, rows.dim()).screen(Screen::I8);
     let mut index = builder.keep_host_copy(true).fallback(fallback).build().expect("an index");
     index.add(rows).expect("rows");
@@ -295,7 +292,7 @@ fn said<T>(done: Result<T, Error>) -> String {
 
 #[test]
 fn wrong_input_gets_the_same_error_on_either_engine() {
-    let Some(gpu) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(gpu) = gpu() else { return };
     let dim = 20;
     let good = Random::new(12).floats(30 * dim);
     let mut bad = good.clone();

@@ -1,6 +1,6 @@
-//! `KMeans` and `Ivf` on the host engine, held against f64, and the host's copy of an `Ivf` beside a GPU.
+//! `KMeans` and `Ivf` on the host engine, compared with f64, and the host copy of an `Ivf` beside a GPU.
 
-use crate::common::{gpu, has_kernels, wanted};
+use crate::common::Engine;
 use nearfield::{
     AddOptions, Device, DeviceOptions, ElementKind, Error, Filter, Ivf, KMeans, MatrixView, Metric,
     Neighbors, Screen, SearchOptions, SearchResult,
@@ -8,10 +8,7 @@ use nearfield::{
 
 /// A device of its own, and an index there with a copy on the host.
 fn with_copy(fallback: bool, lists: usize, rows: MatrixView<'_, f32>) -> Option<(Device, Ivf)> {
-    if !has_kernels(gpu()?) {
-        return None;
-    }
-    let device = Device::open(Some(&wanted()), DeviceOptions::default()).expect("a device");
+    let device = Engine::Adapter.open(DeviceOptions::default())?;
     let builder = Ivf::builder(&device, Metric::L2, rows.dim()).lists(lists).screen(Screen::I8);
     let mut index = builder.keep_host_copy(true).fallback(fallback).train(rows).expect("trains");
     index.add(rows).expect("rows");

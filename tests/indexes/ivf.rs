@@ -1,10 +1,12 @@
-//! `Ivf`: with all probes it is `Flat`, with fewer it answers exactly among the rows of the lists it looks at.
+//! `Ivf` answers like `Flat` when it probes all lists, and exactly among the rows of the probed lists when it probes fewer.
 
-use crate::common::{Random, confined, gpu, has_kernels, with_bindings_of};
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::{Random, gpu, has_kernels, with_bindings_of};
 use nearfield::{
     Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Neighbors, Screen, SearchOptions,
     SearchResult,
 };
+use test_case::test_matrix;
 
 const METRICS: [Metric; 4] = [Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
@@ -43,9 +45,9 @@ fn bits(found: &Neighbors) -> Vec<Vec<(u64, u32)>> {
         .collect()
 }
 
-#[test]
-fn with_all_probes_it_answers_as_flat_bit_for_bit() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn with_all_probes_it_answers_as_flat_bit_for_bit(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for (rows, dim, lists) in [(900, 24, 40), (400, 33, 7), (150, 5, 150), (257, 64, 1)] {
         let values = numbers(rows, dim, 1);
         let queries = numbers(70, dim, 2);
@@ -70,9 +72,9 @@ fn with_all_probes_it_answers_as_flat_bit_for_bit() {
     }
 }
 
-#[test]
-fn a_batch_answers_as_single_queries_do() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_batch_answers_as_single_queries_do(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = numbers(1200, 32, 3);
     let queries = numbers(200, 32, 4);
     for metric in METRICS {
@@ -88,9 +90,9 @@ fn a_batch_answers_as_single_queries_do() {
     }
 }
 
-#[test]
-fn more_probes_never_find_worse_rows() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn more_probes_never_find_worse_rows(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(6);
     let values: Vec<f32> = (0..2000 * 16).map(|_| random.below(1000) as f32 * 1e-3).collect();
     let queries: Vec<f32> = (0..100 * 16).map(|_| random.below(1000) as f32 * 1e-3).collect();
@@ -116,9 +118,9 @@ fn more_probes_never_find_worse_rows() {
     assert_eq!((last, scored), (1000, 200_000));
 }
 
-#[test]
-fn probes_for_a_recall_are_the_fewest_that_reach_it() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn probes_for_a_recall_are_the_fewest_that_reach_it(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(16);
     let values: Vec<f32> = (0..1500 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
     let queries: Vec<f32> = (0..80 * 12).map(|_| random.below(1000) as f32 * 1e-3).collect();
@@ -142,9 +144,9 @@ fn probes_for_a_recall_are_the_fewest_that_reach_it() {
     }
 }
 
-#[test]
-fn queries_do_not_see_each_others_lists() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn queries_do_not_see_each_others_lists(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // Two clusters far from each other, ids of one even, of the other odd.
     let mut random = Random::new(8);
     let at = |number: usize| if number.is_multiple_of(2) { 500.0 } else { -500.0 };
@@ -161,9 +163,9 @@ fn queries_do_not_see_each_others_lists() {
     }
 }
 
-#[test]
-fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values: Vec<f32> = (0..100).flat_map(|row| [row as f32 * 10.0, 1.0]).collect();
     let index = ivf(device, Metric::L2, view(&values, 2), 100, Screen::I8);
     let mut sizes = index.list_sizes();
@@ -193,9 +195,9 @@ fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates() {
     assert!((0..70_000).all(|query| found.row(query)[0].id == query as u64 % 1000));
 }
 
-#[test]
-fn filters_widen_the_probes_until_k_are_found() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn filters_widen_the_probes_until_k_are_found(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = numbers(2000, 16, 9);
     let queries = numbers(120, 16, 10);
     let index = ivf(device, Metric::L2, view(&values, 16), 60, Screen::I8);
@@ -223,9 +225,9 @@ fn filters_widen_the_probes_until_k_are_found() {
     }
 }
 
-#[test]
-fn eight_threads_search_at_the_same_time() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn eight_threads_search_at_the_same_time(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = numbers(2000, 24, 12);
     let queries = numbers(100, 24, 13);
     let index = ivf(device, Metric::Cosine, view(&values, 24), 30, Screen::I8);
@@ -244,9 +246,9 @@ fn eight_threads_search_at_the_same_time() {
     });
 }
 
-#[test]
-fn what_does_not_fit_is_refused() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn what_does_not_fit_is_refused(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = numbers(64, 8, 14);
     let index = ivf(device, Metric::L2, view(&values, 8), 4, Screen::None);
     let one = view(&values[..8], 8);
@@ -276,7 +278,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn rows_and_queries_of_another_device_are_refused() {
     // All devices of the host engine are one.
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let values = numbers(64, 8, 14);
     let other = Device::best().expect("a second device of the adapter");
     let there = other.upload(view(&values, 8)).expect("rows");
@@ -292,9 +294,9 @@ fn rows_and_queries_of_another_device_are_refused() {
     }
 }
 
-#[test]
-fn what_is_set_of_means_is_all_but_their_metric_and_lists() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn what_is_set_of_means_is_all_but_their_metric_and_lists(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = numbers(300, 8, 15);
     let train = |set: fn(KMeans<'_>) -> KMeans<'_>| {
         let builder = Ivf::builder(device, Metric::L2, 8).lists(5).kmeans(|means| set(means).seed(3));
@@ -303,9 +305,9 @@ fn what_is_set_of_means_is_all_but_their_metric_and_lists() {
     assert_eq!(train(|_| KMeans::new(Metric::Cosine, 9)), train(|means| means));
 }
 
-#[test]
-fn a_recall_that_is_reached_exactly_is_enough() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_recall_that_is_reached_exactly_is_enough(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // 55 of 100 rows are in the list of the query, and 0.55 times 100 is rounded up.
     let values: Vec<f32> =
         (0..55).map(|i| i as f32 * 0.01).chain((0..45).map(|i| 9.0 + i as f32 * 0.01)).collect();
@@ -315,10 +317,10 @@ fn a_recall_that_is_reached_exactly_is_enough() {
 }
 
 /// What an error says is needed is enough, and no more is taken.
-#[test]
-fn a_budget_that_an_error_asks_for_is_enough() {
+#[test_matrix([Adapter, Host])]
+fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
     for (dim, lists, count, probes) in [(768, 8, 1, 8), (8, 300, 70, 2)] {
-        let Some(device) = confined(u64::MAX, 8 << 20) else { return };
+        let Some(device) = engine.confined(u64::MAX, 8 << 20) else { return };
         let values = numbers(400, dim, 17);
         let rows = view(&values, dim);
         let file = tempfile::NamedTempFile::new().expect("a file");
@@ -328,7 +330,7 @@ fn a_budget_that_an_error_asks_for_is_enough() {
         let wanted = index.search(queries, 3, probes).expect("an answer");
         let mut budget = 1 << 15;
         let found = loop {
-            let device = confined(u64::MAX, budget).expect("it was there");
+            let device = engine.confined(u64::MAX, budget).expect("it was there");
             let found = Ivf::load(&device, file.path()).and_then(|index| index.search(queries, 3, probes));
             match found {
                 Ok(found) => break found,
@@ -347,9 +349,9 @@ fn a_budget_that_an_error_asks_for_is_enough() {
 }
 
 /// The budget of an index is for its searches: rows are sent under that of the device.
-#[test]
-fn rows_are_added_whatever_the_budget_of_searches() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn rows_are_added_whatever_the_budget_of_searches(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = numbers(400, 8, 17);
     let builder = Ivf::builder(device, Metric::L2, 8).lists(300).budget(100 << 10);
     let mut index = builder.train(view(&values, 8)).expect("trains");
@@ -397,9 +399,9 @@ fn queries_of_a_batch_are_no_more_than_their_centroids_have_room_for() {
 }
 
 /// Slots behind the last row, in its page, are of nobody: neither those that never had a row nor those that lost it.
-#[test]
-fn a_last_page_that_is_not_full_has_no_rows_behind_the_last() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_last_page_that_is_not_full_has_no_rows_behind_the_last(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // Whichever of the two lists is the first.
     for sizes in [[32, 5], [5, 32], [32, 37], [37, 32]] {
         for metric in METRICS {
@@ -431,9 +433,9 @@ fn a_last_page_that_is_not_full_has_no_rows_behind_the_last() {
     }
 }
 
-#[test]
-fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // Lists find their rows one by one on the host, in next to no memory.
     if !has_kernels(device) {
         return;
@@ -443,7 +445,7 @@ fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("index.nf");
     ivf(device, Metric::L2, rows, 12, Screen::I8).save(&path).expect("it is saved");
-    let Some(small) = confined(u64::MAX, 128 << 10) else { return };
+    let Some(small) = engine.confined(u64::MAX, 128 << 10) else { return };
     let mut index = Ivf::load(&small, &path).expect("it is loaded");
     let mut least = 0;
     for result in [index.add(view(&values, 6)), index.add(one), index.update(&[5], &[1.0f32; 6])] {
@@ -455,7 +457,7 @@ fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing() {
     index.remove(&[7]).expect("it is there");
     assert!(index.len() == 599 && index.get(&[5]).expect("it is there") == values[5 * 6..6 * 6]);
     // As much as they said is enough.
-    let Some(enough) = confined(u64::MAX, least) else { return };
+    let Some(enough) = engine.confined(u64::MAX, least) else { return };
     let mut index = Ivf::load(&enough, &path).expect("it is loaded");
     index.add(view(&values, 6)).expect("rows");
     index.update(&[5], &[1.0f32; 6]).expect("a row");

@@ -1,7 +1,9 @@
-//! k-means: what it finds, that it repeats itself, and what it does with few rows, few distinct ones and uneven ones.
+//! k-means finds clusters, repeats its results, and copes with few, equal and uneven rows.
 
-use crate::common::{Random, confined, gpu};
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::Random;
 use nearfield::{Error, Ivf, KMeans, MatrixView, Metric, Screen};
+use test_case::test_matrix;
 
 /// Rows around `centres` points that are far from each other, list by list, and the points.
 fn around(centres: usize, each: usize, dim: usize) -> (Vec<f32>, Vec<f32>) {
@@ -15,9 +17,9 @@ fn around(centres: usize, each: usize, dim: usize) -> (Vec<f32>, Vec<f32>) {
     (rows, points)
 }
 
-#[test]
-fn clusters_that_are_apart_are_found() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn clusters_that_are_apart_are_found(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for (centres, dim) in [(5, 8), (12, 33), (300, 24)] {
         let (rows, points) = around(centres, 10, dim);
         let view = MatrixView::new(&rows, dim).expect("rows");
@@ -55,9 +57,9 @@ fn clusters_that_are_apart_are_found() {
     }
 }
 
-#[test]
-fn a_centroid_is_the_mean_of_its_rows_and_assignments_are_exact() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_centroid_is_the_mean_of_its_rows_and_assignments_are_exact(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let (rows, _) = around(9, 50, 20);
     let view = MatrixView::new(&rows, 20).expect("rows");
     // No tolerance: it ends when nothing changes.
@@ -84,9 +86,9 @@ fn a_centroid_is_the_mean_of_its_rows_and_assignments_are_exact() {
     }
 }
 
-#[test]
-fn the_same_seed_gives_the_same_centroids() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn the_same_seed_gives_the_same_centroids(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let (rows, _) = around(40, 30, 24);
     let view = MatrixView::new(&rows, 24).expect("rows");
     for metric in [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct] {
@@ -112,9 +114,9 @@ fn the_same_seed_gives_the_same_centroids() {
 }
 
 /// Of k-means++ each seed is held against the nearest so far alone.
-#[test]
-fn the_nearest_of_the_seeds_are_those_that_a_search_finds() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn the_nearest_of_the_seeds_are_those_that_a_search_finds(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(6);
     let mut rows: Vec<f32> = (0..300 * 20).map(|_| random.below(9) as f32 - 4.0).collect();
     // Half of the rows come twice, so that distances tie.
@@ -142,9 +144,9 @@ fn the_nearest_of_the_seeds_are_those_that_a_search_finds() {
     }
 }
 
-#[test]
-fn as_many_lists_as_rows_and_fewer_distinct_rows_than_lists() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn as_many_lists_as_rows_and_fewer_distinct_rows_than_lists(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let (rows, _) = around(30, 1, 16);
     let view = MatrixView::new(&rows, 16).expect("rows");
     let clusters = KMeans::new(Metric::L2, 30).train(device, view).expect("trains");
@@ -163,9 +165,9 @@ fn as_many_lists_as_rows_and_fewer_distinct_rows_than_lists() {
     assert_eq!(clusters.inertia.last(), Some(&0.0));
 }
 
-#[test]
-fn no_list_stays_empty_while_rows_differ() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn no_list_stays_empty_while_rows_differ(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // Most rows in one place, so that centroids chosen by chance fall together.
     let mut random = Random::new(3);
     let rows: Vec<f32> = (0..1000 * 8)
@@ -184,9 +186,9 @@ fn sizes(assignments: &[u32], lists: usize) -> Vec<usize> {
     sizes
 }
 
-#[test]
-fn balance_evens_lists_out() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn balance_evens_lists_out(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(5);
     // Half of the rows in a fiftieth of the space.
     let rows: Vec<f32> = (0..1200)
@@ -208,9 +210,9 @@ fn balance_evens_lists_out() {
     );
 }
 
-#[test]
-fn spherical_centroids_have_length_one_whichever_way_they_came_about() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn spherical_centroids_have_length_one_whichever_way_they_came_about(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // Three distinct rows, so that lists begin anew until the end, and seeds that are never averaged.
     let rows: Vec<f32> = (0..30).flat_map(|i| [[3.0, 4.0], [0.0, -7.0], [0.1, 0.1]][i % 3]).collect();
     for metric in [Metric::Cosine, Metric::InnerProduct] {
@@ -225,9 +227,9 @@ fn spherical_centroids_have_length_one_whichever_way_they_came_about() {
     }
 }
 
-#[test]
-fn what_cannot_be_trained_is_refused() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn what_cannot_be_trained_is_refused(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let rows = [0.0f32; 12];
     let view = MatrixView::new(&rows, 3).expect("rows");
     for means in [
@@ -252,9 +254,9 @@ fn what_cannot_be_trained_is_refused() {
     assert_eq!(clusters.centroids, [0.0; 6]);
 }
 
-#[test]
-fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let (rows, _) = around(20, 30, 18);
     let view = MatrixView::new(&rows, 18).expect("rows");
     let whole = device.upload(view).expect("fits");
@@ -277,9 +279,9 @@ fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several() {
     assert_eq!(found, expected);
 }
 
-#[test]
-fn rows_on_the_device_are_refused_where_there_are_none_or_dims_differ() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn rows_on_the_device_are_refused_where_there_are_none_or_dims_differ(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let [three, four] =
         [3, 4].map(|dim| device.upload(MatrixView::new(&[1.0f32; 12], dim).expect("rows")).expect("fits"));
     let means = KMeans::new(Metric::L2, 2);
@@ -291,9 +293,9 @@ fn rows_on_the_device_are_refused_where_there_are_none_or_dims_differ() {
     assert!(matches!(index.train_device(&[&three]), Err(Error::Argument { argument: "sample", .. })));
 }
 
-#[test]
-fn a_screen_that_has_no_room_is_left_out() {
-    let Some(device) = confined(u64::MAX, 900 << 10) else { return };
+#[test_matrix([Adapter, Host])]
+fn a_screen_that_has_no_room_is_left_out(engine: Engine) {
+    let Some(device) = engine.confined(u64::MAX, 900 << 10) else { return };
     let (rows, _) = around(24, 10, 16);
     let train = |screen| {
         let means = KMeans::new(Metric::L2, 24).screen(screen).iterations(2);
@@ -302,12 +304,12 @@ fn a_screen_that_has_no_room_is_left_out() {
     assert_eq!(train(Screen::I8), train(Screen::None));
 }
 
-#[test]
-fn a_budget_that_an_error_asks_for_is_enough() {
+#[test_matrix([Adapter, Host])]
+fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
     let (rows, _) = around(30, 20, 8);
     let mut budget = 1 << 15;
     for _ in 0..2 {
-        let Some(device) = confined(u64::MAX, budget) else { return };
+        let Some(device) = engine.confined(u64::MAX, budget) else { return };
         let trained = KMeans::new(Metric::L2, 300)
             .iterations(1)
             .train(&device, MatrixView::new(&rows, 8).expect("rows"));

@@ -1,5 +1,4 @@
-//! Limits of adapters and arguments at their edges: sizes that are no size classes, budgets that fit little, numbers that
-//! would overflow.
+//! Limits of adapters and arguments at their edges: sizes between size classes, tiny budgets, numbers that would overflow.
 
 use crate::common::truth::Truth;
 use crate::common::{Random, confined, gpu, view, with_bindings_of};

@@ -1,12 +1,14 @@
-//! After any interleaving of changes, filtered searches, saves and loads, an index answers bit for bit as a fresh one of the rows that
-//! are left: `Flat` and `Ivf` live the same lives.
+//! After any sequence of changes, filtered searches, saves and loads, an index answers bit for bit like a fresh index of
+//! the remaining rows. `Flat` and `Ivf` go through the same sequences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use crate::common::Engine::{self, Adapter, Host};
 use crate::common::living::{self, Kind, LISTS, MOST, answer, bits};
-use crate::common::{Random, confined, gpu, rounded, view};
+use crate::common::{Random, rounded, view};
 use nearfield::{Device, ElementKind, Error, Filter, Index, Metric, Screen, SearchOptions};
+use test_case::test_matrix;
 
 const DIM: usize = 6;
 const OPERATIONS: usize = 120;
@@ -280,15 +282,15 @@ impl Drop for Said {
     }
 }
 
-fn live(kind: Kind, least_budget: u64, seed: u64) {
+fn live(engine: Engine, kind: Kind, least_budget: u64, seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.path().join(name));
     for (case, seed) in CASES.into_iter().zip(seed..) {
         let Case { metric, elements, screen, segment_rows, budget, first } = case;
         // Centroids are trained where there is room for it. Rows of both kinds take no more than 32 bytes each.
-        let Some(roomy) = gpu() else { return };
+        let Some(roomy) = engine.device() else { return };
         kind.make(roomy, metric, DIM, elements, screen).save(&empty).expect("it is saved");
-        let Some(device) = confined(segment_rows * 32, budget.max(least_budget)) else { return };
+        let Some(device) = engine.confined(segment_rows * 32, budget.max(least_budget)) else { return };
         let mut index = Index::load(&device, &empty).expect("it is loaded");
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
         let (empty, saved) = (empty.clone(), saved.clone());
@@ -305,12 +307,12 @@ fn live(kind: Kind, least_budget: u64, seed: u64) {
     }
 }
 
-#[test]
-fn after_any_life_a_flat_answers_as_a_fresh_one() {
-    live(Kind::Flat, 0, 0x11fe);
+#[test_matrix([Adapter, Host])]
+fn after_any_life_a_flat_answers_as_a_fresh_one(engine: Engine) {
+    live(engine, Kind::Flat, 0, 0x11fe);
 }
 
-#[test]
-fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids() {
-    live(Kind::Ivf, 4 << 20, 0x21fe);
+#[test_matrix([Adapter, Host])]
+fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids(engine: Engine) {
+    live(engine, Kind::Ivf, 4 << 20, 0x21fe);
 }

@@ -1,4 +1,4 @@
-//! `Flat` and `Ivf`: the right answers on every path, through every change.
+//! Tests of `Flat` and `Ivf`: the right answers on every path, through every change.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,9 +1,11 @@
-//! Range search: all rows within a radius, the same whatever way they were found.
+//! Range search finds all rows within a radius, on every path.
 
 use std::sync::Mutex;
 
-use crate::common::{Random, confined, gpu, has_kernels, view, with_bindings_of, without_subgroups};
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::{Random, has_kernels, view, with_bindings_of};
 use nearfield::{Device, Error, Flat, Metric, Neighbor, Screen, SearchResult, WithinOptions};
+use test_case::test_matrix;
 
 fn filled(device: &Device, metric: Metric, rows: &[f32], dim: usize, screen: Screen) -> Flat {
     let mut index = Flat::builder(device, metric, dim).screen(screen).build().expect("builds");
@@ -29,9 +31,9 @@ fn check(index: &Flat, queries: &[f32], dim: usize, radius: f32) -> usize {
     found.hits().len()
 }
 
-#[test]
-fn all_rows_within_a_radius_are_found_by_every_screen_and_metric() {
-    let (Some(device), Some(plain)) = (gpu(), without_subgroups()) else { return };
+#[test_matrix([Adapter, Host])]
+fn all_rows_within_a_radius_are_found_by_every_screen_and_metric(engine: Engine) {
+    let (Some(device), Some(plain)) = (engine.device(), engine.without_subgroups()) else { return };
     let dim = 24;
     let mut random = Random::new(5);
     let rows = random.floats(3000 * dim);
@@ -50,9 +52,9 @@ fn all_rows_within_a_radius_are_found_by_every_screen_and_metric() {
     }
 }
 
-#[test]
-fn ties_at_the_radius_are_all_out_and_below_it_all_in() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn ties_at_the_radius_are_all_out_and_below_it_all_in(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let dim = 16;
     let mut random = Random::new(6);
     let rows = random.integers(5000 * dim, 2);
@@ -67,9 +69,9 @@ fn ties_at_the_radius_are_all_out_and_below_it_all_in() {
     }
 }
 
-#[test]
-fn lists_that_overflow_grow_and_then_every_row_is_computed() {
-    let Some(device) = confined(1 << 20, 4 << 20) else { return };
+#[test_matrix([Adapter, Host])]
+fn lists_that_overflow_grow_and_then_every_row_is_computed(engine: Engine) {
+    let Some(device) = engine.confined(1 << 20, 4 << 20) else { return };
     let dim = 32;
     let mut random = Random::new(7);
     let rows = random.floats(20_000 * dim);
@@ -106,9 +108,9 @@ fn rows_spread_over_segments_are_found() {
     }
 }
 
-#[test]
-fn odd_radii_and_empty_indexes_have_clear_answers() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn odd_radii_and_empty_indexes_have_clear_answers(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let rows = [0.0f32, 0.0, 1.0, 0.0, 0.0, 2.0];
     let queries = [0.0f32, 0.0, 3.0, 4.0];
     let index = filled(device, Metric::L2, &rows, 2, Screen::I8);
@@ -128,9 +130,9 @@ fn odd_radii_and_empty_indexes_have_clear_answers() {
     assert_eq!(empty.search_within(view(&queries, 2), 1.0).expect("a search").offsets(), [0, 0, 0]);
 }
 
-#[test]
-fn progress_ends_with_all_queries() {
-    let Some(device) = confined(1 << 20, 4 << 20) else { return };
+#[test_matrix([Adapter, Host])]
+fn progress_ends_with_all_queries(engine: Engine) {
+    let Some(device) = engine.confined(1 << 20, 4 << 20) else { return };
     let mut random = Random::new(9);
     let (rows, queries) = (random.floats(20_000 * 8), random.floats(300 * 8));
     let index = filled(&device, Metric::L2Squared, &rows, 8, Screen::None);

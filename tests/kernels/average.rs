@@ -1,4 +1,4 @@
-//! `average`, dispatched alone, computes the means of lists of rows.
+//! The kernel `average`: the means of lists of rows.
 
 use crate::common::bench::{Bench, GUARD, floats_of};
 use crate::common::lists::two_rows;

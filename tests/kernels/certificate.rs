@@ -1,5 +1,5 @@
-//! Certificates: the interval of a pair holds the true distance and the reported one, for any vectors. `collect` writes the
-//! intervals; `certificate_rounding.rs` covers adapters that round worse.
+//! Certificates: the interval of a pair contains the true and the reported distance, for any vectors. The intervals are
+//! those that `collect` writes on the device; `certificate_rounding.rs` covers devices that round worse.
 
 use crate::common::bench::Bench;
 use crate::common::narrowed::Vectors;

@@ -1,6 +1,6 @@
-//! Certificates on adapters that round as badly as WGSL and Vulkan allow. The host computes `narrow` and the ends that `collect`
-//! makes of its terms: every operation is rounded to a neighbour of the test's choice, sums are taken in the order that rounds most
-//! often, and subnormal numbers are flushed. The interval must hold every distance that `rescore` may report by the promise of
+//! Certificates on adapters that round as badly as WGSL and Vulkan allow. The host computes `narrow` and the interval ends
+//! of `collect`: the test picks the neighbour to which each operation rounds, adds sums in the order that rounds most often,
+//! and flushes subnormal numbers. The interval must contain every distance that `rescore` may report under the promise of
 //! `Metric`.
 
 use crate::common::Random;

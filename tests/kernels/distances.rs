@@ -1,4 +1,4 @@
-//! `distance_pairs`, `norms` and `prefix_sum`, dispatched on the test's own buffers.
+//! The kernels `distance_pairs`, `norms` and `prefix_sum`.
 
 use crate::common::bench::{Bench, GUARD, floats_of};
 use crate::common::{Random, gpu, padded, rounded, view};

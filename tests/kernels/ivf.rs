@@ -1,5 +1,4 @@
-//! The kernels of inverted lists, dispatched one by one: they group queries by list, score a list's rows, and append the slots of
-//! lists.
+//! The kernels of inverted lists: they group queries by list, score the rows of a list, and write the slots of lists.
 
 use std::collections::BTreeSet;
 

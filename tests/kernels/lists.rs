@@ -1,4 +1,4 @@
-//! `collect` and `tighten`, dispatched one by one: they keep lists of the rows that cannot be excluded.
+//! The kernels of candidate lists: `collect` and `tighten`.
 
 use std::collections::BTreeMap;
 

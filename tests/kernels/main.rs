@@ -1,4 +1,4 @@
-//! Single kernels and the bounds of their errors, against naive references.
+//! Tests of single kernels and of the bounds of their errors, against naive references in f64.
 
 #[path = "../common/mod.rs"]
 mod common;

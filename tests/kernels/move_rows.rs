@@ -1,4 +1,4 @@
-//! `move_rows`, dispatched alone, moves rows of any width to and from the slots of one of several segments.
+//! The kernel `move_rows`: rows of any width, to and from the slots of one of several segments.
 
 use crate::common::bench::{Bench, GUARD, ids_of};
 use crate::common::{Random, gpu};

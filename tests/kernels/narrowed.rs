@@ -1,4 +1,4 @@
-//! `narrow` against its f64 reference, and the screens on integers bit for bit.
+//! The kernel `narrow` compared with f64, and the integer screens, bit for bit.
 
 use crate::common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::narrowed::{Slots, Vectors, packed};

@@ -1,5 +1,5 @@
-//! Every variant of the reduction kernels, dispatched alone: they are exact on whole numbers, read nothing beside the rows, and
-//! write nothing beside the results.
+//! The kernels of reductions, in every variant: exact on whole numbers; they read nothing beside the rows and write nothing
+//! beside the results.
 
 use crate::common::bench::{Bench, GUARD};
 use crate::common::{Random, gpu, without_subgroups};

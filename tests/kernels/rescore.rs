@@ -1,4 +1,4 @@
-//! `rescore`, dispatched alone, computes the distances of candidates that are found through slots.
+//! The kernel `rescore`: the distances of candidates that are found through slots.
 
 use crate::common::bench::{Bench, Output, ids_of};
 use crate::common::{DIMS, Random, gpu, padded, rounded, view};

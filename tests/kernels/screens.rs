@@ -1,4 +1,4 @@
-//! `distance_scan` and `distance_tile`, dispatched one by one: they score rows that are not narrowed.
+//! The kernels that score f32 rows: `distance_scan` and `distance_tile`.
 
 use crate::common::bench::{Bench, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::{Random, gpu, padded, rounded, view, without_subgroups};

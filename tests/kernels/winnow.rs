@@ -1,4 +1,4 @@
-//! `winnow`, dispatched alone, keeps the right rows of those that were scored for a query.
+//! The kernel `winnow`: it keeps the scored rows of a query that cannot be excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 

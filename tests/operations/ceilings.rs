@@ -1,4 +1,4 @@
-//! The kernels that measure ceilings do the work they are timed for.
+//! The kernels behind the ceilings of benchmarks do the work for which they are timed.
 
 use crate::common::bench::{Bench, floats_of};
 use crate::common::{Random, gpu};

@@ -1,4 +1,4 @@
-//! Every rung of the ladder of the dot product is right at any length, not at the 1,024 elements of a tutorial alone.
+//! Every rung of the ladder of the dot product is right at any length, not only at the 1,024 elements of a tutorial.
 
 use crate::common::{Random, gpu, without_subgroups};
 use half::f16;

@@ -1,4 +1,4 @@
-//! Operations on arrays: reductions, distances and selection, and the kernels they record.
+//! Tests of reductions, distances and selection, and of the kernels that they record.
 
 #[path = "../common/mod.rs"]
 mod common;

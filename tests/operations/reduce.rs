@@ -1,10 +1,12 @@
-//! Reductions against f64, on the host and on the device: every operation, lengths at every edge, exact on whole numbers,
-//! within the promised bounds on floats, and NaN, infinities, ties and ranges as `Reduce` documents them.
+//! Reductions compared with f64, on the host and on the device: every operation, lengths at every edge, exact on whole
+//! numbers, within the promised bounds on floats, and NaN, infinities, ties and ranges as `Reduce` documents them.
 
-use crate::common::reduce::{Call, Truth, devices, floats, judge, judge_calls, run};
-use crate::common::{Random, gpu, has_kernels, rounded};
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::reduce::{Call, Truth, floats, judge, judge_calls, run};
+use crate::common::{Random, has_kernels, rounded};
 use half::f16;
 use nearfield::{Device, DeviceVector, Element, Summation, Values};
+use test_case::test_matrix;
 
 /// Lengths at which something changes: nothing, vectors of four, lanes, workgroups, blocks, and past 65,535 workgroups.
 const LENGTHS: [usize; 20] = [
@@ -30,9 +32,9 @@ const LENGTHS: [usize; 20] = [
     65_535 * 256 + 1,
 ];
 
-#[test]
-fn whole_numbers_are_reduced_exactly_whatever_the_length() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn whole_numbers_are_reduced_exactly_whatever_the_length(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0x7ed);
         for length in LENGTHS {
             // Few enough that every partial sum of their products is below 2^24.
@@ -69,9 +71,9 @@ fn whole_numbers_are_reduced_exactly_whatever_the_length() {
     }
 }
 
-#[test]
-fn floats_stay_within_the_promised_bounds_whatever_the_length() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn floats_stay_within_the_promised_bounds_whatever_the_length(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0xf10a);
         let anywhere: Vec<usize> = (0..4).map(|_| random.below(50_000)).collect();
         // Blocks are of 4096 numbers here, and of 8192 from the last length on.
@@ -86,9 +88,9 @@ fn floats_stay_within_the_promised_bounds_whatever_the_length() {
     }
 }
 
-#[test]
-fn floats_past_65_535_workgroups_stay_within_the_promised_bounds() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn floats_past_65_535_workgroups_stay_within_the_promised_bounds(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(0xf10b);
     let length = 65_535 * 256 + 1;
     let (a, b) = (floats(&mut random, length), floats(&mut random, length));
@@ -101,15 +103,15 @@ const NAN: [u32; 7] =
     [0x7fc0_0000, 0xffc0_0000, 0x7f80_0001, 0xff80_0001, 0x7fff_ffff, 0xffff_ffff, 0x7fa0_1000];
 const NAN_F16: [u16; 6] = [0x7e00, 0xfe00, 0x7c01, 0xfc01, 0x7fff, 0xffff];
 
-#[test]
-fn nan_and_infinity_give_what_is_documented_wherever_they_are() {
+#[test_matrix([Adapter, Host])]
+fn nan_and_infinity_give_what_is_documented_wherever_they_are(engine: Engine) {
     const INFINITIES: [&[f32]; 4] = [
         &[f32::INFINITY],
         &[f32::NEG_INFINITY],
         &[f32::INFINITY, f32::NEG_INFINITY],
         &[f32::NEG_INFINITY, f32::NAN],
     ];
-    for device in devices() {
+    for device in engine.devices() {
         let mut random = Random::new(0x0a0);
         for length in [6, 9001] {
             let (plain, others) = (random.floats(length), random.floats(length));
@@ -141,9 +143,9 @@ fn nan_and_infinity_give_what_is_documented_wherever_they_are() {
     }
 }
 
-#[test]
-fn values_that_are_all_nan_hold_no_number() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn values_that_are_all_nan_hold_no_number(engine: Engine) {
+    for device in engine.devices() {
         for length in [1, 8195] {
             let values: Vec<f32> = (0..length).map(|place| f32::from_bits(NAN[place % NAN.len()])).collect();
             judge(device, &values, &values);
@@ -161,9 +163,9 @@ fn values_that_are_all_nan_hold_no_number() {
     }
 }
 
-#[test]
-fn zeros_of_both_signs_tie_and_are_reported_as_plus_zero() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn zeros_of_both_signs_tie_and_are_reported_as_plus_zero(engine: Engine) {
+    for device in engine.devices() {
         for length in [1, 2, 5, 4097] {
             for (first, rest) in [(-0.0, 0.0), (0.0, -0.0), (-0.0, -0.0)] {
                 for other in [0.0, 1.0, -1.0, f32::NAN] {
@@ -180,9 +182,9 @@ fn zeros_of_both_signs_tie_and_are_reported_as_plus_zero() {
     }
 }
 
-#[test]
-fn of_equal_numbers_the_first_is_found() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn of_equal_numbers_the_first_is_found(engine: Engine) {
+    for device in engine.devices() {
         for length in [1, 2, 3, 4, 5, 63, 65, 257, 1025, 4097, 12_289, 100_001] {
             for value in [0.0, -3.5, f32::INFINITY, 1e-42] {
                 let values = vec![value; length];
@@ -210,9 +212,9 @@ fn in_parts<T: Element>(device: &Device, values: &[T]) -> DeviceVector {
     DeviceVector::from_wgpu(device, T::KIND, &buffers).expect("a vector")
 }
 
-#[test]
-fn of_extremes_across_lanes_blocks_and_buffers_the_first_is_found() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn of_extremes_across_lanes_blocks_and_buffers_the_first_is_found(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0x71e5);
         let length = 4 * DeviceVector::BUFFER_UNIT as usize + 7;
         for turn in 0..12 {

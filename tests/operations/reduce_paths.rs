@@ -1,11 +1,13 @@
-//! The same sum has the same bits whatever way it takes: buffers, bindings, budgets, threads, futures; vectors past 2^32
-//! numbers; and what operands that do not fit get.
+//! A reduction gives the same bits on every path: buffers, bindings, budgets, threads, futures. Also vectors past 2^32
+//! numbers, and errors for operands that do not fit.
 
+use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;
 use crate::common::reduce::{Call, floats, run};
-use crate::common::{Random, confined, gpu, has_kernels, rounded, view, with_bindings_of, without_subgroups};
+use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
 use half::f16;
 use nearfield::{Device, DeviceVector, Element, ElementKind, Error, Stages, Summation, Values, wgpu};
+use test_case::test_matrix;
 
 const UNIT: usize = DeviceVector::BUFFER_UNIT as usize;
 
@@ -51,12 +53,12 @@ struct Devices {
 }
 
 impl Devices {
-    fn open() -> Option<Self> {
+    fn open(engine: Engine) -> Option<Self> {
         Some(Self {
-            whole: gpu()?,
-            small: confined(1 << 17, 300_000)?,
-            without_subgroups: without_subgroups()?,
-            narrow: has_kernels(gpu()?).then(|| with_bindings_of(1 << 18)).flatten(),
+            whole: engine.device()?,
+            small: engine.confined(1 << 17, 300_000)?,
+            without_subgroups: engine.without_subgroups()?,
+            narrow: has_kernels(engine.device()?).then(|| engine.with_bindings_of(1 << 18)).flatten(),
         })
     }
 
@@ -93,9 +95,9 @@ impl Devices {
     }
 }
 
-#[test]
-fn a_sum_has_the_same_bits_wherever_its_numbers_are() {
-    let Some(devices) = Devices::open() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_sum_has_the_same_bits_wherever_its_numbers_are(engine: Engine) {
+    let Some(devices) = Devices::open(engine) else { return };
     let mut random = Random::new(0xb175);
     for length in LENGTHS {
         let (a, b) = (floats(&mut random, length), floats(&mut random, length));
@@ -112,7 +114,7 @@ fn a_sum_has_the_same_bits_wherever_its_numbers_are() {
 
 #[test]
 fn vectors_past_two_to_the_32_numbers_are_reduced_exactly() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let (bench, length) = (Bench::new(device), 1u64 << 25);
     // Whole numbers and their opposites, over and over: every sum on the way is below 2^24.
     let mut random = Random::new(0x2_0032);
@@ -145,11 +147,11 @@ fn send<F: Future + Send>(future: F) -> F {
     future
 }
 
-#[test]
-fn threads_and_futures_reduce_at_once_to_the_same_bits() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn threads_and_futures_reduce_at_once_to_the_same_bits(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     // With the small budget calls wait for each other's scratch memory.
-    let small = confined(1 << 17, 1 << 20).expect("the adapter is there");
+    let small = engine.confined(1 << 17, 1 << 20).expect("the adapter is there");
     let mut random = Random::new(0x7423);
     let (a, b) = (floats(&mut random, 150_001), floats(&mut random, 150_001));
     let want = bits(device, (&a).into(), (&b).into());
@@ -196,9 +198,9 @@ fn threads_and_futures_reduce_at_once_to_the_same_bits() {
     }
 }
 
-#[test]
-fn a_dropped_future_gives_its_scratch_memory_back() {
-    let Some(device) = confined(u64::MAX, 200_000) else { return };
+#[test_matrix([Adapter, Host])]
+fn a_dropped_future_gives_its_scratch_memory_back(engine: Engine) {
+    let Some(device) = engine.confined(u64::MAX, 200_000) else { return };
     let values = floats(&mut Random::new(0xd0), 150_001);
     let reduce = device.reduce();
     let want = reduce.sum(&values).expect("a sum");
@@ -211,9 +213,9 @@ fn a_dropped_future_gives_its_scratch_memory_back() {
     }
 }
 
-#[test]
-fn calls_note_their_time_where_the_adapter_has_timestamps() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn calls_note_their_time_where_the_adapter_has_timestamps(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let stages = Stages::new();
     device.reduce().stages(&stages).sum(&[1.0, 2.0]).expect("a sum");
     let rows = view(&[1.0f32, 2.0], 1);
@@ -223,14 +225,14 @@ fn calls_note_their_time_where_the_adapter_has_timestamps() {
     assert!(times.iter().all(|time| time.stage == "reduce"), "{times:?}");
     assert!(stages.take().is_empty());
     // In several submissions.
-    let small = confined(u64::MAX, 200_000).expect("the adapter is there");
+    let small = engine.confined(u64::MAX, 200_000).expect("the adapter is there");
     small.reduce().stages(&stages).sum(&vec![1.0; 200_001]).expect("a sum");
     assert_eq!(stages.take().is_empty(), !small.capabilities().timestamps);
 }
 
-#[test]
-fn operands_that_do_not_fit_each_other_are_refused() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn operands_that_do_not_fit_each_other_are_refused(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let reduce = device.reduce();
     let said = |result: nearfield::Result<f32>| result.expect_err("no such product").to_string();
     let three = device.upload_vector(&[1.0f32; 3]).expect("a vector");
@@ -249,7 +251,7 @@ fn operands_that_do_not_fit_each_other_are_refused() {
 #[test]
 fn vectors_of_another_device_are_refused() {
     // All devices of the host engine are one.
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let other = confined(u64::MAX, 1 << 20).expect("the adapter is there");
     let theirs = other.upload_vector(&[1.0f32, 2.0]).expect("a vector");
     let named = |error: &Error, name: &str| {
@@ -267,7 +269,7 @@ fn vectors_of_another_device_are_refused() {
 
 #[test]
 fn buffers_that_make_no_vector_are_refused() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let buffer = |bytes: u64, usage: wgpu::BufferUsages| {
         device.wgpu_device().expect("a GPU").create_buffer(&wgpu::BufferDescriptor {
             label: Some("test"),
@@ -303,16 +305,16 @@ fn buffers_that_make_no_vector_are_refused() {
     assert_eq!(device.reduce().sum(&whole).expect("a sum"), 0.0);
 }
 
-#[test]
-fn a_budget_too_small_is_an_error_that_says_what_is_enough() {
+#[test_matrix([Adapter, Host])]
+fn a_budget_too_small_is_an_error_that_says_what_is_enough(engine: Engine) {
     let within = |budget: u64, call: Call, length: usize, on_device: bool| {
-        let device = confined(u64::MAX, budget).expect("the adapter is there");
+        let device = engine.confined(u64::MAX, budget).expect("the adapter is there");
         let values = vec![1.0f32; length];
         let vector = device.upload_vector(&values).expect("a vector");
         let operand: Values<'_> = if on_device { (&vector).into() } else { (&values).into() };
         run(&device, call, Summation::Plain, operand, operand)
     };
-    if gpu().is_none_or(|device| !has_kernels(device)) {
+    if engine.device().is_none_or(|device| !has_kernels(device)) {
         return;
     }
     for (call, length) in [(Call::Sum, 5), (Call::Sum, 100_000), (Call::Dot, 100_000), (Call::ArgMax, 9000)] {

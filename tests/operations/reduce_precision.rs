@@ -1,14 +1,16 @@
-//! Reductions where f32 is too narrow: signs that alternate, large numbers that cancel, products that round, squares and sums
-//! that leave the range on the way to a result that does not.
+//! Reductions where f32 is too narrow: alternating signs, large numbers that cancel, products that round, squares and sums
+//! that leave the range on the way to a result inside it.
 
-use crate::common::reduce::{Call, Truth, devices, judge, judge_calls, run};
-use crate::common::{Random, gpu};
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::Random;
+use crate::common::reduce::{Call, Truth, judge, judge_calls, run};
 use half::f16;
 use nearfield::{Device, ElementKind, Norm, Summation, Values};
+use test_case::test_matrix;
 
-#[test]
-fn alternating_signs_are_summed_within_bounds() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn alternating_signs_are_summed_within_bounds(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0xa17);
         for length in [3, 1024, 50_001] {
             let signs: Vec<f32> = (0..length).map(|place| if place % 2 == 0 { 1.0 } else { -1.0 }).collect();
@@ -22,9 +24,9 @@ fn alternating_signs_are_summed_within_bounds() {
     }
 }
 
-#[test]
-fn what_large_numbers_push_out_of_f32_is_kept_by_compensated_sums() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn what_large_numbers_push_out_of_f32_is_kept_by_compensated_sums(engine: Engine) {
+    for device in engine.devices() {
         let mut values = vec![0.1f32; 1_000_000];
         values[0] = 1e8;
         let forwards = values.clone();
@@ -45,9 +47,9 @@ fn what_large_numbers_push_out_of_f32_is_kept_by_compensated_sums() {
     }
 }
 
-#[test]
-fn large_numbers_that_cancel_leave_the_small_ones_to_compensated_sums() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn large_numbers_that_cancel_leave_the_small_ones_to_compensated_sums(engine: Engine) {
+    for device in engine.devices() {
         // In one sum of an invocation, in one vector, in two invocations, groups, blocks.
         for (plus, minus) in [(0, 1024), (1025, 1), (0, 1), (2, 5), (3, 4 * 200), (1, 9000), (4095, 4096)] {
             let mut values = vec![0.1f32; 10_000];
@@ -64,9 +66,9 @@ fn large_numbers_that_cancel_leave_the_small_ones_to_compensated_sums() {
     }
 }
 
-#[test]
-fn products_that_cancel_leave_what_they_rounded_off_to_compensated_sums() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn products_that_cancel_leave_what_they_rounded_off_to_compensated_sums(engine: Engine) {
+    for device in engine.devices() {
         // (1 + 2^-12)^2 is 1 + 2^-11 and 2^-24, of which f32 keeps the first alone.
         let (one, pair) = (1.0 + 2f32.powi(-12), [1.0 + 2f32.powi(-12), 1.0]);
         for place in [0, 1, 3, 1000, 4096, 9998] {
@@ -109,9 +111,9 @@ fn judge_range(device: &Device, values: &[f32]) {
     }
 }
 
-#[test]
-fn norms_and_means_leave_the_range_of_f32_only_with_their_result() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn norms_and_means_leave_the_range_of_f32_only_with_their_result(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0x4a6);
         for length in [1, 3, 100, 5000] {
             // Scaled, 1e30 and 1e-30 are of other passes than what lies between; so are numbers beside the bounds.
@@ -141,9 +143,9 @@ fn norms_and_means_leave_the_range_of_f32_only_with_their_result() {
     }
 }
 
-#[test]
-fn means_of_numbers_whose_sums_overflow_in_both_directions_are_numbers() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn means_of_numbers_whose_sums_overflow_in_both_directions_are_numbers(engine: Engine) {
+    for device in engine.devices() {
         let most = f32::MAX;
         judge_range(device, &[most, most, -most, -most]);
         judge_range(device, &[most, most, most, -most, -most, -most, 1.0]);
@@ -155,9 +157,9 @@ fn means_of_numbers_whose_sums_overflow_in_both_directions_are_numbers() {
     }
 }
 
-#[test]
-fn numbers_below_the_normal_ones_count_in_extremes_and_count_or_not_in_norms() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn numbers_below_the_normal_ones_count_in_extremes_and_count_or_not_in_norms(engine: Engine) {
+    for device in engine.devices() {
         for length in [1, 9, 5000] {
             let values: Vec<f32> = (1..=length).map(|place| f32::from_bits(place as u32 * 3)).collect();
             let truth = Truth::new(&values, &[]);
@@ -178,9 +180,9 @@ fn numbers_below_the_normal_ones_count_in_extremes_and_count_or_not_in_norms() {
     }
 }
 
-#[test]
-fn subnormal_f16_of_the_host_are_found_even_where_a_device_takes_them_for_zero() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn subnormal_f16_of_the_host_are_found_even_where_a_device_takes_them_for_zero(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let smallest = f16::from_bits(1);
     let values = [f16::ONE, smallest, -smallest, f16::from_f32(2.0)];
     assert_eq!(device.reduce().argmin(&values).expect("a place"), 2);

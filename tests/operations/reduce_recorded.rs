@@ -1,8 +1,8 @@
-//! Reductions that the caller records: the bits of the library's own, and what no kernel can do is refused.
+//! Reductions that the caller records give the library's own bits, and refuse what no kernel can do.
 
 use crate::common::bench::Bench;
 use crate::common::reduce::{Call, SUMMATIONS, Truth, run};
-use crate::common::{Random, gpu, has_kernels, padded};
+use crate::common::{Random, gpu, padded};
 use nearfield::internals::kernels::reduce_blocks::{Operation, Reduce, Shape, Summation};
 use nearfield::{BufferSlice, ElementKind, Error, wgpu};
 
@@ -50,7 +50,7 @@ fn one_row<'b>(
 
 #[test]
 fn recorded_reductions_give_the_bits_of_the_librarys_own() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let mut random = Random::new(0xd002);
     let (a, b) = (random.floats(10_001), random.floats(10_001));
@@ -117,7 +117,7 @@ fn refused(bench: Bench<'_>, reduce: &Reduce<'_>) -> String {
 
 #[test]
 fn layouts_that_no_kernel_has_are_refused() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let (values, partials) = (bench.input(&[1.0f32; 16]), bench.output(8));
     let good = one_row(Operation::Dot, &values, &values, 16, partials.slice());
@@ -137,7 +137,7 @@ fn layouts_that_no_kernel_has_are_refused() {
 
 #[test]
 fn buffers_that_do_not_hold_the_rows_are_refused() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let (values, partials) = (bench.input(&[1.0f32; 18]), bench.output(8));
     let good = one_row(Operation::Dot, &values, &values, 16, partials.slice());
@@ -152,7 +152,7 @@ fn buffers_that_do_not_hold_the_rows_are_refused() {
 
 #[test]
 fn buffers_that_do_not_hold_the_results_are_refused() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let (values, room) = (bench.input(&vec![1.0f32; 5 * 10_000]), bench.input(&[0u32; 2 * 5 * 3]));
     let good = Reduce {

@@ -1,12 +1,14 @@
-//! Reductions of every row: on the host, as vectors on the device and as distances there, short and long, few and many, and
-//! rows that need scales of their own.
+//! Reductions of every row: on the host, as vectors and as distances on the device, short and long, few and many, and rows
+//! that need scales of their own.
 
+use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;
-use crate::common::reduce::{Call, SUMMATIONS, Truth, devices, distances, run_rows};
-use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
+use crate::common::reduce::{Call, SUMMATIONS, Truth, distances, run_rows};
+use crate::common::{Random, gpu, has_kernels, rounded, view};
 use half::f16;
 use nearfield::internals::vectors_seen;
 use nearfield::{Device, ElementKind, Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
+use test_case::test_matrix;
 
 /// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128), and where it becomes blocks (4096).
 const SHAPES: [(usize, &[usize]); 15] = [
@@ -50,9 +52,9 @@ fn judge(
     }
 }
 
-#[test]
-fn rows_of_any_shape_are_reduced_within_the_promised_bounds() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn rows_of_any_shape_are_reduced_within_the_promised_bounds(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0x405);
         for (length, counts) in SHAPES {
             for &count in counts {
@@ -69,9 +71,9 @@ fn rows_of_any_shape_are_reduced_within_the_promised_bounds() {
     }
 }
 
-#[test]
-fn rows_of_distances_start_anywhere_in_a_vector_and_are_reduced_exactly() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn rows_of_distances_start_anywhere_in_a_vector_and_are_reduced_exactly(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0xd15);
         for (length, counts) in SHAPES {
             for &count in counts {
@@ -91,7 +93,7 @@ fn rows_of_distances_start_anywhere_in_a_vector_and_are_reduced_exactly() {
 
 #[test]
 fn every_distance_is_in_a_vector_of_four_that_kernels_see() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     for (queries, rows) in [(1, 1), (1, 5), (9, 3), (7, 5), (2, 17), (3, 40_001)] {
         let (matrix, _) = distances(device, &mut Random::new(0xec), queries, rows);
@@ -106,9 +108,9 @@ fn every_distance_is_in_a_vector_of_four_that_kernels_see() {
     }
 }
 
-#[test]
-fn the_smallest_of_every_row_is_the_nearest() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn the_smallest_of_every_row_is_the_nearest(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0x70b);
         for (queries, rows) in [(33, 17), (9, 4097), (1000, 3), (3, 40_001)] {
             let (matrix, values) = distances(device, &mut random, queries, rows);
@@ -122,9 +124,9 @@ fn the_smallest_of_every_row_is_the_nearest() {
     }
 }
 
-#[test]
-fn what_large_numbers_push_out_of_f32_is_kept_by_compensated_sums_of_rows() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn what_large_numbers_push_out_of_f32_is_kept_by_compensated_sums_of_rows(engine: Engine) {
+    for device in engine.devices() {
         // With 4, 8 and 32 lanes a row, and in blocks.
         for (length, lanes) in [(30, 4), (100, 8), (1000, 32), (4096, 32), (10_000, 256)] {
             let mut values = vec![];
@@ -152,9 +154,9 @@ fn what_large_numbers_push_out_of_f32_is_kept_by_compensated_sums_of_rows() {
     }
 }
 
-#[test]
-fn each_row_is_scaled_by_itself_and_none_disturbs_another() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn each_row_is_scaled_by_itself_and_none_disturbs_another(engine: Engine) {
+    for device in engine.devices() {
         let mut random = Random::new(0x5ca1e);
         for length in [1, 6, 4096, 5001] {
             let scales =
@@ -190,9 +192,9 @@ fn each_row_is_scaled_by_itself_and_none_disturbs_another() {
     }
 }
 
-#[test]
-fn means_of_rows_whose_sums_overflow_in_both_directions_are_numbers() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn means_of_rows_whose_sums_overflow_in_both_directions_are_numbers(engine: Engine) {
+    for device in engine.devices() {
         let most = f32::MAX;
         let values = [[most, most, -most, -most], [most, most, most, most], [1.0, 2.0, 3.0, 4.0]].concat();
         for summation in SUMMATIONS {
@@ -202,9 +204,9 @@ fn means_of_rows_whose_sums_overflow_in_both_directions_are_numbers() {
     }
 }
 
-#[test]
-fn more_rows_than_a_row_of_workgroups_takes_are_each_reduced() {
-    for device in devices() {
+#[test_matrix([Adapter, Host])]
+fn more_rows_than_a_row_of_workgroups_takes_are_each_reduced(engine: Engine) {
+    for device in engine.devices() {
         // At 64 rows a workgroup these are more than 65,535 workgroups.
         let values: Vec<f32> = (0..4_194_400).map(|row| (row % 65_521) as f32).collect();
         let reduce = device.reduce();
@@ -215,9 +217,9 @@ fn more_rows_than_a_row_of_workgroups_takes_are_each_reduced() {
     }
 }
 
-#[test]
-fn a_row_without_a_number_is_named() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn a_row_without_a_number_is_named(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for length in [1, 3, 5000] {
         let mut values = vec![1.0f32; 4 * length];
         values[2 * length..3 * length].fill(-f32::NAN);
@@ -239,9 +241,9 @@ fn a_row_without_a_number_is_named() {
     }
 }
 
-#[test]
-fn matrices_without_rows_or_columns_give_nothing() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn matrices_without_rows_or_columns_give_nothing(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let (none, two) = (device.upload(view::<f32>(&[], 3)).expect("nothing"), view(&[1.0f32; 6], 3));
     let two = device.upload(two).expect("a matrix");
     let reduce = device.reduce();
@@ -258,10 +260,10 @@ fn matrices_without_rows_or_columns_give_nothing() {
     assert_eq!(reduce.argmax_rows(&empty).expect_err("no place").to_string(), said);
 }
 
-#[test]
-fn operands_of_other_shapes_types_and_devices_are_refused() {
-    let Some(device) = gpu() else { return };
-    let other = confined(u64::MAX, 1 << 20).expect("the adapter is there");
+#[test_matrix([Adapter, Host])]
+fn operands_of_other_shapes_types_and_devices_are_refused(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let other = engine.confined(u64::MAX, 1 << 20).expect("the adapter is there");
     let (values, halves) = ([1.0f32; 12], [f16::ONE; 12]);
     let (ours, theirs) =
         (device.upload(view(&values, 3)).expect("ours"), other.upload(view(&values, 3)).expect("theirs"));
@@ -286,9 +288,9 @@ fn operands_of_other_shapes_types_and_devices_are_refused() {
     assert!(error.to_string().starts_with("values: needed a matrix on the same device"), "{error}");
 }
 
-#[test]
-fn operands_that_lie_otherwise_are_refused_whatever_their_shape() {
-    let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 24_000)) else { return };
+#[test_matrix([Adapter, Host])]
+fn operands_that_lie_otherwise_are_refused_whatever_their_shape(engine: Engine) {
+    let (Some(device), Some(small)) = (engine.device(), engine.confined(u64::MAX, 24_000)) else { return };
     // In one batch and in several; rows of whole vectors of four, and others.
     for (device, count, length) in [(device, 9, 8), (device, 9, 5), (&small, 200, 8), (device, 3, 4099)] {
         let (distances, values) = distances(device, &mut Random::new(0xd07), count, length);

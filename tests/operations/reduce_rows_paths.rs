@@ -1,7 +1,7 @@
-//! A row has the same bits whatever way it takes: batches, staging memory, bindings, budgets down to the smallest.
+//! A row reduction gives the same bits on every path: batches, staging memory, bindings, and budgets down to the smallest.
 
 use crate::common::reduce::{Call, distances, run_rows};
-use crate::common::{Random, confined, gpu, has_kernels, rounded, view, with_bindings_of, without_subgroups};
+use crate::common::{Random, confined, gpu, rounded, view, with_bindings_of, without_subgroups};
 use nearfield::{Device, Error, Metric, Output, ValueRows};
 
 /// The bits of sums of rows, and the places of their extremes.
@@ -61,9 +61,6 @@ fn rows_longer_than_the_staging_memory_or_a_binding_give_the_same_bits() {
     let small = confined(u64::MAX, 100_000).expect("the adapter is there");
     assert_eq!(bits(&small, rows.into()), bits(device, rows.into()));
     assert_eq!(bits(&small, halves.into()), bits(device, halves.into()));
-    if !has_kernels(device) {
-        return;
-    }
     let (plain, narrow) = (without_subgroups().expect("a device"), with_bindings_of(1 << 17).expect("one"));
     assert_eq!(bits(&narrow, rows.into()), bits(plain, rows.into()));
 }
@@ -82,7 +79,7 @@ fn short_rows_give_the_same_bits_within_the_smallest_budgets() {
 
 #[test]
 fn a_budget_too_small_for_rows_is_an_error_that_says_what_is_enough() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     for (length, side) in
         [(9, "host"), (9000, "host"), (9, "device"), (9000, "device"), (9, "distances"), (9000, "distances")]
     {

@@ -1,11 +1,13 @@
 //! Selection of the k smallest: RAFT's tables of shapes, ties, infinities, explicit ids, CSR segments.
 
+use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::{Bench, GUARD, ids_of};
-use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
+use crate::common::{Random, gpu, has_kernels, rounded, view};
 use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Select, Selected, reference};
 use nearfield::internals::kernels::{ABSENT, key_of, value_of};
 use nearfield::{BufferSlice, Device, Metric, Output};
 use proptest::prelude::*;
+use test_case::test_matrix;
 
 /// Compares `Device::top_k` with a sort on the host by value and column. NaN is left out.
 fn check(device: &Device, values: &[f32], length: usize, k: usize) {
@@ -31,10 +33,10 @@ fn check(device: &Device, values: &[f32], length: usize, k: usize) {
     }
 }
 
-/// Rows on the device, or of f16, give the results of the same rows on the host.
-#[test]
-fn rows_anywhere_are_selected_from() {
-    let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 1 << 17)) else { return };
+/// Rows on the device, or of f16, give what the same rows on the host do.
+#[test_matrix([Adapter, Host])]
+fn rows_anywhere_are_selected_from(engine: Engine) {
+    let (Some(device), Some(small)) = (engine.device(), engine.confined(u64::MAX, 1 << 17)) else { return };
     for device in [device, &small] {
         for (rows, length) in [(300, 131), (5, 3000)] {
             let values = spread(14, rows * length);
@@ -70,9 +72,9 @@ fn spread(seed: u64, count: usize) -> Vec<f32> {
 }
 
 /// RAFT's `longlist` shapes.
-#[test]
-fn short_rows_are_selected_from_at_every_k() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn short_rows_are_selected_from_at_every_k(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     check(device, &spread(1, 130), 130, 15);
     check(device, &spread(2, 128), 128, 15);
     let values = spread(3, 20 * 700);
@@ -87,9 +89,9 @@ fn short_rows_are_selected_from_at_every_k() {
 
 /// RAFT's `largesize` shapes with 10 rows instead of 100, 3,000 instead of 100,000, and one row of a million instead
 /// of 10^9: a software adapter and a sort without optimisation take minutes for those.
-#[test]
-fn long_and_many_rows_are_selected_from() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn long_and_many_rows_are_selected_from(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = spread(5, 10 * 100_000);
     for k in [1, 2, 3, 7, 16, 31, 32, 60, 100, 200] {
         check(device, &values[..if k == 100 { 1_000_000 } else { 200_000 }], 100_000, k);
@@ -101,10 +103,10 @@ fn long_and_many_rows_are_selected_from() {
     }
 }
 
-/// RAFT's `largek` shapes with 2 rows instead of 100, and k = 100,000 for only one row.
-#[test]
-fn large_k_are_selected() {
-    let Some(device) = gpu() else { return };
+/// RAFT's `largek` shapes with 2 rows instead of 100, and k = 100,000 of one row alone.
+#[test_matrix([Adapter, Host])]
+fn large_k_are_selected(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let values = spread(8, 200_000);
     for k in [1000, 1237, 2000, 2048] {
         check(device, &values, 100_000, k);
@@ -113,9 +115,9 @@ fn large_k_are_selected() {
 }
 
 /// RAFT's `many_infs` shapes with 3 rows of 100,000 instead of 10, and 20 of 10,000 instead of 1,000.
-#[test]
-fn mostly_equal_values_are_selected_by_column() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn mostly_equal_values_are_selected_by_column(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for common in [f32::INFINITY, f32::NEG_INFINITY, 0.0, -3.5] {
         for most in [10, 1000] {
             for (rows, length) in [(3, 100_000), (20, 10_000)] {
@@ -130,9 +132,9 @@ fn mostly_equal_values_are_selected_by_column() {
     }
 }
 
-#[test]
-fn equal_rows_are_selected_by_column() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn equal_rows_are_selected_by_column(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for length in [1, 2, 1023, 1024, 1025, 5000] {
         for k in [1, 5, 1000, 1024, 1025, 2049, length] {
             check(device, &vec![-0.25; 2 * length], length, k);
@@ -140,9 +142,9 @@ fn equal_rows_are_selected_by_column() {
     }
 }
 
-#[test]
-fn nan_is_never_selected() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn nan_is_never_selected(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let nans = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0xffff_ffff)];
     for length in [4, 1000, 1025, 6000] {
         for one_in in [1, 2, 50] {
@@ -160,9 +162,9 @@ fn nan_is_never_selected() {
     }
 }
 
-#[test]
-fn infinities_and_extremes_are_values_like_others() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn infinities_and_extremes_are_values_like_others(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let least = f32::from_bits(1);
     let kinds =
         [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, least, -least, f32::MIN_POSITIVE, 1.0, -1.0];
@@ -175,9 +177,9 @@ fn infinities_and_extremes_are_values_like_others() {
     }
 }
 
-#[test]
-fn both_zeros_tie() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn both_zeros_tie(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for length in [6, 2000] {
         let values: Vec<f32> = (0..length).map(|column| if column % 3 == 0 { 0.0 } else { -0.0 }).collect();
         let found = device.top_k(view(&values, length), 5).expect("a selection");
@@ -186,9 +188,9 @@ fn both_zeros_tie() {
     }
 }
 
-#[test]
-fn k_around_the_sorted_size_and_beyond_the_length_is_selected() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn k_around_the_sorted_size_and_beyond_the_length(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     for length in [1, 1022, 1023, 1024, 1025, 2047, 2048, 2049, 4097, 9000] {
         let values = spread(length as u64, 2 * length);
         for k in [1, 1023, 1024, 1025, 2048, 2049, 4097, 20_000] {
@@ -266,7 +268,7 @@ fn check_rows(device: &Device, keys: &[u32], ids: &[u64], rows: &[(usize, usize)
 
 #[test]
 fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     for length in [5, 1024, 1025, 3000] {
         // Descending, so that positions and ids disagree; then ids that differ in only one of their two words.
         let descending: Vec<u64> = (0..length as u64).map(|i| (length as u64 - i) * 0x1_0000_0001).collect();
@@ -286,7 +288,7 @@ fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
 
 #[test]
 fn csr_segments_of_any_length_are_selected_from() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let lengths = [0, 3, 1, 0, 0, 1024, 1025, 700, 5000, 0, 1023, 2, 2048, 2049, 0, 127, 128, 129, 40];
     let mut start = 0;
     let rows: Vec<(usize, usize)> = lengths
@@ -305,7 +307,7 @@ fn csr_segments_of_any_length_are_selected_from() {
 
 #[test]
 fn rows_at_a_pitch_are_selected_from() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let mut random = Random::new(13);
     let keys: Vec<u32> = (0..5 * 1300).map(|_| random.next() as u32).collect();
     let ids: Vec<u64> = (0..5 * 1300).map(|_| random.next() >> 1).collect();
@@ -318,8 +320,8 @@ fn rows_at_a_pitch_are_selected_from() {
 }
 
 #[test]
-fn absent_elements_displace_no_results() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+fn absent_elements_push_nobody_out() {
+    let Some(device) = gpu() else { return };
     for (length, present) in [(1100, 100), (1100, 900), (5000, 10), (5000, 4000)] {
         // The present elements last, like a chunk behind a search's best so far, and then anywhere.
         let mut keys = vec![ABSENT; length - present];
@@ -338,8 +340,8 @@ fn absent_elements_displace_no_results() {
 }
 
 #[test]
-fn more_rows_than_columns_of_workgroups_are_all_selected_from() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+fn more_rows_than_a_dispatch_has_columns_of_workgroups() {
+    let Some(device) = gpu() else { return };
     let count = 65_535 + 70;
     let keys: Vec<u32> = (0..2 * count as u32).map(|place| place ^ 1).collect();
     let ids: Vec<u64> = (0..2 * count as u64).collect();
@@ -349,7 +351,7 @@ fn more_rows_than_columns_of_workgroups_are_all_selected_from() {
 
 #[test]
 fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let bench = Bench::new(device);
     let (keys, found, counts) = (bench.input(&[0u32; 64]), bench.output(4000), bench.output(1));
     let mut encoder = device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
@@ -373,9 +375,9 @@ fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
     recorder.finish();
 }
 
-#[test]
-fn rows_without_values_are_refused() {
-    let Some(device) = gpu() else { return };
+#[test_matrix([Adapter, Host])]
+fn no_values_at_all_are_refused(engine: Engine) {
+    let Some(device) = engine.device() else { return };
     let error = device.top_k(view(&[1.0f32, 2.0], 2), 0).expect_err("k 0");
     assert_eq!(error.to_string(), "k: needed at least 1, given 0");
 }
@@ -387,7 +389,7 @@ proptest! {
     fn few_distinct_values_are_selected_by_column(
         seed in any::<u64>(), length in 1usize..3000, rows in 1usize..4, k in 1usize..3200, distinct in 1usize..6,
     ) {
-        if let Some(device) = gpu() {
+        for device in [Adapter, Host].into_iter().filter_map(Engine::device) {
             let mut random = Random::new(seed);
             let values: Vec<f32> = (0..rows * length).map(|_| random.below(distinct) as f32 - 2.0).collect();
             check(device, &values, length, k);

@@ -1,8 +1,9 @@
-//! Selection of a large k by sample sort, and by radix selection in rows whose sample fails.
+//! The k smallest for a large k, from rows whose ids are positions: a sample sort, and its fallback for rows on which the
+//! sample fails.
 
 use crate::common::bench::{Bench, Output};
 use crate::common::select::{Case, kinds};
-use crate::common::{Random, gpu, has_kernels, without_subgroups};
+use crate::common::{Random, gpu, without_subgroups};
 use nearfield::internals::kernels::{
     ABSENT, key_of, sample_runs, scatter_buckets, select_sample, sort_buckets,
 };
@@ -14,9 +15,6 @@ const SORT: [&str; 6] =
 #[test]
 fn rows_of_every_kind_are_sorted_by_splitters() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
-    if !has_kernels(device) {
-        return;
-    }
     for (length, ks) in [(4097, &[1025, 4000, 4097, 4200][..]), (10_000, &[2048, 9999]), (30_001, &[5000])] {
         let values = kinds(length, length as u64);
         for &k in ks {
@@ -56,9 +54,6 @@ fn blocks(length: usize, seed: u64) -> Vec<u32> {
 #[test]
 fn blocks_and_ties_are_sorted_by_splitters() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
-    if !has_kernels(device) {
-        return;
-    }
     for (length, ks) in [(40_000, &[1100, 4000, 39_000, 40_000][..]), (131_072, &[13_000, 131_072])] {
         let words = blocks(length, 51);
         for &k in ks {
@@ -69,8 +64,8 @@ fn blocks_and_ties_are_sorted_by_splitters() {
 }
 
 #[test]
-fn more_splitters_than_fit_into_workgroup_memory_are_searched() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+fn more_buckets_than_workgroup_memory_has_splitters() {
+    let Some(device) = gpu() else { return };
     let length = 300_000;
     let mut random = Random::new(53);
     let mut words: Vec<u32> = (0..length).map(|_| random.unit().to_bits()).collect();
@@ -82,7 +77,7 @@ fn more_splitters_than_fit_into_workgroup_memory_are_searched() {
 
 #[test]
 fn pieces_of_rows_are_sorted_by_splitters() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let mut random = Random::new(54);
     for (length, pitch, k) in [(70_001, 70_003, 20_000), (9001, 9003, 9001), (5003, 5003, 1030)] {
         let mut words: Vec<u32> = (0..2 * pitch + length).map(|_| random.unit().to_bits()).collect();
@@ -124,7 +119,7 @@ fn sampled(length: u32, parts: u32, turns: u32) -> Vec<Vec<usize>> {
 
 #[test]
 fn rows_that_defeat_their_splitters_are_selected_from_again() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let length = 20_000;
     let mut random = Random::new(55);
     let mut words = vec![];
@@ -274,9 +269,6 @@ fn three_steps(device: &Device, words: &[u32], filter: Option<u32>) {
 #[test]
 fn each_step_does_what_its_reference_does() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
-    if !has_kernels(device) {
-        return;
-    }
     let mut random = Random::new(56);
     // Whole numbers with ties, few distinct ones, a single one, mostly ABSENT ones, and only ABSENT ones.
     let mut words: Vec<u32> = (0..5000).map(|_| random.below(3000) as u32).collect();

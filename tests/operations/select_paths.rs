@@ -1,18 +1,15 @@
-//! Each route of a selection, with data that favour it and data that defeat it: in registers, in one pass, through lists, and again
-//! where a sample gave no threshold. `select_buckets.rs` has the route for a large k.
+//! The k smallest on every path, from rows whose ids are positions: in registers, in one pass, through lists, and again when
+//! a sample gives no threshold. Each path gets data that favour it and data that defeat it. `select_buckets.rs` tests large k.
 
 use crate::common::bench::{Bench, ids_of};
 use crate::common::select::{Case, kinds};
-use crate::common::{Random, gpu, has_kernels, without_subgroups};
+use crate::common::{Random, gpu, without_subgroups};
 use nearfield::internals::kernels::{ABSENT, key_of, select_filter, select_row, select_sample};
 use nearfield::{BufferSlice, Device, ElementKind};
 
 #[test]
 fn short_rows_of_every_kind_are_selected_from() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
-    if !has_kernels(device) {
-        return;
-    }
     for length in [1, 2, 31, 127, 128, 129, 511, 512, 513, 1023, 1024, 1025, 2047, 2049, 4095, 4096] {
         let values = kinds(length, length as u64);
         for k in [1, 10, 47, 48, 49, 300, 1000, 1024, 1025, length] {
@@ -28,9 +25,6 @@ fn short_rows_of_every_kind_are_selected_from() {
 #[test]
 fn longer_rows_of_every_kind_are_selected_from() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
-    if !has_kernels(device) {
-        return;
-    }
     for length in [4097, 4100, 8191, 8192, 10_003, 20_000] {
         let values = kinds(length, length as u64);
         for k in [1, 10, 48, 256, 1000] {
@@ -45,9 +39,6 @@ fn longer_rows_of_every_kind_are_selected_from() {
 #[test]
 fn the_longest_rows_of_every_kind_are_selected_from() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
-    if !has_kernels(device) {
-        return;
-    }
     for (length, ks) in [(65_536, &[10][..]), (65_537, &[1, 700]), (150_001, &[10, 1000])] {
         let values = kinds(length, length as u64);
         for &k in ks {
@@ -58,8 +49,8 @@ fn the_longest_rows_of_every_kind_are_selected_from() {
 }
 
 #[test]
-fn rows_that_start_and_end_within_vectors_are_selected_from() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+fn rows_that_start_and_end_within_vectors() {
+    let Some(device) = gpu() else { return };
     let mut random = Random::new(21);
     for (length, pitch) in [(70_001, 70_003), (70_002, 70_002), (9001, 9003), (5003, 5003), (700, 701)] {
         let words: Vec<u32> = (0..2 * pitch + length).map(|_| random.unit().to_bits()).collect();
@@ -80,7 +71,7 @@ fn rows_that_start_and_end_within_vectors_are_selected_from() {
 
 #[test]
 fn any_words_are_keys() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let mut random = Random::new(22);
     for length in [300, 3000, 6000, 80_000] {
         let mut words: Vec<u32> = (0..length).map(|_| random.next() as u32).collect();
@@ -94,7 +85,7 @@ fn any_words_are_keys() {
 
 #[test]
 fn many_rows_are_selected_from() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let mut random = Random::new(23);
     for (rows, length, k) in [(3000, 40, 7), (1500, 513, 3), (520, 4100, 10), (70_000, 3, 2)] {
         let words: Vec<u32> = (0..rows * length).map(|_| random.unit().to_bits()).collect();
@@ -134,8 +125,8 @@ fn defeating(length: usize, samples: &[(usize, usize)], sample_is_small: bool, s
 
 #[test]
 fn rows_that_defeat_their_sample_are_selected_from_again() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
-    // One pass over the row, lists, and buckets.
+    let Some(device) = gpu() else { return };
+    // One pass over the row, lists, buckets.
     for (length, k, has_lists) in [(60_000, 10, false), (300_000, 10, true), (300_000, 3000, true)] {
         let mut words = vec![];
         for row in 0..4 {
@@ -183,7 +174,7 @@ fn counts_of(device: &Device, words: &[u32], range: [u32; 2]) -> Vec<u32> {
 
 #[test]
 fn one_pass_marks_the_rows_in_which_it_failed() {
-    let Some(device) = gpu().filter(|device| has_kernels(device)) else { return };
+    let Some(device) = gpu() else { return };
     let mut random = Random::new(31);
     let mut words: Vec<u32> = (0..60_000).map(|_| random.unit().to_bits()).collect();
     words.extend(defeating(60_000, &[(1, 4)], true, 1));
@@ -199,9 +190,6 @@ fn one_pass_marks_the_rows_in_which_it_failed() {
 #[test]
 fn lists_have_what_passes_the_threshold() {
     let (Some(device), Some(other)) = (gpu(), without_subgroups()) else { return };
-    if !has_kernels(device) {
-        return;
-    }
     let (length, capacity) = (50_001u32, 20_000u32);
     let words = kinds(length as usize, 41);
     let rows = words.len() as u32 / length;
