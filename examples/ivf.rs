@@ -1,4 +1,4 @@
-//! Lists of rows, the probes for a recall, and a search: the README shows this.
+//! Lists of rows, the probes for a recall, and a search: the guide shows this.
 
 use nearfield::{Device, Ivf, MatrixView, Metric};
 

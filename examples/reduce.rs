@@ -1,4 +1,4 @@
-//! Sums, norms and extremes on the device: the second example of the README.
+//! Sums, norms and extremes on the device: the guide shows this.
 
 use nearfield::{Device, MatrixView, Norm};
 

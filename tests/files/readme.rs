@@ -1,4 +1,4 @@
-//! The README shows the examples that CI runs.
+//! The README and the guide show the examples that CI runs.
 
 #[test]
 fn the_examples_are_those_that_ci_runs() {
@@ -6,9 +6,13 @@ fn the_examples_are_those_that_ci_runs() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
         std::fs::read_to_string(path).expect("it is in the repository").replace("\r\n", "\n")
     };
-    for name in ["examples/search.rs", "examples/ivf.rs", "examples/reduce.rs"] {
-        let example = read(name);
-        let code = example.split_once("\n\n").expect("code behind the first comment").1;
-        assert!(read("README.md").contains(&format!("```rust\n{code}```")), "README.md and {name} differ");
+    for (document, examples) in
+        [("README.md", &["search"][..]), ("docs/guide.md", &["changes", "ivf", "reduce"])]
+    {
+        for name in examples {
+            let example = read(&format!("examples/{name}.rs"));
+            let code = example.split_once("\n\n").expect("code behind the first comment").1;
+            assert!(read(document).contains(&format!("```rust\n{code}```")), "{document} and {name} differ");
+        }
     }
 }

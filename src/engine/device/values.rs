@@ -7,7 +7,7 @@ use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::gpu::{BufferSlice, Gpu};
+use crate::gpu::{Buffer, BufferSlice, Gpu};
 use crate::kernels::reduce_blocks::Shape;
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::vectors::HostVectors;
@@ -195,7 +195,7 @@ impl<'a> ValueRows<'a> {
     }
 
     /// Buffer and stride of rows on the device.
-    pub(crate) fn on_device(&self) -> Option<(&wgpu::Buffer, usize)> {
+    pub(crate) fn on_device(&self) -> Option<(&Buffer, usize)> {
         match self {
             Self::Device(matrix) => matrix.buffer().ok().map(|buffer| (buffer, matrix.stride())),
             Self::Distances(matrix) => matrix.buffer().ok().map(|buffer| (buffer, matrix.rows())),
@@ -225,7 +225,7 @@ enum Memory {
 
 #[derive(Debug, Clone)]
 struct Part {
-    buffer: wgpu::Buffer,
+    buffer: Buffer,
     first: u64,
     len: u64,
 }
@@ -240,7 +240,7 @@ impl DeviceVector {
     /// # Errors
     /// [`Error::Argument`] when a buffer other than the last holds no multiple of [`DeviceVector::BUFFER_UNIT`] numbers, or
     /// a buffer is smaller than its numbers rounded up to a multiple of four.
-    pub fn from_wgpu(device: &Device, kind: ElementKind, buffers: &[(wgpu::Buffer, u64)]) -> Result<Self> {
+    pub fn from_wgpu(device: &Device, kind: ElementKind, buffers: &[(Buffer, u64)]) -> Result<Self> {
         let mut parts = vec![];
         let mut first = 0;
         for (number, (buffer, len)) in buffers.iter().enumerate() {
@@ -273,7 +273,7 @@ impl DeviceVector {
     }
 
     /// The buffers, for kernels that the caller records, and how many numbers each holds. None on the host engine.
-    pub fn buffers(&self) -> impl Iterator<Item = (&wgpu::Buffer, u64)> {
+    pub fn buffers(&self) -> impl Iterator<Item = (&Buffer, u64)> {
         self.parts().iter().map(|part| (&part.buffer, part.len))
     }
 
