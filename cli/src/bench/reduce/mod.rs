@@ -1,5 +1,6 @@
 //! `nearfield bench reduce`: reductions of values on the device, and the ladder of the dot product.
 
+mod operation;
 mod sweep;
 mod truth;
 
@@ -8,7 +9,6 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
 use half::f16;
-use nearfield::internals::kernels::reduce_blocks::Operation;
 use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use super::times::Times;
 use super::units::rounded;
 use super::words::{Words, defaults};
 use super::work::{Unit, Work};
-use crate::arguments;
+pub(super) use operation::{How, Name};
 use truth::{Truth, checked, truth};
 
 /// Arguments of `nearfield bench reduce`.
@@ -66,56 +66,10 @@ Copies of small operands take turns, so that they do not come from a cache. docs
 those of a sweep are
   {\"record\":\"sweep\", suite, case, length, workgroup, coarsening, turns, ms, bytes_per_s, share_of_copy}";
 
-/// The operations, as the command line names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Name {
-    Dot,
-    Sum,
-    SumSquares,
-    Mean,
-    L1,
-    L2,
-    MaxNorm,
-    Min,
-    Max,
-    Argmin,
-    Argmax,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum How {
-    Plain,
-    Compensated,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Elements {
     F32,
     F16,
-}
-
-impl Name {
-    fn operation(self) -> Operation {
-        match self {
-            Self::Dot => Operation::Dot,
-            Self::Sum | Self::Mean => Operation::Sum,
-            Self::SumSquares | Self::L2 => Operation::SumSquares,
-            Self::L1 => Operation::SumAbs,
-            Self::MaxNorm => Operation::MaxAbs,
-            Self::Min => Operation::Min,
-            Self::Max => Operation::Max,
-            Self::Argmin => Operation::ArgMin,
-            Self::Argmax => Operation::ArgMax,
-        }
-    }
-
-    fn operands(self) -> usize {
-        if self == Self::Dot { 2 } else { 1 }
-    }
-
-    fn text(self) -> String {
-        arguments::name(self)
-    }
 }
 
 impl Suite for Args {
