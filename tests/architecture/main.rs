@@ -13,8 +13,10 @@ use sources::Crate;
 /// leave it.
 const KNOWN: &str = include_str!("known.txt");
 
-/// Files outside `src/gpu` that may name wgpu: the doors to a program's own device and encoder, and its re-export.
-const NAMES_WGPU: &[&str] = &["lib.rs", "engine/device/handle.rs", "engine/device/record.rs"];
+/// Files outside `src/gpu` that may name wgpu: the doors to a program's own device, encoder and buffers, and its
+/// re-export.
+const NAMES_WGPU: &[&str] =
+    &["lib.rs", "engine/device/handle.rs", "engine/device/record.rs", "engine/device/values.rs"];
 
 /// Files in one folder, without its `mod.rs`, `lib.rs` or `main.rs`.
 const MOST_IN_A_FOLDER: usize = 14;

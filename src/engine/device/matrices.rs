@@ -6,7 +6,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::gpu::{BufferSlice, Commands, Gpu, RowLayout, words};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::host;
 use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
@@ -15,13 +15,13 @@ use crate::vectors::{HostVectors, with_view};
 /// f32 values that a device keeps.
 #[derive(Debug, Clone)]
 enum Memory {
-    Gpu(wgpu::Buffer),
+    Gpu(Buffer),
     Host(Arc<[f32]>),
 }
 
 impl Memory {
     /// The buffer of a GPU.
-    fn buffer(&self) -> Result<&wgpu::Buffer> {
+    fn buffer(&self) -> Result<&Buffer> {
         match self {
             Self::Gpu(buffer) => Ok(buffer),
             Self::Host(_) => Err(Error::Unsupported {
@@ -155,7 +155,7 @@ impl DeviceMatrix {
     }
 
     /// The buffer of a GPU.
-    pub(crate) fn buffer(&self) -> Result<&wgpu::Buffer> {
+    pub(crate) fn buffer(&self) -> Result<&Buffer> {
         self.memory.buffer()
     }
 
@@ -227,7 +227,7 @@ pub struct DistanceMatrix {
 
 impl DistanceMatrix {
     /// Distances in a buffer of a GPU.
-    pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: wgpu::Buffer, [queries, rows]: [usize; 2]) -> Self {
+    pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: Buffer, [queries, rows]: [usize; 2]) -> Self {
         Self { engine: gpu.into(), memory: Memory::Gpu(buffer), queries, rows }
     }
 
@@ -242,7 +242,7 @@ impl DistanceMatrix {
     }
 
     /// The buffer of a GPU.
-    pub(crate) fn buffer(&self) -> Result<&wgpu::Buffer> {
+    pub(crate) fn buffer(&self) -> Result<&Buffer> {
         self.memory.buffer()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::engine::device::vectors::Vectors;
 use crate::error::{Error, Result};
-use crate::gpu::{Commands, Gpu, RowLayout};
+use crate::gpu::{Buffer, Commands, Gpu, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::ElementKind;
 
@@ -65,7 +65,7 @@ impl Numbers {
 
 impl Vectors<'_> {
     /// Copies some vectors to the start of a buffer, as f32.
-    pub(crate) async fn copy_to(&self, gpu: &Gpu, numbers: &Numbers, buffer: &wgpu::Buffer) -> Result<()> {
+    pub(crate) async fn copy_to(&self, gpu: &Gpu, numbers: &Numbers, buffer: &Buffer) -> Result<()> {
         let layout = RowLayout::padded(ElementKind::F32, self.dim());
         let row_bytes = layout.row_bytes();
         match self {

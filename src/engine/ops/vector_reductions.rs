@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::engine::device::values::Values;
 use crate::engine::ops::job::{Job, STAGED_BYTES};
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch, usable};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Profile, Request, Scratch, usable};
 use crate::host::Reduced;
 use crate::kernels::reduce_blocks::{self, Operation, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials};
@@ -20,7 +20,7 @@ const SUBMITTED_NUMBERS: u64 = 1 << 29;
 struct Feed<'a> {
     values: Values<'a>,
     /// For values on the host: the staging buffer, and how many values it holds.
-    staging: Option<(&'a wgpu::Buffer, u64)>,
+    staging: Option<(&'a Buffer, u64)>,
 }
 
 impl Feed<'_> {

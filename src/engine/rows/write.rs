@@ -11,7 +11,7 @@ use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
 use crate::error::Result;
 use crate::future::Progress;
-use crate::gpu::{BufferSlice, Commands, Request, RowLayout};
+use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::{ElementKind, MatrixView};
 use crate::vectors::HostVectors;
@@ -38,7 +38,7 @@ struct Entering<'a> {
     /// Whether the centre moved, so that all rows are narrowed again at the end.
     is_moved: bool,
     placing: Placing<'a>,
-    refused: wgpu::Buffer,
+    refused: Buffer,
 }
 
 impl GpuRows {

@@ -1,7 +1,7 @@
 //! Scores of few queries: reads every row once, at the speed of memory.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::SCORES;
 use crate::kernels::blocks::{BLOCK_ROWS, Part};
 use crate::matrix::{Element, ElementKind, MatrixView};
@@ -39,12 +39,12 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
 /// Queries and rows to score. Both have `vectors` vectors of four elements each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan<'a> {
-    pub(crate) queries: &'a wgpu::Buffer,
+    pub(crate) queries: &'a Buffer,
     pub(crate) count: u32,
-    pub(crate) rows: &'a wgpu::Buffer,
+    pub(crate) rows: &'a Buffer,
     pub(crate) elements: ElementKind,
     pub(crate) vectors: u32,
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) scores: &'a Buffer,
     /// Queries that a block of scores has room for.
     pub(crate) room: u32,
     pub(crate) part: Part,

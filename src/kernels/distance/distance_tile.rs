@@ -1,7 +1,7 @@
 //! Dot products of many queries: tiles in registers, at the speed of arithmetic.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
 use crate::matrix::ElementKind;
 
@@ -36,12 +36,12 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_tile")
 /// Queries and rows to score. Both have `vectors` vectors of four elements each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tile<'a> {
-    pub(crate) queries: &'a wgpu::Buffer,
+    pub(crate) queries: &'a Buffer,
     pub(crate) count: u32,
-    pub(crate) rows: &'a wgpu::Buffer,
+    pub(crate) rows: &'a Buffer,
     pub(crate) elements: ElementKind,
     pub(crate) vectors: u32,
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) scores: &'a Buffer,
     /// Queries that a block of scores has room for.
     pub(crate) room: u32,
     pub(crate) part: Part,

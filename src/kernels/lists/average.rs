@@ -1,7 +1,7 @@
 //! The means of lists of rows: the update of k-means.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {
@@ -51,15 +51,15 @@ pub enum Normalize {
 /// Rows, f32, and the lists they are in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Average<'a> {
-    pub(crate) rows: &'a wgpu::Buffer,
-    pub(crate) norms: &'a wgpu::Buffer,
+    pub(crate) rows: &'a Buffer,
+    pub(crate) norms: &'a Buffer,
     pub(crate) vectors: u32,
     /// Rows, list by list.
-    pub(crate) order: &'a wgpu::Buffer,
+    pub(crate) order: &'a Buffer,
     /// `[lists + 1]`.
-    pub(crate) offsets: &'a wgpu::Buffer,
+    pub(crate) offsets: &'a Buffer,
     pub(crate) lists: u32,
-    pub(crate) means: &'a wgpu::Buffer,
+    pub(crate) means: &'a Buffer,
     pub(crate) normalize: Normalize,
 }
 

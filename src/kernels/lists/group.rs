@@ -1,7 +1,7 @@
 //! Groups pairs of queries and the lists they probe by list.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {
@@ -37,18 +37,18 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("group")
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group<'a> {
     /// Lists, u64, `[queries, probes]`.
-    pub(crate) probed: &'a wgpu::Buffer,
+    pub(crate) probed: &'a Buffer,
     pub(crate) queries: u32,
     pub(crate) probes: u32,
     pub(crate) lists: u32,
     /// Queries of a block of scores.
     pub(crate) height: u32,
-    pub(crate) counts: &'a wgpu::Buffer,
-    pub(crate) ranks: &'a wgpu::Buffer,
-    pub(crate) starts: &'a wgpu::Buffer,
-    pub(crate) list_tiles: &'a wgpu::Buffer,
-    pub(crate) grouped: &'a wgpu::Buffer,
-    pub(crate) pairs: &'a wgpu::Buffer,
+    pub(crate) counts: &'a Buffer,
+    pub(crate) ranks: &'a Buffer,
+    pub(crate) starts: &'a Buffer,
+    pub(crate) list_tiles: &'a Buffer,
+    pub(crate) grouped: &'a Buffer,
+    pub(crate) pairs: &'a Buffer,
 }
 
 /// Records the counting of pairs or, with `place`, their placing.

@@ -1,7 +1,7 @@
 //! Computes where the pairs of each list start, and where its blocks of scores start.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {
@@ -24,9 +24,9 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("list_work")
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     (lists, height): (u32, u32),
-    counts: &wgpu::Buffer,
-    list_tiles: &wgpu::Buffer,
-    starts: &wgpu::Buffer,
+    counts: &Buffer,
+    list_tiles: &Buffer,
+    starts: &Buffer,
 ) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
     let buffers = [counts.into(), list_tiles.into(), starts.into()];

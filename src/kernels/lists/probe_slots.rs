@@ -1,7 +1,7 @@
 //! Appends the slots of the lists that queries probe.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::pages::{NO_PAGE, PAGE};
 use crate::matrix::ElementKind;
 
@@ -38,16 +38,16 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("probe_slots")
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProbeSlots<'a> {
     /// Lists, u64, `[queries, probes]`.
-    pub(crate) probed: &'a wgpu::Buffer,
+    pub(crate) probed: &'a Buffer,
     pub(crate) queries: u32,
     pub(crate) probes: u32,
     pub(crate) lists: u32,
-    pub(crate) list_tiles: &'a wgpu::Buffer,
-    pub(crate) tiles: &'a wgpu::Buffer,
+    pub(crate) list_tiles: &'a Buffer,
+    pub(crate) tiles: &'a Buffer,
     /// One bit per slot.
-    pub(crate) allowed: &'a wgpu::Buffer,
-    pub(crate) counts: &'a wgpu::Buffer,
-    pub(crate) slots: &'a wgpu::Buffer,
+    pub(crate) allowed: &'a Buffer,
+    pub(crate) counts: &'a Buffer,
+    pub(crate) slots: &'a Buffer,
     pub(crate) capacity: u32,
     /// Whether this begins the lists of slots.
     pub(crate) is_first: bool,

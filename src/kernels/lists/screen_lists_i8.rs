@@ -1,7 +1,7 @@
 //! Scores of the rows of lists against the queries that probe them, for adapters without cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
+use crate::gpu::{Buffer, Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
 use crate::kernels::pages::{PAGE, PAGE_SHIFT};
 use crate::matrix::ElementKind;
@@ -56,17 +56,17 @@ const WORKGROUPS: u64 = 4096;
 /// Narrowed queries, grouped by the lists they probe, and the rows of the lists to score them against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ListBlocks<'a> {
-    pub(crate) queries: &'a wgpu::Buffer,
-    pub(crate) rows: &'a wgpu::Buffer,
+    pub(crate) queries: &'a Buffer,
+    pub(crate) rows: &'a Buffer,
     /// Slot of the segment's first row, and rows that it has room for.
     pub(crate) segment: [u32; 2],
     pub(crate) granules: u32,
     pub(crate) lists: u32,
-    pub(crate) starts: &'a wgpu::Buffer,
-    pub(crate) list_tiles: &'a wgpu::Buffer,
-    pub(crate) tiles: &'a wgpu::Buffer,
-    pub(crate) grouped: &'a wgpu::Buffer,
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) starts: &'a Buffer,
+    pub(crate) list_tiles: &'a Buffer,
+    pub(crate) tiles: &'a Buffer,
+    pub(crate) grouped: &'a Buffer,
+    pub(crate) scores: &'a Buffer,
     /// First block, and the number that `scores` has room for.
     pub(crate) blocks: [u32; 2],
     /// At least the number of all blocks.

@@ -1,7 +1,7 @@
 //! Keeps the rows, of all that were scored for a query, that can be among its k nearest.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
 use crate::kernels::keys::KEYS;
@@ -70,21 +70,21 @@ pub const K_MAX: u32 = 512;
 pub(crate) struct Winnow<'a> {
     pub(crate) form: Form,
     pub(crate) margin: Margin,
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) scores: &'a Buffer,
     /// Queries that a block of scores has room for.
     pub(crate) room: u32,
     /// First block whose scores are there, and their number.
     pub(crate) blocks: [u32; 2],
-    pub(crate) row_terms: &'a wgpu::Buffer,
+    pub(crate) row_terms: &'a Buffer,
     pub(crate) rows: u32,
     pub(crate) first_slot: u32,
-    pub(crate) query_terms: &'a wgpu::Buffer,
+    pub(crate) query_terms: &'a Buffer,
     pub(crate) queries: u32,
     pub(crate) k: u32,
     /// Set if not every row was scored.
     pub(crate) probed: Option<Probed<'a>>,
     pub(crate) counts: BufferSlice<'a>,
-    pub(crate) lists: &'a wgpu::Buffer,
+    pub(crate) lists: &'a Buffer,
     pub(crate) capacity: u32,
     /// Whether this begins the lists.
     pub(crate) is_first: bool,
@@ -95,10 +95,10 @@ pub(crate) struct Winnow<'a> {
 pub(crate) struct Probed<'a> {
     /// Lists per query.
     pub(crate) probes: u32,
-    pub(crate) pairs: &'a wgpu::Buffer,
-    pub(crate) tiles: &'a wgpu::Buffer,
+    pub(crate) pairs: &'a Buffer,
+    pub(crate) tiles: &'a Buffer,
     /// One bit per slot.
-    pub(crate) allowed: &'a wgpu::Buffer,
+    pub(crate) allowed: &'a Buffer,
 }
 
 /// Records the kernel.

@@ -1,7 +1,7 @@
 //! Puts the rows that a screen cannot exclude on their queries' lists.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::SCORES;
 use crate::kernels::blocks::{BLOCK_ROWS, Part};
 use crate::kernels::intervals::{FORMS, INTERVALS};
@@ -77,22 +77,22 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect")
 pub(crate) struct Collect<'a> {
     pub(crate) form: Form,
     pub(crate) margin: Margin,
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) scores: &'a Buffer,
     /// Queries that a block of scores has room for.
     pub(crate) room: u32,
     pub(crate) part: Part,
     /// Squared and inverse norm of each row; for narrowed rows their terms.
-    pub(crate) row_terms: &'a wgpu::Buffer,
+    pub(crate) row_terms: &'a Buffer,
     pub(crate) rows: u32,
     pub(crate) first_slot: u32,
     /// The same for queries.
-    pub(crate) query_terms: &'a wgpu::Buffer,
+    pub(crate) query_terms: &'a Buffer,
     pub(crate) queries: u32,
-    pub(crate) thresholds: &'a wgpu::Buffer,
+    pub(crate) thresholds: &'a Buffer,
     /// One bit per slot: rows whose bit is 0 are skipped.
-    pub(crate) allowed: Option<&'a wgpu::Buffer>,
-    pub(crate) counts: &'a wgpu::Buffer,
-    pub(crate) lists: &'a wgpu::Buffer,
+    pub(crate) allowed: Option<&'a Buffer>,
+    pub(crate) counts: &'a Buffer,
+    pub(crate) lists: &'a Buffer,
     pub(crate) capacity: u32,
     pub(crate) round: Round,
     /// For the first round of the first chunk, which keeps every row: the number of groups of the chunk.

@@ -1,7 +1,7 @@
 //! Scores of few narrowed queries: reads every narrowed row once, at the speed of memory.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{Part, SCORES};
 use crate::matrix::ElementKind;
 
@@ -38,16 +38,16 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
 /// Narrowed queries of one or two planes, and narrowed rows to score them against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan<'a> {
-    pub(crate) queries: &'a wgpu::Buffer,
+    pub(crate) queries: &'a Buffer,
     pub(crate) count: u32,
     pub(crate) planes: u32,
     /// Granules of a plane.
     pub(crate) plane: u32,
     /// Steps of the second plane in a step of the first.
     pub(crate) finer: u32,
-    pub(crate) rows: &'a wgpu::Buffer,
+    pub(crate) rows: &'a Buffer,
     pub(crate) granules: u32,
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) scores: &'a Buffer,
     /// Queries that a block of scores has room for.
     pub(crate) room: u32,
     pub(crate) part: Part,

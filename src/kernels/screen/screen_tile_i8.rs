@@ -1,7 +1,7 @@
 //! Dot products of many narrowed queries, for adapters without cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::Part;
 use crate::kernels::blocks::SCORES;
 use crate::kernels::distance::distance_tile::TILE_QUERIES;
@@ -32,11 +32,11 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_i8")
 /// Narrowed queries and rows to score.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tile<'a> {
-    pub(crate) queries: &'a wgpu::Buffer,
+    pub(crate) queries: &'a Buffer,
     pub(crate) count: u32,
-    pub(crate) rows: &'a wgpu::Buffer,
+    pub(crate) rows: &'a Buffer,
     pub(crate) granules: u32,
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) scores: &'a Buffer,
     /// Queries that a block of scores has room for.
     pub(crate) room: u32,
     pub(crate) part: Part,

@@ -1,7 +1,7 @@
 //! Lowers each query's threshold to the k-th smallest upper bound on its list, and thins the list.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::matrix::ElementKind;
 
@@ -37,14 +37,14 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("tighten")
 /// The lists of a search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tighten<'a> {
-    pub(crate) thresholds: &'a wgpu::Buffer,
-    pub(crate) counts: &'a wgpu::Buffer,
-    pub(crate) lists: &'a wgpu::Buffer,
-    pub(crate) overflowed: &'a wgpu::Buffer,
+    pub(crate) thresholds: &'a Buffer,
+    pub(crate) counts: &'a Buffer,
+    pub(crate) lists: &'a Buffer,
+    pub(crate) overflowed: &'a Buffer,
     /// Keys of the distances that will be reported, `[queries, capacity]`; they replace the intervals.
-    pub(crate) exact: Option<&'a wgpu::Buffer>,
+    pub(crate) exact: Option<&'a Buffer>,
     /// Any other buffer, bound if there are no exact keys.
-    pub(crate) unused: &'a wgpu::Buffer,
+    pub(crate) unused: &'a Buffer,
     pub(crate) queries: u32,
     pub(crate) k: u32,
     pub(crate) capacity: u32,
