@@ -7,7 +7,7 @@ use crate::arguments;
 
 /// The operations, as the command line names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in super::super) enum Name {
+pub(in crate::bench) enum Name {
     Dot,
     Sum,
     SumSquares,
@@ -22,7 +22,7 @@ pub(in super::super) enum Name {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in super::super) enum How {
+pub(in crate::bench) enum How {
     Plain,
     Compensated,
 }
