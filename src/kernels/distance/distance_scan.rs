@@ -1,7 +1,7 @@
 //! Scores of few queries: reads every row once, at the speed of memory.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::SCORES;
 use crate::kernels::blocks::{BLOCK_ROWS, Part};
 use crate::matrix::{Element, ElementKind, MatrixView};

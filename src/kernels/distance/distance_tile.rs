@@ -1,7 +1,7 @@
 //! Dot products of many queries: tiles in registers, at the speed of arithmetic.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
 use crate::matrix::ElementKind;
 

@@ -1,7 +1,7 @@
 //! The means of lists of rows: the update of k-means.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {

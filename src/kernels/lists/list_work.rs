@@ -1,7 +1,7 @@
 //! Computes where the pairs of each list start, and where its blocks of scores start.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::ElementKind;
 
 params! {

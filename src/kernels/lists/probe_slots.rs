@@ -1,7 +1,7 @@
 //! Appends the slots of the lists that queries probe.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::pages::{NO_PAGE, PAGE};
 use crate::matrix::ElementKind;
 

@@ -1,7 +1,7 @@
 //! Scores of the rows of lists against the queries that probe them, for adapters without cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
+use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
 use crate::kernels::pages::{PAGE, PAGE_SHIFT};
 use crate::matrix::ElementKind;

@@ -1,7 +1,7 @@
 //! Keeps the rows, of all that were scored for a query, that can be among its k nearest.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
 use crate::kernels::keys::KEYS;

@@ -1,7 +1,7 @@
 //! Puts the rows that a screen cannot exclude on their queries' lists.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::SCORES;
 use crate::kernels::blocks::{BLOCK_ROWS, Part};
 use crate::kernels::intervals::{FORMS, INTERVALS};

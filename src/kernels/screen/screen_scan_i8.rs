@@ -1,7 +1,7 @@
 //! Scores of few narrowed queries: reads every narrowed row once, at the speed of memory.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{Part, SCORES};
 use crate::matrix::ElementKind;
 

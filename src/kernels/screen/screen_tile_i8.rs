@@ -1,7 +1,7 @@
 //! Dot products of many narrowed queries, for adapters without cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::Part;
 use crate::kernels::blocks::SCORES;
 use crate::kernels::distance::distance_tile::TILE_QUERIES;

@@ -1,7 +1,7 @@
 //! Lowers each query's threshold to the k-th smallest upper bound on its list, and thins the list.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::matrix::ElementKind;
 

@@ -2,9 +2,9 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::ABSENT;
 use crate::kernels::keys::KEYS;
-use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 pub use crate::kernels::select::sample_sort::Params;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 use crate::matrix::ElementKind;

@@ -3,9 +3,9 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
+use crate::kernels::held::HELD;
 use crate::kernels::keys::ABSENT;
 use crate::kernels::keys::KEYS;
-use crate::kernels::held::HELD;
 use crate::matrix::ElementKind;
 
 params! {

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::keys::KEYS;
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
+use crate::kernels::keys::KEYS;
 use crate::matrix::ElementKind;
 
 params! {

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
-use crate::kernels::keys::KEYS;
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
+use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::SORTED_MAX;
 use crate::kernels::select::select_row::POOL_ROOM;
 use crate::kernels::select::select_sample::Params;
