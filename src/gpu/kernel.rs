@@ -277,26 +277,26 @@ impl Kernel {
         let mut snippets = vec![];
         if self.multiplies_matrices {
             snippets.push(match variant.matrix_side {
-                8 => wgsl!("lib/matrices_8"),
-                _ => wgsl!("lib/matrices_16"),
+                8 => wgsl!("lib/variants/matrices_8"),
+                _ => wgsl!("lib/variants/matrices_16"),
             });
         }
         if self.loads_rows {
             snippets.push(match variant.elements {
-                ElementKind::F32 => wgsl!("lib/rows_f32"),
-                ElementKind::F16 => wgsl!("lib/rows_f16"),
+                ElementKind::F32 => wgsl!("lib/variants/rows_f32"),
+                ElementKind::F16 => wgsl!("lib/variants/rows_f16"),
             });
         }
         if self.sums_lanes {
             snippets.push(match variant.subgroups {
-                true => wgsl!("lib/lanes_subgroup"),
-                false => wgsl!("lib/lanes_workgroup"),
+                true => wgsl!("lib/variants/lanes_subgroup"),
+                false => wgsl!("lib/variants/lanes_workgroup"),
             });
         }
         if self.adds_floats {
             snippets.push(match variant.float_atomics {
-                true => wgsl!("lib/total_native"),
-                false => wgsl!("lib/total_exchange"),
+                true => wgsl!("lib/variants/total_native"),
+                false => wgsl!("lib/variants/total_exchange"),
             });
         }
         snippets.extend(self.source);

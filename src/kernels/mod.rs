@@ -15,6 +15,7 @@ macro_rules! kernels {
 }
 
 mod blocks;
+mod held;
 mod intervals;
 mod keys;
 mod metrics;

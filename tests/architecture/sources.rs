@@ -222,6 +222,10 @@ impl File {
                         matches!(tokens.get(at + 1), Some(TokenTree::Ident(name)) if name == "tests");
                     at += if is_test { 2 } else { 1 };
                 }
+                // A visibility names a module and uses nothing of it.
+                TokenTree::Ident(word) if word == "pub" && tokens.get(at + 1).is_some_and(is_reach) => {
+                    at += 1
+                }
                 // A field or a method.
                 TokenTree::Ident(_) if at > 0 && is_punct(&tokens[at - 1], '.') => {}
                 TokenTree::Ident(_) => {
@@ -272,6 +276,13 @@ impl File {
 fn follows(tokens: &[TokenTree], at: usize) -> Option<&TokenTree> {
     let [first, second, word] = tokens.get(at..at + 3)? else { return None };
     (is_punct(first, ':') && is_punct(second, ':') && matches!(word, TokenTree::Ident(_))).then_some(word)
+}
+
+/// Whether this is the `(super)` or `(in path)` behind `pub`, and not a type in brackets.
+fn is_reach(token: &TokenTree) -> bool {
+    let TokenTree::Group(group) = token else { return false };
+    let words: Vec<TokenTree> = group.stream().into_iter().collect();
+    matches!(&words[..], [TokenTree::Ident(word), ..] if words.len() == 1 || word == "in")
 }
 
 fn is_punct(token: &TokenTree, sign: char) -> bool {

@@ -93,7 +93,7 @@ fn many_rows_are_selected_from() {
     }
 }
 
-/// The elements of a row that a sample holds, as `wgsl/lib/sample.wgsl` takes them.
+/// The elements of a row that a sample holds, as `wgsl/lib/select/sample.wgsl` takes them.
 fn sampled(length: usize, held: usize, turns: usize) -> Vec<usize> {
     let strata = 256 * held * turns;
     let vectors = length / 4;

@@ -2,7 +2,7 @@
 // element at a random place of each stratum of the row, so it has its share of any range of elements, ties included. A run
 // keeps those that pass the row's threshold, if there is one. The kernel also empties the row's buckets.
 @group(0) @binding(1) var<storage, read> words: array<u32>; // [rows, pitch]
-@group(0) @binding(2) var<storage, read_write> states: array<u32>; // see lib/splitters.wgsl
+@group(0) @binding(2) var<storage, read_write> states: array<u32>; // see lib/select/splitters.wgsl
 @group(0) @binding(3) var<storage, read_write> sample_keys: array<u32>; // [rows, parts, SORTED_MAX]
 @group(0) @binding(4) var<storage, read_write> sample_ids: array<vec2<u32>>; // [rows, parts, SORTED_MAX]
 

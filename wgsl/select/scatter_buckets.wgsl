@@ -4,7 +4,7 @@
 // elements. A workgroup takes 4,096 elements at a time, counts those of each bucket, reserves room for them and writes them
 // there; where few pass, it first collects those of several batches. Elements without room in their bucket are only counted.
 @group(0) @binding(1) var<storage, read> words: array<u32>; // [rows, pitch]
-@group(0) @binding(2) var<storage, read_write> states: array<atomic<u32>>; // see lib/splitters.wgsl
+@group(0) @binding(2) var<storage, read_write> states: array<atomic<u32>>; // see lib/select/splitters.wgsl
 @group(0) @binding(3) var<storage, read> sample_keys: array<u32>; // [rows, parts, SORTED_MAX], sorted
 @group(0) @binding(4) var<storage, read> sample_ids: array<vec2<u32>>; // [rows, parts, SORTED_MAX], sorted
 @group(0) @binding(5) var<storage, read_write> entries: array<vec2<u32>>; // [rows, buckets, BUCKET_ROOM]: keys and places

@@ -3,7 +3,7 @@
 // without room in the list are only counted.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> words: array<u32>; // the same
-@group(0) @binding(3) var<storage, read_write> states: array<atomic<u32>>; // [rows, 4]: see lib/states.wgsl
+@group(0) @binding(3) var<storage, read_write> states: array<atomic<u32>>; // [rows, 4]: see lib/select/states.wgsl
 @group(0) @binding(4) var<storage, read_write> listed_keys: array<u32>; // [rows, capacity]
 @group(0) @binding(5) var<storage, read_write> listed_ids: array<vec2<u32>>; // [rows, capacity]
 

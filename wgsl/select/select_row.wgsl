@@ -4,7 +4,7 @@
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
 @group(0) @binding(2) var<storage, read> words: array<u32>; // the same, or the keys of the lists: [rows, capacity]
 @group(0) @binding(3) var<storage, read> listed_ids: array<vec2<u32>>; // [rows, capacity]
-@group(0) @binding(4) var<storage, read> states: array<vec4<u32>>; // [rows]: see lib/states.wgsl
+@group(0) @binding(4) var<storage, read> states: array<vec4<u32>>; // [rows]: see lib/select/states.wgsl
 @group(0) @binding(5) var<storage, read_write> selected_keys: array<u32>; // [rows, selected_pitch]
 @group(0) @binding(6) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, selected_pitch]
 @group(0) @binding(7) var<storage, read_write> selected_counts: array<u32>; // [rows]

@@ -1,7 +1,7 @@
 // A threshold for each row from a sample of it, one workgroup per row: the first step of selecting from few long rows. The
 // kernel also empties the lists that `select_filter` fills.
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // [rows, pitch]
-@group(0) @binding(2) var<storage, read_write> states: array<vec4<u32>>; // [rows]: see lib/states.wgsl
+@group(0) @binding(2) var<storage, read_write> states: array<vec4<u32>>; // [rows]: see lib/select/states.wgsl
 
 override FLOATS: u32 = 0u; // 1: values are floats, 0: keys
 override HELD: u32 = 1u; // vectors of the sample that an invocation holds

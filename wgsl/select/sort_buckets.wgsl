@@ -1,6 +1,6 @@
 // Sorts each bucket of each row, one workgroup per bucket, and writes its elements where they belong among the row's
 // results. A row whose buckets got too few elements, or one bucket too many, is marked, and `select_k` takes it.
-@group(0) @binding(1) var<storage, read_write> states: array<u32>; // see lib/splitters.wgsl
+@group(0) @binding(1) var<storage, read_write> states: array<u32>; // see lib/select/splitters.wgsl
 @group(0) @binding(2) var<storage, read> entries: array<vec2<u32>>; // [rows, buckets, BUCKET_ROOM]: keys and places
 @group(0) @binding(3) var<storage, read_write> selected_keys: array<u32>; // [rows, selected_pitch]
 @group(0) @binding(4) var<storage, read_write> selected_ids: array<vec2<u32>>; // [rows, selected_pitch]

@@ -3,22 +3,17 @@
 
 mod all;
 mod answers;
-mod breakeven;
 mod case;
 mod ceilings;
 mod compare;
 mod data;
-mod distance;
-mod exact;
 mod gpu;
-mod ivf;
 mod lines;
 mod peers;
-mod reduce;
 mod report;
 mod run;
-mod select;
 mod stages;
+mod suites;
 mod times;
 mod units;
 mod words;
@@ -27,6 +22,7 @@ mod work;
 use clap::{Args as ClapArgs, Subcommand};
 
 use run::{Common, Run, Shared};
+use suites::{breakeven, distance, exact, ivf, reduce, select};
 
 /// Arguments of `nearfield bench`.
 #[derive(Debug, ClapArgs)]

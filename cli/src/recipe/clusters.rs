@@ -1,6 +1,7 @@
 //! Plain recipes: noise, noise around centres, whole numbers.
 
-use super::{Make, Part, Random, Setting, set_norm, shared};
+use super::make::{Make, Part, Setting, set_norm, shared};
+use super::random::Random;
 
 /// Values uniform in [-1, 1).
 pub(super) struct Uniform;

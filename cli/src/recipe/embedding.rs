@@ -4,8 +4,9 @@
 //! the decay of the variance over the principal components, the cosine of random pairs (0.17, give or take 0.1), and the
 //! distances of the nearest neighbours (a quarter of the queries have a neighbour above cosine 0.95, 6 in 10 one above 0.8).
 
+use super::make::{Make, Part, Setting, norm, shared};
+use super::random::Random;
 use super::rotation::{LANES, Rotation};
-use super::{Make, Part, Random, Setting, norm, shared};
 
 /// Variance by place among the principal components, both as parts of the whole, as straight lines between these points.
 /// The area is 1: 50 % of it lies left of 0.112, 80 % left of 0.323, 90 % left of 0.466, 95 % left of 0.581.

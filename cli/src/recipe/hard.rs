@@ -1,7 +1,8 @@
 //! Recipes that strain a search: its thresholds, its lists, its precision.
 
 use super::embedding::Embedding;
-use super::{Make, PIECE, Part, Random, Setting, norm, set_norm, shared};
+use super::make::{Make, PIECE, Part, Setting, norm, set_norm, shared};
+use super::random::Random;
 
 /// The number of vectors that are copied.
 const ORIGINALS: u64 = 8;

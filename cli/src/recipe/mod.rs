@@ -8,6 +8,7 @@
 mod clusters;
 mod embedding;
 mod hard;
+mod make;
 mod random;
 mod rotation;
 
@@ -18,10 +19,10 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
 use crate::memory;
-pub(crate) use random::Random;
+use make::{Make, Setting};
 
-/// Vectors per piece.
-pub(crate) const PIECE: usize = 256;
+pub(crate) use make::{PIECE, Part};
+pub(crate) use random::Random;
 
 /// The recipes. Most give norms that every metric accepts, and values that f16 holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -49,28 +50,6 @@ pub(crate) enum Recipe {
     Norms,
     /// All rows the same; queries are uniform
     Equal,
-}
-
-/// Half of a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
-    Rows,
-    Queries,
-}
-
-/// The sizes and the seed of a set.
-#[derive(Debug, Clone, Copy)]
-struct Setting {
-    dim: usize,
-    /// All rows, also when queries are made.
-    rows: usize,
-    seed: u64,
-}
-
-/// Makes the vectors of one recipe.
-trait Make: Sync {
-    /// Fills `vectors`, `[n, dim]`, starting at number `first`. Nothing else uses `random`.
-    fn make(&self, part: Part, first: usize, random: &mut Random, vectors: &mut [f32]);
 }
 
 /// A set: a recipe with its sizes and its seed.
@@ -158,24 +137,5 @@ impl Set {
 impl std::fmt::Debug for Set {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.setting.fmt(f)
-    }
-}
-
-/// Random numbers for what all vectors of a set share: centres, projections.
-fn shared(setting: Setting) -> Random {
-    Random::of(setting.seed, 3, 0)
-}
-
-/// The norm, summed in f64 from first to last.
-fn norm(vector: &[f32]) -> f64 {
-    vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
-}
-
-/// Scales a vector to this norm. A zero vector stays.
-fn set_norm(vector: &mut [f32], wanted: f64) {
-    let norm = norm(vector);
-    if norm > 0.0 {
-        let scale = (wanted / norm) as f32;
-        vector.iter_mut().for_each(|x| *x *= scale);
     }
 }

@@ -32,11 +32,6 @@ impl Engine {
         Ok(Self::Gpu(Arc::new(Gpu::open(choice, options).await?)))
     }
 
-    /// A device of the caller.
-    pub(crate) fn of_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
-        Self::Gpu(Arc::new(Gpu::from_wgpu(device, queue, options)))
-    }
-
     /// Runs a future of this crate to its end on this thread.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         match self {

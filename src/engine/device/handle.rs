@@ -141,7 +141,7 @@ impl Device {
     /// [`Error::Device`](crate::Error::Device) or [`Error::DeviceLost`](crate::Error::DeviceLost).
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
         let reason = "because it is the caller's".into();
-        Self { engine: Engine::of_wgpu(device, queue, options), reason }
+        Self { engine: Engine::Gpu(Arc::new(Gpu::from_wgpu(device, queue, options))), reason }
     }
 
     /// Every adapter, best first.

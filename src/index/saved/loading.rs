@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::files::mismatch;
 use crate::index::common::{Resources, Rows, Settings};
 use crate::index::file::{self, Dtype, Reader};
-use crate::index::saved::{Lists, PIECE_BYTES, SavedIndex, kind_word};
+use crate::index::saved::contents::{Lists, PIECE_BYTES, SavedIndex, kind_word};
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
 
@@ -25,6 +25,23 @@ pub struct Loading<'a> {
 impl fmt::Debug for Loading<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loading").field("about", &self.about).finish_non_exhaustive()
+    }
+}
+
+impl SavedIndex {
+    /// Reads what a file says of itself. It needs no device; the rows are checked when the index is loaded.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another version, or damaged;
+    /// [`Error::Io`](crate::Error::Io) when it cannot be read.
+    ///
+    /// ```no_run
+    /// let saved = nearfield::SavedIndex::read("index.nf")?;
+    /// println!("{} rows of {} elements", saved.rows, saved.dim);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Loading::open(path.as_ref(), None)?.about)
     }
 }
 

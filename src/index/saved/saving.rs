@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::index::common::Common;
 use crate::index::file::{self, Dtype, Writer};
-use crate::index::saved::{Lists, PIECE_BYTES, PIECE_IDS, kind_word};
+use crate::index::saved::contents::{Lists, PIECE_BYTES, PIECE_IDS, kind_word};
 
 /// An index to save.
 pub(crate) struct Saving<'a> {

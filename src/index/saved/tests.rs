@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::engine::Device;
 use crate::error::{Error, Result};
 use crate::index::file::{Dtype, Writer};
-use crate::index::saved::PIECE_BYTES;
+use crate::index::saved::contents::PIECE_BYTES;
 use crate::{Flat, Ivf};
 
 /// What is in a file: one that is sound, of three rows of two elements in two lists.

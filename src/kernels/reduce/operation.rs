@@ -14,7 +14,7 @@ const ZERO_KEY: u32 = 0x7f80_0000;
 
 /// The keys in WGSL, and the values of the override constant `OPERATION`.
 pub(crate) const EXTREMES: Snippet = wgsl!(
-    "lib/extremes",
+    "lib/reduce/extremes",
     NOTHING,
     LARGEST_NUMBER,
     ORDERED_MIN,
@@ -85,7 +85,7 @@ impl Operation {
         }
     }
 
-    /// The key of a number under min, max and their places, as in `wgsl/lib/extremes.wgsl`.
+    /// The key of a number under min, max and their places, as in `wgsl/lib/reduce/extremes.wgsl`.
     pub fn key(self, value: f32) -> u32 {
         let bits = value.to_bits();
         let ordered = bits ^ (((bits as i32) >> 31) as u32 & 0x7fff_ffff);

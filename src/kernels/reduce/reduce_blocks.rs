@@ -38,8 +38,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_blocks")
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
         EXTREMES,
-        wgsl!("lib/records"),
-        wgsl!("lib/span"),
+        wgsl!("lib/reduce/records"),
+        wgsl!("lib/reduce/span"),
         wgsl!("reduce/reduce_blocks"),
     ])
     .buffers(&[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)])

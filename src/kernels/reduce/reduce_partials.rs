@@ -20,7 +20,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_partials")
-    .source(&[wgsl!("lib/grid"), EXTREMES, wgsl!("lib/records"), wgsl!("reduce/reduce_partials")])
+    .source(&[wgsl!("lib/grid"), EXTREMES, wgsl!("lib/reduce/records"), wgsl!("reduce/reduce_partials")])
     .buffers(&[("partials", Access::Read), ("results", Access::Write)])
     .overrides(&[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])])
     .workgroup(256, 256 * 8);

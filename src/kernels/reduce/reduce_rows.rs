@@ -15,8 +15,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_rows")
         wgsl!("lib/grid"),
         wgsl!("lib/across"),
         EXTREMES,
-        wgsl!("lib/records"),
-        wgsl!("lib/span"),
+        wgsl!("lib/reduce/records"),
+        wgsl!("lib/reduce/span"),
         wgsl!("reduce/reduce_rows"),
     ])
     .buffers(&[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)])

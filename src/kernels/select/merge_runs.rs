@@ -19,7 +19,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("merge_runs")
-    .source(&[wgsl!("lib/order"), wgsl!("select/merge_runs", SORTED_MAX)])
+    .source(&[wgsl!("lib/select/order"), wgsl!("select/merge_runs", SORTED_MAX)])
     .buffers(&[
         ("keys", Access::Read),
         ("ids", Access::Read),

@@ -1,6 +1,5 @@
 //! Selection of the k smallest elements of rows: `selection` records the kernels in their order.
 
-mod held;
 mod sample_sort;
 pub mod selection;
 

@@ -2,9 +2,9 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::ABSENT;
 use crate::kernels::keys::KEYS;
-use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 pub use crate::kernels::select::sample_sort::Params;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 use crate::matrix::ElementKind;
@@ -16,14 +16,14 @@ const POOL_ROOM: u32 = SORTED_MAX;
 pub static KERNEL: Kernel = Kernel::new::<Params>("sample_runs")
     .source(&[
         KEYS,
-        wgsl!("lib/states"),
-        wgsl!("lib/splitters"),
-        wgsl!("lib/passing"),
+        wgsl!("lib/select/states"),
+        wgsl!("lib/select/splitters"),
+        wgsl!("lib/select/passing"),
         HELD,
         COUNTED,
-        wgsl!("lib/exact"),
-        wgsl!("lib/scattered"),
-        wgsl!("lib/pool"),
+        wgsl!("lib/select/exact"),
+        wgsl!("lib/select/scattered"),
+        wgsl!("lib/select/pool"),
         wgsl!("select/sample_runs", POOL_ROOM, SORTED_MAX),
     ])
     .buffers(&[

@@ -15,9 +15,9 @@ const COLLECTED_MAX: u32 = 1024;
 pub static KERNEL: Kernel = Kernel::new::<Params>("scatter_buckets")
     .source(&[
         KEYS,
-        wgsl!("lib/splitters"),
-        wgsl!("lib/passing"),
-        wgsl!("lib/exact"),
+        wgsl!("lib/select/splitters"),
+        wgsl!("lib/select/passing"),
+        wgsl!("lib/select/exact"),
         wgsl!("select/scatter_buckets", COLLECTED_MAX, SPLITTERS, BATCH, BUCKET_ROOM, SORTED_MAX),
     ])
     .buffers(&[

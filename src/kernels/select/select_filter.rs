@@ -15,9 +15,9 @@ const COLLECTED_MAX: u32 = 1024;
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_filter")
     .source(&[
         KEYS,
-        wgsl!("lib/passing"),
-        wgsl!("lib/exact"),
-        wgsl!("lib/stream"),
+        wgsl!("lib/select/passing"),
+        wgsl!("lib/select/exact"),
+        wgsl!("lib/select/stream"),
         wgsl!("select/select_filter", COLLECTED_MAX),
     ])
     .buffers(&[

@@ -3,9 +3,9 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
+use crate::kernels::held::HELD;
 use crate::kernels::keys::ABSENT;
 use crate::kernels::keys::KEYS;
-use crate::kernels::select::held::HELD;
 use crate::matrix::ElementKind;
 
 params! {
@@ -32,7 +32,7 @@ params! {
 pub const SORTED_MAX: u32 = 1024;
 
 /// Sorts up to [`SORTED_MAX`] elements in workgroup memory.
-pub(crate) const SORT: Snippet = wgsl!("lib/sort", SORTED_MAX);
+pub(crate) const SORT: Snippet = wgsl!("lib/select/sort", SORTED_MAX);
 
 /// Values of `row_kind`: rows are CSR segments, or lists with counts.
 const ROWS_CSR: u32 = 1;
@@ -43,13 +43,13 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_k")
     .source(&[
         KEYS,
         wgsl!("lib/grid"),
-        wgsl!("lib/radix"),
-        wgsl!("lib/order"),
-        wgsl!("lib/states"),
-        wgsl!("lib/passing"),
+        wgsl!("lib/select/radix"),
+        wgsl!("lib/select/order"),
+        wgsl!("lib/select/states"),
+        wgsl!("lib/select/passing"),
         SORT,
         HELD,
-        wgsl!("lib/exact"),
+        wgsl!("lib/select/exact"),
         wgsl!("select/select_k", ROWS_CSR, ROWS_LISTS),
     ])
     .buffers(&[

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
-use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::select::select_sample::Params;
 use crate::matrix::ElementKind;
 
@@ -12,16 +12,16 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_row")
     .source(&[
         KEYS,
         wgsl!("lib/grid"),
-        wgsl!("lib/states"),
-        wgsl!("lib/passing"),
+        wgsl!("lib/select/states"),
+        wgsl!("lib/select/passing"),
         HELD,
         COUNTED,
-        wgsl!("lib/exact"),
-        wgsl!("lib/scattered"),
-        wgsl!("lib/sample"),
-        wgsl!("lib/stream"),
-        wgsl!("lib/pool"),
-        wgsl!("lib/results"),
+        wgsl!("lib/select/exact"),
+        wgsl!("lib/select/scattered"),
+        wgsl!("lib/select/sample"),
+        wgsl!("lib/select/stream"),
+        wgsl!("lib/select/pool"),
+        wgsl!("lib/select/results"),
         wgsl!("select/select_row", POOL_ROOM),
     ])
     .buffers(&[

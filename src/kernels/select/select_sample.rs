@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
-use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::matrix::ElementKind;
 
 params! {
@@ -37,13 +37,13 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_sample")
     .source(&[
         KEYS,
         wgsl!("lib/grid"),
-        wgsl!("lib/states"),
-        wgsl!("lib/passing"),
+        wgsl!("lib/select/states"),
+        wgsl!("lib/select/passing"),
         HELD,
         COUNTED,
-        wgsl!("lib/exact"),
-        wgsl!("lib/scattered"),
-        wgsl!("lib/sample"),
+        wgsl!("lib/select/exact"),
+        wgsl!("lib/select/scattered"),
+        wgsl!("lib/select/sample"),
         wgsl!("select/select_sample"),
     ])
     .buffers(&[("values", Access::Read), ("states", Access::Write)])

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
+use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
-use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::select::select_k::SORTED_MAX;
 use crate::kernels::select::select_row::POOL_ROOM;
 use crate::kernels::select::select_sample::Params;
@@ -14,13 +14,13 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_short")
     .source(&[
         KEYS,
         wgsl!("lib/grid"),
-        wgsl!("lib/states"),
-        wgsl!("lib/passing"),
+        wgsl!("lib/select/states"),
+        wgsl!("lib/select/passing"),
         HELD,
         COUNTED,
-        wgsl!("lib/exact"),
-        wgsl!("lib/pool"),
-        wgsl!("lib/results"),
+        wgsl!("lib/select/exact"),
+        wgsl!("lib/select/pool"),
+        wgsl!("lib/select/results"),
         wgsl!("select/select_short", SORTED_MAX, POOL_ROOM_MAX = POOL_ROOM),
     ])
     .buffers(&[

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
+use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
-use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::select::sample_sort::{BUCKET_ROOM, Params};
 use crate::matrix::ElementKind;
 
@@ -14,12 +14,12 @@ const POOL_ROOM: u32 = BUCKET_ROOM;
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_buckets")
     .source(&[
         KEYS,
-        wgsl!("lib/states"),
-        wgsl!("lib/splitters"),
-        wgsl!("lib/passing"),
+        wgsl!("lib/select/states"),
+        wgsl!("lib/select/splitters"),
+        wgsl!("lib/select/passing"),
         HELD,
         COUNTED,
-        wgsl!("lib/pool"),
+        wgsl!("lib/select/pool"),
         wgsl!("select/sort_buckets", POOL_ROOM, BUCKET_ROOM),
     ])
     .buffers(&[

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
-use crate::kernels::select::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::select::merge_runs::columns;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 use crate::matrix::ElementKind;
@@ -27,11 +27,11 @@ const POOL_ROOM: u32 = SORTED_MAX;
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_places")
     .source(&[
         KEYS,
-        wgsl!("lib/states"),
-        wgsl!("lib/passing"),
+        wgsl!("lib/select/states"),
+        wgsl!("lib/select/passing"),
         HELD,
         COUNTED,
-        wgsl!("lib/pool"),
+        wgsl!("lib/select/pool"),
         wgsl!("select/sort_places", POOL_ROOM),
     ])
     .buffers(&[("keys", Access::Write), ("ids", Access::Write), ("states", Access::Read)])

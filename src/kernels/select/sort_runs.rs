@@ -18,7 +18,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_runs")
-    .source(&[KEYS, wgsl!("lib/order"), wgsl!("lib/passing"), SORT, wgsl!("select/sort_runs")])
+    .source(&[KEYS, wgsl!("lib/select/order"), wgsl!("lib/select/passing"), SORT, wgsl!("select/sort_runs")])
     .buffers(&[("keys", Access::Write), ("ids", Access::Write)])
     .workgroup(256, SORTED_MAX * 12);
 

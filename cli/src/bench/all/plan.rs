@@ -9,11 +9,11 @@ use nearfield::{AdapterKind, Device, Ivf, Metric, Screen};
 
 use super::super::data::{Source, asked_or};
 use super::super::peers::{self, Peer};
-use super::super::reduce::{Elements, How, Name};
 use super::super::run::Suite;
-use super::super::select::Shape;
+use super::super::suites::reduce::{Elements, How, Name};
+use super::super::suites::select::Shape;
+use super::super::suites::{breakeven, distance, exact, ivf, reduce, select};
 use super::super::words::defaults;
-use super::super::{breakeven, distance, exact, ivf, reduce, select};
 use crate::recipe::Recipe;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

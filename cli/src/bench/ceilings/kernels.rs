@@ -10,7 +10,7 @@ use super::super::gpu::{
     has_kernels, is_processor, profiled, read_back, recorded, staging, storage, submit, total, wait,
 };
 use super::super::times::{Times, WARM_UP};
-use super::{Ceilings, Curve, WARM, least_of};
+use super::roofline::{Ceilings, Curve, WARM, least_of};
 
 /// The most columns of a grid.
 const COLUMNS: u32 = 1 << 15;

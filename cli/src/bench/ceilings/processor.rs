@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pulp::{Arch, Simd, WithSimd};
 
 use super::super::times::{Times, WARM_UP};
-use super::{Ceilings, Curve, WARM, least_of};
+use super::roofline::{Ceilings, Curve, WARM, least_of};
 
 /// Bytes of the largest working set: larger than the caches of most processors.
 const MOST: u64 = 256 << 20;

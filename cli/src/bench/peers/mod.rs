@@ -14,7 +14,7 @@ use nearfield::{Ivf, Metric};
 
 use super::data::{Source, Vectors};
 use super::run::{self, Run};
-use super::select::Shape;
+use super::suites::select::Shape;
 use super::words::{Words, defaults};
 use crate::memory;
 use script::Script;

@@ -11,42 +11,42 @@ use nearfield::{
 use rayon::prelude::*;
 use serde_json::json;
 
-use super::answers;
-use super::case::Case;
-use super::data::{BATCHES, Source, batches};
-use super::run::{Run, Suite};
-use super::stages::Parts;
-use super::units::{milliseconds, rounded};
-use super::words::{Words, defaults};
-use super::work::{Unit, Work};
+use crate::bench::answers;
+use crate::bench::case::Case;
+use crate::bench::data::{BATCHES, Source, batches};
+use crate::bench::run::{Run, Suite};
+use crate::bench::stages::Parts;
+use crate::bench::units::{milliseconds, rounded};
+use crate::bench::words::{Words, defaults};
+use crate::bench::work::{Unit, Work};
 use crate::{arguments, output};
 
 /// Arguments of `nearfield bench exact`.
 #[derive(Debug, ClapArgs)]
-pub(super) struct Args {
+pub(in crate::bench) struct Args {
     #[command(flatten)]
-    pub(super) source: Source,
+    pub(in crate::bench) source: Source,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(super) queries: Vec<usize>,
+    pub(in crate::bench) queries: Vec<usize>,
     /// Numbers of rows, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(super) sizes: Vec<usize>,
+    pub(in crate::bench) sizes: Vec<usize>,
     /// Neighbours per query, one case each
     #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::arguments::count)]
-    pub(super) k: Vec<usize>,
+    pub(in crate::bench) k: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
-    pub(super) metric: Vec<Metric>,
+    pub(in crate::bench) metric: Vec<Metric>,
     /// Queries of a case whose answers are checked against f64, at least one of each batch
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::arguments::count)]
-    pub(super) verify: usize,
+    pub(in crate::bench) verify: usize,
     /// Copy of the rows in 8-bit integers, which excludes most rows, one case each: auto, none, i8
     #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::arguments::screen)]
-    pub(super) screen: Vec<Screen>,
+    pub(in crate::bench) screen: Vec<Screen>,
 }
 
-pub(super) const HELP: &str = "\
+pub(in crate::bench) const HELP: &str = "\
 Examples:
   nearfield bench exact --rows 1000000 --dim 768 --queries 1,1024 --metric cosine,l2sq
   nearfield bench exact --rows-file base.npy --queries-file query.npy -k 100 --json

@@ -12,10 +12,10 @@ const BUCKETS: u32 = 512;
 const ADDERS: u32 = 32;
 
 /// A threshold among held elements, by bisection.
-pub(crate) const HELD: Snippet = wgsl!("lib/held", ROUNDS);
+pub(crate) const HELD: Snippet = wgsl!("lib/select/held", ROUNDS);
 
 /// The same by counting elements in buckets.
-pub(crate) const COUNTED: Snippet = wgsl!("lib/buckets", BUCKETS, ADDERS);
+pub(crate) const COUNTED: Snippet = wgsl!("lib/select/buckets", BUCKETS, ADDERS);
 
 /// Bytes of workgroup memory of both, except single words.
 pub(crate) const HELD_BYTES: u32 = (ROUNDS + BUCKETS + ADDERS) * 4;

@@ -10,47 +10,47 @@ use nearfield::{
 };
 use serde_json::json;
 
-use super::answers;
-use super::case::Case;
-use super::data::{Source, asked_or, batches};
-use super::run::{Run, Suite};
-use super::stages::Parts;
-use super::units::{milliseconds, rounded};
-use super::words::{Words, defaults};
-use super::work::{Unit, Work};
 use crate::arguments;
+use crate::bench::answers;
+use crate::bench::case::Case;
+use crate::bench::data::{Source, asked_or, batches};
+use crate::bench::run::{Run, Suite};
+use crate::bench::stages::Parts;
+use crate::bench::units::{milliseconds, rounded};
+use crate::bench::words::{Words, defaults};
+use crate::bench::work::{Unit, Work};
 use crate::output::{self, counted};
 use crate::recall::{self, TrueHit};
 
 /// Arguments of `nearfield bench ivf`.
 #[derive(Debug, ClapArgs)]
-pub(super) struct Args {
+pub(in crate::bench) struct Args {
     #[command(flatten)]
-    pub(super) source: Source,
+    pub(in crate::bench) source: Source,
     /// Lists; by default about four times the square root of the rows
     #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
-    pub(super) lists: Option<usize>,
+    pub(in crate::bench) lists: Option<usize>,
     /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
     #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::arguments::count)]
-    pub(super) probes: Vec<usize>,
+    pub(in crate::bench) probes: Vec<usize>,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(super) queries: Vec<usize>,
+    pub(in crate::bench) queries: Vec<usize>,
     /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
-    pub(super) k: usize,
+    pub(in crate::bench) k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
-    pub(super) metric: Metric,
+    pub(in crate::bench) metric: Metric,
     /// Iterations of k-means
     #[arg(long, default_value_t = ITERATIONS)]
-    pub(super) iterations: usize,
+    pub(in crate::bench) iterations: usize,
     /// Copy of the rows in 8-bit integers, which excludes most rows: auto, none, i8
     #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::arguments::screen)]
-    pub(super) screen: Screen,
+    pub(in crate::bench) screen: Screen,
 }
 
-pub(super) const HELP: &str = "\
+pub(in crate::bench) const HELP: &str = "\
 Examples:
   nearfield bench ivf --rows 1000000 --dim 768 --lists 4096 --probes 1,4,16,64 --queries 1,100,10000
   nearfield bench ivf --rows-file base.npy --queries-file query.npy --metric l2sq --json

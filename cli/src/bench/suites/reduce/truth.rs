@@ -4,7 +4,7 @@ use anyhow::{Context, bail, ensure};
 use nearfield::internals::kernels::reduce_blocks::{self, Operation};
 use rayon::prelude::*;
 
-use super::{How, Name};
+use super::operation::{How, Name};
 
 /// A result in f64, the sum of magnitudes that its error is relative to, and the number of additions a value may pass through,
 /// which is 0 if nothing is added.

@@ -5,10 +5,10 @@ use nearfield::internals::kernels::reduce_blocks::{self, Operation, Shape};
 use nearfield::{DeviceVector, ElementKind};
 use serde_json::json;
 
-use super::super::ceilings::time_of;
-use super::super::gpu::{is_processor, storage};
-use super::super::units::{milliseconds, rounded};
 use super::Bench;
+use crate::bench::ceilings::time_of;
+use crate::bench::gpu::{is_processor, storage};
+use crate::bench::units::{milliseconds, rounded};
 
 impl Bench<'_> {
     /// Times every layout of each operation.

@@ -8,9 +8,9 @@ use nearfield::internals::kernels::selection::scratch_bytes;
 use nearfield::{BufferSlice, Device, DeviceVector, Recorder, wgpu};
 use serde_json::{Value, json};
 
-use super::super::gpu::{encoder, profiled, read_back, recorded, storage, submit, total, wait};
-use super::super::units::milliseconds;
 use super::values::{Shape, Truth};
+use crate::bench::gpu::{encoder, profiled, read_back, recorded, storage, submit, total, wait};
+use crate::bench::units::milliseconds;
 
 /// The buffers of a selection, made before it is timed.
 pub(super) struct Place<'v> {

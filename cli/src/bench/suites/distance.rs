@@ -8,36 +8,36 @@ use nearfield::internals::kernels::distance_pairs::Pairs;
 use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, Metric, Output};
 use serde_json::json;
 
-use super::case::Case;
-use super::ceilings::Warmer;
-use super::data::{BATCHES, Source, batches};
-use super::gpu::{has_kernels, profiled, rotation, storage, total, wait};
-use super::run::{Run, Suite};
-use super::units::rounded;
-use super::words::{Words, defaults};
-use super::work::{Unit, Work};
+use crate::bench::case::Case;
+use crate::bench::ceilings::Warmer;
+use crate::bench::data::{BATCHES, Source, batches};
+use crate::bench::gpu::{has_kernels, profiled, rotation, storage, total, wait};
+use crate::bench::run::{Run, Suite};
+use crate::bench::units::rounded;
+use crate::bench::words::{Words, defaults};
+use crate::bench::work::{Unit, Work};
 use crate::output;
 
 /// Arguments of `nearfield bench distance`.
 #[derive(Debug, ClapArgs)]
-pub(super) struct Args {
+pub(in crate::bench) struct Args {
     #[command(flatten)]
-    pub(super) source: Source,
+    pub(in crate::bench) source: Source,
     /// Numbers of rows, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(super) sizes: Vec<usize>,
+    pub(in crate::bench) sizes: Vec<usize>,
     /// Numbers of queries, one case each; 1,128, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(super) queries: Vec<usize>,
+    pub(in crate::bench) queries: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
-    pub(super) metric: Vec<Metric>,
+    pub(in crate::bench) metric: Vec<Metric>,
     /// Pairs of a case that are checked against f64
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::arguments::count)]
-    pub(super) verify: usize,
+    pub(in crate::bench) verify: usize,
 }
 
-pub(super) const HELP: &str = "\
+pub(in crate::bench) const HELP: &str = "\
 Examples:
   nearfield bench distance
   nearfield bench distance --rows 100000 --dim 768 --queries 1,16,256 --metric cosine --json

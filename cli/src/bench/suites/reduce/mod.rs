@@ -1,5 +1,6 @@
 //! `nearfield bench reduce`: reductions of values on the device, and the ladder of the dot product.
 
+mod operation;
 mod sweep;
 mod truth;
 
@@ -8,50 +9,49 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
 use half::f16;
-use nearfield::internals::kernels::reduce_blocks::Operation;
 use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
-use super::case::{Case, extend};
-use super::ceilings::Warmer;
-use super::data;
-use super::gpu::{is_processor, needs_kernels, rotation, total};
-use super::run::{Run, Suite};
-use super::times::Times;
-use super::units::rounded;
-use super::words::{Words, defaults};
-use super::work::{Unit, Work};
-use crate::arguments;
+use crate::bench::case::{Case, extend};
+use crate::bench::ceilings::Warmer;
+use crate::bench::data;
+use crate::bench::gpu::{is_processor, needs_kernels, rotation, total};
+use crate::bench::run::{Run, Suite};
+use crate::bench::times::Times;
+use crate::bench::units::rounded;
+use crate::bench::words::{Words, defaults};
+use crate::bench::work::{Unit, Work};
+pub(in crate::bench) use operation::{How, Name};
 use truth::{Truth, checked, truth};
 
 /// Arguments of `nearfield bench reduce`.
 #[derive(Debug, ClapArgs)]
-pub(super) struct Args {
+pub(in crate::bench) struct Args {
     /// Values per operand, one case each; 268,435,456, or 4,194,304 if the processor computes
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(super) length: Vec<usize>,
+    pub(in crate::bench) length: Vec<usize>,
     /// Time every rung of the ladder of the dot product instead
     #[arg(long, conflicts_with_all = ["operation", "summation", "elements", "row_length", "sweep"])]
-    pub(super) ladder: bool,
+    pub(in crate::bench) ladder: bool,
     /// Operations, one case each
     #[arg(long, value_delimiter = ',', default_value = "dot,sum,min,argmin", value_name = "NAME,…")]
-    pub(super) operation: Vec<Name>,
+    pub(in crate::bench) operation: Vec<Name>,
     /// Ways of adding, one case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
-    pub(super) summation: Vec<How>,
+    pub(in crate::bench) summation: Vec<How>,
     /// Element types, one case each
     #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
-    pub(super) elements: Vec<Elements>,
+    pub(in crate::bench) elements: Vec<Elements>,
     /// Reduce rows of this length (f32) instead of the whole, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = crate::arguments::count)]
-    pub(super) row_length: Vec<usize>,
+    pub(in crate::bench) row_length: Vec<usize>,
     /// Time the first pass alone in every layout of the work instead
     #[arg(long, conflicts_with_all = ["summation", "elements", "row_length"])]
-    pub(super) sweep: bool,
+    pub(in crate::bench) sweep: bool,
 }
 
-pub(super) const HELP: &str = "\
+pub(in crate::bench) const HELP: &str = "\
 Examples:
   nearfield bench reduce
   nearfield bench reduce --ladder --length 1048576,268435456 --json
@@ -66,56 +66,10 @@ Copies of small operands take turns, so that they do not come from a cache. docs
 those of a sweep are
   {\"record\":\"sweep\", suite, case, length, workgroup, coarsening, turns, ms, bytes_per_s, share_of_copy}";
 
-/// The operations, as the command line names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Name {
-    Dot,
-    Sum,
-    SumSquares,
-    Mean,
-    L1,
-    L2,
-    MaxNorm,
-    Min,
-    Max,
-    Argmin,
-    Argmax,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum How {
-    Plain,
-    Compensated,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Elements {
+pub(in crate::bench) enum Elements {
     F32,
     F16,
-}
-
-impl Name {
-    fn operation(self) -> Operation {
-        match self {
-            Self::Dot => Operation::Dot,
-            Self::Sum | Self::Mean => Operation::Sum,
-            Self::SumSquares | Self::L2 => Operation::SumSquares,
-            Self::L1 => Operation::SumAbs,
-            Self::MaxNorm => Operation::MaxAbs,
-            Self::Min => Operation::Min,
-            Self::Max => Operation::Max,
-            Self::Argmin => Operation::ArgMin,
-            Self::Argmax => Operation::ArgMax,
-        }
-    }
-
-    fn operands(self) -> usize {
-        if self == Self::Dot { 2 } else { 1 }
-    }
-
-    fn text(self) -> String {
-        arguments::name(self)
-    }
 }
 
 impl Suite for Args {

@@ -7,34 +7,34 @@ use clap::Args as ClapArgs;
 use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, SearchOptions};
 use serde_json::json;
 
-use super::answers;
-use super::case::Case;
-use super::data::{BATCHES, Source, asked_or, batches};
-use super::run::{Run, Suite};
-use super::units::milliseconds;
-use super::words::{Words, defaults};
+use crate::bench::answers;
+use crate::bench::case::Case;
+use crate::bench::data::{BATCHES, Source, asked_or, batches};
+use crate::bench::run::{Run, Suite};
+use crate::bench::units::milliseconds;
+use crate::bench::words::{Words, defaults};
 use crate::output;
 
 /// Arguments of `nearfield bench breakeven`.
 #[derive(Debug, ClapArgs)]
-pub(super) struct Args {
+pub(in crate::bench) struct Args {
     #[command(flatten)]
-    pub(super) source: Source,
+    pub(in crate::bench) source: Source,
     /// Numbers of rows, one case each; 1000,10000,100000, or as many as there are
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(super) sizes: Vec<usize>,
+    pub(in crate::bench) sizes: Vec<usize>,
     /// Numbers of queries, one case each; 1,8,64,512, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(super) queries: Vec<usize>,
+    pub(in crate::bench) queries: Vec<usize>,
     /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
-    pub(super) k: usize,
+    pub(in crate::bench) k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
-    pub(super) metric: Metric,
+    pub(in crate::bench) metric: Metric,
 }
 
-pub(super) const HELP: &str = "\
+pub(in crate::bench) const HELP: &str = "\
 Examples:
   nearfield bench breakeven
   nearfield bench breakeven --dim 768 --rows 300000 --sizes 3000,30000,300000 --queries 1,4,16,64

@@ -8,23 +8,23 @@ use clap::Args as ClapArgs;
 use nearfield::Device;
 use serde_json::json;
 
-use super::case::Case;
-use super::ceilings::Warmer;
-use super::gpu::{is_processor, needs_kernels, rotation};
-use super::run::{Run, Suite};
-use super::words::{Words, defaults};
-use super::work::{Unit, Work};
+use crate::bench::case::Case;
+use crate::bench::ceilings::Warmer;
+use crate::bench::gpu::{is_processor, needs_kernels, rotation};
+use crate::bench::run::{Run, Suite};
+use crate::bench::words::{Words, defaults};
+use crate::bench::work::{Unit, Work};
 use place::Place;
 use values::Truth;
-pub(super) use values::{Kind, Shape};
+pub(in crate::bench) use values::{Kind, Shape};
 
 /// Arguments of `nearfield bench select`.
 #[derive(Debug, ClapArgs)]
-pub(super) struct Args {
+pub(in crate::bench) struct Args {
     /// Rows and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000, or a hundredth of those rows on a
     /// software adapter
     #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
-    pub(super) shapes: Vec<Shape>,
+    pub(in crate::bench) shapes: Vec<Shape>,
     /// Elements to select from each row, one case each; those beyond a row's length are left out
     #[arg(
         short,
@@ -33,16 +33,16 @@ pub(super) struct Args {
         default_value = "1,2,4,8,16,32,64,128,256",
         value_name = "K,…"
     )]
-    pub(super) k: Vec<u32>,
+    pub(in crate::bench) k: Vec<u32>,
     /// Kinds of elements, one case each
     #[arg(long, value_delimiter = ',', default_value = "normal", value_name = "KIND,…")]
-    pub(super) values: Vec<Kind>,
+    pub(in crate::bench) values: Vec<Kind>,
     /// Select without scratch memory for lists of candidates
     #[arg(long)]
-    pub(super) no_scratch: bool,
+    pub(in crate::bench) no_scratch: bool,
 }
 
-pub(super) const HELP: &str = "\
+pub(in crate::bench) const HELP: &str = "\
 Examples:
   nearfield bench select
   nearfield bench select --shapes 100x1000000,1x1000000,10000x10000 --k 1,10,100,1000 --json

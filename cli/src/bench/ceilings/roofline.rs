@@ -1,0 +1,136 @@
+//! Ceilings of a device, and the share of them that a case reaches.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::super::times::Times;
+use super::super::units::{milliseconds, rounded};
+use super::super::work::{Unit, Work};
+
+/// Bytes per second by the size of the working set.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Curve(Vec<(u64, f64)>);
+
+impl Curve {
+    /// Measures working sets of 1 MiB, 4 MiB, 16 MiB and so on, up to `most`.
+    pub(super) fn measure(most: u64, one: impl Fn(u64) -> anyhow::Result<f64>) -> anyhow::Result<Self> {
+        let sizes: Vec<u64> =
+            (0..6).map(|step| (1 << 20) << (2 * step)).take_while(|&bytes| bytes <= most).collect();
+        // An adapter may bind less than 1 MiB.
+        let sizes = if sizes.is_empty() { vec![most] } else { sizes };
+        Ok(Self(sizes.into_iter().map(|bytes| anyhow::Ok((bytes, one(bytes)?))).collect::<Result<_, _>>()?))
+    }
+
+    /// The rate of a working set: that of the next smaller measured one, which is the faster neighbour.
+    pub(in super::super) fn at(&self, bytes: f64) -> f64 {
+        let smaller = self.0.iter().rev().find(|(size, _)| *size as f64 <= bytes);
+        smaller.or(self.0.first()).map_or(0.0, |(_, rate)| *rate)
+    }
+
+    /// The rate of the largest working set.
+    pub(in super::super) fn of_memory(&self) -> f64 {
+        self.0.last().map_or(0.0, |(_, rate)| *rate)
+    }
+
+    fn to_json(&self) -> Value {
+        self.0.iter().map(|&(bytes, rate)| json!([bytes, rounded(rate)])).collect()
+    }
+}
+
+/// Ceilings of a device. Rates count a multiply-add as two operations.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Ceilings {
+    /// Counts both read and written bytes.
+    pub(in super::super) copy: Curve,
+    pub(in super::super) read: Curve,
+    /// Multiply-adds of f32.
+    pub(in super::super) flops: f64,
+    /// Multiply-adds of 8-bit integers; not measured on the host engine.
+    pub(in super::super) integers: Option<f64>,
+    /// f16 in cooperative matrices, if the device has them.
+    pub(in super::super) matrices: Option<f64>,
+    /// From the submission of an empty kernel to four bytes of its result. On the host engine, waking all threads.
+    pub(in super::super) latency: Duration,
+}
+
+/// The rates of a case, and its share of the ceiling it meets first: the roofline (Williams, Waterman and Patterson,
+/// "Roofline: an insightful visual performance model for multicore architectures", CACM 2009).
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Reached {
+    pub(in super::super) bytes_per_s: f64,
+    pub(in super::super) operations_per_s: f64,
+    /// Operations per byte.
+    pub(in super::super) intensity: f64,
+    /// The ceiling that is met first and the share of it, unless the operations have no ceiling.
+    pub(in super::super) bound: Option<(&'static str, f64)>,
+}
+
+impl Ceilings {
+    /// The rates of some work done in a time, and its share of a ceiling.
+    pub(in super::super) fn reached(&self, work: &Work, time: Duration) -> Reached {
+        let seconds = time.as_secs_f64().max(1e-9);
+        let (computed, bound) = match work.unit {
+            Unit::Floats => (Some(self.flops), "flops"),
+            Unit::Integers => (self.integers, "integers"),
+            Unit::Matrices => (self.matrices, "matrices"),
+        };
+        let reading = work.bytes / self.read.at(work.working_set).max(1.0);
+        let bound = computed.map(|rate| {
+            let computing = work.operations / rate.max(1.0);
+            let (least, bound) = if computing > reading { (computing, bound) } else { (reading, "read") };
+            (bound, least / seconds)
+        });
+        Reached {
+            bytes_per_s: work.bytes / seconds,
+            operations_per_s: work.operations / seconds,
+            intensity: work.operations / work.bytes.max(1.0),
+            bound,
+        }
+    }
+
+    /// The fields of a device's line.
+    pub(in super::super) fn fields(&self) -> Value {
+        json!({
+            "copy_bytes_per_s": rounded(self.copy.of_memory()), "read_bytes_per_s": rounded(self.read.of_memory()),
+            "flops_per_s": rounded(self.flops), "integer_ops_per_s": self.integers.map(rounded),
+            "matrix_flops_per_s": self.matrices.map(rounded), "latency_ms": milliseconds(self.latency),
+            "copy_curve": self.copy.to_json(), "read_curve": self.read.to_json(),
+        })
+    }
+
+    /// The ceilings as text.
+    pub(in super::super) fn text(&self) -> String {
+        let giga = |rate: f64| format!("{:.1}", rate / 1e9);
+        let or_none = |rate: Option<f64>, unit: &str| {
+            rate.map_or_else(|| "not measured".to_owned(), |rate| format!("{} {unit}", giga(rate)))
+        };
+        format!(
+            "ceilings: reads {} GB/s, copies {} GB/s (read and written), f32 {} GFLOP/s, 8-bit integers {}, \
+             f16 matrices {}, launch and readback {:.3} ms",
+            giga(self.read.of_memory()),
+            giga(self.copy.of_memory()),
+            giga(self.flops),
+            or_none(self.integers, "Gop/s"),
+            or_none(self.matrices, "GFLOP/s"),
+            milliseconds(self.latency),
+        )
+    }
+}
+
+/// The least of the times that some runs return, because a ceiling is the best possible rate.
+pub(super) fn least_of(
+    warm: Duration,
+    mut run: impl FnMut() -> anyhow::Result<Duration>,
+) -> anyhow::Result<Duration> {
+    // The first runs also bring the clocks up.
+    let started = Instant::now();
+    run()?;
+    while started.elapsed() < warm {
+        run()?;
+    }
+    Ok(Times::of(5, |_| run())?.least)
+}
+
+/// Warm-up of a kernel after similar ones have run.
+pub(super) const WARM: Duration = Duration::from_millis(20);

@@ -1,0 +1,52 @@
+//! Operations and summations, as the command line names them.
+
+use clap::ValueEnum;
+use nearfield::internals::kernels::reduce_blocks::Operation;
+
+use crate::arguments;
+
+/// The operations, as the command line names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::bench) enum Name {
+    Dot,
+    Sum,
+    SumSquares,
+    Mean,
+    L1,
+    L2,
+    MaxNorm,
+    Min,
+    Max,
+    Argmin,
+    Argmax,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::bench) enum How {
+    Plain,
+    Compensated,
+}
+
+impl Name {
+    pub(super) fn operation(self) -> Operation {
+        match self {
+            Self::Dot => Operation::Dot,
+            Self::Sum | Self::Mean => Operation::Sum,
+            Self::SumSquares | Self::L2 => Operation::SumSquares,
+            Self::L1 => Operation::SumAbs,
+            Self::MaxNorm => Operation::MaxAbs,
+            Self::Min => Operation::Min,
+            Self::Max => Operation::Max,
+            Self::Argmin => Operation::ArgMin,
+            Self::Argmax => Operation::ArgMax,
+        }
+    }
+
+    pub(super) fn operands(self) -> usize {
+        if self == Self::Dot { 2 } else { 1 }
+    }
+
+    pub(super) fn text(self) -> String {
+        arguments::name(self)
+    }
+}

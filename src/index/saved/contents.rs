@@ -1,0 +1,41 @@
+//! The contents of an index file: its description and its lists.
+
+use crate::engine::Screen;
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+
+/// Bytes of rows on the host at a time: enough that the device and the disk are busy.
+pub(super) const PIECE_BYTES: usize = 16 << 20;
+/// Ids that are written at a time.
+pub(super) const PIECE_IDS: usize = 1 << 16;
+
+/// What an index file says of itself: see [`Flat::save`](crate::Flat::save).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SavedIndex {
+    /// The lists of an [`Ivf`](crate::Ivf); none for a [`Flat`](crate::Flat).
+    pub lists: Option<usize>,
+    /// The metric.
+    pub metric: Metric,
+    /// Elements per row.
+    pub dim: usize,
+    /// How rows are stored.
+    pub elements: ElementKind,
+    /// How many rows there are.
+    pub rows: usize,
+    /// The screen that was asked for.
+    pub screen: Screen,
+}
+
+/// The word for an index with or without lists in its file.
+pub(super) fn kind_word(has_lists: bool) -> &'static str {
+    if has_lists { "ivf" } else { "flat" }
+}
+
+/// The lists of an index.
+pub(crate) struct Lists {
+    /// Where each list starts among the rows of the file, and the end of the last: `[lists + 1]`.
+    pub(crate) offsets: Vec<u64>,
+    /// `[lists, dim]`.
+    pub(crate) centroids: Vec<f32>,
+}
