@@ -77,7 +77,7 @@ impl<'a> Writer<'a> {
         Self::with_blank_header(Target::Memory(vec![]), Header::new(metadata, tensors)?)
     }
 
-    /// Computes the checksums and discards the bytes.
+    /// Starts an index whose bytes are discarded, to compute its checksums.
     ///
     /// # Errors
     /// As [`create`](Self::create), without those of files.
