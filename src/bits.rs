@@ -102,8 +102,8 @@ impl Bits {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The end and the alive slots after filling the `filled` slots and then freeing the `freed` ones. `None` means that all slots
-    /// are alive, both in the result and in `before`, where the slots are those below `end`.
+    /// The end and the alive slots after filling the `filled` slots and then freeing the `freed` ones. `None` means that all
+    /// slots are alive, both in the result and in `before`, where the slots are those below `end`.
     pub(crate) fn after(
         before: Option<&Self>,
         end: usize,

@@ -38,8 +38,8 @@ impl<'a> Filter<'a> {
 
     /// Allows the rows whose bit is set: bit `id % 64` of word `id / 64`, counted from the lowest. Missing bits are not set.
     ///
-    /// This is the fastest filter if ids are insertion numbers and no row was ever moved into the slot of a removed one: the words
-    /// are then copied as they are.
+    /// This is the fastest filter if ids are insertion numbers and no row was ever moved into the slot of a removed one: the
+    /// words are then copied as they are.
     pub fn bits(words: &'a [u64]) -> Self {
         Self { kind: Kind::Bits(words) }
     }

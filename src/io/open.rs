@@ -27,7 +27,7 @@ pub(super) enum Format {
     Twin(Number),
 }
 
-/// What a reader accepts.
+/// The files that a reader accepts.
 #[derive(Debug)]
 pub(super) struct Wanted {
     /// The accepted extensions and their formats.

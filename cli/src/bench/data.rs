@@ -76,7 +76,7 @@ pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixV
 }
 
 impl Source {
-    /// Adds the words that give the same vectors again.
+    /// Adds the words that select the same vectors.
     pub(super) fn words(&self, words: Words) -> Words {
         let usual: Self = defaults();
         words
