@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Operations, one case each
     #[arg(long, value_delimiter = ',', default_value = "dot,sum,min,argmin", value_name = "NAME,…")]
     pub(super) operation: Vec<Name>,
-    /// Ways of adding, one case each
+    /// Kinds of summation, one case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
     pub(super) summation: Vec<How>,
     /// Element types, one case each
