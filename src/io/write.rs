@@ -58,8 +58,8 @@ impl NpyValue for i64 {}
 
 /// Writes `values` to an npy file as a C-order array of the given shape, `[rows, width]`.
 ///
-/// A temporary file in the same directory replaces `path` once all bytes are on the disk. Until then, and after a crash,
-/// `path` is unchanged.
+/// A temporary file in the same directory replaces `path` once all bytes are on the disk. A crash before that leaves `path`
+/// unchanged.
 ///
 /// # Errors
 /// [`Error::Argument`] if the shape does not match the number of values. [`Error::Io`] if the file cannot be written;

@@ -59,7 +59,7 @@ impl Vectors {
     }
 }
 
-/// The requested numbers, or the usual ones, each once and at most `there`.
+/// The requested or default numbers, each once and at most `there`.
 pub(super) fn asked_or(asked: &[usize], usual: &[usize], there: usize) -> Vec<usize> {
     if !asked.is_empty() {
         return asked.to_vec();
@@ -88,7 +88,7 @@ impl Source {
             .option("seed", self.seed, usual.seed)
     }
 
-    /// The requested numbers of queries, or the usual ones, at most what the file holds.
+    /// The requested or default numbers of queries, at most what the file holds.
     pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> anyhow::Result<Vec<usize>> {
         Ok(asked_or(asked, usual, self.queries_there()?))
     }

@@ -182,7 +182,7 @@ impl Run {
         (bytes, if is_usual { String::new() } else { format!(", scratch {}", output::bytes(bytes)) })
     }
 
-    /// The rates and the share of a ceiling of a case. Nothing before a suite has begun.
+    /// The rates of a case and its share of a ceiling. `None` before a suite has begun.
     pub(super) fn reached(&self, work: &Work, time: Duration) -> Option<Reached> {
         Some(self.ceilings.as_ref()?.reached(work, time))
     }
