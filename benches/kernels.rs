@@ -1,6 +1,6 @@
-//! `cargo bench --bench kernels`: kernels by themselves, recorded on buffers as a caller's pipeline would, from submission to
-//! their end. Answers are checked before they are timed; under `cargo test --benches` each runs once. Real figures come from
-//! `nearfield bench`.
+//! `cargo bench --bench kernels`: single kernels, recorded on buffers as a caller's pipeline does, timed from submission to
+//! completion. Answers are checked before timing; under `cargo test --benches` each bench runs once. `nearfield bench` gives
+//! the published figures.
 
 #![expect(missing_docs, reason = "criterion's macro makes public functions")]
 
@@ -12,13 +12,13 @@ use nearfield::internals::kernels::select_k::{Rows, Select, Selected};
 use nearfield::internals::kernels::{key_of, norms, prefix_sum, select_k};
 use nearfield::{BufferSlice, Device, ElementKind, Metric, Output, Recorder, Result, wgpu};
 
-/// A device with kernels, its buffers, and how to run a recording.
+/// A device that runs kernels.
 struct Bench {
     device: Device,
 }
 
 impl Bench {
-    /// None where there is no adapter, or only the host engine.
+    /// Returns `None` without an adapter, or with only the host engine.
     fn new() -> Option<Self> {
         let device = Device::best().or_else(|_| Device::named("software")).ok()?;
         let device = if device.wgpu_device().is_ok() { device } else { Device::named("software").ok()? };
@@ -70,7 +70,7 @@ impl Bench {
     }
 }
 
-/// Whole numbers from -2 to 1, so that sums are exact in any order.
+/// Integers from -2 to 1, so that sums are exact in any order.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|place| (((place + seed) * 2_654_435_761) >> 7 & 3) as f32 - 2.0).collect()
 }
@@ -90,7 +90,7 @@ fn time(
     group.bench_function(BenchmarkId::from_parameter(name), |bencher| bencher.iter(|| bench.run(&record)));
 }
 
-/// Memory and arithmetic: what everything else is held against.
+/// Times memory and arithmetic, for comparison with the other benches.
 fn ceilings(criterion: &mut Criterion) {
     let Some(bench) = Bench::new() else {
         println!("skipped: no adapter");

@@ -1,6 +1,6 @@
-//! `cargo bench --bench reduce`: every kind of reduction, of numbers that are on the device, few enough for a software
-//! adapter. Answers are checked before they are timed; under `cargo test --benches` each runs once. Real figures come from
-//! `nearfield bench reduce`.
+//! `cargo bench --bench reduce`: every kind of reduction of values on the device, in sizes that suit a software adapter.
+//! Answers are checked before timing; under `cargo test --benches` each bench runs once. `nearfield bench reduce` gives the
+//! published figures.
 
 #![expect(missing_docs, reason = "criterion's macro makes public functions")]
 
@@ -12,12 +12,12 @@ use nearfield::internals::kernels::reduce_blocks::{Operation, reference};
 use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceVector, Error, MatrixView, Result, Summation};
 
-/// One that a workgroup or two do, and one that keeps a device busy.
+/// One length for a workgroup or two, and one that keeps a device busy.
 const LENGTHS: [usize; 2] = [1 << 12, 1 << 20];
 const ROWS: usize = 1 << 10;
 const COLUMNS: usize = 1 << 10;
 
-/// Whole numbers from -2 to 1: sums of a million products are exact in f32, in any order.
+/// Integers from -2 to 1: sums of a million products are exact in f32, in any order.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|place| (((place + seed) * 2_654_435_761) >> 7 & 3) as f32 - 2.0).collect()
 }
@@ -35,13 +35,13 @@ fn check_and_time<T: PartialEq + Debug>(
     group.bench_function(id, |bencher| bencher.iter(|| answer().expect("an answer")));
 }
 
-/// The result of a reduction, by its definition.
+/// The value and the index that a reduction must return.
 fn truth(operation: Operation, values: &[f32], others: &[f32]) -> (f32, u64) {
     let (value, place) = reference(operation, values, others).expect("a number");
     (value as f32, place.unwrap_or(0) as u64)
 }
 
-/// Numbers on the host, and the same on the device.
+/// Returns the same values on the host and on the device.
 fn on_device(device: &Device, length: usize, seed: usize) -> (Vec<f32>, DeviceVector) {
     let values = numbers(length, seed);
     let uploaded = device.upload_vector(&values).expect("a vector");
@@ -88,7 +88,7 @@ fn vectors(criterion: &mut Criterion) {
 
     let mut group = criterion.benchmark_group("argmin");
     for ((a, _), _) in &operands {
-        // The smallest number stands behind the middle, and once.
+        // The smallest value occurs once, past the middle.
         let mut values = a.clone();
         values[a.len() / 2 + 7] = -3.0;
         let a_device = device.upload_vector(&values).expect("a vector");
@@ -120,7 +120,7 @@ fn rows(criterion: &mut Criterion) {
 
 fn ladder(criterion: &mut Criterion) {
     let Ok(device) = Device::best() else { return };
-    // The lowest rungs are slow.
+    // A short vector, because the lowest rungs are slow.
     let length = 1 << 16;
     let ((a, a_device), (b, b_device)) = (on_device(&device, length, 0), on_device(&device, length, 12_345));
     let wanted = truth(Operation::Dot, &a, &b).0;

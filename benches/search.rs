@@ -1,12 +1,12 @@
-//! `cargo bench`: an operation each, small enough for a software adapter. Answers are checked before they are timed; under
-//! `cargo test --benches` each runs once. Real figures come from `nearfield bench`.
+//! `cargo bench --bench search`: one bench per operation, in sizes that suit a software adapter. Answers are checked before
+//! timing; under `cargo test --benches` each bench runs once. `nearfield bench` gives the published figures.
 
 #![expect(missing_docs, reason = "criterion's macro makes public functions")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nearfield::{Device, Flat, Ivf, KMeans, MatrixView, Metric, Output};
 
-/// Vectors whose elements are small integers, so that squared distances are exact.
+/// Vectors of small integers, so that squared distances are exact.
 fn vectors(count: usize, dim: usize, seed: usize) -> Vec<f32> {
     (0..count * dim).map(|place| (((place + seed) * 2_654_435_761) >> 7 & 15) as f32 - 8.0).collect()
 }

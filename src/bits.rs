@@ -1,8 +1,8 @@
-//! One bit per slot, in the words that kernels read.
+//! Bit sets with one bit per slot, in the words that kernels read.
 
 const WORD: usize = 32;
 
-/// A number of bits. Those of the last word behind the last bit are 0.
+/// A set of `len` bits. Unused bits of the last word are 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bits {
     words: Vec<u32>,
@@ -20,7 +20,7 @@ impl Bits {
         bits
     }
 
-    /// The first `len` bits of 64-bit words, the lowest first; missing bits are 0.
+    /// The first `len` bits of 64-bit words, from the lowest bit. Missing bits are 0.
     pub(crate) fn of_words(words: &[u64], len: usize) -> Self {
         let wanted = len.div_ceil(2 * WORD).min(words.len());
         let mut bits = Self { words: Vec::with_capacity(2 * wanted), len };
@@ -30,13 +30,13 @@ impl Bits {
         bits
     }
 
-    /// These words as they are: their bits behind the last are 0.
+    /// Takes words whose unused bits are 0.
     pub(crate) fn from_words(words: Vec<u32>, len: usize) -> Self {
         debug_assert_eq!(words.len(), len.div_ceil(WORD));
         Self { words, len }
     }
 
-    /// Bit i is `bit_of(i)`.
+    /// Sets bit `i` to `bit_of(i)`.
     pub(crate) fn from_fn(len: usize, mut bit_of: impl FnMut(usize) -> bool) -> Self {
         let word = |first: usize| {
             let bits = first..len.min(first + WORD);
@@ -59,7 +59,7 @@ impl Bits {
         &self.words
     }
 
-    /// Whether bit `i` is set; a bit behind the end is not.
+    /// Whether bit `i` is set. Bits past the end are not.
     pub(crate) fn get(&self, i: usize) -> bool {
         i < self.len && self.words[i / WORD] >> (i % WORD) & 1 == 1
     }
@@ -67,7 +67,7 @@ impl Bits {
     /// Whether any bit of a range is set.
     pub(crate) fn has_any(&self, range: std::ops::Range<usize>) -> bool {
         let words = range.start / WORD..range.end.min(self.len).div_ceil(WORD);
-        // Bits beside the range in its first and last word are looked at one by one.
+        // A word that is only partly in the range is checked bit by bit.
         words.clone().any(|word| {
             self.words[word] != 0
                 && (word * WORD >= range.start && (word + 1) * WORD <= range.end
@@ -84,7 +84,7 @@ impl Bits {
         }
     }
 
-    /// Cuts bits off at the end, or appends zeros.
+    /// Truncates, or appends zeros.
     pub(crate) fn resize(&mut self, len: usize) {
         self.words.resize(len.div_ceil(WORD), 0);
         self.len = len;
@@ -102,8 +102,8 @@ impl Bits {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The end, and the slots below it that have a row, after the `filled` slots got one and then the `freed` ones lost theirs. No
-    /// bits stand for slots that all have a row: those up to `end` before the change where `before` is none.
+    /// The end and the alive slots after filling the `filled` slots and then freeing the `freed` ones. `None` means that all
+    /// slots are alive, both in the result and in `before`, where the slots are those below `end`.
     pub(crate) fn after(
         before: Option<&Self>,
         end: usize,
@@ -125,24 +125,24 @@ impl Bits {
         (end, has_gaps.then_some(bits))
     }
 
-    /// The place of the last bit that is set.
+    /// The index of the last set bit.
     pub(crate) fn last_one(&self) -> Option<usize> {
         let word = self.words.iter().rposition(|&word| word != 0)?;
         Some(word * WORD + WORD - 1 - self.words[word].leading_zeros() as usize)
     }
 
-    /// The places of the bits that are set, ascending.
+    /// The indices of the set bits, ascending.
     pub(crate) fn ones_in_order(&self) -> impl Iterator<Item = usize> + '_ {
         places(self.words.iter().copied())
     }
 
-    /// The places of the bits that are not set, ascending.
+    /// The indices of the bits that are not set, ascending.
     pub(crate) fn zeros_in_order(&self) -> impl Iterator<Item = usize> + '_ {
         places(self.words.iter().map(|word| !word)).take_while(|&i| i < self.len)
     }
 }
 
-/// The places of the bits that are set in these words.
+/// The indices of the set bits in these words.
 fn places(words: impl Iterator<Item = u32>) -> impl Iterator<Item = usize> {
     words.enumerate().flat_map(|(number, mut word)| {
         std::iter::from_fn(move || {

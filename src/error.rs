@@ -1,22 +1,22 @@
-//! The one error type of the crate.
+//! The error type of the crate.
 
 use std::path::PathBuf;
 
-/// The result of every fallible call of this crate.
+/// The result of all fallible calls of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed. A message names the argument, what was needed and what was given.
+/// The reason why a call failed. Messages name the argument, what was needed and what was given.
 ///
-/// After any error an index holds what it held before the call and still answers.
+/// After any error an index is unchanged and can still be searched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No adapter fits: none is installed, or none has the asked-for name.
+    /// No suitable adapter: none is installed, or none has the requested name.
     #[error("device: needed {needed}, found {found}")]
     NoAdapter {
-        /// What was asked for.
+        /// What was requested.
         needed: String,
-        /// The adapters that are there.
+        /// The available adapters.
         found: String,
     },
     /// The adapter lacks a limit or a feature that the call needs.
@@ -29,7 +29,7 @@ pub enum Error {
         /// What the adapter has.
         available: String,
     },
-    /// An argument is out of its range, or does not fit the others.
+    /// An argument is out of range, or does not match the others.
     #[error("{argument}: needed {needed}, given {given}")]
     Argument {
         /// The argument's name.
@@ -39,7 +39,7 @@ pub enum Error {
         /// What was given.
         given: String,
     },
-    /// A row holds a NaN or an infinity.
+    /// A row contains NaN or infinity.
     #[error("{argument}: needed finite values, row {row} holds a NaN or an infinity")]
     NotFinite {
         /// `rows` or `queries`.
@@ -47,7 +47,7 @@ pub enum Error {
         /// The first such row of the argument.
         row: u64,
     },
-    /// A row's norm is too small or too large for distances to keep their promised precision.
+    /// A row's norm is too small or too large to compute distances with the promised precision.
     #[error("{argument}: needed norms that are 0 or within 2^-50 .. 2^50, row {row} has another")]
     NormOutOfRange {
         /// `rows` or `queries`.
@@ -55,7 +55,7 @@ pub enum Error {
         /// The first such row of the argument.
         row: u64,
     },
-    /// An id occurs twice, or is in the index already.
+    /// An id is given twice, or is already in the index.
     #[error("ids: needed ids that are not in the index yet, each once, given {id} again")]
     DuplicateId {
         /// The repeated id.
@@ -73,50 +73,50 @@ pub enum Error {
         /// The id.
         id: u64,
     },
-    /// The scratch memory that the caller allowed is too small for the call.
+    /// The scratch budget is too small for the call.
     #[error("budget: {purpose} needs {needed} bytes of scratch memory, the budget is {budget} bytes")]
     Budget {
         /// What the memory is for.
         purpose: String,
-        /// Bytes needed at least.
+        /// The fewest bytes that suffice.
         needed: u64,
         /// Bytes allowed.
         budget: u64,
     },
-    /// The device has no memory left.
+    /// The device is out of memory.
     #[error("device memory: {purpose} needs {}, more than is left", needed_bytes(*bytes))]
     OutOfMemory {
         /// What the memory is for.
         purpose: String,
-        /// Bytes requested, where that is known.
+        /// Bytes requested, if known.
         bytes: Option<u64>,
     },
-    /// The device is gone: driver reset, unplugged, or destroyed by its owner.
+    /// The device was lost: the driver was reset, or the device was unplugged or destroyed by its owner.
     #[error("device: lost ({reason})")]
     DeviceLost {
-        /// What the driver says.
+        /// The driver's reason.
         reason: String,
     },
-    /// The device refused a command. This is a fault of this crate: please report it.
+    /// The device refused a command. This is a bug of this crate: please report it.
     #[error("device: refused a command ({message})")]
     Device {
-        /// What wgpu says.
+        /// wgpu's message.
         message: String,
     },
-    /// A fault of this library: please report it.
+    /// A bug of this library: please report it.
     #[error("internal fault, please report it: {message}")]
     Internal {
-        /// What did not hold.
+        /// The violated assumption.
         message: String,
     },
-    /// The content of a file is not what the call reads.
+    /// The content of a file is not what the call expects.
     #[error("{}: needed {needed}, found {found}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What was expected in it.
+        /// The expected content.
         needed: String,
-        /// What is in it.
+        /// The actual content.
         found: String,
     },
     /// A file could not be opened, read or written.
@@ -124,12 +124,12 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's answer. The message has it already, so it is no `source`.
+        /// The system's error. The message contains it, so it is not the `source`.
         cause: std::io::Error,
     },
 }
 
-/// Bytes in words, where their number is known.
+/// Bytes as text, if their number is known.
 fn needed_bytes(bytes: Option<u64>) -> String {
     bytes.map_or("memory".to_owned(), |bytes| format!("{bytes} bytes"))
 }
@@ -145,7 +145,7 @@ impl Error {
         Self::Argument { argument, needed: needed.into(), given: given.to_string() }
     }
 
-    /// Checks that kernels can number the slots of an index, gaps included.
+    /// Checks that kernels can number all slots of an index, including gaps.
     pub(crate) fn check_slots(end: u64) -> Result<()> {
         if end < u64::from(u32::MAX) {
             return Ok(());

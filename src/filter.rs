@@ -1,9 +1,9 @@
-//! Filters: the rows that a search may find.
+//! `Filter`: restricts a search to some rows.
 
 use std::fmt;
 
-/// The rows that a search may find, by their ids. A filter borrows its ids and costs nothing to make, so one set of ids serves
-/// many searches; each search turns it into one bit per row.
+/// The rows that a search may return, selected by id. A filter borrows its ids and is free to create, so one set of ids can
+/// serve many searches. Each search turns it into one bit per row.
 ///
 /// ```no_run
 /// use nearfield::{Device, Filter, Flat, MatrixView, Metric, SearchOptions};
@@ -22,7 +22,7 @@ pub struct Filter<'a> {
     pub(crate) kind: Kind<'a>,
 }
 
-/// The forms of a filter.
+/// The kinds of filters.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind<'a> {
     Ids(&'a [u64]),
@@ -31,20 +31,20 @@ pub(crate) enum Kind<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// The rows with these ids, in any order. Ids that no row has are ignored.
+    /// Allows the rows with these ids, given in any order. Ignores ids that no row has.
     pub fn ids(ids: &'a [u64]) -> Self {
         Self { kind: Kind::Ids(ids) }
     }
 
-    /// The rows whose bit is set: bit `id % 64` of word `id / 64`, the lowest first. Missing bits are not set.
+    /// Allows the rows whose bit is set: bit `id % 64` of word `id / 64`, counted from the lowest. Missing bits are not set.
     ///
-    /// This is the fastest filter where rows have their insertion numbers as ids and none was ever moved into the place of a
-    /// removed one: the words are copied as they are.
+    /// This is the fastest filter if ids are insertion numbers and no row was ever moved into the slot of a removed one: the
+    /// words are then copied as they are.
     pub fn bits(words: &'a [u64]) -> Self {
         Self { kind: Kind::Bits(words) }
     }
 
-    /// The rows for whose id the function is true. Each search calls it once per row, before it begins.
+    /// Allows the rows for whose id the function returns true. Each search calls it once per row before it starts.
     pub fn by(is_allowed: &'a (impl Fn(u64) -> bool + Send + Sync)) -> Self {
         Self { kind: Kind::By(is_allowed) }
     }

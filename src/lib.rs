@@ -79,5 +79,15 @@ pub use neighbors::{Iter, Neighbor, Neighbors};
 pub use options::{AddOptions, SearchOptions, WithinOptions};
 pub use reduce::{Norm, Reduce};
 pub use vectors::HostVectors;
+/// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.
+pub mod recording {
+    pub use crate::kernels::distance_pairs::Pairs;
+    pub use crate::kernels::reduce_blocks::{Operation, Reduce, Shape};
+    pub use crate::kernels::rescore::{Candidates, Rescore};
+    pub use crate::kernels::select_k::{Rows, Scratch, Select, Selected};
+    pub use crate::kernels::selection::scratch_bytes;
+    pub use crate::kernels::{ABSENT, key_of, value_of};
+}
+
 /// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
 pub use wgpu;

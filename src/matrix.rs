@@ -1,4 +1,4 @@
-//! Rows of numbers on the host: a borrowed view and an owned matrix.
+//! Vectors on the host: a borrowed view, an owned matrix, and the element types.
 
 use half::f16;
 
@@ -10,12 +10,12 @@ mod sealed {
     impl Sealed for half::f16 {}
 }
 
-/// The types a vector's elements can have on the host: `f32` and [`half::f16`].
+/// The element types of vectors on the host: `f32` and [`half::f16`].
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
     /// The element type as a value.
     const KIND: ElementKind;
 
-    /// The element widened to f32, exactly.
+    /// Widens the element to f32, exactly.
     fn widen(self) -> f32;
 }
 
@@ -35,14 +35,14 @@ impl Element for f16 {
     }
 }
 
-/// The type of the elements of a row in memory.
+/// The element type of vectors in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ElementKind {
     /// 32-bit IEEE floating point.
     #[default]
     F32,
-    /// 16-bit IEEE floating point. Arithmetic is done in f32, to which every value widens exactly.
+    /// 16-bit IEEE floating point. Values widen to f32 exactly, and arithmetic uses f32.
     F16,
 }
 
@@ -67,7 +67,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// Views `values` as rows of `dim` elements each.
     ///
     /// # Errors
-    /// [`Error::Argument`] when `dim` is 0 or does not divide the length of `values`.
+    /// [`Error::Argument`] if `dim` is 0 or does not divide the length of `values`.
     ///
     /// ```
     /// let rows = nearfield::MatrixView::new(&[1.0f32, 2.0, 3.0, 4.0], 2)?;
@@ -88,26 +88,26 @@ impl<'a, T: Element> MatrixView<'a, T> {
         Ok(Self { values, dim })
     }
 
-    /// The same elements as those of their own type `U`.
+    /// The same view with elements of type `U`, which must be the same type as `T`.
     pub(crate) fn cast<U: Element>(self) -> MatrixView<'a, U> {
         MatrixView { values: bytemuck::cast_slice(self.values), dim: self.dim }
     }
 
-    /// [`MatrixView::new`] of values that are known to be whole rows.
+    /// [`MatrixView::new`] for values that are known to be whole rows.
     ///
     /// # Panics
-    /// When they are not.
+    /// If they are not.
     pub(crate) fn of_whole_rows(values: &'a [T], dim: usize) -> Self {
         assert!(dim > 0 && values.len().is_multiple_of(dim), "a matrix of whole rows of {dim} elements");
         Self { values, dim }
     }
 
-    /// How many vectors there are.
+    /// Number of vectors.
     pub fn rows(&self) -> usize {
         self.values.len() / self.dim
     }
 
-    /// Elements a vector.
+    /// Elements per vector.
     pub fn dim(&self) -> usize {
         self.dim
     }
@@ -120,7 +120,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// One vector.
     ///
     /// # Panics
-    /// When `row` is not below [`rows`](Self::rows).
+    /// If `row` is not below [`rows`](Self::rows).
     pub fn row(&self, row: usize) -> &'a [T] {
         &self.values[row * self.dim..][..self.dim]
     }
@@ -128,23 +128,23 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// The vectors `start..end`.
     ///
     /// # Panics
-    /// When the range is not within the rows.
+    /// If the range is not within the rows.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         Self { values: &self.values[range.start * self.dim..range.end * self.dim], dim: self.dim }
     }
 }
 
-/// Owned vectors, `[rows, dim]` in C order, of either element type: what the readers of `nearfield::io` return.
+/// Owned vectors, `[rows, dim]` in C order. The readers of `nearfield::io` return them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Matrix {
-    /// f32 elements and the dim.
+    /// f32 elements, and the dim.
     F32(Vec<f32>, usize),
-    /// f16 elements and the dim.
+    /// f16 elements, and the dim.
     F16(Vec<f16>, usize),
 }
 
 impl Matrix {
-    /// How many vectors there are.
+    /// Number of vectors.
     pub fn rows(&self) -> usize {
         match self {
             Self::F32(values, dim) => values.len() / dim,
@@ -152,7 +152,7 @@ impl Matrix {
         }
     }
 
-    /// Elements a vector.
+    /// Elements per vector.
     pub fn dim(&self) -> usize {
         match self {
             Self::F32(_, dim) | Self::F16(_, dim) => *dim,
@@ -167,7 +167,7 @@ impl Matrix {
         }
     }
 
-    /// The same vectors in f32, exactly.
+    /// The elements in f32, exactly.
     pub fn into_f32(self) -> Vec<f32> {
         match self {
             Self::F32(values, _) => values,

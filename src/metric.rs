@@ -1,28 +1,28 @@
-//! Metrics: the distances by which rows are near.
+//! Distance metrics and their error bounds.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The distance between two vectors `q` and `x`. A smaller distance is always nearer.
+/// The distance between two vectors `q` and `x`. Smaller is always nearer.
 ///
-/// Reported distances are `f32`. Their error against the exact value, `dim` being the number of elements:
+/// Reported distances are `f32`. Their error is bounded, for vectors of `dim` elements:
 ///
-/// | metric | distance | error at most |
+/// | metric | distance | largest error |
 /// |---|---|---|
 /// | `L2Squared` | `sum (q - x)^2` | relative `(dim + 4) * 2^-23`, plus `dim * 2^-126` |
-/// | `L2` | its root | as above, halved, and one rounding |
+/// | `L2` | its square root | half the relative error above, plus one rounding |
 /// | `Cosine` | `1 - q.x / (\|q\| \|x\|)` | `(dim + 16) * 2^-23` |
 /// | `InnerProduct` | `-(q.x)` | `(dim + 4) * 2^-23 * \|q\| \|x\|` |
 ///
-/// Cosine similarities are clamped to `[-1, 1]`; a zero vector has similarity 0, so distance 1, to everything.
+/// Cosine similarities are clamped to `[-1, 1]`. A zero vector has similarity 0 to every vector, so distance 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Metric {
     /// Squared Euclidean distance.
     L2Squared,
-    /// Euclidean distance. Ordered by its square, whose root is taken for the results alone.
+    /// Euclidean distance. Searches order by its square, and take the root of results only.
     L2,
     /// One minus the cosine similarity.
     Cosine,
@@ -34,7 +34,7 @@ impl Metric {
     /// Every metric.
     pub const ALL: [Self; 4] = [Self::L2Squared, Self::L2, Self::Cosine, Self::InnerProduct];
 
-    /// The word that [`FromStr`] reads and `Display` writes.
+    /// The name that [`FromStr`] reads and `Display` writes.
     pub fn name(self) -> &'static str {
         match self {
             Self::L2Squared => "l2sq",
@@ -44,7 +44,7 @@ impl Metric {
         }
     }
 
-    /// The metric of centroids: lists by inner product are cones, as those by cosine are.
+    /// The metric that assigns rows to centroids. Inner product uses cosine, because its lists are cones as well.
     pub(crate) fn of_centroids(self) -> Self {
         match self {
             Self::L2 | Self::L2Squared => Self::L2Squared,
@@ -52,10 +52,10 @@ impl Metric {
         }
     }
 
-    /// The distance of two vectors in f64, by the definition: the yardstick of tests and benchmarks.
+    /// The distance of two vectors in f64, by its definition. Tests and benchmarks compare with it.
     ///
     /// # Panics
-    /// When the vectors differ in length.
+    /// If the vectors differ in length.
     pub fn exact(self, query: &[f32], row: &[f32]) -> f64 {
         assert_eq!(query.len(), row.len(), "vectors of different lengths have no distance");
         let pairs = || query.iter().zip(row).map(|(&q, &x)| (f64::from(q), f64::from(x)));
@@ -72,10 +72,10 @@ impl Metric {
         }
     }
 
-    /// How far a reported distance may lie from [`Metric::exact`] at most.
+    /// The largest difference between a reported distance and [`Metric::exact`].
     ///
     /// # Panics
-    /// When the vectors differ in length.
+    /// If the vectors differ in length.
     pub fn error_bound(self, query: &[f32], row: &[f32]) -> f64 {
         let dim = query.len() as f64;
         let unit = 2f64.powi(-23);
@@ -83,7 +83,7 @@ impl Metric {
         match self {
             Self::L2Squared => (dim + 4.0) * unit * self.exact(query, row) + dim * 2f64.powi(-126),
             Self::L2 => {
-                // A root halves the relative error; near zero the absolute term decides, and a root is monotone.
+                // A root halves the relative error. Near zero the absolute error dominates; roots are monotone.
                 let squared = Self::L2Squared.exact(query, row);
                 let bound = Self::L2Squared.error_bound(query, row);
                 (squared + bound).sqrt() - (squared - bound).max(0.0).sqrt() + unit * squared.sqrt()

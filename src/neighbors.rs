@@ -1,4 +1,4 @@
-//! The answer of a search.
+//! `Neighbors`: the result of a search.
 
 use std::sync::OnceLock;
 
@@ -6,23 +6,23 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 
-/// With fewer words, more threads than one take longer.
+/// With fewer words, one thread is faster than several.
 const WORDS_A_THREAD: usize = 1 << 16;
 
-/// A row that was found.
+/// A row found by a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbor {
     /// The row's id.
     pub id: u64,
-    /// Its distance from the query, by the index's metric. Smaller is nearer.
+    /// Its distance from the query in the index's metric. Smaller is nearer.
     pub distance: f32,
 }
 
 /// The nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id.
 ///
-/// A query has fewer than k neighbours when there are fewer rows; nothing is padded. Rows of neighbours come query by query, from
-/// [`row`](Self::row) or an iteration; plain arrays from [`ids`](Self::ids), [`distances`](Self::distances) and
-/// [`offsets`](Self::offsets).
+/// A query has fewer than k neighbours if there are fewer rows; nothing is padded. [`row`](Self::row) and iteration give the
+/// neighbours of one query at a time. [`ids`](Self::ids), [`distances`](Self::distances) and [`offsets`](Self::offsets) give
+/// plain arrays.
 ///
 /// ```no_run
 /// # use nearfield::{Device, Flat, MatrixView, Metric};
@@ -38,9 +38,9 @@ pub struct Neighbor {
 #[derive(Debug, Clone)]
 pub struct Neighbors {
     hits: Vec<Neighbor>,
-    /// Where each query's hits start in `hits`, and the end of the last.
+    /// The start of each query's hits in `hits`, and the end of the last.
     offsets: Vec<usize>,
-    /// Ids and distances apart, from when they are asked for.
+    /// Separate ids and distances, created on first use.
     arrays: OnceLock<(Vec<u64>, Vec<f32>)>,
 }
 
@@ -51,7 +51,7 @@ impl PartialEq for Neighbors {
 }
 
 impl Default for Neighbors {
-    /// The answer to no query.
+    /// The result of no queries.
     fn default() -> Self {
         Self::with_capacity(0, 0)
     }
@@ -64,7 +64,7 @@ impl Neighbors {
         Self { hits: Vec::with_capacity(hits), offsets, arrays: OnceLock::new() }
     }
 
-    /// Takes hits that lie query by query, those of each query in its place.
+    /// Takes hits in the order of the queries. `places` has the range of each query's hits.
     pub(crate) fn of(hits: Vec<Neighbor>, places: &[std::ops::Range<usize>]) -> Self {
         let offsets = std::iter::once(0).chain(places.iter().map(|place| place.end)).collect();
         Self { hits, offsets, arrays: OnceLock::new() }
@@ -75,7 +75,7 @@ impl Neighbors {
         self.offsets.push(self.hits.len());
     }
 
-    /// Adds rows of k words that stand for hits. A row with fewer hits ends with words that are `nothing`.
+    /// Appends rows of k words, which `hit` converts. A row with fewer hits is padded with `nothing`.
     pub(crate) fn push_words(
         &mut self,
         words: &[u64],
@@ -98,7 +98,7 @@ impl Neighbors {
         self.offsets.extend((1..=words.len() / k).map(|row| start + row * k));
     }
 
-    /// How many queries were answered.
+    /// Number of queries.
     pub fn queries(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
@@ -106,22 +106,22 @@ impl Neighbors {
     /// The neighbours of one query, nearest first.
     ///
     /// # Panics
-    /// When `query` is not below [`queries`](Self::queries).
+    /// If `query` is not below [`queries`](Self::queries).
     pub fn row(&self, query: usize) -> &[Neighbor] {
         &self.hits[self.offsets[query]..self.offsets[query + 1]]
     }
 
-    /// The neighbours of all queries, query by query: see [`offsets`](Self::offsets).
+    /// The neighbours of all queries, query by query. [`offsets`](Self::offsets) separates the queries.
     pub fn hits(&self) -> &[Neighbor] {
         &self.hits
     }
 
-    /// The ids of all neighbours, query by query: see [`offsets`](Self::offsets). The first call copies them.
+    /// The ids of all neighbours, in the order of [`hits`](Self::hits). The first call copies them.
     pub fn ids(&self) -> &[u64] {
         &self.arrays().0
     }
 
-    /// The distances of all neighbours, query by query: see [`offsets`](Self::offsets). The first call copies them.
+    /// The distances of all neighbours, in the order of [`hits`](Self::hits). The first call copies them.
     pub fn distances(&self) -> &[f32] {
         &self.arrays().1
     }
@@ -130,22 +130,22 @@ impl Neighbors {
         self.arrays.get_or_init(|| self.hits.iter().map(|hit| (hit.id, hit.distance)).unzip())
     }
 
-    /// Where each query's neighbours start in [`hits`](Self::hits), [`ids`](Self::ids) and [`distances`](Self::distances), and
+    /// The start of each query's neighbours in [`hits`](Self::hits), [`ids`](Self::ids) and [`distances`](Self::distances), and
     /// the end of the last, `[queries + 1]`: the row pointers of a CSR matrix.
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }
 
-    /// The neighbours of every query in turn.
+    /// Iterates over the neighbours of each query.
     pub fn iter(&self) -> Iter<'_> {
         Iter { hits: &self.hits, ends: self.offsets.windows(2) }
     }
 
-    /// Merges the answers of several indexes to the same queries: the k nearest of all, by (distance, id). A row that several
-    /// indexes have counts several times.
+    /// Merges the results of several indexes for the same queries: the k nearest of all, by (distance, id). A row found in several
+    /// indexes is kept several times.
     ///
     /// # Errors
-    /// [`Error::Argument`] when the parts answer different numbers of queries.
+    /// [`Error::Argument`] if the parts have different numbers of queries.
     ///
     /// ```no_run
     /// # use nearfield::{Flat, MatrixView, Neighbors};
@@ -166,7 +166,7 @@ impl Neighbors {
         for query in 0..queries {
             hits.clear();
             hits.extend(parts.iter().flat_map(|part| part.row(query)));
-            // Zeros of both signs are one distance.
+            // -0 and +0 are the same distance.
             hits.sort_unstable_by(|a, b| {
                 (a.distance + 0.0).total_cmp(&(b.distance + 0.0)).then(a.id.cmp(&b.id))
             });
@@ -176,7 +176,7 @@ impl Neighbors {
     }
 }
 
-/// The neighbours of every query in turn: see [`Neighbors::iter`].
+/// An iterator over the neighbours of each query, returned by [`Neighbors::iter`].
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
     hits: &'a [Neighbor],

@@ -1,45 +1,46 @@
-//! Reductions: sums, products, norms and extremes of a whole vector or of every row.
+//! `Reduce`: sums, dot products, norms and extremes of a vector or of every row of a matrix.
 
 use crate::engine::{Device, Job, Reduced, Stages, ValueRows, Values, reduce_rows, reduce_vector};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::kernels::reduce_blocks::{Operation, Summation};
 
-/// The norm to compute.
+/// A norm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Norm {
-    /// The sum of magnitudes.
+    /// The sum of absolute values.
     L1,
-    /// The root of the sum of squares. It neither overflows nor underflows on the way: only a norm that is itself outside
-    /// f32 is infinite, and only one below 2^-126 may be 0.
+    /// The square root of the sum of squares. Intermediate results neither overflow nor underflow: only a norm beyond f32 is
+    /// infinite, and only one below 2^-126 may be 0.
     L2,
-    /// The largest magnitude.
+    /// The largest absolute value.
     Max,
 }
 
-/// Reductions on a device, made by [`Device::reduce`]: sums, products, norms and extremes of vectors of any length, and of
-/// every row of a matrix.
+/// Reductions on a device, returned by [`Device::reduce`]: sums, dot products, norms and extremes of vectors of any length, and
+/// of every row of a matrix.
 ///
-/// Operands are values on the host (`&[f32]`, `&[f16]`), sent to the device piece by piece within the scratch budget, or
-/// on the device already ([`DeviceVector`](crate::DeviceVector), [`DeviceMatrix`](crate::DeviceMatrix),
+/// Operands are either on the host (`&[f32]`, `&[f16]`), which are sent to the device in pieces within the scratch budget, or on
+/// the device ([`DeviceVector`](crate::DeviceVector), [`DeviceMatrix`](crate::DeviceMatrix),
 /// [`DistanceMatrix`](crate::DistanceMatrix)). f16 is widened and accumulated in f32.
 ///
-/// - **Deterministic**: on one adapter the same values give the same bits, wherever they are and however often. The order of
-///   additions depends on the length alone. (Rows have an order of their own, and in a
-///   [`DistanceMatrix`](crate::DistanceMatrix) it depends on where the row starts. A device that was opened without subgroups
-///   has another order.)
-/// - **Precision** of sums of `n` terms: within `min(n, 300 + n / 2^22) 2^-23` of the sum of their magnitudes, usually far
-///   better. [`Summation::Compensated`] adds as if in twice the precision and rounds once: within `2^-23` of the result itself
-///   plus `(300 + n / 2^22)^2 2^-46` of the sum of magnitudes, and `2^-32` of it more where terms are products. Besides,
-///   numbers and errors below 2^-126 may count as 0. A sum whose parts leave f32 on the way is infinite or NaN. What
-///   compensation costs, and why the bounds hold, is in docs/reductions.md. The host engine adds in f64 and rounds once either way.
-/// - **NaN and infinity**: sums, products and norms follow IEEE 754: a NaN among the terms, or infinities of both signs, give
-///   NaN; one infinity gives that infinity. `min`, `max`, `argmin` and `argmax` never find a NaN, as
-///   [`Device::top_k`] never selects one; infinities are numbers like others, and -0 equals +0 (and is reported as +0).
+/// - **Deterministic**: on one adapter the same values give the same bits on every call, on the host or on the device. The order
+///   of additions depends only on the length. (Rows have their own order, which in a
+///   [`DistanceMatrix`](crate::DistanceMatrix) also depends on where the row starts. A device opened without subgroups has
+///   another order.)
+/// - **Precision** of a sum of `n` terms: the error is at most `min(n, 300 + n / 2^22) 2^-23` times the sum of their magnitudes,
+///   and usually far smaller. [`Summation::Compensated`] adds as if in twice the precision and rounds once: the error is at most
+///   `2^-23` times the result plus `(300 + n / 2^22)^2 2^-46` times the sum of magnitudes, and another `2^-32` times that sum if
+///   terms are products. Numbers and errors below 2^-126 may count as 0. A sum with an intermediate result beyond f32 is infinite
+///   or NaN. docs/reductions.md proves the bounds and gives the cost of compensation. The host engine always adds in f64 and
+///   rounds once.
+/// - **NaN and infinity**: sums, dot products and norms follow IEEE 754: a NaN among the terms, or infinities of both signs, give
+///   NaN; infinities of one sign give that infinity. `min`, `max`, `argmin` and `argmax` ignore NaN, as [`Device::top_k`] does.
+///   They treat infinities like other numbers; -0 equals +0 and is reported as +0.
 /// - **Ties** of `argmin` and `argmax` go to the smaller index.
-/// - **Empty operands**: sums, dot products and norms of no values are 0. Their mean is an error, and so are extremes where
-///   there is no number (no value at all, or only NaN).
+/// - **Empty operands**: sums, dot products and norms of no values are 0. A mean of no values is an error, and so is an extreme if
+///   there is no value or only NaN.
 ///
 /// ```no_run
 /// use nearfield::{Device, MatrixView, Norm, Summation};
@@ -67,14 +68,14 @@ impl Device {
     }
 }
 
-/// One reduction in four forms: of a vector or of every row, blocking or not.
+/// Defines four functions per reduction: for a vector and for every row, blocking and async.
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident $name_async:ident $rows:ident $rows_async:ident: $what:expr;)*) => {
         impl Reduce<'_> {$(
             $(#[$doc])*
             ///
             /// # Errors
-            /// [`Error::Argument`] where there is no result (see [`Reduce`]), or for values of another device;
+            /// [`Error::Argument`] if there is no result (see [`Reduce`]), or for values of another device;
             /// [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
             pub fn $name<'v>(&self, values: impl Into<Values<'v>>) -> Result<f32> {
                 self.device.block_on(self.measure($what, values.into()))
@@ -91,7 +92,7 @@ macro_rules! reductions {
             #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
             ///
             /// # Errors
-            /// As there; where a row has no result the error names it.
+            /// As there; if a row has no result, the error names it.
             pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<f32>> {
                 self.device.block_on(self.measure_rows($what, values.into()))
             }
@@ -112,7 +113,7 @@ reductions! {
     sum sum_async sum_rows sum_rows_async: Measure::Of(Operation::Sum);
     /// The sum of squares.
     sum_squares sum_squares_async sum_squares_rows sum_squares_rows_async: Measure::Of(Operation::SumSquares);
-    /// The sum divided by the count. It overflows only where the mean itself would.
+    /// The sum divided by the count. It overflows only if the mean itself does.
     mean mean_async mean_rows mean_rows_async: Measure::Mean;
     /// The smallest number.
     min min_async min_rows min_rows_async: Measure::Of(Operation::Min);
@@ -120,14 +121,14 @@ reductions! {
     max max_async max_rows max_rows_async: Measure::Of(Operation::Max);
 }
 
-/// The place of an extreme in four forms: of a vector or of every row, blocking or not.
+/// Defines four functions per position of an extreme: for a vector and for every row, blocking and async.
 macro_rules! places {
     ($($(#[$doc:meta])* $name:ident $name_async:ident $rows:ident $rows_async:ident: $operation:expr;)*) => {
         impl Reduce<'_> {$(
             $(#[$doc])*
             ///
             /// # Errors
-            /// [`Error::Argument`] where there is no number, or for values of another device; [`Error::Budget`],
+            /// [`Error::Argument`] if there is no number, or for values of another device; [`Error::Budget`],
             /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
             pub fn $name<'v>(&self, values: impl Into<Values<'v>>) -> Result<u64> {
                 self.device.block_on(self.place($operation, values.into()))
@@ -144,7 +145,7 @@ macro_rules! places {
             #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
             ///
             /// # Errors
-            /// As there; where a row has no number the error names it.
+            /// As there; if a row has no number, the error names it.
             pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
                 self.device.block_on(self.place_rows($operation, values.into()))
             }
@@ -161,31 +162,31 @@ macro_rules! places {
 }
 
 places! {
-    /// The index of the smallest number, the first of equal ones.
+    /// The index of the smallest number, or of the first if several are equal.
     argmin argmin_async argmin_rows argmin_rows_async: Operation::ArgMin;
-    /// The index of the largest number, the first of equal ones.
+    /// The index of the largest number, or of the first if several are equal.
     argmax argmax_async argmax_rows argmax_rows_async: Operation::ArgMax;
 }
 
 impl<'d> Reduce<'d> {
-    /// Sets how sums, products, means, L1 and L2 norms are added up.
+    /// Sets how sums, dot products, means, L1 and L2 norms are added.
     #[must_use]
     pub fn summation(mut self, summation: Summation) -> Self {
         self.summation = summation;
         self
     }
 
-    /// Notes how long each call takes on the device, where the adapter has timestamps.
+    /// Records the device time of each call, if the adapter has timestamps.
     #[must_use]
     pub fn stages(mut self, stages: &'d Stages) -> Self {
         self.stages = Some(stages);
         self
     }
 
-    /// The sum of products of two vectors of one length and one element type.
+    /// The dot product of two vectors of equal length and element type.
     ///
     /// # Errors
-    /// [`Error::Argument`] for operands that do not fit each other, or of another device; [`Error::Budget`],
+    /// [`Error::Argument`] for operands that do not match, or of another device; [`Error::Budget`],
     /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
     pub fn dot<'v>(&self, values: impl Into<Values<'v>>, others: impl Into<Values<'v>>) -> Result<f32> {
         self.device.block_on(self.product(values.into(), others.into()))
@@ -203,8 +204,8 @@ impl<'d> Reduce<'d> {
         self.product(values.into(), others.into()).await
     }
 
-    /// The dot products of the rows of one matrix with the rows of the same number of another, `[rows]`. Both are on the
-    /// host, both vectors on the device, or both distances there.
+    /// The dot product of each row of one matrix with the same row of another, `[rows]`. Both operands must be of the same kind:
+    /// on the host, [`DeviceMatrix`](crate::DeviceMatrix), or [`DistanceMatrix`](crate::DistanceMatrix).
     ///
     /// # Errors
     /// As [`Reduce::dot`].
@@ -353,7 +354,7 @@ impl<'d> Reduce<'d> {
             if again.is_empty() {
                 return Ok(results);
             }
-            // A pass for each scale that some row needs. Scales are coarse, so there are few.
+            // One pass for each scale that a row needs. Scales are coarse, so there are few.
             let largest = self.rows(Operation::MaxAbs, 1.0, values, None).await?;
             let largest = numbers(Operation::MaxAbs, largest)?;
             let mut scales: Vec<f32> = again.iter().map(|&row| scale_for(largest[row])).collect();
@@ -380,7 +381,7 @@ impl Norm {
     }
 }
 
-/// How a number is made from the result of a reduction.
+/// The measure to derive from a reduction's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measure {
     /// The result itself.
@@ -400,18 +401,18 @@ impl Measure {
         }
     }
 
-    /// Whether this sum left the range of f32, so that the values have to be scaled and added again.
+    /// Whether this sum left the range of f32, so that values must be scaled and added again.
     fn left_the_range(self, sum: f32) -> bool {
         match self {
             Self::Of(_) => false,
-            // Parts of both signs may have overflowed: infinity less infinity.
+            // Not only infinity: parts that overflowed with both signs give NaN.
             Self::Mean => !sum.is_finite(),
-            // Below, squares that matter may have vanished.
+            // In a smaller sum, relevant squares may have underflowed.
             Self::Root => sum.is_infinite() || sum < 2f32.powi(-60),
         }
     }
 
-    /// The measure from the sum of values that were multiplied with `scale`.
+    /// The measure, from the sum of values that were multiplied by `scale`.
     fn finish(self, sum: f32, scale: f32, count: u64) -> f32 {
         let (sum, scale) = (f64::from(sum), f64::from(scale));
         match self {
@@ -422,8 +423,8 @@ impl Measure {
     }
 }
 
-/// A power of two that keeps the squares of values up to `largest` in range: 2^35 of them neither overflow, nor does one that
-/// matters vanish.
+/// A power of two that keeps squares of values up to `largest` in range: a sum of 2^35 of them does not overflow, and no
+/// relevant square underflows.
 fn scale_for(largest: f32) -> f32 {
     let power = |exponent: i32| 2f32.powi(exponent);
     match largest {
@@ -436,7 +437,7 @@ fn scale_for(largest: f32) -> f32 {
     }
 }
 
-/// The results of rows from their words; an error for a row without a number.
+/// Converts words to the results of rows. Fails for a row without a number.
 fn numbers(operation: Operation, mut words: Vec<u32>) -> Result<Vec<f32>> {
     if !operation.is_sum() {
         for (row, word) in words.iter_mut().enumerate() {

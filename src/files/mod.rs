@@ -1,4 +1,4 @@
-//! Reading and writing files: at a position, and as a whole or not at all.
+//! Reads files at any position, and writes files whole or not at all.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) fn mismatch(path: &Path, needed: impl Into<String>, found: impl Into<
     Error::File { path: path.into(), needed: needed.into(), found: found.into() }
 }
 
-/// Turns the system's answer about `path` into an [`Error::Io`].
+/// Turns the system's error about `path` into an [`Error::Io`].
 pub(crate) fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
     move |cause| Error::Io { path, cause }

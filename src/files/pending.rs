@@ -1,4 +1,4 @@
-//! Files that appear under their name when they are whole.
+//! Files that appear under their path only when they are complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -6,8 +6,8 @@ use std::io::{BufWriter, Error, ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file that is being written under another name in the directory of its own. It takes its place when it is finished;
-/// when it is dropped before that, nothing of it is left, and what was in its place stays.
+/// A file that is written under a temporary name in its directory. [`finish`](Self::finish) moves it to its path. If it is
+/// dropped before that, nothing is left behind and an existing file stays.
 #[derive(Debug)]
 pub(crate) struct Pending {
     path: PathBuf,
@@ -15,21 +15,21 @@ pub(crate) struct Pending {
     file: BufWriter<File>,
 }
 
-/// A path that is removed when this is dropped.
+/// A path that is removed on drop.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // The error to report is the one that led here. After a rename there is no path.
+        // Ignored: the error that led here is the one to report, and after a rename the path is empty.
         fs::remove_file(&self.0).ok();
     }
 }
 
 impl Pending {
-    /// Starts a file that will be at `path`, or where a link there leads to.
+    /// Starts a file for `path`, or for the target if `path` is a link.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        // A rename would replace a link, or a device, itself.
+        // A rename would replace the link or the device itself.
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Err(Error::new(ErrorKind::InvalidInput, "there is something else than a file"));
@@ -37,7 +37,7 @@ impl Pending {
         let (temporary, file) = loop {
             let temporary = path.with_file_name(temporary_name(path));
             match File::create_new(&temporary) {
-                // Left behind by a process that was killed: in a container the next one often has the same number.
+                // A killed process left it behind; in a container the next process often has the same id.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 file => break (Temporary(temporary), file?),
             }
@@ -45,48 +45,48 @@ impl Pending {
         Ok(Self { path: path.to_path_buf(), temporary, file: BufWriter::with_capacity(1 << 20, file) })
     }
 
-    /// What the content is written to.
+    /// The file to write to.
     pub(crate) fn file(&mut self) -> &mut BufWriter<File> {
         &mut self.file
     }
 
-    /// Puts the file in its place, once all of it is on the disk, and waits until the disk has its name as well.
+    /// Moves the file to its path once all bytes are on the disk, and waits until the disk has its name as well.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
-        // An open file cannot be renamed everywhere.
+        // Some systems cannot rename an open file.
         let Self { path, mut temporary, file } = self;
         drop(file);
         fs::rename(&temporary.0, &path)?;
-        // The name is free, and may be another's by now.
+        // The temporary name is free, and another file may have it by now.
         temporary.0.clear();
         sync_directory(&path)
     }
 }
 
-/// Waits until the disk has the names in the directory of `path`: before that a crash may bring the old file back.
+/// Waits until the disk has the names in the directory of `path`. Before that, a crash may bring the old file back.
 #[cfg(unix)]
 fn sync_directory(path: &Path) -> Result<()> {
     // The directory of a bare name is the empty path, which no system opens.
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     match File::open(directory.unwrap_or(Path::new(".")))?.sync_all() {
-        // Some network file systems have no such call, and keep names by themselves.
+        // Some network file systems do not support this call and store names at once.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
         done => done,
     }
 }
 
-/// Other systems do not open a directory like a file. On Windows, NTFS keeps a journal of names, so that a crash leaves the
-/// old file or the new one, without a promise which.
+/// Other systems cannot open a directory like a file. On Windows, NTFS keeps a journal of names, so a crash leaves either the
+/// old file or the new one.
 #[cfg(not(unix))]
 fn sync_directory(_: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Longer names are left out of temporary ones, which have 40 bytes more: most systems have names of up to 255 bytes.
+/// The longest file name that a temporary name contains. It adds 40 bytes, and most systems allow 255.
 const LONG_NAME: usize = 200;
 
-/// A hidden name that no other call uses at the same time.
+/// A hidden name that no concurrent call uses.
 fn temporary_name(path: &Path) -> OsString {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut name = OsString::from(".");

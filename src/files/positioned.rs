@@ -1,4 +1,4 @@
-//! Reads at a position of a file, which leave every other reader of the file alone.
+//! Reads files at any position without affecting other readers of the same file.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom};
@@ -15,7 +15,7 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 
-/// An open file with a position and the length it had when it was opened. Clones share the file only.
+/// An open file with a position, and its length at the time it was opened. Clones share the file but not the position.
 #[derive(Debug, Clone)]
 pub(crate) struct PositionedFile {
     file: Arc<File>,
@@ -24,7 +24,7 @@ pub(crate) struct PositionedFile {
 }
 
 impl PositionedFile {
-    /// Opens `path`, which has to be a regular file.
+    /// Opens `path`, which must be a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -34,12 +34,12 @@ impl PositionedFile {
         Ok(Self { file: Arc::new(file), position: 0, length: metadata.len() })
     }
 
-    /// Bytes in the file.
+    /// The length of the file in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Fills `buffer` with the bytes from `offset` on.
+    /// Fills `buffer` with the bytes that start at `offset`.
     pub(crate) fn fill(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
         while !buffer.is_empty() {
             match read_at(&self.file, buffer, offset) {
@@ -68,7 +68,7 @@ impl Read for PositionedFile {
 }
 
 impl Seek for PositionedFile {
-    /// Moves within the file. A position past the end is refused: offsets in a damaged archive lead there.
+    /// Moves within the file. Refuses positions past the end, which offsets in a damaged archive point to.
     fn seek(&mut self, to: SeekFrom) -> Result<u64> {
         let position = match to {
             SeekFrom::Start(offset) => Some(offset),

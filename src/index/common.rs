@@ -10,7 +10,7 @@ use crate::store::{
     CopyOptions, Goal, HostCopy, RowStore, budget_of, check_dim, check_k, check_queries, check_rows,
 };
 
-/// Vectors for an index: a [`MatrixView`] of f32 or f16, a [`Matrix`], a slice or array that is one vector, or a
+/// Vectors for an index: a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), a slice or array that is one vector, or a
 /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device. The same type as [`Queries`].
 pub type Rows<'a> = Queries<'a>;
 

@@ -1,4 +1,4 @@
-//! k-means on the device.
+//! `KMeans`: trains centroids on the device.
 
 use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
 use crate::error::{Error, Result};
@@ -9,11 +9,11 @@ use crate::store::check_dim;
 
 /// k-means clustering (S. P. Lloyd, *Least squares quantization in PCM*, IEEE Transactions on Information Theory 28, 1982).
 ///
-/// Rows are assigned to the nearest centroid exactly, and centroids are sums in a fixed order: on one adapter the same seed gives the
-/// same centroids, bit for bit.
+/// Each row is assigned to its exact nearest centroid, and centroids are summed in a fixed order. On one adapter the same seed
+/// gives the same centroids, bit for bit.
 ///
-/// For [`Metric::Cosine`] and [`Metric::InnerProduct`] it is spherical: rows count by their direction, and centroids
-/// have length 1, except where rows cancel each other out.
+/// For [`Metric::Cosine`] and [`Metric::InnerProduct`] it is spherical k-means: only the direction of a row counts, and
+/// centroids have length 1 unless their rows cancel out.
 ///
 /// ```no_run
 /// use nearfield::{Device, KMeans, MatrixView, Metric};
@@ -38,7 +38,7 @@ pub struct KMeans<'a> {
     progress: Option<Progress<'a>>,
 }
 
-/// Is called after each iteration with its number, from 1 on, and the inertia before it.
+/// A function to call after each iteration with its number, from 1, and the inertia before it.
 type Progress<'a> = &'a (dyn Fn(usize, f64) + Send + Sync);
 
 impl std::fmt::Debug for KMeans<'_> {
@@ -52,26 +52,26 @@ impl std::fmt::Debug for KMeans<'_> {
     }
 }
 
-/// The centroids that [`KMeans`] found, and the rows around them.
+/// The result of [`KMeans`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Clusters {
-    /// `[lists, dim]`.
+    /// The centroids, `[lists, dim]`.
     pub centroids: Vec<f32>,
-    /// The nearest centroid of each row that was trained on.
+    /// The nearest centroid of each training row.
     pub assignments: Vec<u32>,
-    /// Which rows those were: all of them, or the sample, ascending.
+    /// The training rows in ascending order: all rows, or a sample.
     pub rows: Vec<u64>,
-    /// The sum over those rows of their distances to the nearest centroid (squared L2, or cosine): before each iteration, and last of what is
-    /// returned.
+    /// The sum of the training rows' distances (squared L2 or cosine) to their nearest centroid: before each iteration, and
+    /// finally for the returned centroids.
     pub inertia: Vec<f64>,
 }
 
-/// Up to this many centroids start by k-means++, which reads all rows once per centroid.
+/// The most centroids that k-means++ chooses. It reads all rows once per centroid.
 const FEW: usize = 256;
 
 impl<'a> KMeans<'a> {
-    /// `lists` centroids for a metric, with 10 iterations on up to 64 rows a list.
+    /// Prepares to train `lists` centroids for a metric, with 10 iterations on up to 64 rows per list.
     pub fn new(metric: Metric, lists: usize) -> Self {
         Self {
             metric,
@@ -86,7 +86,7 @@ impl<'a> KMeans<'a> {
         }
     }
 
-    /// Sets the metric and the number of lists, which an index knows.
+    /// Sets the metric and the number of lists to those of an index.
     pub(crate) fn of(self, metric: Metric, lists: usize) -> Self {
         Self { metric, lists, ..self }
     }
@@ -98,61 +98,61 @@ impl<'a> KMeans<'a> {
         self
     }
 
-    /// Ends when an iteration lowers the inertia by less than this share of it. Default: 1e-4.
+    /// Ends training when an iteration lowers the inertia by less than this fraction. Default: 1e-4.
     #[must_use]
     pub fn tolerance(mut self, share: f64) -> Self {
         self.tolerance = share;
         self
     }
 
-    /// Sets how many rows per list are trained on: a seeded sample where there are more, and no more than fit one binding of the
-    /// adapter ([`Clusters::rows`] says which). Default: 64.
+    /// Sets the number of training rows per list. If there are more rows, a seeded sample is used, no larger than one binding of
+    /// the adapter ([`Clusters::rows`] tells which). Default: 64.
     #[must_use]
     pub fn rows_per_list(mut self, rows: usize) -> Self {
         self.rows_per_list = rows;
         self
     }
 
-    /// Splits lists that have more than `ratio` times as many rows as the average, and gives up the smallest for that. A ratio of 1.5 evens
-    /// lists out at the price of some inertia. Default: none.
+    /// Splits lists with more than `ratio` times the average number of rows, and gives up the smallest lists in return. A ratio of
+    /// 1.5 evens out the lists at the cost of some inertia. Default: none.
     #[must_use]
     pub fn balance(mut self, ratio: f64) -> Self {
         self.balance = Some(ratio);
         self
     }
 
-    /// Whether a copy of the rows in 8-bit integers helps to find the nearest centroids, which are the same either way. Default:
-    /// [`Screen::Auto`].
+    /// Sets whether an 8-bit copy of the rows speeds up finding the nearest centroids. The result is the same either way.
+    /// Default: [`Screen::Auto`].
     #[must_use]
     pub fn screen(mut self, screen: Screen) -> Self {
         self.screen = screen;
         self
     }
 
-    /// Sets the seed of everything random. Default: 1.
+    /// Sets the seed of all random choices. Default: 1.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Calls `progress` after each iteration with its number, from 1 on, and the inertia before it.
+    /// Calls `progress` after each iteration with its number, from 1, and the inertia before it.
     #[must_use]
     pub fn progress(mut self, progress: &'a (dyn Fn(usize, f64) + Send + Sync)) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Trains on `rows`, `[rows, dim]`. While it runs, the rows that are trained on take `dim` times 4 bytes each on the device, beside the
+    /// Trains on `rows`, `[rows, dim]`. While it runs, each training row takes 4 `dim` bytes on the device, in addition to the
     /// scratch budget.
     ///
-    /// Of a list that is left without rows, the centroid becomes the row of the largest list that is farthest from its own. Where there are
-    /// fewer distinct rows than lists, some lists stay without rows.
+    /// A list that loses all its rows gets a new centroid: the row of the largest list that is farthest from its centroid. If
+    /// there are fewer distinct rows than lists, some lists stay empty.
     ///
     /// # Errors
-    /// [`Error::Argument`] for no rows, a dim above 2^20, no lists or more lists than rows, no rows a list, a balance below 1; [`Error::NotFinite`] and
-    /// [`Error::NormOutOfRange`] with the number of the row among those that are trained on; [`Error::Unsupported`] when the centroids do not
-    /// fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
+    /// [`Error::Argument`] for no rows, a dim above 2^20, no lists, more lists than rows, no rows per list, or a balance below 1;
+    /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number among the training rows; [`Error::Unsupported`]
+    /// if the centroids do not fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
     pub fn train<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
         device.block_on(self.train_on(device, rows.into()))
     }
@@ -174,10 +174,10 @@ impl<'a> KMeans<'a> {
         })
     }
 
-    /// [`KMeans::train`] on rows that lie on the device, in one matrix or several that follow each other.
+    /// [`KMeans::train`] on the rows of one or more matrices on the device.
     ///
     /// # Errors
-    /// As there; [`Error::Argument`] for rows of another device, or of different dims.
+    /// As there; [`Error::Argument`] also for matrices of another device or of different dims.
     pub fn train_device(&self, device: &Device, rows: &[&DeviceMatrix]) -> Result<Clusters> {
         device.block_on(self.train_device_async(device, rows))
     }
@@ -205,7 +205,7 @@ impl<'a> KMeans<'a> {
         })
     }
 
-    /// Trains centroids, which stay on the device.
+    /// Trains centroids and leaves them on the device.
     pub(crate) async fn run<'s>(&self, device: &Device, sample: Sample<'s>) -> Result<Trained<'s>> {
         if let Sample::Device([]) = sample {
             return Err(Error::argument("rows", "at least one matrix", 0));
@@ -254,8 +254,8 @@ impl<'a> KMeans<'a> {
         }
     }
 
-    /// Chooses the first centroids: random rows, or few by k-means++ (D. Arthur, S. Vassilvitskii, *k-means++: the advantages of
-    /// careful seeding*, SODA 2007), which also finds the nearest of them to each row.
+    /// Chooses the first centroids: random rows if there are many, and k-means++ if there are few (D. Arthur, S. Vassilvitskii,
+    /// *k-means++: the advantages of careful seeding*, SODA 2007). k-means++ also finds each row's nearest centroid.
     async fn start(
         &self,
         trained: &mut Trained<'_>,
@@ -274,7 +274,7 @@ impl<'a> KMeans<'a> {
         for list in 0..self.lists as u32 {
             let row = if list == 0 { random.u32(rows.clone()) } else { far_by_chance(&nearest, random) };
             seeds.push((list, row));
-            // Only a new centroid can be nearer than the nearest so far; of equal ones the first counts.
+            // Only the new centroid can be nearer than the nearest so far. The first of equally near ones counts.
             for (nearest, distance) in nearest.iter_mut().zip(training.distances(row).await?) {
                 if distance < nearest.distance {
                     *nearest = Assigned { list, distance };
@@ -285,7 +285,7 @@ impl<'a> KMeans<'a> {
         Ok(Some(nearest))
     }
 
-    /// Iterates until the inertia settles. `nearest` has the nearest of the first centroids to every row where that is known.
+    /// Iterates until the inertia settles. `nearest` is each row's nearest first centroid, if known.
     async fn iterate(&self, trained: &mut Trained<'_>, mut nearest: Option<Vec<Assigned>>) -> Result<()> {
         for iteration in 1..=self.iterations {
             let assigned = match nearest.take() {
@@ -313,7 +313,7 @@ impl<'a> KMeans<'a> {
     }
 }
 
-/// A random row, the more likely the farther it is from the nearest centroid.
+/// Draws a row with a probability proportional to its distance from the nearest centroid.
 fn far_by_chance(nearest: &[Assigned], random: &mut fastrand::Rng) -> u32 {
     let weight = |row: &Assigned| f64::from(row.distance.max(0.0));
     let mut left = random.f64() * nearest.iter().map(weight).sum::<f64>();
@@ -321,21 +321,21 @@ fn far_by_chance(nearest: &[Assigned], random: &mut fastrand::Rng) -> u32 {
         left -= weight;
         left < 0.0 && weight > 0.0
     });
-    // Where all rows are centroids already, any will do.
+    // If every row coincides with a centroid, any row will do.
     by_chance.unwrap_or_else(|| random.usize(0..nearest.len())) as u32
 }
 
-/// Centroids, and the rows that they were trained on.
+/// Trained centroids, and their training rows.
 pub(crate) struct Trained<'a> {
     pub(crate) training: Training<'a>,
     rows: Vec<u64>,
     inertia: Vec<f64>,
 }
 
-/// Rows by their list, ascending within one.
+/// Rows sorted by list, ascending within a list.
 struct Lists {
     order: Vec<u32>,
-    /// `[lists + 1]`.
+    /// The start of each list in `order`, `[lists + 1]`.
     offsets: Vec<u32>,
 }
 
@@ -356,13 +356,13 @@ impl Lists {
         Self { order, offsets }
     }
 
-    /// Lists that start again from another row, as (list, row): those without rows, and the smallest where others are too large.
+    /// Lists that restart from another row, as (list, row): empty lists, and the smallest ones if others are too large.
     fn seeds(&self, assigned: &[Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
         let lists = self.offsets.len() - 1;
         let size = |list: usize| (self.offsets[list + 1] - self.offsets[list]) as usize;
         let mut smallest: Vec<usize> = (0..lists).collect();
         smallest.sort_by_key(|&list| size(list));
-        // Sizes as they are expected to become: a split list has half of its rows.
+        // Expected sizes: a split list keeps half of its rows.
         let mut largest: std::collections::BinaryHeap<(usize, std::cmp::Reverse<usize>)> =
             (0..lists).map(|list| (size(list), std::cmp::Reverse(list))).collect();
         let most = balance
@@ -376,7 +376,7 @@ impl Lists {
             if !is_needed || rows < 2 || donor == list {
                 break;
             }
-            // The farthest rows, one after the other when a list is split more than once.
+            // Takes the farthest row, then the next one if a list is split again.
             let mut members: Vec<u32> =
                 self.order[self.offsets[donor] as usize..self.offsets[donor + 1] as usize].to_vec();
             let farthest =

@@ -1,12 +1,12 @@
-//! What the text of an npy header may hold.
+//! Rejects npy headers that would crash the parser.
 //!
-//! npyz parses any Python literal: deep nesting overflows its stack, and a shape whose product exceeds 64
-//! bits overflows its arithmetic. Headers that numpy writes are far from either; others stop here.
+//! npyz parses any Python literal. Deep nesting overflows its stack, and a shape whose product exceeds 64 bits overflows
+//! its arithmetic. numpy writes no such headers.
 
-/// The deepest nesting of a header: dict, list of fields, field, shape of a field, and one to spare.
+/// The deepest nesting of a valid header: dict, list of fields, field, shape of a field, and one to spare.
 const DEEPEST: usize = 5;
 
-/// Checks the text of a header; says what is wrong with it.
+/// Checks the text of a header and returns what is wrong with it.
 pub(super) fn check_header_text(text: &[u8]) -> Result<(), &'static str> {
     let mut quote = None;
     let mut depth = 0;

@@ -1,4 +1,4 @@
-//! Files of ids, distances and plain values: the results of a search, and what belongs to them.
+//! Reads ids, distances and plain values from files.
 
 use std::path::Path;
 
@@ -37,19 +37,19 @@ const VALUES: Wanted = Wanted {
     member: None,
 };
 
-/// Ids of neighbours, `[rows, width]`: one row a query, nearest first.
+/// Ids of neighbours, `[rows, width]`: one row per query, nearest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids {
-    /// The ids, row after row. Negative ones are as the file has them.
+    /// The ids, row after row. Negative ids are kept as they are in the file.
     pub values: Vec<i64>,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: usize,
-    /// Ids a row.
+    /// Ids per row.
     pub width: usize,
 }
 
-/// Reads ids from `.npy`, `.npz` (the member `ids` when the path names none), `.ivecs`, `.ibin` or
-/// `.bin`, whose ids are followed by their distances.
+/// Reads ids from `.npy`, `.npz` (the member `ids` unless the path names another), `.ivecs`, `.ibin` or `.bin` (which
+/// also holds distances).
 ///
 /// # Errors
 /// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read);
@@ -85,11 +85,11 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
     Ok(Ids { values, rows, width })
 }
 
-/// Reads the member `distances` of an npz, or the distances of a `.bin`, `[rows, width]` f32: the distances, row after
-/// row, and the width.
+/// Reads distances, `[rows, width]` f32, from the member `distances` of an npz or from a `.bin`. Returns them row after row,
+/// and the width.
 ///
-/// `None` when the archive has no such member and for all other endings, whose formats have no place for
-/// distances. A member that `path` names, `FILE.npz:MEMBER`, plays no part.
+/// Returns `None` if the archive has no such member, and for all other endings: their formats hold no distances. A member
+/// named in `path` (`FILE.npz:MEMBER`) is ignored.
 ///
 /// # Errors
 /// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read).
@@ -111,7 +111,7 @@ pub fn read_distances(path: impl AsRef<Path>) -> Result<Option<(Vec<f32>, usize)
     Ok(Some((f32s(&table)?, table.dim())))
 }
 
-/// Reads the 1-D f32 array in `.npy`, or in an `.npz`: the member that the path names, or its only such member.
+/// Reads a 1-D f32 array from `.npy` or `.npz` (the member that the path names, or the only 1-D f32 member).
 ///
 /// # Errors
 /// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read).

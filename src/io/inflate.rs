@@ -1,8 +1,7 @@
-//! The bytes of a deflated archive member.
+//! Decodes deflated archive members.
 //!
-//! Deflate has no random access. A thread decodes the member from its start and hands over chunks; the
-//! position stays where the last read ended, so reads that go forward decode every byte once, and a read
-//! that goes back starts again.
+//! Deflate has no random access. A thread decodes the member from its start and hands over chunks. The position stays
+//! where the last read ended: reads that move forward decode every byte once, and a read that moves back starts again.
 
 use std::io::{Error, ErrorKind, Read, Result};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,9 +11,9 @@ use npyz::zip::ZipArchive;
 
 use crate::files::PositionedFile;
 
-/// Bytes a chunk.
+/// Bytes per chunk.
 const CHUNK: u64 = 1 << 20;
-/// Chunks that the decoder may be ahead.
+/// The number of chunks that the decoder may be ahead.
 const AHEAD: usize = 2;
 
 /// One deflated member.
@@ -26,7 +25,7 @@ pub(super) struct Inflater {
     decoder: Mutex<Option<Decoder>>,
 }
 
-/// A running decoder, and the part of its last chunk that nobody has read yet.
+/// A running decoder, and the unread part of its last chunk.
 #[derive(Debug)]
 struct Decoder {
     chunks: Receiver<Result<Vec<u8>>>,
@@ -37,20 +36,20 @@ struct Decoder {
 }
 
 impl Inflater {
-    /// The member `index` of `archive`, which has `length` bytes when decoded and is not encrypted.
+    /// Takes the member `index` of `archive`, which is not encrypted and has `length` decoded bytes.
     pub(super) fn new(archive: ZipArchive<PositionedFile>, index: usize, length: u64) -> Self {
         Self { archive, index, length, decoder: Mutex::new(None) }
     }
 
-    /// Bytes of the decoded member.
+    /// The length of the decoded member in bytes.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Fills `buffer` with the decoded bytes from `offset` on.
+    /// Fills `buffer` with the decoded bytes that start at `offset`.
     pub(super) fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut slot = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
-        // A decoder that fails is dropped here, and its thread with it.
+        // A decoder that fails is not put back: dropping it ends its thread.
         let mut decoder = match slot.take() {
             Some(decoder) if decoder.position <= offset => decoder,
             _ => self.start()?,
@@ -70,7 +69,7 @@ impl Inflater {
         let (archive, index) = (self.archive.clone(), self.index);
         std::thread::Builder::new().name("nearfield-inflate".into()).spawn(move || {
             if let Err(error) = decode(archive, index, &sender) {
-                // Nobody listens any more when this fails.
+                // This fails only if the receiver is gone.
                 sender.send(Err(error)).ok();
             }
         })?;
@@ -78,15 +77,14 @@ impl Inflater {
     }
 }
 
-/// Decodes the member into chunks, until its end or until the receiver is gone. The archive's reader
-/// verifies the checksum at the end.
+/// Decodes the member into chunks until it ends or the receiver is gone. The archive's reader verifies the checksum at the
+/// end.
 fn decode(
     mut archive: ZipArchive<PositionedFile>,
     index: usize,
     chunks: &SyncSender<Result<Vec<u8>>>,
 ) -> Result<()> {
-    // The empty password is not used: it makes an entry with a stray encryption field an error, where
-    // `by_index` panics.
+    // The password is unused. With it an entry with a stray encryption field is an error; `by_index` would panic.
     let member = archive.by_index_decrypt(index, b"").map_err(Error::other)?;
     let mut member = member.map_err(Error::other)?;
     loop {
@@ -98,7 +96,7 @@ fn decode(
 }
 
 impl Decoder {
-    /// The bytes that are there, after waiting for some; none at the member's end.
+    /// Waits for unread bytes and returns them. Returns none at the member's end.
     fn available(&mut self) -> Result<&[u8]> {
         if self.used == self.chunk.len()
             && let Ok(chunk) = self.chunks.recv()
@@ -108,7 +106,7 @@ impl Decoder {
         Ok(&self.chunk[self.used..])
     }
 
-    /// As [`available`](Self::available), where the member must not end.
+    /// Like [`available`](Self::available), but fails at the member's end.
     fn some(&mut self) -> Result<&[u8]> {
         let position = self.position;
         let available = self.available()?;
@@ -144,7 +142,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Waits for the verdict on the checksum.
+    /// Waits until the checksum was verified.
     fn finish(mut self) -> Result<()> {
         let position = self.position;
         if self.available()?.is_empty() {

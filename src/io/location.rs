@@ -1,21 +1,21 @@
-//! Which file, and which member of it, a path names.
+//! Splits a path into a file and the member of an archive.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A path taken apart: `FILE` or `FILE.npz:MEMBER`.
+/// The parts of a path `FILE` or `FILE.npz:MEMBER`.
 #[derive(Debug)]
 pub(super) struct Location {
     /// The file on disk.
     pub(super) file: PathBuf,
-    /// The member asked for, without `.npy`.
+    /// The requested member, without `.npy`.
     pub(super) member: Option<String>,
-    /// The file's ending in lower case, without its dot; empty when it has none.
+    /// The file's extension in lower case, without its dot; empty if it has none.
     pub(super) ending: String,
 }
 
 impl Location {
-    /// Takes `path` apart. A file whose own name holds `.npz:` is found under that name.
+    /// Splits `path`. An existing file whose own name contains `.npz:` is taken as it is.
     pub(super) fn new(path: &Path) -> Self {
         const MARK: &str = ".npz:";
         let (mut file, mut member) = (path.to_path_buf(), None);
@@ -32,7 +32,7 @@ impl Location {
     }
 }
 
-/// `FILE.npz:MEMBER`, the path that names one member.
+/// Returns the path of one member, `FILE.npz:MEMBER`.
 pub(super) fn member_path(file: &Path, member: &str) -> PathBuf {
     let mut path = OsString::from(file);
     path.push(":");

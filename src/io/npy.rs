@@ -1,4 +1,4 @@
-//! Headers of npy arrays.
+//! Reads the headers of npy arrays.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use super::source::Source;
 use crate::error::Result;
 use crate::files::{failed, mismatch};
 
-/// How every npy array starts.
+/// The first bytes of every npy array.
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Bytes before the longest header's text: magic, version, length of the text.
+/// The most bytes before a header's text: magic, version, length of the text.
 const PREFIX: usize = 12;
-/// The longest text, numpy's own limit.
+/// The most bytes of a header's text: numpy's own limit.
 const LONGEST_TEXT: u64 = 10_000;
 
-/// What an npy header says.
+/// The content of an npy header.
 #[derive(Debug)]
 pub(super) struct Header {
-    /// numpy's name of the element type, `<f4` for instance.
+    /// numpy's name of the element type, such as `<f4`.
     pub(super) dtype: String,
     /// Elements along each dimension. Their product fits 64 bits.
     pub(super) shape: Vec<u64>,
-    /// Whether the first index runs fastest.
+    /// Whether the first index varies fastest.
     pub(super) fortran: bool,
     /// Bytes before the data.
     pub(super) length: u64,

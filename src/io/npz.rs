@@ -1,4 +1,4 @@
-//! Members of npz archives.
+//! Finds and opens the members of npz archives.
 
 use std::io::Error as IoError;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use super::source::Source;
 use crate::error::Result;
 use crate::files::{PositionedFile, failed, mismatch};
 
-/// No deflated byte makes more bytes than this.
+/// Deflate expands no byte to more bytes than this.
 const LARGEST_RATIO: u64 = 1032;
-/// How many members a message names.
+/// The most members that a message names.
 const NAMED: usize = 16;
 
 /// An open npz archive.
@@ -24,7 +24,7 @@ pub(super) struct Archive {
     path: PathBuf,
     file: PositionedFile,
     zip: ZipArchive<PositionedFile>,
-    /// The names of the arrays, without `.npy`, and their places in the archive.
+    /// Names of the arrays, without `.npy`, and their indices in the archive.
     members: Vec<(String, usize)>,
 }
 
@@ -45,12 +45,12 @@ impl Archive {
         Ok(Self { path: path.into(), file, zip, members })
     }
 
-    /// Whether there is a member `name`.
+    /// Whether the archive has a member `name`.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.members.iter().any(|(member, _)| member == name)
     }
 
-    /// The member `name`: its own path, its bytes and its header. The last one counts where a name repeats.
+    /// The path, bytes and header of the member `name`. If a name repeats, the last member counts.
     pub(super) fn member(&self, name: &str) -> Result<(PathBuf, Source, Header)> {
         match self.members.iter().rfind(|(member, _)| member == name) {
             Some((name, index)) => self.array(name, *index),
@@ -82,7 +82,7 @@ impl Archive {
         Ok((path, source, header))
     }
 
-    /// The bytes of a member, after its recorded sizes were held against the file's length.
+    /// The bytes of a member, after checking its recorded sizes against the file's length.
     fn source(&self, path: &Path, index: usize) -> Result<Source> {
         let mut zip = self.zip.clone();
         let entry = zip.by_index_raw(index).map_err(IoError::other).map_err(failed(path))?;

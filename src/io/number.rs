@@ -1,6 +1,6 @@
-//! How one number lies in a file.
+//! Element types of files.
 
-/// The number types that the formats have. All are little endian.
+/// The element types of all formats, little endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Number {
     F32,
@@ -14,7 +14,7 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// Bytes a number.
+    /// Bytes per element.
     pub(super) fn size(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
@@ -39,7 +39,7 @@ impl Number {
     }
 }
 
-/// The dtypes in `numbers` as a text, `<f4 or <f2`.
+/// The dtypes of `numbers` as text, such as `<f4 or <f2`.
 pub(super) fn list(numbers: &[Number]) -> String {
     numbers.iter().map(|number| number.dtype()).collect::<Vec<_>>().join(" or ")
 }

@@ -1,4 +1,4 @@
-//! Opens a table of any format by its ending.
+//! Opens a table of any format by the file's extension.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::table::{Layout, Table};
 use crate::error::Result;
 use crate::files::{PositionedFile, failed, mismatch};
 
-/// How a file is laid out.
+/// The format of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Format {
     /// A numpy array.
@@ -23,20 +23,20 @@ pub(super) enum Format {
     Header(Number),
     /// The fvecs family.
     RowHeaders(Number),
-    /// True neighbours: ids and then distances after one header. One of the two is read.
+    /// True neighbours: ids, then distances, after one header. The number type says which of the two is read.
     Twin(Number),
 }
 
-/// What a reader takes.
+/// The files that a reader accepts.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    /// The endings it knows and what they mean.
+    /// The accepted extensions and their formats.
     pub(super) formats: &'static [(&'static str, Format)],
-    /// The element types that a numpy array may have.
+    /// The element types accepted in a numpy array.
     pub(super) numbers: &'static [Number],
-    /// How many dimensions a numpy array has to have, 1 or 2.
+    /// The dimensions that a numpy array must have, 1 or 2.
     pub(super) dimensions: usize,
-    /// The member of an archive to read when the path names none. Without it, the only one that fits.
+    /// The member of an archive to read if the path names none. `None` stands for the only member that fits.
     pub(super) member: Option<&'static str>,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Table> {
     }
 }
 
-/// The table of a numpy array. A 1-D array becomes one of dim 1.
+/// The table of a numpy array. A 1-D array becomes rows of dim 1.
 pub(super) fn array(path: &Path, source: Source, header: &Header, wanted: &Wanted) -> Result<Table> {
     let Some(number) = wanted.number(header) else {
         let order = if header.dtype.starts_with('>') { " (big endian)" } else { "" };

@@ -1,4 +1,4 @@
-//! The formats without a description of their own: the fvecs family, the fbin family and its true neighbours.
+//! Opens formats that do not describe themselves: the fvecs family, the fbin family, and true neighbours in `.bin`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::table::{Layout, Table};
 use crate::error::Result;
 use crate::files::{failed, mismatch};
 
-/// Opens a file of the fbin family: u32 rows, u32 dim, then the numbers.
+/// Opens a file of the fbin family: u32 rows, u32 dim, then the elements.
 pub(super) fn open_with_header(path: &Path, source: Source, number: Number) -> Result<Table> {
     if source.length() < 8 {
         let found = format!("{} bytes", source.length());
@@ -19,9 +19,9 @@ pub(super) fn open_with_header(path: &Path, source: Source, number: Number) -> R
     Table::new(path, source, Layout { number, rows, dim, start: 8, row_header: 0 })
 }
 
-/// Opens a file of the fvecs family, whose rows each start with their dim as u32.
+/// Opens a file of the fvecs family, where each row starts with its dim as u32.
 ///
-/// The first row gives the dim. The others are held against it when they are read.
+/// The first row gives the dim. Reading checks the others against it.
 pub(super) fn open_with_row_headers(path: &Path, source: Source, number: Number) -> Result<Table> {
     if source.length() < 4 {
         let found = format!("{} bytes", source.length());
@@ -45,7 +45,7 @@ pub(super) fn open_with_twin(path: &Path, source: Source, number: Number) -> Res
     }
     let rows = u64::from(read_u32(path, &source, 0)?);
     let dim = u64::from(read_u32(path, &source, 4)?);
-    // Below 2^66, so in more than 64 bits.
+    // Up to 2^66, which overflows 64 bits.
     let half = 4 * u128::from(rows) * u128::from(dim);
     if 8 + 2 * half != u128::from(source.length()) {
         let needed = format!("{} bytes (ids and distances of {rows} x {dim} neighbours)", 8 + 2 * half);

@@ -1,4 +1,4 @@
-//! Where the bytes of an array come from: a stretch of a file, or a deflated member.
+//! The bytes of an array: a range of a file, or a deflated member.
 
 use super::inflate::Inflater;
 use crate::files::PositionedFile;
@@ -6,13 +6,13 @@ use crate::files::PositionedFile;
 /// Bytes that can be read at any offset.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// A stretch of a file.
+    /// A range of a file.
     Stretch {
         /// The file.
         file: PositionedFile,
-        /// Where the stretch starts in it.
+        /// The offset of the first byte.
         start: u64,
-        /// Bytes in it. The stretch lies within the file.
+        /// The number of bytes. The range lies within the file.
         length: u64,
     },
     /// A deflated archive member.
@@ -20,13 +20,13 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// All of a file.
+    /// All bytes of a file.
     pub(super) fn file(file: PositionedFile) -> Self {
         let length = file.length();
         Self::Stretch { file, start: 0, length }
     }
 
-    /// The first bytes of a file; `end` lies within it.
+    /// The bytes of a file up to `end`, which lies within it.
     pub(super) fn until(self, end: u64) -> Self {
         match self {
             Self::Stretch { file, start, .. } => Self::Stretch { file, start, length: end },
@@ -34,7 +34,7 @@ impl Source {
         }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(super) fn length(&self) -> u64 {
         match self {
             Self::Stretch { length, .. } => *length,
@@ -42,7 +42,7 @@ impl Source {
         }
     }
 
-    /// Fills `buffer` with the bytes from `offset` on. The caller stays within the length.
+    /// Fills `buffer` with the bytes that start at `offset`. The caller stays within the length.
     pub(super) fn fill(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
         match self {
             Self::Stretch { file, start, .. } => file.fill(start + offset, buffer),

@@ -1,4 +1,4 @@
-//! Rows of numbers in a file, of any format.
+//! Reads rows of numbers from a file of any format.
 
 use std::io::{Error as IoError, ErrorKind};
 use std::ops::Range;
@@ -9,25 +9,25 @@ use super::source::Source;
 use crate::error::{Error, Result};
 use crate::files::{failed, mismatch};
 
-/// Bytes read at a time: a multiple of every number's size that stays in the cache until it is converted.
+/// Bytes read at a time: a multiple of every element's size, small enough to stay in the cache until it is converted.
 const STEP: usize = 256 << 10;
 
-/// Where the numbers of a table lie in its source.
+/// The positions of a table's elements in its source.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The type of the numbers.
+    /// The element type.
     pub(super) number: Number,
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) rows: u64,
-    /// Numbers a row.
+    /// Elements per row.
     pub(super) dim: u64,
     /// Bytes before the first row.
     pub(super) start: u64,
-    /// Bytes before the numbers of each row: none, or 4 that hold the dim.
+    /// Bytes before the elements of each row: none, or 4 that hold the dim.
     pub(super) row_header: usize,
 }
 
-/// A table whose layout fits its source: every row lies within it.
+/// A table whose layout was checked: every row lies within the source.
 #[derive(Debug)]
 pub(super) struct Table {
     path: PathBuf,
@@ -37,12 +37,12 @@ pub(super) struct Table {
     dim: usize,
     start: u64,
     row_header: usize,
-    /// Bytes a row, its header included.
+    /// Bytes per row, with its header.
     row: usize,
 }
 
 impl Table {
-    /// Holds `layout` against the length of `source`, which it has to fill exactly.
+    /// Checks that `layout` fills `source` exactly.
     pub(super) fn new(path: &Path, source: Source, layout: Layout) -> Result<Self> {
         let Layout { number, rows, dim, start, row_header } = layout;
         if dim == 0 {
@@ -71,31 +71,31 @@ impl Table {
         &self.path
     }
 
-    /// The type of the numbers.
+    /// The element type.
     pub(super) fn number(&self) -> Number {
         self.number
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Numbers a row.
+    /// Elements per row.
     pub(super) fn dim(&self) -> usize {
         self.dim
     }
 
-    /// Reads the rows of `range`, which has to lie within the table, into one allocation of their final size.
+    /// Reads the rows of `range`, which must lie within the table, into one allocation of the final size.
     ///
-    /// `convert` appends the numbers in some bytes; it is given whole numbers.
+    /// `convert` gets the bytes of whole elements and appends the elements.
     pub(super) fn read<T>(
         &self,
         range: Range<usize>,
         mut convert: impl FnMut(&[u8], &mut Vec<T>) -> Result<()>,
     ) -> Result<Vec<T>> {
         let mut values = self.reserve(range.len() * self.dim)?;
-        // Rows with headers are read whole, to have the headers at known places.
+        // Rows with headers are read whole, so that the headers lie at known positions.
         let step = if self.row_header == 0 { STEP } else { (STEP / self.row).max(1) * self.row };
         let mut offset = self.start + range.start as u64 * self.row as u64;
         let end = self.start + range.end as u64 * self.row as u64;
@@ -131,7 +131,7 @@ impl Table {
         Err(mismatch(&self.path, format!("rows of dim {}, as the first", self.dim), found))
     }
 
-    /// The error for a number type that the reader does not take; `accepted` are those that it does.
+    /// The error for an element type that is not among the `accepted` ones.
     pub(super) fn unaccepted(&self, accepted: &[Number]) -> Error {
         mismatch(&self.path, format!("dtype {}", list(accepted)), format!("dtype {}", self.number.dtype()))
     }

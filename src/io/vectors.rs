@@ -1,4 +1,4 @@
-//! Files of vectors.
+//! Reads files of vectors.
 
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -30,39 +30,38 @@ const VECTORS: Wanted = Wanted {
 
 /// An open file of vectors, `[rows, dim]`.
 ///
-/// Reading takes `&self`, leaves no position behind and holds no memory, so one file serves many threads. A
-/// deflated npz member is the exception: it decodes from its start, one reader at a time, and remembers how
-/// far it came. Ranges that go forward cost one pass over the member in all; one that goes back starts a new
-/// pass.
+/// Reading takes `&self`, keeps no position and holds no memory, so many threads can share one file. A deflated npz member
+/// is the exception: it is decoded from its start, for one reader at a time. Ranges in ascending order cost one pass over the
+/// member in total; a range before the last one starts a new pass.
 #[derive(Debug)]
 pub struct VectorFile {
     table: Table,
 }
 
 impl VectorFile {
-    /// Opens a file by its ending: `.npy`, `.npz`, `.fvecs`, `.bvecs`, `.fbin`, `.f16bin`, `.u8bin` or `.i8bin`.
+    /// Opens a file by its extension: `.npy`, `.npz`, `.fvecs`, `.bvecs`, `.fbin`, `.f16bin`, `.u8bin` or `.i8bin`.
     ///
     /// `FILE.npz:MEMBER` names a member; `FILE.npz` stands for its only 2-D float member.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be opened or read. [`Error::File`] when the ending is another, the
-    /// content is not what the ending says, its length is not what its header says, the element type, byte
-    /// order or axis order is not among the [accepted](super), or an archive has no such member.
+    /// [`Error::Io`] if the file cannot be opened or read. [`Error::File`] if the extension is unknown, the content does not
+    /// match the extension, the length does not match the header, the element type, byte order or axis order is not
+    /// [accepted](super), or an archive has no such member.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Ok(Self { table: open(path.as_ref(), &VECTORS)? })
     }
 
-    /// How many vectors there are.
+    /// Number of vectors.
     pub fn rows(&self) -> usize {
         self.table.rows()
     }
 
-    /// Elements a vector, at least 1.
+    /// Elements per vector, at least 1.
     pub fn dim(&self) -> usize {
         self.table.dim()
     }
 
-    /// The element type of what is read: f16 for f16 files, f32 for all others.
+    /// The element type that reading returns: f16 for f16 files, f32 for all others.
     pub fn kind(&self) -> ElementKind {
         match self.table.number() {
             Number::F16 => ElementKind::F16,
@@ -70,16 +69,16 @@ impl VectorFile {
         }
     }
 
-    /// The path that names the vectors; `FILE.npz:MEMBER` for an archive, also where no member was given.
+    /// The path of the vectors. For an archive it is `FILE.npz:MEMBER`, even if no member was given.
     pub fn path(&self) -> &Path {
         self.table.path()
     }
 
-    /// Reads the vectors `range`: a `[range.len(), dim]` matrix in one allocation, filled in small pieces.
+    /// Reads the vectors `range` into one allocation, `[range.len(), dim]`, in small pieces.
     ///
     /// # Errors
-    /// [`Error::Argument`] when the range is not within the rows. [`Error::Io`] when the file cannot be read
-    /// or memory runs out. [`Error::File`] when an fvecs or bvecs row has another dim than the first.
+    /// [`Error::Argument`] if the range is not within the rows. [`Error::Io`] if the file cannot be read or memory runs out.
+    /// [`Error::File`] if the dim of an fvecs or bvecs row differs from the first.
     pub fn read(&self, range: Range<usize>) -> Result<Matrix> {
         if range.start > range.end || range.end > self.rows() {
             let (needed, given) = (format!("a range within 0..{}", self.rows()), format!("{range:?}"));
@@ -122,9 +121,9 @@ impl VectorFile {
         self.read(0..self.rows())
     }
 
-    /// Reads the vectors from first to last, `bytes` bytes of matrix at a time and one row at least.
+    /// Reads all vectors in pieces of up to `bytes` bytes, but at least one row.
     ///
-    /// Each item is the row that the piece starts with, and the piece. An error is the last item.
+    /// Each item is the number of the piece's first row, and the piece. An error is the last item.
     pub fn pieces(&self, bytes: usize) -> Pieces<'_> {
         let row = self.dim().saturating_mul(self.kind().size());
         Pieces { file: self, rows_each: (bytes / row).max(1), next: 0 }

@@ -1,4 +1,4 @@
-//! Writes numpy arrays, vectors piece by piece, and true neighbours.
+//! Writes numpy arrays, files of vectors in pieces, and true neighbours.
 
 use std::io::{Error as IoError, Result as IoResult, Write};
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ mod sealed {
     pub trait Sealed: npyz::Serialize + bytemuck::Pod {
         /// numpy's name of the type.
         const DTYPE: &'static str;
-        /// Puts the bytes of the value in the order of the files.
+        /// Orders the bytes of the value as files do.
         fn little_endian(self) -> Self;
     }
     impl Sealed for f32 {
@@ -49,21 +49,21 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// The types whose arrays [`write_npy`] writes: `f32`, [`half::f16`] and `i64`.
+/// The element types that [`write_npy`] accepts: `f32`, [`half::f16`] and `i64`.
 pub trait NpyValue: Sealed {}
 
 impl NpyValue for f32 {}
 impl NpyValue for f16 {}
 impl NpyValue for i64 {}
 
-/// Writes `values` as a C-order array of the given shape, `[rows, width]`, to an npy file.
+/// Writes `values` to an npy file as a C-order array of the given shape, `[rows, width]`.
 ///
-/// The bytes go to a file of another name in the same directory, which takes the place of `path` when they
-/// are all on the disk. A crash leaves no half file under `path`, and what was there stays until then.
+/// A temporary file in the same directory replaces `path` once all bytes are on the disk. A crash before that leaves `path`
+/// unchanged.
 ///
 /// # Errors
-/// [`Error::Argument`] when the shape does not hold as many values as are given. [`Error::Io`] when the file
-/// cannot be written; nothing is left behind then.
+/// [`Error::Argument`] if the shape does not match the number of values. [`Error::Io`] if the file cannot be written;
+/// nothing is left behind then.
 pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values: &[T]) -> Result<()> {
     let path = path.as_ref();
     check_shape("values", shape, values.len())?;
@@ -76,10 +76,10 @@ pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values:
     write().map_err(failed(path))
 }
 
-/// Writes vectors, `[rows, dim]` of f32 or f16, piece by piece: all of them need not be in memory at once.
+/// Writes vectors, `[rows, dim]` of f32 or f16, in pieces, so that they need not all be in memory.
 ///
-/// The bytes go to a file of another name in the same directory, which takes the place of the file when
-/// [`finish`](Self::finish) has them all on the disk. A writer that is dropped before leaves nothing behind.
+/// The bytes go to a temporary file in the same directory. [`finish`](Self::finish) puts it in its place once all bytes are on
+/// the disk. A writer that is dropped before that leaves nothing behind.
 ///
 /// ```no_run
 /// let mut writer = nearfield::io::VectorWriter::create("base.npy", [2000, 3])?;
@@ -99,12 +99,12 @@ pub struct VectorWriter<T> {
 }
 
 impl<T: Element + NpyValue> VectorWriter<T> {
-    /// Starts a file of the given shape, `[rows, dim]`. Its ending says what it will be: `.npy`, or `.fbin` for f32
-    /// and `.f16bin` for f16.
+    /// Starts a file of the given shape, `[rows, dim]`. The extension selects the format: `.npy`, or `.fbin` for f32 and
+    /// `.f16bin` for f16.
     ///
     /// # Errors
-    /// [`Error::File`] when the ending is none of these, or the shape does not fit the format's header or any file.
-    /// [`Error::Io`] when the file cannot be written.
+    /// [`Error::File`] if the extension is another, or the shape is too large for the format or for a file.
+    /// [`Error::Io`] if the file cannot be written.
     pub fn create(path: impl AsRef<Path>, shape: [usize; 2]) -> Result<Self> {
         let path = path.as_ref();
         let bytes =
@@ -130,10 +130,10 @@ impl<T: Element + NpyValue> VectorWriter<T> {
         Ok(Self { path: path.to_path_buf(), pending, shape, written: 0, element: PhantomData })
     }
 
-    /// Appends vectors, or a part of one.
+    /// Appends vectors, or part of one.
     ///
     /// # Errors
-    /// [`Error::Io`] when they cannot be written.
+    /// [`Error::Io`] if they cannot be written.
     pub fn write(&mut self, values: &[T]) -> Result<()> {
         write_values(self.pending.file(), values).map_err(failed(&self.path))?;
         self.written += values.len();
@@ -143,8 +143,8 @@ impl<T: Element + NpyValue> VectorWriter<T> {
     /// Puts the file in its place.
     ///
     /// # Errors
-    /// [`Error::Argument`] when more or fewer values were written than the shape has. [`Error::Io`] when they cannot
-    /// be put on the disk. Nothing is left behind then.
+    /// [`Error::Argument`] if the number of values written does not match the shape. [`Error::Io`] if they cannot be stored
+    /// on the disk. Nothing is left behind then.
     pub fn finish(self) -> Result<()> {
         check_shape("vectors", self.shape, self.written)?;
         self.pending.finish().map_err(failed(&self.path))
@@ -153,19 +153,19 @@ impl<T: Element + NpyValue> VectorWriter<T> {
 
 /// Writes true neighbours: ids, and the distances of the same shape, `[queries, width]`.
 ///
-/// | ending | what is in it |
+/// | extension | content |
 /// |---|---|
 /// | `.npz` | members `ids` (i64) and `distances` (f32), stored |
-/// | `.npy` | the ids (i64) alone |
-/// | `.ibin` | the ids (i32) alone |
-/// | `.bin` | u32 queries, u32 width, the ids (i32), the distances (f32) |
+/// | `.npy` | ids (i64) only |
+/// | `.ibin` | ids (i32) only |
+/// | `.bin` | u32 queries, u32 width, ids (i32), distances (f32) |
 ///
-/// [`read_ids`](super::read_ids) and [`read_distances`](super::read_distances) read them. The file takes its place
-/// when it is whole, as with [`write_npy`].
+/// [`read_ids`](super::read_ids) and [`read_distances`](super::read_distances) read them. The file appears whole or not at
+/// all, as with [`write_npy`].
 ///
 /// # Errors
-/// [`Error::Argument`] when there are not as many distances as ids. [`Error::File`] for another ending, and for an id
-/// or a shape that the format cannot hold. [`Error::Io`] when the file cannot be written; nothing is left behind then.
+/// [`Error::Argument`] if the numbers of ids and distances differ. [`Error::File`] for another extension, and for an id or a
+/// shape that the format cannot hold. [`Error::Io`] if the file cannot be written; nothing is left behind then.
 pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Result<()> {
     let path = path.as_ref();
     let shape = [ids.rows, ids.width];
@@ -198,7 +198,7 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
 fn write_npz(path: &Path, shape: [usize; 2], ids: &[i64], distances: &[f32]) -> IoResult<()> {
     let mut pending = Pending::create(path)?;
     let mut zip = ZipWriter::new(pending.file());
-    // No date, so that the same truth is the same bytes.
+    // No date, so that the same neighbours always give the same bytes.
     let stored = |bytes: usize| {
         FileOptions::default()
             .compression_method(CompressionMethod::Stored)
@@ -221,7 +221,7 @@ fn npy_header<T: Sealed>(shape: [usize; 2]) -> IoResult<Vec<u8>> {
     let dtype = T::DTYPE.parse().map_err(IoError::other)?;
     let mut header = vec![];
     let options = npyz::WriteOptions::<T>::new().dtype(DType::Plain(dtype));
-    // What comes out before the first value is the header.
+    // The writer emits the header before the first value.
     options.shape(&shape.map(|length| length as u64)).writer(&mut header).begin_nd()?;
     Ok(header)
 }

@@ -20,13 +20,13 @@ pub(super) const BATCHES: usize = 4;
 /// Where the vectors come from.
 #[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Source {
-    /// File of rows (npy, npz, fvecs, bvecs, fbin, f16bin, u8bin, i8bin). Without it rows are made
+    /// File of rows (npy, npz, fvecs, bvecs, fbin, f16bin, u8bin, i8bin). Without it rows are generated
     #[arg(long, value_name = "FILE", requires = "queries_file")]
     pub(super) rows_file: Option<PathBuf>,
     /// File of queries
     #[arg(long, value_name = "FILE", requires = "rows_file")]
     pub(super) queries_file: Option<PathBuf>,
-    /// Recipe of made vectors
+    /// Recipe of generated vectors
     #[arg(
         long,
         value_enum,
@@ -35,13 +35,13 @@ pub(super) struct Source {
         conflicts_with = "rows_file"
     )]
     pub(super) data: Recipe,
-    /// Number of made rows
+    /// Number of generated rows
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     pub(super) rows: usize,
-    /// Elements of a made vector
+    /// Elements per generated vector
     #[arg(long, default_value_t = 384)]
     pub(super) dim: usize,
-    /// Seed of made vectors
+    /// Seed of generated vectors
     #[arg(long, default_value_t = SEED)]
     pub(super) seed: u64,
 }
@@ -59,7 +59,7 @@ impl Vectors {
     }
 }
 
-/// The requested numbers, or the usual ones, each once and at most `there`.
+/// The requested or default numbers, each once and at most `there`.
 pub(super) fn asked_or(asked: &[usize], usual: &[usize], there: usize) -> Vec<usize> {
     if !asked.is_empty() {
         return asked.to_vec();
@@ -76,7 +76,7 @@ pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixV
 }
 
 impl Source {
-    /// Adds the words that give the same vectors again.
+    /// Adds the words that select the same vectors.
     pub(super) fn words(&self, words: Words) -> Words {
         let usual: Self = defaults();
         words
@@ -88,7 +88,7 @@ impl Source {
             .option("seed", self.seed, usual.seed)
     }
 
-    /// The requested numbers of queries, or the usual ones, at most what the file holds.
+    /// The requested or default numbers of queries, at most what the file holds.
     pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> anyhow::Result<Vec<usize>> {
         Ok(asked_or(asked, usual, self.queries_there()?))
     }
@@ -103,7 +103,7 @@ impl Source {
         self.both(most.max(wanted.min(self.queries_there()?)))
     }
 
-    /// The number of queries in the file. Any number can be made.
+    /// The number of queries in the file. A recipe generates any number.
     fn queries_there(&self) -> anyhow::Result<usize> {
         Ok(match &self.queries_file {
             Some(file) => VectorFile::open(file)?.rows(),
@@ -147,7 +147,7 @@ impl Source {
         }
     }
 
-    /// The first queries of the file, or made ones.
+    /// The first queries of the file, or generated ones.
     pub(super) fn queries(&self, count: usize) -> anyhow::Result<Vectors> {
         match &self.queries_file {
             Some(file) => {

@@ -67,7 +67,7 @@ fn budget(text: &str) -> Result<Duration, String> {
 
 /// A suite with its arguments.
 pub(super) trait Suite: std::fmt::Debug {
-    /// The words that give these arguments, of which the first is the name of the suite.
+    /// The command line of these arguments, starting with the name of the suite.
     fn words(&self) -> Words;
 
     /// Runs all cases.
@@ -75,7 +75,7 @@ pub(super) trait Suite: std::fmt::Debug {
 }
 
 impl Common {
-    /// Adds the words that give the same device and runs again.
+    /// Adds the words that select the same device and runs.
     pub(super) fn words(&self, words: Words) -> Words {
         self.shared.words(
             self.device
@@ -87,7 +87,7 @@ impl Common {
 }
 
 impl Shared {
-    /// Adds the words that give the same runs again.
+    /// Adds the words that select the same runs.
     pub(super) fn words(&self, words: Words) -> Words {
         words.option("runs", self.runs, RUNS)
     }
@@ -182,7 +182,7 @@ impl Run {
         (bytes, if is_usual { String::new() } else { format!(", scratch {}", output::bytes(bytes)) })
     }
 
-    /// The rates and the share of a ceiling of a case. Nothing before a suite has begun.
+    /// The rates of a case and its share of a ceiling. `None` before a suite has begun.
     pub(super) fn reached(&self, work: &Work, time: Duration) -> Option<Reached> {
         Some(self.ceilings.as_ref()?.reached(work, time))
     }

@@ -1,4 +1,4 @@
-//! Commands as people type them, made from typed arguments.
+//! Turns typed arguments back into a command line.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ impl Words {
         &self.0
     }
 
-    /// Adds an option with several values, unless they are the usual ones.
+    /// Adds an option with several values, unless they are the default.
     pub(super) fn list<T: fmt::Display>(self, name: &str, values: &[T], usual: &[T]) -> Self {
         let joined = |values: &[T]| values.iter().map(T::to_string).collect::<Vec<_>>().join(",");
         self.option(name, joined(values), joined(usual))
@@ -38,7 +38,7 @@ impl Words {
         self.list(name, &names(values), &names(usual))
     }
 
-    /// Adds an option, unless its value is the usual one.
+    /// Adds an option, unless its value is the default.
     pub(super) fn option<T: ToString>(mut self, name: &str, value: T, usual: T) -> Self {
         let value = value.to_string();
         if value != usual.to_string() {

@@ -122,7 +122,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Reduces blocks of rows, or of a part of one long row, to records of two u32 each: the bits of a sum and of its error, or
-    /// the smallest key and its block. [`Operation::value`](reduce_blocks::Operation::value) reads a record.
+    /// the smallest key and its block. [`Operation::value`](crate::recording::Operation::value) reads a record.
     ///
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) for a product without others, or a layout that no kernel has;

@@ -1,4 +1,4 @@
-//! The header of a file: metadata, tensors and their checksums.
+//! The header of a saved index: metadata, tensors and their checksums.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,15 +11,15 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{Error, Result};
 use crate::files::mismatch;
 
-/// The value of `format`: files of models say `pt` or `np` there.
+/// The value of `format`. Model files have `pt` or `np` here.
 const FORMAT: &str = "nearfield";
-/// The value of `version` that is written and read.
+/// The only `version` written and read.
 const VERSION: &str = "1";
-/// Longer headers are neither written nor read. Those of indexes have some hundred bytes.
+/// The most bytes of a header's text. Headers of indexes have a few hundred.
 pub(crate) const LONGEST: usize = 1 << 20;
-/// Bytes before the header's text, which hold the length of it. The text is filled up to a multiple of as many.
+/// Bytes that hold the length of the header's text, before it. The text is padded to a multiple of this number.
 pub(crate) const PREFIX: usize = 8;
-/// A checksum that is not known yet. It has the length of all others, so that they can take its place.
+/// Placeholder for a checksum. It is as long as a checksum, so replacing it moves nothing.
 const UNKNOWN: &str = "0000000000000000";
 /// The key of the header's own checksum.
 const OWN: &str = "xxh3.header";
@@ -27,14 +27,14 @@ const OWN: &str = "xxh3.header";
 /// The content of a header.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
-    /// In the order of its keys, unlike the map of the crate: the same index is the same bytes.
+    /// Sorted by key, unlike the map of `safetensors`, so that the same index always gives the same bytes.
     metadata: BTreeMap<String, String>,
-    /// By where they lie. Only those without elements can lie at the same place; they are in the order of their names.
+    /// Sorted by offset. Only tensors without elements can share an offset; these are sorted by name.
     tensors: Vec<(String, TensorInfo)>,
 }
 
 impl Header {
-    /// The header of a new file, whose tensors lie one behind the other in the given order.
+    /// The header of a new file whose tensors follow each other in the given order.
     pub(crate) fn new(metadata: &[(&str, String)], tensors: &[(&str, Dtype, &[usize])]) -> Result<Self> {
         let mut map = BTreeMap::new();
         let own = [("format", FORMAT.into()), ("version", VERSION.into()), (OWN, UNKNOWN.into())];
@@ -63,8 +63,7 @@ impl Header {
                     describe(name, dtype, shape),
                 )
             })?;
-            // Readers that map files into memory take elements from where they lie. This refuses elements of less than a
-            // byte as well.
+            // Readers that map files into memory need aligned elements. This also refuses elements smaller than a byte.
             if element == 0 || !start.is_multiple_of(element) {
                 let given = format!("{} at byte {start}", describe(name, dtype, shape));
                 return Err(Error::argument("tensors", "wider elements before narrower ones", given));
@@ -79,7 +78,7 @@ impl Header {
         }
     }
 
-    /// Reads the header at the beginning of `bytes`, which has no byte after it.
+    /// Parses `bytes`, which are the length prefix and the header's text.
     pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
         // The crate checks that tensors neither overlap nor leave gaps, and that their bytes fit their shapes.
         let parsed: Metadata = serde_json::from_slice(&bytes[PREFIX..])
@@ -108,8 +107,7 @@ impl Header {
             }
             None => return Err(mismatch(path, "metadata `version`", "none")),
         }
-        // The header was written by `render`. One that names something twice is found here, because the maps it was read
-        // into have only one of them.
+        // Only headers that `render` would write are valid. This also finds duplicate names, which the maps have dropped.
         let own = header.get(OWN).unwrap_or_default();
         if !header.render().is_ok_and(|rendered| rendered == bytes) {
             return Err(mismatch(path, "a header as nearfield writes it", "a damaged one"));
@@ -135,17 +133,17 @@ impl Header {
         self.metadata.get(key).map(String::as_str)
     }
 
-    /// Every tensor with its name, in the order in which they lie.
+    /// Every tensor with its name, sorted by offset.
     pub(crate) fn tensors(&self) -> &[(String, TensorInfo)] {
         &self.tensors
     }
 
-    /// Bytes of all tensors.
+    /// Total bytes of all tensors.
     pub(crate) fn data_bytes(&self) -> usize {
         self.tensors.last().map_or(0, |(_, info)| info.data_offsets.1)
     }
 
-    /// The first bytes of the file. As long as checksums have their length, so have they.
+    /// The first bytes of the file. Their number does not depend on the values of checksums.
     pub(crate) fn render(&self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; PREFIX];
         bytes.extend(br#"{"__metadata__":"#);
@@ -163,24 +161,24 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Takes over the checksum of a tensor.
+    /// Sets the checksum of a tensor.
     pub(crate) fn set_checksum(&mut self, tensor: &str, checksum: u64) {
         self.metadata.insert(checksum_key(tensor), digits(checksum));
     }
 
-    /// The checksum of a tensor, as digits.
+    /// The checksum of a tensor as digits.
     pub(crate) fn checksum(&self, tensor: &str) -> Option<&str> {
         self.get(&checksum_key(tensor))
     }
 
-    /// The first bytes of the file, with a checksum of themselves.
+    /// The first bytes of the file, including their own checksum.
     pub(crate) fn seal(mut self) -> io::Result<Vec<u8>> {
         let own = self.own_checksum()?;
         self.metadata.insert(OWN.into(), own);
         self.render()
     }
 
-    /// The checksum of the first bytes of the file with zeros in the place of it.
+    /// The checksum of the first bytes of the file, with zeros in its own place.
     fn own_checksum(&self) -> io::Result<String> {
         let mut blank = self.clone();
         blank.metadata.insert(OWN.into(), UNKNOWN.into());
@@ -188,12 +186,12 @@ impl Header {
     }
 }
 
-/// A checksum as it is written.
+/// A checksum as the header stores it.
 pub(crate) fn digits(checksum: u64) -> String {
     format!("{checksum:016x}")
 }
 
-/// A tensor, for messages.
+/// Describes a tensor in messages.
 pub(crate) fn describe(name: &str, dtype: Dtype, shape: &[usize]) -> String {
     format!("tensor {name}: {dtype} {shape:?}")
 }

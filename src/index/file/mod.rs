@@ -2,8 +2,8 @@
 //!
 //! # In this module
 //!
-//! [`Writer`] and [`Reader`] know tensors and strings, and nothing of an index. Saving streams the rows from the device in
-//! pieces of some MiB, which go to the disk as they come; loading streams them back. Neither holds all rows in host memory.
+//! [`Writer`] and [`Reader`] handle tensors and strings and know nothing about indexes. Saving streams rows from the device
+//! to the disk in pieces of a few MiB, and loading streams them back. Neither holds all rows in host memory.
 
 mod header;
 mod reader;
@@ -18,7 +18,7 @@ pub(crate) use writer::Writer;
 
 use crate::matrix::ElementKind;
 
-/// The type that the elements of rows have in a file.
+/// The type of row elements in a file.
 pub(crate) fn dtype(kind: ElementKind) -> Dtype {
     match kind {
         ElementKind::F32 => Dtype::F32,

@@ -1,4 +1,4 @@
-//! Reads a file, tensor by tensor.
+//! Reads a saved index, tensor by tensor.
 
 use std::io;
 use std::path::Path;
@@ -14,34 +14,34 @@ use crate::index::file::header::{Header, LONGEST, PREFIX, describe, digits};
 use crate::index::file::source::Source;
 use crate::matrix::ElementKind;
 
-/// Bytes that [`Reader::u64s`] reads at a time.
+/// The bytes that [`Reader::u64s`] reads at a time.
 const PIECE: usize = 1 << 20;
 
-/// An index that is read, whose header is sound. Tensors are read in their order: a reader does not go back.
+/// An open saved index with a valid header. Tensors are read in order, because an `io::Read` cannot go back.
 pub(crate) struct Reader<'a> {
     source: Source<'a>,
     header: Header,
-    /// Where the tensors begin.
+    /// The offset of the first tensor.
     data: u64,
 }
 
 impl<'a> Reader<'a> {
-    /// Opens `path` and checks all but the bytes of the tensors.
+    /// Opens `path` and checks everything except the bytes of the tensors.
     ///
     /// # Errors
-    /// [`Error::File`](crate::Error::File) when it is no index of nearfield, or one of another version, or damaged.
-    /// [`Error::Io`](crate::Error::Io) when it cannot be read.
+    /// [`Error::File`](crate::Error::File) if it is not an index of nearfield, has another version, or is damaged.
+    /// [`Error::Io`](crate::Error::Io) if it cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = PositionedFile::open(path).map_err(failed(path))?;
         Self::new(Source::File(path.into(), file))
     }
 
-    /// The same for bytes in memory.
+    /// [`open`](Self::open) for bytes in memory.
     pub(crate) fn from_bytes(bytes: &'a [u8]) -> Result<Self> {
         Self::new(Source::Bytes(bytes))
     }
 
-    /// The same for what a reader gives.
+    /// [`open`](Self::open) for a reader.
     pub(crate) fn from_reader(reader: Box<dyn io::Read + Send + 'a>) -> Result<Self> {
         Self::new(Source::Reader((reader, 0).into()))
     }
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         let mut bytes = vec![0; PREFIX];
         source.fill(0, &mut bytes).map_err(failed(path))?;
         let header_bytes = u64::from_le_bytes(bytes.as_chunks().0[0]);
-        // This also keeps a file of another kind from being read into memory.
+        // This also prevents reading a large file of another kind into memory.
         if header_bytes > LONGEST as u64 {
             let needed = format!("an index of nearfield, whose header has at most {LONGEST} bytes");
             return Err(mismatch(path, needed, found(header_bytes)));
@@ -74,20 +74,20 @@ impl<'a> Reader<'a> {
         Ok(Self { source, header, data })
     }
 
-    /// Whether the source was found to have as many bytes as the header says.
+    /// Whether the source's length is known. It then matches the header.
     pub(crate) fn has_length(&self) -> bool {
         self.source.length().is_some()
     }
 
-    /// Where the file is.
+    /// The path of the file, or a name for messages.
     pub(crate) fn path(&self) -> &Path {
         self.source.path()
     }
 
-    /// The value of a key of the metadata; `needed` says what it can be.
+    /// The metadata value of a key; `needed` describes valid values.
     ///
     /// # Errors
-    /// [`Error::File`](crate::Error::File) when there is none, or it is not a `T`.
+    /// [`Error::File`](crate::Error::File) if the key is missing or its value is not a `T`.
     pub(crate) fn get<T: FromStr>(&self, key: &str, needed: &str) -> Result<T> {
         let text = self.header.get(key);
         text.and_then(|text| text.parse().ok()).ok_or_else(|| {
@@ -96,10 +96,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What the elements of the tensor `name` are and how many rows of `dim` elements it has.
+    /// The element type of the tensor `name` and its number of rows, each of `dim` elements.
     ///
     /// # Errors
-    /// [`Error::File`](crate::Error::File) when there is none of such rows.
+    /// [`Error::File`](crate::Error::File) if there is no such tensor.
     pub(crate) fn rows(&self, name: &str, dim: usize) -> Result<(ElementKind, usize)> {
         let (name, info) = self.info(name)?;
         match (info.dtype, info.shape.as_slice()) {
@@ -112,10 +112,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The bytes of a tensor, in pieces of `piece_bytes` and a last one of what is left.
+    /// The bytes of a tensor in pieces of `piece_bytes`; the last piece may be shorter.
     ///
     /// # Errors
-    /// [`Error::File`](crate::Error::File) when there is no such tensor of this type and shape.
+    /// [`Error::File`](crate::Error::File) if there is no tensor of this name, type and shape.
     pub(crate) fn tensor(
         &self,
         name: &str,
@@ -134,12 +134,12 @@ impl<'a> Reader<'a> {
     /// A whole tensor of u64.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor) and [`Pieces::next_piece`]; [`Error::Io`](crate::Error::Io) also when it does not fit
-    /// into memory.
+    /// As [`tensor`](Self::tensor) and [`Pieces::next_piece`]; [`Error::Io`](crate::Error::Io) also if it does not fit in
+    /// memory.
     pub(crate) fn u64s(&self, name: &str, shape: &[usize]) -> Result<Vec<u64>> {
         let mut pieces = self.tensor(name, Dtype::U64, shape, PIECE)?;
         let mut values = Vec::new();
-        // A file was found to be that long; a reader may end earlier.
+        // The length of a file was checked; a reader may end earlier.
         let expected = if self.has_length() { pieces.left / size_of::<u64>() } else { 0 };
         values
             .try_reserve_exact(expected)
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
 
 /// The bytes of a tensor, little endian, piece by piece.
 ///
-/// They are not what was saved before the last piece came, so nothing may be kept of a tensor that ends with an error.
+/// The checksum is verified with the last piece. After an error the caller must discard all pieces of the tensor.
 pub(crate) struct Pieces<'p, 'a> {
     reader: &'p Reader<'a>,
     name: &'p str,
@@ -184,10 +184,10 @@ impl<'p, 'a> Pieces<'p, 'a> {
         Ok(pieces)
     }
 
-    /// The next piece, and `None` after the last. A last piece is only given when the checksum of the tensor is right.
+    /// The next piece, or `None` after the last. The last piece is returned only if the tensor's checksum is right.
     ///
     /// # Errors
-    /// [`Error::File`](crate::Error::File) when it is not. [`Error::Io`](crate::Error::Io) when the file cannot be read.
+    /// [`Error::File`](crate::Error::File) if it is wrong. [`Error::Io`](crate::Error::Io) if the file cannot be read.
     pub(crate) fn next_piece(&mut self) -> Result<Option<&[u8]>> {
         let length = self.buffer.len().min(self.left);
         if length == 0 {
@@ -199,7 +199,7 @@ impl<'p, 'a> Pieces<'p, 'a> {
         if length == self.left {
             self.verify()?;
         }
-        // Only now: a tensor that was found damaged has no end that a later call could come to.
+        // Only after verifying: a damaged tensor must never reach its end in a later call.
         self.position += length as u64;
         self.left -= length;
         Ok(Some(&self.buffer[..length]))

@@ -1,4 +1,4 @@
-//! Where the bytes of an index come from.
+//! The sources that an index is loaded from.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::files::PositionedFile;
 pub(crate) enum Source<'a> {
     File(PathBuf, PositionedFile),
     Bytes(&'a [u8]),
-    /// A reader, and how many bytes it gave. A lock, so that loading an index can go on in another thread.
+    /// A reader, and the number of bytes read so far. The lock makes a `Source` usable from other threads.
     Reader(Mutex<(Box<dyn Read + Send + 'a>, u64)>),
 }
 
 impl Source<'_> {
-    /// The path of a file; other sources have a name for messages.
+    /// The path of a file, or a name for messages.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::File(path, _) => path,
@@ -24,7 +24,7 @@ impl Source<'_> {
         }
     }
 
-    /// How many bytes there are, where that is known before they are read.
+    /// The number of bytes, if it is known before reading.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
             Self::File(_, file) => Some(file.length()),
@@ -33,7 +33,7 @@ impl Source<'_> {
         }
     }
 
-    /// Fills `buffer` with the bytes from `offset` on. A reader does not go back.
+    /// Fills `buffer` with the bytes that start at `offset`. A reader cannot go back.
     pub(crate) fn fill(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         match self {
             Self::File(_, file) => file.fill(offset, buffer),

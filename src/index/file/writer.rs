@@ -1,4 +1,4 @@
-//! Writes a file, tensor after tensor.
+//! Writes an index, tensor by tensor.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 use crate::files::{Pending, failed};
 use crate::index::file::header::Header;
 
-/// Where the bytes of an index go.
+/// The destinations that an index is saved to.
 enum Target<'a> {
-    /// A file, which takes its place when it is finished.
+    /// A file, which appears under its path when it is finished.
     File(PathBuf, Pending),
     Memory(Vec<u8>),
-    /// Nowhere: only the checksums are wanted.
+    /// Discards the bytes: only the checksums are needed.
     Nothing,
     /// A writer, which cannot go back to the header.
     Writer(&'a mut (dyn Write + Send)),
@@ -35,28 +35,27 @@ impl Target<'_> {
     }
 }
 
-/// An index that is being written. A file takes its place when it is [finished](Self::finish); when it is dropped before
-/// that, nothing of it is left, and the file that was in its place stays.
+/// An index that is being written. [`finish`](Self::finish) puts a file in its place. If the writer is dropped before that,
+/// nothing is left behind and an existing file stays.
 pub(crate) struct Writer<'a> {
     target: Target<'a>,
     header: Header,
-    /// The tensor that is being written, by its number in the header.
+    /// The index of the current tensor in the header.
     current: usize,
-    /// Bytes of it that are still to come.
+    /// Bytes of the current tensor that are not written yet.
     left: usize,
-    /// Checksum of its bytes so far. Why xxh3: it is as fast as memory on every target with the instructions that the target
-    /// has always had (SSE2, NEON), where CRC-32C needs instructions that are looked for at run time; and it misses one of
-    /// 2^64 damages, not one of 2^32.
+    /// Checksum of the bytes so far. xxh3 runs at the speed of memory with each target's baseline instructions (SSE2, NEON),
+    /// while CRC-32C needs detection at run time. Its 64 bits miss one error in 2^64, not one in 2^32.
     checksum: Xxh3Default,
 }
 
 impl<'a> Writer<'a> {
-    /// Starts the file `path` of these tensors, which will be written in this order: those with wider elements come
-    /// first. The keys `format`, `version` and `xxh3.…` of the metadata are the writer's own.
+    /// Starts the file `path`. Tensors must be written in the given order, wider elements before narrower ones. The metadata
+    /// keys `format`, `version` and `xxh3.…` are reserved.
     ///
     /// # Errors
-    /// [`Error::Argument`] when a name occurs twice or a tensor has a place that does not suit its elements.
-    /// [`Error::Io`] when the file cannot be written.
+    /// [`Error::Argument`] if a name occurs twice or a tensor is not aligned to its elements. [`Error::Io`] if the file cannot
+    /// be written.
     pub(crate) fn create(
         path: &Path,
         metadata: &[(&str, String)],
@@ -78,7 +77,7 @@ impl<'a> Writer<'a> {
         Self::with_blank_header(Target::Memory(vec![]), Header::new(metadata, tensors)?)
     }
 
-    /// Starts an index that is written nowhere, for its header.
+    /// Starts an index whose bytes are discarded, to compute its checksums.
     ///
     /// # Errors
     /// As [`create`](Self::create), without those of files.
@@ -89,16 +88,16 @@ impl<'a> Writer<'a> {
         Self::with_blank_header(Target::Nothing, Header::new(metadata, tensors)?)
     }
 
-    /// Starts to write an index whose header is known to a writer that cannot go back.
+    /// Starts an index for a writer that cannot seek. `header` already has all checksums.
     ///
     /// # Errors
-    /// [`Error::Io`] when the writer fails.
+    /// [`Error::Io`] if the writer fails.
     pub(crate) fn behind(header: Header, writer: &'a mut (dyn Write + Send)) -> Result<Self> {
         let bytes = header.clone().seal().map_err(failed(Path::new("header of an index")))?;
         Self::start(Target::Writer(writer), header, &bytes)
     }
 
-    /// Writes the header with checksums of zeros, which keep their places. Nobody takes it for a whole file.
+    /// Writes the header with zeros as checksums, which `finish` replaces. No reader accepts such a header.
     fn with_blank_header(target: Target<'a>, header: Header) -> Result<Self> {
         let bytes = header.render().map_err(failed(Path::new("header of an index")))?;
         Self::start(target, header, &bytes)
@@ -111,13 +110,13 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    /// Appends little-endian bytes to `tensor`, whose turn it has to be.
+    /// Appends little-endian bytes to `tensor`, which must be the current or the next tensor.
     ///
     /// # Errors
-    /// [`Error::Argument`] when it is not, or when the tensor has not that many bytes left. [`Error::Io`] when they
-    /// cannot be written; the writer is of no use then.
+    /// [`Error::Argument`] if another tensor or fewer bytes are expected. [`Error::Io`] if the bytes cannot be written; the
+    /// writer is unusable after that.
     pub(crate) fn write(&mut self, tensor: &str, bytes: &[u8]) -> Result<()> {
-        // Tensors without elements have no bytes to announce them.
+        // Complete tensors end here, including those without elements, for which no call comes.
         while self.left == 0 && self.name().is_some_and(|name| name != tensor) {
             self.end_tensor();
         }
@@ -131,11 +130,11 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Puts a file in its place, once all of it is on the disk: a crash leaves the old file there or this one, whole. Flushes
-    /// a writer.
+    /// Puts a file in its place once all bytes are on the disk, so that a crash leaves either the old file or the new one.
+    /// Flushes a writer.
     ///
     /// # Errors
-    /// [`Error::Argument`] when bytes are missing. [`Error::Io`] when the file cannot be put on the disk.
+    /// [`Error::Argument`] if bytes are missing. [`Error::Io`] if the file cannot be stored on the disk.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.end_tensors()?;
         let Self { target, header, .. } = self;
@@ -145,7 +144,7 @@ impl<'a> Writer<'a> {
                     let bytes = header.data_bytes() as u64;
                     let head = header.seal()?;
                     let file = pending.file();
-                    // A write that failed halfway and was tried again would leave more.
+                    // A write that failed halfway and was repeated leaves extra bytes.
                     if file.stream_position()? != head.len() as u64 + bytes {
                         return Err(io::Error::other("a piece was not written as a whole"));
                     }
@@ -163,7 +162,7 @@ impl<'a> Writer<'a> {
     /// The bytes of an index in memory.
     ///
     /// # Errors
-    /// [`Error::Argument`] when bytes are missing.
+    /// [`Error::Argument`] if bytes are missing.
     pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>> {
         self.end_tensors()?;
         let Target::Memory(mut bytes) = self.target else { return Ok(vec![]) };
@@ -172,10 +171,10 @@ impl<'a> Writer<'a> {
         Ok(bytes)
     }
 
-    /// The header, which has the checksums of all tensors.
+    /// The header with the checksums of all tensors.
     ///
     /// # Errors
-    /// [`Error::Argument`] when bytes are missing.
+    /// [`Error::Argument`] if bytes are missing.
     pub(crate) fn into_header(mut self) -> Result<Header> {
         self.end_tensors()?;
         Ok(self.header)

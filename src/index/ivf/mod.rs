@@ -60,7 +60,7 @@ impl Ivf {
     /// The k nearest rows of each query among those in the `probes` lists nearest to it, `[queries, up to k]`, nearest first, ties by the
     /// smaller id. Fewer than k rows there give shorter answers.
     ///
-    /// Queries are a [`MatrixView`] of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
+    /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
     ///
     /// # Errors
     /// [`Error::Argument`] for k = 0, no probes or more than there are lists, or another dim; [`Error::NotFinite`] and

@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// processor computes
     #[arg(long, value_enum, value_name = "SCALE")]
     scale: Option<Scale>,
-    /// Search the rows of this file instead of made ones
+    /// Search the rows of this file instead of generated ones
     #[arg(long, value_name = "FILE", requires = "queries_file")]
     rows_file: Option<PathBuf>,
     /// File of the queries

@@ -108,7 +108,7 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
     }
     let recipe = if scale == Scale::Small { Recipe::Embedding } else { Recipe::LowRank };
     let made = |rows, dim| Source { data: recipe, rows, dim, ..defaults() };
-    // Any number of vectors can be made.
+    // A recipe generates any number of vectors.
     let metric = files.map_or(Metric::Cosine, |files| files.metric);
     let (rows_there, queries_there) =
         files.map_or((usize::MAX, usize::MAX), |files| (files.rows, files.queries));
@@ -293,7 +293,7 @@ pub(super) fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec
 mod tests {
     use super::*;
 
-    /// The words that the arguments read from some words have.
+    /// Parses words into arguments, and returns the words of these arguments.
     fn again<A: clap::Args + Suite>(words: &[String]) -> Vec<String> {
         let command = A::augment_args(clap::Command::new("nearfield"));
         let matches = command.try_get_matches_from(words).expect("a command");

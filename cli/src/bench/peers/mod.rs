@@ -113,7 +113,7 @@ Libraries that are not installed are named as not run. Those for a processor are
     include_str!("requirements.txt"),
     "
 The script is part of the program. It starts one process for each library and suite, which work on the vectors that the other \
-suites would make or read. Made vectors go to a temporary directory (TMPDIR), which is removed afterwards. docs/benchmark.md says \
+suites would generate or read. Generated vectors go to a temporary directory (TMPDIR), which is removed afterwards. docs/benchmark.md says \
 what is compared and lists the fields of the JSON lines."
 );
 
@@ -131,7 +131,7 @@ impl run::Suite for Args {
 
     fn run(&self, run: &mut Run) -> Result<()> {
         let deadline = run.deadline();
-        // Before the vectors are made, because there may be no Python.
+        // Before the vectors are generated, because there may be no Python.
         let script = Script::start(&self.python, |scratch| self.script_words(scratch, run.runs()))?;
         if self.searches() {
             self.write(script.scratch())?;

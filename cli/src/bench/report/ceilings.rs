@@ -1,4 +1,4 @@
-//! What the device can do at best, and the roofline of the cases below these ceilings.
+//! The ceilings of the device, and the roofline of the cases.
 
 use super::chart::{Axis, Chart, LineChart, Mark, Series};
 use super::device::DeviceLines;

@@ -161,7 +161,7 @@ pub(super) fn remove(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the page of some lines to `index.html` in a directory, which is made if needed, and returns its path.
+/// Writes the page of some lines to `index.html` in a directory and returns its path. Creates the directory if needed.
 pub(super) fn write(directory: &Path, lines: &[Line]) -> Result<PathBuf> {
     let html = html::render(&document(lines))?;
     self::directory(&directory.to_string_lossy())?;

@@ -41,7 +41,7 @@ pub(in crate::bench) struct Args {
     /// Queries of a case whose answers are checked against f64, at least one of each batch
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::arguments::count)]
     pub(in crate::bench) verify: usize,
-    /// Copy of the rows in 8-bit integers, which excludes most rows, one case each: auto, none, i8
+    /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
     #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::arguments::screen)]
     pub(in crate::bench) screen: Vec<Screen>,
 }

@@ -45,7 +45,7 @@ pub(in crate::bench) struct Args {
     /// Iterations of k-means
     #[arg(long, default_value_t = ITERATIONS)]
     pub(in crate::bench) iterations: usize,
-    /// Copy of the rows in 8-bit integers, which excludes most rows: auto, none, i8
+    /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
     #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::arguments::screen)]
     pub(in crate::bench) screen: Screen,
 }

@@ -1,4 +1,4 @@
-//! What is saved and loaded.
+//! Proves that saved indexes load, and that saving is atomic.
 
 mod refused;
 
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::index::file::header::LONGEST;
 use crate::index::file::{Dtype, Reader, Writer, dtype};
 
-/// A small index of `rows` rows of two f32, all of whose bytes are made from `seed`: two tensors without elements in it.
+/// A small index of `rows` rows of two f32, with all bytes derived from `seed`, and two tensors without elements.
 struct Small {
     rows: usize,
     seed: u64,
@@ -55,7 +55,7 @@ impl Small {
     }
 }
 
-/// Reads everything that is in a `Small`, of any seed, and checks it.
+/// Reads all parts of a `Small` with any seed, and checks them.
 fn load(path: &Path) -> crate::Result<Small> {
     let reader = Reader::open(path)?;
     let (kind, rows) = reader.rows("rows", 2)?;
@@ -93,7 +93,7 @@ fn what_was_saved_is_loaded() -> Result<()> {
         Small { rows, seed: 5 }.save(&path)?;
         assert_eq!(first, fs::read(&path)?, "the same index is the same bytes");
     }
-    // A path without a directory is one in the current directory, whose name is not empty.
+    // A path without a directory stands for the current directory.
     let bare = format!("nearfield-{}.nf", std::process::id());
     let saved = Small { rows: 3, seed: 0 }.save(Path::new(&bare));
     let loaded = load(Path::new(&bare));
@@ -184,7 +184,7 @@ fn an_end_at_any_step_leaves_the_old_file() -> Result<()> {
             let hidden = directory.path().join(hidden.context("a file that is being written")?);
             ensure!(Reader::open(&hidden).is_err(), "nobody takes a part for the whole");
             if killed {
-                // What a process that is killed leaves behind. Its number may come again.
+                // A killed process leaves its file behind, and a later process may have the same id.
                 std::mem::forget(writer);
                 let left = names(directory.path())?;
                 assert_eq!(left.len(), 2 + step);
@@ -224,7 +224,7 @@ fn a_place_that_cannot_be_written_is_an_error() -> Result<()> {
     let mut permissions = open.clone();
     permissions.set_readonly(true);
     fs::set_permissions(&closed, permissions)?;
-    // A user who may write everywhere, and Windows, write there all the same; for them /proc is such a directory.
+    // Privileged users and Windows can write there anyway; on Linux, /proc refuses privileged users as well.
     if fs::write(closed.join("probe"), "").is_err() {
         paths.push(old.clone());
         paths.push(closed.join("new.nf"));
@@ -335,7 +335,7 @@ fn a_writer_takes_what_it_was_told() -> Result<()> {
         let error = writer.write(tensor, &vec![0; bytes]).err().context("an error")?;
         ensure!(error.to_string().contains("needed 16 bytes of ids"), "{error}");
     }
-    // None of that was written.
+    // None of these calls wrote anything.
     writer.write("ids", &[0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0])?;
     writer.write("rows", &small.row_bytes())?;
     let error = writer.write("rows", &[0]).err().context("an error")?;

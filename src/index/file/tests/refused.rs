@@ -1,4 +1,4 @@
-//! Files that are refused.
+//! Proves that damaged and foreign files are refused.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -14,14 +14,14 @@ use crate::index::file::header::{LONGEST, PREFIX};
 use crate::index::file::tests::{Small, load};
 use crate::index::file::{Dtype, Reader};
 
-/// The message of the error that `path` must give when it is opened: an `Error::File` that names the file.
+/// Opens `path` and returns the message of its error, which must be an `Error::File` that names the file.
 fn refusal(path: &Path) -> Result<String> {
     let error = Reader::open(path).map(|_| ()).err().context("an error")?;
     ensure!(matches!(&error, Error::File { path: named, .. } if named == path), "{error:?}");
     Ok(error.to_string())
 }
 
-/// A file whose header is `text` and whose header checksum, where the text has one of zeros, is right.
+/// Makes a file with `text` as its header. A header checksum of zeros in the text is replaced by the right one.
 fn forge(text: &str, data: &[u8]) -> Vec<u8> {
     let text = text.to_owned() + &" ".repeat(text.len().next_multiple_of(PREFIX) - text.len());
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
@@ -51,7 +51,7 @@ fn a_file_that_was_cut_is_refused() -> Result<()> {
         message.contains(&format!("needed {} bytes, found {}", whole.len(), whole.len() + 1)),
         "{message}"
     );
-    // One that shrinks while it is open.
+    // A file that shrinks while it is open.
     fs::write(&path, &whole)?;
     let reader = Reader::open(&path)?;
     file.set_len(whole.len() as u64 - 1)?;
@@ -66,7 +66,7 @@ fn every_flipped_bit_is_found() -> Result<()> {
     let path = directory.path().join("a.nf");
     Small { rows: 5, seed: 1 }.save(&path)?;
     let bytes = fs::read(&path)?;
-    // In place: to make a file again takes some systems a hundred times as long.
+    // Changes the file in place, because creating files is a hundred times slower on some systems.
     let mut file = fs::OpenOptions::new().write(true).open(&path)?;
     let mut put = |place: usize, byte: u8| {
         file.seek(SeekFrom::Start(place as u64))?;
@@ -134,7 +134,7 @@ fn other_files_are_refused() -> Result<()> {
         let message = refusal(&path)?;
         ensure!(message.contains(expected), "{what}: {message}");
     }
-    // As long as it says, but without any text. The limit is what is allocated.
+    // A header of the largest length, but without text: reading allocates no more than that length.
     let file = fs::File::create(&path)?;
     file.set_len(3 << 30)?;
     fs::write(directory.path().join("b.nf"), long(LONGEST as u64))?;

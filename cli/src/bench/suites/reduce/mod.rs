@@ -37,7 +37,7 @@ pub(in crate::bench) struct Args {
     /// Operations, one case each
     #[arg(long, value_delimiter = ',', default_value = "dot,sum,min,argmin", value_name = "NAME,…")]
     pub(in crate::bench) operation: Vec<Name>,
-    /// Ways of adding, one case each
+    /// Kinds of summation, one case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
     pub(in crate::bench) summation: Vec<How>,
     /// Element types, one case each
