@@ -118,7 +118,7 @@ pub struct Select<'a> {
     pub selected_pitch: u32,
     /// The number of results of each row, u32.
     pub selected_counts: BufferSlice<'a>,
-    /// A second place of the size of `selected`, needed if k is above [`SORTED_MAX`].
+    /// A second place of the size of `selected`, needed if k is above 1,024.
     pub spare: Option<Selected<'a>>,
     /// Scratch memory of the size that `selection::scratch_bytes` gives. Without it long rows take longer.
     pub scratch: Option<Scratch<'a>>,
