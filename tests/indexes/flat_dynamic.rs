@@ -275,7 +275,7 @@ fn what_is_unknown_or_does_not_fit_is_refused_by_name(engine: Engine) {
     unknown(index.remove(&[0, 77, 88]).expect_err("unknown"), 77);
     unknown(index.update(&[u64::MAX], &[0.0f32; DIM]).expect_err("unknown"), u64::MAX);
     let error = index.update(&[1], &[0.0f32; DIM + 1]).expect_err("another dim");
-    assert!(matches!(error, Error::Argument { argument: "row", .. }), "{error}");
+    assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
     let error = index.update(&[1], &[1e-30f32; DIM]).expect_err("too short");
     assert!(matches!(error, Error::NormOutOfRange { row: 0, .. }), "{error}");
     index.remove(&[]).expect("nothing to do");
