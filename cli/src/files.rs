@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::{VectorFile, write_npy};
-use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Neighbors};
+use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Metric, Neighbors};
 
 use crate::memory;
 use crate::progress::Bar;
@@ -15,11 +15,30 @@ use crate::progress::Bar;
 /// Bytes of rows in memory at a time, because a file may be larger than the memory.
 pub(crate) const PIECE_BYTES: usize = 64 << 20;
 
-/// Opens the files of `--rows` and `--queries`, which have one dim.
-pub(crate) fn open_pair(rows: &Path, queries: &Path) -> Result<[VectorFile; 2]> {
-    let rows = VectorFile::open(rows).context("--rows")?;
-    let queries = open_queries(queries, rows.dim(), "--rows")?;
-    Ok([rows, queries])
+/// Arguments of a comparison of queries with rows.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Comparison {
+    /// File of the rows
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rows: PathBuf,
+    /// File of the queries
+    #[arg(long, value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// Neighbours per query
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
+    pub(crate) k: usize,
+    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
+    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
+    pub(crate) metric: Metric,
+}
+
+impl Comparison {
+    /// Opens both files, which have one dim.
+    pub(crate) fn open(&self) -> Result<[VectorFile; 2]> {
+        let rows = VectorFile::open(&self.rows).context("--rows")?;
+        let queries = open_queries(&self.queries, rows.dim(), "--rows")?;
+        Ok([rows, queries])
+    }
 }
 
 /// Opens the file of `--queries`, which has the dim of another argument.

@@ -4,15 +4,14 @@ mod worst;
 
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::VectorFile;
-use nearfield::{Device, Error, Flat, Matrix, MatrixView, Metric, Neighbors, Output};
+use nearfield::{Device, Error, Flat, Matrix, MatrixView, Neighbors, Output};
 use serde_json::json;
 
 use crate::device::{self, Choice};
-use crate::files;
+use crate::files::{self, Comparison};
 use worst::{Compared, Pair, Worst};
 
 const LONG: &str = "\
@@ -41,18 +40,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(about = "Compare the distances that a device reports with f64", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// File of the rows
-    #[arg(long, value_name = "FILE")]
-    rows: PathBuf,
-    /// File of the queries
-    #[arg(long, value_name = "FILE")]
-    queries: PathBuf,
-    /// Compared results per query
-    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
-    k: usize,
-    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
-    metric: Metric,
+    #[command(flatten)]
+    of: Comparison,
     /// Rows and queries of the sample that is compared pair by pair; 0 for none
     #[arg(long, value_name = "N", default_value_t = 256)]
     sample: usize,
@@ -65,15 +54,16 @@ pub(crate) struct Args {
 
 /// Compares the distances and prints the errors.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let [rows, query_file] = files::open_pair(&args.rows, &args.queries)?;
+    let [rows, query_file] = args.of.open()?;
     let dim = rows.dim();
     let queries = query_file.read_all().context("--queries")?;
     let device = args.device.open()?;
-    let builder = Flat::builder(&device, args.metric, dim).elements(rows.kind()).capacity(rows.rows());
+    let builder = Flat::builder(&device, args.of.metric, dim).elements(rows.kind()).capacity(rows.rows());
     let mut index = builder.build()?.into();
     files::fill(&mut index, &rows)?;
-    let found =
-        index.search(&queries, args.k).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
+    let found = index
+        .search(&queries, args.of.k)
+        .map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
     drop(index);
     let queries = queries.into_f32();
     let queries = MatrixView::new(&queries, dim)?;
@@ -91,13 +81,13 @@ fn of_results(
     queries: MatrixView<'_, f32>,
     found: &Neighbors,
 ) -> Result<Worst> {
-    let wanted = args.k.min(rows.rows());
+    let wanted = args.of.k.min(rows.rows());
     let mut by_row: BTreeMap<u64, Vec<(usize, f32)>> = BTreeMap::new();
     for (query, hits) in found.iter().enumerate() {
         ensure!(hits.len() == wanted, "query {query}: needed {wanted} results, found {}", hits.len());
         hits.iter().for_each(|hit| by_row.entry(hit.id).or_default().push((query, hit.distance)));
     }
-    let mut worst = Worst::new(args.metric);
+    let mut worst = Worst::new(args.of.metric);
     for piece in rows.pieces(files::PIECE_BYTES) {
         let (first, piece): (usize, Matrix) = piece.context("--rows")?;
         let piece = piece.into_f32();
@@ -143,11 +133,11 @@ fn of_pairs(
     }
     let (sample, wanted) = (MatrixView::new(&sample, rows.dim())?, MatrixView::new(&wanted, rows.dim())?);
     let (there, asked) = (device.upload(sample)?, device.upload(wanted)?);
-    let distances = match device.distances(&asked, &there, args.metric, Output::Distance) {
+    let distances = match device.distances(&asked, &there, args.of.metric, Output::Distance) {
         Err(Error::Unsupported { .. }) => return Ok(None),
         distances => device.read(&distances?)?,
     };
-    let mut worst = Worst::new(args.metric);
+    let mut worst = Worst::new(args.of.metric);
     for ((place, query), reported) in query_numbers.enumerate().zip(distances.chunks_exact(sample.rows())) {
         let pairs: Vec<Compared<'_>> = (row_numbers.clone().enumerate().zip(reported))
             .map(|((number, row), &reported)| Compared {
@@ -174,8 +164,8 @@ fn print(
             "rows": rows.rows(),
             "queries": queries.rows(),
             "dim": rows.dim(),
-            "metric": args.metric.name(),
-            "k": args.k,
+            "metric": args.of.metric.name(),
+            "k": args.of.k,
             "device": device::to_json(device.adapter()),
             "search": search.to_json(),
             "pairs": pairs.map(Worst::to_json),
@@ -185,7 +175,7 @@ fn print(
     }
     files::describe(&mut out, of)?;
     writeln!(out, "device     {}", device.describe())?;
-    writeln!(out, "metric     {}", args.metric)?;
+    writeln!(out, "metric     {}", args.of.metric)?;
     search.describe(&mut out, "results")?;
     match (pairs, args.sample) {
         (Some(pairs), _) => pairs.describe(&mut out, "pairs")?,

@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use nearfield::io::{Ids, VectorFile, write_truth};
-use nearfield::{Error, Matrix, Metric};
+use nearfield::{Error, Matrix};
 use serde_json::json;
 
+use crate::files::Comparison;
 use crate::progress::Bar;
 use crate::{arguments, files, memory, output};
 use nearest::{Block, Nearest};
@@ -54,18 +55,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(about = "Find the true neighbours of each query, in f64 on the host", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// File of the rows
-    #[arg(long, value_name = "FILE")]
-    rows: PathBuf,
-    /// File of the queries
-    #[arg(long, value_name = "FILE")]
-    queries: PathBuf,
-    /// Neighbours per query
-    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
-    k: usize,
-    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
-    metric: Metric,
+    #[command(flatten)]
+    of: Comparison,
     /// File for the neighbours, .npz, .npy, .ibin or .bin
     #[arg(long, value_name = "FILE", value_parser = output_path)]
     out: PathBuf,
@@ -87,11 +78,11 @@ fn output_path(text: &str) -> Result<PathBuf> {
 /// Computes the truth, writes it, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(
-        &[("--rows", Some(&args.rows)), ("--queries", Some(&args.queries))],
+        &[("--rows", Some(&args.of.rows)), ("--queries", Some(&args.of.queries))],
         &[("--out", Some(&args.out))],
     )?;
     files::refuse_existing("--out", &args.out, args.force)?;
-    let [rows, query_file] = files::open_pair(&args.rows, &args.queries)?;
+    let [rows, query_file] = args.of.open()?;
     let pool = arguments::pool(args.threads)?;
     let start = Instant::now();
     let (ids, distances) = pool.install(|| neighbors(args, &rows, &query_file))?;
@@ -101,13 +92,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The neighbours of all queries: ids and distances, short rows padded.
 fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<(Ids, Vec<f32>)> {
-    let (count, k) = (query_file.rows(), args.k);
+    let (count, k) = (query_file.rows(), args.of.k);
     let about = || format!("--k: needed memory for {count} x {k} neighbours, there is not that much");
     let mut ids = memory::filled(count.checked_mul(k), -1, about)?;
     let mut distances = memory::filled(count.checked_mul(k), f32::NAN, about)?;
     let queries = Block::new(&query_file.read_all().context("--queries")?)
         .map_err(|row| not_finite(row, "queries", query_file, 0))?;
-    let mut nearest = Nearest::new(args.metric, &queries, k);
+    let mut nearest = Nearest::new(args.of.metric, &queries, k);
     let bar = Bar::new("truth", rows.rows());
     for piece in rows.pieces(PIECE_BYTES) {
         let (first, piece): (usize, Matrix) = piece.context("--rows")?;
@@ -143,8 +134,8 @@ fn print(args: &Args, of: [&VectorFile; 2], start: Instant) -> Result<()> {
             "rows": rows.rows(),
             "queries": queries.rows(),
             "dim": rows.dim(),
-            "metric": args.metric.name(),
-            "k": args.k,
+            "metric": args.of.metric.name(),
+            "k": args.of.k,
             "seconds": seconds.as_secs_f64(),
             "pairs_per_second": rate,
             "out": args.out,
@@ -152,9 +143,9 @@ fn print(args: &Args, of: [&VectorFile; 2], start: Instant) -> Result<()> {
         writeln!(out, "{record}")?;
     } else {
         files::describe(&mut out, of)?;
-        writeln!(out, "metric     {}", args.metric)?;
+        writeln!(out, "metric     {}", args.of.metric)?;
         writeln!(out, "time       {}, {rate:.3e} pairs a second", output::time(seconds))?;
-        writeln!(out, "wrote      {}, k = {}", args.out.display(), args.k)?;
+        writeln!(out, "wrote      {}, k = {}", args.out.display(), args.of.k)?;
     }
     Ok(out.flush()?)
 }
