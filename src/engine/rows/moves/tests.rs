@@ -20,7 +20,9 @@ const DIM: usize = 5;
 fn device(rows: u64) -> Option<Device> {
     let options =
         DeviceOptions { budget_bytes: 512 << 10, max_segment_bytes: rows * 32, ..Default::default() };
-    let device = Device::open(None, options).ok();
+    let name = std::env::var("NEARFIELD_ADAPTER").ok().filter(|name| !name.is_empty());
+    let device = Device::open(Some(name.as_deref().unwrap_or("gpu")), options).ok();
+    let device = device.filter(|device| device.gpu("a test").is_ok());
     let required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
     assert!(device.is_some() || !required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
     device
