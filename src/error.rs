@@ -14,7 +14,7 @@ pub enum Error {
     /// No suitable adapter: none is installed, or none has the requested name.
     #[error("device: needed {needed}, found {found}")]
     NoAdapter {
-        /// What was requested.
+        /// The request that failed.
         needed: String,
         /// The available adapters.
         found: String,

@@ -1,4 +1,4 @@
-//! What a device keeps between calls: compiled kernels, buffers of every kind, and faults.
+//! The state that a device keeps between calls: compiled kernels, buffers and faults.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;

@@ -41,7 +41,7 @@ impl Resources {
     }
 }
 
-/// What a builder was told, or a file tells, of an index.
+/// The settings of an index, from a builder or from a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) resources: Resources,

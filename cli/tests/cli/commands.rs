@@ -283,7 +283,7 @@ fn helps() -> Result<()> {
     Ok(())
 }
 
-/// What is printed can be pasted into a shell: no example is so long that it is broken into lines.
+/// Printed examples can be pasted into a shell: none is long enough to be broken into lines.
 #[test]
 fn examples_in_help_are_a_line_each() -> Result<()> {
     for command in [

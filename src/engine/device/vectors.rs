@@ -5,7 +5,7 @@ use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::Result;
 use crate::host;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
-use crate::vectors::{HostVectors, with_view};
+use crate::vectors::HostVectors;
 
 /// Vectors, `[rows, dim]`: a view of the host's memory, f32 or f16, or a matrix on the index's device.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +106,7 @@ impl<'a> Vectors<'a> {
     /// Validates the elements on the host when no kernel will run. Those on a device were validated on their way there.
     pub(crate) fn check_values(&self, argument: &'static str) -> Result<()> {
         match self {
-            Self::Host(vectors) => with_view!(*vectors, view => host::checked(argument, view).map(drop)),
+            Self::Host(vectors) => host::checked(argument, *vectors).map(drop),
             Self::Device(_) => Ok(()),
         }
     }

@@ -20,7 +20,6 @@ use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::screen::Screen;
-use crate::vectors::with_view;
 
 /// Rows to train on, and the centroids so far.
 #[derive(Debug)]
@@ -157,7 +156,7 @@ impl EngineLists {
         match self {
             Self::Gpu { centroids, .. } => assign(centroids, &Assigning::New(rows)).await,
             Self::Host(HostLists { centroids, .. }) => {
-                let assigned = with_view!(rows.on_host()?, view => centroids.assign(view))?;
+                let assigned = centroids.assign(rows.on_host()?)?;
                 Ok(assigned.iter().map(Assigned::from).collect())
             }
         }

@@ -21,7 +21,6 @@ use crate::host::HostRows;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::screen::Screen;
-use crate::vectors::with_view;
 
 /// The kind of rows that an index keeps.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +77,7 @@ impl EngineRows {
             Self::Gpu(rows) => rows.put(source, placing, progress).await,
             Self::Host(rows) => {
                 let places = (placing.slots, placing.ids, placing.freed);
-                with_view!(source.on_host()?, view => rows.put(view, places, progress))
+                rows.put(source.on_host()?, places, progress)
             }
         }
     }

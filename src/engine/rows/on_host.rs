@@ -8,7 +8,6 @@ use crate::engine::search::within::limit_of;
 use crate::error::Result;
 use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
 use crate::neighbors::{Neighbor, Neighbors};
-use crate::vectors::with_view;
 
 pub(crate) fn search(rows: &HostRows, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
     let answer = asked(rows, queries, SearchLimit::Nearest(request.k), request)?;
@@ -34,7 +33,7 @@ fn asked(
 ) -> Result<Hits> {
     let allowed = request.allowed.map(|allowed| allowed.bits());
     let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
-    with_view!(queries.on_host()?, view => rows.search(view, &asked))
+    rows.search(queries.on_host()?, &asked)
 }
 
 /// Turns the keys of an answer into distances, and keeps those that are wanted.

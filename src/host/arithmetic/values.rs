@@ -5,7 +5,8 @@ use std::ops::Range;
 use half::f16;
 
 use crate::host::arithmetic::widen::widen;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::matrix::{Element, ElementKind};
+use crate::vectors::HostVectors;
 
 /// Values of either element type.
 #[derive(Debug, Clone, Copy)]
@@ -76,38 +77,17 @@ impl<'a> HostValues<'a> {
     }
 }
 
-/// Vectors of either element type, `[rows, dim]`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HostVectors<'a> {
-    values: HostValues<'a>,
-    dim: usize,
-}
-
-impl<'a, T: Element> From<MatrixView<'a, T>> for HostVectors<'a> {
-    fn from(view: MatrixView<'a, T>) -> Self {
-        Self { values: view.values().into(), dim: view.dim() }
-    }
-}
-
 impl<'a> HostVectors<'a> {
+    /// All elements, row after row.
     pub(crate) fn values(self) -> HostValues<'a> {
-        self.values
+        match self {
+            Self::F32(view) => HostValues::F32(view.values()),
+            Self::F16(view) => HostValues::F16(view.values()),
+        }
     }
 
-    pub(crate) fn dim(self) -> usize {
-        self.dim
-    }
-
-    pub(crate) fn rows(self) -> usize {
-        self.values.len() / self.dim
-    }
-
+    /// The elements of one row.
     pub(crate) fn row(self, row: usize) -> HostValues<'a> {
-        self.values.slice(row * self.dim..(row + 1) * self.dim)
-    }
-
-    /// The vectors `range.start..range.end`.
-    pub(crate) fn slice(self, range: Range<usize>) -> Self {
-        Self { values: self.values.slice(range.start * self.dim..range.end * self.dim), dim: self.dim }
+        self.values().slice(row * self.dim()..(row + 1) * self.dim())
     }
 }

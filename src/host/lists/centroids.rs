@@ -6,13 +6,14 @@ use std::sync::Arc;
 use crate::bits::Bits;
 use crate::error::Result;
 use crate::host::arithmetic::sums::squares;
-use crate::host::arithmetic::values::{HostValues, HostVectors};
+use crate::host::arithmetic::values::HostValues;
 use crate::host::processor::Host;
 use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
 use crate::host::search::request::{HostRequest, SearchLimit};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
+use crate::vectors::HostVectors;
 
 /// Centroids in the order of their lists.
 #[derive(Debug)]

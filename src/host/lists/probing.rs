@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::host::arithmetic::values::HostVectors;
 use crate::host::integers::packed::GROUP;
 use crate::host::lists::centroids::HostCentroids;
 use crate::host::rows::norms;
@@ -17,6 +16,7 @@ use crate::host::search::nominees::Nominees;
 use crate::host::search::request::{Hits, HostRequest, SearchLimit};
 use crate::host::search::schedule::{QUERIES, divide, parts_of};
 use crate::host::search::scorer::{Chosen, Scorer};
+use crate::vectors::HostVectors;
 
 /// The lists of an index: their centroids, and where their rows are.
 #[derive(Debug)]

@@ -3,11 +3,12 @@
 
 use rayon::prelude::*;
 
-use crate::host::arithmetic::values::{HostValues, HostVectors};
+use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::fold::NOWHERE;
 use crate::host::reduce::operations::fold;
 use crate::kernels::reduce_blocks::Operation;
 use crate::matrix::{Element, MatrixView};
+use crate::vectors::HostVectors;
 
 /// Numbers of a block.
 const BLOCK: usize = 1 << 14;

@@ -3,11 +3,12 @@
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::host::arithmetic::values::{HostValues, HostVectors};
+use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::k_smallest::{ABSENT, KSmallest};
 use crate::kernels::value_of;
 use crate::matrix::ElementKind;
 use crate::neighbors::{Neighbor, Neighbors};
+use crate::vectors::HostVectors;
 
 /// Numbers that justify a task of their own.
 const PIECE: usize = 1 << 16;

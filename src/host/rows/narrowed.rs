@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::error::Result;
-use crate::host::arithmetic::values::{HostValues, HostVectors};
+use crate::host::arithmetic::values::HostValues;
 use crate::host::integers::packed::{GROUP, PackedRows, set_lane};
 use crate::host::memory;
 use crate::host::rows::group::GroupTerms;
@@ -12,6 +12,7 @@ use crate::host::rows::values::RowValues;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::screen::certificate::Margin;
+use crate::vectors::HostVectors;
 
 /// Rows as integers in groups of 16, with their terms.
 #[derive(Debug)]

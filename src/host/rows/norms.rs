@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::host::arithmetic::sums::squares;
-use crate::host::arithmetic::values::HostVectors;
+use crate::vectors::HostVectors;
 
 /// The smallest squared norm that is accepted, apart from 0.
 pub(crate) const SHORTEST: f64 = 1.0 / (1u128 << 100) as f64;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::error::Result;
-use crate::host::arithmetic::values::HostVectors;
 use crate::host::integers::packed::GROUP;
 use crate::host::memory;
 use crate::host::processor::Host;
@@ -14,6 +13,7 @@ use crate::host::rows::norms;
 use crate::host::rows::values::RowValues;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
+use crate::vectors::HostVectors;
 
 /// Rows of an index on the host engine, by slot.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::host::arithmetic::values::HostVectors;
 use crate::host::search::request::HostRequest;
 use crate::matrix::MatrixView;
+use crate::vectors::HostVectors;
 
 /// Queries in f32, with their squared norms.
 #[derive(Clone, Copy)]

@@ -3,7 +3,6 @@
 //! Threads take chunks of queries. Where there are too few of them, each chunk's rows are divided too.
 
 use crate::error::Result;
-use crate::host::arithmetic::values::HostVectors;
 use crate::host::integers::packed::GROUP;
 use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
@@ -12,6 +11,7 @@ use crate::host::search::nominees::Nominees;
 use crate::host::search::request::{Hits, HostRequest};
 use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::Scorer;
+use crate::vectors::HostVectors;
 
 /// Where fewer than one row in this many is allowed, the distances of allowed rows are computed without scoring any.
 const SELECTIVE: usize = 32;

@@ -133,7 +133,7 @@ impl Ivf {
             let all = truth.hits().len().max(1) as f64;
             let is_enough =
                 |found: &Neighbors| truth.hits().is_empty() || shared(found, &truth) as f64 / all >= recall;
-            // What a query finds with some probes it finds with more, so the number of true neighbours never falls.
+            // A query finds with more probes all that it finds with fewer, so the number of true neighbours never falls.
             let (mut too_few, mut enough) = (0, self.lists);
             let mut next = 1;
             while enough - too_few > 1 {

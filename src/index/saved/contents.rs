@@ -9,7 +9,7 @@ pub(super) const PIECE_BYTES: usize = 16 << 20;
 /// Ids that are written at a time.
 pub(super) const PIECE_IDS: usize = 1 << 16;
 
-/// What an index file says of itself: see [`Flat::save`](crate::Flat::save).
+/// The description in an index file: see [`Flat::save`](crate::Flat::save).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SavedIndex {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::bench::lines::{Line, distinct, identity};
 
-/// What one version of the program measured on one device.
+/// The measurements of one version of the program on one device.
 #[derive(Debug, Default)]
 pub(super) struct DeviceLines<'a> {
     /// The `device` line of every run.

@@ -18,7 +18,7 @@ pub(super) struct Page {
     pub(super) highlights: Vec<Highlight>,
     /// Wrong answers and failures.
     pub(super) problems: Vec<String>,
-    /// What was verified, and what did not run.
+    /// Counts verified cases, and lists those that did not run.
     pub(super) remarks: Vec<String>,
     pub(super) sections: Vec<Section>,
 }
