@@ -36,11 +36,6 @@ pub(crate) fn screen(text: &str) -> Result<Screen> {
     Ok(text.parse()?)
 }
 
-/// The name of a screen on the command line.
-pub(crate) fn screen_name(screen: &Screen) -> String {
-    format!("{screen:?}").to_lowercase()
-}
-
 /// Reads a metric.
 pub(crate) fn metric(text: &str) -> Result<Metric> {
     Metric::from_str(text).map_err(|error| match error {

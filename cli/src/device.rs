@@ -38,10 +38,11 @@ fn bytes(text: &str) -> Result<u64> {
 }
 
 impl Choice {
-    /// The options on a command line that make this choice.
-    pub(crate) fn words(&self) -> Vec<(&'static str, String)> {
-        let device = (self.device != BEST).then(|| ("device", self.device.clone()));
-        device.into_iter().chain(self.scratch.map(|bytes| ("scratch", bytes.to_string()))).collect()
+    /// The words on a command line that make this choice.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let device = (self.device != BEST).then(|| ["--device".to_owned(), self.device.clone()]);
+        let scratch = self.scratch.map(|bytes| ["--scratch".to_owned(), bytes.to_string()]);
+        device.into_iter().chain(scratch).flatten().collect()
     }
 
     /// Opens the device.

@@ -54,6 +54,16 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     errors.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// A command with quotes where a shell needs them.
+pub(crate) fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./,=+:%@".contains(letter);
+    let quoted = |word: &str| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    words.into_iter().map(|word| quoted(word.as_ref())).collect::<Vec<_>>().join(" ")
+}
+
 /// A number of queries.
 pub(crate) fn queries(number: usize) -> String {
     counted(number, "query", "queries")

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use clap::Args as ClapArgs;
 use nearfield::MatrixView;
 use nearfield::io::VectorFile;
 use rayon::prelude::*;
 
-use super::words::{Words, defaults};
 use crate::recipe::{Part, Random, Recipe, Set};
 use crate::{arguments, memory};
 
@@ -18,7 +16,7 @@ const SEED: u64 = 1;
 pub(super) const BATCHES: usize = 4;
 
 /// Where the vectors come from.
-#[derive(Debug, Clone, ClapArgs)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Source {
     /// File of rows (npy, npz, fvecs, bvecs, fbin, f16bin, u8bin, i8bin). Without it rows are generated
     #[arg(long, value_name = "FILE", requires = "queries_file")]
@@ -76,18 +74,6 @@ pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixV
 }
 
 impl Source {
-    /// Adds the words that select the same vectors.
-    pub(super) fn words(&self, words: Words) -> Words {
-        let usual: Self = defaults();
-        words
-            .maybe("rows-file", self.rows_file.as_ref().map(|file| file.display()))
-            .maybe("queries-file", self.queries_file.as_ref().map(|file| file.display()))
-            .names("data", &[self.data], &[usual.data])
-            .option("rows", self.rows, usual.rows)
-            .option("dim", self.dim, usual.dim)
-            .option("seed", self.seed, usual.seed)
-    }
-
     /// The requested or default numbers of queries, at most what the file holds.
     pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> anyhow::Result<Vec<usize>> {
         Ok(asked_or(asked, usual, self.queries_there()?))

@@ -95,6 +95,17 @@ impl Line {
         self.value("verified") == Some(&Value::Bool(false))
     }
 
+    /// The machine of a `peers` line in words.
+    pub(super) fn machine(&self) -> String {
+        let mut parts: Vec<String> = ["adapter", "driver"].iter().filter_map(|key| self.plain(key)).collect();
+        parts.extend(self.count("threads").map(|threads| format!("{threads} threads")));
+        parts.extend(self.text("python").map(|python| format!("Python {python}")));
+        let versions = self.value("versions").and_then(Value::as_object).into_iter().flatten();
+        parts.extend(versions.map(|(name, version)| format!("{name} {}", version.as_str().unwrap_or("?"))));
+        parts.retain(|part| !part.is_empty());
+        parts.join(", ")
+    }
+
     /// Name and milliseconds of every stage.
     pub(super) fn stages(&self) -> Vec<(&str, f64)> {
         let stages = self.value("stages").and_then(Value::as_object).into_iter().flatten();

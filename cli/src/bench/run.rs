@@ -18,7 +18,6 @@ use super::lines::Line;
 use super::report;
 use super::times::{Times, WARM_UP};
 use super::units::rounded;
-use super::words::Words;
 use super::work::Work;
 use crate::device::Choice;
 use crate::output;
@@ -67,29 +66,21 @@ fn budget(text: &str) -> Result<Duration, String> {
 
 /// A suite with its arguments.
 pub(super) trait Suite: std::fmt::Debug {
-    /// The command line of these arguments, starting with the name of the suite.
-    fn words(&self) -> Words;
-
     /// Runs all cases.
     fn run(&self, run: &mut Run) -> Result<()>;
 }
 
 impl Common {
-    /// Adds the words that select the same device and runs.
-    pub(super) fn words(&self, words: Words) -> Words {
-        self.shared.words(
-            self.device
-                .words()
-                .into_iter()
-                .fold(words, |words, (name, value)| words.maybe(name, Some(value))),
-        )
+    /// The words that select the same device and runs.
+    pub(super) fn words(&self) -> Vec<String> {
+        [self.device.words(), self.shared.words()].concat()
     }
 }
 
 impl Shared {
-    /// Adds the words that select the same runs.
-    pub(super) fn words(&self, words: Words) -> Words {
-        words.option("runs", self.runs, RUNS)
+    /// The words that select the same runs.
+    pub(super) fn words(&self) -> Vec<String> {
+        if self.runs == RUNS { vec![] } else { vec!["--runs".to_owned(), self.runs.to_string()] }
     }
 }
 
@@ -159,8 +150,7 @@ impl Run {
         let adapter = self.device.adapter();
         let now = time::OffsetDateTime::now_utc();
         let seconds = now.time();
-        let command =
-            Words::new(["nearfield".to_owned()].into_iter().chain(std::env::args().skip(1))).to_string();
+        let command = format!("nearfield {}", output::command(std::env::args().skip(1)));
         let mut line = json!({
             "record": "device", "schema": 1, "date": now.date().to_string(),
             "time": format!("{:02}:{:02}:{:02}", seconds.hour(), seconds.minute(), seconds.second()),

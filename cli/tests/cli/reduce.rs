@@ -1,6 +1,6 @@
 //! `nearfield bench reduce`, from the outside.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use crate::runs;
@@ -48,16 +48,13 @@ fn every_operation_is_verified_and_timed() -> Result<()> {
 }
 
 #[test]
-fn rungs_without_time_say_so_and_a_sweep_ends() -> Result<()> {
+fn rungs_without_time_say_so() -> Result<()> {
     let Some(ladder) = lines("--budget 1ms --length 4096 --ladder")? else { return Ok(()) };
     assert_eq!(ladder.len(), nearfield::internals::ladder::RUNGS.len());
     for line in &ladder {
         assert_eq!((&line["record"], &line["length"]), (&"rung".into(), &4096.into()), "{line}");
         assert_eq!(line["not_run"], "no time was left of --budget");
     }
-    let sweep = lines("--budget 1ms --length 4096 --sweep")?.context("an adapter")?;
-    let records: Vec<_> = sweep.iter().map(|line| line["record"].as_str()).collect();
-    assert_eq!(records, [Some("not_run")]);
     Ok(())
 }
 
@@ -81,7 +78,6 @@ fn arguments_that_make_no_sense_are_refused_in_a_line() -> Result<()> {
         ("--length 100 --row-length 101", "--row-length: needed at most 100"),
         ("--length 100 --row-length 0", "needed a whole number, at least 1"),
         ("--operation median", "median"),
-        ("--ladder --sweep", "--sweep"),
         ("--ladder --operation sum", "--operation"),
         ("--length 99999999999999", "--length: 99999999999999 numbers do not fit"),
         ("--device nobody", "nobody"),

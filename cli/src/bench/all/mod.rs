@@ -13,9 +13,9 @@ use serde_json::json;
 use super::gpu::{has_kernels, is_processor};
 use super::peers::PYTHON;
 use super::run::{Common, Run};
-use super::words::Words;
+use super::step::Step;
 use crate::output;
-use plan::{Files, Planned, Scale, Step, beside, plan};
+use plan::{Files, Planned, Scale, beside, plan};
 
 /// Arguments of `nearfield bench all`.
 #[derive(Debug, ClapArgs)]
@@ -79,26 +79,23 @@ fn run_plan(run: &mut Run, plan: &[Planned], common: &Common) -> Result<()> {
             now + deadline.saturating_duration_since(now) * planned.weight / weights.max(1)
         }));
         weights -= planned.weight;
-        run_step(run, &planned.step, common)?;
+        run_step(run, &planned.words, common)?;
     }
     Ok(())
 }
 
-fn run_step(run: &mut Run, step: &Step, common: &Common) -> Result<()> {
-    let suite = step.suite();
-    let words = suite.words();
-    let (name, case) = (words.as_slice()[0].clone(), words.to_string());
+fn run_step(run: &mut Run, words: &[String], common: &Common) -> Result<()> {
+    let step = Step::parse(words)?;
+    let (name, case) = (&words[0], output::command(words));
     let is_peers = matches!(step, Step::Peers(_));
-    let words = if is_peers { common.shared.words(words) } else { common.words(words) };
-    let command =
-        Words::new(["nearfield", "bench"].into_iter().chain(words.as_slice().iter().map(String::as_str)));
-    let command = command.to_string();
-    run.begin(&name, 1)?;
+    let more = if is_peers { common.shared.words() } else { common.words() };
+    let command = format!("nearfield bench {}", output::command(words.iter().chain(&more)));
+    run.begin(name, 1)?;
     run.tell(json!({ "record": "suite", "suite": name, "command": command }), &format!("\n$ {command}"))?;
     if run.is_over(&case)? {
         return Ok(());
     }
-    let Err(error) = suite.run(run) else { return Ok(()) };
+    let Err(error) = step.suite().run(run) else { return Ok(()) };
     // The other figures do not depend on the peers, nor on what this device cannot do.
     let is_optional = match error.downcast_ref::<Error>() {
         Some(Error::OutOfMemory { .. } | Error::Unsupported { .. } | Error::Budget { .. }) => true,

@@ -41,7 +41,7 @@ fn largest(device: &Device) -> u64 {
 }
 
 /// The time of the recorded kernels: by the device's timestamps, or else from submission to completion.
-pub(in super::super) fn time_of(
+fn time_of(
     device: &Device,
     record: impl Fn(&mut Recorder<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Duration> {
@@ -60,7 +60,7 @@ pub(in super::super) fn time_of(
 /// Work that keeps a card's clocks up. They fall while the host reads results, and the next timing would be slow. It hardly
 /// touches memory, because dirty cache lines would slow the next kernel down as well.
 #[derive(Debug)]
-pub(in super::super) struct Warmer {
+pub(crate) struct Warmer {
     sums: Option<wgpu::Buffer>,
 }
 
@@ -68,7 +68,7 @@ impl Warmer {
     const WORKGROUPS: u32 = 1024;
 
     /// None on the host engine, which runs no kernels.
-    pub(in super::super) fn of(device: &Device) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn of(device: &Device) -> anyhow::Result<Option<Self>> {
         has_kernels(device).then(|| Self::new(device)).transpose()
     }
 
@@ -80,7 +80,7 @@ impl Warmer {
     }
 
     /// Submits a few milliseconds of arithmetic, and does not wait for them.
-    pub(in super::super) fn warm(&self, device: &Device) -> anyhow::Result<()> {
+    pub(crate) fn warm(&self, device: &Device) -> anyhow::Result<()> {
         let Some(sums) = &self.sums else { return Ok(()) };
         let params = multiply_add::Params { turns: 4000, factor: 0.5 };
         let slices = [BufferSlice::all(sums)];

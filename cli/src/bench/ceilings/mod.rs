@@ -8,7 +8,7 @@ use nearfield::Device;
 
 use super::gpu::has_kernels;
 
-pub(super) use kernels::{Warmer, time_of};
+pub(super) use kernels::Warmer;
 pub(super) use roofline::{Ceilings, Reached};
 
 impl Ceilings {

@@ -10,7 +10,7 @@ use super::super::work::{Unit, Work};
 
 /// Bytes per second by the size of the working set.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Curve(Vec<(u64, f64)>);
+pub(crate) struct Curve(Vec<(u64, f64)>);
 
 impl Curve {
     /// Measures working sets of 1 MiB, 4 MiB, 16 MiB and so on, up to `most`.
@@ -23,13 +23,13 @@ impl Curve {
     }
 
     /// The rate of a working set: that of the next smaller measured one, which is the faster neighbour.
-    pub(in super::super) fn at(&self, bytes: f64) -> f64 {
+    pub(crate) fn at(&self, bytes: f64) -> f64 {
         let smaller = self.0.iter().rev().find(|(size, _)| *size as f64 <= bytes);
         smaller.or(self.0.first()).map_or(0.0, |(_, rate)| *rate)
     }
 
     /// The rate of the largest working set.
-    pub(in super::super) fn of_memory(&self) -> f64 {
+    pub(crate) fn of_memory(&self) -> f64 {
         self.0.last().map_or(0.0, |(_, rate)| *rate)
     }
 
@@ -40,35 +40,35 @@ impl Curve {
 
 /// Ceilings of a device. Rates count a multiply-add as two operations.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Ceilings {
+pub(crate) struct Ceilings {
     /// Counts both read and written bytes.
-    pub(in super::super) copy: Curve,
-    pub(in super::super) read: Curve,
+    pub(crate) copy: Curve,
+    pub(crate) read: Curve,
     /// Multiply-adds of f32.
-    pub(in super::super) flops: f64,
+    pub(crate) flops: f64,
     /// Multiply-adds of 8-bit integers; not measured on the host engine.
-    pub(in super::super) integers: Option<f64>,
+    pub(crate) integers: Option<f64>,
     /// f16 in cooperative matrices, if the device has them.
-    pub(in super::super) matrices: Option<f64>,
+    pub(crate) matrices: Option<f64>,
     /// From the submission of an empty kernel to four bytes of its result. On the host engine, waking all threads.
-    pub(in super::super) latency: Duration,
+    pub(crate) latency: Duration,
 }
 
 /// The rates of a case, and its share of the ceiling it meets first: the roofline (Williams, Waterman and Patterson,
 /// "Roofline: an insightful visual performance model for multicore architectures", CACM 2009).
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Reached {
-    pub(in super::super) bytes_per_s: f64,
-    pub(in super::super) operations_per_s: f64,
+pub(crate) struct Reached {
+    pub(crate) bytes_per_s: f64,
+    pub(crate) operations_per_s: f64,
     /// Operations per byte.
-    pub(in super::super) intensity: f64,
+    pub(crate) intensity: f64,
     /// The ceiling that is met first and the share of it, unless the operations have no ceiling.
-    pub(in super::super) bound: Option<(&'static str, f64)>,
+    pub(crate) bound: Option<(&'static str, f64)>,
 }
 
 impl Ceilings {
     /// The rates of some work done in a time, and its share of a ceiling.
-    pub(in super::super) fn reached(&self, work: &Work, time: Duration) -> Reached {
+    pub(crate) fn reached(&self, work: &Work, time: Duration) -> Reached {
         let seconds = time.as_secs_f64().max(1e-9);
         let (computed, bound) = match work.unit {
             Unit::Floats => (Some(self.flops), "flops"),
@@ -90,7 +90,7 @@ impl Ceilings {
     }
 
     /// The fields of a device's line.
-    pub(in super::super) fn fields(&self) -> Value {
+    pub(crate) fn fields(&self) -> Value {
         json!({
             "copy_bytes_per_s": rounded(self.copy.of_memory()), "read_bytes_per_s": rounded(self.read.of_memory()),
             "flops_per_s": rounded(self.flops), "integer_ops_per_s": self.integers.map(rounded),
@@ -100,7 +100,7 @@ impl Ceilings {
     }
 
     /// The ceilings as text.
-    pub(in super::super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let giga = |rate: f64| format!("{:.1}", rate / 1e9);
         let or_none = |rate: Option<f64>, unit: &str| {
             rate.map_or_else(|| "not measured".to_owned(), |rate| format!("{} {unit}", giga(rate)))

@@ -7,16 +7,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Error, Result};
-use clap::{Args as ClapArgs, ValueEnum};
+use anyhow::{Context, Result};
 use nearfield::io::write_npy;
 use nearfield::{Ivf, Metric};
 
 use super::data::{Source, Vectors};
-use super::run::{self, Run};
+use super::run::{Run, Suite};
 use super::suites::select::Shape;
-use super::words::{Words, defaults};
-use crate::memory;
+use crate::{arguments, memory};
 use script::Script;
 
 /// The default interpreter.
@@ -26,79 +24,48 @@ const QUERIES: [usize; 2] = [1, 1024];
 /// The fewest queries to make: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
 
+const SUITES: [&str; 4] = ["exact", "ivf", "select", "reduce"];
+const PEERS: [&str; 6] = ["numpy", "faiss-cpu", "usearch", "torch", "cuvs", "faiss-gpu"];
+const SHAPES: &str = "20000x500,1000x10000,100x100000,10x1000000";
+
 /// Arguments of `nearfield bench peers`.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    pub(super) source: Source,
+    source: Source,
     /// Suites to run
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "exact,ivf,select,reduce",
-        value_name = "NAME,…"
-    )]
-    pub(super) suites: Vec<Suite>,
+    #[arg(long, value_delimiter = ',', default_values = SUITES, value_parser = SUITES, value_name = "NAME,…")]
+    suites: Vec<String>,
     /// Libraries to time
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "numpy,faiss-cpu,usearch,torch,cuvs,faiss-gpu",
-        value_name = "NAME,…"
-    )]
-    pub(super) peers: Vec<Peer>,
+    #[arg(long, value_delimiter = ',', default_values = PEERS, value_parser = PEERS, value_name = "NAME,…")]
+    peers: Vec<String>,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(super) queries: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = arguments::count)]
+    queries: Vec<usize>,
     /// Neighbours per query, one case each; ivf takes the first. 10, or as many as there are rows
-    #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = crate::arguments::count)]
-    pub(super) k: Vec<usize>,
+    #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = arguments::count)]
+    k: Vec<usize>,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
-    pub(super) metric: Metric,
+    metric: Metric,
     /// Lists; by default as many as bench ivf has
-    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
-    pub(super) lists: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = arguments::count)]
+    lists: Option<usize>,
     /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
-    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::arguments::count)]
-    pub(super) probes: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = arguments::count)]
+    probes: Vec<usize>,
     /// Rows to select from and their length, one case each
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "20000x500,1000x10000,100x100000,10x1000000",
-        value_name = "ROWSxLENGTH,…"
-    )]
-    pub(super) shapes: Vec<Shape>,
+    #[arg(long, value_delimiter = ',', default_value = SHAPES, value_name = "ROWSxLENGTH,…")]
+    shapes: Vec<Shape>,
     /// Elements to select from each row, one case each
-    #[arg(long, value_delimiter = ',', default_value = "1,16,256", value_name = "K,…", value_parser = crate::arguments::count)]
-    pub(super) select_k: Vec<usize>,
+    #[arg(long, value_delimiter = ',', default_value = "1,16,256", value_name = "K,…", value_parser = arguments::count)]
+    select_k: Vec<usize>,
     /// Values to reduce, one case each
-    #[arg(long, value_delimiter = ',', default_value = "67108864", value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(super) length: Vec<usize>,
+    #[arg(long, value_delimiter = ',', default_value = "67108864", value_name = "N,…", value_parser = arguments::count)]
+    length: Vec<usize>,
     /// Python that has the libraries
     #[arg(long, default_value = PYTHON, value_name = "PROGRAM")]
-    pub(super) python: PathBuf,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Suite {
-    Exact,
-    Ivf,
-    Select,
-    Reduce,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Peer {
-    Numpy,
-    FaissCpu,
-    Usearch,
-    Torch,
-    Cuvs,
-    FaissGpu,
+    python: PathBuf,
 }
 
 pub(super) const HELP: &str = concat!(
@@ -117,18 +84,7 @@ suites would generate or read. Generated vectors go to a temporary directory (TM
 what is compared and lists the fields of the JSON lines."
 );
 
-impl run::Suite for Args {
-    fn words(&self) -> Words {
-        let usual: Self = defaults();
-        let words = Words::new(["peers"]).names("suites", &self.suites, &usual.suites).names(
-            "peers",
-            &self.peers,
-            &usual.peers,
-        );
-        let words = self.source.words(words).list("queries", &self.queries, &[]).maybe("lists", self.lists);
-        self.asked(words, &usual).option("python", self.python.display(), usual.python.display())
-    }
-
+impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
         let deadline = run.deadline();
         // Before the vectors are generated, because there may be no Python.
@@ -146,40 +102,40 @@ impl run::Suite for Args {
 
 impl Args {
     fn searches(&self) -> bool {
-        self.suites.iter().any(|suite| matches!(suite, Suite::Exact | Suite::Ivf))
+        self.suites.iter().any(|suite| suite == "exact" || suite == "ivf")
     }
 
-    /// Adds the options that this program and the script name alike.
-    fn asked(&self, words: Words, usual: &Self) -> Words {
-        words
-            .option("metric", self.metric, usual.metric)
-            .list("k", &self.k, &usual.k)
-            .list("probes", &self.probes, &usual.probes)
-            .list("shapes", &self.shapes, &usual.shapes)
-            .list("select-k", &self.select_k, &usual.select_k)
-            .list("length", &self.length, &usual.length)
-    }
-
-    /// The arguments of the script, which has the same defaults.
+    /// The arguments of the script. It fills in what an empty list stands for.
     fn script_words(&self, scratch: &Path, runs: usize) -> Result<Vec<OsString>> {
-        let words = Words::new(Vec::<String>::new())
-            .maybe("runs", Some(runs))
-            .names("suites", &self.suites, &[])
-            .names("peers", &self.peers, &[]);
-        let mut words = self.asked(words, &defaults());
-        if !self.searches() {
-            return Ok(words.as_slice().iter().map(OsString::from).collect());
+        fn joined<T: ToString>(values: &[T]) -> String {
+            values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
         }
-        let lists = self.lists.map_or_else(|| Ok::<_, Error>(Ivf::recommend(self.source.shape()?.0)), Ok)?;
-        words = words
-            .list("queries", &self.counts()?, &[])
-            .maybe("lists", Some(lists))
-            .maybe("data", Some(self.source.name()));
-        let mut words: Vec<OsString> = words.as_slice().iter().map(OsString::from).collect();
-        for (option, (file, _)) in ["--rows-file", "--queries-file"].into_iter().zip(self.files(scratch)) {
-            words.extend([option.into(), file.into()]);
+        let mut options: Vec<(&str, OsString)> = [
+            ("--runs", runs.to_string()),
+            ("--suites", joined(&self.suites)),
+            ("--peers", joined(&self.peers)),
+            ("--metric", self.metric.to_string()),
+            ("--k", joined(&self.k)),
+            ("--probes", joined(&self.probes)),
+            ("--shapes", joined(&self.shapes)),
+            ("--select-k", joined(&self.select_k)),
+            ("--length", joined(&self.length)),
+        ]
+        .map(|(name, value)| (name, value.into()))
+        .into();
+        if self.searches() {
+            let lists = self.lists.map_or_else(|| anyhow::Ok(Ivf::recommend(self.source.shape()?.0)), Ok)?;
+            let [(rows_file, _), (queries_file, _)] = self.files(scratch);
+            options.extend([
+                ("--queries", joined(&self.counts()?).into()),
+                ("--lists", lists.to_string().into()),
+                ("--data", self.source.name().into()),
+                ("--rows-file", rows_file.into()),
+                ("--queries-file", queries_file.into()),
+            ]);
         }
-        Ok(words)
+        options.retain(|(_, value)| !value.is_empty());
+        Ok(options.into_iter().flat_map(|(name, value)| [name.into(), value]).collect())
     }
 
     fn counts(&self) -> Result<Vec<usize>> {
@@ -188,9 +144,11 @@ impl Args {
 
     /// The files that the script reads, and whether they are written for it.
     fn files(&self, scratch: &Path) -> [(PathBuf, bool); 2] {
+        // The name of an archive's member may end in .npy, too.
+        let is_npy = |file: &Path| file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"));
         [(&self.source.rows_file, "rows.npy"), (&self.source.queries_file, "queries.npy")].map(
             |(given, name)| match given {
-                Some(file) if is_npy(file) => (file.clone(), false),
+                Some(file) if is_npy(file) && file.is_file() => (file.clone(), false),
                 _ => (scratch.join(name), true),
             },
         )
@@ -228,17 +186,6 @@ fn ensure_room(directory: &Path, argument: &str, count: usize, dim: usize) -> Re
     // Some file systems do not say how large they are.
     let Some(disk) = disk.filter(|disk| disk.total_space() > 0) else { return Ok(()) };
     let place = format!("{} (TMPDIR)", std::env::temp_dir().display());
-    memory::ensure_room(
-        argument,
-        count,
-        &format!("vectors of dim {dim}"),
-        dim,
-        disk.available_space(),
-        &place,
-    )
-}
-
-/// Whether the script can read a file as it is. The name of an archive's member may end in .npy, too.
-fn is_npy(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy")) && file.is_file()
+    let things = format!("vectors of dim {dim}");
+    memory::ensure_room(argument, count, &things, dim, disk.available_space(), &place)
 }

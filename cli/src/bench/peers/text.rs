@@ -12,66 +12,49 @@ const QUIET: f64 = 0.1;
 pub(super) fn of(line: &Value) -> String {
     let Value::Object(fields) = line else { return String::new() };
     let line = Line::from(fields.clone());
-    if line.record() == "peers" { peers(&line) } else { peer(&line) }
-}
-
-fn peers(line: &Line) -> String {
-    let mut text = format!("peers     on {}", line.text("adapter").unwrap_or("an unknown machine"));
-    if let Some(driver) = line.text("driver") {
-        text.push_str(&format!(", driver {driver}"));
-    }
-    if let Some(threads) = line.count("threads") {
-        text.push_str(&format!(", {threads} threads"));
-    }
-    text.push_str(&format!("; Python {}", line.text("python").unwrap_or("unknown")));
-    let versions = line.value("versions").and_then(Value::as_object);
-    for (name, version) in versions.into_iter().flatten() {
-        text.push_str(&format!(", {name} {}", version.as_str().unwrap_or("unknown")));
-    }
-    text
+    if line.record() == "peers" { format!("peers     on {}", line.machine()) } else { peer(&line) }
 }
 
 fn peer(line: &Line) -> String {
-    let (suite, name) = (line.text("suite").unwrap_or_default(), line.text("peer").unwrap_or_default());
-    let mut of = vec![];
-    let number = |key: &str| line.count(key);
-    match (number("rows"), number("dim"), number("length")) {
+    let count = |key: &str| line.count(key);
+    let shape = match (count("rows"), count("dim"), count("length")) {
         (Some(rows), Some(dim), _) => {
-            of.push(format!("{rows} x {dim} {}", line.text("data").unwrap_or_default()));
+            Some(format!("{rows} x {dim} {}", line.text("data").unwrap_or_default()))
         }
-        (Some(rows), _, Some(length)) => of.push(format!("{rows}x{length}")),
-        (None, _, Some(length)) => of.push(format!("of {length}")),
-        _ => {}
-    }
-    of.extend(number("lists").map(|lists| counted(lists as usize, "list", "lists")));
-    of.extend(number("probes").map(|probes| counted(probes as usize, "probe", "probes")));
-    of.extend(number("queries").map(|queries| output::queries(queries as usize)));
-    of.extend(["metric", "operation"].iter().filter_map(|key| line.text(key)).map(str::to_owned));
-    of.extend(number("k").map(|k| format!("k {k}")));
-    of.extend(line.text("values").map(str::to_owned));
-    let mut text = format!("{suite:<9} {name}: {}: ", of.join(", "));
-    if of.is_empty() {
-        text = format!("{suite:<9} {name}: ");
-    }
+        (Some(rows), _, Some(length)) => Some(format!("{rows}x{length}")),
+        (None, _, Some(length)) => Some(format!("of {length}")),
+        _ => None,
+    };
+    let text = |key: &str| line.text(key).map(str::to_owned);
+    let of = [
+        shape,
+        count("lists").map(|lists| counted(lists as usize, "list", "lists")),
+        count("probes").map(|probes| counted(probes as usize, "probe", "probes")),
+        count("queries").map(|queries| output::queries(queries as usize)),
+        text("metric"),
+        text("operation"),
+        count("k").map(|k| format!("k {k}")),
+        text("values"),
+    ];
+    let of = of.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let of = if of.is_empty() { of } else { format!("{of}: ") };
+    let name = format!(
+        "{:<9} {}: {of}",
+        line.text("suite").unwrap_or_default(),
+        line.text("peer").unwrap_or_default()
+    );
     if let Some(reason) = line.text("not_run") {
-        return format!("{text}not run: {reason}");
+        return format!("{name}not run: {reason}");
     }
     let time = |key: &str| line.number(key).unwrap_or(f64::NAN);
-    text.push_str(&format!("{:.3} ms ({:.3} .. {:.3})", time("ms"), time("ms_least"), time("ms_most")));
-    if let Some(time) = line.number("device_ms") {
-        text.push_str(&format!(", on the device {time:.3} ms"));
-    }
-    if let Some(rate) = line.number("queries_per_s") {
-        text.push_str(&format!(", {rate:.0} queries/s"));
-    }
-    if let Some(recall) = line.number("recall") {
-        text.push_str(&format!(", recall {recall:.4}"));
-    }
-    if let Some(rate) = line.number("bytes_per_s") {
-        text.push_str(&format!("; {:.2} GB/s", rate / 1e9));
-    }
-    if let Some(others) = line.number("other_cpus").filter(|&others| others > QUIET) {
-        text.push_str(&format!("; disturbed: others kept {others:.1} processors busy"));
-    }
-    text
+    let others = line.number("other_cpus").filter(|&others| others > QUIET);
+    let figures = [
+        Some(format!("{:.3} ms ({:.3} .. {:.3})", time("ms"), time("ms_least"), time("ms_most"))),
+        line.number("device_ms").map(|time| format!(", on the device {time:.3} ms")),
+        line.number("queries_per_s").map(|rate| format!(", {rate:.0} queries/s")),
+        line.number("recall").map(|recall| format!(", recall {recall:.4}")),
+        line.number("bytes_per_s").map(|rate| format!("; {:.2} GB/s", rate / 1e9)),
+        others.map(|others| format!("; disturbed: others kept {others:.1} processors busy")),
+    ];
+    name + &figures.into_iter().flatten().collect::<String>()
 }

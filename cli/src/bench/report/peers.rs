@@ -121,23 +121,10 @@ pub(super) fn section(device: &DeviceLines<'_>) -> Section {
     not_run.retain(|peer| !is_measured(peer));
     let fields = ["peer", "suite", "rows", "dim", "queries", "length", "k", "metric", "data"];
     section.table(table("Without figures", &not_run, &fields, &["not_run", "verified"]));
-    let machines: Vec<String> = device.peer_runs.iter().map(|run| machine(run)).collect();
-    if let Some(machine) = machines.last() {
-        section.lead += &format!(" They ran on {machine}.");
+    if let Some(run) = device.peer_runs.last() {
+        section.lead += &format!(" They ran on {}.", run.machine());
     }
     section
-}
-
-fn machine(run: &Line) -> String {
-    let mut parts: Vec<String> = ["adapter", "driver"].map(|key| cell(run, key)).into();
-    parts.extend(run.count("threads").map(|threads| format!("{threads} threads")));
-    parts.extend(run.text("python").map(|python| format!("Python {python}")));
-    let versions = run.value("versions").and_then(serde_json::Value::as_object);
-    for (name, version) in versions.into_iter().flatten() {
-        parts.push(format!("{name} {}", version.as_str().unwrap_or("?")));
-    }
-    parts.retain(|part| !part.is_empty());
-    parts.join(", ")
 }
 
 /// A row for each case, and a column for each library.

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use clap::Args as ClapArgs;
 use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, SearchOptions};
 use serde_json::json;
 
@@ -12,29 +11,28 @@ use crate::bench::case::Case;
 use crate::bench::data::{BATCHES, Source, asked_or, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::units::milliseconds;
-use crate::bench::words::{Words, defaults};
 use crate::output;
 
 /// Arguments of `nearfield bench breakeven`.
-#[derive(Debug, ClapArgs)]
-pub(in crate::bench) struct Args {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
     #[command(flatten)]
-    pub(in crate::bench) source: Source,
+    source: Source,
     /// Numbers of rows, one case each; 1000,10000,100000, or as many as there are
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) sizes: Vec<usize>,
+    sizes: Vec<usize>,
     /// Numbers of queries, one case each; 1,8,64,512, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) queries: Vec<usize>,
+    queries: Vec<usize>,
     /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
-    pub(in crate::bench) k: usize,
+    k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
-    pub(in crate::bench) metric: Metric,
+    metric: Metric,
 }
 
-pub(in crate::bench) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench breakeven
   nearfield bench breakeven --dim 768 --rows 300000 --sizes 3000,30000,300000 --queries 1,4,16,64
@@ -48,42 +46,28 @@ const SIZES: [usize; 3] = [1000, 10_000, 100_000];
 const QUERIES: [usize; 4] = [1, 8, 64, 512];
 
 impl Suite for Args {
-    fn words(&self) -> Words {
-        let usual: Self = defaults();
-        self.source
-            .words(Words::new(["breakeven"]))
-            .option("metric", self.metric, usual.metric)
-            .list("sizes", &self.sizes, &[])
-            .list("queries", &self.queries, &[])
-            .option("k", self.k, usual.k)
-    }
-
     fn run(&self, run: &mut Run) -> anyhow::Result<()> {
-        measure(self, run)
-    }
-}
-
-fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    ensure!(
-        run.device.adapter().kind != AdapterKind::Host,
-        "--device: needed a GPU to compare the processor with, given {}",
-        run.device.describe()
-    );
-    let counts = args.source.counts(&args.queries, &QUERIES)?;
-    let (rows, queries) = args.source.both_at_least(&counts, BATCHES)?;
-    let (rows, queries) = (rows.view()?, queries.view()?);
-    let sizes = args.source.sizes(&asked_or(&args.sizes, &SIZES, rows.rows()), rows)?;
-    run.begin("breakeven", sizes.len() * counts.len())?;
-    for size in sizes {
-        if run.is_over(&format!("{size} x {} {}", rows.dim(), args.source.name()))? {
-            continue;
+        ensure!(
+            run.device.adapter().kind != AdapterKind::Host,
+            "--device: needed a GPU to compare the processor with, given {}",
+            run.device.describe()
+        );
+        let counts = self.source.counts(&self.queries, &QUERIES)?;
+        let (rows, queries) = self.source.both_at_least(&counts, BATCHES)?;
+        let (rows, queries) = (rows.view()?, queries.view()?);
+        let sizes = self.source.sizes(&asked_or(&self.sizes, &SIZES, rows.rows()), rows)?;
+        run.begin("breakeven", sizes.len() * counts.len())?;
+        for size in sizes {
+            if run.is_over(&format!("{size} x {} {}", rows.dim(), self.source.name()))? {
+                continue;
+            }
+            let engines = Engines::new(self, &run.device, rows.slice(0..size))?;
+            for &count in &counts {
+                engines.case(self, run, &batches(queries, count))?;
+            }
         }
-        let engines = Engines::new(args, &run.device, rows.slice(0..size))?;
-        for &count in &counts {
-            engines.case(args, run, &batches(queries, count))?;
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Indexes of the same rows.

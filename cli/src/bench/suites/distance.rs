@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use anyhow::ensure;
-use clap::Args as ClapArgs;
 use nearfield::internals::kernels::distance_pairs::Pairs;
 use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, Metric, Output};
 use serde_json::json;
@@ -14,30 +13,29 @@ use crate::bench::data::{BATCHES, Source, batches};
 use crate::bench::gpu::{has_kernels, profiled, rotation, storage, total, wait};
 use crate::bench::run::{Run, Suite};
 use crate::bench::units::rounded;
-use crate::bench::words::{Words, defaults};
 use crate::bench::work::{Unit, Work};
 use crate::output;
 
 /// Arguments of `nearfield bench distance`.
-#[derive(Debug, ClapArgs)]
-pub(in crate::bench) struct Args {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
     #[command(flatten)]
-    pub(in crate::bench) source: Source,
+    source: Source,
     /// Numbers of rows, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) sizes: Vec<usize>,
+    sizes: Vec<usize>,
     /// Numbers of queries, one case each; 1,128, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) queries: Vec<usize>,
+    queries: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
-    pub(in crate::bench) metric: Vec<Metric>,
+    metric: Vec<Metric>,
     /// Pairs of a case that are checked against f64
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::arguments::count)]
-    pub(in crate::bench) verify: usize,
+    verify: usize,
 }
 
-pub(in crate::bench) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench distance
   nearfield bench distance --rows 100000 --dim 768 --queries 1,16,256 --metric cosine --json
@@ -52,46 +50,32 @@ docs/benchmark.md lists the fields of the JSON lines.";
 const QUERIES: [usize; 2] = [1, 128];
 
 impl Suite for Args {
-    fn words(&self) -> Words {
-        let usual: Self = defaults();
-        self.source
-            .words(Words::new(["distance"]))
-            .list("sizes", &self.sizes, &[])
-            .list("queries", &self.queries, &[])
-            .list("metric", &self.metric, &usual.metric)
-            .option("verify", self.verify, usual.verify)
-    }
-
     fn run(&self, run: &mut Run) -> anyhow::Result<()> {
-        measure(self, run)
-    }
-}
-
-fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    let counts = args.source.counts(&args.queries, &QUERIES)?;
-    let (rows, queries) = args.source.both_at_least(&counts, BATCHES)?;
-    let (rows, queries) = (rows.view()?, queries.view()?);
-    let sizes = args.source.sizes(&args.sizes, rows)?;
-    run.begin("distance", sizes.len() * counts.len() * args.metric.len())?;
-    let device = run.device.clone();
-    let upload = |vectors| device.upload(vectors);
-    for size in sizes {
-        if run.is_over(&format!("{size} rows, dim {}", rows.dim()))? {
-            continue;
-        }
-        let rows = rows.slice(0..size);
-        let copies = rotation(&device, 4 * rows.values().len() as u64);
-        let rows_there = (0..copies).map(|_| upload(rows)).collect::<nearfield::Result<Vec<_>>>()?;
-        for &count in &counts {
-            let queries = batches(queries, count);
-            let queries_there =
-                queries.iter().map(|&queries| upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
-            for &metric in &args.metric {
-                case(args, run, (rows, &rows_there), (&queries, &queries_there), metric)?;
+        let counts = self.source.counts(&self.queries, &QUERIES)?;
+        let (rows, queries) = self.source.both_at_least(&counts, BATCHES)?;
+        let (rows, queries) = (rows.view()?, queries.view()?);
+        let sizes = self.source.sizes(&self.sizes, rows)?;
+        run.begin("distance", sizes.len() * counts.len() * self.metric.len())?;
+        let device = run.device.clone();
+        let upload = |vectors| device.upload(vectors);
+        for size in sizes {
+            if run.is_over(&format!("{size} rows, dim {}", rows.dim()))? {
+                continue;
+            }
+            let rows = rows.slice(0..size);
+            let copies = rotation(&device, 4 * rows.values().len() as u64);
+            let rows_there = (0..copies).map(|_| upload(rows)).collect::<nearfield::Result<Vec<_>>>()?;
+            for &count in &counts {
+                let queries = batches(queries, count);
+                let queries_there =
+                    queries.iter().map(|&queries| upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
+                for &metric in &self.metric {
+                    case(self, run, (rows, &rows_there), (&queries, &queries_there), metric)?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn case(

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use clap::Args as ClapArgs;
 use nearfield::{
     Device, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
     SearchResult,
@@ -17,36 +16,35 @@ use crate::bench::data::{BATCHES, Source, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
-use crate::bench::words::{Words, defaults};
 use crate::bench::work::{Unit, Work};
-use crate::{arguments, output};
+use crate::output;
 
 /// Arguments of `nearfield bench exact`.
-#[derive(Debug, ClapArgs)]
-pub(in crate::bench) struct Args {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
     #[command(flatten)]
-    pub(in crate::bench) source: Source,
+    source: Source,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) queries: Vec<usize>,
+    queries: Vec<usize>,
     /// Numbers of rows, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) sizes: Vec<usize>,
+    sizes: Vec<usize>,
     /// Neighbours per query, one case each
     #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) k: Vec<usize>,
+    k: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
-    pub(in crate::bench) metric: Vec<Metric>,
+    metric: Vec<Metric>,
     /// Queries of a case whose answers are checked against f64, at least one of each batch
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::arguments::count)]
-    pub(in crate::bench) verify: usize,
+    verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
     #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::arguments::screen)]
-    pub(in crate::bench) screen: Vec<Screen>,
+    screen: Vec<Screen>,
 }
 
-pub(in crate::bench) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench exact --rows 1000000 --dim 768 --queries 1,1024 --metric cosine,l2sq
   nearfield bench exact --rows-file base.npy --queries-file query.npy -k 100 --json
@@ -61,57 +59,40 @@ docs/benchmark.md lists the fields of the JSON lines.";
 const QUERIES: [usize; 2] = [1, 1024];
 
 impl Suite for Args {
-    fn words(&self) -> Words {
-        let usual: Self = defaults();
-        let screens = |screens: &[Screen]| screens.iter().map(arguments::screen_name).collect::<Vec<_>>();
-        self.source
-            .words(Words::new(["exact"]))
-            .list("sizes", &self.sizes, &[])
-            .list("metric", &self.metric, &usual.metric)
-            .list("queries", &self.queries, &[])
-            .list("k", &self.k, &usual.k)
-            .list("screen", &screens(&self.screen), &screens(&usual.screen))
-            .option("verify", self.verify, usual.verify)
-    }
-
     fn run(&self, run: &mut Run) -> anyhow::Result<()> {
-        measure(self, run)
-    }
-}
-
-fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    let counts = args.source.counts(&args.queries, &QUERIES)?;
-    let (rows, queries) = args.source.both_at_least(&counts, args.verify.max(BATCHES))?;
-    let (rows, queries) = (rows.view()?, queries.view()?);
-    let sizes = args.source.sizes(&args.sizes, rows)?;
-    let each = args.k.len() * counts.len();
-    run.begin("exact", sizes.len() * args.metric.len() * args.screen.len() * each)?;
-    let mut is_first = true;
-    for size in sizes {
-        for &metric in &args.metric {
-            for &screen in &args.screen {
-                let rows = rows.slice(0..size);
-                // Nothing is built without time left.
-                let of = format!("{size} x {} {}, {}", rows.dim(), args.source.name(), metric.name());
-                if run.is_over(&of)? {
-                    continue;
-                }
-                if is_first {
-                    // The first upload also pays for compiling a kernel and for fresh staging memory.
-                    filled(&run.device, metric, screen, rows)?;
-                    is_first = false;
-                }
-                let (index, time) = filled(&run.device, metric, screen, rows)?;
-                tell_upload(run, rows, time)?;
-                for &k in &args.k {
-                    for &count in &counts {
-                        case(args, run, (&index, rows), (queries, count), k)?;
+        let counts = self.source.counts(&self.queries, &QUERIES)?;
+        let (rows, queries) = self.source.both_at_least(&counts, self.verify.max(BATCHES))?;
+        let (rows, queries) = (rows.view()?, queries.view()?);
+        let sizes = self.source.sizes(&self.sizes, rows)?;
+        let each = self.k.len() * counts.len();
+        run.begin("exact", sizes.len() * self.metric.len() * self.screen.len() * each)?;
+        let mut is_first = true;
+        for size in sizes {
+            for &metric in &self.metric {
+                for &screen in &self.screen {
+                    let rows = rows.slice(0..size);
+                    // Nothing is built without time left.
+                    let of = format!("{size} x {} {}, {}", rows.dim(), self.source.name(), metric.name());
+                    if run.is_over(&of)? {
+                        continue;
+                    }
+                    if is_first {
+                        // The first upload also pays for compiling a kernel and for fresh staging memory.
+                        filled(&run.device, metric, screen, rows)?;
+                        is_first = false;
+                    }
+                    let (index, time) = filled(&run.device, metric, screen, rows)?;
+                    tell_upload(run, rows, time)?;
+                    for &k in &self.k {
+                        for &count in &counts {
+                            case(self, run, (&index, rows), (queries, count), k)?;
+                        }
                     }
                 }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// An index with all rows, and the time to fill it.

@@ -3,54 +3,51 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
-use clap::Args as ClapArgs;
 use nearfield::{
     Device, DeviceMatrix, Flat, Ivf, MatrixView, Metric, Neighbors, Queries, Screen, SearchOptions,
     SearchResult,
 };
 use serde_json::json;
 
-use crate::arguments;
 use crate::bench::answers;
 use crate::bench::case::Case;
 use crate::bench::data::{Source, asked_or, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
-use crate::bench::words::{Words, defaults};
 use crate::bench::work::{Unit, Work};
 use crate::output::{self, counted};
 use crate::recall::{self, TrueHit};
 
 /// Arguments of `nearfield bench ivf`.
-#[derive(Debug, ClapArgs)]
-pub(in crate::bench) struct Args {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
     #[command(flatten)]
-    pub(in crate::bench) source: Source,
+    source: Source,
     /// Lists; by default about four times the square root of the rows
     #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
-    pub(in crate::bench) lists: Option<usize>,
+    lists: Option<usize>,
     /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
     #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) probes: Vec<usize>,
+    probes: Vec<usize>,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
     #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) queries: Vec<usize>,
+    queries: Vec<usize>,
     /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
-    pub(in crate::bench) k: usize,
+    k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]
-    pub(in crate::bench) metric: Metric,
+    metric: Metric,
     /// Iterations of k-means
     #[arg(long, default_value_t = ITERATIONS)]
-    pub(in crate::bench) iterations: usize,
+    iterations: usize,
     /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
     #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::arguments::screen)]
-    pub(in crate::bench) screen: Screen,
+    screen: Screen,
 }
 
-pub(in crate::bench) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench ivf --rows 1000000 --dim 768 --lists 4096 --probes 1,4,16,64 --queries 1,100,10000
   nearfield bench ivf --rows-file base.npy --queries-file query.npy --metric l2sq --json
@@ -75,69 +72,50 @@ const AGAIN: Duration = Duration::from_secs(3);
 const PIECE_BYTES: usize = 1 << 30;
 
 impl Suite for Args {
-    fn words(&self) -> Words {
-        let usual: Self = defaults();
-        let screen = [self.screen, usual.screen].map(|screen| arguments::screen_name(&screen));
-        let [screen, usual_screen] = screen;
-        self.source
-            .words(Words::new(["ivf"]))
-            .option("metric", self.metric, usual.metric)
-            .maybe("lists", self.lists)
-            .option("iterations", self.iterations, usual.iterations)
-            .list("probes", &self.probes, &[])
-            .list("queries", &self.queries, &[])
-            .option("k", self.k, usual.k)
-            .option("screen", screen, usual_screen)
-    }
-
     fn run(&self, run: &mut Run) -> anyhow::Result<()> {
-        measure(self, run)
-    }
-}
-
-fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    let counts = args.source.counts(&args.queries, &QUERIES)?;
-    let (rows, queries) = args.source.both_at_least(&counts, LEAST_QUERIES)?;
-    let (rows, queries) = (rows.view()?, queries.view()?);
-    let lists = args.lists.unwrap_or_else(|| Ivf::recommend(rows.rows()));
-    ensure!(
-        lists <= rows.rows(),
-        "--lists: needed at most {}, the number of rows, given {lists}",
-        rows.rows()
-    );
-    let probes = asked_or(&args.probes, &PROBES, lists);
-    if let Some(given) = probes.iter().find(|&&probes| probes > lists) {
-        bail!("--probes: needed 1 to {lists}, the number of lists, given {given}");
-    }
-    run.begin("ivf", counts.len() * probes.len())?;
-    let in_lists = counted(lists, "list", "lists");
-    let of = format!("{} x {} {}, {in_lists}", rows.rows(), rows.dim(), args.source.name());
-    if run.is_over(&of)? {
-        return Ok(());
-    }
-    let device = run.device.clone();
-    let mut exact = Flat::builder(&device, args.metric, rows.dim()).screen(args.screen).build()?;
-    exact.add(rows)?;
-    let truth = exact.search(queries, args.k)?;
-    drop(exact);
-    if run.is_over(&of)? {
-        return Ok(());
-    }
-    let index = built(args, run, rows, lists)?;
-    let distances = answers::checked(args.metric, rows, queries, args.k, truth.iter())?;
-    let few = queries.slice(0..queries.rows().min(100));
-    let all = index.search(few, args.k, lists)?;
-    let is_exact = (0..few.rows()).all(|query| all.row(query) == truth.row(query));
-    ensure!(is_exact, "with all lists probed the answers are not those of an exact search");
-    for &count in &counts {
-        let hosts = batches(queries, count);
-        let there =
-            hosts.iter().map(|&queries| device.upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
-        for &probes in &probes {
-            case(args, run, &index, (rows, queries), (&hosts, &there), &distances, probes)?;
+        let counts = self.source.counts(&self.queries, &QUERIES)?;
+        let (rows, queries) = self.source.both_at_least(&counts, LEAST_QUERIES)?;
+        let (rows, queries) = (rows.view()?, queries.view()?);
+        let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows.rows()));
+        ensure!(
+            lists <= rows.rows(),
+            "--lists: needed at most {}, the number of rows, given {lists}",
+            rows.rows()
+        );
+        let probes = asked_or(&self.probes, &PROBES, lists);
+        if let Some(given) = probes.iter().find(|&&probes| probes > lists) {
+            bail!("--probes: needed 1 to {lists}, the number of lists, given {given}");
         }
+        run.begin("ivf", counts.len() * probes.len())?;
+        let in_lists = counted(lists, "list", "lists");
+        let of = format!("{} x {} {}, {in_lists}", rows.rows(), rows.dim(), self.source.name());
+        if run.is_over(&of)? {
+            return Ok(());
+        }
+        let device = run.device.clone();
+        let mut exact = Flat::builder(&device, self.metric, rows.dim()).screen(self.screen).build()?;
+        exact.add(rows)?;
+        let truth = exact.search(queries, self.k)?;
+        drop(exact);
+        if run.is_over(&of)? {
+            return Ok(());
+        }
+        let index = built(self, run, rows, lists)?;
+        let distances = answers::checked(self.metric, rows, queries, self.k, truth.iter())?;
+        let few = queries.slice(0..queries.rows().min(100));
+        let all = index.search(few, self.k, lists)?;
+        let is_exact = (0..few.rows()).all(|query| all.row(query) == truth.row(query));
+        ensure!(is_exact, "with all lists probed the answers are not those of an exact search");
+        for &count in &counts {
+            let hosts = batches(queries, count);
+            let there =
+                hosts.iter().map(|&queries| device.upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
+            for &probes in &probes {
+                case(self, run, &index, (rows, queries), (&hosts, &there), &distances, probes)?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The index with all rows.

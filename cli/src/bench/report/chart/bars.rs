@@ -7,22 +7,22 @@ use super::style::{Area, COLORS, Drawn, FAINT, INK, bold, text, wrapped};
 
 /// Horizontal bars on a common linear scale from zero.
 #[derive(Clone)]
-pub(in super::super) struct BarGroup {
-    pub(in super::super) title: String,
-    pub(in super::super) note: String,
-    pub(in super::super) bars: Vec<Bar>,
+pub(crate) struct BarGroup {
+    pub(crate) title: String,
+    pub(crate) note: String,
+    pub(crate) bars: Vec<Bar>,
     /// A line across the bars, and its name.
-    pub(in super::super) limit: Option<(f64, String)>,
+    pub(crate) limit: Option<(f64, String)>,
     /// Names of the parts of a bar, for a legend.
-    pub(in super::super) legend: Vec<String>,
+    pub(crate) legend: Vec<String>,
 }
 
 #[derive(Clone)]
-pub(in super::super) struct Bar {
-    pub(in super::super) label: String,
+pub(crate) struct Bar {
+    pub(crate) label: String,
     /// Length and color of each part.
-    pub(in super::super) parts: Vec<(f64, usize)>,
-    pub(in super::super) text: String,
+    pub(crate) parts: Vec<(f64, usize)>,
+    pub(crate) text: String,
 }
 
 const BAR_HEIGHT: u32 = 26;

@@ -9,28 +9,28 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::style::{Area, COLORS, Drawn, FAINT, GRID, INK, text};
 
 /// Series over two axes. The vertical axis is logarithmic.
-pub(in super::super) struct LineChart {
-    pub(in super::super) x: Axis,
-    pub(in super::super) y: Axis,
-    pub(in super::super) series: Vec<Series>,
+pub(crate) struct LineChart {
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
 }
 
 #[derive(Clone, Copy)]
-pub(in super::super) struct Axis {
-    pub(in super::super) name: &'static str,
-    pub(in super::super) is_log: bool,
+pub(crate) struct Axis {
+    pub(crate) name: &'static str,
+    pub(crate) is_log: bool,
     /// Text of a tick.
-    pub(in super::super) format: fn(f64) -> String,
+    pub(crate) format: fn(f64) -> String,
 }
 
-pub(in super::super) struct Series {
-    pub(in super::super) name: String,
-    pub(in super::super) mark: Mark,
-    pub(in super::super) points: Vec<(f64, f64)>,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) mark: Mark,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Mark {
+pub(crate) enum Mark {
     Line,
     Points,
     /// A line in grey, named at its end.

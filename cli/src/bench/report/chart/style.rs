@@ -5,11 +5,11 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The number of series that colors can tell apart.
-pub(in super::super) const MAX_SERIES: usize = 6;
+pub(crate) const MAX_SERIES: usize = 6;
 /// The color of bars that are not in focus.
-pub(in super::super) const GREY: usize = 7;
+pub(crate) const GREY: usize = 7;
 /// Readable on white and on black. The page uses them as well.
-pub(in super::super) const COLORS: [RGBColor; 8] = [
+pub(crate) const COLORS: [RGBColor; 8] = [
     RGBColor(0x2f, 0x7d, 0xd1),
     RGBColor(0xe0, 0x7b, 0x28),
     RGBColor(0x2a, 0x9d, 0x76),
@@ -25,7 +25,7 @@ pub(super) const FAINT: RGBColor = RGBColor(0x59, 0x63, 0x6e);
 pub(super) const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
 
 /// Styles of text and grid, for the page and for SVG files.
-pub(in super::super) const STYLE: &str = include_str!("chart.css");
+pub(crate) const STYLE: &str = include_str!("chart.css");
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;

@@ -1,13 +1,12 @@
 //! `nearfield bench reduce`: reductions of values on the device, and the ladder of the dot product.
 
 mod operation;
-mod sweep;
 mod truth;
 
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::ValueEnum;
 use half::f16;
 use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
@@ -20,38 +19,34 @@ use crate::bench::gpu::{is_processor, needs_kernels, rotation, total};
 use crate::bench::run::{Run, Suite};
 use crate::bench::times::Times;
 use crate::bench::units::rounded;
-use crate::bench::words::{Words, defaults};
 use crate::bench::work::{Unit, Work};
-pub(in crate::bench) use operation::{How, Name};
+pub(crate) use operation::{How, Name};
 use truth::{Truth, checked, truth};
 
 /// Arguments of `nearfield bench reduce`.
-#[derive(Debug, ClapArgs)]
-pub(in crate::bench) struct Args {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
     /// Values per operand, one case each; 268,435,456, or 4,194,304 if the processor computes
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
-    pub(in crate::bench) length: Vec<usize>,
+    length: Vec<usize>,
     /// Time every rung of the ladder of the dot product instead
-    #[arg(long, conflicts_with_all = ["operation", "summation", "elements", "row_length", "sweep"])]
-    pub(in crate::bench) ladder: bool,
+    #[arg(long, conflicts_with_all = ["operation", "summation", "elements", "row_length"])]
+    ladder: bool,
     /// Operations, one case each
     #[arg(long, value_delimiter = ',', default_value = "dot,sum,min,argmin", value_name = "NAME,…")]
-    pub(in crate::bench) operation: Vec<Name>,
+    operation: Vec<Name>,
     /// Kinds of summation, one case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
-    pub(in crate::bench) summation: Vec<How>,
+    summation: Vec<How>,
     /// Element types, one case each
     #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
-    pub(in crate::bench) elements: Vec<Elements>,
+    elements: Vec<Elements>,
     /// Reduce rows of this length (f32) instead of the whole, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = crate::arguments::count)]
-    pub(in crate::bench) row_length: Vec<usize>,
-    /// Time the first pass alone in every layout of the work instead
-    #[arg(long, conflicts_with_all = ["summation", "elements", "row_length"])]
-    pub(in crate::bench) sweep: bool,
+    row_length: Vec<usize>,
 }
 
-pub(in crate::bench) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench reduce
   nearfield bench reduce --ladder --length 1048576,268435456 --json
@@ -59,70 +54,49 @@ Examples:
   nearfield bench reduce --operation sum,argmin --row-length 384
 
 The values are on the device. Times are from the call to the result on the host, and on the device by its timestamps. Every case \
-checks its result against f64 before it is timed (of rows, a thousand); a wrong one ends the run with exit code 1. A sweep times \
-the first pass alone and checks nothing.
+checks its result against f64 before it is timed (of rows, a thousand); a wrong one ends the run with exit code 1.
 
-Copies of small operands take turns, so that they do not come from a cache. docs/benchmark.md lists the fields of the JSON lines; \
-those of a sweep are
-  {\"record\":\"sweep\", suite, case, length, workgroup, coarsening, turns, ms, bytes_per_s, share_of_copy}";
+Copies of small operands take turns, so that they do not come from a cache. docs/benchmark.md lists the fields of the JSON lines.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::bench) enum Elements {
+pub(crate) enum Elements {
     F32,
     F16,
 }
 
 impl Suite for Args {
-    fn words(&self) -> Words {
-        let usual: Self = defaults();
-        Words::new(["reduce"])
-            .flag("ladder", self.ladder)
-            .flag("sweep", self.sweep)
-            .names("operation", &self.operation, &usual.operation)
-            .names("summation", &self.summation, &usual.summation)
-            .names("elements", &self.elements, &usual.elements)
-            .list("row-length", &self.row_length, &[])
-            .list("length", &self.length, &[])
-    }
-
     fn run(&self, run: &mut Run) -> anyhow::Result<()> {
-        measure(self, run)
-    }
-}
-
-fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    if args.ladder || args.sweep {
-        needs_kernels(&run.device, "bench reduce --ladder and --sweep")?;
-    }
-    let usual = if is_processor(&run.device) { 1 << 22 } else { 1 << 28 };
-    let lengths = if args.length.is_empty() { vec![usual] } else { args.length.clone() };
-    let most = lengths.iter().copied().max().context("--length: needed at least one number")?;
-    let least = lengths.iter().copied().min().unwrap_or(most);
-    if let Some(long) = args.row_length.iter().find(|&&row_length| row_length > least) {
-        bail!("--row-length: needed at most {least}, the length, given {long}");
-    }
-    let a = data::numbers("--length", most, 1)?;
-    let b = data::numbers("--length", most, 2)?;
-    let cases = args.operation.len() * args.summation.len() * args.elements.len();
-    let each = if args.ladder { RUNGS.len() } else { cases * args.row_length.len().max(1) };
-    run.begin("reduce", lengths.len() * each)?;
-    let device = run.device.clone();
-    let warmer = Warmer::of(&device)?;
-    let mut bench = Bench { args, run, device: &device, warmer, a: &a, b: &b };
-    for length in lengths {
-        if args.ladder {
-            bench.ladder(length)?;
-        } else if args.sweep {
-            bench.sweep(length)?;
-        } else if args.row_length.is_empty() {
-            bench.cases(length)?;
-        } else {
-            for &row_length in &args.row_length {
-                bench.rows(length, row_length)?;
+        if self.ladder {
+            needs_kernels(&run.device, "bench reduce --ladder")?;
+        }
+        let usual = if is_processor(&run.device) { 1 << 22 } else { 1 << 28 };
+        let lengths = if self.length.is_empty() { vec![usual] } else { self.length.clone() };
+        let most = lengths.iter().copied().max().context("--length: needed at least one number")?;
+        let least = lengths.iter().copied().min().unwrap_or(most);
+        if let Some(long) = self.row_length.iter().find(|&&row_length| row_length > least) {
+            bail!("--row-length: needed at most {least}, the length, given {long}");
+        }
+        let a = data::numbers("--length", most, 1)?;
+        let b = data::numbers("--length", most, 2)?;
+        let cases = self.operation.len() * self.summation.len() * self.elements.len();
+        let each = if self.ladder { RUNGS.len() } else { cases * self.row_length.len().max(1) };
+        run.begin("reduce", lengths.len() * each)?;
+        let device = run.device.clone();
+        let warmer = Warmer::of(&device)?;
+        let mut bench = Bench { args: self, run, device: &device, warmer, a: &a, b: &b };
+        for length in lengths {
+            if self.ladder {
+                bench.ladder(length)?;
+            } else if self.row_length.is_empty() {
+                bench.cases(length)?;
+            } else {
+                for &row_length in &self.row_length {
+                    bench.rows(length, row_length)?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Sequential additions whose errors a rung with atomic additions may have. Errors of either sign cancel, so this is far below

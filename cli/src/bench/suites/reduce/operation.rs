@@ -7,7 +7,7 @@ use crate::arguments;
 
 /// The operations, as the command line names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::bench) enum Name {
+pub(crate) enum Name {
     Dot,
     Sum,
     SumSquares,
@@ -22,7 +22,7 @@ pub(in crate::bench) enum Name {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::bench) enum How {
+pub(crate) enum How {
     Plain,
     Compensated,
 }

@@ -4,7 +4,6 @@ mod place;
 mod values;
 
 use anyhow::ensure;
-use clap::Args as ClapArgs;
 use nearfield::Device;
 use serde_json::json;
 
@@ -12,19 +11,18 @@ use crate::bench::case::Case;
 use crate::bench::ceilings::Warmer;
 use crate::bench::gpu::{is_processor, needs_kernels, rotation};
 use crate::bench::run::{Run, Suite};
-use crate::bench::words::{Words, defaults};
 use crate::bench::work::{Unit, Work};
 use place::Place;
 use values::Truth;
-pub(in crate::bench) use values::{Kind, Shape};
+pub(crate) use values::{Kind, Shape};
 
 /// Arguments of `nearfield bench select`.
-#[derive(Debug, ClapArgs)]
-pub(in crate::bench) struct Args {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
     /// Rows and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000, or a hundredth of those rows on a
     /// software adapter
     #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
-    pub(in crate::bench) shapes: Vec<Shape>,
+    shapes: Vec<Shape>,
     /// Elements to select from each row, one case each; those beyond a row's length are left out
     #[arg(
         short,
@@ -33,16 +31,16 @@ pub(in crate::bench) struct Args {
         default_value = "1,2,4,8,16,32,64,128,256",
         value_name = "K,…"
     )]
-    pub(in crate::bench) k: Vec<u32>,
+    k: Vec<u32>,
     /// Kinds of elements, one case each
     #[arg(long, value_delimiter = ',', default_value = "normal", value_name = "KIND,…")]
-    pub(in crate::bench) values: Vec<Kind>,
+    values: Vec<Kind>,
     /// Select without scratch memory for lists of candidates
     #[arg(long)]
-    pub(in crate::bench) no_scratch: bool,
+    no_scratch: bool,
 }
 
-pub(in crate::bench) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench select
   nearfield bench select --shapes 100x1000000,1x1000000,10000x10000 --k 1,10,100,1000 --json
@@ -60,55 +58,42 @@ Every element counts as read once. Copies of small inputs take turns, so that th
 in a separate run with one pass each, which adds a few microseconds to each. docs/benchmark.md lists the fields of the JSON lines.";
 
 impl Suite for Args {
-    fn words(&self) -> Words {
-        let usual: Self = defaults();
-        Words::new(["select"])
-            .list("shapes", &self.shapes, &[])
-            .list("k", &self.k, &usual.k)
-            .names("values", &self.values, &usual.values)
-            .flag("no-scratch", self.no_scratch)
-    }
-
     fn run(&self, run: &mut Run) -> anyhow::Result<()> {
-        measure(self, run)
-    }
-}
-
-fn measure(args: &Args, run: &mut Run) -> anyhow::Result<()> {
-    let device = run.device.clone();
-    needs_kernels(&device, "bench select")?;
-    let fewer = if is_processor(&device) { 100 } else { 1 };
-    let usual = [(20_000, 500), (1000, 10_000), (100, 100_000), (10, 1_000_000)];
-    let shapes = match args.shapes.is_empty() {
-        false => args.shapes.clone(),
-        true => usual.map(|(rows, length)| Shape { rows: (rows / fewer).max(1), length }).to_vec(),
-    };
-    ensure!(args.k.iter().all(|&k| k > 0), "--k: needed at least 1, given 0");
-    let limit = device.capabilities().max_binding_bytes;
-    for shape in &shapes {
-        ensure!(
-            shape.bytes() <= limit,
-            "--shapes: needed at most {limit} bytes of elements, as one binding of this adapter has, given {} for {shape}",
-            shape.bytes()
-        );
-    }
-    let fitting = shapes.iter().map(|shape| args.k.iter().filter(|&&k| k <= shape.length).count());
-    let fitting: usize = fitting.sum();
-    let longest = shapes.iter().map(|shape| shape.length).max().unwrap_or(0);
-    ensure!(
-        fitting > 0,
-        "--k: needed at most {longest}, the elements of a row, given {}",
-        args.k.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
-    );
-    run.begin("select", fitting * args.values.len())?;
-    let Some(warmer) = Warmer::of(&device)? else { return Ok(()) };
-    let mut bench = Bench { args, run, device: &device, warmer };
-    for shape in shapes {
-        for &kind in &args.values {
-            bench.cases(shape, kind)?;
+        let device = run.device.clone();
+        needs_kernels(&device, "bench select")?;
+        let fewer = if is_processor(&device) { 100 } else { 1 };
+        let usual = [(20_000, 500), (1000, 10_000), (100, 100_000), (10, 1_000_000)];
+        let shapes = match self.shapes.is_empty() {
+            false => self.shapes.clone(),
+            true => usual.map(|(rows, length)| Shape { rows: (rows / fewer).max(1), length }).to_vec(),
+        };
+        ensure!(self.k.iter().all(|&k| k > 0), "--k: needed at least 1, given 0");
+        let limit = device.capabilities().max_binding_bytes;
+        for shape in &shapes {
+            ensure!(
+                shape.bytes() <= limit,
+                "--shapes: needed at most {limit} bytes of elements, as one binding of this adapter has, given {} for {shape}",
+                shape.bytes()
+            );
         }
+        let fitting = shapes.iter().map(|shape| self.k.iter().filter(|&&k| k <= shape.length).count());
+        let fitting: usize = fitting.sum();
+        let longest = shapes.iter().map(|shape| shape.length).max().unwrap_or(0);
+        ensure!(
+            fitting > 0,
+            "--k: needed at most {longest}, the elements of a row, given {}",
+            self.k.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+        );
+        run.begin("select", fitting * self.values.len())?;
+        let Some(warmer) = Warmer::of(&device)? else { return Ok(()) };
+        let mut bench = Bench { args: self, run, device: &device, warmer };
+        for shape in shapes {
+            for &kind in &self.values {
+                bench.cases(shape, kind)?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 struct Bench<'a> {

@@ -13,9 +13,9 @@ use crate::recipe::Random;
 
 /// The number of rows, and their length.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::bench) struct Shape {
-    pub(in crate::bench) rows: u32,
-    pub(in crate::bench) length: u32,
+pub(crate) struct Shape {
+    pub(crate) rows: u32,
+    pub(crate) length: u32,
 }
 
 impl Shape {
@@ -44,7 +44,7 @@ impl FromStr for Shape {
 
 /// Kinds of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::bench) enum Kind {
+pub(crate) enum Kind {
     Normal,
     Equal,
     Sorted,

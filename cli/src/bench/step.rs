@@ -1,0 +1,81 @@
+//! The suites and the peers as commands, which `nearfield bench all` runs too.
+
+use anyhow::Result;
+use clap::{Args, FromArgMatches, Subcommand};
+
+use super::peers;
+use super::run::{Common, Run, Shared, Suite};
+use super::suites::{breakeven, distance, exact, ivf, reduce, select};
+
+/// A command that measures, with the arguments that all have.
+#[derive(Debug, Subcommand)]
+pub(super) enum Step {
+    /// Time the distances of all pairs of two sets on the device
+    #[command(after_long_help = distance::HELP)]
+    Distance(Timed<distance::Args>),
+    /// Time reductions, or the ladder of the dot product
+    #[command(after_long_help = reduce::HELP)]
+    Reduce(Timed<reduce::Args>),
+    /// Time the selection of the smallest elements of rows
+    #[command(after_long_help = select::HELP)]
+    Select(Timed<select::Args>),
+    /// Time exact search, its stages on the device, and the upload
+    #[command(after_long_help = exact::HELP)]
+    Exact(Timed<exact::Args>),
+    /// Time search in lists: building an index, recall and queries per second over probes
+    #[command(after_long_help = ivf::HELP)]
+    Ivf(Timed<ivf::Args>),
+    /// Time exact search on a GPU and on the processor, to find how much work makes the GPU faster
+    #[command(after_long_help = breakeven::HELP)]
+    Breakeven(Timed<breakeven::Args>),
+    /// Time other libraries at the same work, through Python: numpy, faiss, usearch, PyTorch, cuVS
+    #[command(after_long_help = peers::HELP)]
+    Peers(Timed<peers::Args, Shared>),
+}
+
+/// The arguments of a command, and those it has in common with others. Peers need no device.
+#[derive(Debug, Args)]
+pub(super) struct Timed<A: Args, C: Args = Common> {
+    #[command(flatten)]
+    pub(super) own: A,
+    #[command(flatten)]
+    pub(super) common: C,
+}
+
+impl Step {
+    /// Reads the words after `nearfield bench`.
+    pub(super) fn parse(words: &[String]) -> Result<Self> {
+        let command = Self::augment_subcommands(clap::Command::new("bench").no_binary_name(true));
+        Ok(Self::from_arg_matches(&command.try_get_matches_from(words)?)?)
+    }
+
+    pub(super) fn suite(&self) -> &dyn Suite {
+        match self {
+            Self::Distance(timed) => &timed.own,
+            Self::Reduce(timed) => &timed.own,
+            Self::Select(timed) => &timed.own,
+            Self::Exact(timed) => &timed.own,
+            Self::Ivf(timed) => &timed.own,
+            Self::Breakeven(timed) => &timed.own,
+            Self::Peers(timed) => &timed.own,
+        }
+    }
+
+    fn open(&self) -> Result<Run> {
+        Run::open(match self {
+            Self::Distance(timed) => &timed.common,
+            Self::Reduce(timed) => &timed.common,
+            Self::Select(timed) => &timed.common,
+            Self::Exact(timed) => &timed.common,
+            Self::Ivf(timed) => &timed.common,
+            Self::Breakeven(timed) => &timed.common,
+            Self::Peers(timed) => return Ok(Run::without_device("peers", &timed.common)),
+        })
+    }
+
+    pub(super) fn run(&self) -> Result<()> {
+        let mut run = self.open()?;
+        let done = self.suite().run(&mut run);
+        run.finish(done)
+    }
+}
