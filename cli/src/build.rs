@@ -1,7 +1,6 @@
 //! `nearfield build`: builds an index of the rows of a file, and saves it.
 
 use std::fs;
-use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use serde_json::json;
 
 use crate::device::{self, Choice};
 use crate::progress::Bar;
-use crate::{files, output};
+use crate::{arguments, files, output};
 
 /// Training rows per list, as in the library.
 const ROWS_A_LIST: usize = 64;
@@ -71,7 +70,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     device: Choice,
     /// File for the index
-    #[arg(long, value_name = "OUT.nf", value_parser = output_path)]
+    #[arg(long, value_name = "OUT.nf", value_parser = |text: &str| files::output_path(text, &["nf"]))]
     out: PathBuf,
     /// Replace an existing file
     #[arg(long)]
@@ -79,10 +78,6 @@ pub(crate) struct Args {
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
-}
-
-fn output_path(text: &str) -> Result<PathBuf> {
-    files::output_path_of(text, &["nf"])
 }
 
 /// Builds the index, saves it, and prints a summary.
@@ -121,41 +116,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let bytes = fs::metadata(&args.out).with_context(|| format!("--out {}", args.out.display()))?.len();
 
     let kind = files::kind_name(rows.kind());
-    let mut out = stdout().lock();
-    if args.json {
-        let record = json!({
-            "rows": index.len(),
-            "dim": rows.dim(),
-            "elements": kind,
-            "index": if lists.is_some() { "ivf" } else { "flat" },
-            "lists": lists,
-            "metric": args.metric.name(),
-            "device": device::to_json(device.adapter()),
-            "load_seconds": filled.load.as_secs_f64(),
-            "train_seconds": train.as_secs_f64(),
-            "add_seconds": filled.upload.as_secs_f64(),
-            "save_seconds": save.as_secs_f64(),
-            "out": args.out,
-            "bytes": bytes,
-        });
-        writeln!(out, "{record}")?;
-        return Ok(out.flush()?);
+    let record = json!({
+        "rows": index.len(), "dim": rows.dim(), "elements": kind, "index": arguments::name(args.index),
+        "lists": lists, "metric": args.metric.name(), "device": device::to_json(device.adapter()),
+        "load_seconds": filled.load.as_secs_f64(), "train_seconds": train.as_secs_f64(),
+        "add_seconds": filled.upload.as_secs_f64(), "save_seconds": save.as_secs_f64(), "out": args.out, "bytes": bytes,
+    });
+    let of_lists =
+        lists.map(|lists| format!(", {}", output::counted(lists, "list", "lists"))).unwrap_or_default();
+    let mut lines = vec![
+        ("rows", files::describe(&rows)),
+        ("device", device.adapter().to_string()),
+        ("metric", args.metric.to_string()),
+        ("index", arguments::name(args.index) + &of_lists),
+        ("load", output::time(filled.load)),
+        ("add", output::time(filled.upload)),
+        ("save", output::time(save)),
+        ("wrote", format!("{}, {}", args.out.display(), output::bytes(bytes))),
+    ];
+    if lists.is_some() {
+        lines.insert(4, ("train", output::time(train)));
     }
-    writeln!(out, "rows       {} x {} {kind}, {}", rows.rows(), rows.dim(), rows.path().display())?;
-    writeln!(out, "device     {}", device.adapter())?;
-    writeln!(out, "metric     {}", args.metric)?;
-    match lists {
-        None => writeln!(out, "index      flat")?,
-        Some(lists) => {
-            writeln!(out, "index      ivf, {}", output::counted(lists, "list", "lists"))?;
-            writeln!(out, "train      {}", output::time(train))?;
-        }
-    }
-    writeln!(out, "load       {}", output::time(filled.load))?;
-    writeln!(out, "add        {}", output::time(filled.upload))?;
-    writeln!(out, "save       {}", output::time(save))?;
-    writeln!(out, "wrote      {}, {}", args.out.display(), output::bytes(bytes))?;
-    Ok(out.flush()?)
+    output::print(args.json, &record, &lines)
 }
 
 /// Trains an index without rows on a sample of the file.

@@ -1,13 +1,12 @@
 //! Reads vector files into an index, and writes results into files.
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nearfield::io::{VectorFile, write_npy};
-use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Metric, Neighbors};
+use nearfield::io::{NpyValue, VectorFile, write_npy};
+use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Metric, Neighbor, Neighbors};
 
 use crate::memory;
 use crate::progress::Bar;
@@ -49,13 +48,9 @@ pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result
     Ok(queries)
 }
 
-/// Prints the shapes and the paths of rows and queries.
-pub(crate) fn describe(out: &mut impl Write, files: [&VectorFile; 2]) -> Result<()> {
-    for (name, file) in ["rows", "queries"].into_iter().zip(files) {
-        let kind = kind_name(file.kind());
-        writeln!(out, "{name:<10} {} x {} {kind}, {}", file.rows(), file.dim(), file.path().display())?;
-    }
-    Ok(())
+/// The shape and the path of a file.
+pub(crate) fn describe(file: &VectorFile) -> String {
+    format!("{} x {} {}, {}", file.rows(), file.dim(), kind_name(file.kind()), file.path().display())
 }
 
 /// The time it took to fill an index.
@@ -117,14 +112,9 @@ pub(crate) fn kind_name(kind: ElementKind) -> &'static str {
     }
 }
 
-/// Reads the path of an npy to write.
-pub(crate) fn output_path(text: &str) -> Result<PathBuf> {
-    output_path_of(text, &["npy"])
-}
-
 /// Reads the path of a file to write, with one of these endings. Checked before the work, so that a misspelt directory does
 /// not cost a search.
-pub(crate) fn output_path_of(text: &str, endings: &[&str]) -> Result<PathBuf> {
+pub(crate) fn output_path(text: &str, endings: &[&str]) -> Result<PathBuf> {
     let path = PathBuf::from(text);
     let fits = |ending: &OsStr| endings.iter().any(|one| ending.eq_ignore_ascii_case(one));
     let needed = || endings.iter().map(|one| format!(".{one}")).collect::<Vec<_>>().join(", ");
@@ -166,30 +156,20 @@ pub(crate) fn refuse_overwriting(
     Ok(())
 }
 
-/// Writes ids, `[queries, k]` i64, padded with -1.
-pub(crate) fn write_ids(path: &Path, found: &Neighbors, k: usize) -> Result<()> {
-    let ids = padded(found, k, -1, |hit| i64::try_from(hit.id).unwrap_or(-1)).context("--ids")?;
-    write_npy(path, [found.queries(), k], &ids).context("--ids")
-}
-
-/// Writes distances, `[queries, k]` f32, padded with NaN.
-pub(crate) fn write_distances(path: &Path, found: &Neighbors, k: usize) -> Result<()> {
-    let distances = padded(found, k, f32::NAN, |hit| hit.distance).context("--distances")?;
-    write_npy(path, [found.queries(), k], &distances).context("--distances")
-}
-
-fn padded<T: Clone>(
-    found: &Neighbors,
-    k: usize,
+/// Writes a value of each neighbour, `[queries, k]`, padded.
+pub(crate) fn write_neighbors<T: Clone + NpyValue>(
+    argument: &'static str,
+    path: Option<&Path>,
+    (found, k): (&Neighbors, usize),
     padding: T,
-    value: impl Fn(&nearfield::Neighbor) -> T,
-) -> Result<Vec<T>> {
-    let queries = found.queries();
+    value: impl Fn(&Neighbor) -> T,
+) -> Result<()> {
+    let (Some(path), queries) = (path, found.queries()) else { return Ok(()) };
     let mut values = memory::filled(queries.checked_mul(k), padding, || {
-        format!("needed memory for {queries} x {k} results, there is not that much")
+        format!("{argument}: needed memory for {queries} x {k} results, there is not that much")
     })?;
     for (hits, values) in found.iter().zip(values.chunks_mut(k)) {
         hits.iter().zip(values).for_each(|(hit, place)| *place = value(hit));
     }
-    Ok(values)
+    write_npy(path, [queries, k], &values).context(argument)
 }

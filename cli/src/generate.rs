@@ -1,6 +1,5 @@
 //! `nearfield generate`: makes vectors and writes them to files.
 
-use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -62,10 +61,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// File for the rows, .npy, .fbin or .f16bin
-    #[arg(long, value_name = "FILE", value_parser = output_path, required_unless_present = "out_queries")]
+    #[arg(long, value_name = "FILE", value_parser = |text: &str| files::output_path(text, ENDINGS), required_unless_present = "out_queries")]
     out_rows: Option<PathBuf>,
     /// File for the queries, .npy, .fbin or .f16bin
-    #[arg(long, value_name = "FILE", value_parser = output_path)]
+    #[arg(long, value_name = "FILE", value_parser = |text: &str| files::output_path(text, ENDINGS))]
     out_queries: Option<PathBuf>,
     /// Element type; by default f16 for .f16bin, else f32
     #[arg(long, value_enum, value_name = "TYPE")]
@@ -85,10 +84,6 @@ pub(crate) struct Args {
 enum Elements {
     F32,
     F16,
-}
-
-fn output_path(text: &str) -> Result<PathBuf> {
-    files::output_path_of(text, ENDINGS)
 }
 
 /// A file to write.
@@ -130,32 +125,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             other => unreachable!("no format has elements of {other:?}"),
         })?;
     }
-    let mut out = stdout().lock();
     let seconds = start.elapsed();
-    if args.json {
-        let of = |value: fn(&Output<'_>) -> Value| {
-            outputs.iter().map(|one| (one.label.to_owned(), value(one))).collect::<serde_json::Map<_, _>>()
-        };
-        let record = json!({
-            "data": arguments::name(args.data),
-            "rows": args.rows,
-            "queries": args.queries,
-            "dim": args.dim,
-            "seed": args.seed,
-            "elements": of(|one| json!(files::kind_name(one.kind))),
-            "seconds": seconds.as_secs_f64(),
-            "files": of(|one| json!(one.path)),
-        });
-        writeln!(out, "{record}")?;
-    } else {
-        writeln!(out, "data       {}, seed {}", arguments::name(args.data), args.seed)?;
-        for one in &outputs {
-            let (kind, path) = (files::kind_name(one.kind), one.path.display());
-            writeln!(out, "{:<10} {} x {} {kind}, {path}", one.label, one.count, args.dim)?;
-        }
-        writeln!(out, "time       {}", output::time(seconds))?;
-    }
-    Ok(out.flush()?)
+    let of = |value: fn(&Output<'_>) -> Value| {
+        outputs.iter().map(|one| (one.label.to_owned(), value(one))).collect::<serde_json::Map<_, _>>()
+    };
+    let record = json!({
+        "data": arguments::name(args.data), "rows": args.rows, "queries": args.queries, "dim": args.dim,
+        "seed": args.seed, "elements": of(|one| json!(files::kind_name(one.kind))),
+        "seconds": seconds.as_secs_f64(), "files": of(|one| json!(one.path)),
+    });
+    let mut lines = vec![("data", format!("{}, seed {}", arguments::name(args.data), args.seed))];
+    lines.extend(outputs.iter().map(|one| {
+        let (kind, path) = (files::kind_name(one.kind), one.path.display());
+        (one.label, format!("{} x {} {kind}, {path}", one.count, args.dim))
+    }));
+    lines.push(("time", output::time(seconds)));
+    output::print(args.json, &record, &lines)
 }
 
 impl Args {

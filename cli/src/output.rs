@@ -4,7 +4,20 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Result;
 use clap::error::ErrorKind;
+use serde_json::Value;
+
+/// Prints a record in one line, or else lines of a name and a value.
+pub(crate) fn print(is_json: bool, record: &Value, lines: &[(&str, String)]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    if is_json {
+        writeln!(out, "{record}")?;
+    } else {
+        lines.iter().try_for_each(|(name, value)| writeln!(out, "{name:<10} {value}"))?;
+    }
+    Ok(out.flush()?)
+}
 
 /// Prints an error. A closed stderr is ignored.
 pub(crate) fn complain(line: &str) {

@@ -1,13 +1,12 @@
 //! `nearfield search`: finds the rows of a file nearest to the queries of another.
 
-use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{
-    Device, ElementKind, Flat, Index, Matrix, Metric, Neighbors, SavedIndex, Screen, SearchOptions,
+    Device, ElementKind, Flat, Index, Matrix, Metric, Neighbor, Neighbors, SavedIndex, Screen, SearchOptions,
     Statistics,
 };
 use serde_json::json;
@@ -83,10 +82,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     device: Choice,
     /// Write ids, i64 [queries, k], to this npy, padded with -1
-    #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
+    #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
     ids: Option<PathBuf>,
     /// Write distances, f32 [queries, k], to this npy, padded with NaN
-    #[arg(long, value_name = "OUT.npy", value_parser = files::output_path)]
+    #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
     distances: Option<PathBuf>,
     /// True ids (.npy, .npz with a member ids, .ivecs, .ibin, .bin): print recall@k
     #[arg(long, value_name = "FILE")]
@@ -96,89 +95,57 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The rows to search.
-enum Source<'a> {
-    Rows(VectorFile),
-    Saved(&'a Path, SavedIndex),
+/// The rows to search: those of a file, or of a saved index.
+struct Source<'a> {
+    argument: &'static str,
+    path: &'a Path,
+    dim: usize,
+    kind: ElementKind,
+    /// None for a saved index.
+    rows: Option<VectorFile>,
 }
 
 impl<'a> Source<'a> {
     fn open(args: &'a Args) -> Result<Self> {
-        match (&args.rows, &args.index_file) {
-            (_, Some(path)) => Ok(Self::Saved(path, SavedIndex::read(path).context("--index-file")?)),
-            (Some(path), None) => Ok(Self::Rows(VectorFile::open(path).context("--rows")?)),
-            (None, None) => Err(anyhow!("--rows: needed a file, or --index-file, given neither")),
+        if let Some(path) = &args.index_file {
+            let about = SavedIndex::read(path).context("--index-file")?;
+            if let Some(probes) = args.probes {
+                let flat = || format!("--probes: needed an ivf index, {} is flat", path.display());
+                let lists = about.lists.with_context(flat)?;
+                let needed = format!("--probes: needed 1 to {lists}, the number of lists");
+                ensure!(probes <= lists, "{needed}, given {probes}");
+            }
+            return Ok(Self {
+                argument: "--index-file",
+                path,
+                dim: about.dim,
+                kind: about.elements,
+                rows: None,
+            });
         }
-    }
-
-    fn argument(&self) -> &'static str {
-        match self {
-            Self::Rows(_) => "--rows",
-            Self::Saved(..) => "--index-file",
-        }
-    }
-
-    fn dim(&self) -> usize {
-        match self {
-            Self::Rows(file) => file.dim(),
-            Self::Saved(_, about) => about.dim,
-        }
-    }
-
-    fn kind(&self) -> ElementKind {
-        match self {
-            Self::Rows(file) => file.kind(),
-            Self::Saved(_, about) => about.elements,
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Rows(file) => file.path(),
-            Self::Saved(path, _) => path,
-        }
-    }
-
-    /// Checks that the index has this number of lists.
-    fn check_probes(&self, probes: Option<usize>) -> Result<()> {
-        let (Self::Saved(path, about), Some(probes)) = (self, probes) else { return Ok(()) };
-        let lists = about
-            .lists
-            .with_context(|| format!("--probes: needed an ivf index, {} is flat", path.display()))?;
-        ensure!(probes <= lists, "--probes: needed 1 to {lists}, the number of lists, given {probes}");
-        Ok(())
+        let path = args.rows.as_ref().context("--rows: needed a file, or --index-file, given neither")?;
+        let rows = VectorFile::open(path).context("--rows")?;
+        Ok(Self { argument: "--rows", path, dim: rows.dim(), kind: rows.kind(), rows: Some(rows) })
     }
 
     /// Brings the index to the device, and returns the time it took.
     fn index(&self, args: &Args, device: &Device) -> Result<(Index, Filled)> {
-        match self {
-            Self::Rows(rows) => {
-                let builder = Flat::builder(device, args.metric, rows.dim()).elements(rows.kind());
-                let mut index = builder.capacity(rows.rows()).screen(args.screen).build()?.into();
-                let filled = files::fill(&mut index, rows)?;
-                Ok((index, filled))
-            }
-            Self::Saved(path, _) => {
-                let start = Instant::now();
-                let index = Index::load(device, path).context("--index-file")?;
-                Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
-            }
+        if let Some(rows) = &self.rows {
+            let builder = Flat::builder(device, args.metric, rows.dim()).elements(rows.kind());
+            let mut index = builder.capacity(rows.rows()).screen(args.screen).build()?.into();
+            let filled = files::fill(&mut index, rows)?;
+            return Ok((index, filled));
         }
+        let start = Instant::now();
+        let index = Index::load(device, self.path).context("--index-file")?;
+        Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
     }
-}
-
-/// The outcome of a search.
-struct Outcome {
-    found: Neighbors,
-    statistics: Statistics,
-    filled: Filled,
-    search: Duration,
-    recall: Option<Recall>,
 }
 
 /// Searches, writes the results, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Wrong arguments are refused before anything is sent.
+    let (ids, distances) = (args.ids.as_deref(), args.distances.as_deref());
     files::refuse_overwriting(
         &[
             ("--rows", args.rows.as_deref()),
@@ -186,46 +153,72 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ("--queries", Some(&args.queries)),
             ("--truth", args.truth.as_deref()),
         ],
-        &[("--ids", args.ids.as_deref()), ("--distances", args.distances.as_deref())],
+        &[("--ids", ids), ("--distances", distances)],
     )?;
     let source = Source::open(args)?;
-    source.check_probes(args.probes)?;
-    let query_file = files::open_queries(&args.queries, source.dim(), source.argument())?;
-    let truth_of = |path: &PathBuf, rows| Truth::open(path, query_file.rows(), rows);
-    let mut truth = match (&args.truth, &source) {
-        (Some(path), Source::Rows(rows)) => Some(truth_of(path, rows.rows())?),
-        _ => None,
+    let query_file = files::open_queries(&args.queries, source.dim, source.argument)?;
+    let truth_of = |rows: usize| -> Result<Option<Truth>> {
+        args.truth.as_ref().map(|path| Truth::open(path, query_file.rows(), rows)).transpose()
     };
+    let mut truth = source.rows.as_ref().map_or(Ok(None), |rows| truth_of(rows.rows()))?;
     let queries = query_file.read_all().context("--queries")?;
     let device = args.device.open()?;
 
     let (index, filled) = source.index(args, &device)?;
-    if let (Some(path), Source::Saved(..)) = (&args.truth, &source) {
+    if source.rows.is_none() {
         // The ids of a saved index are known only now.
-        truth = Some(truth_of(path, index.ids().last().map_or(0, |id| id as usize + 1))?);
+        truth = truth_of(index.ids().last().map_or(0, |id| id as usize + 1))?;
     }
     let (found, statistics, search) =
         search(&index, &queries, args).map_err(|error| files::blame(error, "--queries", &query_file, 0))?;
-    if let Some(path) = &args.ids {
-        files::write_ids(path, &found, args.k)?;
-    }
-    if let Some(path) = &args.distances {
-        files::write_distances(path, &found, args.k)?;
-    }
-    let row = |id: u64| match &source {
-        Source::Rows(rows) => Ok(rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32()),
-        Source::Saved(..) => index.get(&[id]).context("--truth"),
+    let id = |hit: &Neighbor| i64::try_from(hit.id).unwrap_or(-1);
+    files::write_neighbors("--ids", ids, (&found, args.k), -1, id)?;
+    files::write_neighbors("--distances", distances, (&found, args.k), f32::NAN, |hit| hit.distance)?;
+    let row = |id: u64| match &source.rows {
+        Some(rows) => Ok(rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32()),
+        None => index.get(&[id]).context("--truth"),
     };
-    let recall = truth
-        .as_ref()
-        .map(|truth| truth.score(&found, args.k, index.metric(), &row, &queries))
-        .transpose()?;
-    let outcome = Outcome { found, statistics, filled, search, recall };
-    if args.json {
-        print_json(args, &index, &source, &outcome)
-    } else {
-        print_text(args, &index, (&source, &query_file), &outcome, truth.as_ref().map(Truth::width))
+    let score = |truth: &Truth| truth.score(&found, args.k, index.metric(), &row, &queries);
+    let recall = truth.as_ref().map(score).transpose()?;
+
+    let (kind, dim, adapter) = (files::kind_name(source.kind), source.dim, index.device().adapter());
+    let plan = index.plan(found.queries(), args.k, args.probes)?;
+    let rate = found.queries() as f64 / search.as_secs_f64().max(1e-9);
+    let mut record = json!({
+        "rows": index.len(), "queries": found.queries(), "dim": dim, "elements": kind,
+        "metric": index.metric().name(), "k": args.k, "device": device::to_json(adapter), "plan": plan,
+        "load_seconds": filled.load.as_secs_f64(), "upload_seconds": filled.upload.as_secs_f64(),
+        "search_seconds": search.as_secs_f64(), "queries_per_second": rate, "screened": index.is_screened(),
+        "searched_exhaustively": statistics.searched_exhaustively, "rescored": statistics.rescored,
+        "searched_again": statistics.searched_again, "ids": ids, "distances": distances,
+    });
+    let mut lines = vec![
+        ("rows", format!("{} x {dim} {kind}, {}", index.len(), source.path.display())),
+        ("queries", files::describe(&query_file)),
+        ("device", adapter.to_string()),
+        ("metric", index.metric().to_string()),
+        ("plan", plan),
+        ("load", output::time(filled.load)),
+        ("upload", output::time(filled.upload)),
+        ("search", format!("{}, {} queries a second", output::time(search), output::rate(rate))),
+        ("again", format!("{} queries were searched again", statistics.searched_again)),
+    ];
+    lines.extend([ids, distances].into_iter().flatten().map(|path| ("wrote", path.display().to_string())));
+    let at = recall.as_ref().map(|recall| format!("recall@{}", recall.at)).unwrap_or_default();
+    if let (Some(Recall { at: columns, by_id, by_distance, origin }), Some(truth)) = (recall, &truth) {
+        record["recall_at"] = json!(columns);
+        record["recall_by_id"] = json!(by_id);
+        record["recall_by_distance"] = json!(by_distance);
+        record["truth_distances"] = json!(origin.name());
+        let part = |part: Option<f64>| part.map_or("nothing to find".to_owned(), |part| format!("{part:.6}"));
+        let (by_id, by_distance, origin) = (part(by_id), part(by_distance), origin.name());
+        lines.push((&at, format!("{by_id} by id, {by_distance} by distance ({origin})")));
+        if columns < args.k {
+            let width = truth.width();
+            lines.push(("", format!("the truth has {width} columns, fewer than k = {}", args.k)));
+        }
     }
+    output::print(args.json, &record, &lines)
 }
 
 fn search(
@@ -240,77 +233,4 @@ fn search(
     let start = Instant::now();
     let found = index.search_with(queries, &options)?;
     Ok((found.neighbors, found.statistics, start.elapsed()))
-}
-
-impl Outcome {
-    fn queries_per_second(&self) -> f64 {
-        self.found.queries() as f64 / self.search.as_secs_f64().max(1e-9)
-    }
-}
-
-fn print_text(
-    args: &Args,
-    index: &Index,
-    (source, queries): (&Source<'_>, &VectorFile),
-    outcome: &Outcome,
-    truth_width: Option<usize>,
-) -> Result<()> {
-    let mut out = stdout().lock();
-    let (kind, dim) = (files::kind_name(source.kind()), source.dim());
-    writeln!(out, "rows       {} x {dim} {kind}, {}", index.len(), source.path().display())?;
-    let kind = files::kind_name(queries.kind());
-    writeln!(out, "queries    {} x {dim} {kind}, {}", queries.rows(), queries.path().display())?;
-    writeln!(out, "device     {}", index.device().adapter())?;
-    writeln!(out, "metric     {}", index.metric())?;
-    writeln!(out, "plan       {}", index.plan(outcome.found.queries(), args.k, args.probes)?)?;
-    writeln!(out, "load       {}", output::time(outcome.filled.load))?;
-    writeln!(out, "upload     {}", output::time(outcome.filled.upload))?;
-    let search = output::time(outcome.search);
-    writeln!(out, "search     {search}, {} queries a second", output::rate(outcome.queries_per_second()))?;
-    writeln!(out, "again      {} queries were searched again", outcome.statistics.searched_again)?;
-    for path in [&args.ids, &args.distances].into_iter().flatten() {
-        writeln!(out, "wrote      {}", path.display())?;
-    }
-    if let (Some(recall), Some(width)) = (&outcome.recall, truth_width) {
-        let part = |part: Option<f64>| part.map_or("nothing to find".to_owned(), |part| format!("{part:.6}"));
-        let (by_id, by_distance) = (part(recall.by_id), part(recall.by_distance));
-        let origin = recall.origin.name();
-        writeln!(out, "recall@{:<3} {by_id} by id, {by_distance} by distance ({origin})", recall.at)?;
-        if recall.at < args.k {
-            writeln!(out, "           the truth has {width} columns, fewer than k = {}", args.k)?;
-        }
-    }
-    Ok(out.flush()?)
-}
-
-fn print_json(args: &Args, index: &Index, source: &Source<'_>, outcome: &Outcome) -> Result<()> {
-    let mut record = json!({
-        "rows": index.len(),
-        "queries": outcome.found.queries(),
-        "dim": source.dim(),
-        "elements": files::kind_name(source.kind()),
-        "metric": index.metric().name(),
-        "k": args.k,
-        "device": device::to_json(index.device().adapter()),
-        "plan": index.plan(outcome.found.queries(), args.k, args.probes)?,
-        "load_seconds": outcome.filled.load.as_secs_f64(),
-        "upload_seconds": outcome.filled.upload.as_secs_f64(),
-        "search_seconds": outcome.search.as_secs_f64(),
-        "queries_per_second": outcome.queries_per_second(),
-        "screened": index.is_screened(),
-        "searched_exhaustively": outcome.statistics.searched_exhaustively,
-        "rescored": outcome.statistics.rescored,
-        "searched_again": outcome.statistics.searched_again,
-        "ids": args.ids,
-        "distances": args.distances,
-    });
-    if let Some(recall) = &outcome.recall {
-        record["recall_at"] = json!(recall.at);
-        record["recall_by_id"] = json!(recall.by_id);
-        record["recall_by_distance"] = json!(recall.by_distance);
-        record["truth_distances"] = json!(recall.origin.name());
-    }
-    let mut out = stdout().lock();
-    writeln!(out, "{record}")?;
-    Ok(out.flush()?)
 }

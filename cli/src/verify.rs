@@ -3,7 +3,6 @@
 mod worst;
 
 use std::collections::BTreeMap;
-use std::io::{Write, stdout};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::VectorFile;
@@ -12,6 +11,7 @@ use serde_json::json;
 
 use crate::device::{self, Choice};
 use crate::files::{self, Comparison};
+use crate::output;
 use worst::{Compared, Pair, Worst};
 
 const LONG: &str = "\
@@ -154,35 +154,28 @@ fn of_pairs(
 fn print(
     args: &Args,
     device: &Device,
-    of: [&VectorFile; 2],
+    [rows, queries]: [&VectorFile; 2],
     (search, pairs): (&Worst, Option<&Worst>),
 ) -> Result<()> {
-    let mut out = stdout().lock();
-    let [rows, queries] = of;
-    if args.json {
-        let record = json!({
-            "rows": rows.rows(),
-            "queries": queries.rows(),
-            "dim": rows.dim(),
-            "metric": args.of.metric.name(),
-            "k": args.of.k,
-            "device": device::to_json(device.adapter()),
-            "search": search.to_json(),
-            "pairs": pairs.map(Worst::to_json),
-        });
-        writeln!(out, "{record}")?;
-        return Ok(out.flush()?);
-    }
-    files::describe(&mut out, of)?;
-    writeln!(out, "device     {}", device.describe())?;
-    writeln!(out, "metric     {}", args.of.metric)?;
-    search.describe(&mut out, "results")?;
+    let (metric, k) = (args.of.metric, args.of.k);
+    let record = json!({
+        "rows": rows.rows(), "queries": queries.rows(), "dim": rows.dim(), "metric": metric.name(), "k": k,
+        "device": device::to_json(device.adapter()), "search": search.to_json(), "pairs": pairs.map(Worst::to_json),
+    });
+    let mut lines = vec![
+        ("rows", files::describe(rows)),
+        ("queries", files::describe(queries)),
+        ("device", device.describe()),
+        ("metric", metric.to_string()),
+        ("results", search.describe()),
+    ];
     match (pairs, args.sample) {
-        (Some(pairs), _) => pairs.describe(&mut out, "pairs")?,
+        (Some(pairs), _) => lines.push(("pairs", pairs.describe())),
         (None, 0) => {}
         (None, _) => {
-            writeln!(out, "pairs      not compared: there are none, or this device does not compute them")?
+            let reason = "not compared: there are none, or this device does not compute them";
+            lines.push(("pairs", reason.to_owned()));
         }
     }
-    Ok(out.flush()?)
+    output::print(args.json, &record, &lines)
 }

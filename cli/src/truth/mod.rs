@@ -2,7 +2,6 @@
 
 mod nearest;
 
-use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -58,7 +57,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     of: Comparison,
     /// File for the neighbours, .npz, .npy, .ibin or .bin
-    #[arg(long, value_name = "FILE", value_parser = output_path)]
+    #[arg(long, value_name = "FILE", value_parser = |text: &str| files::output_path(text, ENDINGS))]
     out: PathBuf,
     /// Replace an existing file
     #[arg(long)]
@@ -69,10 +68,6 @@ pub(crate) struct Args {
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
-}
-
-fn output_path(text: &str) -> Result<PathBuf> {
-    files::output_path_of(text, ENDINGS)
 }
 
 /// Computes the truth, writes it, and prints a summary.
@@ -124,28 +119,19 @@ fn not_finite(row: usize, argument: &'static str, file: &VectorFile, first: u64)
     files::blame(Error::NotFinite { argument, row: row as u64 }, &format!("--{argument}"), file, first)
 }
 
-fn print(args: &Args, of: [&VectorFile; 2], start: Instant) -> Result<()> {
-    let [rows, queries] = of;
-    let seconds = start.elapsed();
+fn print(args: &Args, [rows, queries]: [&VectorFile; 2], start: Instant) -> Result<()> {
+    let (metric, k, seconds) = (args.of.metric, args.of.k, start.elapsed());
     let rate = rows.rows() as f64 * queries.rows() as f64 / seconds.as_secs_f64().max(1e-9);
-    let mut out = stdout().lock();
-    if args.json {
-        let record = json!({
-            "rows": rows.rows(),
-            "queries": queries.rows(),
-            "dim": rows.dim(),
-            "metric": args.of.metric.name(),
-            "k": args.of.k,
-            "seconds": seconds.as_secs_f64(),
-            "pairs_per_second": rate,
-            "out": args.out,
-        });
-        writeln!(out, "{record}")?;
-    } else {
-        files::describe(&mut out, of)?;
-        writeln!(out, "metric     {}", args.of.metric)?;
-        writeln!(out, "time       {}, {rate:.3e} pairs a second", output::time(seconds))?;
-        writeln!(out, "wrote      {}, k = {}", args.out.display(), args.of.k)?;
-    }
-    Ok(out.flush()?)
+    let record = json!({
+        "rows": rows.rows(), "queries": queries.rows(), "dim": rows.dim(), "metric": metric.name(), "k": k,
+        "seconds": seconds.as_secs_f64(), "pairs_per_second": rate, "out": args.out,
+    });
+    let lines = [
+        ("rows", files::describe(rows)),
+        ("queries", files::describe(queries)),
+        ("metric", metric.to_string()),
+        ("time", format!("{}, {rate:.3e} pairs a second", output::time(seconds))),
+        ("wrote", format!("{}, k = {k}", args.out.display())),
+    ];
+    output::print(args.json, &record, &lines)
 }

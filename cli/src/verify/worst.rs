@@ -1,7 +1,5 @@
 //! Finds the largest errors of distances.
 
-use std::io::{self, Write};
-
 use nearfield::Metric;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -97,21 +95,20 @@ impl Worst {
         })
     }
 
-    pub(super) fn describe(&self, out: &mut impl Write, name: &str) -> io::Result<()> {
-        writeln!(out, "{name:<10} {} distances compared, {} exceed the bound", self.compared, self.exceeded)?;
-        for (what, one) in [("error", self.largest), ("of bound", self.nearest_bound)] {
-            let Some(one) = one else { continue };
-            let figure = match what {
-                "error" => format!("{:.3e}", one.error),
-                _ => format!("{:.3} %", 100.0 * one.share()),
-            };
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("{} distances compared, {} exceed the bound", self.compared, self.exceeded);
+        let percent = |one: &Found| format!("{:.3} %", 100.0 * one.share());
+        for (one, name, figure) in [
+            (self.largest, "error", self.largest.map(|one| format!("{:.3e}", one.error))),
+            (self.nearest_bound, "of bound", self.nearest_bound.as_ref().map(percent)),
+        ] {
+            let Some((one, figure)) = one.zip(figure) else { continue };
             let Found { pair: Pair { query, row }, reported, exact, bound, .. } = one;
-            writeln!(
-                out,
-                "  largest {what:<8} {figure:<10} query {query}, row {row}: {reported}, in f64 {exact}, bound {bound:.3e}"
-            )?;
+            text += &format!(
+                "\n  largest {name:<8} {figure:<10} query {query}, row {row}: {reported}, in f64 {exact}, bound {bound:.3e}"
+            );
         }
-        Ok(())
+        text
     }
 }
 
