@@ -12,5 +12,30 @@ pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + '
 #[cfg(target_arch = "wasm32")]
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
+/// Writes functions in two forms: one runs the future of the body with `$device.block_on`, the other awaits it. `future => field`
+/// gives a field of the future's result.
+macro_rules! blocking_and_async {
+    ($device:expr; $(
+        $(#[$doc:meta])*
+        pub fn $name:ident $(<$lifetime:lifetime>)? $(<$type:ident: $bound:ident>)? ($($arguments:tt)*)
+            -> Result<$output:ty> { $future:expr $(=> $field:ident)? }
+        $(#[$doc_async:meta])*
+        async $name_async:ident;
+    )*) => {$(
+        $(#[$doc])*
+        pub fn $name $(<$lifetime>)? $(<$type: $bound>)? ($($arguments)*) -> Result<$output> {
+            let device = &$device;
+            device.block_on($future)$(.map(|result| result.$field))?
+        }
+
+        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") without blocking.")]
+        $(#[$doc_async])*
+        pub async fn $name_async $(<$lifetime>)? $(<$type: $bound>)? ($($arguments)*) -> Result<$output> {
+            $future.await$(.map(|result| result.$field))?
+        }
+    )*};
+}
+pub(crate) use blocking_and_async;
+
 /// Told how many rows are done.
 pub(crate) type Progress<'a> = &'a mut (dyn FnMut(usize) + Send);

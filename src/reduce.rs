@@ -2,7 +2,7 @@
 
 use crate::engine::{Device, Job, Reduced, Stages, ValueRows, Values, reduce_rows, reduce_vector};
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::kernels::reduce_blocks::{Operation, Summation};
 
 /// A norm.
@@ -68,104 +68,57 @@ impl Device {
     }
 }
 
-/// Defines four functions per reduction: for a vector and for every row, blocking and async.
+/// Defines the functions of a reduction: for a vector and for every row, each in a blocking and an async form.
 macro_rules! reductions {
-    ($($(#[$doc:meta])* $name:ident $name_async:ident $rows:ident $rows_async:ident: $what:expr;)*) => {
+    ($result:ty, $of:ident, $of_rows:ident; $(
+        $(#[$doc:meta])*
+        $name:ident $name_async:ident $rows:ident $rows_async:ident $(($norm:ident: $Norm:ty))? => $what:expr;
+    )*) => {
         impl Reduce<'_> {$(
-            $(#[$doc])*
-            ///
-            /// # Errors
-            /// [`Error::Argument`] if there is no result (see [`Reduce`]), or for values of another device;
-            /// [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
-            pub fn $name<'v>(&self, values: impl Into<Values<'v>>) -> Result<f32> {
-                self.device.block_on(self.measure($what, values.into()))
-            }
+            blocking_and_async! { self.device;
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// [`Error::Argument`] if there is no result (see [`Reduce`]), or for values of another device;
+                /// [`Error::Budget`], [`Error::OutOfMemory`], [`Error::DeviceLost`].
+                pub fn $name<'v>(&self, values: impl Into<Values<'v>> $(, $norm: $Norm)?) -> Result<$result> {
+                    self.$of($what, values.into())
+                }
+                async $name_async;
 
-            #[doc = concat!("[`Reduce::", stringify!($name), "`] without blocking.")]
-            ///
-            /// # Errors
-            /// As there.
-            pub async fn $name_async<'v>(&self, values: impl Into<Values<'v>>) -> Result<f32> {
-                self.measure($what, values.into()).await
-            }
-
-            #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
-            ///
-            /// # Errors
-            /// As there; if a row has no result, the error names it.
-            pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<f32>> {
-                self.device.block_on(self.measure_rows($what, values.into()))
-            }
-
-            #[doc = concat!("[`Reduce::", stringify!($rows), "`] without blocking.")]
-            ///
-            /// # Errors
-            /// As there.
-            pub async fn $rows_async<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<f32>> {
-                self.measure_rows($what, values.into()).await
+                #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
+                ///
+                /// # Errors
+                /// As there; if a row has no result, the error names it.
+                pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>> $(, $norm: $Norm)?) -> Result<Vec<$result>> {
+                    self.$of_rows($what, values.into())
+                }
+                async $rows_async;
             }
         )*}
     };
 }
 
-reductions! {
+reductions! { f32, measure, measure_rows;
     /// The sum.
-    sum sum_async sum_rows sum_rows_async: Measure::Of(Operation::Sum);
+    sum sum_async sum_rows sum_rows_async => Measure::Of(Operation::Sum);
     /// The sum of squares.
-    sum_squares sum_squares_async sum_squares_rows sum_squares_rows_async: Measure::Of(Operation::SumSquares);
+    sum_squares sum_squares_async sum_squares_rows sum_squares_rows_async => Measure::Of(Operation::SumSquares);
     /// The sum divided by the count. It overflows only if the mean itself does.
-    mean mean_async mean_rows mean_rows_async: Measure::Mean;
+    mean mean_async mean_rows mean_rows_async => Measure::Mean;
+    /// A norm.
+    norm norm_async norm_rows norm_rows_async(norm: Norm) => norm.measure();
     /// The smallest number.
-    min min_async min_rows min_rows_async: Measure::Of(Operation::Min);
+    min min_async min_rows min_rows_async => Measure::Of(Operation::Min);
     /// The largest number.
-    max max_async max_rows max_rows_async: Measure::Of(Operation::Max);
+    max max_async max_rows max_rows_async => Measure::Of(Operation::Max);
 }
 
-/// Defines four functions per position of an extreme: for a vector and for every row, blocking and async.
-macro_rules! places {
-    ($($(#[$doc:meta])* $name:ident $name_async:ident $rows:ident $rows_async:ident: $operation:expr;)*) => {
-        impl Reduce<'_> {$(
-            $(#[$doc])*
-            ///
-            /// # Errors
-            /// [`Error::Argument`] if there is no number, or for values of another device; [`Error::Budget`],
-            /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
-            pub fn $name<'v>(&self, values: impl Into<Values<'v>>) -> Result<u64> {
-                self.device.block_on(self.place($operation, values.into()))
-            }
-
-            #[doc = concat!("[`Reduce::", stringify!($name), "`] without blocking.")]
-            ///
-            /// # Errors
-            /// As there.
-            pub async fn $name_async<'v>(&self, values: impl Into<Values<'v>>) -> Result<u64> {
-                self.place($operation, values.into()).await
-            }
-
-            #[doc = concat!("[`Reduce::", stringify!($name), "`] of every row, `[rows]`.")]
-            ///
-            /// # Errors
-            /// As there; if a row has no number, the error names it.
-            pub fn $rows<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
-                self.device.block_on(self.place_rows($operation, values.into()))
-            }
-
-            #[doc = concat!("[`Reduce::", stringify!($rows), "`] without blocking.")]
-            ///
-            /// # Errors
-            /// As there.
-            pub async fn $rows_async<'v>(&self, values: impl Into<ValueRows<'v>>) -> Result<Vec<u64>> {
-                self.place_rows($operation, values.into()).await
-            }
-        )*}
-    };
-}
-
-places! {
+reductions! { u64, place, place_rows;
     /// The index of the smallest number, or of the first if several are equal.
-    argmin argmin_async argmin_rows argmin_rows_async: Operation::ArgMin;
+    argmin argmin_async argmin_rows argmin_rows_async => Operation::ArgMin;
     /// The index of the largest number, or of the first if several are equal.
-    argmax argmax_async argmax_rows argmax_rows_async: Operation::ArgMax;
+    argmax argmax_async argmax_rows argmax_rows_async => Operation::ArgMax;
 }
 
 impl<'d> Reduce<'d> {
@@ -183,86 +136,30 @@ impl<'d> Reduce<'d> {
         self
     }
 
-    /// The dot product of two vectors of equal length and element type.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for operands that do not match, or of another device; [`Error::Budget`],
-    /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
-    pub fn dot<'v>(&self, values: impl Into<Values<'v>>, others: impl Into<Values<'v>>) -> Result<f32> {
-        self.device.block_on(self.product(values.into(), others.into()))
-    }
+    blocking_and_async! { self.device;
+        /// The dot product of two vectors of equal length and element type.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for operands that do not match, or of another device; [`Error::Budget`],
+        /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
+        pub fn dot<'v>(&self, values: impl Into<Values<'v>>, others: impl Into<Values<'v>>) -> Result<f32> {
+            self.product(values.into(), others.into())
+        }
+        async dot_async;
 
-    /// [`Reduce::dot`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn dot_async<'v>(
-        &self,
-        values: impl Into<Values<'v>>,
-        others: impl Into<Values<'v>>,
-    ) -> Result<f32> {
-        self.product(values.into(), others.into()).await
-    }
-
-    /// The dot product of each row of one matrix with the same row of another, `[rows]`. Both operands must be of the same kind:
-    /// on the host, [`DeviceMatrix`](crate::DeviceMatrix), or [`DistanceMatrix`](crate::DistanceMatrix).
-    ///
-    /// # Errors
-    /// As [`Reduce::dot`].
-    pub fn dot_rows<'v>(
-        &self,
-        values: impl Into<ValueRows<'v>>,
-        others: impl Into<ValueRows<'v>>,
-    ) -> Result<Vec<f32>> {
-        self.device.block_on(self.product_rows(values.into(), others.into()))
-    }
-
-    /// [`Reduce::dot_rows`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn dot_rows_async<'v>(
-        &self,
-        values: impl Into<ValueRows<'v>>,
-        others: impl Into<ValueRows<'v>>,
-    ) -> Result<Vec<f32>> {
-        self.product_rows(values.into(), others.into()).await
-    }
-
-    /// A norm.
-    ///
-    /// # Errors
-    /// As [`Reduce::sum`].
-    pub fn norm<'v>(&self, values: impl Into<Values<'v>>, norm: Norm) -> Result<f32> {
-        self.device.block_on(self.measure(norm.measure(), values.into()))
-    }
-
-    /// [`Reduce::norm`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn norm_async<'v>(&self, values: impl Into<Values<'v>>, norm: Norm) -> Result<f32> {
-        self.measure(norm.measure(), values.into()).await
-    }
-
-    /// [`Reduce::norm`] of every row, `[rows]`.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn norm_rows<'v>(&self, values: impl Into<ValueRows<'v>>, norm: Norm) -> Result<Vec<f32>> {
-        self.device.block_on(self.measure_rows(norm.measure(), values.into()))
-    }
-
-    /// [`Reduce::norm_rows`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn norm_rows_async<'v>(
-        &self,
-        values: impl Into<ValueRows<'v>>,
-        norm: Norm,
-    ) -> Result<Vec<f32>> {
-        self.measure_rows(norm.measure(), values.into()).await
+        /// The dot product of each row of one matrix with the same row of another, `[rows]`. Both operands must be of the same
+        /// kind: on the host, [`DeviceMatrix`](crate::DeviceMatrix), or [`DistanceMatrix`](crate::DistanceMatrix).
+        ///
+        /// # Errors
+        /// As [`Reduce::dot`].
+        pub fn dot_rows<'v>(
+            &self,
+            values: impl Into<ValueRows<'v>>,
+            others: impl Into<ValueRows<'v>>,
+        ) -> Result<Vec<f32>> {
+            self.product_rows(values.into(), others.into())
+        }
+        async dot_rows_async;
     }
 
     fn job(&self, operation: Operation, scale: f32) -> Job<'d> {

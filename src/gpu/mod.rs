@@ -26,6 +26,6 @@ pub(crate) use memory::{Request, Reserved, Scratch, budget_for, scratch, usable}
 pub use profile::{Profile, StageTime};
 pub(crate) use readback::{Reading, words};
 pub(crate) use transfer::RowLayout;
-pub(crate) use wait::block_on;
+pub(crate) use wait::NoDevice;
 /// A buffer on the device.
 pub(crate) use wgpu::Buffer;

@@ -50,9 +50,14 @@ struct State {
     closed: bool,
 }
 
-/// Runs a future that waits for no device, or for one that is still to be opened, to its end on this thread.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    pollster::block_on(future)
+/// Waits for futures that need no device, or one that is still to be opened.
+pub(crate) struct NoDevice;
+
+impl NoDevice {
+    /// Runs a future to its end on this thread.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        pollster::block_on(future)
+    }
 }
 
 impl Waiter {

@@ -7,7 +7,7 @@ use crate::engine::{Device, Queries};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::{Common, Resources, Rows, SearchResult};
-use crate::index::face::index_methods;
+use crate::index::face::{index_methods, search_methods};
 use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
 use crate::index::loader::{FromSaved, Loader};
@@ -60,6 +60,7 @@ macro_rules! delegate {
 }
 
 index_methods!(Index);
+search_methods!(Index);
 
 impl Index {
     /// Reads what the file of an index says of itself, without a device: the same as [`SavedIndex::read`].
@@ -68,69 +69,6 @@ impl Index {
     /// As [`SavedIndex::read`].
     pub fn describe(path: impl AsRef<Path>) -> Result<SavedIndex> {
         SavedIndex::read(path)
-    }
-
-    /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id: see
-    /// [`Flat::search`], and [`Ivf::search`], which probes [`Ivf::default_probes`] lists here.
-    ///
-    /// # Errors
-    /// As [`Flat::search`].
-    pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize) -> Result<Neighbors> {
-        Ok(self.search_with(queries, &SearchOptions::new(k))?.neighbors)
-    }
-
-    /// [`Index::search`] without blocking.
-    ///
-    /// # Errors
-    /// As [`Index::search`].
-    pub async fn search_async<'q>(&self, queries: impl Into<Queries<'q>>, k: usize) -> Result<Neighbors> {
-        Ok(self.boxed_search(queries.into(), &SearchOptions::new(k)).await?.neighbors)
-    }
-
-    /// All rows nearer than `radius` to each query: see [`Flat::search_within`].
-    ///
-    /// # Errors
-    /// As [`Flat::search_within`]; [`Error::Unsupported`] for an [`Ivf`], which does not know the lists within a radius.
-    pub fn search_within<'q>(&self, queries: impl Into<Queries<'q>>, radius: f32) -> Result<Neighbors> {
-        Ok(self.search_within_with(queries, radius, &WithinOptions::new())?.neighbors)
-    }
-
-    /// [`Index::search_within`] without blocking.
-    ///
-    /// # Errors
-    /// As [`Index::search_within`].
-    pub async fn search_within_async<'q>(
-        &self,
-        queries: impl Into<Queries<'q>>,
-        radius: f32,
-    ) -> Result<Neighbors> {
-        Ok(self.boxed_within(queries.into(), radius, &WithinOptions::new()).await?.neighbors)
-    }
-
-    /// [`Index::search_within`] with options. The result tells also how the answer came about.
-    ///
-    /// # Errors
-    /// As [`Index::search_within`].
-    pub fn search_within_with<'q>(
-        &self,
-        queries: impl Into<Queries<'q>>,
-        radius: f32,
-        options: &WithinOptions<'_>,
-    ) -> Result<SearchResult> {
-        self.device().block_on(self.boxed_within(queries.into(), radius, options))
-    }
-
-    /// [`Index::search_within_with`] without blocking.
-    ///
-    /// # Errors
-    /// As [`Index::search_within`].
-    pub async fn search_within_with_async<'q>(
-        &self,
-        queries: impl Into<Queries<'q>>,
-        radius: f32,
-        options: &WithinOptions<'_>,
-    ) -> Result<SearchResult> {
-        self.boxed_within(queries.into(), radius, options).await
     }
 
     fn boxed_within<'s>(
@@ -200,11 +138,8 @@ impl Index {
         delegate!(self.boxed_compact())
     }
 
-    async fn saving(&self) -> Result<Saving<'_>> {
-        match self {
-            Self::Flat(index) => index.saving().await,
-            Self::Ivf(index) => index.saving().await,
-        }
+    fn saving(&self) -> Boxed<'_, Saving<'_>> {
+        delegate!(self.saving())
     }
 }
 

@@ -7,161 +7,235 @@
 macro_rules! index_methods {
     ($Index:ident) => {
         impl $Index {
-            /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0. Every row that is added
-            /// counts, whatever its id, and removed ones go on counting: a number is never given twice.
-            ///
-            /// Rows are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
-            /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device, which stays the caller's. They take the memory of
-            /// removed rows first. In an [`Ivf`](crate::Ivf) each row enters the list of its nearest centroid.
-            ///
-            /// # Errors
-            /// [`Error::Argument`](crate::Error::Argument) for another dim, f32 rows in an index that stores f16 (matrices on the
-            /// device are f32), or a matrix on another device; [`Error::NotFinite`](crate::Error::NotFinite) and
-            /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the row's number;
-            /// [`Error::DuplicateId`](crate::Error::DuplicateId) when an insertion number was given to another row as its id;
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Budget`](crate::Error::Budget) when not one row fits the
-            /// device's. The index is then as it was.
-            ///
-            /// ```no_run
-            /// use nearfield::{Device, Flat, MatrixView, Metric};
-            /// let device = Device::best()?;
-            /// let mut index = Flat::builder(&device, Metric::L2, 2).build()?;
-            /// index.add(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
-            /// let rows = device.upload(MatrixView::new(&[5.0f32, 6.0], 2)?)?;
-            /// index.add(&rows)?;
-            /// assert_eq!(index.get(&[2, 1])?, [5.0, 6.0, 3.0, 4.0]);
-            /// # Ok::<(), nearfield::Error>(())
-            /// ```
-            pub fn add<'r>(&mut self, rows: impl Into<Rows<'r>>) -> Result<()> {
-                self.add_with(rows, &AddOptions::new())
+            crate::future::blocking_and_async! { self.common().device.clone();
+                /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0. Every row that is added
+                /// counts, whatever its id, and removed ones go on counting: a number is never given twice.
+                ///
+                /// Rows are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
+                /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device, which stays the caller's. They take the memory of
+                /// removed rows first. In an [`Ivf`](crate::Ivf) each row enters the list of its nearest centroid.
+                ///
+                /// # Errors
+                /// [`Error::Argument`](crate::Error::Argument) for another dim, f32 rows in an index that stores f16 (matrices on the
+                /// device are f32), or a matrix on another device; [`Error::NotFinite`](crate::Error::NotFinite) and
+                /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the row's number;
+                /// [`Error::DuplicateId`](crate::Error::DuplicateId) when an insertion number was given to another row as its id;
+                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Budget`](crate::Error::Budget) when not one row fits the
+                /// device's. The index is then as it was.
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 2).build()?;
+                /// index.add(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
+                /// let rows = device.upload(MatrixView::new(&[5.0f32, 6.0], 2)?)?;
+                /// index.add(&rows)?;
+                /// assert_eq!(index.get(&[2, 1])?, [5.0, 6.0, 3.0, 4.0]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn add<'r>(&mut self, rows: impl Into<Rows<'r>>) -> Result<()> {
+                    self.boxed_add(rows.into(), &AddOptions::new())
+                }
+                /// When its future is dropped, all rows are in the index or none is; searches of an [`Ivf`](crate::Ivf) may then
+                /// look at all lists, whatever their probes, until the next change.
+                async add_async;
+
+                /// [`add`](Self::add) with options: ids of the caller's, and progress.
+                ///
+                /// # Errors
+                /// As [`add`](Self::add); [`Error::DuplicateId`](crate::Error::DuplicateId) when an id is there already or given twice,
+                /// [`Error::IdTooLarge`](crate::Error::IdTooLarge), and [`Error::Argument`](crate::Error::Argument) when there is not
+                /// one id per row.
+                ///
+                /// ```no_run
+                /// use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+                /// index.add_with(MatrixView::new(&[1.0f32, 2.0], 1)?, &AddOptions::new().ids(&[70, 30]))?;
+                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [30, 70]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn add_with<'r>(
+                    &mut self,
+                    rows: impl Into<Rows<'r>>,
+                    options: &AddOptions<'_>,
+                ) -> Result<()> {
+                    self.boxed_add(rows.into(), options)
+                }
+                /// A dropped future leaves the index as that of [`add_async`](Self::add_async) does.
+                async add_with_async;
+
+                /// Removes the rows with these ids: all of them or, after an error, none. An id that is given twice is removed once.
+                ///
+                /// The next rows that are added use the memory. An index that has much free memory between its rows compacts itself, as
+                /// by [`compact`](Self::compact): a `Flat` where more than 30% of at least 4,096 places are free, an `Ivf` where its
+                /// lists take 30% more than they need.
+                ///
+                /// # Errors
+                /// [`Error::UnknownId`](crate::Error::UnknownId) with the first id that no row has;
+                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+                /// index.add(MatrixView::new(&[1.0f32, 2.0, 3.0], 1)?)?;
+                /// index.remove(&[1])?;
+                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [0, 2]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn remove(&mut self, ids: &[u64]) -> Result<()> {
+                    self.boxed_remove(ids)
+                }
+                /// When its future is dropped, all rows are there or none is; where the index was compacting itself by then, they
+                /// are gone.
+                async remove_async;
+
+                /// Replaces the rows with these ids by others, `[ids, dim]`: all of them or, after an error, none.
+                ///
+                /// # Errors
+                /// [`Error::UnknownId`](crate::Error::UnknownId); [`Error::Argument`](crate::Error::Argument) when there is not one row
+                /// per id or an id is given twice; otherwise as [`add`](Self::add).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+                /// index.add(MatrixView::new(&[1.0f32, 2.0, 3.0], 1)?)?;
+                /// index.update(&[2, 0], MatrixView::new(&[3.5f32, 1.5], 1)?)?;
+                /// assert_eq!(index.get(&[0, 1, 2])?, [1.5, 2.0, 3.5]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn update<'r>(&mut self, ids: &[u64], rows: impl Into<Rows<'r>>) -> Result<()> {
+                    self.boxed_update(ids, rows.into())
+                }
+                /// When its future is dropped, the old rows are there or the new ones.
+                async update_async;
+
+                /// Moves rows into the places of removed ones and gives up the memory that is free then. A `Flat` has no gap left; an
+                /// `Ivf` has its lists in as few pages of 32 rows as they need. Ids and answers stay.
+                ///
+                /// # Errors
+                /// [`Error::Budget`](crate::Error::Budget) when not one row fits the device's;
+                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory). The index then answers as before.
+                pub fn compact(&mut self) -> Result<()> {
+                    self.boxed_compact()
+                }
+                /// An index whose future was dropped answers as before; some rows may have moved.
+                async compact_async;
             }
 
-            /// [`add`](Self::add) without blocking. When its future is dropped, all rows are in the index or none is; searches of
-            /// an [`Ivf`](crate::Ivf) may then look at all lists, whatever their probes, until the next change.
-            ///
-            /// # Errors
-            /// As [`add`](Self::add).
-            pub async fn add_async<'r>(&mut self, rows: impl Into<Rows<'r>>) -> Result<()> {
-                self.boxed_add(rows.into(), &AddOptions::new()).await
+            crate::future::blocking_and_async! { self.common().device;
+                /// The rows with these ids, `[ids, dim]`, in the order of the ids: as they were given, f16 widened to f32.
+                ///
+                /// # Errors
+                /// [`Error::UnknownId`](crate::Error::UnknownId); [`Error::Budget`](crate::Error::Budget) when a row does not fit the
+                /// device's; [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+                pub fn get(&self, ids: &[u64]) -> Result<Vec<f32>> {
+                    Box::pin(self.common().store.get(ids)) as Boxed<'_, Vec<f32>>
+                }
+                async get_async;
+                /// Searches with options: see [`SearchOptions`]. The result tells also how the answer came about.
+                ///
+                /// An [`Ivf`](crate::Ivf) probes [`SearchOptions::probes`] lists per query, or
+                /// [`Ivf::default_probes`](crate::Ivf::default_probes). Under a filter, a query that finds fewer than k rows in them
+                /// probes twice as many, again and again.
+                ///
+                /// # Errors
+                /// [`Error::Argument`](crate::Error::Argument) for k = 0, another dim, no probes, more probes than there are lists, or
+                /// any probes for a `Flat`; [`Error::NotFinite`](crate::Error::NotFinite) and
+                /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the query's number;
+                /// [`Error::Budget`](crate::Error::Budget) when not even one query fits the budget;
+                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::DeviceLost`](crate::Error::DeviceLost).
+                pub fn search_with<'q>(
+                    &self,
+                    queries: impl Into<Queries<'q>>,
+                    options: &SearchOptions<'_>,
+                ) -> Result<SearchResult> {
+                    self.boxed_search(queries.into(), options)
+                }
+                async search_with_async;
+
+                /// Saves the index to one file, which [`load`](Self::load) reads, and every program that reads safetensors
+                /// (docs/files.md describes it). Rows go to the disk piece by piece, as they are stored; an `Ivf` saves its centroids
+                /// and which list each row is in.
+                ///
+                /// A file that is there already is replaced when the new one is on the disk as a whole: after an error or a crash it
+                /// is as it was.
+                ///
+                /// # Errors
+                /// [`Error::Io`](crate::Error::Io) when the file cannot be written; [`Error::Budget`](crate::Error::Budget) when not one
+                /// row fits the device's; [`Error::OutOfMemory`](crate::Error::OutOfMemory);
+                /// [`Error::DeviceLost`](crate::Error::DeviceLost).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 2).build()?;
+                /// index.add(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
+                /// index.save("index.nf")?;
+                /// let loaded = Flat::load(&device, "index.nf")?;
+                /// assert_eq!(loaded.get(&[1])?, [3.0, 4.0]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+                    self.boxed_save(path.as_ref())
+                }
+                /// The file is written with blocking calls. When its future is dropped, nothing is left of the new file.
+                async save_async;
+
+                /// Writes the bytes that [`save`](Self::save) puts into a file. A writer cannot go back to the header, which holds
+                /// checksums, so the rows are read from the device twice.
+                ///
+                /// # Errors
+                /// [`Error::Io`](crate::Error::Io) from the writer; otherwise as [`save`](Self::save).
+                pub fn save_to(&self, writer: &mut (impl Write + Send)) -> Result<()> {
+                    self.boxed_save_to(writer)
+                }
+                /// The writer is called as it is.
+                async save_to_async;
+
+                /// The bytes that [`save`](Self::save) puts into a file.
+                ///
+                /// # Errors
+                /// As [`save`](Self::save), without those of files.
+                pub fn to_bytes(&self) -> Result<Vec<u8>> {
+                    self.boxed_to_bytes()
+                }
+                async to_bytes_async;
             }
 
-            /// [`add`](Self::add) with options: ids of the caller's, and progress.
-            ///
-            /// # Errors
-            /// As [`add`](Self::add); [`Error::DuplicateId`](crate::Error::DuplicateId) when an id is there already or given twice,
-            /// [`Error::IdTooLarge`](crate::Error::IdTooLarge), and [`Error::Argument`](crate::Error::Argument) when there is not
-            /// one id per row.
-            ///
-            /// ```no_run
-            /// use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
-            /// let device = Device::best()?;
-            /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
-            /// index.add_with(MatrixView::new(&[1.0f32, 2.0], 1)?, &AddOptions::new().ids(&[70, 30]))?;
-            /// assert_eq!(index.ids().collect::<Vec<u64>>(), [30, 70]);
-            /// # Ok::<(), nearfield::Error>(())
-            /// ```
-            pub fn add_with<'r>(
-                &mut self,
-                rows: impl Into<Rows<'r>>,
-                options: &AddOptions<'_>,
-            ) -> Result<()> {
-                let device = self.common().device.clone();
-                device.block_on(self.boxed_add(rows.into(), options))
+            crate::future::blocking_and_async! { device;
+                /// Loads an index that was saved. It answers as the one that was saved did, bit for bit on the same adapter: ids, rows,
+                /// lists and the next insertion number are the same. [`loader`](Self::loader) loads with options, and from other places
+                /// than a file.
+                ///
+                /// # Errors
+                /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another kind or version, or
+                /// damaged anywhere; [`Error::Io`](crate::Error::Io) when it cannot be read; otherwise as
+                /// [`FlatBuilder::build`](crate::FlatBuilder::build) and [`add`](Self::add).
+                pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
+                    Self::loader(device).open_file(path.as_ref())
+                }
+                /// The file is read with blocking calls.
+                async load_async;
             }
 
-            /// [`add_with`](Self::add_with) without blocking. A dropped future leaves the index as that of
-            /// [`add_async`](Self::add_async) does.
-            ///
-            /// # Errors
-            /// As [`add_with`](Self::add_with).
-            pub async fn add_with_async<'r>(
-                &mut self,
-                rows: impl Into<Rows<'r>>,
-                options: &AddOptions<'_>,
-            ) -> Result<()> {
-                self.boxed_add(rows.into(), options).await
+            fn boxed_save<'s>(&'s self, path: &'s Path) -> Boxed<'s, ()> {
+                Box::pin(async move { self.saving().await?.save(path).await })
             }
 
-            /// Removes the rows with these ids: all of them or, after an error, none. An id that is given twice is removed once.
-            ///
-            /// The next rows that are added use the memory. An index that has much free memory between its rows compacts itself, as
-            /// by [`compact`](Self::compact): a `Flat` where more than 30% of at least 4,096 places are free, an `Ivf` where its
-            /// lists take 30% more than they need.
-            ///
-            /// # Errors
-            /// [`Error::UnknownId`](crate::Error::UnknownId) with the first id that no row has;
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-            ///
-            /// ```no_run
-            /// use nearfield::{Device, Flat, MatrixView, Metric};
-            /// let device = Device::best()?;
-            /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
-            /// index.add(MatrixView::new(&[1.0f32, 2.0, 3.0], 1)?)?;
-            /// index.remove(&[1])?;
-            /// assert_eq!(index.ids().collect::<Vec<u64>>(), [0, 2]);
-            /// # Ok::<(), nearfield::Error>(())
-            /// ```
-            pub fn remove(&mut self, ids: &[u64]) -> Result<()> {
-                let device = self.common().device.clone();
-                device.block_on(self.boxed_remove(ids))
+            fn boxed_save_to<'s>(&'s self, writer: &'s mut (dyn Write + Send)) -> Boxed<'s, ()> {
+                Box::pin(async move { self.saving().await?.save_to(writer).await })
             }
 
-            /// [`remove`](Self::remove) without blocking. When its future is dropped, all rows are there or none is; where the index
-            /// was compacting itself by then, they are gone.
-            ///
-            /// # Errors
-            /// As [`remove`](Self::remove).
-            pub async fn remove_async(&mut self, ids: &[u64]) -> Result<()> {
-                self.boxed_remove(ids).await
+            fn boxed_to_bytes(&self) -> Boxed<'_, Vec<u8>> {
+                Box::pin(async move { self.saving().await?.to_bytes().await })
             }
 
-            /// Replaces the rows with these ids by others, `[ids, dim]`: all of them or, after an error, none.
-            ///
-            /// # Errors
-            /// [`Error::UnknownId`](crate::Error::UnknownId); [`Error::Argument`](crate::Error::Argument) when there is not one row
-            /// per id or an id is given twice; otherwise as [`add`](Self::add).
-            ///
-            /// ```no_run
-            /// use nearfield::{Device, Flat, MatrixView, Metric};
-            /// let device = Device::best()?;
-            /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
-            /// index.add(MatrixView::new(&[1.0f32, 2.0, 3.0], 1)?)?;
-            /// index.update(&[2, 0], MatrixView::new(&[3.5f32, 1.5], 1)?)?;
-            /// assert_eq!(index.get(&[0, 1, 2])?, [1.5, 2.0, 3.5]);
-            /// # Ok::<(), nearfield::Error>(())
-            /// ```
-            pub fn update<'r>(&mut self, ids: &[u64], rows: impl Into<Rows<'r>>) -> Result<()> {
-                let device = self.common().device.clone();
-                device.block_on(self.boxed_update(ids, rows.into()))
-            }
-
-            /// [`update`](Self::update) without blocking. When its future is dropped, the old rows are there or the new ones.
-            ///
-            /// # Errors
-            /// As [`update`](Self::update).
-            pub async fn update_async<'r>(&mut self, ids: &[u64], rows: impl Into<Rows<'r>>) -> Result<()> {
-                self.boxed_update(ids, rows.into()).await
-            }
-
-            /// The rows with these ids, `[ids, dim]`, in the order of the ids: as they were given, f16 widened to f32.
-            ///
-            /// # Errors
-            /// [`Error::UnknownId`](crate::Error::UnknownId); [`Error::Budget`](crate::Error::Budget) when a row does not fit the
-            /// device's; [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-            pub fn get(&self, ids: &[u64]) -> Result<Vec<f32>> {
-                self.common().device.block_on(self.boxed_get(ids))
-            }
-
-            /// [`get`](Self::get) without blocking.
-            ///
-            /// # Errors
-            /// As [`get`](Self::get).
-            pub async fn get_async(&self, ids: &[u64]) -> Result<Vec<f32>> {
-                self.boxed_get(ids).await
-            }
-
-            fn boxed_get<'s>(&'s self, ids: &'s [u64]) -> Boxed<'s, Vec<f32>> {
-                Box::pin(self.common().store.get(ids))
+            /// Starts loading with options: a budget, a copy on the host, room for more rows.
+            pub fn loader(device: &Device) -> Loader<Self> {
+                Loader::new(device)
             }
 
             /// Whether a row has this id.
@@ -182,163 +256,6 @@ macro_rules! index_methods {
             /// Whether there are no rows.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
-            }
-
-            /// Moves rows into the places of removed ones and gives up the memory that is free then. A `Flat` has no gap left; an
-            /// `Ivf` has its lists in as few pages of 32 rows as they need. Ids and answers stay.
-            ///
-            /// # Errors
-            /// [`Error::Budget`](crate::Error::Budget) when not one row fits the device's;
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory). The index then answers as before.
-            pub fn compact(&mut self) -> Result<()> {
-                let device = self.common().device.clone();
-                device.block_on(self.boxed_compact())
-            }
-
-            /// [`compact`](Self::compact) without blocking. An index whose future was dropped answers as before; some rows may have
-            /// moved.
-            ///
-            /// # Errors
-            /// As [`compact`](Self::compact).
-            pub async fn compact_async(&mut self) -> Result<()> {
-                self.boxed_compact().await
-            }
-
-            /// Searches with options: see [`SearchOptions`]. The result tells also how the answer came about.
-            ///
-            /// An [`Ivf`](crate::Ivf) probes [`SearchOptions::probes`] lists per query, or
-            /// [`Ivf::default_probes`](crate::Ivf::default_probes). Under a filter, a query that finds fewer than k rows in them
-            /// probes twice as many, again and again.
-            ///
-            /// # Errors
-            /// [`Error::Argument`](crate::Error::Argument) for k = 0, another dim, no probes, more probes than there are lists, or
-            /// any probes for a `Flat`; [`Error::NotFinite`](crate::Error::NotFinite) and
-            /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the query's number;
-            /// [`Error::Budget`](crate::Error::Budget) when not even one query fits the budget;
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::DeviceLost`](crate::Error::DeviceLost).
-            pub fn search_with<'q>(
-                &self,
-                queries: impl Into<Queries<'q>>,
-                options: &SearchOptions<'_>,
-            ) -> Result<SearchResult> {
-                self.common().device.block_on(self.boxed_search(queries.into(), options))
-            }
-
-            /// [`search_with`](Self::search_with) without blocking.
-            ///
-            /// # Errors
-            /// As [`search_with`](Self::search_with).
-            pub async fn search_with_async<'q>(
-                &self,
-                queries: impl Into<Queries<'q>>,
-                options: &SearchOptions<'_>,
-            ) -> Result<SearchResult> {
-                self.boxed_search(queries.into(), options).await
-            }
-
-            /// Saves the index to one file, which [`load`](Self::load) reads, and every program that reads safetensors
-            /// (docs/files.md describes it). Rows go to the disk piece by piece, as they are stored; an `Ivf` saves its centroids
-            /// and which list each row is in.
-            ///
-            /// A file that is there already is replaced when the new one is on the disk as a whole: after an error or a crash it
-            /// is as it was.
-            ///
-            /// # Errors
-            /// [`Error::Io`](crate::Error::Io) when the file cannot be written; [`Error::Budget`](crate::Error::Budget) when not one
-            /// row fits the device's; [`Error::OutOfMemory`](crate::Error::OutOfMemory);
-            /// [`Error::DeviceLost`](crate::Error::DeviceLost).
-            ///
-            /// ```no_run
-            /// use nearfield::{Device, Flat, MatrixView, Metric};
-            /// let device = Device::best()?;
-            /// let mut index = Flat::builder(&device, Metric::L2, 2).build()?;
-            /// index.add(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
-            /// index.save("index.nf")?;
-            /// let loaded = Flat::load(&device, "index.nf")?;
-            /// assert_eq!(loaded.get(&[1])?, [3.0, 4.0]);
-            /// # Ok::<(), nearfield::Error>(())
-            /// ```
-            pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-                self.common().device.block_on(self.boxed_save(path.as_ref()))
-            }
-
-            /// [`save`](Self::save), which waits for the device without blocking; the file is written with blocking calls. When its
-            /// future is dropped, nothing is left of the new file.
-            ///
-            /// # Errors
-            /// As [`save`](Self::save).
-            pub async fn save_async(&self, path: impl AsRef<Path>) -> Result<()> {
-                self.boxed_save(path.as_ref()).await
-            }
-
-            fn boxed_save<'s>(&'s self, path: &'s Path) -> Boxed<'s, ()> {
-                Box::pin(async move { self.saving().await?.save(path).await })
-            }
-
-            /// Writes the bytes that [`save`](Self::save) puts into a file. A writer cannot go back to the header, which holds
-            /// checksums, so the rows are read from the device twice.
-            ///
-            /// # Errors
-            /// [`Error::Io`](crate::Error::Io) from the writer; otherwise as [`save`](Self::save).
-            pub fn save_to(&self, writer: &mut (impl Write + Send)) -> Result<()> {
-                self.common().device.block_on(self.boxed_save_to(writer))
-            }
-
-            /// [`save_to`](Self::save_to), which waits for the device without blocking; the writer is called as it is.
-            ///
-            /// # Errors
-            /// As [`save_to`](Self::save_to).
-            pub async fn save_to_async(&self, writer: &mut (impl Write + Send)) -> Result<()> {
-                self.boxed_save_to(writer).await
-            }
-
-            fn boxed_save_to<'s>(&'s self, writer: &'s mut (dyn Write + Send)) -> Boxed<'s, ()> {
-                Box::pin(async move { self.saving().await?.save_to(writer).await })
-            }
-
-            /// The bytes that [`save`](Self::save) puts into a file.
-            ///
-            /// # Errors
-            /// As [`save`](Self::save), without those of files.
-            pub fn to_bytes(&self) -> Result<Vec<u8>> {
-                self.common().device.block_on(self.boxed_to_bytes())
-            }
-
-            /// [`to_bytes`](Self::to_bytes) without blocking.
-            ///
-            /// # Errors
-            /// As [`to_bytes`](Self::to_bytes).
-            pub async fn to_bytes_async(&self) -> Result<Vec<u8>> {
-                self.boxed_to_bytes().await
-            }
-
-            fn boxed_to_bytes(&self) -> Boxed<'_, Vec<u8>> {
-                Box::pin(async move { self.saving().await?.to_bytes().await })
-            }
-
-            /// Loads an index that was saved. It answers as the one that was saved did, bit for bit on the same adapter: ids, rows,
-            /// lists and the next insertion number are the same. [`loader`](Self::loader) loads with options, and from other places
-            /// than a file.
-            ///
-            /// # Errors
-            /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another kind or version, or
-            /// damaged anywhere; [`Error::Io`](crate::Error::Io) when it cannot be read; otherwise as
-            /// [`FlatBuilder::build`](crate::FlatBuilder::build) and [`add`](Self::add).
-            pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-                Self::loader(device).load(path)
-            }
-
-            /// [`load`](Self::load), which waits for the device without blocking; the file is read with blocking calls.
-            ///
-            /// # Errors
-            /// As [`load`](Self::load).
-            pub async fn load_async(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-                Self::loader(device).load_async(path).await
-            }
-
-            /// Starts loading with options: a budget, a copy on the host, room for more rows.
-            pub fn loader(device: &Device) -> Loader<Self> {
-                Loader::new(device)
             }
 
             /// Whether the index keeps a copy of its rows in 8-bit integers: see
@@ -370,3 +287,65 @@ macro_rules! index_methods {
     };
 }
 pub(crate) use index_methods;
+
+/// Writes the searches that [`Flat`](crate::Flat) and [`Index`](crate::Index) share, over `boxed_search` and `boxed_within`.
+macro_rules! search_methods {
+    ($Index:ident) => {
+        impl $Index {
+            crate::future::blocking_and_async! { self.common().device;
+                /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id. Fewer than k rows
+                /// give shorter answers. An [`Ivf`](crate::Ivf) probes [`Ivf::default_probes`](crate::Ivf::default_probes) lists.
+                ///
+                /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
+                /// [`DeviceMatrix`](crate::DeviceMatrix) on this device.
+                ///
+                /// # Errors
+                /// As [`search_with`](Self::search_with).
+                pub fn search<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
+                    self.boxed_search(queries.into(), &SearchOptions::new(k)) => neighbors
+                }
+                async search_async;
+
+                /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the
+                /// smaller id. Each query has as many rows as there are: see [`Neighbors::offsets`](crate::Neighbors::offsets).
+                ///
+                /// A radius is a distance of the index's metric: for inner product `-(q.x)`, so rows with `q.x > 5` are within `-5.0`.
+                /// The same rows are screened as by [`search`](Self::search), with a fixed threshold.
+                ///
+                /// # Errors
+                /// [`Error::Argument`](crate::Error::Argument) for a radius that is NaN; [`Error::Unsupported`](crate::Error::Unsupported)
+                /// for an [`Ivf`](crate::Ivf), which does not know the lists within a radius; otherwise as [`search`](Self::search).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+                /// index.add(MatrixView::new(&[0.0f32, 2.0, 3.0, 9.0], 1)?)?;
+                /// let found = index.search_within(MatrixView::new(&[2.5f32], 1)?, 1.0)?;
+                /// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
+                /// assert_eq!(ids, [1, 2]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn search_within<'a>(&self, queries: impl Into<Queries<'a>>, radius: f32) -> Result<Neighbors> {
+                    self.boxed_within(queries.into(), radius, &WithinOptions::new()) => neighbors
+                }
+                async search_within_async;
+
+                /// [`search_within`](Self::search_within) with options. The result tells also how the answer came about.
+                ///
+                /// # Errors
+                /// As [`search_within`](Self::search_within).
+                pub fn search_within_with<'a>(
+                    &self,
+                    queries: impl Into<Queries<'a>>,
+                    radius: f32,
+                    options: &WithinOptions<'_>,
+                ) -> Result<SearchResult> {
+                    self.boxed_within(queries.into(), radius, options)
+                }
+                async search_within_with_async;
+            }
+        }
+    };
+}
+pub(crate) use search_methods;

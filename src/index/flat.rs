@@ -5,9 +5,9 @@ use std::path::Path;
 
 use crate::engine::{Device, Plan, Queries, Screen};
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, SearchResult, Settings, resource_methods};
-use crate::index::face::index_methods;
+use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, Saving};
 use crate::matrix::ElementKind;
@@ -60,27 +60,22 @@ impl FlatBuilder {
 
     resource_methods!(settings.resources);
 
-    /// The empty index.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] when dim is 0 or above 2^20, or for a fallback without a copy; [`Error::Budget`] when the budget
-    /// exceeds the device's; [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter;
-    /// [`Error::OutOfMemory`] when the host has no memory for the rows that are expected there.
-    pub fn build(self) -> Result<Flat> {
-        let device = self.settings.resources.device.clone();
-        device.block_on(self.build_async())
-    }
-
-    /// [`FlatBuilder::build`] without blocking.
-    ///
-    /// # Errors
-    /// As [`FlatBuilder::build`].
-    pub async fn build_async(self) -> Result<Flat> {
-        Flat::of(self.settings)
+    blocking_and_async! { self.settings.resources.device.clone();
+        /// The empty index.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] when dim is 0 or above 2^20, or for a fallback without a copy; [`Error::Budget`] when the budget
+        /// exceeds the device's; [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter;
+        /// [`Error::OutOfMemory`] when the host has no memory for the rows that are expected there.
+        pub fn build(self) -> Result<Flat> {
+            std::future::ready(Flat::of(self.settings))
+        }
+        async build_async;
     }
 }
 
 index_methods!(Flat);
+search_methods!(Flat);
 
 impl Flat {
     /// Starts a new index of vectors with `dim` elements.
@@ -92,89 +87,6 @@ impl Flat {
         let (mut common, copy) = settings.open()?;
         common.store = common.store.with_copy(copy);
         Ok(Self { common })
-    }
-
-    /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id. Fewer than k rows
-    /// give shorter answers.
-    ///
-    /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
-    /// [`DeviceMatrix`](crate::DeviceMatrix) on this device.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for k = 0 or another dim; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's
-    /// number; [`Error::Budget`] when not even one query fits the budget; [`Error::OutOfMemory`];
-    /// [`Error::DeviceLost`].
-    pub fn search<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
-        Ok(self.search_with(queries, &SearchOptions::new(k))?.neighbors)
-    }
-
-    /// [`Flat::search`] without blocking.
-    ///
-    /// # Errors
-    /// As [`Flat::search`].
-    pub async fn search_async<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
-        Ok(self.boxed_search(queries.into(), &SearchOptions::new(k)).await?.neighbors)
-    }
-
-    /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the
-    /// smaller id. Each query has as many rows as there are: see [`Neighbors::offsets`].
-    ///
-    /// A radius is a distance of the index's metric: for inner product `-(q.x)`, so rows with `q.x > 5` are within `-5.0`.
-    /// The same rows are screened as by [`Flat::search`], with a fixed threshold.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for a radius that is NaN, or another dim; otherwise as [`Flat::search`].
-    ///
-    /// ```no_run
-    /// use nearfield::{Device, Flat, MatrixView, Metric};
-    /// let device = Device::best()?;
-    /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
-    /// index.add(MatrixView::new(&[0.0f32, 2.0, 3.0, 9.0], 1)?)?;
-    /// let found = index.search_within(MatrixView::new(&[2.5f32], 1)?, 1.0)?;
-    /// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
-    /// assert_eq!(ids, [1, 2]);
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn search_within<'a>(&self, queries: impl Into<Queries<'a>>, radius: f32) -> Result<Neighbors> {
-        Ok(self.search_within_with(queries, radius, &WithinOptions::new())?.neighbors)
-    }
-
-    /// [`Flat::search_within`] without blocking.
-    ///
-    /// # Errors
-    /// As [`Flat::search_within`].
-    pub async fn search_within_async<'a>(
-        &self,
-        queries: impl Into<Queries<'a>>,
-        radius: f32,
-    ) -> Result<Neighbors> {
-        Ok(self.boxed_within(queries.into(), radius, &WithinOptions::new()).await?.neighbors)
-    }
-
-    /// [`Flat::search_within`] with options. The result tells also how the answer came about.
-    ///
-    /// # Errors
-    /// As [`Flat::search_within`].
-    pub fn search_within_with<'a>(
-        &self,
-        queries: impl Into<Queries<'a>>,
-        radius: f32,
-        options: &WithinOptions<'_>,
-    ) -> Result<SearchResult> {
-        self.common.device.block_on(self.boxed_within(queries.into(), radius, options))
-    }
-
-    /// [`Flat::search_within_with`] without blocking.
-    ///
-    /// # Errors
-    /// As [`Flat::search_within`].
-    pub async fn search_within_with_async<'a>(
-        &self,
-        queries: impl Into<Queries<'a>>,
-        radius: f32,
-        options: &WithinOptions<'_>,
-    ) -> Result<SearchResult> {
-        self.boxed_within(queries.into(), radius, options).await
     }
 
     /// How a search for the k nearest of this many queries would run.
@@ -254,8 +166,9 @@ impl Flat {
         Box::pin(self.common.store.compact())
     }
 
-    pub(crate) async fn saving(&self) -> Result<Saving<'_>> {
-        Ok(Saving { common: &self.common, slots: self.common.store.slots(), lists: None })
+    pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {
+        let saving = Saving { common: &self.common, slots: self.common.store.slots(), lists: None };
+        Box::pin(std::future::ready(Ok(saving)))
     }
 }
 

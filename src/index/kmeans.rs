@@ -2,7 +2,7 @@
 
 use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Rows;
 use crate::metric::Metric;
 use crate::store::check_dim;
@@ -143,26 +143,30 @@ impl<'a> KMeans<'a> {
         self
     }
 
-    /// Trains on `rows`, `[rows, dim]`. While it runs, each training row takes 4 `dim` bytes on the device, in addition to the
-    /// scratch budget.
-    ///
-    /// A list that loses all its rows gets a new centroid: the row of the largest list that is farthest from its centroid. If
-    /// there are fewer distinct rows than lists, some lists stay empty.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for no rows, a dim above 2^20, no lists, more lists than rows, no rows per list, or a balance below 1;
-    /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number among the training rows; [`Error::Unsupported`]
-    /// if the centroids do not fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
-    pub fn train<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
-        device.block_on(self.train_on(device, rows.into()))
-    }
+    blocking_and_async! { device;
+        /// Trains on `rows`, `[rows, dim]`. While it runs, each training row takes 4 `dim` bytes on the device, in addition to the
+        /// scratch budget.
+        ///
+        /// A list that loses all its rows gets a new centroid: the row of the largest list that is farthest from its centroid. If
+        /// there are fewer distinct rows than lists, some lists stay empty.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for no rows, a dim above 2^20, no lists, more lists than rows, no rows per list, or a balance below 1;
+        /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number among the training rows; [`Error::Unsupported`]
+        /// if the centroids do not fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
+        pub fn train<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
+            self.train_on(device, rows.into())
+        }
+        async train_async;
 
-    /// [`KMeans::train`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn train_async<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
-        self.train_on(device, rows.into()).await
+        /// [`KMeans::train`] on the rows of one or more matrices on the device.
+        ///
+        /// # Errors
+        /// As there; [`Error::Argument`] also for matrices of another device or of different dims.
+        pub fn train_device(&self, device: &Device, rows: &[&DeviceMatrix]) -> Result<Clusters> {
+            self.clusters(device, Sample::Device(rows))
+        }
+        async train_device_async;
     }
 
     fn train_on<'s>(&'s self, device: &'s Device, rows: Rows<'s>) -> Boxed<'s, Clusters> {
@@ -172,22 +176,6 @@ impl<'a> KMeans<'a> {
                 Rows::Device(matrix) => self.clusters(device, Sample::Device(&[matrix])).await,
             }
         })
-    }
-
-    /// [`KMeans::train`] on the rows of one or more matrices on the device.
-    ///
-    /// # Errors
-    /// As there; [`Error::Argument`] also for matrices of another device or of different dims.
-    pub fn train_device(&self, device: &Device, rows: &[&DeviceMatrix]) -> Result<Clusters> {
-        device.block_on(self.train_device_async(device, rows))
-    }
-
-    /// [`KMeans::train_device`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn train_device_async(&self, device: &Device, rows: &[&DeviceMatrix]) -> Result<Clusters> {
-        self.clusters(device, Sample::Device(rows)).await
     }
 
     fn clusters<'s>(&'s self, device: &'s Device, rows: Sample<'s>) -> Boxed<'s, Clusters> {

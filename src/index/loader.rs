@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::engine::Device;
 use crate::error::Result;
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Resources, resource_methods};
 use crate::index::saved::Loading;
 #[cfg(doc)]
@@ -51,64 +51,39 @@ impl<I: Load> Loader<I> {
 
     resource_methods!(resources);
 
-    /// Loads the index of a file.
-    ///
-    /// # Errors
-    /// As [`Flat::load`](crate::Flat::load).
-    pub fn load(&self, path: impl AsRef<Path>) -> Result<I> {
-        self.resources.device.block_on(self.open_file(path.as_ref()))
+    blocking_and_async! { self.resources.device;
+        /// Loads the index of a file.
+        ///
+        /// # Errors
+        /// As [`Flat::load`](crate::Flat::load).
+        pub fn load(&self, path: impl AsRef<Path>) -> Result<I> {
+            self.open_file(path.as_ref())
+        }
+        /// The file is read with blocking calls.
+        async load_async;
+
+        /// Loads the index that a reader gives. No byte after it is read.
+        ///
+        /// # Errors
+        /// As [`load`](Self::load); an [`Error::Io`](crate::Error::Io) of a reader has no path.
+        pub fn load_from(&self, reader: impl Read + Send) -> Result<I> {
+            self.boxed(Loading::from_reader(Box::new(reader), I::HAS_LISTS))
+        }
+        /// The reader is called as it is.
+        async load_from_async;
+
+        /// Loads the index of bytes in memory, which has no byte after it.
+        ///
+        /// # Errors
+        /// As [`load`](Self::load).
+        pub fn load_bytes(&self, bytes: &[u8]) -> Result<I> {
+            self.boxed(Loading::from_bytes(bytes, I::HAS_LISTS))
+        }
+        async load_bytes_async;
     }
 
-    /// [`load`](Self::load), which waits for the device without blocking; the file is read with blocking calls.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub async fn load_async(&self, path: impl AsRef<Path>) -> Result<I> {
-        self.open_file(path.as_ref()).await
-    }
-
-    /// Loads the index that a reader gives. No byte after it is read.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load); an [`Error::Io`](crate::Error::Io) of a reader has no path.
-    pub fn load_from(&self, reader: impl Read + Send) -> Result<I> {
-        self.resources.device.block_on(self.open_reader(Box::new(reader)))
-    }
-
-    /// [`load_from`](Self::load_from), which waits for the device without blocking; the reader is called as it is.
-    ///
-    /// # Errors
-    /// As [`load_from`](Self::load_from).
-    pub async fn load_from_async(&self, reader: impl Read + Send) -> Result<I> {
-        self.open_reader(Box::new(reader)).await
-    }
-
-    /// Loads the index of bytes in memory, which has no byte after it.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn load_bytes(&self, bytes: &[u8]) -> Result<I> {
-        self.resources.device.block_on(self.open_bytes(bytes))
-    }
-
-    /// [`load_bytes`](Self::load_bytes) without blocking.
-    ///
-    /// # Errors
-    /// As [`load_bytes`](Self::load_bytes).
-    pub async fn load_bytes_async(&self, bytes: &[u8]) -> Result<I> {
-        self.open_bytes(bytes).await
-    }
-
-    fn open_file<'l>(&self, path: &'l Path) -> Boxed<'l, I> {
+    pub(crate) fn open_file<'l>(&self, path: &'l Path) -> Boxed<'l, I> {
         self.boxed(Loading::open(path, I::HAS_LISTS))
-    }
-
-    fn open_reader<'l>(&self, reader: Box<dyn Read + Send + 'l>) -> Boxed<'l, I> {
-        self.boxed(Loading::from_reader(reader, I::HAS_LISTS))
-    }
-
-    fn open_bytes<'l>(&self, bytes: &'l [u8]) -> Boxed<'l, I> {
-        self.boxed(Loading::from_bytes(bytes, I::HAS_LISTS))
     }
 
     fn boxed<'l>(&self, loading: Result<Loading<'l>>) -> Boxed<'l, I> {

@@ -70,7 +70,7 @@ impl HostCopy {
             rows.check_values("rows")?;
             return Ok(None);
         };
-        let values = matrix.values().await?;
+        let values = matrix.fetched().await?.into_f32();
         Vectors::from(MatrixView::new(&values, matrix.dim())?).check_values("rows")?;
         Ok(Some(values))
     }

@@ -37,7 +37,7 @@ impl Engine {
         match self {
             Self::Gpu(gpu) => gpu.block_on(future),
             // The host's futures never wait.
-            Self::Host(_) => gpu::block_on(future),
+            Self::Host(_) => gpu::NoDevice.block_on(future),
         }
     }
 

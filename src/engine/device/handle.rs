@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::device_options::DeviceOptions;
 use crate::engine::device::engine::Engine;
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
 
 /// A device that indexes live on: a GPU, or the processor. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
@@ -21,21 +21,34 @@ pub struct Device {
 }
 
 impl Device {
-    /// The best device: a discrete GPU before an integrated one, and without a GPU the processor. A software driver, which emulates a GPU
-    /// on the processor, is taken only where `NEARFIELD_ADAPTER` asks for it. [`Device::describe`] tells what was taken and why.
-    ///
-    /// # Errors
-    /// [`Error::NoAdapter`](crate::Error::NoAdapter) when no adapter has the name that `NEARFIELD_ADAPTER` asks for.
-    pub fn best() -> Result<Self> {
-        Self::open(None, DeviceOptions::default())
-    }
+    blocking_and_async! { gpu::NoDevice;
+        /// The best device: a discrete GPU before an integrated one, and without a GPU the processor. A software driver, which emulates a GPU
+        /// on the processor, is taken only where `NEARFIELD_ADAPTER` asks for it. [`Device::describe`] tells what was taken and why.
+        ///
+        /// # Errors
+        /// [`Error::NoAdapter`](crate::Error::NoAdapter) when no adapter has the name that `NEARFIELD_ADAPTER` asks for.
+        pub fn best() -> Result<Self> {
+            Self::open_boxed(None, DeviceOptions::default())
+        }
+        async best_async;
 
-    /// [`Device::best`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn best_async() -> Result<Self> {
-        Self::open_async(None, DeviceOptions::default()).await
+        /// The best adapter whose name contains `name`, in any case; or one of the other words that `NEARFIELD_ADAPTER` takes.
+        ///
+        /// # Errors
+        /// [`Error::NoAdapter`](crate::Error::NoAdapter), which lists the adapters that exist.
+        pub fn named(name: &str) -> Result<Self> {
+            Self::open_boxed(Some(name), DeviceOptions::default())
+        }
+        async named_async;
+
+        /// As [`Device::best`] or, with a name, [`Device::named`], with other than the default options.
+        ///
+        /// # Errors
+        /// As theirs.
+        pub fn open(name: Option<&str>, options: DeviceOptions) -> Result<Self> {
+            Self::open_boxed(name, options)
+        }
+        async open_async;
     }
 
     /// The processor: it needs no driver, and small work starts at once. It uses the threads of [rayon]'s global pool; the environment
@@ -51,38 +64,6 @@ impl Device {
 
     fn host_for(reason: String, options: DeviceOptions) -> Self {
         Self { engine: Engine::host(options), reason: reason.into() }
-    }
-
-    /// The best adapter whose name contains `name`, in any case; or one of the other words that `NEARFIELD_ADAPTER` takes.
-    ///
-    /// # Errors
-    /// [`Error::NoAdapter`](crate::Error::NoAdapter), which lists the adapters that exist.
-    pub fn named(name: &str) -> Result<Self> {
-        Self::open(Some(name), DeviceOptions::default())
-    }
-
-    /// [`Device::named`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn named_async(name: &str) -> Result<Self> {
-        Self::open_async(Some(name), DeviceOptions::default()).await
-    }
-
-    /// As [`Device::best`] or, with a name, [`Device::named`], with other than the default options.
-    ///
-    /// # Errors
-    /// As theirs.
-    pub fn open(name: Option<&str>, options: DeviceOptions) -> Result<Self> {
-        gpu::block_on(Self::open_boxed(name, options))
-    }
-
-    /// [`Device::open`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn open_async(name: Option<&str>, options: DeviceOptions) -> Result<Self> {
-        Self::open_boxed(name, options).await
     }
 
     fn open_boxed(name: Option<&str>, options: DeviceOptions) -> Boxed<'_, Self> {
@@ -146,7 +127,7 @@ impl Device {
 
     /// Every adapter, best first.
     pub fn adapters() -> Vec<Adapter> {
-        gpu::block_on(Gpu::adapters())
+        gpu::NoDevice.block_on(Gpu::adapters())
     }
 
     /// [`Device::adapters`] without blocking.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
+use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::host;
 use crate::kernels::norms;
@@ -61,41 +62,33 @@ pub struct DeviceMatrix {
 }
 
 impl Device {
-    /// Copies vectors to the device, to be used by several calls.
-    ///
-    /// # Errors
-    /// [`Error::NotFinite`](crate::Error::NotFinite) and [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with
-    /// the row's number; [`Error::OutOfMemory`](crate::Error::OutOfMemory);
-    /// [`Error::Unsupported`](crate::Error::Unsupported) when the vectors do not fit one binding of the adapter.
-    pub fn upload<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
-        self.block_on(self.upload_boxed(rows.into()))
-    }
+    blocking_and_async! { self;
+        /// Copies vectors to the device, to be used by several calls.
+        ///
+        /// # Errors
+        /// [`Error::NotFinite`](crate::Error::NotFinite) and [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with
+        /// the row's number; [`Error::OutOfMemory`](crate::Error::OutOfMemory);
+        /// [`Error::Unsupported`](crate::Error::Unsupported) when the vectors do not fit one binding of the adapter.
+        pub fn upload<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
+            self.upload_boxed(rows.into())
+        }
+        async upload_async;
 
-    /// [`Device::upload`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn upload_async<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
-        self.upload_boxed(rows.into()).await
+        /// Fetches distances from the device, `[queries, rows]`.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for distances on another device; [`Error::DeviceLost`], [`Error::OutOfMemory`].
+        pub fn read(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
+            self.read_values(distances)
+        }
+        async read_async;
     }
 
     fn upload_boxed<'a>(&'a self, rows: HostVectors<'a>) -> Boxed<'a, DeviceMatrix> {
         Box::pin(DeviceMatrix::upload(&self.engine, rows))
     }
 
-    /// Fetches distances from the device, `[queries, rows]`.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for distances on another device; [`Error::DeviceLost`], [`Error::OutOfMemory`].
-    pub fn read(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
-        self.block_on(self.read_async(distances))
-    }
-
-    /// [`Device::read`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn read_async(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
+    async fn read_values(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
         distances.check_device("distances", &self.engine)?;
         distances.memory.read(&self.engine, distances.queries * distances.rows).await
     }
@@ -114,39 +107,34 @@ impl DeviceMatrix {
         Ok(Self { engine: engine.clone(), memory, rows, dim, stride })
     }
 
-    /// Fetches the vectors from the device: f32, whatever they were uploaded as.
-    ///
-    /// # Errors
-    /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    ///
-    /// ```no_run
-    /// use nearfield::{Device, Matrix, MatrixView};
-    /// let device = Device::best()?;
-    /// let matrix = device.upload(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
-    /// assert_eq!(matrix.to_host()?, Matrix::F32(vec![0.0, 0.0, 3.0, 4.0], 2));
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn to_host(&self) -> Result<Matrix> {
-        self.engine.block_on(self.to_host_async())
+    blocking_and_async! { self.engine;
+        /// Fetches the vectors from the device: f32, whatever they were uploaded as.
+        ///
+        /// # Errors
+        /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+        ///
+        /// ```no_run
+        /// use nearfield::{Device, Matrix, MatrixView};
+        /// let device = Device::best()?;
+        /// let matrix = device.upload(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
+        /// assert_eq!(matrix.to_host()?, Matrix::F32(vec![0.0, 0.0, 3.0, 4.0], 2));
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn to_host(&self) -> Result<Matrix> {
+            self.fetched()
+        }
+        async to_host_async;
     }
 
-    /// [`DeviceMatrix::to_host`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn to_host_async(&self) -> Result<Matrix> {
-        Ok(Matrix::F32(self.values().await?, self.dim))
-    }
-
-    /// The elements without padding, `[rows, dim]`.
-    pub(crate) async fn values(&self) -> Result<Vec<f32>> {
+    /// The vectors on the host, without padding.
+    pub(crate) async fn fetched(&self) -> Result<Matrix> {
         let Self { dim, stride, .. } = *self;
         let mut values = self.memory.read(&self.engine, self.rows * stride).await?;
         if dim < stride {
             (1..self.rows).for_each(|row| values.copy_within(row * stride..row * stride + dim, row * dim));
             values.truncate(self.rows * dim);
         }
-        Ok(values)
+        Ok(Matrix::F32(values, dim))
     }
 
     /// An error when the matrix lives on another device.
@@ -197,20 +185,11 @@ async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Memory, usi
     gpu.upload_rows(&buffer, 0, layout, vectors, &mut |_| ()).await?;
     let norm_buffer = gpu.create_storage("norms", vectors.rows() as u64 * 8)?;
     let refused = gpu.create_storage("refused", 8)?;
-    gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
+    reset_refused(gpu, &refused).await?;
     let mut commands = Commands::new(gpu, None);
-    norms::encode(
-        &mut commands,
-        &norms::Norms {
-            rows: BufferSlice::all(&buffer),
-            elements: ElementKind::F32,
-            vectors: (layout.stride / 4) as u32,
-            range: [0, vectors.rows() as u32],
-            first_number: 0,
-            norms: BufferSlice::all(&norm_buffer),
-            refused: BufferSlice::all(&refused),
-        },
-    )?;
+    let rows = BufferVectors { values: BufferSlice::all(&buffer), layout };
+    let range = ([0, vectors.rows() as u32], 0);
+    encode_norms(&mut commands, rows, range, ((&norm_buffer).into(), (&refused).into()))?;
     let parts = commands.read(&[(&refused, 0, 8)]).await?;
     norms::check("rows", &parts[0])?;
     Ok((Memory::Gpu(buffer), layout.stride))

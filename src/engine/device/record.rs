@@ -2,6 +2,7 @@
 
 use crate::engine::device::handle::Device;
 use crate::error::{Error, Result};
+use crate::future::blocking_and_async;
 #[cfg(feature = "internals")]
 use crate::gpu::Grid;
 use crate::gpu::{BufferSlice, Commands, Gpu, Profile, StageTime};
@@ -59,20 +60,15 @@ impl Device {
         Ok(Recorder { commands: Some(Commands::within_timed(gpu, encoder, profile, each_kernel)), gpu })
     }
 
-    /// Waits for a recording that the caller submitted, and tells how long its stages took on the device.
-    ///
-    /// # Errors
-    /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn times_of(&self, profile: Profile) -> Result<Vec<StageTime>> {
-        self.block_on(self.times_of_async(profile))
-    }
-
-    /// [`Device::times_of`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn times_of_async(&self, profile: Profile) -> Result<Vec<StageTime>> {
-        profile.times(self.gpu("timestamps")?).await
+    blocking_and_async! { self;
+        /// Waits for a recording that the caller submitted, and tells how long its stages took on the device.
+        ///
+        /// # Errors
+        /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+        pub fn times_of(&self, profile: Profile) -> Result<Vec<StageTime>> {
+            profile.times(self.gpu("timestamps")?)
+        }
+        async times_of_async;
     }
 
     /// The wgpu device, for making buffers and encoders.

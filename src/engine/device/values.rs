@@ -6,7 +6,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Gpu};
 use crate::kernels::reduce_blocks::Shape;
 use crate::matrix::{Element, ElementKind, MatrixView};
@@ -323,20 +323,15 @@ impl DeviceVector {
 }
 
 impl Device {
-    /// Copies any number of values to the device, NaN and infinities included, to be reduced by several calls.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
-    pub fn upload_vector<T: Element>(&self, values: &[T]) -> Result<DeviceVector> {
-        self.block_on(self.upload_values(values.into()))
-    }
-
-    /// [`Device::upload_vector`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn upload_vector_async<T: Element>(&self, values: &[T]) -> Result<DeviceVector> {
-        self.upload_values(values.into()).await
+    blocking_and_async! { self;
+        /// Copies any number of values to the device, NaN and infinities included, to be reduced by several calls.
+        ///
+        /// # Errors
+        /// [`Error::OutOfMemory`], [`Error::DeviceLost`].
+        pub fn upload_vector<T: Element>(&self, values: &[T]) -> Result<DeviceVector> {
+            self.upload_values(values.into())
+        }
+        async upload_vector_async;
     }
 
     fn upload_values<'a>(&'a self, values: Values<'a>) -> Boxed<'a, DeviceVector> {

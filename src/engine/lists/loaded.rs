@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::lists::centroids::Centroids;
+use crate::engine::pass::reset_refused;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu};
 use crate::matrix::MatrixView;
@@ -22,7 +23,7 @@ impl Centroids {
         gpu.upload_rows(&centroids.rows, 0, centroids.layout(), rows.into(), &mut |_| ()).await?;
         // Never read: a mean may be shorter than rows have to be.
         let refused = gpu.create_storage("refused", 8)?;
-        gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
+        reset_refused(gpu, &refused).await?;
         let mut commands = Commands::new(gpu, None);
         centroids.encode_update(&mut commands, BufferSlice::all(&refused))?;
         commands.submit();

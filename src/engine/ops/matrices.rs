@@ -9,7 +9,7 @@ use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
 use crate::engine::device::values::ValueRows;
 use crate::engine::ops::{distances, top_k};
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::Commands;
 use crate::host::{self, Host};
 use crate::kernels::distance_pairs::{self, Output};
@@ -17,37 +17,57 @@ use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
 impl Device {
-    /// The distance, or the similarity, of every query to every row, in the direct form and by the metric's own
-    /// precision. It stays on the device; [`Device::read`] fetches it.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for vectors of different dims, or similarities by L2; [`Error::Unsupported`] when
-    /// `[queries, rows]` does not fit one binding of the adapter; [`Error::OutOfMemory`].
-    ///
-    /// ```no_run
-    /// use nearfield::{Device, MatrixView, Metric, Output};
-    /// let device = Device::best()?;
-    /// let queries = device.upload(MatrixView::new(&[0.0f32, 0.0], 2)?)?;
-    /// let rows = device.upload(MatrixView::new(&[3.0f32, 4.0, 0.0, 1.0], 2)?)?;
-    /// let distances = device.distances(&queries, &rows, Metric::L2, Output::Distance)?;
-    /// assert_eq!(device.read(&distances)?, [5.0, 1.0]);
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn distances(
-        &self,
-        queries: &DeviceMatrix,
-        rows: &DeviceMatrix,
-        metric: Metric,
-        output: Output,
-    ) -> Result<DistanceMatrix> {
-        self.block_on(self.distances_async(queries, rows, metric, output))
+    blocking_and_async! { self;
+        /// The distance, or the similarity, of every query to every row, in the direct form and by the metric's own
+        /// precision. It stays on the device; [`Device::read`] fetches it.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for vectors of different dims, or similarities by L2; [`Error::Unsupported`] when
+        /// `[queries, rows]` does not fit one binding of the adapter; [`Error::OutOfMemory`].
+        ///
+        /// ```no_run
+        /// use nearfield::{Device, MatrixView, Metric, Output};
+        /// let device = Device::best()?;
+        /// let queries = device.upload(MatrixView::new(&[0.0f32, 0.0], 2)?)?;
+        /// let rows = device.upload(MatrixView::new(&[3.0f32, 4.0, 0.0, 1.0], 2)?)?;
+        /// let distances = device.distances(&queries, &rows, Metric::L2, Output::Distance)?;
+        /// assert_eq!(device.read(&distances)?, [5.0, 1.0]);
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn distances(
+            &self,
+            queries: &DeviceMatrix,
+            rows: &DeviceMatrix,
+            metric: Metric,
+            output: Output,
+        ) -> Result<DistanceMatrix> {
+            self.all_distances(queries, rows, metric, output)
+        }
+        async distances_async;
+
+        /// The k smallest values of each row with their column numbers as ids, ties by the smaller column, `[rows, up to k]`. NaN is
+        /// never selected; infinities are values like others. Rows are a matrix on the host (f32 or f16), vectors on the device, or
+        /// distances on the device.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for k = 0, or rows on another device; [`Error::Budget`] when a row and its results exceed the device's
+        /// scratch budget; [`Error::Unsupported`] when they exceed one binding of the adapter; [`Error::OutOfMemory`].
+        ///
+        /// ```no_run
+        /// use nearfield::{Device, MatrixView};
+        /// let device = Device::best()?;
+        /// let smallest = device.top_k(MatrixView::new(&[3.0f32, 1.0, 2.0], 3)?, 2)?;
+        /// let columns: Vec<u64> = smallest.row(0).iter().map(|hit| hit.id).collect();
+        /// assert_eq!(columns, [1, 2]);
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn top_k<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
+            self.top_k_boxed(rows.into(), k)
+        }
+        async top_k_async;
     }
 
-    /// [`Device::distances`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn distances_async(
+    async fn all_distances(
         &self,
         queries: &DeviceMatrix,
         rows: &DeviceMatrix,
@@ -68,34 +88,6 @@ impl Device {
                 Ok(DistanceMatrix::in_memory(&self.engine, values, [queries.rows(), rows.rows()]))
             }
         }
-    }
-
-    /// The k smallest values of each row with their column numbers as ids, ties by the smaller column, `[rows, up to k]`. NaN is
-    /// never selected; infinities are values like others. Rows are a matrix on the host (f32 or f16), vectors on the device, or
-    /// distances on the device.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for k = 0, or rows on another device; [`Error::Budget`] when a row and its results exceed the device's
-    /// scratch budget; [`Error::Unsupported`] when they exceed one binding of the adapter; [`Error::OutOfMemory`].
-    ///
-    /// ```no_run
-    /// use nearfield::{Device, MatrixView};
-    /// let device = Device::best()?;
-    /// let smallest = device.top_k(MatrixView::new(&[3.0f32, 1.0, 2.0], 3)?, 2)?;
-    /// let columns: Vec<u64> = smallest.row(0).iter().map(|hit| hit.id).collect();
-    /// assert_eq!(columns, [1, 2]);
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn top_k<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
-        self.block_on(self.top_k_boxed(rows.into(), k))
-    }
-
-    /// [`Device::top_k`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn top_k_async<'v>(&self, rows: impl Into<ValueRows<'v>>, k: usize) -> Result<Neighbors> {
-        self.top_k_boxed(rows.into(), k).await
     }
 
     fn top_k_boxed<'a>(&'a self, rows: ValueRows<'a>, k: usize) -> Boxed<'a, Neighbors> {

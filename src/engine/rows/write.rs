@@ -5,6 +5,7 @@
 //! search reads.
 
 use crate::engine::device::vectors::Vectors;
+use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::moves::{STAGED_BYTES, Staged};
 use crate::engine::rows::narrowed::NarrowedRows;
@@ -53,7 +54,7 @@ impl GpuRows {
         let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
         let gpu = self.gpu.clone();
         let refused = gpu.create_storage("refused", 8)?;
-        gpu.upload_bytes(&refused, 0, &[0xff; 8]).await?;
+        reset_refused(&gpu, &refused).await?;
         let (segments, mut narrowed) = self.reached(end)?;
         let is_moved = match &mut narrowed {
             Some(narrowed) => self.count(narrowed, source).await?,
@@ -129,18 +130,9 @@ impl GpuRows {
             gpu.upload_rows(&segment.rows, offset, self.layout, piece, &mut sent).await?;
             let piece_ids = bytemuck::cast_slice(&ids[done..done + count]);
             gpu.upload_bytes(&segment.ids, u64::from(from) * 8, piece_ids).await?;
-            norms::encode(
-                &mut commands,
-                &norms::Norms {
-                    rows: segment.rows_slice(),
-                    elements: self.layout.elements,
-                    vectors: self.vectors(),
-                    range,
-                    first_number: done as u32,
-                    norms: BufferSlice::all(&segment.norms),
-                    refused: BufferSlice::all(&entering.refused),
-                },
-            )?;
+            let vectors = BufferVectors { values: segment.rows_slice(), layout: self.layout };
+            let into = ((&segment.norms).into(), (&entering.refused).into());
+            encode_norms(&mut commands, vectors, (range, done as u32), into)?;
             if let (Some(narrowed), false) = (&entering.narrowed, entering.is_moved) {
                 narrowed.encode(&mut commands, self.layout, segment, range)?;
             }
@@ -194,18 +186,9 @@ impl GpuRows {
             gpu.upload_bytes(&scratch[2], 0, bytemuck::cast_slice(&ids[range.clone()])).await?;
             gpu.upload_bytes(&scratch[3], 0, bytemuck::cast_slice(&slots[range.clone()])).await?;
             let mut commands = Commands::new(gpu, None);
-            norms::encode(
-                &mut commands,
-                &norms::Norms {
-                    rows,
-                    elements: self.layout.elements,
-                    vectors: self.vectors(),
-                    range: [0, count],
-                    first_number: done as u32,
-                    norms: BufferSlice::all(&scratch[1]),
-                    refused: BufferSlice::all(&entering.refused),
-                },
-            )?;
+            let vectors = BufferVectors { values: rows, layout: self.layout };
+            let into = ((&scratch[1]).into(), (&entering.refused).into());
+            encode_norms(&mut commands, vectors, ([0, count], done as u32), into)?;
             let staged = Staged {
                 rows,
                 norms: BufferSlice::all(&scratch[1]),

@@ -2,7 +2,7 @@
 
 use crate::engine::{Device, DeviceMatrix, EngineLists, Sample, Screen};
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Rows, Settings, resource_methods};
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
@@ -57,41 +57,27 @@ impl<'a> IvfBuilder<'a> {
         self
     }
 
-    /// The index without rows, its centroids trained on a sample, `[rows, dim]`, of the rows that it will have; all of them
-    /// will do.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, or for a fallback without a copy;
-    /// [`Error::Budget`] when the budget exceeds the device's; [`Error::OutOfMemory`] when the host has no memory for the rows
-    /// that are expected there; otherwise as [`KMeans::train`].
-    pub fn train<'r>(self, sample: impl Into<Rows<'r>>) -> Result<Ivf> {
-        let device = self.settings.resources.device.clone();
-        device.block_on(self.train_on(sample.into()))
-    }
+    blocking_and_async! { self.settings.resources.device.clone();
+        /// The index without rows, its centroids trained on a sample, `[rows, dim]`, of the rows that it will have; all of them
+        /// will do.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, or for a fallback without a copy;
+        /// [`Error::Budget`] when the budget exceeds the device's; [`Error::OutOfMemory`] when the host has no memory for the rows
+        /// that are expected there; otherwise as [`KMeans::train`].
+        pub fn train<'r>(self, sample: impl Into<Rows<'r>>) -> Result<Ivf> {
+            self.train_on(sample.into())
+        }
+        async train_async;
 
-    /// [`IvfBuilder::train`] without blocking.
-    ///
-    /// # Errors
-    /// As [`IvfBuilder::train`].
-    pub async fn train_async<'r>(self, sample: impl Into<Rows<'r>>) -> Result<Ivf> {
-        self.train_on(sample.into()).await
-    }
-
-    /// [`IvfBuilder::train`] on rows in one device matrix or several that follow each other.
-    ///
-    /// # Errors
-    /// As [`IvfBuilder::train`]; [`Error::Argument`] for rows of another device, or of different dims.
-    pub fn train_device(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
-        let device = self.settings.resources.device.clone();
-        device.block_on(self.train_device_async(sample))
-    }
-
-    /// [`IvfBuilder::train_device`] without blocking.
-    ///
-    /// # Errors
-    /// As [`IvfBuilder::train_device`].
-    pub async fn train_device_async(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
-        self.trained(Sample::Device(sample)).await
+        /// [`IvfBuilder::train`] on rows in one device matrix or several that follow each other.
+        ///
+        /// # Errors
+        /// As [`IvfBuilder::train`]; [`Error::Argument`] for rows of another device, or of different dims.
+        pub fn train_device(self, sample: &[&DeviceMatrix]) -> Result<Ivf> {
+            self.trained(Sample::Device(sample))
+        }
+        async train_device_async;
     }
 
     // One lifetime: a bound between two would keep the compiler from caching its proof that the future is `Send`, which

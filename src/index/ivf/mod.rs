@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::engine::{Device, EngineLists, Queries};
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Rows, SearchResult};
 use crate::index::face::index_methods;
 use crate::index::loader::Loader;
@@ -57,67 +57,54 @@ impl Ivf {
         nearest.min(rows / 32).max(1)
     }
 
-    /// The k nearest rows of each query among those in the `probes` lists nearest to it, `[queries, up to k]`, nearest first, ties by the
-    /// smaller id. Fewer than k rows there give shorter answers.
-    ///
-    /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for k = 0, no probes or more than there are lists, or another dim; [`Error::NotFinite`] and
-    /// [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even one query fits the budget;
-    /// [`Error::OutOfMemory`]; [`Error::DeviceLost`].
-    pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize, probes: usize) -> Result<Neighbors> {
-        Ok(self.search_with(queries, &SearchOptions::new(k).probes(probes))?.neighbors)
-    }
+    blocking_and_async! { self.common.device;
+        /// The k nearest rows of each query among those in the `probes` lists nearest to it, `[queries, up to k]`, nearest first, ties by the
+        /// smaller id. Fewer than k rows there give shorter answers.
+        ///
+        /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for k = 0, no probes or more than there are lists, or another dim; [`Error::NotFinite`] and
+        /// [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even one query fits the budget;
+        /// [`Error::OutOfMemory`]; [`Error::DeviceLost`].
+        pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize, probes: usize) -> Result<Neighbors> {
+            self.boxed_search(queries.into(), &SearchOptions::new(k).probes(probes)) => neighbors
+        }
+        async search_async;
 
-    /// [`Ivf::search`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn search_async<'q>(
-        &self,
-        queries: impl Into<Queries<'q>>,
-        k: usize,
-        probes: usize,
-    ) -> Result<Neighbors> {
-        Ok(self.boxed_search(queries.into(), &SearchOptions::new(k).probes(probes)).await?.neighbors)
-    }
+        /// The fewest probes with which these queries find at least `recall` of their k nearest rows, on average: measured against
+        /// exact search. Take some hundred queries like those to come. At most [`Ivf::lists`], which find them all.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`Ivf::search`].
+        ///
+        /// ```no_run
+        /// # use nearfield::{Device, Ivf, MatrixView, Metric};
+        /// # let (device, rows) = (Device::best()?, MatrixView::new(&[0.0f32; 64], 1)?);
+        /// # let index = Ivf::builder(&device, Metric::L2, 1).lists(4).train(rows)?;
+        /// # let (sample, queries) = (rows, rows);
+        /// let probes = index.probes_for_recall(sample, 10, 0.95)?;
+        /// let found = index.search(queries, 10, probes)?;
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn probes_for_recall<'q>(
+            &self,
+            queries: impl Into<Queries<'q>>,
+            k: usize,
+            recall: f64,
+        ) -> Result<usize> {
+            self.boxed_probes(queries.into(), k, recall)
+        }
+        async probes_for_recall_async;
 
-    /// The fewest probes with which these queries find at least `recall` of their k nearest rows, on average: measured against
-    /// exact search. Take some hundred queries like those to come. At most [`Ivf::lists`], which find them all.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`Ivf::search`].
-    ///
-    /// ```no_run
-    /// # use nearfield::{Device, Ivf, MatrixView, Metric};
-    /// # let (device, rows) = (Device::best()?, MatrixView::new(&[0.0f32; 64], 1)?);
-    /// # let index = Ivf::builder(&device, Metric::L2, 1).lists(4).train(rows)?;
-    /// # let (sample, queries) = (rows, rows);
-    /// let probes = index.probes_for_recall(sample, 10, 0.95)?;
-    /// let found = index.search(queries, 10, probes)?;
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn probes_for_recall<'q>(
-        &self,
-        queries: impl Into<Queries<'q>>,
-        k: usize,
-        recall: f64,
-    ) -> Result<usize> {
-        self.common.device.block_on(self.boxed_probes(queries.into(), k, recall))
-    }
-
-    /// [`Ivf::probes_for_recall`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn probes_for_recall_async<'q>(
-        &self,
-        queries: impl Into<Queries<'q>>,
-        k: usize,
-        recall: f64,
-    ) -> Result<usize> {
-        self.boxed_probes(queries.into(), k, recall).await
+        /// The centroids, `[lists, dim]`: of length 1 for cosine and inner product, except where rows cancel each other out.
+        ///
+        /// # Errors
+        /// [`Error::DeviceLost`].
+        pub fn centroids(&self) -> Result<Vec<f32>> {
+            Box::pin(self.common.store.centroids(&self.engine)) as Boxed<'_, Vec<f32>>
+        }
+        async centroids_async;
     }
 
     fn boxed_probes<'s>(&'s self, queries: Queries<'s>, k: usize, recall: f64) -> Boxed<'s, usize> {
@@ -164,26 +151,6 @@ impl Ivf {
     /// How many rows each list has.
     pub fn list_sizes(&self) -> Vec<usize> {
         self.pages.sizes().iter().map(|&size| size as usize).collect()
-    }
-
-    /// The centroids, `[lists, dim]`: of length 1 for cosine and inner product, except where rows cancel each other out.
-    ///
-    /// # Errors
-    /// [`Error::DeviceLost`].
-    pub fn centroids(&self) -> Result<Vec<f32>> {
-        self.common.device.block_on(self.boxed_centroids())
-    }
-
-    /// [`Ivf::centroids`] without blocking.
-    ///
-    /// # Errors
-    /// As [`Ivf::centroids`].
-    pub async fn centroids_async(&self) -> Result<Vec<f32>> {
-        self.boxed_centroids().await
-    }
-
-    fn boxed_centroids(&self) -> Boxed<'_, Vec<f32>> {
-        Box::pin(self.common.store.centroids(&self.engine))
     }
 
     pub(crate) fn common(&self) -> &Common {

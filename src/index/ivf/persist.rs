@@ -10,11 +10,13 @@ use crate::index::saved::{Lists, Loading, Saving};
 use crate::matrix::MatrixView;
 
 impl Ivf {
-    pub(crate) async fn saving(&self) -> Result<Saving<'_>> {
-        let store = &self.common.store;
-        let (slots, offsets) = self.pages.in_order(store.rows.alive(), store.rows.end());
-        let centroids = store.centroids(&self.engine).await?;
-        Ok(Saving { common: &self.common, slots, lists: Some(Lists { offsets, centroids }) })
+    pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {
+        Box::pin(async move {
+            let store = &self.common.store;
+            let (slots, offsets) = self.pages.in_order(store.rows.alive(), store.rows.end());
+            let centroids = store.centroids(&self.engine).await?;
+            Ok(Saving { common: &self.common, slots, lists: Some(Lists { offsets, centroids }) })
+        })
     }
 }
 
