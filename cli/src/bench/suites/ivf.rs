@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use nearfield::{
     Device, DeviceMatrix, Flat, Ivf, MatrixView, Metric, Neighbors, Queries, Screen, SearchOptions,
     SearchResult,
@@ -212,7 +212,7 @@ fn case(
     let others = index.search(all.slice(timed..judged), args.k, probes)?;
     let hits = answers.iter().chain([&others]).flat_map(Neighbors::iter);
     let hits = answers::checked(args.metric, rows, all.slice(0..judged), args.k, hits)?;
-    let found = recall::between(args.metric, &hits, truth);
+    let found = recall::between(args.metric, &hits, truth).context("needed true neighbours, found none")?;
     let timed = |queries: Queries<'_>, place: usize| {
         answers::timed(&answers[place], || index.search(queries, args.k, probes))
     };
