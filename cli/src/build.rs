@@ -177,23 +177,18 @@ const ITERATIONS: usize = 10;
 fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
     let bar = Bar::new("sample", file.rows());
     let (mut wide, mut half) = (vec![], vec![]);
-    let mut next = 0;
+    let mut numbers = (0..wanted).map(|number| sampled(file, wanted, number)).peekable();
     for piece in file.pieces(files::PIECE_BYTES) {
         let (first, rows) = piece.context("--rows")?;
-        let (count, dim) = (rows.rows(), rows.dim());
-        while next < wanted {
-            let number = sampled(file, wanted, next);
-            if number >= first + count {
-                break;
-            }
+        let (end, dim) = (first + rows.rows(), rows.dim());
+        while let Some(number) = numbers.next_if(|&number| number < end) {
             let range = (number - first) * dim..(number - first + 1) * dim;
             match &rows {
                 Matrix::F32(values, _) => wide.extend_from_slice(&values[range]),
                 Matrix::F16(values, _) => half.extend_from_slice(&values[range]),
             }
-            next += 1;
         }
-        bar.set(first + count);
+        bar.set(end);
     }
     Ok(if half.is_empty() { Matrix::F32(wide, file.dim()) } else { Matrix::F16(half, file.dim()) })
 }

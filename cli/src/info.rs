@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use anyhow::Result;
-use nearfield::{Adapter, AdapterKind, Capabilities, Device};
+use nearfield::{Adapter, AdapterKind, CooperativeSize, Device};
 use serde_json::{Value, json};
 
 use crate::{device, output};
@@ -77,82 +77,65 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     out.flush()?;
-    match best {
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    }
+    best.map(|_| ())
 }
 
 fn describe(out: &mut impl Write, adapter: &Adapter, best: bool) -> Result<()> {
-    let Capabilities { subgroup_sizes, f16, cooperative_sizes, timestamps, .. } = &adapter.capabilities;
     let limits = &adapter.capabilities;
     let yes = |yes: bool| if yes { "yes" } else { "no" };
     writeln!(out, "{}{}", adapter.name, if best { "  <- best" } else { "" })?;
-    let mut line = |name: &str, value: String| writeln!(out, "  {name:<12} {value}");
-    line("backend", adapter.backend.clone())?;
-    line("driver", adapter.driver.clone())?;
-    line("kind", adapter.kind.to_string())?;
-    if adapter.kind == AdapterKind::Host {
-        return Ok(writeln!(out)?);
-    }
-    let (buffer, binding) = (output::bytes(limits.max_buffer_bytes), output::bytes(limits.max_binding_bytes));
-    line(
-        "buffers",
-        format!("up to {buffer}, bound up to {binding}, {} a kernel", limits.max_storage_buffers),
-    )?;
-    let (size, memory) = (limits.max_workgroup_size, output::bytes(limits.max_workgroup_bytes.into()));
-    let groups = limits.max_workgroups;
-    line("workgroups", format!("up to {size} invocations and {memory}, {groups} in a dimension"))?;
-    line(
-        "subgroups",
-        match subgroup_sizes {
+    let kind = adapter.kind.to_string();
+    let mut lines =
+        vec![("backend", adapter.backend.clone()), ("driver", adapter.driver.clone()), ("kind", kind)];
+    if adapter.kind != AdapterKind::Host {
+        let bytes = [limits.max_buffer_bytes, limits.max_binding_bytes, limits.max_workgroup_bytes.into()];
+        let [buffer, binding, memory] = bytes.map(output::bytes);
+        let (size, groups) = (limits.max_workgroup_size, limits.max_workgroups);
+        let subgroups = match limits.subgroup_sizes {
             Some((least, most)) if least == most => format!("of {least}"),
             Some((least, most)) => format!("of {least} to {most}"),
             None => "no".to_owned(),
-        },
-    )?;
-    line("f16", format!("{} (arithmetic; f16 rows are stored everywhere)", yes(*f16)))?;
-    line("timestamps", yes(*timestamps).to_owned())?;
-    let sizes: Vec<String> = cooperative_sizes
-        .iter()
-        .map(|one| {
+        };
+        let sizes = limits.cooperative_sizes.iter().map(|one| {
             let [m, n, k] = one.size;
             format!("{m}x{n}x{k} {} into {}", one.operands, one.accumulator)
-        })
-        .collect();
-    line("cooperative", if sizes.is_empty() { "no".to_owned() } else { sizes.join(", ") })?;
-    writeln!(out)?;
-    Ok(())
+        });
+        let sizes: Vec<String> = sizes.collect();
+        lines.extend([
+            (
+                "buffers",
+                format!("up to {buffer}, bound up to {binding}, {} a kernel", limits.max_storage_buffers),
+            ),
+            ("workgroups", format!("up to {size} invocations and {memory}, {groups} in a dimension")),
+            ("subgroups", subgroups),
+            ("f16", format!("{} (arithmetic; f16 rows are stored everywhere)", yes(limits.f16))),
+            ("timestamps", yes(limits.timestamps).to_owned()),
+            ("cooperative", if sizes.is_empty() { "no".to_owned() } else { sizes.join(", ") }),
+        ]);
+    }
+    lines.iter().try_for_each(|(name, value)| writeln!(out, "  {name:<12} {value}"))?;
+    Ok(writeln!(out)?)
 }
 
 fn to_json(adapter: &Adapter, best: bool) -> Value {
     let limits = &adapter.capabilities;
-    let sizes: Vec<Value> = limits
-        .cooperative_sizes
-        .iter()
-        .map(|one| json!({ "size": one.size, "operands": one.operands, "accumulator": one.accumulator }))
-        .collect();
-    let mut document = device::to_json(adapter);
-    let more = json!({
-        "best": best,
-        "max_buffer_bytes": limits.max_buffer_bytes,
-        "max_binding_bytes": limits.max_binding_bytes,
-        "max_storage_buffers": limits.max_storage_buffers,
-        "max_workgroup_size": limits.max_workgroup_size,
-        "max_workgroup_bytes": limits.max_workgroup_bytes,
-        "max_workgroups": limits.max_workgroups,
-        "subgroup_sizes": limits.subgroup_sizes,
-        "f16": limits.f16,
-        "cooperative_sizes": sizes,
+    let size = |one: &CooperativeSize| json!({ "size": one.size, "operands": one.operands, "accumulator": one.accumulator });
+    let sizes: Vec<Value> = limits.cooperative_sizes.iter().map(size).collect();
+    let mut limits = json!({
+        "max_buffer_bytes": limits.max_buffer_bytes, "max_binding_bytes": limits.max_binding_bytes,
+        "max_storage_buffers": limits.max_storage_buffers, "max_workgroup_size": limits.max_workgroup_size,
+        "max_workgroup_bytes": limits.max_workgroup_bytes, "max_workgroups": limits.max_workgroups,
+        "subgroup_sizes": limits.subgroup_sizes, "f16": limits.f16, "cooperative_sizes": sizes,
         "timestamps": limits.timestamps,
     });
-    if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
-        // The host engine has no limits of its own.
-        let is_limit = |name: &str| adapter.kind == AdapterKind::Host && name != "best";
-        document.extend(more.into_iter().map(|(name, value)| match is_limit(&name) {
-            true => (name, Value::Null),
-            false => (name, value),
-        }));
+    let mut document = device::to_json(adapter);
+    document["best"] = json!(best);
+    if let (Value::Object(document), Value::Object(limits)) = (&mut document, &mut limits) {
+        if adapter.kind == AdapterKind::Host {
+            // The host engine has no limits of its own.
+            limits.values_mut().for_each(|limit| *limit = Value::Null);
+        }
+        document.append(limits);
     }
     document
 }

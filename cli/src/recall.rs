@@ -51,14 +51,11 @@ impl Origin {
 pub(crate) struct Recall {
     /// Compared neighbours per query: k, or fewer if the truth has fewer.
     pub(crate) at: usize,
-    /// The part of the true ids that was found, or nothing for an empty truth.
-    pub(crate) by_id: Option<f64>,
-    /// The part of the results that are no farther than the k-th true neighbour.
-    pub(crate) by_distance: Option<f64>,
+    pub(crate) found: Option<Found>,
     pub(crate) origin: Origin,
 }
 
-/// Recall by distance and by id.
+/// The parts of the results that are no farther than the k-th true neighbour, and of the true ids that were found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) by_distance: f64,
@@ -73,16 +70,22 @@ pub(crate) struct TrueHit {
 }
 
 /// Compares answers with those of an exact search. Only true distances count, not reported ones.
-pub(crate) fn between(metric: Metric, found: &[Vec<TrueHit>], truth: &[Vec<TrueHit>]) -> Found {
-    let (mut wanted, mut by_distance, mut by_id) = (0, 0, 0);
-    for (hits, truth) in found.iter().zip(truth) {
+pub(crate) fn between(metric: Metric, found: &[Vec<TrueHit>], truth: &[Vec<TrueHit>]) -> Option<Found> {
+    tally(found.iter().zip(truth).map(|(hits, truth)| {
         let limit = truth.iter().map(|hit| hit.distance).fold(f64::NEG_INFINITY, f64::max);
-        wanted += truth.len();
-        by_distance += hits.iter().filter(|hit| counts(metric, hit.distance, limit)).count();
-        by_id += truth.iter().filter(|one| hits.iter().any(|hit| hit.id == one.id)).count();
-    }
-    let part = |count: usize| count as f64 / wanted.max(1) as f64;
-    Found { by_distance: part(by_distance), by_id: part(by_id) }
+        let near = hits.iter().filter(|hit| counts(metric, hit.distance, limit)).count();
+        let ids = truth.iter().filter(|one| hits.iter().any(|hit| hit.id == one.id)).count();
+        [truth.len(), near, ids]
+    }))
+}
+
+/// Recall over queries, each with its numbers of true neighbours, of near enough results and of found ids. Nothing without
+/// true neighbours.
+fn tally(queries: impl Iterator<Item = [usize; 3]>) -> Option<Found> {
+    let [wanted, near, ids] =
+        queries.fold([0; 3], |sums, one| [sums[0] + one[0], sums[1] + one[1], sums[2] + one[2]]);
+    let part = |count: usize| count as f64 / wanted as f64;
+    (wanted > 0).then(|| Found { by_distance: part(near), by_id: part(ids) })
 }
 
 /// Whether a result is near enough. ann-benchmarks compares distances by L2, not their squares.
@@ -104,15 +107,12 @@ impl Truth {
                 "--truth: needed ids below {rows}, the number of rows, given {id} for query {query}"
             );
         }
-        let distances = match read_distances(path).context("--truth")? {
-            Some((distances, width)) => {
-                let same = width == ids.width && distances.len() == ids.values.len();
-                ensure!(same, "--truth: needed a distance for each id, given {} a query", width);
-                Some(distances)
-            }
-            None => None,
-        };
-        Ok(Self { ids, distances })
+        let distances = read_distances(path).context("--truth")?;
+        if let Some((distances, width)) = &distances {
+            let same = *width == ids.width && distances.len() == ids.values.len();
+            ensure!(same, "--truth: needed a distance for each id, given {width} a query");
+        }
+        Ok(Self { ids, distances: distances.map(|(distances, _)| distances) })
     }
 
     /// Neighbours per query in the truth.
@@ -131,17 +131,14 @@ impl Truth {
     ) -> Result<Recall> {
         let at = k.min(self.ids.width);
         let (limits, origin) = self.limits(at, metric, rows, queries)?;
-        let (mut wanted, mut by_id, mut by_distance) = (0, 0, 0);
-        for (query, (hits, limit)) in found.iter().zip(&limits).enumerate() {
+        let found = tally(found.iter().zip(&limits).enumerate().map(|(query, (hits, limit))| {
             let truth = self.row(query, at);
             let hits = &hits[..hits.len().min(truth.len())];
-            wanted += truth.len();
-            by_id += hits.iter().filter(|hit| truth.iter().any(|&id| id as u64 == hit.id)).count();
             let is_near = |hit: &&Neighbor| counts(metric, f64::from(hit.distance), *limit);
-            by_distance += hits.iter().filter(is_near).count();
-        }
-        let part = |count: usize| (wanted > 0).then(|| count as f64 / wanted as f64);
-        Ok(Recall { at, by_id: part(by_id), by_distance: part(by_distance), origin })
+            let ids = hits.iter().filter(|hit| truth.iter().any(|&id| id as u64 == hit.id)).count();
+            [truth.len(), hits.iter().filter(is_near).count(), ids]
+        }));
+        Ok(Recall { at, found, origin })
     }
 
     /// The first `at` true ids of a query, up to the padding of a short row.

@@ -15,7 +15,7 @@ use crate::device::{self, Choice};
 use crate::files::{self, Filled};
 use crate::output;
 use crate::progress::Bar;
-use crate::recall::{Recall, Truth};
+use crate::recall::{Found, Recall, Truth};
 
 const LONG: &str = "\
 Find the rows of a file, or of a saved index, that are nearest to each query of another file.
@@ -205,14 +205,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ];
     lines.extend([ids, distances].into_iter().flatten().map(|path| ("wrote", path.display().to_string())));
     let at = recall.as_ref().map(|recall| format!("recall@{}", recall.at)).unwrap_or_default();
-    if let (Some(Recall { at: columns, by_id, by_distance, origin }), Some(truth)) = (recall, &truth) {
+    if let (Some(Recall { at: columns, found, origin }), Some(truth)) = (recall, &truth) {
         record["recall_at"] = json!(columns);
-        record["recall_by_id"] = json!(by_id);
-        record["recall_by_distance"] = json!(by_distance);
+        record["recall_by_id"] = json!(found.map(|found| found.by_id));
+        record["recall_by_distance"] = json!(found.map(|found| found.by_distance));
         record["truth_distances"] = json!(origin.name());
-        let part = |part: Option<f64>| part.map_or("nothing to find".to_owned(), |part| format!("{part:.6}"));
-        let (by_id, by_distance, origin) = (part(by_id), part(by_distance), origin.name());
-        lines.push((&at, format!("{by_id} by id, {by_distance} by distance ({origin})")));
+        let text = match found {
+            Some(Found { by_id, by_distance }) => format!("{by_id:.6} by id, {by_distance:.6} by distance"),
+            None => "nothing to find".to_owned(),
+        };
+        lines.push((&at, format!("{text} ({})", origin.name())));
         if columns < args.k {
             let width = truth.width();
             lines.push(("", format!("the truth has {width} columns, fewer than k = {}", args.k)));

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::device::{self, Choice};
 use crate::files::{self, Comparison};
 use crate::output;
-use worst::{Compared, Pair, Worst};
+use worst::{Compared, Worst};
 
 const LONG: &str = "\
 Compare the distances that a device reports with f64, and print the largest error.
@@ -94,11 +94,11 @@ fn of_results(
         let piece = MatrixView::new(&piece, rows.dim())?;
         let numbers = first as u64..(first + piece.rows()) as u64;
         let pairs: Vec<Compared<'_>> = (by_row.range(numbers))
-            .flat_map(|(&row, hits)| hits.iter().map(move |&(query, reported)| (query, row, reported)))
-            .map(|(query, row, reported)| Compared {
-                pair: Pair { query, row: row as usize },
-                vectors: [queries.row(query), piece.row(row as usize - first)],
-                reported,
+            .flat_map(|(&row, hits)| {
+                hits.iter().map(move |&(query, reported)| (query, row as usize, reported))
+            })
+            .map(|(query, row, reported)| {
+                ([query, row], reported, [queries.row(query), piece.row(row - first)])
             })
             .collect();
         worst.add(&pairs);
@@ -140,10 +140,8 @@ fn of_pairs(
     let mut worst = Worst::new(args.of.metric);
     for ((place, query), reported) in query_numbers.enumerate().zip(distances.chunks_exact(sample.rows())) {
         let pairs: Vec<Compared<'_>> = (row_numbers.clone().enumerate().zip(reported))
-            .map(|((number, row), &reported)| Compared {
-                pair: Pair { query, row },
-                vectors: [wanted.row(place), sample.row(number)],
-                reported,
+            .map(|((number, row), &reported)| {
+                ([query, row], reported, [wanted.row(place), sample.row(number)])
             })
             .collect();
         worst.add(&pairs);

@@ -1,9 +1,10 @@
 //! Checks answers of searches against f64.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nearfield::{MatrixView, Metric, Neighbor};
+use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
 use rayon::prelude::*;
 
 use crate::recall::TrueHit;
@@ -25,6 +26,18 @@ pub(super) fn checked<'a>(
         one(metric, rows, queries.row(query), hits).with_context(|| format!("query {query}"))
     });
     each.collect()
+}
+
+/// The time of a search, which has to give an answer that was checked.
+pub(super) fn timed(
+    checked: &Neighbors,
+    search: impl FnOnce() -> nearfield::Result<Neighbors>,
+) -> Result<Duration> {
+    let started = Instant::now();
+    let found = search()?;
+    let elapsed = started.elapsed();
+    ensure!(found == *checked, "a timed search differs from the one that was checked");
+    Ok(elapsed)
 }
 
 /// Checks one answer and returns its true distances. Fails if a row is found twice, is out of order, or is reported with a

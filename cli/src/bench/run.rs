@@ -90,7 +90,8 @@ pub(super) struct Run {
     pub(super) device: Device,
     /// Measured when the first suite begins, after its arguments were checked.
     ceilings: Option<Ceilings>,
-    runs: usize,
+    /// The most timed runs of a case.
+    pub(super) runs: usize,
     is_json: bool,
     report: Option<PathBuf>,
     /// The file of the report's lines. It is created with the first line, so that wrong arguments destroy no old report.
@@ -102,7 +103,7 @@ pub(super) struct Run {
     /// The name of the running case, to which an error is attributed.
     case: Option<String>,
     /// When the suite has to end, and the number of its remaining cases.
-    deadline: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
     cases_left: usize,
 }
 
@@ -133,11 +134,6 @@ impl Run {
             deadline: shared.budget.map(|budget| started + budget),
             cases_left: 0,
         }
-    }
-
-    /// The requested runs of a case.
-    pub(super) fn runs(&self) -> usize {
-        self.runs
     }
 
     /// Begins a suite with this number of cases.
@@ -197,28 +193,13 @@ impl Run {
         if let Value::Object(fields) = line {
             self.lines.push(Line::from(fields));
         }
-        let printed = if self.is_json {
-            json
-        } else if text.is_empty() {
-            String::new()
-        } else {
-            format!("{text}\n")
-        };
+        let printed = if self.is_json { json } else { format!("{text}\n") };
         let mut out = stdout().lock();
         match out.write_all(printed.as_bytes()).and_then(|()| out.flush()) {
             // A report is written even if nobody reads the output.
             Err(error) if error.kind() == ErrorKind::BrokenPipe && self.report.is_some() => Ok(()),
             done => Ok(done?),
         }
-    }
-
-    /// Sets when the following suites have to end.
-    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
-        self.deadline = deadline;
-    }
-
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadline
     }
 
     /// Begins a case, or a group of cases. Returns the reason if no time is left for it.
@@ -277,17 +258,9 @@ impl Run {
         })
     }
 
-    /// Warms up, then times by the wall clock and on the device. Both closures get the number of the run and return its time.
+    /// Warms up, then times one of several parts of a case by the wall clock and on the device. Both closures get the number
+    /// of the run and return its time.
     pub(super) fn time(
-        &self,
-        wall: impl FnMut(usize) -> Result<Duration>,
-        on_device: impl FnMut(usize) -> Result<Option<Duration>>,
-    ) -> Result<(Times, Option<Times>)> {
-        self.time_part(1, wall, on_device)
-    }
-
-    /// [`time`](Self::time) of one of several parts of a case.
-    pub(super) fn time_part(
         &self,
         parts: u32,
         mut wall: impl FnMut(usize) -> Result<Duration>,
@@ -306,11 +279,9 @@ impl Run {
             }
         }
         // Half of the remaining time for each clock.
-        let within = |share: Duration| {
-            let runs = share.as_secs_f64() / longest.as_secs_f64().max(1e-6);
-            (runs as usize).clamp(LEAST_RUNS, self.runs.max(LEAST_RUNS))
-        };
-        let runs = within(share.saturating_sub(started.elapsed()) / 2);
+        let half = share.saturating_sub(started.elapsed()).as_secs_f64() / 2.0;
+        let runs = (half / longest.as_secs_f64().max(1e-6)) as usize;
+        let runs = runs.clamp(LEAST_RUNS, self.runs.max(LEAST_RUNS));
         let walls = Times::of(runs, &mut wall)?;
         let mut times = vec![];
         for number in 0..runs {

@@ -4,7 +4,7 @@
 //! the decay of the variance over the principal components, the cosine of random pairs (0.17, give or take 0.1), and the
 //! distances of the nearest neighbours (a quarter of the queries have a neighbour above cosine 0.95, 6 in 10 one above 0.8).
 
-use super::make::{Make, Part, Setting, norm, shared};
+use super::make::{Maker, Setting, norm, shared};
 use super::random::Random;
 use super::rotation::{LANES, Rotation};
 
@@ -29,7 +29,7 @@ const FAMILY: f64 = 5.0;
 const WIDEST: f32 = 0.5;
 
 /// Clusters in a space with a spectrum, rotated at random, shifted, and scaled to norm 1.
-pub(super) struct Embedding {
+struct Embedding {
     setting: Setting,
     /// `[clusters, dim]`.
     centres: Vec<f32>,
@@ -43,7 +43,7 @@ pub(super) struct Embedding {
 }
 
 impl Embedding {
-    pub(super) fn new(setting: Setting) -> Self {
+    fn new(setting: Setting) -> Self {
         let dim = setting.dim;
         let mut random = shared(setting);
         let variances: Vec<f64> = (0..dim).map(|place| density((place as f64 + 0.5) / dim as f64)).collect();
@@ -87,8 +87,13 @@ impl Embedding {
     }
 }
 
-impl Make for Embedding {
-    fn make(&self, _: Part, _: usize, random: &mut Random, vectors: &mut [f32]) {
+pub(super) fn maker(setting: Setting) -> Maker {
+    let embedding = Embedding::new(setting);
+    Box::new(move |_, _, random, vectors| embedding.make(random, vectors))
+}
+
+impl Embedding {
+    fn make(&self, random: &mut Random, vectors: &mut [f32]) {
         let dim = self.setting.dim;
         let mut lanes = vec![[0.0; LANES]; dim];
         for some in vectors.chunks_mut(LANES * dim) {

@@ -1,4 +1,4 @@
-//! The trait that recipes implement, and helpers they share.
+//! The function that a recipe is, and helpers that recipes share.
 
 use super::random::Random;
 
@@ -21,11 +21,8 @@ pub(super) struct Setting {
     pub(super) seed: u64,
 }
 
-/// Makes the vectors of one recipe.
-pub(super) trait Make: Sync {
-    /// Fills `vectors`, `[n, dim]`, starting at number `first`. Nothing else uses `random`.
-    fn make(&self, part: Part, first: usize, random: &mut Random, vectors: &mut [f32]);
-}
+/// Makes the vectors of one recipe: fills `[n, dim]`, starting at the given number. Nothing else uses the random numbers.
+pub(super) type Maker = Box<dyn Fn(Part, usize, &mut Random, &mut [f32]) + Sync>;
 
 /// Random numbers for what all vectors of a set share: centres, projections.
 pub(super) fn shared(setting: Setting) -> Random {

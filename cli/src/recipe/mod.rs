@@ -19,7 +19,7 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
 use crate::memory;
-use make::{Make, Setting};
+use make::{Maker, Setting};
 
 pub(crate) use make::{PIECE, Part};
 pub(crate) use random::Random;
@@ -55,7 +55,7 @@ pub(crate) enum Recipe {
 /// A set: a recipe with its sizes and its seed.
 pub(crate) struct Set {
     setting: Setting,
-    maker: Box<dyn Make>,
+    maker: Maker,
 }
 
 impl Recipe {
@@ -76,18 +76,18 @@ impl Set {
         // Makers hold some thousand values per dimension.
         ensure!(dim <= 1 << 20, "--dim: needed at most {}, given {dim}", 1 << 20);
         let setting = Setting { dim, rows, seed };
-        let maker: Box<dyn Make> = match recipe {
-            Recipe::Uniform => Box::new(clusters::Uniform),
-            Recipe::Clustered => Box::new(clusters::Clustered::new(setting)),
-            Recipe::LowRank => Box::new(clusters::LowRank::new(setting)),
-            Recipe::Embedding => Box::new(embedding::Embedding::new(setting)),
-            Recipe::Integer => Box::new(clusters::Integer),
-            Recipe::Adversarial => Box::new(hard::Mix::new(setting)),
-            Recipe::Duplicates => Box::new(hard::Duplicates::new(setting)),
-            Recipe::Sorted => Box::new(hard::Sorted::new(setting)),
-            Recipe::Outlier => Box::new(hard::Outlier::new(setting)),
-            Recipe::Norms => Box::new(hard::Norms { dim }),
-            Recipe::Equal => Box::new(hard::Equal::new(setting)),
+        let maker = match recipe {
+            Recipe::Uniform => clusters::uniform(),
+            Recipe::Clustered => clusters::clustered(setting),
+            Recipe::LowRank => clusters::low_rank(setting),
+            Recipe::Embedding => embedding::maker(setting),
+            Recipe::Integer => clusters::integer(),
+            Recipe::Adversarial => hard::mix(setting),
+            Recipe::Duplicates => hard::duplicates(setting),
+            Recipe::Sorted => hard::sorted(setting),
+            Recipe::Outlier => hard::outlier(setting),
+            Recipe::Norms => hard::norms(setting),
+            Recipe::Equal => hard::equal(setting),
         };
         Ok(Self { setting, maker })
     }
@@ -130,7 +130,7 @@ impl Set {
             Part::Queries => 2,
         };
         let mut random = Random::of(self.setting.seed, kind, (first / PIECE) as u64);
-        self.maker.make(part, first, &mut random, piece);
+        (self.maker)(part, first, &mut random, piece);
     }
 }
 

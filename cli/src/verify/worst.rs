@@ -4,24 +4,14 @@ use nearfield::Metric;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-/// A query and a row, by their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pair {
-    pub(super) query: usize,
-    pub(super) row: usize,
-}
-
-/// A pair, its vectors, and the reported distance.
-pub(super) struct Compared<'a> {
-    pub(super) pair: Pair,
-    pub(super) vectors: [&'a [f32]; 2],
-    pub(super) reported: f32,
-}
+/// A reported distance of a query and a row, by their numbers, and the vectors.
+pub(super) type Compared<'a> = ([usize; 2], f32, [&'a [f32]; 2]);
 
 /// A pair with its distances.
 #[derive(Debug, Clone, Copy)]
 struct Found {
-    pair: Pair,
+    query: usize,
+    row: usize,
     reported: f32,
     exact: f64,
     /// Infinite for NaN.
@@ -30,12 +20,11 @@ struct Found {
 }
 
 impl Found {
-    fn new(metric: Metric, of: &Compared<'_>) -> Self {
-        let [query, row] = of.vectors;
-        let exact = metric.exact(query, row);
-        let error = (f64::from(of.reported) - exact).abs();
+    fn new(metric: Metric, &([query, row], reported, vectors): &Compared<'_>) -> Self {
+        let exact = metric.exact(vectors[0], vectors[1]);
+        let error = (f64::from(reported) - exact).abs();
         let error = if error.is_nan() { f64::INFINITY } else { error };
-        Self { pair: of.pair, reported: of.reported, exact, error, bound: metric.error_bound(query, row) }
+        Self { query, row, reported, exact, error, bound: metric.error_bound(vectors[0], vectors[1]) }
     }
 
     fn share(&self) -> f64 {
@@ -43,9 +32,9 @@ impl Found {
     }
 
     fn to_json(self) -> Value {
-        let Self { pair, reported, exact, error, bound } = self;
+        let Self { query, row, reported, exact, error, bound } = self;
         json!({
-            "query": pair.query, "row": pair.row, "reported": reported, "exact": exact, "error": error, "bound": bound,
+            "query": query, "row": row, "reported": reported, "exact": exact, "error": error, "bound": bound,
         })
     }
 }
@@ -79,7 +68,7 @@ impl Worst {
     /// The error text, if a bound is exceeded.
     pub(super) fn fault(&self) -> Option<String> {
         let one = self.nearest_bound.filter(|_| self.exceeded > 0)?;
-        let Found { pair: Pair { query, row }, reported, exact, bound, .. } = one;
+        let Found { query, row, reported, exact, bound, .. } = one;
         let (exceeded, compared) = (self.exceeded, self.compared);
         Some(format!(
             "{exceeded} of {compared} distances exceed the bound: of query {query} and row {row} needed {exact} within {bound:.3e}, found {reported}"
@@ -103,7 +92,7 @@ impl Worst {
             (self.nearest_bound, "of bound", self.nearest_bound.as_ref().map(percent)),
         ] {
             let Some((one, figure)) = one.zip(figure) else { continue };
-            let Found { pair: Pair { query, row }, reported, exact, bound, .. } = one;
+            let Found { query, row, reported, exact, bound, .. } = one;
             text += &format!(
                 "\n  largest {name:<8} {figure:<10} query {query}, row {row}: {reported}, in f64 {exact}, bound {bound:.3e}"
             );
@@ -125,13 +114,9 @@ mod tests {
 
     fn judged(metric: Metric, reported: [f32; 3]) -> Worst {
         let (query, rows) = ([1.0f32, 2.0], [[1.0f32, 2.0], [4.0, 6.0], [1.0, 3.0]]);
-        let pairs: Vec<Compared<'_>> = (rows.iter().zip(reported).enumerate())
-            .map(|(row, (vector, reported))| Compared {
-                pair: Pair { query: 7, row },
-                vectors: [&query, vector],
-                reported,
-            })
-            .collect();
+        let pairs = rows.iter().zip(reported).enumerate();
+        let pairs: Vec<Compared<'_>> =
+            pairs.map(|(row, (vector, reported))| ([7, row], reported, [&query[..], vector])).collect();
         let mut worst = Worst::new(metric);
         worst.add(&pairs);
         worst
@@ -143,7 +128,7 @@ mod tests {
         assert_eq!((worst.compared, worst.exceeded, worst.fault()), (3, 0, None));
         let rounded = judged(Metric::L2Squared, [0.0, 25.000_002, 1.0]);
         assert_eq!(rounded.fault(), None);
-        assert_eq!(rounded.largest.map(|one| one.pair.row), Some(1));
+        assert_eq!(rounded.largest.map(|one| one.row), Some(1));
     }
 
     #[test]
@@ -151,8 +136,8 @@ mod tests {
         // The larger error is within its bound, the smaller one is not.
         let worst = judged(Metric::L2Squared, [0.0, 25.000_015, 1.000_002]);
         assert_eq!(worst.exceeded, 1);
-        assert_eq!(worst.largest.map(|one| one.pair.row), Some(1));
-        assert_eq!(worst.nearest_bound.map(|one| one.pair.row), Some(2));
+        assert_eq!(worst.largest.map(|one| one.row), Some(1));
+        assert_eq!(worst.nearest_bound.map(|one| one.row), Some(2));
         let fault = worst.fault().expect("a fault");
         assert!(fault.contains("1 of 3") && fault.contains("query 7 and row 2"), "{fault}");
     }

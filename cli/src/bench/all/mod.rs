@@ -71,13 +71,13 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
 fn run_plan(run: &mut Run, plan: &[Planned], common: &Common) -> Result<()> {
     // All suites use the ceilings, so they are measured before the time is shared out.
     run.begin("all", plan.len())?;
-    let deadline = run.deadline();
+    let deadline = run.deadline;
     let mut weights: u32 = plan.iter().map(|planned| planned.weight).sum();
     for planned in plan {
-        run.set_deadline(deadline.map(|deadline| {
+        run.deadline = deadline.map(|deadline| {
             let now = Instant::now();
             now + deadline.saturating_duration_since(now) * planned.weight / weights.max(1)
-        }));
+        });
         weights -= planned.weight;
         run_step(run, &planned.words, common)?;
     }

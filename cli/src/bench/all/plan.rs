@@ -150,27 +150,15 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
 
 /// The commands of the peers beside a plan: the work of the first command of each suite that they have.
 pub(super) fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec<Planned> {
-    const SHARED: [&str; 12] = [
-        "--rows-file",
-        "--queries-file",
-        "--data",
-        "--rows",
-        "--dim",
-        "--queries",
-        "--k",
-        "--metric",
-        "--lists",
-        "--probes",
-        "--shapes",
-        "--length",
-    ];
+    const SHARED: &str = "--rows-file --queries-file --data --rows --dim --queries --k --metric --lists --probes \
+        --shapes --length";
     // Only peers on the same kind of processor: the others take minutes for what takes seconds here.
     let peers = if is_processor { "numpy,faiss-cpu,usearch" } else { "torch,cuvs,faiss-gpu" };
     let suites = [("exact", 3), ("ivf", 3), ("select", 1), ("reduce", 1)].into_iter();
     let steps = suites.filter_map(|(suite, weight)| {
         let like = plan.iter().find(|planned| planned.words[0] == suite)?;
         let mut more = vec!["--python".to_owned(), python.display().to_string()];
-        for option in like.words[1..].chunks(2).filter(|option| SHARED.contains(&option[0].as_str())) {
+        for option in like.words[1..].chunks(2).filter(|option| split(SHARED).any(|name| name == option[0])) {
             let name =
                 if suite == "select" { option[0].replace("--k", "--select-k") } else { option[0].clone() };
             more.extend([name, option[1].clone()]);

@@ -102,22 +102,27 @@ fn grid(workgroups: u32) -> [u32; 2] {
     [workgroups.min(COLUMNS), workgroups.div_ceil(COLUMNS)]
 }
 
+/// The seconds of some dispatches of a kernel.
+fn seconds_of(
+    device: &Device,
+    passes: u64,
+    dispatch: impl Fn(&mut Recorder<'_>) -> nearfield::Result<()>,
+) -> anyhow::Result<f64> {
+    let all = |recorder: &mut Recorder<'_>| Ok((0..passes).try_for_each(|_| dispatch(recorder))?);
+    Ok(time_of(device, all)?.as_secs_f64())
+}
+
 fn reads(device: &Device, bytes: u64) -> anyhow::Result<f64> {
     let params = read_vectors::Params { vectors: (bytes / 16) as u32 };
     let [columns, rows] = grid(params.vectors.div_ceil(read_vectors::VECTORS_A_WORKGROUP));
     let values = storage(device, "values", bytes)?;
     let sums =
         storage(device, "sums", u64::from(columns * rows) * u64::from(read_vectors::SUMS_A_WORKGROUP) * 4)?;
-    let passes = passes(device, bytes);
-    let time = time_of(device, |recorder| {
-        let slices = [BufferSlice::all(&values), BufferSlice::all(&sums)];
-        for _ in 0..passes {
-            let kernel = &read_vectors::KERNEL;
-            recorder.dispatch(kernel, ElementKind::F32, &[], &params, &slices, [columns, rows])?;
-        }
-        Ok(())
+    let (passes, slices) = (passes(device, bytes), [&values, &sums].map(BufferSlice::all));
+    let seconds = seconds_of(device, passes, |recorder| {
+        recorder.dispatch(&read_vectors::KERNEL, ElementKind::F32, &[], &params, &slices, [columns, rows])
     })?;
-    Ok((bytes * passes) as f64 / time.as_secs_f64())
+    Ok((bytes * passes) as f64 / seconds)
 }
 
 /// Copies one half of a working set to the other by a kernel: copy commands have a fifth of the speed on some cards
@@ -126,44 +131,39 @@ fn copies(device: &Device, bytes: u64) -> anyhow::Result<f64> {
     let (from, to) = (storage(device, "from", bytes / 2)?, storage(device, "to", bytes / 2)?);
     let params = copy::Params { vectors: (bytes / 32) as u32 };
     let grid = grid(params.vectors.div_ceil(256 * copy::VECTORS_AN_INVOCATION));
-    let passes = passes(device, bytes);
-    let time = time_of(device, |recorder| {
-        let slices = [BufferSlice::all(&from), BufferSlice::all(&to)];
-        for _ in 0..passes {
-            recorder.dispatch(&copy::KERNEL, ElementKind::F32, &[], &params, &slices, grid)?;
-        }
-        Ok(())
+    let (passes, slices) = (passes(device, bytes), [&from, &to].map(BufferSlice::all));
+    let seconds = seconds_of(device, passes, |recorder| {
+        recorder.dispatch(&copy::KERNEL, ElementKind::F32, &[], &params, &slices, grid)
     })?;
-    Ok((bytes * passes) as f64 / time.as_secs_f64())
+    Ok((bytes * passes) as f64 / seconds)
 }
 
-/// Workgroups and turns of a kernel that computes.
-fn work(device: &Device) -> (u32, u32) {
-    if is_processor(device) { (64, 100) } else { (8192, 1000) }
+/// Operations per second of a kernel that computes in registers for some turns.
+fn rate(
+    device: &Device,
+    operations_a_turn: u64,
+    dispatch: impl Fn(&mut Recorder<'_>, &[BufferSlice<'_>], u32, [u32; 2]) -> nearfield::Result<()>,
+) -> anyhow::Result<f64> {
+    let (workgroups, turns): (u32, u32) = if is_processor(device) { (64, 100) } else { (8192, 1000) };
+    let invocations = u64::from(workgroups) * 256;
+    let sums = storage(device, "sums", invocations * 16)?;
+    let slices = [BufferSlice::all(&sums)];
+    let seconds = seconds_of(device, 1, |recorder| dispatch(recorder, &slices, turns, [workgroups, 1]))?;
+    Ok((invocations * u64::from(turns) * operations_a_turn) as f64 / seconds)
 }
 
 fn flops(device: &Device) -> anyhow::Result<f64> {
-    let (workgroups, turns) = work(device);
-    let invocations = u64::from(workgroups) * 256;
-    let sums = storage(device, "sums", invocations * 16)?;
-    let params = multiply_add::Params { turns, factor: 0.5 };
-    let time = time_of(device, |recorder| {
-        let (kernel, slices) = (&multiply_add::KERNEL, [BufferSlice::all(&sums)]);
-        Ok(recorder.dispatch(kernel, ElementKind::F32, &[], &params, &slices, [workgroups, 1])?)
-    })?;
-    Ok((invocations * u64::from(turns) * multiply_add::FLOPS_A_TURN) as f64 / time.as_secs_f64())
+    rate(device, multiply_add::FLOPS_A_TURN, |recorder, slices, turns, grid| {
+        let params = multiply_add::Params { turns, factor: 0.5 };
+        recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, slices, grid)
+    })
 }
 
 fn integers(device: &Device) -> anyhow::Result<f64> {
-    let (workgroups, turns) = work(device);
-    let invocations = u64::from(workgroups) * 256;
-    let sums = storage(device, "sums", invocations * 4)?;
-    let params = multiply_integers::Params { turns, factors: 0x0305_0702 };
-    let time = time_of(device, |recorder| {
-        let (kernel, slices) = (&multiply_integers::KERNEL, [BufferSlice::all(&sums)]);
-        Ok(recorder.dispatch(kernel, ElementKind::F32, &[], &params, &slices, [workgroups, 1])?)
-    })?;
-    Ok((invocations * u64::from(turns) * multiply_integers::OPERATIONS_A_TURN) as f64 / time.as_secs_f64())
+    rate(device, multiply_integers::OPERATIONS_A_TURN, |recorder, slices, turns, grid| {
+        let params = multiply_integers::Params { turns, factors: 0x0305_0702 };
+        recorder.dispatch(&multiply_integers::KERNEL, ElementKind::F32, &[], &params, slices, grid)
+    })
 }
 
 /// None if the device has no matrices, or if their products are wrong, because then no search uses them.

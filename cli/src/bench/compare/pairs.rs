@@ -4,7 +4,7 @@ use crate::bench::lines::Line;
 
 /// A case of one file.
 pub(super) struct Case<'l> {
-    pub(super) suite: &'l str,
+    suite: &'l str,
     /// Empty for a failure before the name was known.
     name: String,
     /// Times by the wall clock, or the reason why there are none.
@@ -23,16 +23,11 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn of(line: &Line, key: &str) -> Option<Self> {
+    fn of(line: &Line, key: &str) -> Option<Self> {
         let median = line.positive(key)?;
         // On a coarse clock the least time may be 0.
         let bound = |end: &str| line.number(&format!("{key}_{end}")).unwrap_or(median);
         Some(Self { median, least: bound("least").clamp(0.0, median), most: bound("most").max(median) })
-    }
-
-    /// The ratio to the `old` median, and its least and most value.
-    pub(super) fn over(self, old: Self) -> [f64; 3] {
-        [self.median / old.median, self.least / old.most, self.most / old.least]
     }
 }
 
@@ -73,94 +68,64 @@ pub(super) fn cases(lines: &[Line]) -> (Vec<Case<'_>>, usize) {
     (cases, repeated)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Slower,
-    Faster,
-    Noisy,
-    Same,
+/// Times of a case by one clock in both files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    pub(super) old: Times,
+    pub(super) new: Times,
+    /// `slower`, `faster`, `noisy` or `same`.
+    pub(super) verdict: &'static str,
 }
 
-impl Verdict {
+impl Clock {
     fn new(old: Times, new: Times, limit: Option<f64>) -> Self {
         let ratio = new.median / old.median;
-        match limit {
-            None if new.least > old.most => Self::Slower,
-            None if new.most < old.least => Self::Faster,
-            Some(limit) if ratio > 1.0 + limit => {
-                if new.least > old.median {
-                    Self::Slower
-                } else {
-                    Self::Noisy
-                }
-            }
-            Some(limit) if ratio * (1.0 + limit) < 1.0 => {
-                if new.most < old.median {
-                    Self::Faster
-                } else {
-                    Self::Noisy
-                }
-            }
-            _ => Self::Same,
-        }
+        let certain = |is_certain, verdict| if is_certain { verdict } else { "noisy" };
+        let verdict = match limit {
+            None if new.least > old.most => "slower",
+            None if new.most < old.least => "faster",
+            Some(limit) if ratio > 1.0 + limit => certain(new.least > old.median, "slower"),
+            Some(limit) if ratio * (1.0 + limit) < 1.0 => certain(new.most < old.median, "faster"),
+            _ => "same",
+        };
+        Self { old, new, verdict }
     }
 
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Slower => "slower",
-            Self::Faster => "faster",
-            Self::Noisy => "noisy",
-            Self::Same => "same",
-        }
+    /// The ratio of the new median to the old one, and its least and most value.
+    pub(super) fn ratio(&self) -> [f64; 3] {
+        let Self { old, new, .. } = self;
+        [new.median / old.median, new.least / old.most, new.most / old.least]
     }
 }
 
-/// A case with times in both files.
+/// A case with times in both files. The device's clock may show what the wall clock hides.
 pub(super) struct Ratio<'l> {
     pub(super) suite: &'l str,
     pub(super) name: &'l str,
-    pub(super) times: [Times; 2],
-    pub(super) device: Option<[Times; 2]>,
-    pub(super) verdict: Verdict,
-    /// The verdict by the device's clock, which may show what the wall clock hides.
-    pub(super) device_verdict: Option<Verdict>,
+    pub(super) wall: Clock,
+    pub(super) device: Option<Clock>,
 }
 
 impl Ratio<'_> {
     pub(super) fn is_slower(&self) -> bool {
-        [Some(self.verdict), self.device_verdict].contains(&Some(Verdict::Slower))
-    }
-
-    pub(super) fn ratio(&self) -> [f64; 3] {
-        self.times[1].over(self.times[0])
-    }
-
-    pub(super) fn device_ratio(&self) -> Option<[f64; 3]> {
-        self.device.map(|[old, new]| new.over(old))
+        [Some(self.wall), self.device].into_iter().flatten().any(|clock| clock.verdict == "slower")
     }
 }
 
-/// A case with times in one file only.
-pub(super) struct Only<'l> {
+/// A case without a ratio.
+pub(super) struct Single<'l> {
     pub(super) suite: &'l str,
     pub(super) name: &'l str,
-    /// The file with the times: `old` or `new`.
-    pub(super) file: &'static str,
-    /// The reason in the other file, if it has one.
+    /// The reason, if one is known.
     pub(super) reason: Option<&'l str>,
-}
-
-/// A case of the new file that failed or has a wrong answer.
-pub(super) struct Failed<'l> {
-    pub(super) suite: &'l str,
-    pub(super) name: &'l str,
-    pub(super) reason: &'l str,
 }
 
 pub(super) struct Pairs<'l> {
     pub(super) ratios: Vec<Ratio<'l>>,
-    pub(super) only: Vec<Only<'l>>,
-    pub(super) failed: Vec<Failed<'l>>,
+    /// Cases with times in only one file, with the name of that file and the reason in the other one.
+    pub(super) only: Vec<(&'static str, Single<'l>)>,
+    /// Cases of the new file that failed or have a wrong answer.
+    pub(super) failed: Vec<Single<'l>>,
 }
 
 impl<'l> Pairs<'l> {
@@ -169,38 +134,34 @@ impl<'l> Pairs<'l> {
         let find = |cases: &'l [Case<'l>], case: &Case<'_>| {
             cases.iter().find(|other| (other.suite, &other.name) == (case.suite, &case.name))
         };
+        let single = |case: &'l Case<'l>, other: Option<&'l Case<'l>>| {
+            let reason = other.and_then(|other| other.times.as_ref().err()).map(String::as_str);
+            Single { suite: case.suite, name: &case.name, reason }
+        };
         for case in old {
             let Ok(before) = case.times else { continue };
-            let Case { suite, name, .. } = case;
             let other = find(new, case);
             match other.map(|other| &other.times) {
-                Some(Ok(after)) => {
-                    let device = case.device.zip(other.and_then(|other| other.device));
-                    pairs.ratios.push(Ratio {
-                        suite,
-                        name,
-                        times: [before, *after],
-                        device: device.map(<[_; 2]>::from),
-                        verdict: Verdict::new(before, *after, limit),
-                        device_verdict: device.map(|(old, new)| Verdict::new(old, new, limit)),
-                    });
-                }
+                Some(&Ok(after)) => pairs.ratios.push(Ratio {
+                    suite: case.suite,
+                    name: &case.name,
+                    wall: Clock::new(before, after, limit),
+                    device: case
+                        .device
+                        .zip(other.and_then(|other| other.device))
+                        .map(|(old, new)| Clock::new(old, new, limit)),
+                }),
                 // Listed as failed below.
-                Some(Err(_)) if other.is_some_and(|other| other.has_failed) => {}
-                Some(Err(reason)) => {
-                    pairs.only.push(Only { suite, name, file: "old", reason: Some(reason) });
-                }
-                None => pairs.only.push(Only { suite, name, file: "old", reason: None }),
+                _ if other.is_some_and(|other| other.has_failed) => {}
+                _ => pairs.only.push(("old", single(case, other))),
             }
         }
         for case in new {
-            if let (Err(reason), true) = (&case.times, case.has_failed) {
-                pairs.failed.push(Failed { suite: case.suite, name: &case.name, reason });
-            }
-            let other = find(old, case).map(|other| &other.times);
-            if case.times.is_ok() && !matches!(other, Some(Ok(_))) {
-                let reason = other.and_then(|times| times.as_ref().err()).map(String::as_str);
-                pairs.only.push(Only { suite: case.suite, name: &case.name, file: "new", reason });
+            let other = find(old, case);
+            if case.has_failed && case.times.is_err() {
+                pairs.failed.push(single(case, Some(case)));
+            } else if case.times.is_ok() && !other.is_some_and(|other| other.times.is_ok()) {
+                pairs.only.push(("new", single(case, other)));
             }
         }
         pairs
@@ -223,9 +184,10 @@ impl<'l> Pairs<'l> {
     /// The number of cases of a suite, and the geometric means of their ratios by both clocks.
     pub(super) fn means(&self, suite: &str) -> (usize, f64, Option<f64>) {
         let mean = |logs: Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-        let all: Vec<f64> = self.of_suite(suite).map(|ratio| ratio.ratio()[0].ln()).collect();
+        let log = |clock: &Clock| clock.ratio()[0].ln();
+        let all: Vec<f64> = self.of_suite(suite).map(|ratio| log(&ratio.wall)).collect();
         let device: Vec<f64> =
-            self.of_suite(suite).filter_map(|ratio| Some(ratio.device_ratio()?[0].ln())).collect();
+            self.of_suite(suite).filter_map(|ratio| ratio.device.as_ref().map(log)).collect();
         (all.len(), mean(all), (!device.is_empty()).then(|| mean(device)))
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pairs::{Failed, Only, Pairs, Ratio, Times, Verdict};
+use super::pairs::{Clock, Pairs, Ratio, Single};
 use crate::bench::lines::{Line, distinct};
 use crate::bench::units::{decimal, rounded};
 
@@ -58,33 +58,28 @@ pub(super) fn as_table(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
         text += &format!("different: {}\n", differs.join(", "));
     }
     for suite in pairs.suites() {
-        text += &format!("\n{suite}\n");
         let titles = ["old ms", "new ms", "ratio", "(least .. most)", "", "on device", "", "case"];
-        text += &row(titles.map(str::to_owned));
-        for ratio in pairs.of_suite(suite) {
-            text += &ratio_row(ratio);
-        }
+        text += &format!("\n{suite}\n{}", row(titles.map(str::to_owned)));
+        text += &pairs.of_suite(suite).map(ratio_row).collect::<String>();
         let (cases, mean, device) = pairs.means(suite);
-        let device = device.map(|mean| decimal(mean, 3)).unwrap_or_default();
-        let name = format!("geometric mean of {cases}");
-        let empty = String::new;
-        text += &row([empty(), empty(), decimal(mean, 3), empty(), empty(), device, empty(), name]);
+        let mut means = <[String; 8]>::default();
+        means[2] = decimal(mean, 3);
+        means[5] = device.map(|mean| decimal(mean, 3)).unwrap_or_default();
+        means[7] = format!("geometric mean of {cases}");
+        text += &row(means);
     }
     if !pairs.failed.is_empty() {
         text += "\nfailed in new\n";
     }
-    for Failed { suite, name, reason } in &pairs.failed {
+    for Single { suite, name, reason } in &pairs.failed {
         let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
-        text += &format!("  {suite}: {name}{reason}\n");
+        text += &format!("  {suite}: {name}{}\n", reason.unwrap_or_default());
     }
     for file in ["old", "new"] {
-        let only: Vec<&Only<'_>> = pairs.only.iter().filter(|only| only.file == file).collect();
-        if !only.is_empty() {
-            text += &format!("\nonly in {file}\n");
-        }
-        for only in only {
+        let mut title = format!("\nonly in {file}\n");
+        for (_, only) in pairs.only.iter().filter(|(other, _)| *other == file) {
             let reason = only.reason.map(|reason| format!(" (the other file: {reason})")).unwrap_or_default();
-            text += &format!("  {}: {}{reason}\n", only.suite, only.name);
+            text += &format!("{}  {}: {}{reason}\n", std::mem::take(&mut title), only.suite, only.name);
         }
     }
     text
@@ -96,14 +91,12 @@ fn row([old, new, ratio, spread, verdict, device, on_device, case]: [String; 8])
 }
 
 fn ratio_row(ratio: &Ratio<'_>) -> String {
-    let [old, new] = ratio.times.map(|times| decimal(times.median, 3));
-    let [middle, least, most] = ratio.ratio().map(|ratio| decimal(ratio, 3));
-    let device = ratio.device_ratio().map(|[middle, ..]| decimal(middle, 3)).unwrap_or_default();
-    let spread = format!("({least} .. {most})");
-    let told = |verdict: Verdict| if verdict == Verdict::Same { "" } else { verdict.name() };
-    let verdicts = [Some(ratio.verdict), ratio.device_verdict];
-    let [wall, on_device] = verdicts.map(|verdict| verdict.map_or("", told).to_owned());
-    row([old, new, middle, spread, wall, device, on_device, ratio.name.to_owned()])
+    let [old, new] = [ratio.wall.old, ratio.wall.new].map(|times| decimal(times.median, 3));
+    let [middle, least, most] = ratio.wall.ratio().map(|ratio| decimal(ratio, 3));
+    let device = ratio.device.map(|clock| decimal(clock.ratio()[0], 3)).unwrap_or_default();
+    let told = |clock: Clock| if clock.verdict == "same" { "" } else { clock.verdict };
+    let [wall, on_device] = [Some(ratio.wall), ratio.device].map(|clock| clock.map_or("", told).to_owned());
+    row([old, new, middle, format!("({least} .. {most})"), wall, device, on_device, ratio.name.to_owned()])
 }
 
 pub(super) fn as_json(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
@@ -115,40 +108,35 @@ pub(super) fn as_json(heads: &[Head; 2], pairs: &Pairs<'_>) -> String {
     let [old, new] = heads.each_ref().map(about);
     let mut lines =
         vec![json!({"record": "compare", "old": old, "new": new, "differs": Head::differs(heads)})];
-    for ratio in &pairs.ratios {
+    for Ratio { suite, name, wall, device } in &pairs.ratios {
         let mut line = json!({
-            "record": "ratio", "suite": ratio.suite, "case": ratio.name, "verdict": ratio.verdict.name(),
-            "device_verdict": ratio.device_verdict.map(Verdict::name),
+            "record": "ratio", "suite": suite, "case": name, "verdict": wall.verdict,
+            "device_verdict": device.map(|clock| clock.verdict),
         });
-        put(&mut line, "", ratio.times, ratio.ratio());
-        if let Some((times, device)) = ratio.device.zip(ratio.device_ratio()) {
-            put(&mut line, "device_", times, device);
+        for (name, clock) in [("", Some(wall)), ("device_", device.as_ref())] {
+            let Some(clock) = clock else { continue };
+            let [middle, least, most] = clock.ratio().map(rounded);
+            line[format!("old_{name}ms")] = json!(clock.old.median);
+            line[format!("new_{name}ms")] = json!(clock.new.median);
+            line[format!("{name}ratio")] = json!(middle);
+            line[format!("{name}ratio_least")] = json!(least);
+            line[format!("{name}ratio_most")] = json!(most);
         }
         lines.push(line);
     }
-    for Only { suite, name, file, reason } in &pairs.only {
+    for (file, Single { suite, name, reason }) in &pairs.only {
         lines.push(json!({"record": "only", "suite": suite, "case": name, "in": file, "reason": reason}));
     }
-    for Failed { suite, name, reason } in &pairs.failed {
+    for Single { suite, name, reason } in &pairs.failed {
         let case = Some(name).filter(|name| !name.is_empty());
         lines.push(json!({"record": "failed", "suite": suite, "case": case, "reason": reason}));
     }
     for suite in pairs.suites() {
         let (cases, mean, device) = pairs.means(suite);
-        let device = device.map(rounded);
-        let mean = rounded(mean);
+        let (ratio, device) = (rounded(mean), device.map(rounded));
         lines.push(json!({
-            "record": "mean", "suite": suite, "cases": cases, "ratio": mean, "device_ratio": device,
+            "record": "mean", "suite": suite, "cases": cases, "ratio": ratio, "device_ratio": device,
         }));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
-}
-
-/// Adds times and ratios by one clock, under names that begin with `clock`.
-fn put(line: &mut Value, clock: &str, [old, new]: [Times; 2], [middle, least, most]: [f64; 3]) {
-    line[format!("old_{clock}ms")] = json!(old.median);
-    line[format!("new_{clock}ms")] = json!(new.median);
-    line[format!("{clock}ratio")] = json!(rounded(middle));
-    line[format!("{clock}ratio_least")] = json!(rounded(least));
-    line[format!("{clock}ratio_most")] = json!(rounded(most));
 }

@@ -86,9 +86,9 @@ what is compared and lists the fields of the JSON lines."
 
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
-        let deadline = run.deadline();
+        let deadline = run.deadline;
         // Before the vectors are generated, because there may be no Python.
-        let script = Script::start(&self.python, |scratch| self.script_words(scratch, run.runs()))?;
+        let script = Script::start(&self.python, |scratch| self.script_words(scratch, run.runs))?;
         if self.searches() {
             self.write(script.scratch())?;
         }

@@ -80,9 +80,10 @@ pub(super) fn field_columns(lines: &[&Line], fields: &[&str]) -> (Vec<Column>, S
 }
 
 /// A table of lines: fields, then figures.
-pub(super) fn table(title: &str, lines: &[&Line], fields: &[&str], figures: &[&str]) -> Table {
+pub(super) fn table(title: &str, lines: &[&Line], fields: &[&str], figures: &str) -> Table {
     let (mut columns, common) = field_columns(lines, fields);
-    for (key, head, show) in figures.iter().filter_map(|key| FIGURES.iter().find(|(name, ..)| name == key)) {
+    let known = |key| FIGURES.iter().find(|(name, ..)| *name == key);
+    for (key, head, show) in figures.split_whitespace().filter_map(known) {
         // A wrong answer has no speed.
         let has_figure = |line: &Line| !line.is_wrong() || *key == "verified";
         let text = |line: &&Line| show(line, key).filter(|_| has_figure(line)).unwrap_or_default();

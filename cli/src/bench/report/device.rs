@@ -59,11 +59,12 @@ impl<'a> DeviceLines<'a> {
             let is_repeatable = ["case", "peer", "rung", "build", "upload"].contains(&line.record());
             let suite = line.text("suite").unwrap_or_default();
             let fields = ["record", "suite", "case", "peer", "rung", "not_run"].iter();
-            let fields = fields.chain(identity(suite)).map(|key| line.plain(key).unwrap_or_default());
-            match places.get(&fields.clone().collect::<Vec<_>>()) {
+            let fields = fields.copied().chain(identity(suite));
+            let fields: Vec<String> = fields.map(|key| line.plain(key).unwrap_or_default()).collect();
+            match places.get(&fields) {
                 Some(&place) if is_repeatable => newest[place] = line,
                 _ => {
-                    places.insert(fields.collect(), newest.len());
+                    places.insert(fields, newest.len());
                     newest.push(line);
                 }
             }

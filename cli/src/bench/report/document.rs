@@ -1,12 +1,6 @@
-//! A report before it becomes HTML or Markdown: pages of sections, made of tables and figures.
+//! A report before it becomes HTML or Markdown: a page for each device, of sections made of tables and figures.
 
 use super::chart::Chart;
-
-/// The report of one or more runs.
-pub(super) struct Document {
-    pub(super) title: String,
-    pub(super) pages: Vec<Page>,
-}
 
 /// Everything measured on one device.
 pub(super) struct Page {
@@ -15,7 +9,8 @@ pub(super) struct Page {
     pub(super) facts: Vec<String>,
     /// Commands that produced the lines.
     pub(super) commands: Vec<String>,
-    pub(super) highlights: Vec<Highlight>,
+    /// Key figures, and what they are of.
+    pub(super) highlights: Vec<(String, String)>,
     /// Wrong answers and failures.
     pub(super) problems: Vec<String>,
     /// Counts verified cases, and lists those that did not run.
@@ -23,16 +18,10 @@ pub(super) struct Page {
     pub(super) sections: Vec<Section>,
 }
 
-/// A key figure.
-pub(super) struct Highlight {
-    pub(super) value: String,
-    pub(super) text: String,
-}
-
 pub(super) struct Section {
     /// Name of the section in links.
     pub(super) name: &'static str,
-    pub(super) title: String,
+    pub(super) title: &'static str,
     pub(super) lead: String,
     pub(super) blocks: Vec<Block>,
     /// Commands that reproduce the section.
@@ -102,23 +91,19 @@ impl Table {
         Self { title: title.into(), common, columns }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows() == 0
-    }
-
     pub(super) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 }
 
 impl Section {
-    pub(super) fn new(name: &'static str, title: &str, lead: &str) -> Self {
-        Self { name, title: title.into(), lead: lead.into(), blocks: vec![], commands: vec![] }
+    pub(super) fn new(name: &'static str, title: &'static str, lead: &str) -> Self {
+        Self { name, title, lead: lead.into(), blocks: vec![], commands: vec![] }
     }
 
     /// Adds a table unless it is empty.
     pub(super) fn table(&mut self, table: Table) {
-        if !table.is_empty() {
+        if table.rows() > 0 {
             self.blocks.push(Block::Table(table));
         }
     }
@@ -132,12 +117,8 @@ impl Section {
         chart: Chart,
     ) {
         if !chart.is_empty() {
-            self.blocks.push(Block::Figure(Figure {
-                name,
-                caption: caption.into(),
-                note: note.into(),
-                chart,
-            }));
+            let (caption, note) = (caption.into(), note.into());
+            self.blocks.push(Block::Figure(Figure { name, caption, note, chart }));
         }
     }
 }

@@ -5,18 +5,19 @@ use anyhow::Result;
 use plotters::style::RGBColor;
 
 use super::chart::{COLORS, STYLE};
-use super::document::{Block, Document, Figure, Page, Section, Table};
+use super::document::{Block, Figure, Page, Section, Table};
 
 /// The mark of our own pages, which may be replaced.
 pub(super) const GENERATOR: &str = "<meta name=\"generator\" content=\"nearfield bench\">";
 
-pub(super) fn render(document: &Document) -> Result<String> {
-    let mut html = String::new();
-    if document.pages.len() > 1 {
-        let links = document.pages.iter().zip(1..);
-        html += &nav(links.map(|(page, number)| (format!("device-{number}"), page.title.as_str())));
+pub(super) fn render(pages: &[Page]) -> Result<String> {
+    let (mut html, mut title) = (String::new(), pages[0].title.clone());
+    if pages.len() > 1 {
+        title = format!("nearfield on {} devices", pages.len());
+        html +=
+            &nav((1..).zip(pages).map(|(number, page)| (format!("device-{number}"), page.title.as_str())));
     }
-    for (page, number) in document.pages.iter().zip(1..) {
+    for (number, page) in (1..).zip(pages) {
         html += &self::page(page, number)?;
     }
     let colors = COLORS.iter().zip(0..).map(|(RGBColor(red, green, blue), number)| {
@@ -26,7 +27,7 @@ pub(super) fn render(document: &Document) -> Result<String> {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n{GENERATOR}\n\
          <title>{}</title>\n<style>\n{}{STYLE}{}</style>\n</head>\n<body>\n<main>\n{html}</main>\n</body>\n</html>\n",
-        escaped(&document.title),
+        escaped(&title),
         include_str!("page.css"),
         colors.collect::<String>(),
     ))
@@ -38,19 +39,20 @@ fn page(page: &Page, number: usize) -> Result<String> {
     html += &commands("Commands of this report", &page.commands);
     html += "</header>\n";
     if !page.highlights.is_empty() {
-        let cards = page.highlights.iter().map(|highlight| {
-            format!("<li>{}{}</li>\n", element("strong", &highlight.value), element("span", &highlight.text))
-        });
+        let cards = page
+            .highlights
+            .iter()
+            .map(|(value, text)| format!("<li>{}{}</li>\n", element("strong", value), element("span", text)));
         html += &format!("<ul class=\"cards\">\n{}</ul>\n", cards.collect::<String>());
     }
     html += &page.problems.iter().map(|problem| element("p class=\"problem\"", problem)).collect::<String>();
     html += &page.remarks.iter().map(|remark| element("p class=\"remark\"", remark)).collect::<String>();
     let id = |section: &Section| format!("{}-{number}", section.name);
     if page.sections.len() > 2 {
-        html += &nav(page.sections.iter().map(|section| (id(section), section.title.as_str())));
+        html += &nav(page.sections.iter().map(|section| (id(section), section.title)));
     }
     for section in &page.sections {
-        html += &format!("<section id=\"{}\">\n{}", id(section), element("h2", &section.title));
+        html += &format!("<section id=\"{}\">\n{}", id(section), element("h2", section.title));
         html += &self::section(section)?;
         html += "</section>\n";
     }

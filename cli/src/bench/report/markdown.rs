@@ -1,9 +1,9 @@
 //! A report in Markdown, to be pasted into documents: its tables and commands, without charts.
 
-use super::document::{Block, Document, Page, Table};
+use super::document::{Block, Page, Table};
 
-pub(super) fn render(document: &Document) -> String {
-    document.pages.iter().map(page).collect::<Vec<_>>().join("\n")
+pub(super) fn render(pages: &[Page]) -> String {
+    pages.iter().map(page).collect::<Vec<_>>().join("\n")
 }
 
 fn page(page: &Page) -> String {
@@ -12,14 +12,14 @@ fn page(page: &Page) -> String {
         text += &format!("{}\n\n", escaped(fact));
     }
     text += &commands(&page.commands);
-    for highlight in &page.highlights {
-        text += &format!("- **{}**: {}\n", escaped(&highlight.value), escaped(&highlight.text));
+    for (value, about) in &page.highlights {
+        text += &format!("- **{}**: {}\n", escaped(value), escaped(about));
     }
     for line in page.problems.iter().chain(&page.remarks) {
         text += &format!("- {}\n", escaped(line));
     }
     for section in &page.sections {
-        text += &format!("\n## {}\n\n", escaped(&section.title));
+        text += &format!("\n## {}\n\n", escaped(section.title));
         if !section.lead.is_empty() {
             text += &format!("{}\n\n", escaped(&section.lead));
         }

@@ -23,7 +23,7 @@ use super::lines::{Line, read};
 use crate::files;
 use chart::Chart;
 use device::DeviceLines;
-use document::{Document, Page};
+use document::Page;
 
 /// Arguments of `nearfield bench report`.
 #[derive(Debug, ClapArgs)]
@@ -71,11 +71,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for file in &args.files {
         lines.extend(read(file).context("FILE")?);
     }
-    let document = document(&lines);
+    let pages = pages(&lines);
     let text = match (&args.chart, args.format) {
-        (Some(name), _) => chart(&document, name).context("--chart")?,
-        (None, Format::Html) => html::render(&document)?,
-        (None, Format::Markdown) => markdown::render(&document),
+        (Some(name), _) => chart(&pages, name).context("--chart")?,
+        (None, Format::Html) => html::render(&pages)?,
+        (None, Format::Markdown) => markdown::render(&pages),
     };
     match &args.output {
         Some(path) => fs::write(path, text).with_context(|| format!("--output: {}", path.display())),
@@ -83,13 +83,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-fn document(lines: &[Line]) -> Document {
-    let pages: Vec<Page> = DeviceLines::group(lines).iter().map(page).collect();
-    let title = match &pages[..] {
-        [page] => page.title.clone(),
-        pages => format!("nearfield on {} devices", pages.len()),
-    };
-    Document { title, pages }
+/// A page for each device, at least one.
+fn pages(lines: &[Line]) -> Vec<Page> {
+    DeviceLines::group(lines).iter().map(page).collect()
 }
 
 fn page(device: &DeviceLines<'_>) -> Page {
@@ -109,8 +105,8 @@ fn page(device: &DeviceLines<'_>) -> Page {
 }
 
 /// The chart of a name as an SVG file. Bar charts of several devices are joined.
-fn chart(document: &Document, name: &str) -> Result<String> {
-    let all = || document.pages.iter().flat_map(Page::figures);
+fn chart(pages: &[Page], name: &str) -> Result<String> {
+    let all = || pages.iter().flat_map(Page::figures);
     let found: Vec<_> = all().filter(|figure| figure.name == name).collect();
     let Some(first) = found.first() else {
         let mut names: Vec<&str> = all().map(|figure| figure.name).collect();
@@ -163,7 +159,7 @@ pub(super) fn remove(directory: &Path) -> Result<()> {
 
 /// Writes the page of some lines to `index.html` in a directory and returns its path. Creates the directory if needed.
 pub(super) fn write(directory: &Path, lines: &[Line]) -> Result<PathBuf> {
-    let html = html::render(&document(lines))?;
+    let html = html::render(&pages(lines))?;
     self::directory(&directory.to_string_lossy())?;
     let page = directory.join(PAGE);
     let written = fs::create_dir_all(directory).and_then(|()| fs::write(&page, html));

@@ -2,7 +2,7 @@
 
 use super::columns::of_ceiling;
 use super::device::DeviceLines;
-use super::document::{Highlight, Page};
+use super::document::Page;
 use super::fields::{cell, describe};
 use super::peers;
 use crate::bench::lines::{Line, distinct};
@@ -62,22 +62,19 @@ fn best<'a>(cases: Vec<&'a Line>, work: &[&str], value: impl Fn(&Line) -> Option
     known.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, case)| case)
 }
 
-fn highlight(
-    value: String,
-    text: &str,
-    case: &Line,
-    keys: &[&str],
-    share: Option<String>,
-) -> Option<Highlight> {
+/// A key figure, and what it is of.
+type Highlight = (String, String);
+
+fn highlight(value: String, text: &str, (case, keys): (&Line, &[&str]), share: Option<String>) -> Highlight {
     let parts = [Some(text.to_owned()), Some(describe(case, keys)), share];
-    Some(Highlight { value, text: parts.into_iter().flatten().collect::<Vec<_>>().join(", ") })
+    (value, parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 fn batch(device: &DeviceLines<'_>) -> Option<Highlight> {
     let work = ["rows", "dim", "queries"];
     let case = best(device.cases("exact"), &work, |case| case.positive("queries_per_s"))?;
     let value = format!("{} queries/s", whole(case.positive("queries_per_s")?));
-    highlight(value, "exact search", case, &["queries", "rows", "dim", "k"], of_ceiling(case))
+    Some(highlight(value, "exact search", (case, &["queries", "rows", "dim", "k"]), of_ceiling(case)))
 }
 
 fn single(device: &DeviceLines<'_>) -> Option<Highlight> {
@@ -85,7 +82,7 @@ fn single(device: &DeviceLines<'_>) -> Option<Highlight> {
     cases.retain(|case| case.count("queries") == Some(1));
     let case = best(cases, &["rows", "dim"], |case| Some(-case.positive("ms")?))?;
     let keys = ["queries", "rows", "dim", "k"];
-    highlight(time(case.positive("ms")? / 1e3), "exact search", case, &keys, of_ceiling(case))
+    Some(highlight(time(case.positive("ms")? / 1e3), "exact search", (case, &keys), of_ceiling(case)))
 }
 
 fn ivf(device: &DeviceLines<'_>) -> Option<Highlight> {
@@ -94,7 +91,7 @@ fn ivf(device: &DeviceLines<'_>) -> Option<Highlight> {
     let case = best(cases, &["rows", "dim"], |case| case.positive("queries_per_s"))?;
     let value = format!("{} queries/s", whole(case.positive("queries_per_s")?));
     let name = format!("inverted lists at a recall of {}", decimal(case.number("recall")?, 3));
-    highlight(value, &name, case, &["queries", "rows", "dim", "lists", "probes"], None)
+    Some(highlight(value, &name, (case, &["queries", "rows", "dim", "lists", "probes"]), None))
 }
 
 fn of_copy(case: &Line) -> Option<String> {
@@ -104,20 +101,25 @@ fn of_copy(case: &Line) -> Option<String> {
 fn reduction(device: &DeviceLines<'_>) -> Option<Highlight> {
     let case = best(device.cases("reduce"), &["length"], |case| case.positive("bytes_per_s"))?;
     let keys = ["operation", "elements", "length"];
-    highlight(byte_rate(case.positive("bytes_per_s")?), "reduction", case, &keys, of_copy(case))
+    Some(highlight(byte_rate(case.positive("bytes_per_s")?), "reduction", (case, &keys), of_copy(case)))
 }
 
 fn selection(device: &DeviceLines<'_>) -> Option<Highlight> {
     let case = best(device.cases("select"), &["rows", "length"], |case| case.positive("bytes_per_s"))?;
     let keys = ["rows", "length", "k"];
-    highlight(byte_rate(case.positive("bytes_per_s")?), "selection from rows", case, &keys, of_copy(case))
+    Some(highlight(
+        byte_rate(case.positive("bytes_per_s")?),
+        "selection from rows",
+        (case, &keys),
+        of_copy(case),
+    ))
 }
 
 fn distance(device: &DeviceLines<'_>) -> Option<Highlight> {
     let case = best(device.cases("distance"), &[], |case| case.positive("operations_per_s"))?;
     let keys = ["queries", "rows", "dim", "elements"];
     let value = operation_rate(case.positive("operations_per_s")?);
-    highlight(value, "distance matrix", case, &keys, of_ceiling(case))
+    Some(highlight(value, "distance matrix", (case, &keys), of_ceiling(case)))
 }
 
 fn breakeven(device: &DeviceLines<'_>) -> Option<Highlight> {
@@ -126,13 +128,13 @@ fn breakeven(device: &DeviceLines<'_>) -> Option<Highlight> {
     let ahead = cases.iter().filter(|case| case.text("quicker") == Some("GPU")).count();
     let value = format!("{ahead} of {}", cases.len());
     let text = "sizes at which the GPU is faster than the host".to_owned();
-    (!cases.is_empty()).then_some(Highlight { value, text })
+    (!cases.is_empty()).then_some((value, text))
 }
 
 fn comparison(device: &DeviceLines<'_>) -> Option<Highlight> {
     let (faster, all) = peers::score(device);
     let text = "comparisons with other libraries in which nearfield is faster".to_owned();
-    (all > 0).then(|| Highlight { value: format!("{faster} of {all}"), text })
+    (all > 0).then(|| (format!("{faster} of {all}"), text))
 }
 
 fn named(line: &Line, reason: &str) -> String {

@@ -120,7 +120,7 @@ pub(super) fn section(device: &DeviceLines<'_>) -> Section {
     let mut not_run = device.records("peer");
     not_run.retain(|peer| !is_measured(peer));
     let fields = ["peer", "suite", "rows", "dim", "queries", "length", "k", "metric", "data"];
-    section.table(table("Without figures", &not_run, &fields, &["not_run", "verified"]));
+    section.table(table("Without figures", &not_run, &fields, "not_run verified"));
     if let Some(run) = device.peer_runs.last() {
         section.lead += &format!(" They ran on {}.", run.machine());
     }
@@ -130,7 +130,7 @@ pub(super) fn section(device: &DeviceLines<'_>) -> Section {
 /// A row for each case, and a column for each library.
 fn comparison(suite: &str, title: &str, rows: &[Row<'_>]) -> Table {
     let works: Vec<&Line> = rows.iter().map(|row| row.work).collect();
-    let (mut columns, common) = field_columns(&works, identity(suite));
+    let (mut columns, common) = field_columns(&works, &identity(suite));
     let clock = clock(suite, rows);
     let time = |line: &Line| {
         let recall = line.number("recall").filter(|recall| *recall < 1.0);
@@ -179,11 +179,7 @@ fn exact_bars(device: &DeviceLines<'_>) -> Option<Vec<BarGroup>> {
         bars.sort_by(|one, other| other.parts[0].0.total_cmp(&one.parts[0].0));
         // Names of files mean nothing to others.
         let is_file = row.work.text("data").is_some_and(|data| data.contains(".npy"));
-        let fields = if is_file {
-            &["rows", "dim", "k", "metric"][..]
-        } else {
-            &["rows", "dim", "k", "metric", "data"]
-        };
+        let fields = &["rows", "dim", "k", "metric", "data"][..if is_file { 4 } else { 5 }];
         BarGroup {
             title: format!("{}, {} at a time", machine_name(device), describe(row.work, &["queries"])),
             note: [describe(row.work, fields), dates(device)].join(" · "),

@@ -8,15 +8,27 @@ use super::fields::{cell, describe, groups, series};
 use crate::bench::lines::{Line, identity};
 use crate::bench::units::{byte_rate, grouped, percent, short, time, trimmed};
 
-/// Figures of a suite that is not listed below.
-const ANY: &[&str] =
-    &["ms", "spread", "device_ms", "bytes_per_s", "operations_per_s", "share", "error", "verified"];
+/// A section of a suite, with the commands that reproduce it.
+fn section(device: &DeviceLines<'_>, suite: &'static str, title: &'static str, lead: &str) -> Section {
+    Section { commands: device.commands(suite), ..Section::new(suite, title, lead) }
+}
 
-/// Adds the table of all cases, and the commands that reproduce them.
-fn finish(mut section: Section, device: &DeviceLines<'_>, figures: &[&str]) -> Section {
-    section.table(table("", &device.of("case", section.name), identity(section.name), figures));
-    section.commands = device.commands(section.name);
-    section
+/// Adds the table of all cases.
+fn add_cases(section: &mut Section, device: &DeviceLines<'_>, figures: &str) {
+    let suite = section.name;
+    section.table(table("", &device.of("case", suite), &identity(suite), figures));
+}
+
+/// Adds a chart with a line for each group of cases that differ only in the field `over`.
+fn add_lines(
+    section: &mut Section,
+    device: &DeviceLines<'_>,
+    (name, caption, over): (&'static str, &str, &str),
+    [x, y]: [Axis; 2],
+    point: impl Fn(&Line) -> Option<(f64, f64)>,
+) {
+    let (series, note) = series(&device.cases(section.name), over, &identity(section.name), point);
+    section.figure(name, caption, note, Chart::Lines(LineChart { x, y, series }));
 }
 
 const TIME: Axis = Axis { name: "", is_log: true, format: |ms| trimmed(&time(ms / 1e3)) };
@@ -28,70 +40,43 @@ const fn count(name: &'static str) -> Axis {
 pub(super) fn exact(device: &DeviceLines<'_>) -> Section {
     let lead = "Every answer equals that of a search through all rows. Times run from queries in host memory to results in \
         host memory.";
-    let figures = &[
-        "ms",
-        "queries_per_s",
-        "share",
-        "spread",
-        "device_ms",
-        "scoring",
-        "other_stages",
-        "survivors_per_query",
-        "searched_again",
-        "verified",
-    ];
-    let mut section = Section::new("exact", "Exact search", lead);
-    let cases = device.cases("exact");
-    let mut chart = |name, over, axis: &'static str, caption, y: Axis, figure: &str| {
+    let mut section = section(device, "exact", "Exact search", lead);
+    let queries = (count("queries per search"), count(""), "queries_per_s");
+    for (name, over, (x, y, figure), caption) in [
+        ("exact-queries", "queries", queries, "Queries per second by batch size"),
+        ("exact-rows", "rows", (count("rows"), TIME, "ms"), "Time by number of rows"),
+        ("exact-dimensions", "dim", (count("dimensions"), TIME, "ms"), "Time by number of dimensions"),
+    ] {
         let point = |case: &Line| Some((case.positive(over)?, case.positive(figure)?));
-        let (series, note) = series(&cases, over, identity("exact"), point);
-        section.figure(name, caption, note, Chart::Lines(LineChart { x: count(axis), y, series }));
-    };
-    let queries = "queries per search";
-    chart(
-        "exact-queries",
-        "queries",
-        queries,
-        "Queries per second by batch size",
-        count(""),
-        "queries_per_s",
-    );
-    chart("exact-rows", "rows", "rows", "Time by number of rows", TIME, "ms");
-    chart("exact-dimensions", "dim", "dimensions", "Time by number of dimensions", TIME, "ms");
-    let stages = stage_chart(&cases, &["rows", "dim", "queries"]);
+        add_lines(&mut section, device, (name, caption, over), [x, y], point);
+    }
+    let stages = stage_chart(&device.cases("exact"), &["rows", "dim", "queries"]);
     section.figure("exact-stages", "Time by stage", STAGES, stages);
-    finish(section, device, figures)
+    let figures =
+        "ms queries_per_s share spread device_ms scoring other_stages survivors_per_query searched_again";
+    add_cases(&mut section, device, &format!("{figures} verified"));
+    section
 }
 
 pub(super) fn ivf(device: &DeviceLines<'_>) -> Section {
     let lead = "Each row belongs to the list of its nearest centroid. A search scores the rows of as many lists as it has \
         probes: more probes find more of the true neighbours (recall) and take longer.";
-    let figures = &[
-        "recall",
-        "ms",
-        "queries_per_s",
-        "spread",
-        "device_queries_per_s",
-        "scored_per_query",
-        "survivors_per_query",
-        "verified",
-    ];
-    let mut section = Section::new("ivf", "Inverted lists", lead);
-    let cases = device.cases("ivf");
+    let mut section = section(device, "ivf", "Inverted lists", lead);
     let point = |case: &Line| {
         let recall = case.number("recall").filter(|recall| (0.0..=1.001).contains(recall))?;
         Some((recall, case.positive("queries_per_s")?))
     };
-    let (series, note) = series(&cases, "probes", identity("ivf"), point);
     let recall = Axis { name: "recall", is_log: false, format: |recall| format!("{recall:.2}") };
-    let chart = Chart::Lines(LineChart { x: recall, y: count(""), series });
-    section.figure("recall", "Queries per second by recall", note, chart);
-    let stages = stage_chart(&cases, &["rows", "dim", "probes", "queries"]);
+    let chart = ("recall", "Queries per second by recall", "probes");
+    add_lines(&mut section, device, chart, [recall, count("")], point);
+    let stages = stage_chart(&device.cases("ivf"), &["rows", "dim", "probes", "queries"]);
     section.figure("ivf-stages", "Time by stage", STAGES, stages);
-    section = finish(section, device, figures);
+    let figures =
+        "recall ms queries_per_s spread device_queries_per_s scored_per_query survivors_per_query verified";
+    add_cases(&mut section, device, figures);
     let fields = ["rows", "dim", "lists", "iterations", "metric", "data"];
-    let figures = ["upload_ms", "train_ms", "add_ms", "largest_list", "empty_lists"];
-    section.table(table("Building an index", &device.of("build", "ivf"), &fields, &figures));
+    let figures = "upload_ms train_ms add_ms largest_list empty_lists";
+    section.table(table("Building an index", &device.of("build", "ivf"), &fields, figures));
     section
 }
 
@@ -140,8 +125,7 @@ fn stage_chart(cases: &[&Line], fields: &[&str]) -> Chart {
 pub(super) fn reductions(device: &DeviceLines<'_>) -> Section {
     let lead = "Operands are on the device already. Bytes read are per second of time on the device; errors are relative to the \
         sum of magnitudes.";
-    let figures = &["ms", "device_ms", "bytes_per_s", "share_of_copy", "share", "error", "verified"];
-    let mut section = Section::new("reduce", "Reductions", lead);
+    let mut section = section(device, "reduce", "Reductions", lead);
     let ladders = groups(&device.of("rung", "reduce"), &["length"]);
     let bars = ladders.iter().map(|rungs| ladder(device, rungs)).collect();
     let note = "Bytes read per second of time on the device, or of wall-clock time where the device has no timestamps; \
@@ -149,10 +133,11 @@ pub(super) fn reductions(device: &DeviceLines<'_>) -> Section {
     section.figure("ladder", "The ladder of the dot product", note, Chart::Bars(bars));
     for rungs in &ladders {
         let title = format!("Dot product of two vectors of {} f32", length(rungs[0]));
-        let figures = ["device_ms", "ms", "bytes_per_s", "share_of_copy", "error", "not_run", "verified"];
-        section.table(table(&title, rungs, &["rung", "name"], &figures));
+        let figures = "device_ms ms bytes_per_s share_of_copy error not_run verified";
+        section.table(table(&title, rungs, &["rung", "name"], figures));
     }
-    finish(section, device, figures)
+    add_cases(&mut section, device, "ms device_ms bytes_per_s share_of_copy share error verified");
+    section
 }
 
 fn ladder(device: &DeviceLines<'_>, rungs: &[&Line]) -> BarGroup {
@@ -196,29 +181,29 @@ fn ladder_bar(rung: &Line) -> Bar {
 
 pub(super) fn selection(device: &DeviceLines<'_>) -> Section {
     let lead = "The k smallest elements of every row of a matrix that is on the device already.";
-    let figures = &["ms", "device_ms", "bytes_per_s", "share_of_copy", "share", "verified"];
-    let mut section = Section::new("select", "Selection", lead);
+    let mut section = section(device, "select", "Selection", lead);
     let point = |case: &Line| Some((case.positive("k")?, case.positive("bytes_per_s")?));
-    let (series, note) = series(&device.cases("select"), "k", identity("select"), point);
     let rate = Axis { name: "", is_log: true, format: |rate| trimmed(&byte_rate(rate)) };
-    let chart = Chart::Lines(LineChart { x: count("k"), y: rate, series });
-    section.figure("selection", "Bytes read per second by k", note, chart);
-    finish(section, device, figures)
+    let chart = ("selection", "Bytes read per second by k", "k");
+    add_lines(&mut section, device, chart, [count("k"), rate], point);
+    add_cases(&mut section, device, "ms device_ms bytes_per_s share_of_copy share verified");
+    section
 }
 
 pub(super) fn distance(device: &DeviceLines<'_>) -> Section {
     let lead =
         "All distances between rows and queries. The error is the largest, as a share of the promised bound.";
-    let figures = &["ms", "spread", "device_ms", "operations_per_s", "share", "error", "verified"];
-    finish(Section::new("distance", "Distance matrix", lead), device, figures)
+    let mut section = section(device, "distance", "Distance matrix", lead);
+    add_cases(&mut section, device, "ms spread device_ms operations_per_s share error verified");
+    section
 }
 
 pub(super) fn breakeven(device: &DeviceLines<'_>) -> Section {
     let lead = "Milliseconds of a search on the GPU / on the host, by rows and queries. Bold: the GPU is faster. A star: an \
         index with a copy on the host searches there.";
-    let mut section = Section::new("breakeven", "GPU or host", lead);
-    let fields: Vec<&str> =
-        identity("breakeven").iter().copied().filter(|key| !["rows", "queries"].contains(key)).collect();
+    let mut section = section(device, "breakeven", "GPU or host", lead);
+    let mut fields = identity("breakeven");
+    fields.retain(|key| !["rows", "queries"].contains(key));
     for group in groups(&device.cases("breakeven"), &fields) {
         let counts = |key: &str| {
             let mut counts: Vec<u64> = group.iter().filter_map(|case| case.count(key)).collect();
@@ -240,7 +225,6 @@ pub(super) fn breakeven(device: &DeviceLines<'_>) -> Section {
         }
         section.table(Table::new(describe(group[0], &fields), String::new(), columns));
     }
-    section.commands = device.commands("breakeven");
     section
 }
 
@@ -255,11 +239,12 @@ pub(super) fn others(device: &DeviceLines<'_>) -> Section {
     let mut section = Section::new("others", "Uploads and missing cases", "");
     let mut cases = device.records("case");
     cases.retain(|case| identity(case.text("suite").unwrap_or_default()).is_empty());
-    section.table(table("Other suites", &cases, &["suite", "case"], ANY));
+    let figures = "ms spread device_ms bytes_per_s operations_per_s share error verified";
+    section.table(table("Other suites", &cases, &["suite", "case"], figures));
     let fields = ["suite", "rows", "dim"];
-    section.table(table("Uploads", &device.records("upload"), &fields, &["ms", "bytes_per_s"]));
+    section.table(table("Uploads", &device.records("upload"), &fields, "ms bytes_per_s"));
     for (record, title) in [("failed", "Failed"), ("not_run", "Not run")] {
-        section.table(table(title, &device.records(record), &["suite", "case"], &["reason"]));
+        section.table(table(title, &device.records(record), &["suite", "case"], "reason"));
     }
     section
 }

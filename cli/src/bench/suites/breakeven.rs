@@ -1,7 +1,5 @@
 //! `nearfield bench breakeven`: how much work makes a GPU faster than the processor.
 
-use std::time::Instant;
-
 use anyhow::{Context, ensure};
 use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, SearchOptions};
 use serde_json::json;
@@ -119,14 +117,10 @@ impl<'r> Engines<'r> {
         }
         let time = |index: &Flat, answers: &[Neighbors]| {
             let once = |number: usize| {
-                let number = number % batches.len();
-                let started = Instant::now();
-                let found = index.search(batches[number], args.k)?;
-                let elapsed = started.elapsed();
-                ensure!(found == answers[number], "a timed search differs from the one that was checked");
-                Ok(elapsed)
+                let place = number % batches.len();
+                answers::timed(&answers[place], || index.search(batches[place], args.k))
             };
-            run.time_part(2, once, |_| Ok(None)).map(|(times, _)| times)
+            run.time(2, once, |_| Ok(None)).map(|(times, _)| times)
         };
         let (gpu, host) = (time(&self.gpu, &on_gpu)?, time(&self.host, &on_host)?);
         // The index learns from some searches which engine is faster.

@@ -123,6 +123,7 @@ fn case(
     }
     let warmer = Warmer::of(&device)?;
     let (wall, times) = run.time(
+        1,
         |number| {
             let started = Instant::now();
             compute(number)?;

@@ -316,6 +316,7 @@ impl Bench<'_> {
         check: impl Fn(T) -> anyhow::Result<()>,
     ) -> anyhow::Result<(Times, Option<Times>)> {
         self.run.time(
+            1,
             |number| {
                 let started = Instant::now();
                 let result = run(number, None)?;

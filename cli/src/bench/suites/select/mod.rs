@@ -133,6 +133,7 @@ impl Bench<'_> {
                 place.check(self.device, &truth)?;
             }
             let (wall, on_device) = self.run.time(
+                1,
                 |number| place(number).run(self.device),
                 |number| {
                     self.warmer.warm(self.device)?;
