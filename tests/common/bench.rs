@@ -1,10 +1,12 @@
-//! Runs kernels on buffers of a test. Output buffers are poisoned before a run and have guard words behind their end.
+//! Runs kernels on buffers of a test. Outputs are poisoned before a run and have guard words behind their end.
+
+use std::fmt::Debug;
 
 use bytemuck::Pod;
-use nearfield::internals::kernels::{BLOCK_ROWS, Part};
-use nearfield::{BufferSlice, Device, Recorder};
+use nearfield::internals::kernels::{BLOCK_ROWS, Kernel, Part};
+use nearfield::{BufferSlice, Device, ElementKind, Recorder, wgpu};
 
-/// What outputs hold before a kernel runs, and what has to be left behind their end.
+/// The contents of outputs before a kernel runs, and of the words behind their end.
 pub(crate) const GUARD: u32 = 0xdead_beef;
 const GUARD_WORDS: usize = 32;
 
@@ -21,14 +23,54 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// With its guard words, so that a kernel could write them.
+    /// The buffer with its guard words, so that a faulty kernel could write them.
     pub(crate) fn slice(&self) -> BufferSlice<'_> {
         BufferSlice::all(&self.buffer)
     }
 
-    /// Without them.
+    /// The buffer without its guard words.
     pub(crate) fn exact_slice(&self) -> BufferSlice<'_> {
         BufferSlice::range(&self.buffer, 0, self.words as u64 * 4)
+    }
+}
+
+/// A buffer that is bound to a kernel.
+pub(crate) trait Bound {
+    fn bound(&self) -> BufferSlice<'_>;
+}
+
+impl Bound for wgpu::Buffer {
+    fn bound(&self) -> BufferSlice<'_> {
+        BufferSlice::all(self)
+    }
+}
+
+impl Bound for BufferSlice<'_> {
+    fn bound(&self) -> BufferSlice<'_> {
+        *self
+    }
+}
+
+impl Bound for Output {
+    fn bound(&self) -> BufferSlice<'_> {
+        self.slice()
+    }
+}
+
+/// Two rows of workgroups; an odd number leaves one workgroup too many in the second.
+pub(crate) fn two_rows(workgroups: usize) -> [u32; 2] {
+    [workgroups.div_ceil(2) as u32, 2]
+}
+
+impl Bench<'static> {
+    /// The shared device of tests about kernels; none without an adapter.
+    pub(crate) fn open() -> Option<Self> {
+        super::gpu().map(Self::new)
+    }
+
+    /// The shared devices with and without subgroup operations.
+    pub(crate) fn both() -> impl Iterator<Item = Self> {
+        super::Engine::Adapter.devices().map(Self::new)
     }
 }
 
@@ -37,54 +79,92 @@ impl<'d> Bench<'d> {
         Self { device }
     }
 
+    fn wgpu(&self) -> &wgpu::Device {
+        self.device.wgpu_device().expect("a GPU")
+    }
+
+    fn queue(&self) -> &wgpu::Queue {
+        self.device.wgpu_queue().expect("a GPU")
+    }
+
     /// A buffer with these contents.
     pub(crate) fn input<T: Pod>(&self, contents: &[T]) -> wgpu::Buffer {
-        let bytes: &[u8] = bytemuck::cast_slice(contents);
-        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
-        let buffer = self.create((bytes.len().max(16)).next_multiple_of(4), usage);
-        let whole = bytes.len() / 4 * 4;
-        self.device.wgpu_queue().expect("a GPU").write_buffer(&buffer, 0, &bytes[..whole]);
-        if whole < bytes.len() {
-            let mut last = [0; 4];
-            last[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
-            self.device.wgpu_queue().expect("a GPU").write_buffer(&buffer, whole as u64, &last);
-        }
+        let mut bytes: Vec<u8> = bytemuck::cast_slice(contents).to_vec();
+        bytes.resize(bytes.len().max(16).next_multiple_of(4), 0);
+        let buffer = self.create(bytes.len(), wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST);
+        self.queue().write_buffer(&buffer, 0, &bytes);
         buffer
     }
 
-    /// A poisoned buffer for so many words of output.
+    /// A poisoned buffer for this many words of output.
     pub(crate) fn output(&self, words: usize) -> Output {
         self.filled(&vec![GUARD; words])
     }
 
-    /// A buffer for output that holds something before.
+    /// A buffer for output with these contents before the run.
     pub(crate) fn filled<T: Pod>(&self, contents: &[T]) -> Output {
         let mut words: Vec<u32> = bytemuck::cast_slice(contents).to_vec();
         let length = words.len();
         words.resize(length + GUARD_WORDS, GUARD);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let buffer = self.create(words.len() * 4, usage);
-        self.device.wgpu_queue().expect("a GPU").write_buffer(&buffer, 0, bytemuck::cast_slice(&words));
+        self.queue().write_buffer(&buffer, 0, bytemuck::cast_slice(&words));
         Output { buffer, words: length }
     }
 
     fn create(&self, bytes: usize, usage: wgpu::BufferUsages) -> wgpu::Buffer {
-        self.device.wgpu_device().expect("a GPU").create_buffer(&wgpu::BufferDescriptor {
-            label: Some("test"),
-            size: bytes as u64,
-            usage,
-            mapped_at_creation: false,
-        })
+        let size = bytes as u64;
+        let descriptor =
+            wgpu::BufferDescriptor { label: Some("test"), size, usage, mapped_at_creation: false };
+        self.wgpu().create_buffer(&descriptor)
     }
 
-    /// Records and submits, and waits for the device.
+    /// Records and submits; `read` waits for the device.
     pub(crate) fn run(&self, record: impl FnOnce(&mut Recorder<'_>) -> nearfield::Result<()>) {
-        let mut encoder =
-            self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let mut encoder = self.wgpu().create_command_encoder(&Default::default());
         let mut recorder = self.device.record(&mut encoder).expect("a GPU");
         record(&mut recorder).expect("the kernel is recorded");
         recorder.finish();
-        self.device.wgpu_queue().expect("a GPU").submit([encoder.finish()]);
+        self.queue().submit([encoder.finish()]);
+    }
+
+    /// Runs one kernel on f32 elements.
+    pub(crate) fn dispatch(
+        &self,
+        kernel: &'static Kernel,
+        constants: &[u32],
+        params: &impl Pod,
+        buffers: &[&dyn Bound],
+        grid: [u32; 2],
+    ) {
+        self.dispatch_on(ElementKind::F32, kernel, constants, params, buffers, grid);
+    }
+
+    /// Runs one kernel on elements of this kind.
+    pub(crate) fn dispatch_on(
+        &self,
+        elements: ElementKind,
+        kernel: &'static Kernel,
+        constants: &[u32],
+        params: &impl Pod,
+        buffers: &[&dyn Bound],
+        grid: [u32; 2],
+    ) {
+        let slices: Vec<BufferSlice<'_>> = buffers.iter().map(|buffer| buffer.bound()).collect();
+        self.run(|recorder| recorder.dispatch(kernel, elements, constants, params, &slices, grid));
+    }
+
+    /// Panics unless the recorder refuses a call with this beginning of an error.
+    pub(crate) fn refuses<T: Debug>(
+        &self,
+        start: &str,
+        record: impl FnOnce(&mut Recorder<'_>) -> nearfield::Result<T>,
+    ) {
+        self.run(|recorder| {
+            let said = record(recorder).expect_err("it is refused").to_string();
+            assert!(said.starts_with(start), "{said}");
+            Ok(())
+        });
     }
 
     /// [`Bench::run`], and the names of the kernels in the order of their first dispatch; none without timestamps.
@@ -96,12 +176,11 @@ impl<'d> Bench<'d> {
             self.run(record);
             return None;
         };
-        let mut encoder =
-            self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let mut encoder = self.wgpu().create_command_encoder(&Default::default());
         let mut recorder = self.device.record_timed(&mut encoder, &mut profile, true).expect("a GPU");
         record(&mut recorder).expect("the kernels are recorded");
         recorder.finish();
-        self.device.wgpu_queue().expect("a GPU").submit([encoder.finish()]);
+        self.queue().submit([encoder.finish()]);
         let times = self.device.times_of(profile).expect("times");
         Some(times.iter().map(|one| one.stage).collect())
     }
@@ -109,22 +188,17 @@ impl<'d> Bench<'d> {
     /// The words of an output. Panics when something was written behind them.
     pub(crate) fn read(&self, output: &Output) -> Vec<u32> {
         let bytes = output.buffer.size();
-        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let staging = self.create(bytes as usize, usage);
-        let mut encoder =
-            self.device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
+        let staging =
+            self.create(bytes as usize, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
+        let mut encoder = self.wgpu().create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(&output.buffer, 0, &staging, 0, bytes);
-        self.device.wgpu_queue().expect("a GPU").submit([encoder.finish()]);
+        self.queue().submit([encoder.finish()]);
         let (sender, mapped) = std::sync::mpsc::channel();
         staging
             .map_async(wgpu::MapMode::Read, .., move |result| sender.send(result).expect("the test waits"));
         let result = loop {
             // The callback may also run in the poll of another test's thread.
-            self.device
-                .wgpu_device()
-                .expect("a GPU")
-                .poll(wgpu::PollType::wait_indefinitely())
-                .expect("the device answers");
+            self.wgpu().poll(wgpu::PollType::wait_indefinitely()).expect("the device answers");
             if let Ok(result) = mapped.recv_timeout(std::time::Duration::from_millis(10)) {
                 break result;
             }
@@ -135,6 +209,16 @@ impl<'d> Bench<'d> {
         let behind = words.split_off(output.words);
         assert!(behind.iter().all(|&word| word == GUARD), "written behind the end: {behind:x?}");
         words
+    }
+
+    /// The words of an output as f32.
+    pub(crate) fn read_floats(&self, output: &Output) -> Vec<f32> {
+        floats_of(&self.read(output))
+    }
+
+    /// The words of an output in records of `N`.
+    pub(crate) fn read_records<const N: usize>(&self, output: &Output) -> Vec<[u32; N]> {
+        self.read(output).as_chunks().0.to_vec()
     }
 }
 

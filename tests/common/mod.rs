@@ -15,30 +15,30 @@ use std::sync::OnceLock;
 use half::f16;
 use nearfield::{Device, DeviceOptions, Element, Error, MatrixView, wgpu};
 
-/// The dims that every kernel has to get right: not of four, one, vectors, the specialised ones, and past a workgroup.
+/// Dims that every kernel has to get right: one, not whole vectors of four, the specialised ones, and past a workgroup.
 pub(crate) const DIMS: [usize; 9] = [1, 3, 4, 5, 17, 384, 768, 1536, 2049];
 
-/// The row counts at which something changes: nothing, k, a block, the nominating path, more than a chunk.
+/// Row counts at which something changes: no rows, k, a block, the nominating path, more than a chunk.
 pub(crate) fn row_counts(k: usize) -> [usize; 12] {
     [0, 1, k - 1, k, k + 1, 127, 128, 129, 4095, 4096, 4097, 9001]
 }
 
-/// What computes the answers of a test.
+/// The engine that computes the answers of a test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Engine {
-    /// Kernels, on the adapter that `NEARFIELD_ADAPTER` names: by default any GPU, be it a software driver.
+    /// Kernels, on the adapter that `NEARFIELD_ADAPTER` names: by default any GPU, software drivers included.
     Adapter,
     Host,
 }
 
 impl Engine {
-    /// A device with default options, shared by a test binary.
+    /// A device with default options, shared by all tests of a binary.
     pub(crate) fn device(self) -> Option<&'static Device> {
         static DEVICES: [OnceLock<Option<Device>>; 2] = [const { OnceLock::new() }; 2];
         present(DEVICES[self as usize].get_or_init(|| self.open(DeviceOptions::default())).as_ref())
     }
 
-    /// The same adapter without subgroup operations, shared too.
+    /// The same adapter without subgroup operations, also shared.
     pub(crate) fn without_subgroups(self) -> Option<&'static Device> {
         static DEVICES: [OnceLock<Option<Device>>; 2] = [const { OnceLock::new() }; 2];
         let open = || {
@@ -162,6 +162,10 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
+    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+        (1..values.len()).rev().for_each(|place| values.swap(place, self.below(place + 1)));
+    }
+
     /// In [-1, 1).
     pub(crate) fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
@@ -172,7 +176,7 @@ impl Random {
         (0..count).map(|_| self.below(2 * most + 1) as f32 - most as f32).collect()
     }
 
-    /// Near enough normally distributed: mean 0, variance 1.
+    /// Nearly normally distributed: mean 0, variance 1.
     pub(crate) fn floats(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| (0..3).map(|_| self.unit()).sum()).collect()
     }
@@ -218,14 +222,14 @@ pub(crate) fn view<T: Element>(values: &[T], dim: usize) -> MatrixView<'_, T> {
     MatrixView::new(values, dim).expect("whole rows")
 }
 
-/// f16 values, and what they are in f32.
+/// Values rounded to f16, and the same widened to f32.
 pub(crate) fn rounded(values: &[f32]) -> (Vec<f16>, Vec<f32>) {
     let halves: Vec<f16> = values.iter().map(|&x| f16::from_f32(x)).collect();
     let widened = halves.iter().map(|x| x.to_f32()).collect();
     (halves, widened)
 }
 
-/// Rows padded to whole vectors of four, as kernels want them.
+/// Rows padded to whole vectors of four, as kernels read them.
 pub(crate) fn padded<T: Element>(values: &[T], dim: usize) -> Vec<T> {
     let stride = dim.next_multiple_of(4);
     let mut rows = vec![T::zeroed(); values.len() / dim * stride];

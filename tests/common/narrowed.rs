@@ -2,10 +2,10 @@
 
 use nearfield::internals::certificate::{Narrowing, Terms};
 use nearfield::internals::kernels::{BLOCK_ROWS, narrow};
-use nearfield::{BufferSlice, Element, Metric};
+use nearfield::{Element, Metric};
 
-use super::bench::{Bench, Output, floats_of};
-use super::padded;
+use super::bench::{Bench, Bound, Output, two_rows};
+use super::{Random, padded};
 
 /// Vectors on the device, with their norms and what `narrow` made of them.
 pub(crate) struct Vectors {
@@ -22,7 +22,7 @@ pub(crate) struct Vectors {
     pub(crate) plane_words: usize,
 }
 
-/// Which row lies in which slot of a segment with room for so many, when they are not narrowed in place.
+/// The slot of each row, in a segment with this first slot and room for this many rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots<'a> {
     pub(crate) list: &'a [u32],
@@ -93,36 +93,36 @@ impl Vectors {
             ..narrow::Params::of(Narrowing::of(metric, dim))
         };
         bench.run(|recorder| {
-            recorder.norms(
-                BufferSlice::all(&made.values),
-                T::KIND,
-                made.vectors,
-                count as u32,
-                made.norms.slice(),
-                refused.slice(),
-            )?;
-            let buffers = [
-                BufferSlice::all(&made.values),
-                made.norms.slice(),
-                BufferSlice::all(&centre_buffer),
-                made.integers.slice(),
-                made.terms.slice(),
-                BufferSlice::all(&list),
-            ];
-            let constants = [constant_of(metric), planes as u32, slots.is_some().into()];
-            let workgroups = ((count - first) as u32).div_ceil(8);
-            // Two rows of workgroups, the second of which may be one too long.
-            let grid = [workgroups.div_ceil(2), 2];
-            recorder.dispatch(&narrow::KERNEL, T::KIND, &constants, &params, &buffers, grid)
+            let (values, norms) = (made.values.bound(), made.norms.slice());
+            recorder.norms(values, T::KIND, made.vectors, count as u32, norms, refused.slice())
         });
+        let constants = [constant_of(metric), planes as u32, slots.is_some().into()];
+        let buffers: [&dyn Bound; 6] =
+            [&made.values, &made.norms, &centre_buffer, &made.integers, &made.terms, &list];
+        let grid = two_rows((count - first).div_ceil(8));
+        bench.dispatch_on(T::KIND, &narrow::KERNEL, &constants, &params, &buffers, grid);
         assert_eq!(bench.read(&refused), [u32::MAX; 2], "vectors that an index takes");
         made
     }
 
     pub(crate) fn read_terms(&self, bench: Bench<'_>) -> Vec<Terms> {
-        let of = |four: &[f32]| Terms { scale: four[0], length: four[1], residual: four[2], bias: four[3] };
-        floats_of(&bench.read(&self.terms)).chunks_exact(4).map(of).collect()
+        bytemuck::cast_vec(bench.read_records::<4>(&self.terms))
     }
+}
+
+/// Vectors of integers: all extreme, of either sign, alternating, random.
+pub(crate) fn integers(random: &mut Random, count: usize, dim: usize, levels: usize) -> Vec<Vec<i32>> {
+    let most = levels as i32;
+    let mut one = |number: usize| -> Vec<i32> {
+        let mut random = || random.below(2 * levels + 1) as i32 - most;
+        match number % 5 {
+            0 => vec![most; dim],
+            1 => vec![-most; dim],
+            2 => (0..dim).map(|d| if d % 2 == 0 { most } else { -most }).collect(),
+            _ => (0..dim).map(|_| random()).collect(),
+        }
+    };
+    (0..count).map(&mut one).collect()
 }
 
 /// A plane of integer vectors, as kernels take it, in as many whole blocks as they fill.

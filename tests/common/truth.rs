@@ -5,8 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
 
-/// What is right for a query: distances and ids, nearest first.
+/// The right answer to a query: distances and ids, nearest first.
 type Answer = Vec<(f32, u64)>;
+
+/// The first fault of an answer, if there is one.
+type Verdict = Result<(), String>;
 
 /// Exact distances of every query to every row, for all metrics at once.
 pub(crate) struct Truth {
@@ -17,7 +20,7 @@ pub(crate) struct Truth {
     pairs: Vec<[f64; 2]>,
     query_norms: Vec<f64>,
     row_norms: Vec<f64>,
-    /// Right answers that were asked for before: of (metric, k, query), as long as ids stay the same.
+    /// Answers of `exact` by metric, k and query; ids are always the same.
     answers: Mutex<HashMap<(Metric, usize, usize), Answer>>,
 }
 
@@ -27,17 +30,12 @@ impl Truth {
         let norms = |vectors: MatrixView<'_, f32>| -> Vec<f64> {
             (0..vectors.rows()).map(|row| pair(vectors.row(row), vectors.row(row))[0].sqrt()).collect()
         };
-        let mut pairs = Vec::with_capacity(queries.rows() * rows.rows());
-        for query in 0..queries.rows() {
-            for row in 0..rows.rows() {
-                pairs.push(pair(queries.row(query), rows.row(row)));
-            }
-        }
+        let pairs_of = |query| (0..rows.rows()).map(move |row| pair(queries.row(query), rows.row(row)));
         Self {
             dim: rows.dim(),
             rows: rows.rows(),
             queries: queries.rows(),
-            pairs,
+            pairs: (0..queries.rows()).flat_map(pairs_of).collect(),
             query_norms: norms(queries),
             row_norms: norms(rows),
             answers: Mutex::default(),
@@ -79,16 +77,9 @@ impl Truth {
         }
     }
 
-    /// What is wrong with an answer by the promises of `Metric`; `ids` are those of the rows.
-    ///
-    /// Answers may be those of the first queries alone.
-    pub(crate) fn judge(
-        &self,
-        metric: Metric,
-        ids: &[u64],
-        k: usize,
-        found: &Neighbors,
-    ) -> Result<(), String> {
+    /// The fault of an answer by the promises of `Metric`; `ids` are the ids of the rows. An answer may cover the first queries
+    /// alone.
+    pub(crate) fn judge(&self, metric: Metric, ids: &[u64], k: usize, found: &Neighbors) -> Verdict {
         self.judge_rows(metric, ids, k, found.iter())
     }
 
@@ -98,7 +89,7 @@ impl Truth {
         ids: &[u64],
         k: usize,
         found: impl ExactSizeIterator<Item = &'a [Neighbor]>,
-    ) -> Result<(), String> {
+    ) -> Verdict {
         assert_eq!(ids.len(), self.rows, "one id a row");
         self.check_count(found.len())?;
         let rows: HashMap<u64, usize> = ids.iter().copied().zip(0..).collect();
@@ -140,7 +131,7 @@ impl Truth {
         Ok(())
     }
 
-    /// The one right answer on whole numbers, `(distance, id)`, for every metric but cosine. `ids` are the same always.
+    /// The one right answer on whole numbers, `(distance, id)`, for every metric but cosine. `ids` must always be the same.
     pub(crate) fn exact(&self, metric: Metric, ids: &[u64], k: usize, query: usize) -> Answer {
         assert_ne!(metric, Metric::Cosine, "quotients and roots of norms are not whole");
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,22 +148,14 @@ impl Truth {
         all.select_nth_unstable(wanted - 1);
         all.truncate(wanted);
         all.sort_unstable();
-        let root = |distance: i64| {
-            if metric == Metric::L2 { (distance as f32).sqrt() } else { distance as f32 }
-        };
-        let answer: Answer = all.into_iter().map(|(distance, id)| (root(distance), id)).collect();
+        let root = |distance: f32| if metric == Metric::L2 { distance.sqrt() } else { distance };
+        let answer: Answer = all.into_iter().map(|(distance, id)| (root(distance as f32), id)).collect();
         answers.insert((metric, k, query), answer.clone());
         answer
     }
 
     /// As `judge`, for whole numbers: bit for bit where that is promised.
-    pub(crate) fn judge_exact(
-        &self,
-        metric: Metric,
-        ids: &[u64],
-        k: usize,
-        found: &Neighbors,
-    ) -> Result<(), String> {
+    pub(crate) fn judge_exact(&self, metric: Metric, ids: &[u64], k: usize, found: &Neighbors) -> Verdict {
         self.judge_exact_rows(metric, ids, k, found.iter())
     }
 
@@ -182,7 +165,7 @@ impl Truth {
         ids: &[u64],
         k: usize,
         found: impl ExactSizeIterator<Item = &'a [Neighbor]>,
-    ) -> Result<(), String> {
+    ) -> Verdict {
         if metric == Metric::Cosine {
             return self.judge_rows(metric, ids, k, found);
         }
@@ -190,11 +173,8 @@ impl Truth {
         for (query, hits) in found.enumerate() {
             let want = self.exact(metric, ids, k, query);
             if hits.len() != want.len() {
-                return Err(format!(
-                    "{metric}, query {query}: {} neighbours, not {}",
-                    hits.len(),
-                    want.len()
-                ));
+                let (found, wanted) = (hits.len(), want.len());
+                return Err(format!("{metric}, query {query}: {found} neighbours, not {wanted}"));
             }
             for (place, (hit, want)) in hits.iter().zip(&want).enumerate() {
                 // A distance of -0 is reported as 0.
@@ -205,10 +185,8 @@ impl Truth {
         }
         Ok(())
     }
-}
 
-impl Truth {
-    fn check_count(&self, answers: usize) -> Result<(), String> {
+    fn check_count(&self, answers: usize) -> Verdict {
         if answers == 0 || answers > self.queries {
             return Err(format!("{answers} answers for {} queries", self.queries));
         }
@@ -216,15 +194,10 @@ impl Truth {
     }
 }
 
-/// Inner product and squared L2 distance. Written for builds without optimisation.
+/// Inner product and squared L2 distance.
 fn pair(a: &[f32], b: &[f32]) -> [f64; 2] {
-    let (mut dot, mut squared) = (0.0, 0.0);
-    let mut i = 0;
-    while i < a.len() {
-        let (x, y) = (a[i] as f64, b[i] as f64);
-        dot += x * y;
-        squared += (x - y) * (x - y);
-        i += 1;
-    }
-    [dot, squared]
+    a.iter().zip(b).fold([0.0, 0.0], |[dot, squared], (&x, &y)| {
+        let (x, y) = (f64::from(x), f64::from(y));
+        [dot + x * y, squared + (x - y) * (x - y)]
+    })
 }

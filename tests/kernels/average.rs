@@ -1,10 +1,8 @@
 //! The kernel `average`: the means of lists of rows.
 
-use crate::common::bench::{Bench, GUARD, floats_of};
-use crate::common::lists::two_rows;
-use crate::common::{Random, gpu, padded};
+use crate::common::bench::{Bench, GUARD, two_rows};
+use crate::common::{Random, padded};
 use nearfield::internals::kernels::average::{self, Normalize};
-use nearfield::{BufferSlice, Element};
 
 fn averages(
     bench: Bench<'_>,
@@ -27,21 +25,18 @@ fn averages(
     // The last row is in no list.
     offsets.push(order.len() as u32 + 1);
     let order = [order, &[0]].concat();
-    let inputs =
-        [bench.input(&padded(rows, dim)), bench.input(&norms), bench.input(&order), bench.input(&offsets)];
+    let (rows, norms) = (bench.input(&padded(rows, dim)), bench.input(&norms));
+    let (order, offsets) = (bench.input(&order), bench.input(&offsets));
     let means = bench.output(sizes.len() * width);
     let params = average::Params { lists: sizes.len() as u32, vectors: width as u32 / 4 };
-    let mut buffers: Vec<BufferSlice<'_>> = inputs.iter().map(BufferSlice::all).collect();
-    buffers.push(means.slice());
     let (constants, grid) = ([normalize as u32], two_rows(sizes.len()));
-    bench.run(|recorder| recorder.dispatch(&average::KERNEL, f32::KIND, &constants, &params, &buffers, grid));
-    floats_of(&bench.read(&means))
+    bench.dispatch(&average::KERNEL, &constants, &params, &[&rows, &norms, &order, &offsets, &means], grid);
+    bench.read_floats(&means)
 }
 
 #[test]
 fn lists_get_the_means_of_their_rows_and_empty_lists_keep_theirs() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(51);
     for normalize in [Normalize::Nothing, Normalize::Means, Normalize::MeansAndRows] {
         for dim in [1, 4, 5, 513, 768] {
@@ -54,22 +49,17 @@ fn lists_get_the_means_of_their_rows_and_empty_lists_keep_theirs() {
                     row.iter_mut().for_each(|x| *x = if number == 2 { 0.0 } else { (*x + 0.75) * scale });
                 }
                 let mut order: Vec<u32> = (0..count as u32).collect();
-                (1..count).rev().for_each(|place| order.swap(place, random.below(place + 1)));
+                random.shuffle(&mut order);
                 let found = averages(bench, &rows, dim, sizes, &order, normalize);
                 let (width, mut start) = (dim.next_multiple_of(4), 0);
                 for (list, &size) in sizes.iter().enumerate() {
                     let found = &found[list * width..][..width];
-                    let own: Vec<&[f32]> = order[start..start + size]
-                        .iter()
-                        .map(|&row| &rows[row as usize * dim..][..dim])
-                        .collect();
+                    let own = order[start..start + size].iter();
+                    let own: Vec<&[f32]> = own.map(|&row| &rows[row as usize * dim..][..dim]).collect();
                     start += size;
                     let said = format!("{normalize:?}, dim {dim}, list {list} of {size}");
                     if size == 0 {
-                        assert!(
-                            found.iter().all(|x| x.to_bits() == GUARD),
-                            "{said}: an empty list keeps its mean"
-                        );
+                        assert!(found.iter().all(|x| x.to_bits() == GUARD), "{said}: keeps its mean");
                         continue;
                     }
                     assert!(found[dim..].iter().all(|&x| x == 0.0), "{said}: padding stays 0");
@@ -115,8 +105,7 @@ fn check_mean(found: &[f32], rows: &[&[f32]], normalize: Normalize, said: &str) 
 
 #[test]
 fn the_mean_of_opposite_rows_stays_zero_and_rows_are_added_in_their_order() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let rows = [3.0, -4.0, 0.5, 1.0, 2.0, -3.0, 4.0, -0.5, -1.0, -2.0];
     for normalize in [Normalize::Nothing, Normalize::Means, Normalize::MeansAndRows] {
         let found = averages(bench, &rows, 5, &[2], &[0, 1], normalize);

@@ -1,17 +1,17 @@
 //! Certificates: the interval of a pair contains the true and the reported distance, for any vectors. The intervals are
 //! those that `collect` writes on the device; `certificate_rounding.rs` covers devices that round worse.
 
-use crate::common::bench::Bench;
+use crate::common::Random;
+use crate::common::bench::{Bench, Bound};
 use crate::common::narrowed::Vectors;
 use crate::common::vectors::{Case, METRICS, QUERIES, ROWS, dims, norm};
-use crate::common::{Random, gpu};
 use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
 use nearfield::internals::kernels::rescore::{Candidates, Rescore};
 use nearfield::internals::kernels::{
     ABSENT, BLOCK_ROWS, collect, distance_scan, distance_tile, key_of, narrow, screen_scan_i8,
     screen_tile_i8, value_of,
 };
-use nearfield::{BufferSlice, Element, Metric};
+use nearfield::{Element, Metric};
 use proptest::prelude::*;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
@@ -77,92 +77,63 @@ fn pairs(
     let lists = bench.output(3 * QUERIES * BLOCK);
     let (keys, found_ids) = (bench.output(QUERIES * ROWS), bench.output(2 * QUERIES * ROWS));
     let (granules, vectors, room) = (q.granules as u32, q.vectors, room as u32);
-    bench.run(|recorder| {
-        let (column_first, block_first, block_step) = (0, 0, 1);
-        let narrowed = [q.integers.slice(), x.integers.slice(), scores.slice()];
-        let whole = [(&q.values).into(), (&x.values).into(), scores.slice()];
-        match screen {
-            Screen::ScanI8 { planes } => {
-                let fraction = 1.0 / Narrowing::of(case.metric, case.dim).finer as f32;
-                let plane = q.plane_words as u32 / 4;
-                let params = screen_scan_i8::Params {
-                    granules,
-                    plane,
-                    room,
-                    column_first,
-                    block_first,
-                    block_step,
-                    fraction,
-                };
-                let constants = [8, planes as u32];
-                recorder.dispatch(
-                    &screen_scan_i8::KERNEL,
-                    f32::KIND,
-                    &constants,
-                    &params,
-                    &narrowed,
-                    [1, 1],
-                )?;
-            }
-            Screen::TileI8 => {
-                let params = screen_tile_i8::Params { granules, room, column_first, block_first, block_step };
-                recorder.dispatch(&screen_tile_i8::KERNEL, f32::KIND, &[], &params, &narrowed, [1, 1])?;
-            }
-            Screen::Scan => {
-                let part_columns = BLOCK_ROWS;
-                let params = distance_scan::Params {
-                    vectors,
-                    room,
-                    part_columns,
-                    column_first,
-                    block_first,
-                    block_step,
-                };
-                let constants = [(form == Form::Direct).into(), 4];
-                recorder.dispatch(&distance_scan::KERNEL, f32::KIND, &constants, &params, &whole, [4, 2])?;
-            }
-            Screen::Tile => {
-                let params = distance_tile::Params { vectors, room, column_first, block_first, block_step };
-                recorder.dispatch(&distance_tile::KERNEL, f32::KIND, &[], &params, &whole, [1, 1])?;
-            }
+    let (column_first, block_first, block_step) = (0, 0, 1);
+    let narrowed: [&dyn Bound; 3] = [&q.integers, &x.integers, &scores];
+    let whole: [&dyn Bound; 3] = [&q.values, &x.values, &scores];
+    match screen {
+        Screen::ScanI8 { planes } => {
+            let fraction = 1.0 / Narrowing::of(case.metric, case.dim).finer as f32;
+            let plane = q.plane_words as u32 / 4;
+            let params =
+                screen_scan_i8::Params { granules, plane, room, block_step, fraction, ..Default::default() };
+            bench.dispatch(&screen_scan_i8::KERNEL, &[8, planes as u32], &params, &narrowed, [1, 1]);
         }
-        let params = collect::Params {
-            queries: QUERIES as u32,
-            room,
-            groups: BLOCK_ROWS / collect::GROUP,
-            block_step,
-            rows: ROWS as u32,
-            round_step: 1,
-            sampled: BLOCK_ROWS,
-            capacity: BLOCK_ROWS,
-            plane: QUERIES as u32 * BLOCK_ROWS,
-            margin: margin.relative,
-            margin_floor: margin.floor,
-            centre_length: margin.centre_length,
-            centre_squared: margin.centre_squared,
-            ..Default::default()
-        };
-        let buffers = [
-            scores.slice(),
-            (&row_terms).into(),
-            (&query_terms).into(),
-            (&thresholds).into(),
-            (&unused).into(),
-            counts.slice(),
-            lists.slice(),
-        ];
-        let grid = [1, (QUERIES as u32).div_ceil(collect::queries_each(true))];
-        recorder.dispatch(&collect::KERNEL, f32::KIND, &[form as u32, 0, 1], &params, &buffers, grid)?;
+        Screen::TileI8 => {
+            let params = screen_tile_i8::Params { granules, room, column_first, block_first, block_step };
+            bench.dispatch(&screen_tile_i8::KERNEL, &[], &params, &narrowed, [1, 1]);
+        }
+        Screen::Scan => {
+            let part_columns = BLOCK_ROWS;
+            let params =
+                distance_scan::Params { vectors, room, part_columns, column_first, block_first, block_step };
+            let constants = [(form == Form::Direct).into(), 4];
+            bench.dispatch(&distance_scan::KERNEL, &constants, &params, &whole, [4, 2]);
+        }
+        Screen::Tile => {
+            let params = distance_tile::Params { vectors, room, column_first, block_first, block_step };
+            bench.dispatch(&distance_tile::KERNEL, &[], &params, &whole, [1, 1]);
+        }
+    }
+    let params = collect::Params {
+        queries: QUERIES as u32,
+        room,
+        groups: BLOCK_ROWS / collect::GROUP,
+        block_step,
+        rows: ROWS as u32,
+        round_step: 1,
+        sampled: BLOCK_ROWS,
+        capacity: BLOCK_ROWS,
+        plane: QUERIES as u32 * BLOCK_ROWS,
+        margin: margin.relative,
+        margin_floor: margin.floor,
+        centre_length: margin.centre_length,
+        centre_squared: margin.centre_squared,
+        ..Default::default()
+    };
+    let buffers: [&dyn Bound; 7] = [&scores, &row_terms, &query_terms, &thresholds, &unused, &counts, &lists];
+    let grid = [1, (QUERIES as u32).div_ceil(collect::queries_each(true))];
+    bench.dispatch(&collect::KERNEL, &[form as u32, 0, 1], &params, &buffers, grid);
+    bench.run(|recorder| {
         recorder.rescore(&Rescore {
             metric: case.metric,
-            queries: BufferSlice::all(&q.values),
+            queries: q.values.bound(),
             count: QUERIES as u32,
-            rows: BufferSlice::all(&x.values),
+            rows: x.values.bound(),
             elements: f32::KIND,
             vectors,
             row_count: ROWS as u32,
             first_slot: 0,
-            ids: BufferSlice::all(&ids),
+            ids: ids.bound(),
             candidates: Candidates::Dense {
                 first: 0,
                 count: ROWS as u32,
@@ -192,17 +163,13 @@ fn pairs(
     .collect()
 }
 
-fn holds([lower, upper]: [f64; 2], value: f64) -> bool {
-    lower <= value && value <= upper
-}
-
 /// The judge: returns the first fault in the intervals of a case.
 fn judge(case: &Case, pairs: &[Pair]) -> Result<(), String> {
     for pair in pairs {
         let exact = case.metric.exact(case.query(pair.query), case.row(pair.row));
         for (what, value) in [("true", exact), ("reported", pair.reported)] {
-            if !holds(pair.ends, value) {
-                let (Pair { query, row, ends, .. }, metric) = (pair, case.metric);
+            let (Pair { query, row, ends, .. }, metric) = (pair, case.metric);
+            if !(ends[0] <= value && value <= ends[1]) {
                 return Err(format!(
                     "{metric}, query {query}, row {row}: {what} {value:e} is not in {ends:?}"
                 ));
@@ -217,11 +184,11 @@ proptest! {
 
     #[test]
     fn the_intervals_of_a_device_hold_both_distances(seed: u64, dim in dims(), centre in 0usize..3) {
-        if let Some(device) = gpu() {
+        if let Some(bench) = Bench::open() {
             for metric in METRICS {
                 let case = Case::new(seed, metric, dim, centre);
                 for screen in SCREENS {
-                    let found = judge(&case, &pairs(Bench::new(device), &case, screen, |margin| margin, None));
+                    let found = judge(&case, &pairs(bench, &case, screen, |margin| margin, None));
                     prop_assert_eq!(found, Ok(()), "{:?}", screen);
                 }
             }
@@ -231,11 +198,11 @@ proptest! {
 
 #[test]
 fn the_intervals_of_long_vectors_hold_both_distances() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     for (dim, metric) in [16_384, 9000, 12_001].into_iter().zip(METRICS) {
         let case = Case::new(dim as u64, metric, dim, dim % 3);
         for screen in [Screen::ScanI8 { planes: 2 }, Screen::TileI8] {
-            let found = judge(&case, &pairs(Bench::new(device), &case, screen, |margin| margin, None));
+            let found = judge(&case, &pairs(bench, &case, screen, |margin| margin, None));
             assert_eq!(found, Ok(()), "dim {dim}, {screen:?}");
         }
     }
@@ -252,13 +219,12 @@ fn plain(metric: Metric, offset: f32) -> Case {
 
 #[test]
 fn intervals_of_ordinary_vectors_are_as_narrow_as_their_residuals() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     for metric in METRICS {
         for offset in [0.0, 10.0] {
             let case = plain(metric, offset);
             let [one, two] = [1, 2].map(|planes| {
-                let found =
-                    pairs(Bench::new(device), &case, Screen::ScanI8 { planes }, |margin| margin, None);
+                let found = pairs(bench, &case, Screen::ScanI8 { planes }, |margin| margin, None);
                 assert_eq!(judge(&case, &found), Ok(()));
                 found
             });
@@ -291,8 +257,7 @@ fn intervals_of_ordinary_vectors_are_as_narrow_as_their_residuals() {
 
 #[test]
 fn the_judge_finds_margins_that_are_too_small() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let without_rounding = |margin| Margin { relative: 0.0, floor: 0.0, ..margin };
     for metric in METRICS {
         let case = plain(metric, 0.0);

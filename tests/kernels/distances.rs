@@ -1,11 +1,11 @@
 //! The kernels `distance_pairs`, `norms` and `prefix_sum`.
 
-use crate::common::bench::{Bench, GUARD, floats_of};
-use crate::common::{Random, gpu, padded, rounded, view};
+use crate::common::bench::{Bench, Bound, GUARD, floats_of};
+use crate::common::{Random, padded, rounded, view};
 use half::f16;
 use nearfield::internals::kernels::distance_pairs::{Pairs, reference};
 use nearfield::internals::kernels::{norms, prefix_sum};
-use nearfield::{BufferSlice, Element, Metric, Output};
+use nearfield::{Element, Metric, Output};
 
 /// Queries, rows and results, each at a stride.
 struct Matrices {
@@ -35,10 +35,10 @@ impl Matrices {
             metric,
             unit_vectors,
             output,
-            queries: BufferSlice::all(&queries),
+            queries: queries.bound(),
             query_count: query_count as u32,
             query_stride: (self.dim + self.beyond[0]) as u32,
-            rows: BufferSlice::all(&rows),
+            rows: rows.bound(),
             row_count: row_count as u32,
             row_stride: (self.dim + self.beyond[1]) as u32,
             dim: self.dim as u32,
@@ -82,8 +82,7 @@ impl Matrices {
 
 #[test]
 fn pairs_of_every_dim_and_stride_are_correct() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for dim in (1..=9).chain([255, 384, 512, 639, 768, 1536, 2049]) {
         let mut random = Random::new(dim as u64);
         for beyond in [[0, 0, 0], [1, 3, 5], [4, 0, 1]] {
@@ -97,46 +96,46 @@ fn pairs_of_every_dim_and_stride_are_correct() {
 
 #[test]
 fn a_zero_vector_is_similar_to_nothing() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     for dim in [1, 6, 384] {
         let mut rows = Random::new(3).floats(4 * dim);
         rows[..dim].fill(0.0);
         rows[dim..2 * dim].fill(-0.0);
         let both = Matrices { dim, queries: rows.clone(), rows, beyond: [0; 3] };
-        let similar = both.run(Bench::new(device), Metric::Cosine, false, Output::Similarity);
+        let similar = both.run(bench, Metric::Cosine, false, Output::Similarity);
         for (place, similarity) in similar.into_iter().enumerate() {
             if place / 4 < 2 || place % 4 < 2 {
                 assert_eq!(similarity, 0.0, "dim {dim}, pair {place}");
             }
         }
-        let distances = both.run(Bench::new(device), Metric::Cosine, false, Output::Distance);
+        let distances = both.run(bench, Metric::Cosine, false, Output::Distance);
         assert_eq!(distances[0], 1.0, "dim {dim}");
     }
 }
 
 #[test]
 fn similarities_of_parallel_vectors_stay_within_1() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     for dim in [2, 3, 7, 100, 384, 768, 1537] {
         let mut random = Random::new(dim as u64);
         let queries = random.floats(20 * dim);
         let rows = queries.iter().map(|x| x * 3.7).chain(queries.iter().map(|x| x * -0.3)).collect();
         let matrices = Matrices { dim, queries, rows, beyond: [0; 3] };
-        let similar = matrices.run(Bench::new(device), Metric::Cosine, false, Output::Similarity);
+        let similar = matrices.run(bench, Metric::Cosine, false, Output::Similarity);
         assert!(similar.iter().all(|similarity| (-1.0..=1.0).contains(similarity)), "dim {dim}");
         for query in 0..20 {
             assert!(similar[query * 40 + query] > 1.0 - 1e-5, "dim {dim}");
             assert!(similar[query * 40 + 20 + query] < 1e-5 - 1.0, "dim {dim}");
         }
         // Their norms are not 1, although the call says so: only the clamp keeps similarities in range.
-        let similar = matrices.run(Bench::new(device), Metric::Cosine, true, Output::Similarity);
+        let similar = matrices.run(bench, Metric::Cosine, true, Output::Similarity);
         assert!(similar.iter().all(|similarity| (-1.0..=1.0).contains(similarity)), "dim {dim}");
     }
 }
 
 #[test]
 fn cosine_of_unit_vectors_needs_no_norms() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     for dim in [1, 5, 384, 1000] {
         let mut values = Random::new(dim as u64).floats(30 * dim);
         for row in values.chunks_exact_mut(dim) {
@@ -144,7 +143,7 @@ fn cosine_of_unit_vectors_needs_no_norms() {
             row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
         }
         let matrices = Matrices { dim, queries: values[..4 * dim].to_vec(), rows: values, beyond: [0; 3] };
-        let found = matrices.run(Bench::new(device), Metric::Cosine, true, Output::Distance);
+        let found = matrices.run(bench, Metric::Cosine, true, Output::Distance);
         let (queries, rows) = (view(&matrices.queries, dim), view(&matrices.rows, dim));
         for (found, exact) in found.into_iter().zip(reference(Metric::Cosine, queries, rows)) {
             let bound = (dim as f64 + 16.0) * 2f64.powi(-23);
@@ -155,57 +154,53 @@ fn cosine_of_unit_vectors_needs_no_norms() {
 
 #[test]
 fn more_queries_than_rows_of_workgroups_are_all_computed() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     let count = 65_536 + 3;
     let queries: Vec<f32> = (0..count).map(|query| query as f32).collect();
     let matrices = Matrices { dim: 1, queries, rows: vec![2.0, -1.0], beyond: [0; 3] };
-    let found = matrices.run(Bench::new(device), Metric::InnerProduct, false, Output::Distance);
+    let found = matrices.run(bench, Metric::InnerProduct, false, Output::Distance);
     assert!(found.chunks_exact(2).enumerate().all(|(query, row)| row == [query as f32 * -2.0, query as f32]));
 }
 
 #[test]
 fn more_rows_than_columns_of_workgroups_are_all_computed() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     let count = 65_536 * 64;
     let rows: Vec<f32> = (0..count).map(|row| (row % 1000) as f32).collect();
     let matrices = Matrices { dim: 1, queries: vec![1.0], rows, beyond: [0; 3] };
-    let found = matrices.run(Bench::new(device), Metric::InnerProduct, false, Output::Distance);
+    let found = matrices.run(bench, Metric::InnerProduct, false, Output::Distance);
     assert!(found.iter().enumerate().all(|(row, &distance)| distance == -((row % 1000) as f32)));
 }
 
 #[test]
 fn shapes_that_exceed_their_buffers_are_refused() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let (vectors, distances) = (bench.input(&[1.0f32; 30]), bench.output(100));
     let good = Pairs {
         metric: Metric::L2,
         unit_vectors: false,
         output: Output::Distance,
-        queries: BufferSlice::all(&vectors),
+        queries: vectors.bound(),
         query_count: 10,
         query_stride: 3,
-        rows: BufferSlice::all(&vectors),
+        rows: vectors.bound(),
         row_count: 10,
         row_stride: 3,
         dim: 3,
         distances: distances.exact_slice(),
         distance_stride: 10,
     };
-    let is_refused = |pairs: Pairs<'_>| {
-        let mut encoder = device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
-        let mut recorder = device.record(&mut encoder).expect("a GPU");
-        let refused = recorder.distances(&pairs).is_err();
-        recorder.finish();
-        refused
-    };
-    assert!(!is_refused(good));
-    assert!(is_refused(Pairs { query_count: 11, ..good }));
-    assert!(is_refused(Pairs { row_count: 11, distance_stride: 11, ..good }));
-    assert!(is_refused(Pairs { query_stride: 2, ..good }));
-    assert!(is_refused(Pairs { row_stride: 4, ..good }));
-    assert!(is_refused(Pairs { distance_stride: 9, ..good }));
-    assert!(is_refused(Pairs { distance_stride: 11, ..good }));
+    bench.run(|recorder| recorder.distances(&good));
+    for (argument, pairs) in [
+        ("queries", Pairs { query_count: 11, ..good }),
+        ("rows", Pairs { row_count: 11, distance_stride: 11, ..good }),
+        ("", Pairs { query_stride: 2, ..good }),
+        ("rows", Pairs { row_stride: 4, ..good }),
+        ("", Pairs { distance_stride: 9, ..good }),
+        ("distances", Pairs { distance_stride: 11, ..good }),
+    ] {
+        bench.refuses(argument, |recorder| recorder.distances(&pairs));
+    }
 }
 
 /// Norms of rows, and the rows that are reported as not finite and as out of range.
@@ -217,9 +212,8 @@ fn norms_of<T: Element>(bench: Bench<'_>, values: &[T], dim: usize) -> (Vec<[f32
         let vectors = dim.div_ceil(4) as u32;
         recorder.norms((&rows).into(), T::KIND, vectors, count as u32, found.slice(), refused.slice())
     });
-    let found = floats_of(&bench.read(&found)).chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
-    let refused = bench.read(&refused);
-    (found, [refused[0], refused[1]])
+    let found = bench.read_records(&found).into_iter().map(|pair: [u32; 2]| pair.map(f32::from_bits));
+    (found.collect(), bench.read(&refused).try_into().expect("two words"))
 }
 
 fn check_norms<T: Element>(bench: Bench<'_>, values: &[T], dim: usize) {
@@ -235,33 +229,32 @@ fn check_norms<T: Element>(bench: Bench<'_>, values: &[T], dim: usize) {
 
 #[test]
 fn norms_are_correct_at_every_dim_and_element_type() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     for dim in [1, 3, 4, 5, 17, 63, 64, 65, 384, 2049] {
         for rows in [0, 1, 7, 8, 9, 129] {
             let values = Random::new(dim as u64).adversarial(rows, dim);
-            check_norms(Bench::new(device), &values, dim);
+            check_norms(bench, &values, dim);
             let (halves, _) = rounded(&Random::new(dim as u64).floats(rows * dim));
-            check_norms(Bench::new(device), &halves, dim);
+            check_norms(bench, &halves, dim);
         }
     }
     // More rows than one row of workgroups takes.
     let many: Vec<f32> = (0..600_000).map(|row| (row % 4093) as f32).collect();
-    check_norms(Bench::new(device), &many, 1);
+    check_norms(bench, &many, 1);
 }
 
 #[test]
-fn zero_rows_are_valid_and_have_no_inverse_norm() {
-    let Some(device) = gpu() else { return };
-    let (found, refused) =
-        norms_of(Bench::new(device), &[0.0f32, -0.0, 0.0, -0.0, -0.0, -0.0, 3.0, 0.0, -4.0], 3);
-    assert_eq!(found, [[0.0, 0.0], [0.0, 0.0], [25.0, 0.2]]);
-    assert_eq!(refused, [u32::MAX; 2]);
+fn zeros_and_the_edges_of_the_range_have_exact_norms() {
+    let Some(bench) = Bench::open() else { return };
+    let (low, high) = (2f32.powi(-50), 2f32.powi(50));
+    let rows = [0.0, -0.0, -0.0, 0.0, 3.0, -4.0, low, 0.0, 0.0, -high];
+    let norms = [[0.0, 0.0], [0.0, 0.0], [25.0, 0.2], [low * low, high], [high * high, low]];
+    assert_eq!(norms_of(bench, &rows, 2), (norms.to_vec(), [u32::MAX; 2]));
 }
 
 #[test]
 fn the_first_bad_row_of_each_kind_is_reported() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let (none, dim) = (u32::MAX, 70);
     // Elements whose squares underflow to 0 or to a subnormal, and sums that overflow.
     let kinds = [
@@ -294,45 +287,32 @@ fn the_first_bad_row_of_each_kind_is_reported() {
 }
 
 #[test]
-fn norms_at_the_edges_of_the_range_are_valid() {
-    let Some(device) = gpu() else { return };
-    let (low, high) = (2f32.powi(-50), 2f32.powi(50));
-    let (found, refused) = norms_of(Bench::new(device), &[low, 0.0, 0.0, -high], 2);
-    assert_eq!(refused, [u32::MAX; 2]);
-    assert_eq!(found, [[low * low, high], [high * high, low]]);
-}
-
-#[test]
 fn f16_rows_are_checked() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     let mut rows = vec![f16::ONE; 20 * 3];
     rows[7] = f16::MAX;
     rows[12 * 3 + 1] = f16::NAN;
     rows[11 * 3 + 2] = f16::NEG_INFINITY;
-    let (found, refused) = norms_of(Bench::new(device), &rows, 3);
+    let (found, refused) = norms_of(bench, &rows, 3);
     assert_eq!(refused, [11, u32::MAX]);
     assert_eq!(found[2][0], 65504.0 * 65504.0 + 2.0);
     // The smallest subnormal of f16 is a normal f32.
     let least = f16::from_bits(1);
-    let (found, refused) = norms_of(Bench::new(device), &[least, f16::ZERO], 1);
+    let (found, refused) = norms_of(bench, &[least, f16::ZERO], 1);
     assert_eq!((found[0][0], refused), (2f32.powi(-48), [u32::MAX; 2]));
 }
 
 #[test]
 fn prefix_sums_of_every_length_are_correct() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for length in [0, 1, 3, 4, 5, 1023, 1024, 1025, 5000] {
         for limit in [0, 1, 50, u32::MAX] {
             let mut random = Random::new(length as u64);
             let counts: Vec<u32> = (0..length).map(|_| random.below(120) as u32).collect();
             let (input, offsets) = (bench.input(&counts), bench.output(length + 1));
             bench.run(|recorder| recorder.prefix_sum((&input).into(), length as u32, limit, offsets.slice()));
-            assert_eq!(
-                bench.read(&offsets),
-                prefix_sum::reference(&counts, limit),
-                "{length}, limit {limit}"
-            );
+            let want = prefix_sum::reference(&counts, limit);
+            assert_eq!(bench.read(&offsets), want, "{length}, limit {limit}");
         }
     }
 }

@@ -2,22 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::bench::{Bench, GUARD, floats_of};
-use crate::common::lists::{BLOCK, HEIGHT, PAGE, Tables, random_probes, two_rows, wide};
-use crate::common::narrowed::packed;
-use crate::common::{Random, gpu};
+use crate::common::Random;
+use crate::common::bench::{Bench, Bound, GUARD, floats_of, two_rows};
+use crate::common::lists::{BLOCK, HEIGHT, PAGE, Tables, random_probes, wide};
+use crate::common::narrowed::{integers, packed};
+use nearfield::Metric;
 use nearfield::internals::certificate::Narrowing;
 use nearfield::internals::kernels::{
-    group, list_work, narrow, probe_slots, screen_lists_coop, screen_lists_i8,
+    Kernel, group, list_work, narrow, probe_slots, screen_lists_coop, screen_lists_i8,
 };
-use nearfield::{BufferSlice, Device, Element, Metric};
 
 // group, list_work
 
 #[test]
 fn queries_are_grouped_by_list_and_blocks_are_numbered_list_by_list() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(31);
     // Queries, probes, lists, height.
     for (queries, probes, lists, height) in [
@@ -26,14 +25,16 @@ fn queries_are_grouped_by_list_and_blocks_are_numbered_list_by_list() {
         (97, 3, 3001, 64),
         (500, 2, 2, 3),
         (40, 20, 1025, 1),
-        (700, 3, 4, 64),
+        (700, 3, 4, 16),
         (5, 1, 5000, 64),
+        (2, 2, 1024, 64),
+        (900, 9, 9001, 16),
     ] {
-        let tiles: Vec<usize> = (0..lists).map(|_| [0, 1, 1, 2, 7][random.below(5)]).collect();
-        let mut tables = Tables { tiles: vec![], list_tiles: vec![0] };
-        tiles
-            .iter()
-            .for_each(|&count| tables.list_tiles.push(tables.list_tiles.last().unwrap_or(&0) + count as u32));
+        // The tiles of the first list are not the first tiles.
+        let mut tables = Tables { tiles: vec![], list_tiles: vec![17] };
+        for list in 0..lists {
+            tables.list_tiles.push(tables.list_tiles[list] + [0, 1, 1, 2, 900][random.below(5)]);
+        }
         let probed = random_probes(&mut random, queries, probes, lists);
         let usable: Vec<Vec<u32>> = probed
             .iter()
@@ -50,41 +51,28 @@ fn queries_are_grouped_by_list_and_blocks_are_numbered_list_by_list() {
         let (grouped, pairs) = (bench.output(pair_count), bench.output(4 * pair_count));
         let params =
             group::Params { pairs: pair_count as u32, probes: probes as u32, lists: lists as u32, height };
-        let buffers: [BufferSlice<'_>; 7] = [
-            (&probed_buffer).into(),
-            counts.slice(),
-            ranks.slice(),
-            starts.slice(),
-            (&list_tiles).into(),
-            grouped.slice(),
-            pairs.slice(),
-        ];
         let work = list_work::Params { lists: lists as u32, height };
-        let work_buffers = [counts.slice(), (&list_tiles).into(), starts.slice()];
         let grid = two_rows(pair_count.div_ceil(256));
-        bench.run(|recorder| {
-            recorder.dispatch(&group::KERNEL, f32::KIND, &[0], &params, &buffers, grid)?;
-            recorder.dispatch(&list_work::KERNEL, f32::KIND, &[], &work, &work_buffers, [1, 1])?;
-            recorder.dispatch(&group::KERNEL, f32::KIND, &[1], &params, &buffers, grid)
-        });
+        let buffers: [&dyn Bound; 7] =
+            [&probed_buffer, &counts, &ranks, &starts, &list_tiles, &grouped, &pairs];
+        bench.dispatch(&group::KERNEL, &[0], &params, &buffers, grid);
+        bench.dispatch(&list_work::KERNEL, &[], &work, &[&counts, &list_tiles, &starts], [1, 1]);
+        bench.dispatch(&group::KERNEL, &[1], &params, &buffers, grid);
         let said = format!("{queries} queries, {probes} probes, {lists} lists, {height} high");
         assert_eq!(bench.read(&counts), counts_wanted, "{said}");
-        let starts: Vec<[u32; 2]> =
-            bench.read(&starts).chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
+        let starts = bench.read_records::<2>(&starts);
         assert_eq!(starts, starts_wanted, "{said}");
-        let (grouped, ranks, pairs) = (bench.read(&grouped), bench.read(&ranks), bench.read(&pairs));
+        let (grouped, ranks) = (bench.read(&grouped), bench.read(&ranks));
+        let pairs = bench.read_records::<4>(&pairs);
         for (list, want) in want.iter().enumerate() {
             let mut found = grouped[starts[list][0] as usize..starts[list + 1][0] as usize].to_vec();
             found.sort_unstable();
             assert_eq!(found, *want, "{said}, list {list}");
         }
         let behind = starts[lists][0] as usize;
-        assert!(
-            grouped[behind..].iter().all(|&word| word == GUARD),
-            "{said}: nothing is written behind the last pair"
-        );
+        assert!(grouped[behind..].iter().all(|&word| word == GUARD), "{said}: behind the last pair");
         for (pair, &list) in probed.iter().flatten().enumerate() {
-            let found = &pairs[pair * 4..][..4];
+            let found = pairs[pair];
             if list as usize >= lists {
                 assert_eq!(found, [0; 4], "{said}: a refused query has no blocks");
                 assert_eq!(ranks[pair], GUARD);
@@ -101,40 +89,7 @@ fn queries_are_grouped_by_list_and_blocks_are_numbered_list_by_list() {
     }
 }
 
-#[test]
-fn starts_are_sums_over_thousands_of_lists() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
-    let mut random = Random::new(32);
-    for lists in [1, 3, 4, 255, 1023, 1024, 1025, 2048, 9001] {
-        for height in [64, 16] {
-            let counts: Vec<u32> =
-                (0..lists).map(|_| [0, 1, 63, 64, 65, random.below(5000) as u32][random.below(6)]).collect();
-            let tiles: Vec<u32> =
-                (0..lists).map(|_| [0, 1, random.below(900) as u32][random.below(3)]).collect();
-            let mut list_tiles = vec![17];
-            tiles.iter().for_each(|count| list_tiles.push(list_tiles[list_tiles.len() - 1] + count));
-            let (count_buffer, tile_buffer) = (bench.input(&counts), bench.input(&list_tiles));
-            let starts = bench.output(2 * (lists + 1));
-            let params = list_work::Params { lists: lists as u32, height };
-            let buffers = [(&count_buffer).into(), (&tile_buffer).into(), starts.slice()];
-            bench.run(|recorder| {
-                recorder.dispatch(&list_work::KERNEL, f32::KIND, &[], &params, &buffers, [1, 1])
-            });
-            let want: Vec<u32> =
-                list_work::reference(&counts, &tiles, height).into_iter().flatten().collect();
-            assert_eq!(bench.read(&starts), want, "{lists} lists");
-        }
-    }
-}
-
 // screen_lists_i8, screen_lists_coop
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Screen {
-    Integers,
-    Coop,
-}
 
 /// Lists with the numbers of queries that probe them and of their pages.
 const LISTS: [(usize, usize); 9] =
@@ -142,7 +97,7 @@ const LISTS: [(usize, usize); 9] =
 
 fn check_blocks(
     bench: Bench<'_>,
-    screen: Screen,
+    kernel: &'static Kernel,
     dim: usize,
     lists: &[(usize, usize)],
     step: usize,
@@ -150,18 +105,9 @@ fn check_blocks(
 ) {
     let mut random = Random::new((dim * 17 + step) as u64);
     let levels = Narrowing::of(Metric::L2, dim).levels as usize;
-    let mut vectors = |count: usize| -> Vec<Vec<i32>> {
-        let most = levels as i32;
-        let mut one = |number: usize| match number % 5 {
-            0 => vec![most; dim],
-            1 => vec![-most; dim],
-            _ => (0..dim).map(|_| random.below(2 * levels + 1) as i32 - most).collect(),
-        };
-        (0..count).map(&mut one).collect()
-    };
     // A segment behind another one.
     let (queries, first_slot, row_count) = (150, 640u32, 9 * BLOCK);
-    let (query_vectors, rows) = (vectors(queries), vectors(row_count));
+    let [query_vectors, rows] = [queries, row_count].map(|count| integers(&mut random, count, dim, levels));
     let mut pages: Vec<u32> = (first_slot / PAGE..(first_slot + row_count as u32) / PAGE).collect();
     let page_counts: Vec<usize> = lists.iter().map(|list| list.1).collect();
     let mut tables = Tables::of_pages(&mut random, &mut pages, &page_counts);
@@ -187,14 +133,9 @@ fn check_blocks(
     let starts = list_work::reference(&counts, &tables.counts(), HEIGHT);
     let total = starts[lists.len()][1] as usize;
     let order: Vec<u32> = grouped.iter().flatten().copied().collect();
-    let inputs = [
-        bench.input(&packed(&query_vectors, dim)),
-        bench.input(&packed(&rows, dim)),
-        bench.input(&starts),
-        bench.input(&tables.list_tiles),
-        bench.input(&tables.tiles),
-        bench.input(&order),
-    ];
+    let vectors = [&query_vectors, &rows].map(|vectors| bench.input(&packed(vectors, dim)));
+    let (start_buffer, order) = (bench.input(&starts), bench.input(&order));
+    let (list_tiles, tiles) = (bench.input(&tables.list_tiles), bench.input(&tables.tiles));
     for first in (0..total + 1).step_by(step) {
         let scores = bench.output(step * HEIGHT as usize * BLOCK);
         let params = screen_lists_i8::Params {
@@ -205,15 +146,13 @@ fn check_blocks(
             first_slot,
             rows: row_count as u32,
         };
-        let kernel =
-            if screen == Screen::Coop { &screen_lists_coop::KERNEL } else { &screen_lists_i8::KERNEL };
-        let mut buffers: Vec<BufferSlice<'_>> = inputs.iter().map(BufferSlice::all).collect();
-        buffers.push(scores.slice());
-        bench.run(|recorder| recorder.dispatch(kernel, f32::KIND, &[], &params, &buffers, [wide, 1]));
+        let buffers: [&dyn Bound; 7] =
+            [&vectors[0], &vectors[1], &start_buffer, &list_tiles, &tiles, &order, &scores];
+        bench.dispatch(kernel, &[], &params, &buffers, [wide, 1]);
         let words = bench.read(&scores);
         let here = total.saturating_sub(first).min(step);
         let behind = &words[here * HEIGHT as usize * BLOCK..];
-        assert!(behind.iter().all(|&word| word == GUARD), "{screen:?}: no blocks behind the last");
+        assert!(behind.iter().all(|&word| word == GUARD), "no blocks behind the last");
         let found = floats_of(&words);
         for block in first..first + here {
             let list = (0..lists.len())
@@ -229,38 +168,27 @@ fn check_blocks(
                     let Some(row) = rows.get(slot.wrapping_sub(first_slot) as usize) else { continue };
                     let want = screen_lists_i8::reference(&query_vectors[query as usize], row) as f32;
                     let found = found[((block - first) * HEIGHT as usize + within) * BLOCK + place];
-                    let said = format!(
-                        "{screen:?}, dim {dim}, list {list}, block {block}, query {query}, place {place}"
-                    );
-                    assert_eq!(found.to_bits(), want.to_bits(), "{said}: {found}, not {want}");
+                    let said = || format!("dim {dim}, list {list}, block {block}, query {query}, {place}");
+                    assert_eq!(found.to_bits(), want.to_bits(), "{}: {found}, not {want}", said());
                 }
             }
         }
     }
 }
 
-fn check_screen(device: &Device, screen: Screen) {
-    let bench = Bench::new(device);
+fn check_screen(bench: Bench<'_>, kernel: &'static Kernel) {
     for (dim, step, wide) in [(16, 100, 100), (31, 5, 2), (33, 4, 4), (128, 1, 1)] {
-        check_blocks(bench, screen, dim, &LISTS, step, wide);
+        check_blocks(bench, kernel, dim, &LISTS, step, wide);
     }
-    check_blocks(bench, screen, 1000, &[(1, 3), (0, 1), (65, 1)], 2, 2);
+    check_blocks(bench, kernel, 1000, &[(1, 3), (0, 1), (65, 1)], 2, 2);
 }
 
 #[test]
 fn blocks_of_lists_have_exact_scores() {
-    let Some(device) = gpu() else { return };
-    check_screen(device, Screen::Integers);
-}
-
-#[test]
-fn blocks_of_lists_have_exact_scores_on_cooperative_matrices() {
-    let Some(device) = gpu() else { return };
-    match device.capabilities().matrix_side() {
-        Some(side) => {
-            println!("matrices of {side} x {side}");
-            check_screen(device, Screen::Coop);
-        }
+    let Some(bench) = Bench::open() else { return };
+    check_screen(bench, &screen_lists_i8::KERNEL);
+    match bench.device.capabilities().matrix_side() {
+        Some(_) => check_screen(bench, &screen_lists_coop::KERNEL),
         None => println!("skipped: no cooperative matrices of f16"),
     }
 }
@@ -269,8 +197,7 @@ fn blocks_of_lists_have_exact_scores_on_cooperative_matrices() {
 
 #[test]
 fn slots_of_probed_lists_are_appended_segment_by_segment() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(41);
     let lists = 14;
     let counts: Vec<usize> = (0..lists).map(|list| [5, 0, 9, 1, 4, 3, 2][list % 7]).collect();
@@ -297,18 +224,9 @@ fn slots_of_probed_lists_are_appended_segment_by_segment() {
                 capacity: capacity as u32,
                 is_first: u32::from(number == 0),
             };
-            let buffers: [BufferSlice<'_>; 6] = [
-                (&probed_buffer).into(),
-                (&list_tiles).into(),
-                (&tiles).into(),
-                (&allowed_buffer).into(),
-                counts.slice(),
-                slots.slice(),
-            ];
-            let grid = two_rows(queries);
-            bench.run(|recorder| {
-                recorder.dispatch(&probe_slots::KERNEL, f32::KIND, &[], &params, &buffers, grid)
-            });
+            let buffers: [&dyn Bound; 6] =
+                [&probed_buffer, &list_tiles, &tiles, &allowed_buffer, &counts, &slots];
+            bench.dispatch(&probe_slots::KERNEL, &[], &params, &buffers, two_rows(queries));
         }
         let (counts, words) = (bench.read(&counts), bench.read(&slots));
         for (query, probed) in probed.iter().enumerate() {
@@ -324,20 +242,18 @@ fn slots_of_probed_lists_are_appended_segment_by_segment() {
             let own = &words[query * capacity..][..capacity];
             let length = capacity.min(counts[query] as usize);
             assert!(own[length..].iter().all(|&word| word == GUARD), "{said}: nothing behind the count");
+            first.sort_unstable();
+            second.sort_unstable();
+            let (found, behind) = own[..length].split_at(first.len().min(length));
+            let [mut found, mut behind] = [found, behind].map(<[u32]>::to_vec);
+            found.sort_unstable();
+            behind.sort_unstable();
             if length == counts[query] as usize {
-                let (mut found, mut behind) =
-                    (own[..first.len()].to_vec(), own[first.len()..length].to_vec());
-                [&mut found, &mut behind, &mut first, &mut second]
-                    .into_iter()
-                    .for_each(|slots| slots.sort_unstable());
                 assert_eq!((found, behind), (first, second), "{said}");
             } else {
                 let all: BTreeSet<u32> = first.into_iter().chain(second).collect();
-                let found: BTreeSet<u32> = own[..length].iter().copied().collect();
-                assert!(
-                    found.len() == length && found.is_subset(&all),
-                    "{said}: each slot once, and only from these lists"
-                );
+                let different: BTreeSet<u32> = found.into_iter().chain(behind).collect();
+                assert!(different.len() == length && different.is_subset(&all), "{said}: each slot once");
             }
         }
     }

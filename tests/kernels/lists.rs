@@ -2,23 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::bench::{Bench, GUARD, PARTS, columns_of, score_place};
-use crate::common::{Random, gpu};
+use super::candidates::{Lists, NONE, WIDE, random_terms, slack};
+use crate::common::Random;
+use crate::common::bench::{Bench, Bound, GUARD, PARTS, columns_of, score_place, two_rows};
 use nearfield::internals::kernels::collect::{self, Form, GROUP, Margin, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, Part, key_of, tighten, value_of};
-use nearfield::{BufferSlice, Element};
 
 const BLOCK: usize = BLOCK_ROWS as usize;
-const CAPACITY: u32 = 1000;
+const CAPACITY: usize = 1000;
 
-/// A margin wide enough that the interval matters and rounding does not.
+/// The wide margin of a form: only narrowed vectors have a centre.
 fn wide(form: Form) -> Margin {
-    // Only narrowed vectors have a centre.
-    let [centre_length, centre_squared] = if form.is_narrowed() { [1.5, 2.0] } else { [0.0; 2] };
-    Margin { relative: 0.03, floor: 0.25, centre_length, centre_squared }
+    if form.is_narrowed() { WIDE } else { Margin { centre_length: 0.0, centre_squared: 0.0, ..WIDE } }
 }
-
-const NONE: Margin = Margin { relative: 0.0, floor: 0.0, centre_length: 0.0, centre_squared: 0.0 };
 
 const FORMS: [Form; 7] = [
     Form::Direct,
@@ -35,30 +31,16 @@ const FORMS: [Form; 7] = [
 struct Call<'a> {
     thresholds: &'a [u32],
     allowed: Option<&'a [u32]>,
-    capacity: u32,
     /// Step and skip.
     round: [u32; 2],
     /// The number of places of a sample, if the call gives it.
     sample: Option<u32>,
 }
 
-/// Counts, and the words of the lists.
-struct Lists {
-    counts: Vec<u32>,
-    words: Vec<u32>,
-    capacity: usize,
-}
-
-impl Lists {
-    /// Slot, lower and upper key.
-    fn entry(&self, query: usize, place: usize) -> [u32; 3] {
-        let plane = self.counts.len() * self.capacity;
-        [0, 1, 2].map(|which| self.words[which * plane + query * self.capacity + place])
-    }
-
-    fn of(&self, query: usize) -> Vec<[u32; 3]> {
-        let length = self.capacity.min(self.counts[query] as usize);
-        (0..length).map(|place| self.entry(query, place)).collect()
+impl<'a> Call<'a> {
+    /// One round over all groups.
+    fn new(thresholds: &'a [u32]) -> Self {
+        Self { thresholds, allowed: None, round: [1, 0], sample: None }
     }
 }
 
@@ -86,11 +68,9 @@ impl Scored {
                 let squared = random.below(90) as f32;
                 let inverse = if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 };
                 if form.is_narrowed() {
-                    let mut of = |most: usize, step: f32| random.below(most) as f32 * step;
-                    let [scale, length, residual] = [of(50, 0.01), of(90, 0.1), of(20, 0.02)];
-                    let bias = if form == Form::NarrowedL2 { length * length } else { of(60, 0.5) - 15.0 };
-                    words[which].extend([scale, length, residual, bias]);
-                    terms[which].push(Terms { scale, length, residual, bias });
+                    let one = random_terms(&mut random, form);
+                    words[which].extend(bytemuck::cast::<_, [f32; 4]>(one));
+                    terms[which].push(one);
                 } else {
                     words[which].extend([squared, inverse]);
                     terms[which].push(Terms::of_norms(form, squared, inverse));
@@ -117,15 +97,10 @@ impl Scored {
         self.margin.interval(self.form, score.into(), self.terms[0][query], self.terms[1][row])
     }
 
-    /// One round, on lists that already have `counts` entries.
-    fn run(&self, bench: Bench<'_>, call: Call<'_>, counts: &[u32]) -> Lists {
-        let plane = self.queries() * call.capacity as usize;
-        let lists = vec![GUARD; 3 * plane];
-        self.run_on(
-            bench,
-            call,
-            Lists { counts: counts.to_vec(), words: lists, capacity: call.capacity as usize },
-        )
+    /// One round on lists with this capacity and these counts.
+    fn run(&self, bench: Bench<'_>, call: Call<'_>, capacity: usize, counts: &[u32]) -> Lists {
+        let before = Lists { counts: counts.to_vec(), ..Lists::new(self.queries(), capacity) };
+        self.run_on(bench, call, before)
     }
 
     fn run_on(&self, bench: Bench<'_>, call: Call<'_>, before: Lists) -> Lists {
@@ -150,28 +125,18 @@ impl Scored {
             round_step,
             round_skip,
             sampled: call.sample.unwrap_or(0),
-            capacity: call.capacity,
-            plane: self.queries() as u32 * call.capacity,
+            capacity: before.capacity as u32,
+            plane: (self.queries() * before.capacity) as u32,
             margin: self.margin.relative,
             margin_floor: self.margin.floor,
             centre_length: self.margin.centre_length,
             centre_squared: self.margin.centre_squared,
         };
-        let buffers: [BufferSlice<'_>; 7] = [
-            (&scores).into(),
-            (&rows).into(),
-            (&queries).into(),
-            (&limits).into(),
-            (&bits).into(),
-            counts.slice(),
-            lists.slice(),
-        ];
         let columns = groups.saturating_sub(round_start).div_ceil(round_step).div_ceil(256);
         let grid = [columns, (self.queries() as u32).div_ceil(collect::queries_each(call.sample.is_some()))];
-        bench.run(|recorder| {
-            let constants = [self.form as u32, call.allowed.is_some().into(), call.sample.is_some().into()];
-            recorder.dispatch(&collect::KERNEL, f32::KIND, &constants, &params, &buffers, grid)
-        });
+        let constants = [self.form as u32, call.allowed.is_some().into(), call.sample.is_some().into()];
+        let buffers: [&dyn Bound; 7] = [&scores, &rows, &queries, &limits, &bits, &counts, &lists];
+        bench.dispatch(&collect::KERNEL, &constants, &params, &buffers, grid);
         Lists { counts: bench.read(&counts), words: bench.read(&lists), ..before }
     }
 
@@ -192,19 +157,13 @@ impl Scored {
     }
 }
 
-/// The most that computing an interval in f32 may round off.
-fn slack(interval: [f64; 2]) -> f64 {
-    interval[0].abs().max(interval[1].abs()).max(10.0) * 1e-5
-}
-
 fn bitset() -> Vec<u32> {
     (0..40u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x1010).collect()
 }
 
 #[test]
 fn the_interval_decides_which_rows_are_kept() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for form in FORMS {
         for part in PARTS {
             let scored = Scored::new(form, part, 37, 7 * BLOCK - 50, wide(form));
@@ -220,9 +179,8 @@ fn the_interval_decides_which_rows_are_kept() {
                 .collect();
             let words = bitset();
             for allowed in [None, Some(&words[..])] {
-                let call =
-                    Call { thresholds: &thresholds, allowed, capacity: 900, round: [1, 0], sample: None };
-                let lists = scored.run(bench, call, &[0; 37]);
+                let call = Call { allowed, ..Call::new(&thresholds) };
+                let lists = scored.run(bench, call, 900, &[0; 37]);
                 for (query, &threshold) in thresholds.iter().enumerate() {
                     let found: BTreeMap<u32, [u32; 3]> =
                         lists.of(query).iter().map(|entry| (entry[0], *entry)).collect();
@@ -260,28 +218,23 @@ fn the_interval_decides_which_rows_are_kept() {
 
 #[test]
 fn rounds_take_every_group_once() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for part in PARTS {
         let scored = Scored::new(Form::Direct, part, 3, 7 * BLOCK, NONE);
         let all = [key_of(f32::MAX); 3];
-        let call = |round| Call { thresholds: &all, allowed: None, capacity: CAPACITY, round, sample: None };
-        let whole = scored.run(bench, call([1, 0]), &[0; 3]);
+        let slots = |round| {
+            let lists = scored.run(bench, Call { round, ..Call::new(&all) }, CAPACITY, &[0; 3]);
+            [0, 1, 2].map(|query| lists.slots(query))
+        };
+        let whole = slots([1, 0]);
         for rounds in
             [&[[8, 0], [2, 8], [1, 2]][..], &[[64, 0], [1, 64]], &[[1024, 0], [512, 1024], [1, 512]]]
         {
-            let mut together: Vec<Vec<u32>> = vec![vec![]; 3];
-            for &round in rounds {
-                let lists = scored.run(bench, call(round), &[0; 3]);
-                for (query, slots) in together.iter_mut().enumerate() {
-                    slots.extend(lists.of(query).iter().map(|entry| entry[0]));
-                }
-            }
-            for (query, mut together) in together.into_iter().enumerate() {
-                let mut whole: Vec<u32> = whole.of(query).iter().map(|entry| entry[0]).collect();
-                whole.sort_unstable();
+            let taken: Vec<[Vec<u32>; 3]> = rounds.iter().map(|&round| slots(round)).collect();
+            for (query, whole) in whole.iter().enumerate() {
+                let mut together = taken.iter().map(|round| &round[query][..]).collect::<Vec<_>>().concat();
                 together.sort_unstable();
-                assert_eq!(together, whole, "{part:?}, {rounds:?}");
+                assert_eq!(together, *whole, "{part:?}, {rounds:?}");
             }
         }
     }
@@ -290,8 +243,7 @@ fn rounds_take_every_group_once() {
 /// Two parts of a chunk, of segments whose last blocks are not full, so that some places of a sample have no row.
 #[test]
 fn a_sample_keeps_every_row_at_a_place_of_its_own() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let words = bitset();
     let first = Part { segment: 0, block_first: 0, block_step: 2, blocks: 3, column_first: 0 };
     let second = Part { segment: 1, block_first: 1, block_step: 2, blocks: 2, column_first: 384 };
@@ -306,21 +258,16 @@ fn a_sample_keeps_every_row_at_a_place_of_its_own() {
             ];
             parts[1].first_slot = 710;
             let sampled = chunk.div_ceil(step) * GROUP;
-            let mut lists = Lists {
-                counts: vec![GUARD; 35],
-                words: vec![GUARD; 3 * 35 * CAPACITY as usize],
-                capacity: CAPACITY as usize,
-            };
+            let mut lists = Lists::new(35, CAPACITY);
             // In either order; only the first part gives the number of places.
             for which in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
                 let sample = Some(if which == 0 { sampled } else { 0 });
-                let call =
-                    Call { thresholds: &thresholds, allowed, capacity: CAPACITY, round: [step, 0], sample };
+                let call = Call { allowed, round: [step, 0], sample, ..Call::new(&thresholds) };
                 lists = parts[which].run_on(bench, call, lists);
             }
             assert_eq!(lists.counts, [sampled; 35], "{form:?}, step {step}");
             for query in 0..35 {
-                let mut is_written = vec![false; CAPACITY as usize];
+                let mut is_written = vec![false; CAPACITY];
                 for scored in &parts {
                     for (column, row) in columns_of(&scored.part) {
                         let (group, lane) = (column / GROUP as usize, column % GROUP as usize);
@@ -340,7 +287,7 @@ fn a_sample_keeps_every_row_at_a_place_of_its_own() {
                 }
                 let written = is_written.iter().filter(|&&is_written| is_written).count();
                 assert_eq!(written, sampled as usize, "every place that was announced");
-                let untouched = (0..CAPACITY as usize).filter(|&place| !is_written[place]);
+                let untouched = (0..CAPACITY).filter(|&place| !is_written[place]);
                 untouched.for_each(|place| assert_eq!(lists.entry(query, place), [GUARD; 3]));
             }
         }
@@ -349,39 +296,35 @@ fn a_sample_keeps_every_row_at_a_place_of_its_own() {
 
 #[test]
 fn an_overflowing_list_still_counts_and_is_flagged() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let scored = Scored::new(Form::Direct, PARTS[0], 5, 7 * BLOCK, NONE);
     let mut thresholds = [key_of(f32::MAX); 5];
     thresholds[3] = key_of(-1.0);
-    let call = Call { thresholds: &thresholds, allowed: None, capacity: 64, round: [1, 0], sample: None };
     // The last query's list has 5 entries already.
-    let lists = scored.run(bench, call, &[0, 0, 0, 0, 5]);
+    let lists = scored.run(bench, Call::new(&thresholds), 64, &[0, 0, 0, 0, 5]);
     assert_eq!(lists.counts, [896, 896, 896, 0, 901]);
     let slots = 70..70 + 896;
     let real = (0..3).flat_map(|query| lists.of(query)).all(|entry| slots.contains(&entry[0]));
     assert!(real, "overflow still leaves real rows");
     assert_eq!(lists.of(4)[..5], [[GUARD; 3]; 5], "entries from before stay");
     // A sample that is larger than the list is flagged, too, and writes nothing behind the list.
-    let lists = scored.run(bench, Call { sample: Some(896), ..call }, &[0; 5]);
+    let lists = scored.run(bench, Call { sample: Some(896), ..Call::new(&thresholds) }, 64, &[0; 5]);
     assert_eq!(lists.counts, [896; 5]);
     assert!((0..5).flat_map(|query| lists.of(query)).all(|entry| (70..70 + 64).contains(&entry[0])));
 
     let mut case = Tightened::new(64, 5);
     case.thresholds.copy_from_slice(&thresholds);
-    case.counts = vec![896, 64, 0, 65, 3];
+    case.lists.counts = vec![896, 64, 0, 65, 3];
     case.flags[2] = 1;
     case.run(bench, 10, None);
     assert_eq!(case.flags, [1, 0, 1, 1, 0], "flags stay once they are set");
-    assert!(case.counts.iter().all(|&count| count <= 64), "{:?}", case.counts);
+    assert!(case.lists.counts.iter().all(|&count| count <= 64), "{:?}", case.lists.counts);
 }
 
 /// The inputs and outputs of `tighten`.
 struct Tightened {
-    capacity: usize,
     thresholds: Vec<u32>,
-    counts: Vec<u32>,
-    lists: Vec<u32>,
+    lists: Lists,
     flags: Vec<u32>,
     /// Whether thresholds and flags are not set yet.
     is_first: bool,
@@ -390,62 +333,28 @@ struct Tightened {
 impl Tightened {
     fn new(capacity: usize, queries: usize) -> Self {
         Self {
-            capacity,
             thresholds: vec![key_of(f32::MAX); queries],
-            counts: vec![0; queries],
-            lists: vec![GUARD; 3 * queries * capacity],
+            lists: Lists::new(queries, capacity),
             flags: vec![0; queries],
             is_first: false,
         }
     }
 
-    fn put(&mut self, query: usize, list: &[(u32, u32, u32)]) {
-        self.counts[query] = list.len() as u32;
-        let plane = self.counts.len() * self.capacity;
-        for (place, entry) in list.iter().enumerate() {
-            let at = query * self.capacity + place;
-            (self.lists[at], self.lists[plane + at], self.lists[2 * plane + at]) = *entry;
-        }
-    }
-
-    /// The entries of a list, by slot.
-    fn list(&self, query: usize) -> Vec<(u32, u32, u32)> {
-        let plane = self.counts.len() * self.capacity;
-        let entries = (0..self.counts[query] as usize).map(|place| query * self.capacity + place);
-        let mut list: Vec<_> =
-            entries.map(|at| (self.lists[at], self.lists[plane + at], self.lists[2 * plane + at])).collect();
-        list.sort_unstable();
-        list
-    }
-
-    /// With exact keys, those of all lists one after the other, or without.
+    /// With exact keys for each place of each list, or without.
     fn run(&mut self, bench: Bench<'_>, k: u32, exact: Option<&[u32]>) {
-        let queries = self.counts.len() as u32;
-        // Each list's keys start where its entries do.
-        let mut keys = vec![GUARD; self.counts.len() * self.capacity];
-        let mut rest = exact.unwrap_or(&[]);
-        for (query, &count) in self.counts.iter().enumerate().filter(|_| exact.is_some()) {
-            let (own, others) = rest.split_at((count as usize).min(self.capacity));
-            keys[query * self.capacity..][..own.len()].copy_from_slice(own);
-            rest = others;
-        }
-        let [limits, counts] = [&self.thresholds, &self.counts].map(|words| bench.filled(words));
-        let [lists, flags] = [&self.lists, &self.flags].map(|words| bench.filled(words));
-        let exact_keys = bench.input(&keys);
-        let capacity = self.capacity as u32;
+        let (queries, capacity) = (self.thresholds.len() as u32, self.lists.capacity as u32);
+        let [limits, counts, lists, flags] =
+            [&self.thresholds, &self.lists.counts, &self.lists.words, &self.flags]
+                .map(|words| bench.filled(words));
+        let exact_keys = bench.input(exact.unwrap_or(&[]));
         let is_first = self.is_first.into();
         let params = tighten::Params { queries, k, capacity, plane: queries * capacity, is_first };
-        let buffers =
-            [limits.slice(), counts.slice(), lists.slice(), flags.slice(), BufferSlice::all(&exact_keys)];
-        let constants = [exact.is_some().into()];
-        // Two rows of workgroups, with one workgroup too many in the second.
-        let grid = [queries.div_ceil(2), 2];
-        bench.run(|recorder| {
-            recorder.dispatch(&tighten::KERNEL, f32::KIND, &constants, &params, &buffers, grid)
-        });
+        let buffers: [&dyn Bound; 5] = [&limits, &counts, &lists, &flags, &exact_keys];
+        let grid = two_rows(queries as usize);
+        bench.dispatch(&tighten::KERNEL, &[exact.is_some().into()], &params, &buffers, grid);
         self.thresholds = bench.read(&limits);
-        self.counts = bench.read(&counts);
-        self.lists = bench.read(&lists);
+        self.lists.counts = bench.read(&counts);
+        self.lists.words = bench.read(&lists);
         self.flags = bench.read(&flags);
     }
 }
@@ -454,10 +363,10 @@ impl Tightened {
 const LENGTHS: [usize; 19] =
     [0, 1, 9, 10, 11, 255, 256, 257, 511, 512, 513, 700, 1000, 4095, 4096, 4097, 4352, 4353, 8200];
 
+/// The last list overflowed: it is tightened like a full one, and flagged.
 #[test]
 fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(21);
     // Numbers of both signs; with a larger `far` they share their first bits, or all bits.
     let cases = [
@@ -476,7 +385,8 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
     for (turn, (k, spread, absent, far)) in cases.into_iter().enumerate() {
         for is_exact in [false, true] {
             let mut case = Tightened::new(8200, LENGTHS.len());
-            let (mut lists, mut exact) = (vec![], vec![]);
+            let mut lists = vec![];
+            let mut exact = vec![GUARD; LENGTHS.len() * 8200];
             for (query, &length) in LENGTHS.iter().enumerate() {
                 let mut list = vec![];
                 let mut read = vec![];
@@ -485,71 +395,48 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
                     let width = random.below(4) as f32;
                     let is_absent = absent > 0 && random.below(absent) == 0;
                     let slot = if is_absent { 0 } else { place as u32 * 3 + 1 };
-                    let ends = [middle - width, middle + width];
-                    let [lower, upper] = ends.map(|end| if is_absent { ABSENT } else { key_of(end) });
-                    list.push((slot, lower, upper));
-                    let distance = if is_absent { ABSENT } else { key_of(middle) };
-                    exact.push(distance);
+                    let [lower, distance, upper] = [middle - width, middle, middle + width]
+                        .map(|end| if is_absent { ABSENT } else { key_of(end) });
+                    list.push([slot, lower, upper]);
+                    exact[query * 8200 + place] = distance;
                     read.push(if is_exact { (slot, distance, distance) } else { (slot, lower, upper) });
                 }
-                case.put(query, &list);
+                case.lists.put(query, &list);
                 // Some thresholds are lower than the lists' k-th upper ends.
                 if query % 3 == 2 {
                     case.thresholds[query] = key_of(1.0);
                 }
                 lists.push(read);
             }
+            case.lists.counts[18] = 9000;
             let before = case.thresholds.clone();
             case.run(bench, k, is_exact.then_some(&exact));
-            assert_eq!(case.flags, [0; LENGTHS.len()]);
+            assert_eq!(case.flags[..18], [0; 18]);
+            assert_eq!(case.flags[18], 1);
             for (query, list) in lists.iter().enumerate() {
                 let said = format!("case {turn}, exact {is_exact}, k {k}, list of {}", list.len());
                 let (limit, _) = tighten::reference(before[query], list, k as usize);
-                let mut stays: Vec<_> = list.iter().filter(|entry| entry.1 <= limit).copied().collect();
+                let stays = list.iter().filter(|entry| entry.1 <= limit);
+                let mut stays: Vec<_> = stays.map(|&(slot, lower, upper)| [slot, lower, upper]).collect();
+                let mut found = case.lists.of(query);
                 stays.sort_unstable();
+                found.sort_unstable();
                 assert_eq!(case.thresholds[query], limit, "{said}");
-                assert_eq!(case.list(query), stays, "{said}");
+                assert_eq!(found, stays, "{said}");
             }
         }
     }
 }
 
 #[test]
-fn an_overflowed_list_is_tightened_by_its_exact_keys_like_a_full_one() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
-    let mut random = Random::new(22);
-    let mut case = Tightened::new(600, 3);
-    let mut lists = vec![];
-    let mut exact = vec![];
-    for query in 0..3 {
-        let list: Vec<_> = (0..600u32).map(|slot| (slot, key_of(-9.0), key_of(9.0))).collect();
-        case.put(query, &list);
-        let keys: Vec<u32> = (0..600).map(|_| key_of(random.below(100) as f32)).collect();
-        exact.extend(&keys);
-        lists.push((0..600).zip(keys).map(|(slot, key)| (slot, key, key)).collect::<Vec<_>>());
-    }
-    case.counts[1] = 5000;
-    case.run(bench, 20, Some(&exact));
-    assert_eq!(case.flags, [0, 1, 0]);
-    for (query, list) in lists.iter().enumerate() {
-        let (limit, stays) = tighten::reference(key_of(f32::MAX), list, 20);
-        assert_eq!(case.thresholds[query], limit);
-        assert_eq!(case.list(query).len(), stays.len());
-    }
-}
-
-#[test]
 fn the_first_tightening_needs_no_thresholds_and_no_flags() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut case = Tightened::new(700, 3);
     for (query, length) in [3u32, 40, 700].into_iter().enumerate() {
-        let list: Vec<_> =
-            (0..length).map(|slot| (slot, key_of(slot as f32), key_of(slot as f32 + 1.0))).collect();
-        case.put(query, &list);
+        let list = (0..length).map(|slot| [slot, key_of(slot as f32), key_of(slot as f32 + 1.0)]);
+        case.lists.put(query, &list.collect::<Vec<_>>());
     }
-    case.counts[2] = 701;
+    case.lists.counts[2] = 701;
     case.thresholds = vec![GUARD, 0, 0];
     case.flags = vec![GUARD, 7, 0];
     case.is_first = true;
@@ -557,26 +444,23 @@ fn the_first_tightening_needs_no_thresholds_and_no_flags() {
     assert_eq!(case.flags, [0, 0, 1]);
     assert_eq!(case.thresholds[0], key_of(f32::MAX), "fewer than k rows give no threshold");
     assert_eq!(case.thresholds[1], key_of(10.0));
-    assert_eq!(case.counts[..2], [3, 11]);
+    assert_eq!(case.lists.counts[..2], [3, 11]);
 }
 
 /// A row at the threshold may come before others by its id.
 #[test]
 fn a_row_at_the_threshold_is_kept() {
-    let Some(device) = gpu() else { return };
+    let Some(bench) = Bench::open() else { return };
     let mut scored = Scored::new(Form::Direct, PARTS[1], 3, 7 * BLOCK, NONE);
     scored.scores.iter_mut().for_each(|score| *score = score.floor());
-    let thresholds = [key_of(0.0), key_of(40.0), key_of(99.0)];
-    let call =
-        Call { thresholds: &thresholds, allowed: None, capacity: CAPACITY, round: [1, 0], sample: None };
-    let lists = scored.run(Bench::new(device), call, &[0; 3]);
-    for (query, limit) in [0.0, 40.0, 99.0].into_iter().enumerate() {
-        let scores = columns_of(&scored.part)
-            .map(|(column, _)| scored.scores[score_place(query, column, scored.room)]);
-        let (at, below) = scores.fold((0, 0), |(at, below), score| {
-            (at + u32::from(score == limit), below + u32::from(score < limit))
-        });
-        assert!(at > 0, "the case decides something");
-        assert_eq!(lists.counts[query], at + below, "up to {limit}");
+    let limits = [0.0, 40.0, 99.0];
+    let lists = scored.run(bench, Call::new(&limits.map(key_of)), CAPACITY, &[0; 3]);
+    for (query, limit) in limits.into_iter().enumerate() {
+        let scores: Vec<f32> = columns_of(&scored.part)
+            .map(|(column, _)| scored.scores[score_place(query, column, scored.room)])
+            .collect();
+        assert!(scores.contains(&limit), "the case decides something");
+        let up_to = scores.iter().filter(|&&score| score <= limit).count();
+        assert_eq!(lists.counts[query] as usize, up_to, "up to {limit}");
     }
 }

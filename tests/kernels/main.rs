@@ -4,6 +4,7 @@
 mod common;
 
 mod average;
+mod candidates;
 mod certificate;
 mod certificate_rounding;
 mod distances;

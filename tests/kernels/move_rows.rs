@@ -1,13 +1,8 @@
 //! The kernel `move_rows`: rows of any width, to and from the slots of one of several segments.
 
-use crate::common::bench::{Bench, GUARD, ids_of};
-use crate::common::{Random, gpu};
+use crate::common::Random;
+use crate::common::bench::{Bench, GUARD, ids_of, two_rows};
 use nearfield::internals::kernels::move_rows::{Direction, KERNEL, Params, WORDS_A_WORKGROUP, reference};
-use nearfield::{BufferSlice, ElementKind};
-
-fn direction_number(direction: Direction) -> u32 {
-    (direction == Direction::Gather).into()
-}
 
 /// Moves the positions `range` of the list, rows of `words` words, and returns the target's contents.
 fn moved(
@@ -23,20 +18,16 @@ fn moved(
     let target = bench.output(2 * places * words);
     let params =
         Params { words: words as u32, first_position: range[0], end_position: range[1], first_slot, rows };
-    bench.run(|recorder| {
-        let buffers = [BufferSlice::all(&list), BufferSlice::all(&source), target.slice()];
-        let total = u64::from(range[1] - range[0]) * words as u64;
-        // Two rows of workgroups, with perhaps one workgroup too many in the second.
-        let grid = [total.div_ceil(WORDS_A_WORKGROUP).div_ceil(2) as u32, 2];
-        recorder.dispatch(&KERNEL, ElementKind::F32, &[direction_number(direction)], &params, &buffers, grid)
-    });
+    let words = (range[1] - range[0]) as usize * words;
+    let grid = two_rows(words.div_ceil(WORDS_A_WORKGROUP as usize));
+    let constants = [(direction == Direction::Gather).into()];
+    bench.dispatch(&KERNEL, &constants, &params, &[&list, &source, &target], grid);
     ids_of(&bench.read(&target))
 }
 
 #[test]
 fn rows_go_to_their_slots_and_back_and_those_of_other_segments_stay() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let guard = u64::from(GUARD) << 32 | u64::from(GUARD);
     let mut random = Random::new(0x30e5);
     for words in [1, 2, 3, 8, 96, 511] {
@@ -45,24 +36,19 @@ fn rows_go_to_their_slots_and_back_and_those_of_other_segments_stay() {
         {
             // Slots of the segment and of its neighbours, each once.
             let mut all: Vec<u32> = (first_slot.saturating_sub(200)..first_slot + rows + 300).collect();
-            for place in (1..all.len()).rev() {
-                all.swap(place, random.below(place + 1));
-            }
+            random.shuffle(&mut all);
             let mut slots = all[..count.min(all.len())].to_vec();
             // Slots of other segments are not mistaken for the segment's own, however far away.
             if slots.len() > 2 {
                 slots[1] = u32::MAX;
             }
-            let values = |random: &mut Random, places: usize| -> Vec<u64> {
-                (0..places * words).map(|_| random.next()).collect()
-            };
             let range = [slots.len() / 5, slots.len() - slots.len() / 7];
             for direction in [Direction::Scatter, Direction::Gather] {
                 let (sources, targets) = match direction {
                     Direction::Scatter => (slots.len(), rows as usize),
                     Direction::Gather => (rows as usize, slots.len()),
                 };
-                let from = values(&mut random, sources);
+                let from: Vec<u64> = (0..sources * words).map(|_| random.next()).collect();
                 let mut looked_at = vec![u32::MAX; slots.len()];
                 looked_at[range[0]..range[1]].copy_from_slice(&slots[range[0]..range[1]]);
                 let poisoned = vec![guard; targets * words];

@@ -1,20 +1,21 @@
 //! The kernel `narrow` compared with f64, and the integer screens, bit for bit.
 
-use crate::common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
-use crate::common::narrowed::{Slots, Vectors, packed};
-use crate::common::{Random, gpu, rounded};
+use crate::common::Random;
+use crate::common::bench::{Bench, Bound, GUARD, PARTS, columns_of, floats_of, picked_scores};
+use crate::common::narrowed::{Slots, Vectors, integers, packed};
+use crate::common::rounded;
+use crate::common::vectors::{METRICS, norm};
 use nearfield::internals::certificate::{Narrowing, Terms};
 use nearfield::internals::kernels::{
     BLOCK_ROWS, Part, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8,
 };
-use nearfield::{BufferSlice, Device, Element, Metric};
+use nearfield::{Element, Metric};
 
 const BLOCK: usize = BLOCK_ROWS as usize;
-const METRICS: [Metric; 3] = [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct];
 /// Rows that are not narrowed, so that the narrowed ones lie in two blocks.
 const FIRST: usize = 119;
 
-/// The square root of the sum of squares, and of products.
+/// The square root of the sum of squares.
 fn length(values: &[f64]) -> f64 {
     values.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
@@ -24,9 +25,8 @@ fn rows(random: &mut Random, dim: usize, centre: &[f32]) -> Vec<f32> {
     let mut rows = vec![0.0; FIRST * dim];
     let mut put = |one: Vec<f32>| rows.extend(one);
     let zeros = vec![0.0; dim];
-    let scaled = |one: &[f32], norm: f64| -> Vec<f32> {
-        let wide: Vec<f64> = one.iter().map(|&x| x.into()).collect();
-        one.iter().map(|&x| (f64::from(x) * norm / length(&wide)) as f32).collect()
+    let scaled = |one: &[f32], to: f64| -> Vec<f32> {
+        one.iter().map(|&x| (f64::from(x) * to / norm(one)) as f32).collect()
     };
     let plain = random.floats(dim);
     put(plain.clone());
@@ -123,8 +123,8 @@ impl Case<'_> {
         let (levels, unit) = (f64::from(levels), 2f64.powi(-23));
         let vector = &self.rows[row * dim..][..dim];
         let wide: Vec<f64> = vector.iter().map(|&x| x.into()).collect();
-        let norm = if self.metric == Metric::Cosine && length(&wide) > 0.0 { length(&wide) } else { 1.0 };
-        let y: Vec<f64> = wide.iter().map(|x| x / norm).collect();
+        let unit_of = if self.metric == Metric::Cosine && length(&wide) > 0.0 { length(&wide) } else { 1.0 };
+        let y: Vec<f64> = wide.iter().map(|x| x / unit_of).collect();
         let left: Vec<f64> = y.iter().zip(self.centre).map(|(y, &m)| y - f64::from(m)).collect();
         let (reference, [want_scale, want_length, _, want_bias]) =
             narrow::reference(self.metric, vector, self.centre);
@@ -203,8 +203,7 @@ impl Case<'_> {
 }
 
 fn narrows(dims: &[usize]) {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for (turn, &dim) in dims.iter().enumerate() {
         let mut random = Random::new(0x4a + dim as u64);
         for (number, centre) in centres(&mut random, dim).iter().enumerate() {
@@ -245,21 +244,6 @@ enum Screen {
     Coop,
 }
 
-/// Vectors of integers: all extreme, of either sign, alternating, random.
-fn integers(random: &mut Random, count: usize, dim: usize, levels: usize) -> Vec<Vec<i32>> {
-    let most = levels as i32;
-    let mut one = |number: usize| -> Vec<i32> {
-        let mut random = || random.below(2 * levels + 1) as i32 - most;
-        match number % 5 {
-            0 => vec![most; dim],
-            1 => vec![-most; dim],
-            2 => (0..dim).map(|d| if d % 2 == 0 { most } else { -most }).collect(),
-            _ => (0..dim).map(|_| random()).collect(),
-        }
-    };
-    (0..count).map(&mut one).collect()
-}
-
 /// Scores of integer queries and rows, bit for bit, and nothing written elsewhere.
 fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part: &Part) {
     let mut random = Random::new((dim * 131 + count) as u64);
@@ -278,38 +262,31 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
     let room = (written + 4).next_multiple_of(4);
     let columns = (part.column_first / BLOCK_ROWS + part.blocks + 1) as usize;
     let scores = bench.output(columns * room * BLOCK);
-    let buffers: [BufferSlice<'_>; 3] = [(&query_buffer).into(), (&row_buffer).into(), scores.slice()];
+    let buffers: [&dyn Bound; 3] = [&query_buffer, &row_buffer, &scores];
     let Part { block_first, block_step, column_first, .. } = *part;
     let groups = written.div_ceil(at_once) as u32;
     let room_u32 = room as u32;
-    bench.run(|recorder| match screen {
+    let tile = screen_tile_i8::Params { granules, room: room_u32, column_first, block_first, block_step };
+    let grid = [groups, part.blocks];
+    match screen {
         Screen::Scan(..) => {
+            let plane = (plane_bytes / 16) as u32;
+            let fraction = 1.0 / finer as f32;
             let params = screen_scan_i8::Params {
                 granules,
-                plane: (plane_bytes / 16) as u32,
+                plane,
                 room: room_u32,
                 column_first,
                 block_first,
                 block_step,
-                fraction: 1.0 / finer as f32,
+                fraction,
             };
             let constants = [at_once as u32, planes as u32];
-            let grid = [part.blocks, groups];
-            recorder.dispatch(&screen_scan_i8::KERNEL, f32::KIND, &constants, &params, &buffers, grid)
+            bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, [part.blocks, groups]);
         }
-        Screen::Tile => {
-            let params =
-                screen_tile_i8::Params { granules, room: room_u32, column_first, block_first, block_step };
-            let grid = [groups, part.blocks];
-            recorder.dispatch(&screen_tile_i8::KERNEL, f32::KIND, &[], &params, &buffers, grid)
-        }
-        Screen::Coop => {
-            let params =
-                screen_tile_coop::Params { granules, room: room_u32, column_first, block_first, block_step };
-            let grid = [groups, part.blocks];
-            recorder.dispatch(&screen_tile_coop::KERNEL, f32::KIND, &[], &params, &buffers, grid)
-        }
-    });
+        Screen::Tile => bench.dispatch(&screen_tile_i8::KERNEL, &[], &tile, &buffers, grid),
+        Screen::Coop => bench.dispatch(&screen_tile_coop::KERNEL, &[], &tile, &buffers, grid),
+    }
     let found = floats_of(&picked_scores(&bench.read(&scores), part, room, count, written));
     let places = (0..count).flat_map(|query| columns_of(part).map(move |(_, row)| (query, row)));
     for ((query, row), found) in places.zip(found) {
@@ -327,8 +304,7 @@ const ONE_BLOCK: Part = Part { segment: 0, block_first: 1, block_step: 1, blocks
 
 #[test]
 fn scans_of_integers_are_exact_in_every_variant() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut turn = 0;
     for at_once in [1, 2, 4, 8] {
         for planes in [1, 2] {
@@ -345,8 +321,7 @@ fn scans_of_integers_are_exact_in_every_variant() {
     check_scores(bench, Screen::Scan(8, 1), 16, 17, &PARTS[2]);
 }
 
-fn check_tiles(device: &Device, screen: Screen) {
-    let bench = Bench::new(device);
+fn check_tiles(bench: Bench<'_>, screen: Screen) {
     for (turn, dim) in [1, 16, 31, 32, 33, 129].into_iter().enumerate() {
         for count in [1, 8, 130] {
             check_scores(bench, screen, count, dim, &PARTS[(turn + count) % 4]);
@@ -359,19 +334,11 @@ fn check_tiles(device: &Device, screen: Screen) {
 }
 
 #[test]
-fn tiles_of_integers_are_exact() {
-    let Some(device) = gpu() else { return };
-    check_tiles(device, Screen::Tile);
-}
-
-#[test]
-fn tiles_on_cooperative_matrices_are_exact() {
-    let Some(device) = gpu() else { return };
-    match device.capabilities().matrix_side() {
-        Some(side) => {
-            println!("matrices of {side} x {side}");
-            check_tiles(device, Screen::Coop);
-        }
+fn tiles_of_integers_are_exact_with_and_without_cooperative_matrices() {
+    let Some(bench) = Bench::open() else { return };
+    check_tiles(bench, Screen::Tile);
+    match bench.device.capabilities().matrix_side() {
+        Some(_) => check_tiles(bench, Screen::Coop),
         None => println!("skipped: no cooperative matrices of f16"),
     }
 }
@@ -379,8 +346,7 @@ fn tiles_on_cooperative_matrices_are_exact() {
 /// Staged rows narrow into any slots of a segment with the same bits as in place, and nothing else is written.
 #[test]
 fn rows_narrow_into_their_slots_as_in_place() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(0x510e);
     for dim in [1, 4, 33, 384] {
         for centre in centres(&mut random, dim) {
@@ -390,16 +356,15 @@ fn rows_narrow_into_their_slots_as_in_place() {
             let room = 300;
             let first = 1000;
             let mut list: Vec<u32> = (first - 40..first + room as u32 + 40).collect();
-            for place in (1..list.len()).rev() {
-                list.swap(place, random.below(place + 1));
-            }
+            random.shuffle(&mut list);
             list.truncate(count);
             for metric in METRICS {
                 let in_place = Vectors::narrow(bench, metric, &values, &centre, 0, 1);
                 let slots = Slots { list: &list, first, rows: room };
                 let to_slots = Vectors::narrow_to(bench, metric, &values, &centre, 0, 1, Some(slots));
                 let (want, found) = (bench.read(&in_place.integers), bench.read(&to_slots.integers));
-                let (want_terms, found_terms) = (bench.read(&in_place.terms), bench.read(&to_slots.terms));
+                let [want_terms, found_terms] =
+                    [&in_place, &to_slots].map(|made| bench.read_records::<4>(&made.terms));
                 let granules = in_place.granules;
                 for row in 0..room {
                     let position = list.iter().position(|&slot| slot == first + row as u32);
@@ -408,9 +373,8 @@ fn rows_narrow_into_their_slots_as_in_place() {
                         let place = narrow::place(row, dimension, granules) / 4;
                         assert_eq!(found[place], word.unwrap_or(GUARD), "{metric}, dim {dim}, row {row}");
                     }
-                    let terms = position.map(|from| &want_terms[from * 4..from * 4 + 4]);
-                    let found = &found_terms[row * 4..row * 4 + 4];
-                    assert_eq!(found, terms.unwrap_or(&[GUARD; 4]), "{metric}, dim {dim}, row {row}");
+                    let terms = position.map_or([GUARD; 4], |from| want_terms[from]);
+                    assert_eq!(found_terms[row], terms, "{metric}, dim {dim}, row {row}");
                 }
             }
         }

@@ -1,12 +1,13 @@
 //! The kernels of reductions, in every variant: exact on whole numbers; they read nothing beside the rows and write nothing
 //! beside the results.
 
-use crate::common::bench::{Bench, GUARD};
-use crate::common::{Random, gpu, without_subgroups};
+use crate::common::Random;
+use crate::common::bench::{Bench, Bound, GUARD};
+use crate::common::{gpu, without_subgroups};
 use half::f16;
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
 use nearfield::internals::kernels::{Kernel, Variant, locate, reduce_partials, reduce_rows};
-use nearfield::{BufferSlice, Device, ElementKind, wgpu};
+use nearfield::{ElementKind, wgpu};
 
 /// The key of nothing.
 const NOTHING: u32 = u32::MAX;
@@ -14,7 +15,7 @@ const NOTHING: u32 = u32::MAX;
 /// The variants of a kernel, each with a device that runs it, except redundant ones: compensation changes nothing in operations
 /// that do not sum; and f16, whose variants differ only in how a vector is loaded, has every value of every override constant but
 /// half of their combinations.
-fn variants(kernel: &Kernel) -> Vec<(Variant, &'static Device)> {
+fn variants(kernel: &Kernel) -> Vec<(Variant, Bench<'static>)> {
     let is_wanted = |variant: &Variant| {
         let adds = Operation::ALL[variant.constants[0] as usize].is_sum();
         let values = kernel.override_constants().iter().zip(&variant.constants);
@@ -28,7 +29,7 @@ fn variants(kernel: &Kernel) -> Vec<(Variant, &'static Device)> {
         let device =
             if variant.subgroups || !kernel.has_subgroup_variants() { gpu()? } else { without_subgroups()? };
         let there = device.capabilities().subgroup_sizes.is_some();
-        (there || !variant.subgroups).then_some((variant, device))
+        (there || !variant.subgroups).then_some((variant, Bench::new(device)))
     };
     kernel.variants().into_iter().filter(is_wanted).filter_map(with_device).collect()
 }
@@ -51,6 +52,12 @@ struct Data {
 impl Layout {
     fn begin(self, row: usize) -> usize {
         self.first + row * self.stride
+    }
+
+    fn params(self) -> Params {
+        let [first, stride, length, rows] =
+            [self.first, self.stride, self.length, self.rows].map(|number| number as u32);
+        Params { first, stride, length, rows, scale: 1.0, ..Params::default() }
     }
 
     fn data(self, random: &mut Random, operation: Operation) -> Data {
@@ -116,10 +123,9 @@ fn check_record(
 #[test]
 fn every_variant_of_reduce_blocks_writes_one_record_per_block_and_nothing_else() {
     let mut random = Random::new(0x4ed);
-    for (variant, device) in variants(&reduce_blocks::KERNEL) {
+    for (variant, bench) in variants(&reduce_blocks::KERNEL) {
         let [number, _, coarsening, workgroup] = variant.constants[..] else { panic!("four constants") };
         let operation = Operation::ALL[number as usize];
-        let bench = Bench::new(device);
         // Some invocations take a turn more than others.
         let block_vectors = (workgroup * coarsening + 37) as usize;
         let block = 4 * block_vectors;
@@ -134,29 +140,22 @@ fn every_variant_of_reduce_blocks_writes_one_record_per_block_and_nothing_else()
             let blocks = (3 + layout.length).div_ceil(block);
             let (first_block, pitch) = (2, blocks + 3);
             let params = Params {
-                first: layout.first as u32,
-                stride: layout.stride as u32,
-                length: layout.length as u32,
-                rows: layout.rows as u32,
                 blocks: blocks as u32,
                 block_vectors: block_vectors as u32,
                 first_block,
                 pitch: pitch as u32,
                 scale,
-                zero: 0,
+                ..layout.params()
             };
             let [values, others] =
                 [&data.values, &data.others].map(|operand| input(bench, variant.elements, operand));
             let partials = bench.output(layout.rows * pitch * 2);
-            let buffers = [BufferSlice::all(&values), BufferSlice::all(&others), partials.slice()];
             // Two rows of workgroups: some of the last workgroups have nothing to do.
             let grid = [((layout.rows * blocks) as u32).div_ceil(2) + 1, 2];
-            bench.run(|recorder| {
-                let (kernel, constants) = (&reduce_blocks::KERNEL, &variant.constants);
-                recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, grid)
-            });
-            let records = bench.read(&partials);
-            for (place, record) in records.chunks_exact(2).enumerate() {
+            let (kernel, constants) = (&reduce_blocks::KERNEL, &variant.constants);
+            let buffers = [&values as &dyn Bound, &others, &partials];
+            bench.dispatch_on(variant.elements, kernel, constants, &params, &buffers, grid);
+            for (place, record) in bench.read_records::<2>(&partials).into_iter().enumerate() {
                 let (row, block_number) = (place / pitch, (place % pitch).wrapping_sub(2));
                 let said = format!("{variant:?}, {} numbers, row {row}, block {block_number}", layout.length);
                 if block_number >= blocks {
@@ -168,7 +167,7 @@ fn every_variant_of_reduce_blocks_writes_one_record_per_block_and_nothing_else()
                 let end = (start + block).min(begin + layout.length);
                 let range = start.max(begin).min(end)..end;
                 let (values, others) = (&data.values[range.clone()], &data.others[range]);
-                check_record([record[0], record[1]], operation, values, others, scale, &said);
+                check_record(record, operation, values, others, scale, &said);
                 if !operation.is_sum() {
                     assert_eq!(record[1], first_block + block_number as u32, "{said}");
                 }
@@ -180,9 +179,8 @@ fn every_variant_of_reduce_blocks_writes_one_record_per_block_and_nothing_else()
 #[test]
 fn every_variant_of_reduce_rows_writes_one_word_per_row_and_nothing_else() {
     let mut random = Random::new(0x404);
-    for (variant, device) in variants(&reduce_rows::KERNEL) {
+    for (variant, bench) in variants(&reduce_rows::KERNEL) {
         let operation = Operation::ALL[variant.constants[0] as usize];
-        let bench = Bench::new(device);
         for (length, rows, first, gap) in
             [(1, 33, 0, 0), (2, 9, 3, 1), (3, 70, 1, 0), (4, 8, 4, 4), (31, 9, 0, 2), (1029, 11, 5, 1)]
         {
@@ -192,24 +190,15 @@ fn every_variant_of_reduce_rows_writes_one_word_per_row_and_nothing_else() {
                 data.values[layout.begin(2)..][..length].fill(f32::NAN);
             }
             let scale = if length == 31 { 0.25 } else { 1.0 };
-            let params = Params {
-                first: first as u32,
-                stride: layout.stride as u32,
-                length: length as u32,
-                rows: rows as u32,
-                scale,
-                ..Params::default()
-            };
+            let params = Params { scale, ..layout.params() };
             let [values, others] =
                 [&data.values, &data.others].map(|operand| input(bench, variant.elements, operand));
             let results = bench.output(rows);
-            let buffers = [BufferSlice::all(&values), BufferSlice::all(&others), results.slice()];
             // With groups of 128 lanes a workgroup takes two rows; with smaller groups the last workgroups have nothing to do.
             let grid = [(rows as u32).div_ceil(4), 2];
-            bench.run(|recorder| {
-                let (kernel, constants) = (&reduce_rows::KERNEL, &variant.constants);
-                recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, grid)
-            });
+            let (kernel, constants) = (&reduce_rows::KERNEL, &variant.constants);
+            let buffers = [&values as &dyn Bound, &others, &results];
+            bench.dispatch_on(variant.elements, kernel, constants, &params, &buffers, grid);
             for (row, word) in bench.read(&results).into_iter().enumerate() {
                 let said = format!("{variant:?}, row {row} of {rows} of {length}");
                 let range = layout.begin(row)..layout.begin(row) + length;
@@ -221,10 +210,8 @@ fn every_variant_of_reduce_rows_writes_one_word_per_row_and_nothing_else() {
                     Some((value, None)) => {
                         let value = (value * factor(operation, scale)) as f32;
                         let found = operation.value([word, 0]).expect("a number");
-                        assert!(
-                            found == value || found.is_nan() && value.is_nan(),
-                            "{said}: {found}, not {value}"
-                        );
+                        let is_right = found == value || found.is_nan() && value.is_nan();
+                        assert!(is_right, "{said}: {found}, not {value}");
                     }
                 }
             }
@@ -232,26 +219,12 @@ fn every_variant_of_reduce_rows_writes_one_word_per_row_and_nothing_else() {
     }
 }
 
-/// Runs `reduce_partials` on this many records per row.
-fn combined(bench: Bench<'_>, variant: &Variant, rows: usize, partials: &[[u32; 2]]) -> Vec<[u32; 2]> {
-    let pitch = partials.len() / rows;
-    let (buffer, results) = (bench.input(partials), bench.output(rows * 2));
-    let params = reduce_partials::Params { rows: rows as u32, pitch: pitch as u32, zero: 0 };
-    let buffers = [BufferSlice::all(&buffer), results.slice()];
-    bench.run(|recorder| {
-        let (kernel, constants) = (&reduce_partials::KERNEL, &variant.constants);
-        recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, [rows as u32, 2])
-    });
-    bench.read(&results).chunks_exact(2).map(|record| [record[0], record[1]]).collect()
-}
-
 #[test]
 fn every_variant_of_reduce_partials_writes_one_record_per_row_and_nothing_else() {
     let mut random = Random::new(0x9a4);
-    for (variant, device) in variants(&reduce_partials::KERNEL) {
+    for (variant, bench) in variants(&reduce_partials::KERNEL) {
         let [number, compensated] = variant.constants[..] else { panic!("two constants") };
         let operation = Operation::ALL[number as usize];
-        let bench = Bench::new(device);
         for pitch in [1, 2, 255, 256, 257, 2047, 2048, 2049, 5000] {
             let rows = 3;
             let record = |random: &mut Random| match operation.is_sum() {
@@ -266,7 +239,11 @@ fn every_variant_of_reduce_partials_writes_one_record_per_row_and_nothing_else()
                 false => [NOTHING - random.below(1000) as u32, random.below(1 << 20) as u32],
             };
             let partials: Vec<[u32; 2]> = (0..rows * pitch).map(|_| record(&mut random)).collect();
-            let found = combined(bench, &variant, rows, &partials);
+            let (buffer, results) = (bench.input(&partials), bench.output(rows * 2));
+            let params = reduce_partials::Params { rows: rows as u32, pitch: pitch as u32, zero: 0 };
+            let (kernel, grid) = (&reduce_partials::KERNEL, [rows as u32, 2]);
+            bench.dispatch(kernel, &variant.constants, &params, &[&buffer, &results], grid);
+            let found = bench.read_records::<2>(&results);
             for (row, (found, partials)) in found.into_iter().zip(partials.chunks(pitch)).enumerate() {
                 let said = format!("{variant:?}, row {row} of {pitch} records");
                 let ([sum, error], least) = reduce_partials::reference(operation, partials);
@@ -288,9 +265,8 @@ fn every_variant_of_reduce_partials_writes_one_record_per_row_and_nothing_else()
 #[test]
 fn every_variant_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
     let mut random = Random::new(0x10c);
-    for (variant, device) in variants(&locate::KERNEL) {
+    for (variant, bench) in variants(&locate::KERNEL) {
         let operation = if variant.constants[0] == 5 { Operation::ArgMin } else { Operation::ArgMax };
-        let bench = Bench::new(device);
         let (block_vectors, first_block) = (700, 5);
         let layout = Layout { first: 6, stride: 7001, length: 6998, rows: 8 };
         let data = layout.data(&mut random, operation);
@@ -310,23 +286,13 @@ fn every_variant_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
             let number = if block > blocks { first_block - 1 } else { first_block + block as u32 };
             records.push([key, number]);
         }
-        let params = Params {
-            first: layout.first as u32,
-            stride: layout.stride as u32,
-            length: layout.length as u32,
-            rows: layout.rows as u32,
-            blocks: blocks as u32,
-            block_vectors: block_vectors as u32,
-            first_block,
-            ..Params::default()
-        };
+        let (blocks, block_vectors) = (blocks as u32, block_vectors as u32);
+        let params = Params { blocks, block_vectors, first_block, ..layout.params() };
         let (values, results) = (input(bench, variant.elements, &data.values), bench.input(&records));
         let places = bench.output(layout.rows);
-        let buffers = [BufferSlice::all(&values), BufferSlice::all(&results), places.slice()];
-        bench.run(|recorder| {
-            let (kernel, constants) = (&locate::KERNEL, &variant.constants);
-            recorder.dispatch(kernel, variant.elements, constants, &params, &buffers, [5, 2])
-        });
+        let (kernel, constants) = (&locate::KERNEL, &variant.constants);
+        let buffers = [&values as &dyn Bound, &results, &places];
+        bench.dispatch_on(variant.elements, kernel, constants, &params, &buffers, [5, 2]);
         assert_eq!(bench.read(&places), wanted, "{variant:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! The kernels that score f32 rows: `distance_scan` and `distance_tile`.
 
-use crate::common::bench::{Bench, PARTS, columns_of, floats_of, picked_scores};
-use crate::common::{Random, gpu, padded, rounded, view, without_subgroups};
+use crate::common::bench::{Bench, Bound, PARTS, columns_of, floats_of, picked_scores};
+use crate::common::{Random, padded, rounded, view};
+use nearfield::Element;
 use nearfield::internals::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, norms};
-use nearfield::{BufferSlice, Element};
 
 const BLOCK: usize = BLOCK_ROWS as usize;
 
@@ -33,27 +33,29 @@ fn scores<T: Element>(
     query_values.resize(room * dim.next_multiple_of(4), 0.0);
     let (query_buffer, row_buffer) = (bench.input(&query_values), bench.input(&padded(rows, dim)));
     let found = bench.output(blocks * room * BLOCK);
-    let buffers: [BufferSlice<'_>; 3] = [(&query_buffer).into(), (&row_buffer).into(), found.slice()];
+    let buffers: [&dyn Bound; 3] = [&query_buffer, &row_buffer, &found];
     let vectors = dim.div_ceil(4) as u32;
     let Part { block_first, block_step, column_first, .. } = *part;
     let groups = count.div_ceil(at_once) as u32;
-    let room = room as u32;
-    bench.run(|recorder| match kernel {
-        Kernel::Scan { direct } => {
-            let part_columns = part.blocks * BLOCK_ROWS;
-            let params =
-                distance_scan::Params { vectors, room, part_columns, column_first, block_first, block_step };
-            let constants = [direct.into(), at_once as u32];
-            let grid = [workgroups, groups];
-            recorder.dispatch(&distance_scan::KERNEL, T::KIND, &constants, &params, &buffers, grid)
-        }
-        Kernel::Tile => {
-            let params = distance_tile::Params { vectors, room, column_first, block_first, block_step };
-            let grid = [groups, part.blocks];
-            recorder.dispatch(&distance_tile::KERNEL, T::KIND, &[], &params, &buffers, grid)
-        }
-    });
-    floats_of(&picked_scores(&bench.read(&found), part, room as usize, count, written))
+    let room_u32 = room as u32;
+    if let Kernel::Scan { direct } = kernel {
+        let part_columns = part.blocks * BLOCK_ROWS;
+        let params = distance_scan::Params {
+            vectors,
+            room: room_u32,
+            part_columns,
+            column_first,
+            block_first,
+            block_step,
+        };
+        let (kernel, constants) = (&distance_scan::KERNEL, [direct.into(), at_once as u32]);
+        bench.dispatch_on(T::KIND, kernel, &constants, &params, &buffers, [workgroups, groups]);
+    } else {
+        let room = room_u32;
+        let params = distance_tile::Params { vectors, room, column_first, block_first, block_step };
+        bench.dispatch_on(T::KIND, &distance_tile::KERNEL, &[], &params, &buffers, [groups, part.blocks]);
+    }
+    floats_of(&picked_scores(&bench.read(&found), part, room, count, written))
 }
 
 fn check<T: Element>(
@@ -68,10 +70,12 @@ fn check<T: Element>(
     let direct = kernel == Kernel::Scan { direct: true };
     let want = distance_scan::reference(view(queries, dim), view(rows, dim), direct);
     let row_count = rows.len() / dim;
-    let query_norms: Vec<f64> =
-        norms::reference(view(queries, dim)).iter().map(|one| one[0].sqrt()).collect();
-    let row_norms: Vec<f64> = norms::reference(view(rows, dim)).iter().map(|one| one[0].sqrt()).collect();
-    for workgroups in if kernel == Kernel::Tile { [1, 1] } else { [1, part.blocks * 4] } {
+    let (query_norms, row_norms) = (norms::reference(view(queries, dim)), norms::reference(view(rows, dim)));
+    for workgroups in [1, part.blocks * 4] {
+        // Only a scan's grid is free.
+        if kernel == Kernel::Tile && workgroups > 1 {
+            break;
+        }
         let found = scores(bench, kernel, queries, rows, dim, part, workgroups);
         let places =
             (0..queries.len() / dim).flat_map(|query| columns_of(part).map(move |(_, row)| (query, row)));
@@ -82,7 +86,7 @@ fn check<T: Element>(
                 assert!(found == exact, "{}", said());
                 continue;
             }
-            let scale = if direct { exact } else { query_norms[query] * row_norms[row] };
+            let scale = if direct { exact } else { (query_norms[query][0] * row_norms[row][0]).sqrt() };
             let bound = (dim as f64 + 8.0) * 2f64.powi(-23) * scale + dim as f64 * 2f64.powi(-126);
             assert!((found - exact).abs() <= bound, "{}", said());
         }
@@ -90,21 +94,19 @@ fn check<T: Element>(
 }
 
 fn check_all(kernels: &[Kernel], counts: &[usize], dims: &[usize]) {
-    let (Some(device), Some(plain)) = (gpu(), without_subgroups()) else { return };
-    for (turn, &dim) in dims.iter().enumerate() {
-        for device in [device, plain] {
-            let bench = Bench::new(device);
+    for bench in Bench::both() {
+        for (turn, &dim) in dims.iter().enumerate() {
             for &count in counts {
                 let mut random = Random::new((dim + count) as u64);
                 let part = &PARTS[(turn + count) % 4];
-                let (queries, rows) = (random.integers(count * dim, 4), random.integers(7 * BLOCK * dim, 4));
-                let (float_queries, float_rows) =
-                    (random.floats(count * dim), random.floats(7 * BLOCK * dim));
-                for &kernel in kernels {
-                    check(bench, kernel, &queries, &rows, dim, part, true);
-                    check(bench, kernel, &queries, &rounded(&rows).0, dim, part, true);
-                    check(bench, kernel, &float_queries, &float_rows, dim, part, false);
-                    check(bench, kernel, &float_queries, &rounded(&float_rows).0, dim, part, false);
+                let sizes = [count * dim, 7 * BLOCK * dim];
+                for whole in [true, false] {
+                    let [queries, rows] =
+                        sizes.map(|size| if whole { random.integers(size, 4) } else { random.floats(size) });
+                    for &kernel in kernels {
+                        check(bench, kernel, &queries, &rows, dim, part, whole);
+                        check(bench, kernel, &queries, &rounded(&rows).0, dim, part, whole);
+                    }
                 }
             }
         }

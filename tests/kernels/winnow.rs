@@ -2,18 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::common::bench::{Bench, GUARD};
-use crate::common::lists::{BLOCK, PAGE, Tables, pairs_of, random_probes, two_rows};
-use crate::common::{Random, gpu};
+use super::candidates::{Lists, NONE, WIDE, random_terms, slack};
+use crate::common::Random;
+use crate::common::bench::{Bench, Bound, GUARD, two_rows};
+use crate::common::lists::{BLOCK, PAGE, Tables, pairs_of, random_probes};
 use nearfield::internals::certificate::Terms;
 use nearfield::internals::kernels::value_of;
 use nearfield::internals::kernels::winnow::{self, Form, Margin};
-use nearfield::{BufferSlice, Element};
 
 const FORMS: [Form; 3] = [Form::NarrowedL2, Form::NarrowedInnerProduct, Form::NarrowedCosine];
-
-const WIDE: Margin = Margin { relative: 0.03, floor: 0.25, centre_length: 1.5, centre_squared: 2.0 };
-const NONE: Margin = Margin { relative: 0.0, floor: 0.0, centre_length: 0.0, centre_squared: 0.0 };
 
 /// A row that was scored for a query.
 #[derive(Clone, Copy)]
@@ -38,41 +35,13 @@ struct Winnowing {
     probed: Option<(Vec<[u32; 4]>, usize, Tables)>,
 }
 
-#[derive(Clone)]
-struct Lists {
-    counts: Vec<u32>,
-    words: Vec<u32>,
-    capacity: usize,
+/// Scores as integers from -150 to 249, `[blocks, room, 128]`.
+fn random_scores(random: &mut Random, blocks: usize, room: usize) -> Vec<f32> {
+    (0..blocks * room * BLOCK).map(|_| random.below(400) as f32 - 150.0).collect()
 }
 
-impl Lists {
-    fn new(queries: usize, capacity: usize) -> Self {
-        Self { counts: vec![GUARD; queries], words: vec![GUARD; 3 * queries * capacity], capacity }
-    }
-
-    fn entry(&self, query: usize, place: usize) -> [u32; 3] {
-        let plane = self.counts.len() * self.capacity;
-        [0, 1, 2].map(|which| self.words[which * plane + query * self.capacity + place])
-    }
-
-    fn of(&self, query: usize) -> Vec<[u32; 3]> {
-        (0..self.capacity.min(self.counts[query] as usize)).map(|place| self.entry(query, place)).collect()
-    }
-}
-
-fn random_terms(random: &mut Random, form: Form, count: usize) -> Vec<Terms> {
-    let one = |random: &mut Random| {
-        let mut of = |most: usize, step: f32| random.below(most) as f32 * step;
-        let [scale, length, residual] = [of(50, 0.01), of(90, 0.1), of(20, 0.02)];
-        let bias = if form == Form::NarrowedL2 { length * length } else { of(60, 0.5) - 15.0 };
-        Terms { scale, length, residual, bias }
-    };
-    (0..count).map(|_| one(random)).collect()
-}
-
-/// The most that computing an interval in f32 may round off.
-fn slack(interval: [f64; 2]) -> f64 {
-    interval[0].abs().max(interval[1].abs()).max(10.0) * 1e-5
+fn terms_of(random: &mut Random, form: Form, counts: [usize; 2]) -> [Vec<Terms>; 2] {
+    counts.map(|count| (0..count).map(|_| random_terms(random, form)).collect())
 }
 
 impl Winnowing {
@@ -81,10 +50,23 @@ impl Winnowing {
         let mut random = Random::new(form as u64 * 1000 + rows as u64);
         let blocks = rows.div_ceil(BLOCK);
         let room = queries + 3;
-        let scores = (0..blocks * room * BLOCK).map(|_| random.below(400) as f32 - 150.0).collect();
-        let terms = [queries, blocks * BLOCK].map(|count| random_terms(&mut random, form, count));
+        let scores = random_scores(&mut random, blocks, room);
+        let terms = terms_of(&mut random, form, [queries, blocks * BLOCK]);
         let (probed, allowed) = (None, vec![0]);
         Self { form, margin: WIDE, terms, rows, first_slot: 70, room, blocks, scores, allowed, probed }
+    }
+
+    /// Every row scored, with intervals without width: distances are the negated scores.
+    fn exact(form: Form, queries: usize, rows: usize) -> Self {
+        let one = Terms { scale: 1.0, length: 0.0, residual: 0.0, bias: 0.0 };
+        let mut made = Self { margin: NONE, ..Self::whole(form, queries, rows) };
+        made.terms.iter_mut().for_each(|terms| terms.fill(one));
+        made
+    }
+
+    /// Sets the score of a query and a row, where every row was scored.
+    fn set(&mut self, query: usize, row: usize, score: f32) {
+        self.scores[(row / BLOCK * self.room + query) * BLOCK + row % BLOCK] = score;
     }
 
     /// The rows of the lists that queries probe.
@@ -102,8 +84,8 @@ impl Winnowing {
         let (pairs, starts) = pairs_of(&probed, &tables, height);
         let blocks = starts[tables.lists()][1] as usize;
         let room = height as usize;
-        let scores = (0..blocks * room * BLOCK).map(|_| random.below(400) as f32 - 150.0).collect();
-        let terms = [queries, room_for].map(|count| random_terms(&mut random, form, count));
+        let scores = random_scores(&mut random, blocks, room);
+        let terms = terms_of(&mut random, form, [queries, room_for]);
         let mut allowed: Vec<u32> = (0..words).map(|_| (random.next() | random.next()) as u32).collect();
         // A bit behind the last row is not set if its group of four has a row.
         for row in rows..rows.next_multiple_of(4) {
@@ -179,21 +161,9 @@ impl Winnowing {
             centre_length: self.margin.centre_length,
             centre_squared: self.margin.centre_squared,
         };
-        let buffers: [BufferSlice<'_>; 8] = [
-            (&scores).into(),
-            (&rows).into(),
-            (&queries).into(),
-            (&allowed).into(),
-            (&pairs).into(),
-            (&tiles).into(),
-            counts.slice(),
-            lists.slice(),
-        ];
+        let buffers: [&dyn Bound; 8] = [&scores, &rows, &queries, &allowed, &pairs, &tiles, &counts, &lists];
         let constants = [self.form as u32, self.probed.is_some().into()];
-        let grid = two_rows(self.queries());
-        bench.run(|recorder| {
-            recorder.dispatch(&winnow::KERNEL, f32::KIND, &constants, &params, &buffers, grid)
-        });
+        bench.dispatch(&winnow::KERNEL, &constants, &params, &buffers, two_rows(self.queries()));
         Lists { counts: bench.read(&counts), words: bench.read(&lists), capacity: before.capacity }
     }
 
@@ -237,8 +207,7 @@ const KS: [usize; 4] = [1, 64, 65, 512];
 
 #[test]
 fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for form in FORMS {
         for rows in [1, 3, 30, 127, 130, 2556, 3200] {
             let winnowing = Winnowing::whole(form, 5, rows);
@@ -274,35 +243,24 @@ fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
 /// Intervals without width, a third of them nearest: the threshold is their distance.
 #[test]
 fn winnow_keeps_rows_at_the_threshold_and_drops_those_just_above() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(5);
     for form in FORMS {
         for k in KS {
-            let mut winnowing = Winnowing::whole(form, 3, 2560);
-            winnowing.margin = NONE;
-            let one = Terms { scale: 1.0, length: 0.0, residual: 0.0, bias: 0.0 };
-            winnowing.terms.iter_mut().for_each(|terms| terms.fill(one));
+            let mut winnowing = Winnowing::exact(form, 3, 2560);
             for query in 0..3 {
-                for row in 0..2560 {
-                    let score = -8.0 - random.below(3) as f32;
-                    let place = (row / BLOCK * winnowing.room + query) * BLOCK + row % BLOCK;
-                    winnowing.scores[place] = score;
-                }
+                (0..2560).for_each(|row| winnowing.set(query, row, -8.0 - random.below(3) as f32));
             }
             let lists = winnowing.run(bench, k, [0, 20], &Lists::new(3, 2560), true);
             for query in 0..3 {
                 let scored = winnowing.rows_of(query, [0, 20]);
-                let found = lists.of(query);
-                winnowing.check(&scored, &found, k, &format!("k {k}, query {query}"));
+                winnowing.check(&scored, &lists.of(query), k, &format!("k {k}, query {query}"));
                 // About 850 rows are at the smallest distance, some for every invocation.
                 let intervals: Vec<_> = scored.iter().map(|row| row.interval).collect();
                 let mut want: Vec<u32> =
                     winnow::reference(&intervals, k).into_iter().map(|row| scored[row].slot).collect();
-                let mut slots: Vec<u32> = found.iter().map(|entry| entry[0]).collect();
                 want.sort_unstable();
-                slots.sort_unstable();
-                assert_eq!(slots, want, "{form:?}, k {k}: ties are kept, and nothing above");
+                assert_eq!(lists.slots(query), want, "{form:?}, k {k}: ties are kept, and nothing above");
             }
         }
     }
@@ -312,14 +270,10 @@ fn winnow_keeps_rows_at_the_threshold_and_drops_those_just_above() {
 /// places, the threshold is the k-th smallest upper end of all.
 #[test]
 fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for form in FORMS {
         for k in [1, 2, 63, 64, 65, 66, 511, 512] {
-            let mut winnowing = Winnowing::whole(form, 2, 2560);
-            winnowing.margin = NONE;
-            let one = Terms { scale: 1.0, length: 0.0, residual: 0.0, bias: 0.0 };
-            winnowing.terms.iter_mut().for_each(|terms| terms.fill(one));
+            let mut winnowing = Winnowing::exact(form, 2, 2560);
             let blocks = if k <= 64 { 8 } else { 16 };
             let nearest = |number: usize| {
                 let (block, row) = (number % blocks, number / blocks * 4 + number % 4);
@@ -328,18 +282,15 @@ fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
             };
             for number in 0..blocks * 32 {
                 for (query, row) in nearest(number).into_iter().enumerate() {
-                    let place = (row / BLOCK * winnowing.room + query) * BLOCK + row % BLOCK;
-                    winnowing.scores[place] = 2000.0 - number as f32;
+                    winnowing.set(query, row, 2000.0 - number as f32);
                 }
             }
             let lists = winnowing.run(bench, k, [0, 20], &Lists::new(2, 2560), true);
             for query in 0..2 {
-                let mut found: Vec<u32> = lists.of(query).iter().map(|entry| entry[0]).collect();
                 let mut want: Vec<u32> =
                     (0..k).map(|number| winnowing.first_slot + nearest(number)[query] as u32).collect();
-                found.sort_unstable();
                 want.sort_unstable();
-                assert_eq!(found, want, "{form:?}, k {k}: the k nearest and no others");
+                assert_eq!(lists.slots(query), want, "{form:?}, k {k}: the k nearest and no others");
             }
         }
     }
@@ -347,8 +298,7 @@ fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
 
 #[test]
 fn winnow_keeps_every_row_of_probed_lists_that_may_be_among_the_nearest() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for form in FORMS {
         for (probes, height, rows) in [(1, 64, 1920), (9, 3, 2046), (13, 64, 1500), (11, 16, 130)] {
             let winnowing = Winnowing::probed(form, 21, probes, height, rows);
@@ -377,8 +327,7 @@ fn winnow_keeps_every_row_of_probed_lists_that_may_be_among_the_nearest() {
 
 #[test]
 fn several_waves_of_blocks_keep_the_rows_that_one_wave_keeps() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for (turn, form) in FORMS.into_iter().enumerate() {
         for (k, step) in [(1, 1), (10, 5), (64, 7), (65, 2), (512, 11)] {
             let winnowing = Winnowing::probed(form, 21, 9, [3, 64, 10][turn], 1918);
@@ -395,13 +344,8 @@ fn several_waves_of_blocks_keep_the_rows_that_one_wave_keeps() {
                     let known = if first == 0 { 0 } else { before.counts[query] as usize };
                     let all = lists.of(query);
                     assert_eq!(all[..known], before.of(query)[..known], "earlier entries stay");
-                    let scored = winnowing.rows_of(query, wave);
-                    winnowing.check(
-                        &scored,
-                        &all[known..],
-                        k,
-                        &format!("blocks {wave:?}, k {k}, query {query}"),
-                    );
+                    let said = format!("blocks {wave:?}, k {k}, query {query}");
+                    winnowing.check(&winnowing.rows_of(query, wave), &all[known..], k, &said);
                 }
             }
             for query in 0..21 {
@@ -420,8 +364,7 @@ fn several_waves_of_blocks_keep_the_rows_that_one_wave_keeps() {
 
 #[test]
 fn winnow_counts_rows_without_room_and_does_not_write_them() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     for is_probed in [false, true] {
         let winnowing = match is_probed {
             true => Winnowing::probed(Form::NarrowedL2, 12, 9, 4, 1920),
@@ -429,30 +372,25 @@ fn winnow_counts_rows_without_room_and_does_not_write_them() {
         };
         let blocks = [0, winnowing.blocks];
         let enough = winnowing.run(bench, 512, blocks, &Lists::new(12, 2000), true);
-        for capacity in [1, 100, 399] {
-            let lists = winnowing.run(bench, 512, blocks, &Lists::new(12, capacity), true);
-            assert_eq!(lists.counts, enough.counts);
+        for (query, count) in enough.counts.iter().enumerate() {
+            assert_eq!(enough.of(query).len(), *count as usize, "none overflows");
+        }
+        // Behind entries that the lists have already, and without them.
+        for (capacity, had) in [(1, 0), (100, 0), (399, 0), (700, 70)] {
+            let mut before = Lists::new(12, capacity);
+            before.counts = (0..12).map(|query| query * had).collect();
+            let lists = winnowing.run(bench, 512, blocks, &before, had == 0);
             assert!(lists.counts.iter().any(|&count| count as usize > capacity));
             for query in 0..12 {
-                let all: BTreeSet<[u32; 3]> = enough.of(query).into_iter().collect();
-                let found = lists.of(query);
-                assert!(found.iter().all(|entry| all.contains(entry)), "query {query}");
-                let different: BTreeSet<u32> = found.iter().map(|entry| entry[0]).collect();
-                assert_eq!(different.len(), found.len());
+                let had = query * had as usize;
+                assert_eq!(lists.counts[query], had as u32 + enough.counts[query]);
+                let (old, new) = (lists.of(query), enough.of(query));
+                let (old, found) = old.split_at(had.min(capacity));
+                assert!(old.iter().all(|entry| *entry == [GUARD; 3]), "query {query}: left as it was");
+                let all: BTreeSet<&[u32; 3]> = new.iter().collect();
+                let different: BTreeSet<&[u32; 3]> = found.iter().collect();
+                assert!(different.len() == found.len() && different.is_subset(&all), "query {query}");
             }
-        }
-        // Behind the existing entries.
-        let mut before = Lists::new(12, 700);
-        before.counts = (0..12).map(|query| query * 70).collect();
-        let lists = winnowing.run(bench, 512, blocks, &before, false);
-        for query in 0..12 {
-            let had = query * 70;
-            assert_eq!(lists.counts[query], had as u32 + enough.counts[query]);
-            let found = lists.of(query);
-            let had = had.min(700);
-            assert!(found[..had].iter().all(|entry| *entry == [GUARD; 3]), "query {query}: left as it was");
-            let all: BTreeSet<[u32; 3]> = enough.of(query).into_iter().collect();
-            assert!(found[had..].iter().all(|entry| all.contains(entry)), "query {query}");
         }
     }
 }
