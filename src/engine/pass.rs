@@ -30,12 +30,11 @@ pub(crate) async fn reset_refused(gpu: &Gpu, refused: &Buffer) -> Result<()> {
 pub(crate) fn encode_norms(
     commands: &mut Commands<'_>,
     vectors: BufferVectors<'_>,
-    (range, first_number): ([u32; 2], u32),
+    ([first_row, end_row], first_number): ([u32; 2], u32),
     (norms, refused): (BufferSlice<'_>, BufferSlice<'_>),
 ) -> Result<()> {
-    let (rows, elements) = (vectors.values, vectors.layout.elements);
-    let vectors = vectors.quads();
-    norms::encode(commands, &norms::Norms { rows, elements, vectors, range, first_number, norms, refused })
+    let params = norms::Params { vectors: vectors.quads(), first_row, end_row, first_number };
+    norms::encode(commands, vectors.layout.elements, &params, [vectors.values, norms, refused])
 }
 
 /// Rows whose distances can be computed: a segment of an index, or centroids.

@@ -18,8 +18,8 @@ pub(crate) struct Gpu {
     pub(crate) options: DeviceOptions,
     /// Whether kernels use subgroup operations.
     pub(crate) subgroups: bool,
-    /// Rows and columns of the cooperative matrices that passed the self-test, once it ran.
-    pub(crate) matrix_side: OnceLock<Option<u32>>,
+    /// Whether cooperative matrices passed the self-test, once it ran.
+    pub(crate) multiplies_matrices: OnceLock<bool>,
     pub(super) pipelines: Pipelines,
     pub(super) pool: Mutex<Pool>,
     /// Free buffers for parameters.
@@ -81,7 +81,7 @@ impl Gpu {
             queue,
             adapter,
             options,
-            matrix_side: OnceLock::new(),
+            multiplies_matrices: OnceLock::new(),
             pipelines: Mutex::default(),
             pool: Mutex::default(),
             arenas: Mutex::default(),

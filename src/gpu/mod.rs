@@ -20,7 +20,7 @@ pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
 pub(crate) use device::Gpu;
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
-pub(crate) use kernel::{Snippet, Uniform, params, wgsl};
+pub(crate) use kernel::{Snippet, Uniform, buffers, params, wgsl};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Reserved, Scratch, budget_for, scratch, usable};
 pub use profile::{Profile, StageTime};

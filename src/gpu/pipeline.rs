@@ -10,8 +10,13 @@ use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 
 impl Gpu {
-    /// The variant of `kernel` for this device with these values of its override constants.
-    pub(crate) fn pipeline(
+    /// The variant of `kernel` for this device with these values of its override constants. A kernel that loads rows loads f32.
+    pub(crate) fn pipeline(&self, kernel: &'static Kernel, constants: &[u32]) -> Result<Arc<Pipeline>> {
+        self.pipeline_for(kernel, ElementKind::F32, constants)
+    }
+
+    /// [`Gpu::pipeline`] for rows of this element type.
+    pub(crate) fn pipeline_for(
         &self,
         kernel: &'static Kernel,
         elements: ElementKind,

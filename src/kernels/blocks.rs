@@ -1,6 +1,6 @@
 //! Blocks of rows, and where their scores lie.
 
-use crate::gpu::{Snippet, wgsl};
+use crate::gpu::{Access, Buffer, BufferSlice, Snippet, wgsl};
 
 /// Rows that are screened together: the width of a tile, and the unit in which segments are sized and sampled.
 pub const BLOCK_ROWS: u32 = 128;
@@ -25,4 +25,26 @@ pub struct Part {
     pub blocks: u32,
     /// First column of the scores.
     pub column_first: u32,
+}
+
+/// Queries, rows of a part, and the buffer of their scores.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scored<'a> {
+    pub(crate) queries: &'a Buffer,
+    pub(crate) count: u32,
+    pub(crate) rows: &'a Buffer,
+    pub(crate) scores: &'a Buffer,
+    /// Queries that a block of scores has room for.
+    pub(crate) room: u32,
+    pub(crate) part: Part,
+}
+
+/// The buffers of kernels that score.
+pub(crate) const SCORE_BUFFERS: &[(&str, Access)] =
+    &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)];
+
+impl<'a> Scored<'a> {
+    pub(crate) fn buffers(&self) -> [BufferSlice<'a>; 3] {
+        [self.queries.into(), self.rows.into(), self.scores.into()]
+    }
 }

@@ -31,6 +31,7 @@ pub mod screen;
 pub mod select;
 
 pub use crate::gpu::{Access, Kernel, Variant, WORKGROUP};
+pub(crate) use blocks::Scored;
 pub use blocks::{BLOCK_ROWS, Part};
 pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};

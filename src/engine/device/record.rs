@@ -193,18 +193,8 @@ impl<'a> Recorder<'a> {
         norm_buffer: BufferSlice<'_>,
         refused: BufferSlice<'_>,
     ) -> Result<()> {
-        norms::encode(
-            self.commands()?,
-            &norms::Norms {
-                rows,
-                elements,
-                vectors,
-                range: [0, count],
-                first_number: 0,
-                norms: norm_buffer,
-                refused,
-            },
-        )
+        let params = norms::Params { vectors, first_row: 0, end_row: count, first_number: 0 };
+        norms::encode(self.commands()?, elements, &params, [rows, norm_buffer, refused])
     }
 
     /// Any kernel of this crate with its raw parameters, for tests and experiments. `workgroups` are columns and rows.
@@ -221,7 +211,7 @@ impl<'a> Recorder<'a> {
         buffers: &[BufferSlice<'_>],
         workgroups: [u32; 2],
     ) -> Result<()> {
-        let pipeline = self.gpu.pipeline(kernel, elements, constants)?;
+        let pipeline = self.gpu.pipeline_for(kernel, elements, constants)?;
         self.commands()?.dispatch(&pipeline, params, buffers, Grid::Tiles(workgroups[0], workgroups[1]))
     }
 

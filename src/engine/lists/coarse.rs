@@ -6,9 +6,8 @@ use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TER
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, budget_for, usable};
 use crate::kernels::distance_tile::TILE_QUERIES;
-use crate::kernels::screen_tile_i8::Tile;
 use crate::kernels::winnow::K_MAX;
-use crate::kernels::{BLOCK_ROWS, Part, rescore, select_k, winnow};
+use crate::kernels::{BLOCK_ROWS, Part, Scored, rescore, select_k, winnow};
 
 /// For up to this many queries all distances are computed: that is less work than the dozen dispatches of a screen.
 const FEW: u64 = 64;
@@ -208,30 +207,28 @@ impl Coarse {
         narrowed.encode_vectors(commands, (vectors, norms), [0, count], into, None)?;
         commands.stage("coarse_scores");
         let part = Part { segment: 0, block_first: 0, block_step: 1, blocks, column_first: 0 };
-        let (queries, rows, granules) = (integers, &copy.rows, narrowed.granules());
-        let tile = Tile { queries, count, rows, granules, scores, room, part };
-        narrowed.encode_tile(commands, &tile)?;
+        let scored = Scored { queries: integers, count, rows: &copy.rows, scores, room, part };
+        narrowed.encode_tile(commands, &scored)?;
         commands.stage("coarse_winnow");
         let intervals = narrowed.intervals();
-        let winnowing = winnow::Winnow {
-            form: intervals.form,
-            margin: intervals.margin,
-            scores,
-            room,
-            blocks: [0, blocks],
-            row_terms: &copy.terms,
-            rows: centroids.lists,
-            first_slot: 0,
-            query_terms: terms,
+        let params = winnow::Params {
             queries: count,
+            probes: blocks,
             k: self.k,
-            probed: None,
-            counts,
-            lists: candidates,
             capacity: self.capacity,
-            is_first: true,
+            plane: count * self.capacity,
+            is_first: 1,
+            room,
+            blocks,
+            rows: centroids.lists,
+            ..winnow::Params::of(intervals.margin)
         };
-        winnow::encode(commands, &winnowing)
+        // Every centroid is scored, so no kernel reads `allowed`, `pairs` and `tiles`.
+        let (row_terms, query_terms, lists) = (&copy.terms, terms, candidates);
+        let (allowed, pairs, tiles) = (terms, terms, terms);
+        let buffers =
+            winnow::Buffers { scores, row_terms, query_terms, allowed, pairs, tiles, counts, lists };
+        winnow::encode(commands, (intervals.form, false), &params, &buffers)
     }
 }
 

@@ -139,20 +139,14 @@ impl GpuTraining {
         self.gpu.upload_bytes(&self.order, 0, bytemuck::cast_slice(order)).await?;
         self.gpu.upload_bytes(&self.offsets, 0, bytemuck::cast_slice(offsets)).await?;
         let mut commands = Commands::new(&self.gpu, None);
-        let averaging = average::Average {
-            rows: &self.rows,
-            norms: &self.norms,
-            vectors: (self.layout.stride / 4) as u32,
-            order: &self.order,
-            offsets: &self.offsets,
-            lists: offsets.len() as u32 - 1,
-            means: &self.centroids.rows,
-            normalize: match self.centroids.metric {
-                Metric::Cosine => Normalize::MeansAndRows,
-                _ => Normalize::Nothing,
-            },
+        let normalize = match self.centroids.metric {
+            Metric::Cosine => Normalize::MeansAndRows,
+            _ => Normalize::Nothing,
         };
-        average::encode(&mut commands, &averaging)?;
+        let (lists, vectors) = (offsets.len() as u32 - 1, (self.layout.stride / 4) as u32);
+        let Self { rows, norms: row_norms, order, offsets, centroids, .. } = self;
+        let buffers = average::Buffers { rows, row_norms, order, offsets, means: &centroids.rows };
+        average::encode(&mut commands, normalize, &average::Params { lists, vectors }, &buffers)?;
         Ok(commands)
     }
 

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::screen_lists_i8::ListBlocks;
-use crate::kernels::screen_tile_i8::Tile;
 use crate::kernels::{
-    BLOCK_ROWS, narrow, screen_lists_coop, screen_lists_i8, screen_scan_i8, screen_tile_coop, screen_tile_i8,
+    BLOCK_ROWS, Scored, narrow, screen_lists_coop, screen_lists_i8, screen_scan_i8, screen_tile_coop,
+    screen_tile_i8,
 };
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
@@ -37,8 +36,8 @@ impl Screen {
 pub(crate) struct NarrowedRows {
     metric: Metric,
     dim: usize,
-    /// The side of the cooperative matrices that score tiles, on adapters that have them.
-    matrix_side: Option<u32>,
+    /// Whether cooperative matrices score tiles.
+    pub(crate) has_matrices: bool,
     /// Whether an index without memory for the copy goes without it.
     is_optional: bool,
     centre: Centre,
@@ -87,7 +86,7 @@ impl NarrowedRows {
         Ok(Some(Self {
             metric,
             dim,
-            matrix_side: screen_tile_coop::side(gpu),
+            has_matrices: screen_tile_coop::is_usable(gpu),
             is_optional: screen == Screen::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
@@ -99,16 +98,11 @@ impl NarrowedRows {
         Ok(Self {
             metric,
             dim,
-            matrix_side: screen_tile_coop::side(gpu),
+            has_matrices: screen_tile_coop::is_usable(gpu),
             is_optional: false,
             centre_buffer: upload_centre(gpu, &centre, dim).await?,
             centre: Centre::fixed(metric, centre),
         })
-    }
-
-    /// Whether cooperative matrices score tiles.
-    pub(crate) fn has_matrices(&self) -> bool {
-        self.matrix_side.is_some()
     }
 
     /// Bytes of a row's integers or of its terms, whichever is larger.
@@ -165,55 +159,59 @@ impl NarrowedRows {
         &self,
         commands: &mut Commands<'_>,
         (vectors, norms): (BufferVectors<'_>, BufferSlice<'_>),
-        range: [u32; 2],
+        [first_row, end_row]: [u32; 2],
         into: Integers<'_>,
         slots: Option<narrow::Slots<'_>>,
     ) -> Result<()> {
-        let narrowing = narrow::Narrow {
-            metric: self.metric,
-            dim: self.dim,
-            rows: vectors.values,
-            elements: vectors.layout.elements,
+        let params = narrow::Params {
             vectors: (vectors.layout.stride / 4) as u32,
-            norms,
-            centre: BufferSlice::all(&self.centre_buffer),
-            range,
-            narrowed: BufferSlice::all(into.values),
-            terms: BufferSlice::all(into.terms),
-            planes: into.planes,
-            plane_bytes: into.plane_bytes,
-            slots,
+            granules: self.granules(),
+            first_row,
+            end_row,
+            plane: (into.plane_bytes / narrow::GRANULE as u64) as u32,
+            first_slot: slots.map_or(0, |slots| slots.first_slot),
+            rows: slots.map_or(0, |slots| slots.rows),
+            ..narrow::Params::of(Narrowing::of(self.metric, self.dim))
         };
-        narrow::encode(commands, &narrowing)
+        let buffers = narrow::Buffers {
+            rows: vectors.values,
+            row_norms: norms,
+            centre: &self.centre_buffer,
+            narrowed: into.values,
+            terms: into.terms,
+            slots: slots.map_or(norms, |slots| slots.list),
+        };
+        let constants = (into.planes, slots.is_some());
+        narrow::encode(commands, (self.metric, vectors.layout.elements), constants, &params, &buffers)
     }
 
     /// Scores rows for few narrowed queries, which lie in one block.
-    pub(crate) fn encode_scan(&self, commands: &mut Commands<'_>, tile: Tile<'_>, planes: u32) -> Result<()> {
-        let Tile { queries, count, rows, granules, scores, room, part } = tile;
-        let (plane, finer) = (granules * BLOCK_ROWS, Narrowing::of(self.metric, self.dim).finer);
-        let scan =
-            screen_scan_i8::Scan { queries, count, planes, plane, finer, rows, granules, scores, room, part };
-        screen_scan_i8::encode(commands, &scan)
+    pub(crate) fn encode_scan(
+        &self,
+        commands: &mut Commands<'_>,
+        scored: &Scored<'_>,
+        planes: u32,
+    ) -> Result<()> {
+        let finer = Narrowing::of(self.metric, self.dim).finer;
+        screen_scan_i8::encode(commands, scored, self.granules(), (planes, finer))
     }
 
     /// Scores rows for narrowed queries by tiles.
-    pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, tile: &Tile<'_>) -> Result<()> {
-        match self.matrix_side {
-            Some(side) => screen_tile_coop::encode(commands, tile, side),
-            None => screen_tile_i8::encode(commands, tile),
-        }
+    pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, scored: &Scored<'_>) -> Result<()> {
+        let kernel = if self.has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
+        screen_tile_i8::encode(commands, kernel, scored, self.granules())
     }
 
     /// Scores the rows of lists for the queries that probe them.
     pub(crate) fn encode_list_blocks(
         &self,
         commands: &mut Commands<'_>,
-        blocks: &ListBlocks<'_>,
+        params: &screen_lists_i8::Params,
+        buffers: &screen_lists_i8::Buffers<'_>,
+        most: u64,
     ) -> Result<()> {
-        match self.matrix_side {
-            Some(side) => screen_lists_coop::encode(commands, blocks, side),
-            None => screen_lists_i8::encode(commands, blocks),
-        }
+        let kernel = if self.has_matrices { &screen_lists_coop::KERNEL } else { &screen_lists_i8::KERNEL };
+        screen_lists_i8::encode(commands, kernel, params, buffers, most)
     }
 
     /// Granules of a narrowed vector, as kernels count them.

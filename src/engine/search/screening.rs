@@ -172,29 +172,35 @@ impl<'a> Screening<'a> {
             Some(narrowed) if self.kernel.is_narrowed() => (&narrowed.terms, &buffers.query_terms),
             _ => (&segment.norms, &buffers.query_norms),
         };
+        let allowed = self.request.allowed.map(|_| &buffers.allowed).or(rows.alive_buffer());
         let collecting = collect::Collect {
             form: self.intervals.form,
-            margin: self.intervals.margin,
-            scores: &buffers.scores,
-            room: self.padded,
             part,
-            row_terms,
-            rows: segment.len,
-            first_slot: segment.first_slot,
-            query_terms,
-            queries: count,
-            thresholds: &buffers.thresholds,
-            allowed: self.request.allowed.map(|_| &buffers.allowed).or(rows.alive_buffer()),
-            counts: &buffers.counts,
-            lists: &buffers.candidates,
-            capacity: self.capacity,
+            has_bits: allowed.is_some(),
             round,
             sample: match thresholds {
                 Thresholds::Set => None,
                 Thresholds::Missing { groups } => Some(groups),
             },
         };
-        collect::encode(commands, &collecting)
+        let params = collect::Params {
+            queries: count,
+            room: self.padded,
+            rows: segment.len,
+            first_slot: segment.first_slot,
+            capacity: self.capacity,
+            ..collect::Params::of(self.intervals.margin)
+        };
+        let buffers = collect::Buffers {
+            scores: &buffers.scores,
+            row_terms,
+            query_terms,
+            thresholds: &buffers.thresholds,
+            allowed: allowed.unwrap_or(&buffers.thresholds),
+            counts: &buffers.counts,
+            lists: &buffers.candidates,
+        };
+        collect::encode(commands, &collecting, params, &buffers)
     }
 
     /// Lowers each query's threshold to the k-th smallest upper end among its candidates, and drops candidates above it.
@@ -205,21 +211,12 @@ impl<'a> Screening<'a> {
         is_first: bool,
         is_exact: bool,
     ) -> Result<()> {
-        let buffers = &self.buffers;
         commands.stage("tighten");
-        let tightening = tighten::Tighten {
-            thresholds: &buffers.thresholds,
-            counts: &buffers.counts,
-            lists: &buffers.candidates,
-            overflowed: &buffers.overflowed,
-            exact: is_exact.then_some(&buffers.keys),
-            unused: &buffers.queries,
-            queries: count,
-            k: self.k,
-            capacity: self.capacity,
-            is_first,
-        };
-        tighten::encode(commands, &tightening)
+        let ScreenBuffers { thresholds, counts, candidates: lists, overflowed, .. } = &*self.buffers;
+        let exact = if is_exact { &self.buffers.keys } else { &self.buffers.queries };
+        let buffers = tighten::Buffers { thresholds, counts, lists, overflowed, exact };
+        let params = tighten::Params::new(count, self.k, self.capacity, is_first);
+        tighten::encode(commands, is_exact, &params, &buffers)
     }
 
     /// Replaces the intervals of the candidates by the distances that will be reported. The threshold is then the k-th of true distances,

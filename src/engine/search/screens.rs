@@ -7,8 +7,8 @@ use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, Commands};
 use crate::kernels::distance_tile::TILE_QUERIES;
-use crate::kernels::screen_tile_i8::Tile;
-use crate::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, screen_scan_i8};
+use crate::kernels::{BLOCK_ROWS, Part, Scored, distance_scan, distance_tile, screen_scan_i8};
+use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::screen::certificate::{Form, Intervals};
 
@@ -70,7 +70,10 @@ const SCAN: ScreenKernel = ScreenKernel {
         let form = if is_l2(metric) { Form::Direct } else { float_form(metric) };
         Ok(Intervals::of_floats(form, rows.dim))
     },
-    encode: encode_scan,
+    encode: |scoring, commands, part| {
+        let (scored, rows) = scoring.floats(part);
+        distance_scan::encode(commands, &scored, rows, is_l2(scoring.metric))
+    },
 };
 
 const TILE: ScreenKernel = ScreenKernel {
@@ -80,7 +83,10 @@ const TILE: ScreenKernel = ScreenKernel {
     spread: 4,
     planes: [0, 0],
     intervals: |rows, metric| Ok(Intervals::of_floats(float_form(metric), rows.dim)),
-    encode: encode_tile,
+    encode: |scoring, commands, part| {
+        let (scored, rows) = scoring.floats(part);
+        distance_tile::encode(commands, &scored, rows)
+    },
 };
 
 const SCAN_I8: ScreenKernel = ScreenKernel {
@@ -91,8 +97,8 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     planes: [2, 1],
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
     encode: |scoring, commands, part| {
-        let (narrowed, tile) = scoring.narrowed_tile(part)?;
-        narrowed.encode_scan(commands, tile, scoring.planes)
+        let (narrowed, scored) = scoring.integers(part)?;
+        narrowed.encode_scan(commands, &scored, scoring.planes)
     },
 };
 
@@ -104,8 +110,8 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     planes: [1, 1],
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
     encode: |scoring, commands, part| {
-        let (narrowed, tile) = scoring.narrowed_tile(part)?;
-        narrowed.encode_tile(commands, &tile)
+        let (narrowed, scored) = scoring.integers(part)?;
+        narrowed.encode_tile(commands, &scored)
     },
 };
 
@@ -134,7 +140,7 @@ const INTEGERS_COOP: ScreenPair = ScreenPair { many: &TILE_COOP, ..INTEGERS };
 /// one scores the rows as they are.
 pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenPair> {
     match &rows.narrowed {
-        Some(narrowed) if narrowed.has_matrices() => vec![&INTEGERS_COOP, &FLOATS],
+        Some(narrowed) if narrowed.has_matrices => vec![&INTEGERS_COOP, &FLOATS],
         Some(_) => vec![&INTEGERS, &FLOATS],
         None => vec![&FLOATS],
     }
@@ -194,31 +200,26 @@ impl Scoring<'_> {
         (self.kernel.encode)(self, commands, part)
     }
 
+    /// The queries, the rows of a part as they are, and the rows' element type and length in vectors of four.
+    fn floats(&self, part: Part) -> (Scored<'_>, (ElementKind, u32)) {
+        let rows = &self.rows.segments[part.segment].rows;
+        (self.scored(self.queries, rows, part), (self.rows.layout.elements, self.rows.vectors()))
+    }
+
     /// The narrowed queries and rows of a part.
-    fn narrowed_tile(&self, part: Part) -> Result<(&NarrowedRows, Tile<'_>)> {
-        let narrowed = narrowed(self.rows)?;
+    fn integers(&self, part: Part) -> Result<(&NarrowedRows, Scored<'_>)> {
         let Some(NarrowedSegment { rows, .. }) = &self.rows.segments[part.segment].narrowed else {
             return Err(no_copy());
         };
-        let &Self { narrowed_queries: queries, count, scores, padded: room, .. } = self;
-        Ok((narrowed, Tile { queries, count, rows, granules: narrowed.granules(), scores, room, part }))
+        Ok((narrowed(self.rows)?, self.scored(self.narrowed_queries, rows, part)))
     }
-}
 
-fn encode_scan(scoring: &Scoring<'_>, commands: &mut Commands<'_>, part: Part) -> Result<()> {
-    let &Scoring { queries, count, scores, padded: room, .. } = scoring;
-    let (elements, vectors) = (scoring.rows.layout.elements, scoring.rows.vectors());
-    let (rows, direct) = (&scoring.rows.segments[part.segment].rows, is_l2(scoring.metric));
-    let scan = distance_scan::Scan { queries, count, rows, elements, vectors, scores, room, part, direct };
-    distance_scan::encode(commands, &scan)
-}
-
-fn encode_tile(scoring: &Scoring<'_>, commands: &mut Commands<'_>, part: Part) -> Result<()> {
-    let &Scoring { queries, count, scores, padded: room, .. } = scoring;
-    let (elements, vectors) = (scoring.rows.layout.elements, scoring.rows.vectors());
-    let rows = &scoring.rows.segments[part.segment].rows;
-    let tile = distance_tile::Tile { queries, count, rows, elements, vectors, scores, room, part };
-    distance_tile::encode(commands, &tile)
+    fn scored<'s>(&self, queries: &'s Buffer, rows: &'s Buffer, part: Part) -> Scored<'s>
+    where
+        Self: 's,
+    {
+        Scored { queries, count: self.count, rows, scores: self.scores, room: self.padded, part }
+    }
 }
 
 fn is_l2(metric: Metric) -> bool {

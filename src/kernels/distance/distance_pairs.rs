@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::matrix::{ElementKind, MatrixView};
+use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
 params! {
@@ -134,7 +134,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
     };
     let gpu = commands.gpu();
     let dim = if matches!(pairs.dim, 384 | 512 | 768 | 1536) { pairs.dim } else { 0 };
-    let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &[metric, accumulators, dim])?;
+    let pipeline = gpu.pipeline(&KERNEL, &[metric, accumulators, dim])?;
     let mut params = Params {
         first_query: 0,
         first_row: 0,

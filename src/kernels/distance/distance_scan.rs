@@ -1,9 +1,8 @@
 //! Scores of few queries: reads every row once, at the speed of memory.
 
 use crate::error::Result;
-use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::SCORES;
-use crate::kernels::blocks::{BLOCK_ROWS, Part};
+use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, SCORE_BUFFERS, SCORES, Scored};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 params! {
@@ -30,56 +29,42 @@ pub const QUERIES_AT_ONCE: u32 = 4;
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
     .source(&[SCORES, wgsl!("distance/distance_scan", QUERIES_AT_ONCE)])
-    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+    .buffers(SCORE_BUFFERS)
     .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
     .loads_rows()
     .sums_lanes()
     .workgroup(256, 256 * 16);
 
-/// Queries and rows to score. Both have `vectors` vectors of four elements each.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scan<'a> {
-    pub(crate) queries: &'a Buffer,
-    pub(crate) count: u32,
-    pub(crate) rows: &'a Buffer,
-    pub(crate) elements: ElementKind,
-    pub(crate) vectors: u32,
-    pub(crate) scores: &'a Buffer,
-    /// Queries that a block of scores has room for.
-    pub(crate) room: u32,
-    pub(crate) part: Part,
-    /// The sum of `(q - x)^2` instead of the dot product.
-    pub(crate) direct: bool,
-}
-
-/// Records the kernel. `queries` and `scores` have room for a multiple of four queries.
-pub(crate) fn encode(commands: &mut Commands<'_>, scan: &Scan<'_>) -> Result<()> {
-    let at_once = match scan.count {
+/// Records the kernel for rows of `vectors` vectors of four elements: dot products or, if `direct`, sums of `(q - x)^2`. `queries` and
+/// `scores` have room for a multiple of four queries.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    scored: &Scored<'_>,
+    (elements, vectors): (ElementKind, u32),
+    direct: bool,
+) -> Result<()> {
+    let &Scored { count, room, part, .. } = scored;
+    let at_once = match count {
         1 => 1,
         2 => 2,
         _ => QUERIES_AT_ONCE,
     };
     let gpu = commands.gpu();
-    let pipeline = gpu.pipeline(&KERNEL, scan.elements, &[scan.direct.into(), at_once])?;
-    let part_columns = scan.part.blocks * BLOCK_ROWS;
+    let pipeline = gpu.pipeline_for(&KERNEL, elements, &[direct.into(), at_once])?;
+    let part_columns = part.blocks * BLOCK_ROWS;
     let params = Params {
-        vectors: scan.vectors,
-        room: scan.room,
+        vectors,
+        room,
         part_columns,
-        column_first: scan.part.column_first,
-        block_first: scan.part.block_first,
-        block_step: scan.part.block_step,
+        column_first: part.column_first,
+        block_first: part.block_first,
+        block_step: part.block_step,
     };
     // The kernel strides over the columns, so any number of workgroups is correct; with this one each group of 32 lanes has
     // one turn.
     let limit = gpu.adapter.capabilities.max_workgroups;
-    let grid = Grid::Tiles((part_columns / 32).min(limit), scan.count.div_ceil(at_once));
-    commands.dispatch(
-        &pipeline,
-        &params,
-        &[scan.queries.into(), scan.rows.into(), BufferSlice::all(scan.scores)],
-        grid,
-    )
+    let grid = Grid::Tiles((part_columns / 32).min(limit), count.div_ceil(at_once));
+    commands.dispatch(&pipeline, &params, &scored.buffers(), grid)
 }
 
 /// The scores in f64, `[queries, rows]`.

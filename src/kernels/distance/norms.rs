@@ -36,25 +36,17 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("norms")
     .loads_rows()
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
-/// Rows of a buffer, and where their norms go. `refused` holds two u32, both initially `u32::MAX`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Norms<'a> {
-    pub(crate) rows: BufferSlice<'a>,
-    pub(crate) elements: ElementKind,
-    pub(crate) vectors: u32,
-    pub(crate) range: [u32; 2],
-    pub(crate) first_number: u32,
-    pub(crate) norms: BufferSlice<'a>,
-    pub(crate) refused: BufferSlice<'a>,
-}
-
-/// Records the kernel.
-pub(crate) fn encode(commands: &mut Commands<'_>, norms: &Norms<'_>) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, norms.elements, &[])?;
-    let [first_row, end_row] = norms.range;
-    let params = Params { vectors: norms.vectors, first_row, end_row, first_number: norms.first_number };
-    let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(AT_ONCE.into()));
-    commands.dispatch(&pipeline, &params, &[norms.rows, norms.norms, norms.refused], grid)
+/// Records the kernel for rows of this element type. Buffers are rows, their norms, and `refused`, which holds two u32, both initially
+/// `u32::MAX`.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    elements: ElementKind,
+    params: &Params,
+    buffers: [BufferSlice<'_>; 3],
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline_for(&KERNEL, elements, &[])?;
+    let grid = Grid::Linear(u64::from(params.end_row - params.first_row).div_ceil(AT_ONCE.into()));
+    commands.dispatch(&pipeline, params, &buffers, grid)
 }
 
 /// Turns the contents of `refused` into an error.

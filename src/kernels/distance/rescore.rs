@@ -2,8 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::keys::KEYS;
-use crate::kernels::keys::key_of;
+use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_INNER_PRODUCT, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::{ElementKind, MatrixView};
@@ -144,7 +143,7 @@ pub struct Rescore<'a> {
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Result<()> {
     let gpu = commands.gpu();
-    let pipeline = gpu.pipeline(&KERNEL, rescore.elements, &[metric_constant(rescore.metric)])?;
+    let pipeline = gpu.pipeline_for(&KERNEL, rescore.elements, &[metric_constant(rescore.metric)])?;
     let mut params = Params {
         queries: rescore.count,
         vectors: rescore.vectors,

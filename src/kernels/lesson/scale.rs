@@ -2,7 +2,6 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `scale`.
@@ -33,7 +32,7 @@ pub(crate) fn encode(
     if u64::from(count) * 4 > values.bytes {
         return Err(Error::argument("values", format!("{count} values"), values.bytes / 4));
     }
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
     let grid = Grid::Linear(u64::from(count.div_ceil(INVOCATIONS)));
     commands.dispatch(&pipeline, &Params { count, factor }, &[values], grid)
 }

@@ -1,8 +1,7 @@
 //! The means of lists of rows: the update of k-means.
 
 use crate::error::Result;
-use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
-use crate::matrix::ElementKind;
+use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
 
 params! {
     /// Parameters of `average`.
@@ -24,13 +23,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("average")
             NORMALIZE_MEANS_AND_ROWS = Normalize::MeansAndRows
         ),
     ])
-    .buffers(&[
-        ("rows", Access::Read),
-        ("row_norms", Access::Read),
-        ("order", Access::Read),
-        ("offsets", Access::Read),
-        ("means", Access::Write),
-    ])
+    .buffers(BUFFERS)
     .overrides(&[(
         "NORMALIZE",
         &[Normalize::Nothing as u32, Normalize::Means as u32, Normalize::MeansAndRows as u32],
@@ -48,33 +41,28 @@ pub enum Normalize {
     MeansAndRows,
 }
 
-/// Rows, f32, and the lists they are in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Average<'a> {
-    pub(crate) rows: &'a Buffer,
-    pub(crate) norms: &'a Buffer,
-    pub(crate) vectors: u32,
-    /// Rows, list by list.
-    pub(crate) order: &'a Buffer,
-    /// `[lists + 1]`.
-    pub(crate) offsets: &'a Buffer,
-    pub(crate) lists: u32,
-    pub(crate) means: &'a Buffer,
-    pub(crate) normalize: Normalize,
+buffers! {
+    /// Rows, f32, and the lists they are in.
+    pub(crate) struct Buffers<'a> {
+        rows: Read &'a Buffer,
+        row_norms: Read &'a Buffer,
+        /// Rows, list by list.
+        order: Read &'a Buffer,
+        /// `[lists + 1]`.
+        offsets: Read &'a Buffer,
+        means: Write &'a Buffer,
+    }
 }
 
 /// Records the kernel.
-pub(crate) fn encode(commands: &mut Commands<'_>, average: &Average<'_>) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[average.normalize as u32])?;
-    let params = Params { lists: average.lists, vectors: average.vectors };
-    let buffers = [
-        average.rows.into(),
-        average.norms.into(),
-        average.order.into(),
-        average.offsets.into(),
-        average.means.into(),
-    ];
-    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(average.lists.into()))
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    normalize: Normalize,
+    params: &Params,
+    buffers: &Buffers<'_>,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[normalize as u32])?;
+    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.lists.into()))
 }
 
 /// The mean of rows in f64.

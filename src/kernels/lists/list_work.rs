@@ -2,7 +2,6 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `list_work`.
@@ -28,7 +27,7 @@ pub(crate) fn encode(
     list_tiles: &Buffer,
     starts: &Buffer,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
     let buffers = [counts.into(), list_tiles.into(), starts.into()];
     commands.dispatch(&pipeline, &Params { lists, height }, &buffers, Grid::Linear(1))
 }

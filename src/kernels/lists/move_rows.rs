@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `move_rows`.
@@ -70,7 +69,7 @@ pub(crate) struct Move<'a> {
 pub(crate) fn encode(commands: &mut Commands<'_>, moving: &Move<'_>) -> Result<()> {
     debug_assert!(moving.row_bytes.is_multiple_of(WORD_BYTES), "whole words");
     let constants = [(moving.direction == Direction::Gather).into()];
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let words = moving.row_bytes / WORD_BYTES;
     let params = Params {
         words: words as u32,

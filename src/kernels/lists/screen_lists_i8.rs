@@ -1,10 +1,9 @@
 //! Scores of the rows of lists against the queries that probe them, for adapters without cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
+use crate::gpu::{Buffer, Commands, Grid, Kernel, Snippet, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
 use crate::kernels::pages::{PAGE, PAGE_SHIFT};
-use crate::matrix::ElementKind;
 
 pub use crate::kernels::screen::screen_tile_i8::reference;
 
@@ -36,16 +35,18 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_lists_i8")
 pub(crate) const LIST_BLOCKS: Snippet =
     wgsl!("lib/list_blocks", HEIGHT, BLOCK_ROWS, BLOCK_SHIFT, PAGE, PAGE_SHIFT);
 
-/// The buffers of both kernels.
-pub(crate) const BUFFERS: &[(&str, Access)] = &[
-    ("queries", Access::Read),
-    ("rows", Access::Read),
-    ("starts", Access::Read),
-    ("list_tiles", Access::Read),
-    ("tiles", Access::Read),
-    ("grouped", Access::Read),
-    ("scores", Access::Write),
-];
+buffers! {
+    /// Narrowed queries, grouped by the lists they probe, and the rows of the lists to score them against.
+    pub(crate) struct Buffers<'a> {
+        queries: Read &'a Buffer,
+        rows: Read &'a Buffer,
+        starts: Read &'a Buffer,
+        list_tiles: Read &'a Buffer,
+        tiles: Read &'a Buffer,
+        grouped: Read &'a Buffer,
+        scores: Write &'a Buffer,
+    }
+}
 
 /// Queries of a block of scores: about as many of a batch as probe one list.
 pub const HEIGHT: u32 = 32;
@@ -53,52 +54,15 @@ pub const HEIGHT: u32 = 32;
 /// Workgroups that fill a large GPU; each computes one block after the other.
 const WORKGROUPS: u64 = 4096;
 
-/// Narrowed queries, grouped by the lists they probe, and the rows of the lists to score them against.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ListBlocks<'a> {
-    pub(crate) queries: &'a Buffer,
-    pub(crate) rows: &'a Buffer,
-    /// Slot of the segment's first row, and rows that it has room for.
-    pub(crate) segment: [u32; 2],
-    pub(crate) granules: u32,
-    pub(crate) lists: u32,
-    pub(crate) starts: &'a Buffer,
-    pub(crate) list_tiles: &'a Buffer,
-    pub(crate) tiles: &'a Buffer,
-    pub(crate) grouped: &'a Buffer,
-    pub(crate) scores: &'a Buffer,
-    /// First block, and the number that `scores` has room for.
-    pub(crate) blocks: [u32; 2],
-    /// At least the number of all blocks.
-    pub(crate) most: u64,
-}
-
-/// Records the kernel.
-pub(crate) fn encode(commands: &mut Commands<'_>, blocks: &ListBlocks<'_>) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
-    commands.dispatch(&pipeline, &blocks.params(), &blocks.buffers(), blocks.grid())
-}
-
-impl<'a> ListBlocks<'a> {
-    pub(crate) fn params(&self) -> Params {
-        let ([first_slot, rows], [block_first, blocks]) = (self.segment, self.blocks);
-        Params { lists: self.lists, granules: self.granules, block_first, blocks, first_slot, rows }
-    }
-
-    pub(crate) fn buffers(&self) -> [BufferSlice<'a>; 7] {
-        [
-            self.queries.into(),
-            self.rows.into(),
-            self.starts.into(),
-            self.list_tiles.into(),
-            self.tiles.into(),
-            self.grouped.into(),
-            self.scores.into(),
-        ]
-    }
-
-    pub(crate) fn grid(&self) -> Grid {
-        let here = self.most.saturating_sub(self.blocks[0].into()).min(self.blocks[1].into());
-        Grid::Tiles(here.min(WORKGROUPS) as u32, 1)
-    }
+/// Records this kernel or `screen_lists_coop`. There are at most `most` blocks in all.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    kernel: &'static Kernel,
+    params: &Params,
+    buffers: &Buffers<'_>,
+    most: u64,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(kernel, &[])?;
+    let here = most.saturating_sub(params.block_first.into()).min(params.blocks.into());
+    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Tiles(here.min(WORKGROUPS) as u32, 1))
 }

@@ -1,12 +1,11 @@
 //! Keeps the rows, of all that were scored for a query, that can be among its k nearest.
 
 use crate::error::Result;
-use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
 use crate::kernels::keys::KEYS;
 use crate::kernels::pages::{NO_PAGE, PAGE};
-use crate::matrix::ElementKind;
 
 pub use crate::screen::certificate::{Form, Margin};
 
@@ -49,92 +48,46 @@ params! {
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
     .source(&[KEYS, wgsl!("lib/grid"), INTERVALS, wgsl!("lists/winnow", BLOCK_ROWS, PAGE, NO_PAGE)])
-    .buffers(&[
-        ("scores", Access::Read),
-        ("row_terms", Access::Read),
-        ("query_terms", Access::Read),
-        ("allowed", Access::Read),
-        ("pairs", Access::Read),
-        ("tiles", Access::Read),
-        ("counts", Access::Write),
-        ("lists", Access::Write),
-    ])
+    .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("PROBED", &[0, 1])])
     .workgroup(256, 512 * 16 + 32 + 2 * 16);
 
 /// The largest k. A workgroup keeps four times as many upper ends, so that the nearest rows rarely compete for one.
 pub const K_MAX: u32 = 512;
 
-/// Scores of narrowed vectors, and the lists for the rows that are kept.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Winnow<'a> {
-    pub(crate) form: Form,
-    pub(crate) margin: Margin,
-    pub(crate) scores: &'a Buffer,
-    /// Queries that a block of scores has room for.
-    pub(crate) room: u32,
-    /// First block whose scores are there, and their number.
-    pub(crate) blocks: [u32; 2],
-    pub(crate) row_terms: &'a Buffer,
-    pub(crate) rows: u32,
-    pub(crate) first_slot: u32,
-    pub(crate) query_terms: &'a Buffer,
-    pub(crate) queries: u32,
-    pub(crate) k: u32,
-    /// Set if not every row was scored.
-    pub(crate) probed: Option<Probed<'a>>,
-    pub(crate) counts: BufferSlice<'a>,
-    pub(crate) lists: &'a Buffer,
-    pub(crate) capacity: u32,
-    /// Whether this begins the lists.
-    pub(crate) is_first: bool,
+buffers! {
+    /// Scores of narrowed vectors, and the lists for the rows that are kept. If every row was scored, `allowed`, `pairs` and `tiles`
+    /// are any buffers.
+    pub(crate) struct Buffers<'a> {
+        scores: Read &'a Buffer,
+        row_terms: Read &'a Buffer,
+        query_terms: Read &'a Buffer,
+        /// One bit per slot.
+        allowed: Read &'a Buffer,
+        pairs: Read &'a Buffer,
+        tiles: Read &'a Buffer,
+        counts: Write BufferSlice<'a>,
+        lists: Write &'a Buffer,
+    }
 }
 
-/// The rows that were scored for each query: those of the lists it probes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Probed<'a> {
-    /// Lists per query.
-    pub(crate) probes: u32,
-    pub(crate) pairs: &'a Buffer,
-    pub(crate) tiles: &'a Buffer,
-    /// One bit per slot.
-    pub(crate) allowed: &'a Buffer,
+impl Params {
+    /// The bounds of a screen's errors; all else is left 0.
+    pub(crate) fn of(margin: Margin) -> Self {
+        let Margin { relative: margin, floor: margin_floor, centre_length, centre_squared } = margin;
+        Self { margin, margin_floor, centre_length, centre_squared, ..Self::default() }
+    }
 }
 
-/// Records the kernel.
-pub(crate) fn encode(commands: &mut Commands<'_>, winnow: &Winnow<'_>) -> Result<()> {
-    let constants = [winnow.form as u32, winnow.probed.is_some().into()];
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
-    let [block_first, blocks] = winnow.blocks;
-    let params = Params {
-        queries: winnow.queries,
-        probes: winnow.probed.map_or(blocks, |probed| probed.probes),
-        k: winnow.k,
-        capacity: winnow.capacity,
-        plane: winnow.queries * winnow.capacity,
-        is_first: winnow.is_first.into(),
-        room: winnow.room,
-        block_first,
-        blocks,
-        rows: winnow.rows,
-        first_slot: winnow.first_slot,
-        margin: winnow.margin.relative,
-        margin_floor: winnow.margin.floor,
-        centre_length: winnow.margin.centre_length,
-        centre_squared: winnow.margin.centre_squared,
-    };
-    let unused = winnow.query_terms;
-    let buffers = [
-        winnow.scores.into(),
-        winnow.row_terms.into(),
-        winnow.query_terms.into(),
-        winnow.probed.map_or(unused, |probed| probed.allowed).into(),
-        winnow.probed.map_or(unused, |probed| probed.pairs).into(),
-        winnow.probed.map_or(unused, |probed| probed.tiles).into(),
-        winnow.counts,
-        winnow.lists.into(),
-    ];
-    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(winnow.queries.into()))
+/// Records the kernel. `is_probed` if only the rows of probed lists were scored.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    (form, is_probed): (Form, bool),
+    params: &Params,
+    buffers: &Buffers<'_>,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[form as u32, is_probed.into()])?;
+    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
 /// The rows that must be kept, by their intervals `[lower, upper]`: those whose lower end is not above the k-th smallest upper

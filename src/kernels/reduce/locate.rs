@@ -29,7 +29,7 @@ pub(crate) fn encode(
         return Err(Error::argument("operation", "argmin or argmax", format!("{:?}", reduce.operation)));
     }
     let constants = [reduce.operation.extreme() as u32];
-    let pipeline = commands.gpu().pipeline(&KERNEL, reduce.elements, &constants)?;
+    let pipeline = commands.gpu().pipeline_for(&KERNEL, reduce.elements, &constants)?;
     let grid = Grid::Linear(reduce.rows.into());
     commands.dispatch(&pipeline, &reduce.params(), &[reduce.values, results, places], grid)
 }

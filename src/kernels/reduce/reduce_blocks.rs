@@ -192,7 +192,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
     let Shape { workgroup, coarsening, .. } = reduce.shape;
     let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
     let constants = [reduce.operation.extreme() as u32, compensated, coarsening, workgroup];
-    let pipeline = commands.gpu().pipeline(&KERNEL, reduce.elements, &constants)?;
+    let pipeline = commands.gpu().pipeline_for(&KERNEL, reduce.elements, &constants)?;
     let params = reduce.params();
     let grid = Grid::Linear(u64::from(params.rows) * u64::from(params.blocks));
     let others = reduce.others.unwrap_or(reduce.values);

@@ -4,7 +4,6 @@ use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Operation, Summation};
 use crate::kernels::reduce::reduce_blocks::check_room;
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `reduce_partials`.
@@ -37,7 +36,7 @@ pub(crate) fn encode(
     check_room("results", results, rows, 2)?;
     let compensated = u32::from(summation == Summation::Compensated && operation.is_sum());
     let constants = [operation.extreme() as u32, compensated];
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     commands.dispatch(
         &pipeline,
         &Params { rows, pitch, zero: 0 },

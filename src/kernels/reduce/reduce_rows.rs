@@ -44,7 +44,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
         (_, false) => 0,
     };
     let constants = [reduce.operation as u32, compensated.into(), width];
-    let pipeline = gpu.pipeline(&KERNEL, reduce.elements, &constants)?;
+    let pipeline = gpu.pipeline_for(&KERNEL, reduce.elements, &constants)?;
     // Rows per workgroup with the largest groups of lanes; with smaller groups some workgroups find nothing to do.
     let lanes = match width {
         0 => gpu.subgroup_sizes().map_or(32, |(_, most)| most.min(KERNEL.workgroup_size)),

@@ -1,12 +1,10 @@
 //! Puts the rows that a screen cannot exclude on their queries' lists.
 
 use crate::error::Result;
-use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::SCORES;
-use crate::kernels::blocks::{BLOCK_ROWS, Part};
+use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
 use crate::kernels::intervals::{FORMS, INTERVALS};
 use crate::kernels::keys::KEYS;
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `collect`.
@@ -60,43 +58,43 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect")
         INTERVALS,
         wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE),
     ])
-    .buffers(&[
-        ("scores", Access::Read),
-        ("row_terms", Access::Read),
-        ("query_terms", Access::Read),
-        ("thresholds", Access::Read),
-        ("allowed", Access::Read),
-        ("counts", Access::Write),
-        ("lists", Access::Write),
-    ])
+    .buffers(BUFFERS)
     .overrides(&[("FORM", FORMS), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])
     .workgroup(INVOCATIONS, QUERIES * 32 + 1024 * 4 + 4 + QUERIES * 4);
 
-/// The rows to look at, and where to put the ones that are kept.
+buffers! {
+    /// The rows to look at, and where to put the ones that are kept.
+    pub(crate) struct Buffers<'a> {
+        scores: Read &'a Buffer,
+        /// Squared and inverse norm of each row; for narrowed rows their terms.
+        row_terms: Read &'a Buffer,
+        /// The same for queries.
+        query_terms: Read &'a Buffer,
+        thresholds: Read &'a Buffer,
+        /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
+        allowed: Read &'a Buffer,
+        counts: Write &'a Buffer,
+        lists: Write &'a Buffer,
+    }
+}
+
+/// The rows to look at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Collect<'a> {
+pub(crate) struct Collect {
     pub(crate) form: Form,
-    pub(crate) margin: Margin,
-    pub(crate) scores: &'a Buffer,
-    /// Queries that a block of scores has room for.
-    pub(crate) room: u32,
     pub(crate) part: Part,
-    /// Squared and inverse norm of each row; for narrowed rows their terms.
-    pub(crate) row_terms: &'a Buffer,
-    pub(crate) rows: u32,
-    pub(crate) first_slot: u32,
-    /// The same for queries.
-    pub(crate) query_terms: &'a Buffer,
-    pub(crate) queries: u32,
-    pub(crate) thresholds: &'a Buffer,
-    /// One bit per slot: rows whose bit is 0 are skipped.
-    pub(crate) allowed: Option<&'a Buffer>,
-    pub(crate) counts: &'a Buffer,
-    pub(crate) lists: &'a Buffer,
-    pub(crate) capacity: u32,
+    pub(crate) has_bits: bool,
     pub(crate) round: Round,
     /// For the first round of the first chunk, which keeps every row: the number of groups of the chunk.
     pub(crate) sample: Option<u32>,
+}
+
+impl Params {
+    /// The bounds of a screen's errors; all else is left 0.
+    pub(crate) fn of(margin: Margin) -> Self {
+        let Margin { relative: margin, floor: margin_floor, centre_length, centre_squared } = margin;
+        Self { margin, margin_floor, centre_length, centre_squared, ..Self::default() }
+    }
 }
 
 /// Invocations per workgroup, each with one group of rows.
@@ -127,47 +125,36 @@ pub fn queries_each(is_sample: bool) -> u32 {
     if is_sample { AT_ONCE } else { QUERIES }
 }
 
-/// Records the kernel.
-pub(crate) fn encode(commands: &mut Commands<'_>, collect: &Collect<'_>) -> Result<()> {
-    let gpu = commands.gpu();
-    let constants = [collect.form as u32, collect.allowed.is_some().into(), collect.sample.is_some().into()];
-    let pipeline = gpu.pipeline(&KERNEL, ElementKind::F32, &constants)?;
-    let number = collect.part.column_first / GROUP;
-    let groups = collect.part.blocks * (GROUPS);
-    let start = number.next_multiple_of(collect.round.step) - number;
+/// Records the kernel. `params` has what does not follow from the part and the round: the margin, the queries, the rows and the
+/// lists.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    collect: &Collect,
+    params: Params,
+    buffers: &Buffers<'_>,
+) -> Result<()> {
+    let &Collect { form, part, has_bits, round, sample } = collect;
+    let constants = [form as u32, has_bits.into(), sample.is_some().into()];
+    let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
+    let groups = part.blocks * GROUPS;
+    let number = part.column_first / GROUP;
+    let start = number.next_multiple_of(round.step) - number;
     let params = Params {
-        queries: collect.queries,
-        room: collect.room,
-        column_first: collect.part.column_first,
+        column_first: part.column_first,
         groups,
-        block_first: collect.part.block_first,
-        block_step: collect.part.block_step,
-        rows: collect.rows,
-        first_slot: collect.first_slot,
+        block_first: part.block_first,
+        block_step: part.block_step,
         round_start: start,
-        round_step: collect.round.step,
-        round_skip: collect.round.skip,
-        sampled: match collect.sample {
-            Some(groups) if collect.part.column_first == 0 => groups.div_ceil(collect.round.step) * GROUP,
+        round_step: round.step,
+        round_skip: round.skip,
+        sampled: match sample {
+            Some(groups) if part.column_first == 0 => groups.div_ceil(round.step) * GROUP,
             _ => 0,
         },
-        capacity: collect.capacity,
-        plane: collect.queries * collect.capacity,
-        margin: collect.margin.relative,
-        margin_floor: collect.margin.floor,
-        centre_length: collect.margin.centre_length,
-        centre_squared: collect.margin.centre_squared,
+        plane: params.queries * params.capacity,
+        ..params
     };
-    let workgroups = groups.saturating_sub(start).div_ceil(collect.round.step).div_ceil(INVOCATIONS);
-    let grid = Grid::Tiles(workgroups, collect.queries.div_ceil(queries_each(collect.sample.is_some())));
-    let buffers = [
-        collect.scores.into(),
-        collect.row_terms.into(),
-        collect.query_terms.into(),
-        collect.thresholds.into(),
-        collect.allowed.unwrap_or(collect.thresholds).into(),
-        collect.counts.into(),
-        collect.lists.into(),
-    ];
-    commands.dispatch(&pipeline, &params, &buffers, grid)
+    let workgroups = groups.saturating_sub(start).div_ceil(round.step).div_ceil(INVOCATIONS);
+    let grid = Grid::Tiles(workgroups, params.queries.div_ceil(queries_each(sample.is_some())));
+    commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }

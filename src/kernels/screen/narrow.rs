@@ -1,7 +1,7 @@
 //! Narrows vectors to 8-bit integers, for the screens on integers.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
@@ -53,20 +53,13 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("narrow")
         SIXTEEN,
         wgsl!("screen/narrow", BLOCK_ROWS, BLOCK_SHIFT, METRIC_L2, METRIC_COSINE),
     ])
-    .buffers(&[
-        ("rows", Access::Read),
-        ("row_norms", Access::Read),
-        ("centre", Access::Read),
-        ("narrowed", Access::Write),
-        ("terms", Access::Write),
-        ("slots", Access::Read),
-    ])
+    .buffers(BUFFERS)
     .overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
     .loads_rows()
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
 /// Elements of a granule, one byte each.
-const GRANULE: usize = 16;
+pub(crate) const GRANULE: usize = 16;
 
 /// Granules of a narrowed vector: whole slices of 32 dimensions, as the tiles take them.
 pub fn granules(dim: usize) -> u32 {
@@ -78,27 +71,18 @@ pub fn plane_bytes(rows: u64, dim: usize) -> u64 {
     rows.next_multiple_of(BLOCK_ROWS.into()) * u64::from(granules(dim)) * GRANULE as u64
 }
 
-/// Vectors to narrow, and where they go.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Narrow<'a> {
-    pub(crate) metric: Metric,
-    pub(crate) dim: usize,
-    pub(crate) rows: BufferSlice<'a>,
-    pub(crate) elements: ElementKind,
-    /// Vectors of four elements per row.
-    pub(crate) vectors: u32,
-    pub(crate) norms: BufferSlice<'a>,
-    pub(crate) centre: BufferSlice<'a>,
-    pub(crate) range: [u32; 2],
-    /// `planes` planes of `plane_bytes` bytes.
-    pub(crate) narrowed: BufferSlice<'a>,
-    pub(crate) terms: BufferSlice<'a>,
-    /// 1, or 2 for the sum of two integer vectors.
-    pub(crate) planes: u32,
-    /// Bytes of a plane.
-    pub(crate) plane_bytes: u64,
-    /// Set if rows lie in the order of a list: where they go.
-    pub(crate) slots: Option<Slots<'a>>,
+buffers! {
+    /// Vectors to narrow, and where they go.
+    pub(crate) struct Buffers<'a> {
+        rows: Read BufferSlice<'a>,
+        row_norms: Read BufferSlice<'a>,
+        centre: Read &'a Buffer,
+        /// The planes, one after another.
+        narrowed: Write &'a Buffer,
+        terms: Write &'a Buffer,
+        /// Where rows go that lie in the order of a list; otherwise any buffer.
+        slots: Read BufferSlice<'a>,
+    }
 }
 
 /// A list of slots in whose order rows and norms lie; their integers and terms go to these slots. Slots of other segments are
@@ -112,25 +96,18 @@ pub(crate) struct Slots<'a> {
     pub(crate) rows: u32,
 }
 
-/// Records the kernel.
-pub(crate) fn encode(commands: &mut Commands<'_>, narrow: &Narrow<'_>) -> Result<()> {
-    let constants = [metric_constant(narrow.metric), narrow.planes, narrow.slots.is_some().into()];
-    let pipeline = commands.gpu().pipeline(&KERNEL, narrow.elements, &constants)?;
-    let [first_row, end_row] = narrow.range;
-    let params = Params {
-        vectors: narrow.vectors,
-        granules: granules(narrow.dim),
-        first_row,
-        end_row,
-        plane: (narrow.plane_bytes / GRANULE as u64) as u32,
-        first_slot: narrow.slots.map_or(0, |slots| slots.first_slot),
-        rows: narrow.slots.map_or(0, |slots| slots.rows),
-        ..Params::of(Narrowing::of(narrow.metric, narrow.dim))
-    };
-    let grid = Grid::Linear(u64::from(end_row - first_row).div_ceil(AT_ONCE.into()));
-    let slots = narrow.slots.map_or(narrow.norms, |slots| slots.list);
-    let buffers = [narrow.rows, narrow.norms, narrow.centre, narrow.narrowed, narrow.terms, slots];
-    commands.dispatch(&pipeline, &params, &buffers, grid)
+/// Records the kernel for vectors of this element type, narrowed to one plane or two. `has_slots` if they go to the slots of a list.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    (metric, elements): (Metric, ElementKind),
+    (planes, has_slots): (u32, bool),
+    params: &Params,
+    buffers: &Buffers<'_>,
+) -> Result<()> {
+    let constants = [metric_constant(metric), planes, has_slots.into()];
+    let pipeline = commands.gpu().pipeline_for(&KERNEL, elements, &constants)?;
+    let grid = Grid::Linear(u64::from(params.end_row - params.first_row).div_ceil(AT_ONCE.into()));
+    commands.dispatch(&pipeline, params, &buffers.slices(), grid)
 }
 
 impl Params {

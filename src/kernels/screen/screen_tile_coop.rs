@@ -1,39 +1,30 @@
 //! Dot products of many narrowed queries on cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Gpu, Kernel, Variant, wgsl};
-use crate::kernels::blocks::SCORES;
-use crate::kernels::blocks::{BLOCK_ROWS, Part};
-use crate::kernels::screen::screen_tile_i8::Tile;
+use crate::gpu::{Commands, Gpu, Kernel, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored};
+use crate::kernels::screen::screen_tile_i8;
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .source(&[SCORES, wgsl!("lib/integers"), wgsl!("screen/screen_tile_coop")])
-    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)])
+    .buffers(SCORE_BUFFERS)
     .multiplies_matrices()
     .workgroup(128, 2 * 128 * 10 * 8);
 
-/// Records the kernel for matrices of this side, which the adapter must have ([`side`]).
-pub(crate) fn encode(commands: &mut Commands<'_>, tile: &Tile<'_>, side: u32) -> Result<()> {
-    let variant = Variant { matrix_side: side, ..Variant::default() };
-    let pipeline = commands.gpu().pipeline_of(&KERNEL, variant)?;
-    commands.dispatch(&pipeline, &tile.params(), &tile.buffers(), tile.grid())
-}
-
-/// The side of the matrices that this device multiplies, if the kernel computes correctly on it. One tile of integers, the
-/// largest among them, tests that once per device.
-pub(crate) fn side(gpu: &Gpu) -> Option<u32> {
-    *gpu.matrix_side.get_or_init(|| {
-        let usable = gpu.subgroups && gpu.check_limits(&KERNEL).is_ok();
-        let side = gpu.adapter.capabilities.matrix_side().filter(|_| usable)?;
-        gpu.block_on(is_right(gpu, side)).unwrap_or(false).then_some(side)
+/// Whether this device multiplies matrices and the kernel computes correctly on it. One tile of integers, the largest among them, tests
+/// that once per device.
+pub(crate) fn is_usable(gpu: &Gpu) -> bool {
+    *gpu.multiplies_matrices.get_or_init(|| {
+        let has_them = gpu.subgroups && gpu.adapter.capabilities.matrix_side().is_some();
+        has_them && gpu.check_limits(&KERNEL).is_ok() && gpu.block_on(is_right(gpu)).unwrap_or(false)
     })
 }
 
 /// Whether a tile gets the correct scores.
-async fn is_right(gpu: &Gpu, side: u32) -> Result<bool> {
+async fn is_right(gpu: &Gpu) -> Result<bool> {
     // Sums of 1,024 products of 127 by 127 come near 2^24.
     const GRANULES: usize = 64;
     const DIM: usize = 16 * GRANULES;
@@ -66,17 +57,16 @@ async fn is_right(gpu: &Gpu, side: u32) -> Result<bool> {
     gpu.upload_bytes(&query_buffer, 0, &packed(&queries)).await?;
     gpu.upload_bytes(&row_buffer, 0, &packed(&rows)).await?;
     let part = Part { segment: 0, block_first: 0, block_step: 1, blocks: 1, column_first: 0 };
-    let tile = Tile {
+    let scored = Scored {
         queries: &query_buffer,
         count: BLOCK_ROWS,
         rows: &row_buffer,
-        granules: GRANULES as u32,
         scores: &scores,
         room: BLOCK_ROWS,
         part,
     };
     let mut commands = Commands::new(gpu, None);
-    encode(&mut commands, &tile, side)?;
+    screen_tile_i8::encode(&mut commands, &KERNEL, &scored, GRANULES as u32)?;
     let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
     let mut found = crate::gpu::words::<f32>(&parts[0]);
     let wanted = queries.iter().flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32));

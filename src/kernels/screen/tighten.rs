@@ -1,9 +1,8 @@
 //! Lowers each query's threshold to the k-th smallest upper bound on its list, and thins the list.
 
 use crate::error::Result;
-use crate::gpu::{Access, Buffer, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::keys::KEYS;
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `tighten`.
@@ -24,52 +23,37 @@ params! {
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("tighten")
     .source(&[KEYS, wgsl!("lib/grid"), wgsl!("screen/tighten", SHORT, ROUNDED_BITS)])
-    .buffers(&[
-        ("thresholds", Access::Write),
-        ("counts", Access::Write),
-        ("lists", Access::Write),
-        ("overflowed", Access::Write),
-        ("exact", Access::Read),
-    ])
+    .buffers(BUFFERS)
     .overrides(&[("EXACT", &[0, 1])])
     .workgroup(256, (2048 + 512) * 4 + 8 + 3 * 4);
 
-/// The lists of a search.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tighten<'a> {
-    pub(crate) thresholds: &'a Buffer,
-    pub(crate) counts: &'a Buffer,
-    pub(crate) lists: &'a Buffer,
-    pub(crate) overflowed: &'a Buffer,
-    /// Keys of the distances that will be reported, `[queries, capacity]`; they replace the intervals.
-    pub(crate) exact: Option<&'a Buffer>,
-    /// Any other buffer, bound if there are no exact keys.
-    pub(crate) unused: &'a Buffer,
-    pub(crate) queries: u32,
-    pub(crate) k: u32,
-    pub(crate) capacity: u32,
-    /// Whether there are no thresholds yet and no list has overflowed; those buffers are then overwritten.
-    pub(crate) is_first: bool,
+buffers! {
+    /// The candidates of a search. Without thresholds yet, `thresholds` and `overflowed` are overwritten.
+    pub(crate) struct Buffers<'a> {
+        thresholds: Write &'a Buffer,
+        counts: Write &'a Buffer,
+        lists: Write &'a Buffer,
+        overflowed: Write &'a Buffer,
+        /// Keys of the distances that will be reported, `[queries, capacity]`, which replace the intervals; or any buffer.
+        exact: Read &'a Buffer,
+    }
 }
 
-/// Records the kernel.
-pub(crate) fn encode(commands: &mut Commands<'_>, tighten: &Tighten<'_>) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[tighten.exact.is_some().into()])?;
-    let params = Params {
-        queries: tighten.queries,
-        k: tighten.k,
-        capacity: tighten.capacity,
-        plane: tighten.queries * tighten.capacity,
-        is_first: tighten.is_first.into(),
-    };
-    let buffers = [
-        tighten.thresholds.into(),
-        tighten.counts.into(),
-        tighten.lists.into(),
-        tighten.overflowed.into(),
-        tighten.exact.unwrap_or(tighten.unused).into(),
-    ];
-    commands.dispatch(&pipeline, &params, &buffers, Grid::Linear(tighten.queries.into()))
+impl Params {
+    pub(crate) fn new(queries: u32, k: u32, capacity: u32, is_first: bool) -> Self {
+        Self { queries, k, capacity, plane: queries * capacity, is_first: is_first.into() }
+    }
+}
+
+/// Records the kernel. `is_exact` if there are keys of exact distances.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    is_exact: bool,
+    params: &Params,
+    buffers: &Buffers<'_>,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[is_exact.into()])?;
+    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
 /// Lists of up to this many entries get exactly the k-th smallest upper end.

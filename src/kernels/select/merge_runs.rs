@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `merge_runs`.
@@ -50,7 +49,7 @@ pub(crate) fn encode(
     run: u32,
     states: Option<BufferSlice<'_>>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[states.is_some().into()])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[states.is_some().into()])?;
     let grid = Grid::Tiles(columns(rows, length, states.is_some()), rows);
     let buffers = [from.keys, from.ids, to.keys, to.ids, states.unwrap_or(from.keys)];
     commands.dispatch(&pipeline, &Params { length, pitch, run }, &buffers, grid)

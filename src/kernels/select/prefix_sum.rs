@@ -2,7 +2,6 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `prefix_sum`.
@@ -28,7 +27,7 @@ pub(crate) fn encode(
     limit: u32,
     offsets: BufferSlice<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
     commands.dispatch(&pipeline, &Params { count, limit }, &[counts, offsets], Grid::Linear(1))
 }
 

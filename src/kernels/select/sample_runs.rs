@@ -3,11 +3,9 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
-use crate::kernels::keys::ABSENT;
-use crate::kernels::keys::KEYS;
+use crate::kernels::keys::{ABSENT, KEYS};
 pub use crate::kernels::select::sample_sort::Params;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
-use crate::matrix::ElementKind;
 
 /// Entries that workgroup memory has room for: a run.
 const POOL_ROOM: u32 = SORTED_MAX;
@@ -45,7 +43,7 @@ pub(crate) fn encode(
     states: BufferSlice<'_>,
     sample: Selected<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[floats.into()])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[floats.into()])?;
     let buffers = [values, states, sample.keys, sample.ids];
     commands.dispatch(&pipeline, params, &buffers, Grid::Tiles(params.parts, params.rows))
 }

@@ -4,9 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::sample_sort::{BATCH, BUCKET_ROOM, Params, SPLITTERS};
-use crate::kernels::select::select_k::SORTED_MAX;
-use crate::kernels::select::select_k::Selected;
-use crate::matrix::ElementKind;
+use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 
 /// Elements that a workgroup collects, at most.
 const COLLECTED_MAX: u32 = 1024;
@@ -41,7 +39,7 @@ pub(crate) fn encode(
     entries: BufferSlice<'_>,
 ) -> Result<()> {
     let constants = [floats.into(), (params.shift > 0).into()];
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let buffers = [values, states, sample.keys, sample.ids, entries];
     let grid = Grid::Tiles(params.length.div_ceil(params.piece), params.rows);
     commands.dispatch(&pipeline, params, &buffers, grid)

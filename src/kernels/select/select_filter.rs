@@ -2,11 +2,9 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
-use crate::kernels::keys::ABSENT;
-use crate::kernels::keys::KEYS;
+use crate::kernels::keys::{ABSENT, KEYS};
 use crate::kernels::select::select_k::Selected;
 use crate::kernels::select::select_sample::{Params, batches_of_a_piece};
-use crate::matrix::ElementKind;
 
 /// Elements that a workgroup collects, at most.
 const COLLECTED_MAX: u32 = 1024;
@@ -54,7 +52,7 @@ pub(crate) fn encode(
     let (piece, pieces) = pieces(params.rows, params.length);
     // Too many per piece for a workgroup to collect them.
     let many = passing / u64::from(pieces) > 700;
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[floats.into(), many.into()])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[floats.into(), many.into()])?;
     let buffers = [values, values, states, lists.keys, lists.ids];
     let params = Params { piece, ..*params };
     commands.dispatch(&pipeline, &params, &buffers, Grid::Tiles(pieces, params.rows))

@@ -4,9 +4,7 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
 use crate::kernels::held::HELD;
-use crate::kernels::keys::ABSENT;
-use crate::kernels::keys::KEYS;
-use crate::matrix::ElementKind;
+use crate::kernels::keys::{ABSENT, KEYS};
 
 params! {
     /// Parameters of `select_k`.
@@ -163,7 +161,7 @@ pub(crate) enum Only {
 pub(crate) fn cut(commands: &mut Commands<'_>, select: &Select<'_>, only: Only) -> Result<()> {
     let number = u32::from(only == Only::Failed);
     let constants = [select.ids.is_none().into(), select.floats.into(), number];
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let mut params = Params {
         rows: select.count,
         k: select.k,

@@ -5,7 +5,6 @@ use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_sample::Params;
-use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_row")
@@ -63,7 +62,7 @@ pub(crate) fn encode(
         Source::Rows(values, floats, held) => ([floats.into(), held, 0], values, [values; 2]),
         Source::Lists(keys, ids, states) => ([0, 1, 1], keys, [ids, states]),
     };
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &constants)?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let buffers = [values, values, ids, states, selected[0], selected[1], selected[2]];
     commands.dispatch(&pipeline, params, &buffers, Grid::Linear(params.rows.into()))
 }

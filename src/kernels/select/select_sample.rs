@@ -4,7 +4,6 @@ use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `select_sample`, `select_filter` and `select_row`.
@@ -136,7 +135,7 @@ pub(crate) fn encode(
     values: BufferSlice<'_>,
     states: BufferSlice<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[floats.into(), held])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[floats.into(), held])?;
     commands.dispatch(&pipeline, params, &[values, states], Grid::Linear(params.rows.into()))
 }
 

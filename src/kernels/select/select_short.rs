@@ -7,7 +7,6 @@ use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::SORTED_MAX;
 use crate::kernels::select::select_row::POOL_ROOM;
 use crate::kernels::select::select_sample::Params;
-use crate::matrix::ElementKind;
 
 /// The declaration. Its parameters are those of `select_sample`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_short")
@@ -47,7 +46,7 @@ pub(crate) fn encode(
     // Few invocations per row, so that many rows are in progress at once; at least one group of lanes.
     let lanes = commands.gpu().subgroup_sizes().map_or(32, |(least, _)| least.clamp(32, 64));
     let workgroup = params.length.div_ceil(16).next_power_of_two().clamp(lanes, 256);
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[workgroup, floats.into()])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[workgroup, floats.into()])?;
     let buffers = [values, selected[0], selected[1], selected[2]];
     commands.dispatch(&pipeline, params, &buffers, Grid::Linear(params.rows.into()))
 }

@@ -5,7 +5,6 @@ use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::sample_sort::{BUCKET_ROOM, Params};
-use crate::matrix::ElementKind;
 
 /// Entries that workgroup memory has room for: a bucket.
 const POOL_ROOM: u32 = BUCKET_ROOM;
@@ -44,7 +43,7 @@ pub(crate) fn encode(
     entries: BufferSlice<'_>,
     selected: [BufferSlice<'_>; 3],
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[INVOCATIONS])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[INVOCATIONS])?;
     let buffers = [states, entries, selected[0], selected[1], selected[2]];
     commands.dispatch(&pipeline, params, &buffers, Grid::Tiles(params.buckets, params.rows))
 }

@@ -6,7 +6,6 @@ use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::merge_runs::columns;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `sort_places`.
@@ -49,7 +48,7 @@ pub(crate) fn encode(
     states: Option<BufferSlice<'_>>,
     unused: BufferSlice<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[states.is_some().into()])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[states.is_some().into()])?;
     let grid = Grid::Tiles(columns(rows, params.length, states.is_some()), rows);
     commands.dispatch(&pipeline, params, &[elements.keys, elements.ids, states.unwrap_or(unused)], grid)
 }

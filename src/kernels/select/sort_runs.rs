@@ -4,7 +4,6 @@ use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::{SORT, SORTED_MAX, Selected};
-use crate::matrix::ElementKind;
 
 params! {
     /// Parameters of `sort_runs`.
@@ -30,7 +29,7 @@ pub(crate) fn encode(
     length: u32,
     pitch: u32,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, ElementKind::F32, &[])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
     let grid = Grid::Tiles(length.div_ceil(SORTED_MAX), rows);
     commands.dispatch(&pipeline, &Params { length, pitch }, &[elements.keys, elements.ids], grid)
 }

@@ -149,20 +149,22 @@ impl<'a> ProbeBatches<'a> {
     pub(super) fn encode_all_rows(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         commands.stage("probe_slots");
         for (number, tables) in self.probing.tables.segments.iter().enumerate() {
-            let probing = probe_slots::ProbeSlots {
-                probed: &self.buffers.probed,
+            let params = probe_slots::Params {
                 queries: count,
                 probes: self.probing.probes,
                 lists: self.probing.lists(),
+                capacity: self.plan.capacity,
+                is_first: (number == 0).into(),
+            };
+            let buffers = probe_slots::Buffers {
+                probed: &self.buffers.probed,
                 list_tiles: &tables.list_tiles,
                 tiles: &tables.tiles,
                 allowed: self.allowed(),
                 counts: &self.buffers.counts,
-                slots: &self.buffers.candidates,
-                capacity: self.plan.capacity,
-                is_first: number == 0,
+                lists: &self.buffers.candidates,
             };
-            probe_slots::encode(commands, &probing)?;
+            probe_slots::encode(commands, &params, &buffers)?;
         }
         Ok(())
     }

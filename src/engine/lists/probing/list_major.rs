@@ -1,13 +1,13 @@
 //! The list-major way: queries are grouped by the lists they probe, and screened by tiles of integers.
 
-use crate::engine::lists::probing::batch::ProbeBatches;
+use crate::engine::lists::probing::batch::{ProbeBatches, ProbeBuffers};
 use crate::engine::lists::tables::SegmentTables;
 use crate::engine::pass::BufferVectors;
 use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment};
 use crate::engine::rows::segments::Segment;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, RowLayout};
-use crate::kernels::screen_lists_i8::{HEIGHT, ListBlocks};
+use crate::kernels::screen_lists_i8::{self, HEIGHT};
 use crate::kernels::{group, list_work, tighten, winnow};
 use crate::matrix::ElementKind;
 
@@ -23,49 +23,36 @@ impl ProbeBatches<'_> {
         let norms = BufferSlice::all(&buffers.query_norms);
         narrowed.encode_vectors(commands, (queries, norms), [0, count], into, None)?;
         commands.stage("group");
-        let lists = self.probing.lists();
+        let (lists, probes) = (self.probing.lists(), self.probing.probes);
+        let ProbeBuffers { probed, list_counts: counts, ranks, starts, grouped, pairs, .. } = buffers;
         commands.clear(&buffers.list_counts, 0, u64::from(lists) * 4);
         let mut is_first = true;
         for (segment, tables) in self.probing.rows.segments.iter().zip(&self.probing.tables.segments) {
-            let grouping = group::Group {
-                probed: &buffers.probed,
-                queries: count,
-                probes: self.probing.probes,
-                lists,
-                height: HEIGHT,
-                counts: &buffers.list_counts,
-                ranks: &buffers.ranks,
-                starts: &buffers.starts,
-                list_tiles: &tables.list_tiles,
-                grouped: &buffers.grouped,
-                pairs: &buffers.pairs,
-            };
+            let list_tiles = &tables.list_tiles;
+            let params = group::Params { pairs: count * probes, probes, lists, height: HEIGHT };
+            let buffers = group::Buffers { probed, counts, ranks, starts, list_tiles, grouped, pairs };
             commands.stage("group");
             if is_first {
-                group::encode(commands, &grouping, false)?;
+                group::encode(commands, false, &params, &buffers)?;
             }
-            let (counts, starts) = (&buffers.list_counts, &buffers.starts);
-            list_work::encode(commands, (lists, HEIGHT), counts, &tables.list_tiles, starts)?;
-            group::encode(commands, &grouping, true)?;
+            list_work::encode(commands, (lists, HEIGHT), counts, list_tiles, starts)?;
+            group::encode(commands, true, &params, &buffers)?;
             if let Some(copy) = &segment.narrowed {
                 self.encode_screen(commands, narrowed, (segment, copy, tables), count, &mut is_first)?;
             }
         }
         // The threshold of all blocks is lower than those of the turns.
         commands.stage("tighten");
-        let tightening = tighten::Tighten {
+        let tightening = tighten::Params::new(count, self.plan.k, self.plan.capacity, true);
+        let tightened = tighten::Buffers {
             thresholds: &buffers.thresholds,
             counts: &buffers.counts,
             lists: &buffers.candidates,
             overflowed: &buffers.overflowed,
-            exact: None,
-            unused: &buffers.keys,
-            queries: count,
-            k: self.plan.k,
-            capacity: self.plan.capacity,
-            is_first: true,
+            // Not read.
+            exact: &buffers.keys,
         };
-        tighten::encode(commands, &tightening)
+        tighten::encode(commands, false, &tightening, &tightened)
     }
 
     /// Scores the blocks of a segment, as many in each turn as there are buffers for, and winnows them.
@@ -84,43 +71,51 @@ impl ProbeBatches<'_> {
         let mut first = 0;
         while u64::from(first) < most {
             commands.stage("screen_lists");
-            let blocks = [first, self.plan.blocks];
-            let scoring = ListBlocks {
+            let blocks = self.plan.blocks;
+            let scoring = screen_lists_i8::Params {
+                lists: self.probing.lists(),
+                granules: narrowed.granules(),
+                block_first: first,
+                blocks,
+                first_slot: segment.first_slot,
+                rows: segment.capacity,
+            };
+            let scored = screen_lists_i8::Buffers {
                 queries: &buffers.narrowed,
                 rows: &copy.rows,
-                segment: [segment.first_slot, segment.capacity],
-                granules: narrowed.granules(),
-                lists: self.probing.lists(),
                 starts: &buffers.starts,
                 list_tiles: &tables.list_tiles,
                 tiles: &tables.tiles,
                 grouped: &buffers.grouped,
                 scores: &buffers.scores,
-                blocks,
-                most,
             };
-            narrowed.encode_list_blocks(commands, &scoring)?;
+            narrowed.encode_list_blocks(commands, &scoring, &scored, most)?;
             commands.stage("winnow");
-            let (pairs, tiles, allowed) = (&buffers.pairs, &tables.tiles, self.allowed());
-            let winnowing = winnow::Winnow {
-                form: intervals.form,
-                margin: intervals.margin,
-                scores: &buffers.scores,
+            let winnowing = winnow::Params {
+                queries: count,
+                probes,
+                k: self.plan.k,
+                capacity: self.plan.capacity,
+                plane: count * self.plan.capacity,
+                is_first: (*is_first).into(),
                 room: HEIGHT,
+                block_first: first,
                 blocks,
-                row_terms: &copy.terms,
                 rows: segment.len,
                 first_slot: segment.first_slot,
-                query_terms: &buffers.terms,
-                queries: count,
-                k: self.plan.k,
-                probed: Some(winnow::Probed { probes, pairs, tiles, allowed }),
-                counts: BufferSlice::all(&buffers.counts),
-                lists: &buffers.candidates,
-                capacity: self.plan.capacity,
-                is_first: *is_first,
+                ..winnow::Params::of(intervals.margin)
             };
-            winnow::encode(commands, &winnowing)?;
+            let winnowed = winnow::Buffers {
+                scores: &buffers.scores,
+                row_terms: &copy.terms,
+                query_terms: &buffers.terms,
+                allowed: self.allowed(),
+                pairs: &buffers.pairs,
+                tiles: &tables.tiles,
+                counts: (&buffers.counts).into(),
+                lists: &buffers.candidates,
+            };
+            winnow::encode(commands, (intervals.form, true), &winnowing, &winnowed)?;
             *is_first = false;
             first += self.plan.blocks;
         }
