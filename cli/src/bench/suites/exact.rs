@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use nearfield::{
-    Device, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
-    SearchResult,
+    Device, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions, SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -102,30 +101,10 @@ fn filled(
     screen: Screen,
     rows: MatrixView<'_, f32>,
 ) -> anyhow::Result<(Flat, Duration)> {
-    let empty = || Flat::builder(device, metric, rows.dim()).screen(screen).build();
-    let mut index = empty()?;
+    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build()?;
     let started = Instant::now();
-    match index.add(rows) {
-        Ok(_) => Ok((index, started.elapsed())),
-        Err(error @ Error::OutOfMemory { .. }) => {
-            drop(index);
-            // Adds pieces until one does not fit, to say how many rows would.
-            let mut index = empty()?;
-            let piece = (rows.rows() / 16).max(1);
-            let starts = (0..rows.rows()).step_by(piece);
-            let fits = starts
-                .take_while(|&first| index.add(rows.slice(first..rows.rows().min(first + piece))).is_ok())
-                .count();
-            let what = format!(
-                "--rows: {} rows of dim {}, about {} would fit",
-                rows.rows(),
-                rows.dim(),
-                fits * piece
-            );
-            Err(anyhow::Error::from(error).context(what))
-        }
-        Err(error) => Err(error.into()),
-    }
+    index.add(rows).with_context(|| format!("--rows: {} rows of dim {}", rows.rows(), rows.dim()))?;
+    Ok((index, started.elapsed()))
 }
 
 fn case(

@@ -12,6 +12,7 @@ use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
+use crate::arguments;
 use crate::bench::case::{Case, extend};
 use crate::bench::ceilings::Warmer;
 use crate::bench::data;
@@ -124,6 +125,33 @@ struct Of {
 }
 
 impl Of {
+    /// A reduction of the whole, or of rows.
+    fn new(
+        (name, how, elements): (Name, How, Elements),
+        length: usize,
+        row_length: Option<usize>,
+        rotated: usize,
+    ) -> Self {
+        let [operation, summation] = [name.text(), arguments::name(how)];
+        let element_bytes = if elements == Elements::F16 { 2 } else { 4 };
+        let elements = arguments::name(elements);
+        let of = match row_length {
+            None => format!("{length} {elements}"),
+            Some(row_length) => format!("rows of {row_length}, {length} {elements}"),
+        };
+        Self {
+            name: format!("{operation} of {of}, {summation}"),
+            line: json!({
+                "record": "case", "suite": "reduce", "operation": operation, "elements": elements,
+                "summation": summation, "length": length, "row_length": row_length,
+            }),
+            length,
+            element_bytes,
+            operand_count: name.operands(),
+            rotated,
+        }
+    }
+
     fn bytes(&self) -> f64 {
         (self.length * self.element_bytes * self.operand_count) as f64
     }
@@ -198,19 +226,7 @@ impl Bench<'_> {
         for &name in &self.args.operation {
             let mut known = None;
             for &how in &self.args.summation {
-                let [elements, summation] =
-                    [format!("{elements:?}"), format!("{how:?}")].map(|text| text.to_lowercase());
-                let of = Of {
-                    name: format!("{} of {} {elements}, {summation}", name.text(), a.len()),
-                    line: json!({
-                        "record": "case", "suite": "reduce", "operation": name.text(), "elements": elements,
-                        "summation": summation, "length": a.len(), "row_length": null,
-                    }),
-                    length: a.len(),
-                    element_bytes: size_of::<T>(),
-                    operand_count: name.operands(),
-                    rotated: operands.len(),
-                };
+                let of = Of::new((name, how, elements), a.len(), None, operands.len());
                 if self.run.is_over(&of.name)? {
                     continue;
                 }
@@ -239,18 +255,7 @@ impl Bench<'_> {
         for &name in &self.args.operation {
             let mut known = vec![];
             for &how in &self.args.summation {
-                let summation = format!("{how:?}").to_lowercase();
-                let of = Of {
-                    name: format!("{} of rows of {row_length}, {part} f32, {summation}", name.text()),
-                    line: json!({
-                        "record": "case", "suite": "reduce", "operation": name.text(), "elements": "f32",
-                        "summation": summation, "length": part, "row_length": row_length,
-                    }),
-                    length: part,
-                    element_bytes: 4,
-                    operand_count: name.operands(),
-                    rotated: operands.len(),
-                };
+                let of = Of::new((name, how, Elements::F32), part, Some(row_length), operands.len());
                 if self.run.is_over(&of.name)? {
                     continue;
                 }
@@ -259,14 +264,17 @@ impl Bench<'_> {
                     of_rows(device, name, how, left, right, stages)
                 };
                 let first = of_copy(0, None)?;
-                ensure!(first.len() == rows, "{}: {} results for {rows} rows", name.text(), first.len());
+                let (numbers, places) = &first;
+                let results: usize = numbers.len() + places.len();
+                ensure!(results == rows, "{}: {results} results for {rows} rows", name.text());
                 if known.is_empty() {
                     known =
                         some().map(|row| truth(name, a.row(row), b.row(row))).collect::<Result<_, _>>()?;
                 }
                 let mut error = 0.0f64;
                 for (row, &truth) in some().zip(&known) {
-                    error = error.max(checked(truth, how, first.get(row))?);
+                    let result = numbers.get(row).map_or_else(|| places[row] as f64, |&number| number.into());
+                    error = error.max(checked(truth, how, result)?);
                 }
                 let is_same = |found| {
                     ensure!(found == first, "{}: two runs differ", name.text());
@@ -388,28 +396,8 @@ fn whole(
     })
 }
 
-/// Results of rows as they come, because converting them would be timed too.
-#[derive(Debug, PartialEq)]
-enum OfRows {
-    Numbers(Vec<f32>),
-    Places(Vec<u64>),
-}
-
-impl OfRows {
-    fn len(&self) -> usize {
-        match self {
-            Self::Numbers(numbers) => numbers.len(),
-            Self::Places(places) => places.len(),
-        }
-    }
-
-    fn get(&self, row: usize) -> f64 {
-        match self {
-            Self::Numbers(numbers) => numbers[row].into(),
-            Self::Places(places) => places[row] as f64,
-        }
-    }
-}
+/// Results of rows as they come, numbers or places, because converting them would be timed too.
+type OfRows = (Vec<f32>, Vec<u64>);
 
 fn of_rows(
     device: &Device,
@@ -420,7 +408,7 @@ fn of_rows(
     stages: Option<&Stages>,
 ) -> anyhow::Result<OfRows> {
     let reduce = prepared(device, how, stages);
-    Ok(OfRows::Numbers(match name {
+    let numbers = match name {
         Name::Dot => reduce.dot_rows(a, b)?,
         Name::Sum => reduce.sum_rows(a)?,
         Name::SumSquares => reduce.sum_squares_rows(a)?,
@@ -430,9 +418,10 @@ fn of_rows(
         Name::MaxNorm => reduce.norm_rows(a, Norm::Max)?,
         Name::Min => reduce.min_rows(a)?,
         Name::Max => reduce.max_rows(a)?,
-        Name::Argmin => return Ok(OfRows::Places(reduce.argmin_rows(a)?)),
-        Name::Argmax => return Ok(OfRows::Places(reduce.argmax_rows(a)?)),
-    }))
+        Name::Argmin => return Ok((vec![], reduce.argmin_rows(a)?)),
+        Name::Argmax => return Ok((vec![], reduce.argmax_rows(a)?)),
+    };
+    Ok((numbers, vec![]))
 }
 
 fn prepared<'d>(device: &'d Device, how: How, stages: Option<&'d Stages>) -> nearfield::Reduce<'d> {
