@@ -18,7 +18,6 @@ pub(crate) fn count(text: &str) -> Result<usize> {
     }
 }
 
-/// Reads a number of threads.
 pub(crate) fn threads(text: &str) -> Result<usize> {
     match text.parse() {
         Ok(count) if (1..=MOST_THREADS).contains(&count) => Ok(count),
@@ -31,12 +30,10 @@ pub(crate) fn pool(threads: Option<usize>) -> Result<ThreadPool> {
     Ok(ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
 }
 
-/// Reads a screen.
 pub(crate) fn screen(text: &str) -> Result<Screen> {
     Ok(text.parse()?)
 }
 
-/// Reads a metric.
 pub(crate) fn metric(text: &str) -> Result<Metric> {
     Metric::from_str(text).map_err(|error| match error {
         Error::Argument { needed, .. } => anyhow!("needed {needed}"),

@@ -39,7 +39,6 @@ Examples:
   nearfield build --rows base.npy --index ivf --lists 4096 --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
-/// The kind of index.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
     /// Exact: every search compares all rows
@@ -48,7 +47,6 @@ enum Kind {
     Ivf,
 }
 
-/// Arguments of `nearfield build`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Build an index of the rows of a file, and save it", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -80,7 +78,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Builds the index, saves it, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(&[("--rows", Some(&args.rows))], &[("--out", Some(&args.out))])?;
     files::refuse_existing("--out", &args.out, args.force)?;

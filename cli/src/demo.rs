@@ -38,7 +38,6 @@ Examples:
   nearfield demo --device host
   nearfield demo --device llvmpipe";
 
-/// Arguments of `nearfield demo`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Search real data that comes with the program, and check the answers", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -46,7 +45,6 @@ pub(crate) struct Args {
     device: Choice,
 }
 
-/// Vectors with their names.
 struct Named {
     values: Vec<f16>,
     dim: usize,
@@ -75,7 +73,6 @@ fn array<T: Deserialize>(file: NpyFile<impl std::io::Read>) -> Result<(Vec<T>, u
     Ok((file.into_vec()?, width))
 }
 
-/// Searches the data, shows some answers, and checks all.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let mut out = stdout().lock();

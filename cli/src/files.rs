@@ -32,7 +32,6 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Opens both files, which have one dim.
     pub(crate) fn open(&self) -> Result<[VectorFile; 2]> {
         let rows = VectorFile::open(&self.rows).context("--rows")?;
         let queries = open_queries(&self.queries, rows.dim(), "--rows")?;
@@ -56,7 +55,6 @@ pub(crate) fn describe(file: &VectorFile) -> String {
 /// The time it took to fill an index.
 #[derive(Debug, Default)]
 pub(crate) struct Filled {
-    /// Reading the file.
     pub(crate) load: Duration,
     /// Sending rows to the device, which checks them.
     pub(crate) upload: Duration,
@@ -94,7 +92,6 @@ pub(crate) fn blame(error: Error, argument: &str, file: &VectorFile, first: u64)
     anyhow::Error::from(error).context(format!("{argument} {path}"))
 }
 
-/// One vector in f32.
 pub(crate) fn vector(vectors: &Matrix, number: usize) -> Vec<f32> {
     let range = number * vectors.dim()..(number + 1) * vectors.dim();
     match vectors {
@@ -103,7 +100,6 @@ pub(crate) fn vector(vectors: &Matrix, number: usize) -> Vec<f32> {
     }
 }
 
-/// The name of an element type.
 pub(crate) fn kind_name(kind: ElementKind) -> &'static str {
     match kind {
         ElementKind::F32 => "f32",

@@ -16,7 +16,6 @@ use crate::{arguments, files, memory, output};
 
 /// Bytes made before they are written, because a set may be larger than the memory.
 const BLOCK_BYTES: usize = 128 << 20;
-/// The file formats.
 const ENDINGS: &[&str] = &["npy", "fbin", "f16bin"];
 
 const LONG: &str = "\
@@ -41,7 +40,6 @@ Examples:
 True neighbours of these files:
   nearfield truth --rows b.npy --queries q.npy -k 100 --out truth.npz";
 
-/// Arguments of `nearfield generate`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Make vectors from a recipe and a seed, and write them to files", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -96,7 +94,6 @@ struct Output<'a> {
     kind: ElementKind,
 }
 
-/// Makes the set, writes the files, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(
         &[],

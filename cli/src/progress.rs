@@ -5,11 +5,9 @@ use std::io::{IsTerminal, stderr};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar that disappears when it is dropped.
-#[derive(Debug)]
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar from 0 to `total`.
     pub(crate) fn new(label: &'static str, total: usize) -> Self {
         let target =
             if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -20,7 +18,6 @@ impl Bar {
         Self(bar)
     }
 
-    /// Sets the number that is done.
     pub(crate) fn set(&self, done: usize) {
         self.0.set_position(done as u64);
     }

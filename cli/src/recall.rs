@@ -17,7 +17,6 @@ const SAMPLE: usize = 8;
 pub(crate) type Rows<'a> = &'a dyn Fn(u64) -> Result<Vec<f32>>;
 
 /// The true neighbours of each query.
-#[derive(Debug)]
 pub(crate) struct Truth {
     ids: Ids,
     /// One for each id, in the file's own convention.
@@ -36,7 +35,6 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// The name in JSON output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -47,7 +45,6 @@ impl Origin {
 }
 
 /// Recall of a search.
-#[derive(Debug)]
 pub(crate) struct Recall {
     /// Compared neighbours per query: k, or fewer if the truth has fewer.
     pub(crate) at: usize,
@@ -115,7 +112,6 @@ impl Truth {
         Ok(Self { ids, distances: distances.map(|(distances, _)| distances) })
     }
 
-    /// Neighbours per query in the truth.
     pub(crate) fn width(&self) -> usize {
         self.ids.width
     }

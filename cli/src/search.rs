@@ -54,7 +54,6 @@ Examples:
   nearfield search --rows base.npz:train --queries base.npz:test --device radeon --json
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
-/// Arguments of `nearfield search`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -142,7 +141,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Searches, writes the results, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Wrong arguments are refused before anything is sent.
     let (ids, distances) = (args.ids.as_deref(), args.distances.as_deref());

@@ -10,7 +10,6 @@ use rayon::prelude::*;
 use crate::recipe::{Part, Random, Recipe, Set};
 use crate::{arguments, memory};
 
-/// The default seed.
 const SEED: u64 = 1;
 /// Batches of queries that take turns in a case.
 pub(super) const BATCHES: usize = 4;
@@ -44,8 +43,6 @@ pub(super) struct Source {
     pub(super) seed: u64,
 }
 
-/// Vectors in f32.
-#[derive(Debug)]
 pub(super) struct Vectors {
     pub(super) values: Vec<f32>,
     pub(super) dim: usize,

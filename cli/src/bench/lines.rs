@@ -22,7 +22,6 @@ pub(super) fn identity(suite: &str) -> Vec<&'static str> {
     known.map_or("", |(_, fields)| fields).split_whitespace().collect()
 }
 
-/// One line.
 #[derive(Debug, Clone)]
 pub(super) struct Line(Map<String, Value>);
 

@@ -22,7 +22,6 @@ mod work;
 use run::Common;
 use step::{Step, Timed};
 
-/// Arguments of `nearfield bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -42,7 +41,6 @@ enum Command {
     Compare(compare::Args),
 }
 
-/// Runs a subcommand of the benchmark.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::All(args) => all::run(&args.own, &args.common),

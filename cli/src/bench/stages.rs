@@ -32,7 +32,6 @@ impl Parts {
 }
 
 /// Median time and passes of each stage.
-#[derive(Debug)]
 pub(super) struct Stages(Vec<(&'static str, (Duration, u32))>);
 
 impl Stages {

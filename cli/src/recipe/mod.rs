@@ -59,7 +59,6 @@ pub(crate) struct Set {
 }
 
 impl Recipe {
-    /// Whether f16 holds the values.
     pub(crate) fn fits_f16(self) -> bool {
         !matches!(self, Self::Norms | Self::Adversarial)
     }
@@ -92,7 +91,6 @@ impl Set {
         Ok(Self { setting, maker })
     }
 
-    /// Elements per vector.
     pub(crate) fn dim(&self) -> usize {
         self.setting.dim
     }

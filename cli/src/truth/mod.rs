@@ -17,7 +17,6 @@ use nearest::{Block, Nearest};
 
 /// Bytes of rows read at a time. In f64 they take twice as much, and f16 rows four times.
 const PIECE_BYTES: usize = 32 << 20;
-/// The file formats.
 const ENDINGS: &[&str] = &["npz", "npy", "ibin", "bin"];
 
 const LONG: &str = "\
@@ -50,7 +49,6 @@ Examples:
   nearfield truth --rows base.npy --queries query.npy --metric cosine -k 100 --out truth.npz
   nearfield search --rows base.npy --queries query.npy --metric cosine -k 100 --truth truth.npz";
 
-/// Arguments of `nearfield truth`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Find the true neighbours of each query, in f64 on the host", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -70,7 +68,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Computes the truth, writes it, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(
         &[("--rows", Some(&args.of.rows)), ("--queries", Some(&args.of.queries))],

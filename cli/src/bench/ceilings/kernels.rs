@@ -59,7 +59,6 @@ fn time_of(
 
 /// Work that keeps a card's clocks up. They fall while the host reads results, and the next timing would be slow. It hardly
 /// touches memory, because dirty cache lines would slow the next kernel down as well.
-#[derive(Debug)]
 pub(crate) struct Warmer {
     sums: Option<wgpu::Buffer>,
 }

@@ -44,7 +44,6 @@ pub(crate) struct Ceilings {
     /// Counts both read and written bytes.
     pub(crate) copy: Curve,
     pub(crate) read: Curve,
-    /// Multiply-adds of f32.
     pub(crate) flops: f64,
     /// Multiply-adds of 8-bit integers; not measured on the host engine.
     pub(crate) integers: Option<f64>,
@@ -60,7 +59,6 @@ pub(crate) struct Ceilings {
 pub(crate) struct Reached {
     pub(crate) bytes_per_s: f64,
     pub(crate) operations_per_s: f64,
-    /// Operations per byte.
     pub(crate) intensity: f64,
     /// The ceiling that is met first and the share of it, unless the operations have no ceiling.
     pub(crate) bound: Option<(&'static str, f64)>,
@@ -89,7 +87,6 @@ impl Ceilings {
         }
     }
 
-    /// The fields of a device's line.
     pub(crate) fn fields(&self) -> Value {
         json!({
             "copy_bytes_per_s": rounded(self.copy.of_memory()), "read_bytes_per_s": rounded(self.read.of_memory()),
@@ -99,7 +96,6 @@ impl Ceilings {
         })
     }
 
-    /// The ceilings as text.
     pub(crate) fn text(&self) -> String {
         let giga = |rate: f64| format!("{:.1}", rate / 1e9);
         let or_none = |rate: Option<f64>, unit: &str| {

@@ -17,9 +17,7 @@ use super::suites::select::Shape;
 use crate::arguments;
 use script::Script;
 
-/// The default interpreter.
 pub(super) const PYTHON: &str = "python3";
-/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 1024];
 /// The fewest queries to make: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
@@ -28,7 +26,6 @@ const SUITES: [&str; 4] = ["exact", "ivf", "select", "reduce"];
 const PEERS: [&str; 6] = ["numpy", "faiss-cpu", "usearch", "torch", "cuvs", "faiss-gpu"];
 const SHAPES: &str = "20000x500,1000x10000,100x100000,10x1000000";
 
-/// Arguments of `nearfield bench peers`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

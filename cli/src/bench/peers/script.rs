@@ -17,7 +17,6 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A script that waits for its files. It ends when this program ends for any reason, because the pipe that it reads is then
 /// closed, and removes its files. An interrupt from the terminal reaches both.
-#[derive(Debug)]
 pub(super) struct Script {
     python: PathBuf,
     child: Child,
@@ -40,7 +39,6 @@ impl Script {
         Ok(Self { python: python.to_owned(), child, pipe, scratch })
     }
 
-    /// The directory for its files.
     pub(super) fn scratch(&self) -> &Path {
         self.scratch.path()
     }

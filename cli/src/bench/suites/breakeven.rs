@@ -11,7 +11,6 @@ use crate::bench::run::{Run, Suite};
 use crate::bench::units::milliseconds;
 use crate::output;
 
-/// Arguments of `nearfield bench breakeven`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -39,7 +38,6 @@ Searches the same rows on a GPU and on the host engine, from queries on the host
 have the same ids, except for rows whose distances differ by less than the promised bound. `copy` names where an index that keeps \
 a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md lists the fields of the JSON lines.";
 
-/// The default numbers of rows and of queries.
 const SIZES: [usize; 3] = [1000, 10_000, 100_000];
 const QUERIES: [usize; 4] = [1, 8, 64, 512];
 
@@ -68,7 +66,6 @@ impl Suite for Args {
     }
 }
 
-/// Indexes of the same rows.
 struct Engines<'r> {
     rows: MatrixView<'r, f32>,
     gpu: Flat,

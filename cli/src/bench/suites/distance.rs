@@ -16,7 +16,6 @@ use crate::bench::units::rounded;
 use crate::bench::work::{Unit, Work};
 use crate::output;
 
-/// Arguments of `nearfield bench distance`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -46,7 +45,6 @@ pairs against f64 before it is timed; an error above the promised bound ends the
 copies of a small set take turns, so that they do not come from a cache. The least bytes are those of both sets and the results. \
 docs/benchmark.md lists the fields of the JSON lines.";
 
-/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 128];
 
 impl Suite for Args {

@@ -18,7 +18,6 @@ use crate::bench::units::{milliseconds, rounded};
 use crate::bench::work::{Unit, Work};
 use crate::output;
 
-/// Arguments of `nearfield bench exact`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -54,7 +53,6 @@ least work of a search is to read the rows, or their copy in integers, once, and
 row and query. `share` refers to the whole search, `scoring_share` to its scoring stage. The host engine does not time its stages. \
 docs/benchmark.md lists the fields of the JSON lines.";
 
-/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 1024];
 
 impl Suite for Args {

@@ -19,7 +19,6 @@ use crate::bench::work::{Unit, Work};
 use crate::output::{self, counted};
 use crate::recall::{self, TrueHit};
 
-/// Arguments of `nearfield bench ivf`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -59,7 +58,6 @@ code 1. `recall` follows ann-benchmarks: the part of the results that are no far
 queries on the device; results come to the host both times. Rows are uploaded before the build is timed. docs/benchmark.md lists \
 the fields of the JSON lines.";
 
-/// The default numbers of queries and of probes.
 const QUERIES: [usize; 2] = [1, 1024];
 const PROBES: [usize; 4] = [1, 4, 16, 64];
 /// The default iterations of k-means.

@@ -24,7 +24,6 @@ use crate::bench::work::{Unit, Work};
 pub(crate) use operation::{How, Name};
 use truth::{Truth, checked, truth};
 
-/// Arguments of `nearfield bench reduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Values per operand, one case each; 268,435,456, or 4,194,304 if the processor computes

@@ -5,7 +5,6 @@ use nearfield::internals::kernels::reduce_blocks::Operation;
 
 use crate::arguments;
 
-/// The operations, as the command line names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
     Dot,

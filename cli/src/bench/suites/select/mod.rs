@@ -16,7 +16,6 @@ use place::Place;
 use values::Truth;
 pub(crate) use values::{Kind, Shape};
 
-/// Arguments of `nearfield bench select`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Rows and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000, or a hundredth of those rows on a

@@ -42,7 +42,6 @@ impl FromStr for Shape {
     }
 }
 
-/// Kinds of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     Normal,
