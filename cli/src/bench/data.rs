@@ -83,28 +83,21 @@ impl Source {
         wanted: usize,
     ) -> anyhow::Result<(Vectors, Vectors)> {
         let most = counts.iter().copied().max().unwrap_or(1);
-        self.both(most.max(wanted.min(self.queries_there()?)))
+        let (rows, queries) = (self.rows()?, self.queries(most.max(wanted.min(self.queries_there()?)))?);
+        let (needed, given) = (rows.dim, queries.dim);
+        ensure!(!rows.values.is_empty(), "--rows-file: needed at least one row, given none");
+        ensure!(needed == given, "--queries-file: needed dim {needed}, as the rows have, given {given}");
+        Ok((rows, queries))
     }
 
     /// The number of queries in the file. A recipe generates any number.
     fn queries_there(&self) -> anyhow::Result<usize> {
-        Ok(match &self.queries_file {
-            Some(file) => VectorFile::open(file)?.rows(),
-            None => usize::MAX,
-        })
-    }
-
-    /// The rows, and this number of queries.
-    pub(super) fn both(&self, queries: usize) -> anyhow::Result<(Vectors, Vectors)> {
-        let (rows, queries) = (self.rows()?, self.queries(queries)?);
-        ensure!(!rows.values.is_empty(), "--rows-file: needed at least one row, given none");
-        ensure!(
-            rows.dim == queries.dim,
-            "--queries-file: needed dim {}, as the rows have, given {}",
-            rows.dim,
-            queries.dim
-        );
-        Ok((rows, queries))
+        Ok(self
+            .queries_file
+            .as_ref()
+            .map(VectorFile::open)
+            .transpose()?
+            .map_or(usize::MAX, |file| file.rows()))
     }
 
     /// The requested numbers of rows, or all rows.
