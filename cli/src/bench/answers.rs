@@ -7,13 +7,14 @@ use anyhow::{Context, Result, ensure};
 use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
 use rayon::prelude::*;
 
+use super::data::View;
 use crate::recall::TrueHit;
 
 /// Checks the answers to some queries, at most k rows each, and returns their true distances.
 pub(super) fn checked<'a>(
     metric: Metric,
-    rows: MatrixView<'_, f32>,
-    queries: MatrixView<'_, f32>,
+    rows: View<'_>,
+    queries: View<'_>,
     k: usize,
     answers: impl Iterator<Item = &'a [Neighbor]>,
 ) -> Result<Vec<Vec<TrueHit>>> {
@@ -42,12 +43,7 @@ pub(super) fn timed(
 
 /// Checks one answer and returns its true distances. Fails if a row is found twice, is out of order, or is reported with a
 /// larger error than promised.
-pub(super) fn one(
-    metric: Metric,
-    rows: MatrixView<'_, f32>,
-    query: &[f32],
-    hits: &[Neighbor],
-) -> Result<Vec<TrueHit>> {
+pub(super) fn one(metric: Metric, rows: View<'_>, query: &[f32], hits: &[Neighbor]) -> Result<Vec<TrueHit>> {
     let (mut ids, mut found) = (HashSet::new(), vec![]);
     for &Neighbor { id, distance } in hits {
         ensure!(id < rows.rows() as u64, "needed ids below {}, found {id}", rows.rows());

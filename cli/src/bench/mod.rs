@@ -19,6 +19,7 @@ mod times;
 mod units;
 mod work;
 
+use anyhow::Result;
 use run::Common;
 use step::{Step, Timed};
 
@@ -41,7 +42,7 @@ enum Command {
     Compare(compare::Args),
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::All(args) => all::run(&args.own, &args.common),
         Command::Step(step) => step.run(),

@@ -1,5 +1,6 @@
 //! Ceilings of a device, and the share of them that a case reaches.
 
+use anyhow::Result;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ pub(crate) struct Curve(Vec<(u64, f64)>);
 
 impl Curve {
     /// Measures working sets of 1 MiB, 4 MiB, 16 MiB and so on, up to `most`.
-    pub(super) fn measure(most: u64, one: impl Fn(u64) -> anyhow::Result<f64>) -> anyhow::Result<Self> {
+    pub(super) fn measure(most: u64, one: impl Fn(u64) -> Result<f64>) -> Result<Self> {
         let sizes: Vec<u64> =
             (0..6).map(|step| (1 << 20) << (2 * step)).take_while(|&bytes| bytes <= most).collect();
         // An adapter may bind less than 1 MiB.
@@ -115,10 +116,7 @@ impl Ceilings {
 }
 
 /// The least of the times that some runs return, because a ceiling is the best possible rate.
-pub(super) fn least_of(
-    warm: Duration,
-    mut run: impl FnMut() -> anyhow::Result<Duration>,
-) -> anyhow::Result<Duration> {
+pub(super) fn least_of(warm: Duration, mut run: impl FnMut() -> Result<Duration>) -> Result<Duration> {
     // The first runs also bring the clocks up.
     let started = Instant::now();
     run()?;

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, Result, ensure};
 use nearfield::{
-    Device, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions, SearchResult,
+    Device, Flat, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions, SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
 
 use crate::bench::answers;
 use crate::bench::case::Case;
-use crate::bench::data::{BATCHES, Source, batches};
+use crate::bench::data::{BATCHES, Source, View, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
@@ -56,7 +56,7 @@ docs/benchmark.md lists the fields of the JSON lines.";
 const QUERIES: [usize; 2] = [1, 1024];
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, self.verify.max(BATCHES))?;
         let (rows, queries) = (rows.view()?, queries.view()?);
@@ -93,12 +93,7 @@ impl Suite for Args {
 }
 
 /// An index with all rows, and the time to fill it.
-fn filled(
-    device: &Device,
-    metric: Metric,
-    screen: Screen,
-    rows: MatrixView<'_, f32>,
-) -> anyhow::Result<(Flat, Duration)> {
+fn filled(device: &Device, metric: Metric, screen: Screen, rows: View<'_>) -> Result<(Flat, Duration)> {
     let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build()?;
     let started = Instant::now();
     index.add(rows).with_context(|| format!("--rows: {} rows of dim {}", rows.rows(), rows.dim()))?;
@@ -108,10 +103,10 @@ fn filled(
 fn case(
     args: &Args,
     run: &mut Run,
-    (index, rows): (&Flat, MatrixView<'_, f32>),
-    (queries, count): (MatrixView<'_, f32>, usize),
+    (index, rows): (&Flat, View<'_>),
+    (queries, count): (View<'_>, usize),
     k: usize,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let metric = index.metric().name();
     let (scratch, of_scratch) = run.scratch();
     let screened = if index.is_screened() { "screened" } else { "not screened" };
@@ -225,7 +220,7 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
     (Some(Work { bytes, operations, unit, working_set: bytes }), stage)
 }
 
-fn tell_upload(run: &mut Run, rows: MatrixView<'_, f32>, time: Duration) -> anyhow::Result<()> {
+fn tell_upload(run: &mut Run, rows: View<'_>, time: Duration) -> Result<()> {
     let rate = (rows.values().len() * 4) as f64 / time.as_secs_f64();
     let line = json!({
         "record": "upload", "suite": "exact", "rows": rows.rows(), "dim": rows.dim(), "ms": milliseconds(time),
@@ -245,12 +240,12 @@ fn tell_upload(run: &mut Run, rows: MatrixView<'_, f32>, time: Duration) -> anyh
 /// out that is certainly nearer than the last one.
 fn verify(
     metric: Metric,
-    rows: MatrixView<'_, f32>,
-    queries: MatrixView<'_, f32>,
+    rows: View<'_>,
+    queries: View<'_>,
     answer: &Neighbors,
     k: usize,
     count: usize,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     for query in 0..count {
         let vector = queries.row(query);
         let all = (0..rows.rows()).into_par_iter();

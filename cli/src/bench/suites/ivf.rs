@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nearfield::{
-    Device, DeviceMatrix, Flat, Ivf, MatrixView, Metric, Neighbors, Queries, Screen, SearchOptions,
-    SearchResult,
+    Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Queries, Screen, SearchOptions, SearchResult,
 };
 use serde_json::json;
 
 use crate::bench::answers;
 use crate::bench::case::Case;
-use crate::bench::data::{Source, asked_or, batches};
+use crate::bench::data::{Source, View, asked_or, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
@@ -70,7 +69,7 @@ const AGAIN: Duration = Duration::from_secs(3);
 const PIECE_BYTES: usize = 1 << 30;
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, LEAST_QUERIES)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
@@ -117,7 +116,7 @@ impl Suite for Args {
 }
 
 /// The index with all rows.
-fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) -> anyhow::Result<Ivf> {
+fn built(args: &Args, run: &mut Run, rows: View<'_>, lists: usize) -> Result<Ivf> {
     let device: &Device = &run.device;
     let piece = (PIECE_BYTES / (4 * rows.dim())).max(1);
     let started = Instant::now();
@@ -126,7 +125,7 @@ fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) ->
         .map(|start| device.upload(rows.slice(start..rows.rows().min(start + piece))))
         .collect::<nearfield::Result<Vec<DeviceMatrix>>>()?;
     let upload = started.elapsed();
-    let build = || -> anyhow::Result<(Ivf, Duration, Duration)> {
+    let build = || -> Result<(Ivf, Duration, Duration)> {
         let started = Instant::now();
         let builder = Ivf::builder(device, args.metric, rows.dim())
             .lists(lists)
@@ -171,11 +170,11 @@ fn case(
     args: &Args,
     run: &mut Run,
     index: &Ivf,
-    (rows, all): (MatrixView<'_, f32>, MatrixView<'_, f32>),
-    (hosts, there): (&[MatrixView<'_, f32>], &[DeviceMatrix]),
+    (rows, all): (View<'_>, View<'_>),
+    (hosts, there): (&[View<'_>], &[DeviceMatrix]),
     truth: &[Vec<TrueHit>],
     probes: usize,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let (count, batches) = (hosts[0].rows(), hosts.len());
     let (metric, data) = (index.metric().name(), args.source.name());
     let (scratch, of_scratch) = run.scratch();

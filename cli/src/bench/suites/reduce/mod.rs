@@ -5,7 +5,7 @@ mod truth;
 
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use half::f16;
 use nearfield::internals::ladder::RUNGS;
@@ -65,7 +65,7 @@ pub(crate) enum Elements {
 }
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         if self.ladder {
             needs_kernels(&run.device, "bench reduce --ladder")?;
         }
@@ -157,7 +157,7 @@ impl Of {
 }
 
 impl Bench<'_> {
-    fn ladder(&mut self, length: usize) -> anyhow::Result<()> {
+    fn ladder(&mut self, length: usize) -> Result<()> {
         let (a, b) = (&self.a[..length], &self.b[..length]);
         let mut truth = truth(Name::Dot, a, b)?;
         // The workgroups of some rungs add to one total in turn.
@@ -197,7 +197,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn cases(&mut self, length: usize) -> anyhow::Result<()> {
+    fn cases(&mut self, length: usize) -> Result<()> {
         let (a, b) = (&self.a[..length], &self.b[..length]);
         for &elements in &self.args.elements {
             match elements {
@@ -212,12 +212,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn cases_of<T: nearfield::Element>(
-        &mut self,
-        elements: Elements,
-        a: &[T],
-        b: &[T],
-    ) -> anyhow::Result<()> {
+    fn cases_of<T: nearfield::Element>(&mut self, elements: Elements, a: &[T], b: &[T]) -> Result<()> {
         let device = self.device;
         let operands = self.copies(&format!("{} numbers", a.len()), size_of_val(a), || {
             Ok((device.upload_vector(a)?, device.upload_vector(b)?))
@@ -242,7 +237,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn rows(&mut self, length: usize, row_length: usize) -> anyhow::Result<()> {
+    fn rows(&mut self, length: usize, row_length: usize) -> Result<()> {
         let rows = length / row_length;
         let part = rows * row_length;
         let view = |values| MatrixView::new(values, row_length);
@@ -291,12 +286,7 @@ impl Bench<'_> {
     }
 
     /// Enough copies of some operands that no cache holds them all. None without time left, which their cases report.
-    fn copies<T>(
-        &mut self,
-        of: &str,
-        bytes: usize,
-        make: impl Fn() -> anyhow::Result<T>,
-    ) -> anyhow::Result<Vec<T>> {
+    fn copies<T>(&mut self, of: &str, bytes: usize, make: impl Fn() -> Result<T>) -> Result<Vec<T>> {
         if self.run.enter(of).is_some() {
             return Ok(vec![]);
         }
@@ -308,8 +298,8 @@ impl Bench<'_> {
         &mut self,
         of: Of,
         (truth, how): (Truth, How),
-        run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<f64>,
-    ) -> anyhow::Result<()> {
+        run: impl Fn(usize, Option<&Stages>) -> Result<f64>,
+    ) -> Result<()> {
         let error = checked(truth, how, run(0, None)?)?;
         // Atomic additions give other bits every time, so each result is checked against the truth.
         let times = self.timed(run, |result| checked(truth, how, result).map(|_| ()))?;
@@ -319,9 +309,9 @@ impl Bench<'_> {
     /// Times runs, and checks each result after its time is taken.
     fn timed<T>(
         &self,
-        run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<T>,
-        check: impl Fn(T) -> anyhow::Result<()>,
-    ) -> anyhow::Result<(Times, Option<Times>)> {
+        run: impl Fn(usize, Option<&Stages>) -> Result<T>,
+        check: impl Fn(T) -> Result<()>,
+    ) -> Result<(Times, Option<Times>)> {
         self.run.time(
             1,
             |number| {
@@ -347,7 +337,7 @@ impl Bench<'_> {
         (wall, on_device): (Times, Option<Times>),
         error: f64,
         verified: Value,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let bytes = of.bytes();
         let time = on_device.unwrap_or(wall).median;
         let share_of_copy = self.run.share_of_copy(bytes, time);
@@ -378,7 +368,7 @@ fn whole(
     a: &DeviceVector,
     b: &DeviceVector,
     stages: Option<&Stages>,
-) -> anyhow::Result<f64> {
+) -> Result<f64> {
     let reduce = prepared(device, how, stages);
     Ok(match name {
         Name::Dot => reduce.dot(a, b)?.into(),
@@ -405,7 +395,7 @@ fn of_rows(
     a: &DeviceMatrix,
     b: &DeviceMatrix,
     stages: Option<&Stages>,
-) -> anyhow::Result<OfRows> {
+) -> Result<OfRows> {
     let reduce = prepared(device, how, stages);
     let numbers = match name {
         Name::Dot => reduce.dot_rows(a, b)?,

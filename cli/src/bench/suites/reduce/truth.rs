@@ -1,6 +1,6 @@
 //! The true result of a reduction, in f64.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nearfield::internals::kernels::reduce_blocks::{self, Operation};
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ pub(super) struct Truth {
 }
 
 /// Computes the result in f64 on all threads.
-pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyhow::Result<Truth> {
+pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> Result<Truth> {
     let operation = name.operation();
     let share = a.len().div_ceil(rayon::current_num_threads()).max(1);
     let pieces = a.par_chunks(share).zip(b.par_chunks(share)).enumerate();
@@ -79,7 +79,7 @@ fn bound(truth: Truth, how: How) -> f64 {
 }
 
 /// The error of a result relative to the sum of magnitudes. Fails if it exceeds the promised bound.
-pub(super) fn checked(truth: Truth, how: How, result: f64) -> anyhow::Result<f64> {
+pub(super) fn checked(truth: Truth, how: How, result: f64) -> Result<f64> {
     let off = (result - truth.value).abs();
     let bound = bound(truth, how);
     ensure!(off <= bound, "the result is {result}, but the truth {}, within {bound}", truth.value);

@@ -3,7 +3,7 @@
 mod place;
 mod values;
 
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use nearfield::Device;
 use serde_json::json;
 
@@ -57,7 +57,7 @@ Every element counts as read once. Copies of small inputs take turns, so that th
 in a separate run with one pass each, which adds a few microseconds to each. docs/benchmark.md lists the fields of the JSON lines.";
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         let device = run.device.clone();
         needs_kernels(&device, "bench select")?;
         let fewer = if is_processor(&device) { 100 } else { 1 };
@@ -104,7 +104,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Runs one case for each k.
-    fn cases(&mut self, shape: Shape, kind: Kind) -> anyhow::Result<()> {
+    fn cases(&mut self, shape: Shape, kind: Kind) -> Result<()> {
         let wanted: Vec<u32> = self.args.k.iter().copied().filter(|&k| k <= shape.length).collect();
         let Some(&most) = wanted.iter().max() else { return Ok(()) };
         if self.run.is_over(&format!("{shape}, {kind}"))? {
@@ -125,7 +125,7 @@ impl Bench<'_> {
             let places = copies
                 .iter()
                 .map(|values| Place::new(self.device, values, shape, k, !self.args.no_scratch))
-                .collect::<anyhow::Result<Vec<_>>>()?;
+                .collect::<Result<Vec<_>>>()?;
             let place = |number: usize| &places[number % places.len()];
             for place in &places {
                 place.run(self.device)?;
