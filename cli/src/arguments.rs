@@ -1,10 +1,7 @@
 //! Readers of argument values that several subcommands share. clap names the argument and what was given.
 
-use std::str::FromStr;
-
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
-use nearfield::{Error, Metric, Screen};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// The most threads: each takes memory, and systems allow a program some thousands.
@@ -28,17 +25,6 @@ pub(crate) fn threads(text: &str) -> Result<usize> {
 /// A pool of this many threads, or of one for each processor.
 pub(crate) fn pool(threads: Option<usize>) -> Result<ThreadPool> {
     Ok(ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
-}
-
-pub(crate) fn screen(text: &str) -> Result<Screen> {
-    Ok(text.parse()?)
-}
-
-pub(crate) fn metric(text: &str) -> Result<Metric> {
-    Metric::from_str(text).map_err(|error| match error {
-        Error::Argument { needed, .. } => anyhow!("needed {needed}"),
-        other => other.into(),
-    })
 }
 
 /// The name of a value on the command line.

@@ -9,7 +9,7 @@ use nearfield::io::{NpyValue, VectorFile, write_npy};
 use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Metric, Neighbor, Neighbors};
 
 use crate::memory;
-use crate::progress::Bar;
+use crate::progress::bar;
 
 /// Bytes of rows in memory at a time, because a file may be larger than the memory.
 pub(crate) const PIECE_BYTES: usize = 64 << 20;
@@ -27,7 +27,7 @@ pub(crate) struct Comparison {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     pub(crate) k: usize,
     /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq")]
     pub(crate) metric: Metric,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Filled {
 
 /// Adds all rows of a file to an empty index, piece after piece.
 pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
-    let bar = Bar::new("upload", file.rows());
+    let bar = bar("upload", file.rows());
     let mut filled = Filled::default();
     let mut pieces = file.pieces(PIECE_BYTES);
     loop {
@@ -73,7 +73,7 @@ pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
         let (first, rows) = piece.context("--rows")?;
         filled.load += start.elapsed();
         let start = Instant::now();
-        let progress = |done| bar.set(first + done);
+        let progress = |done| bar.set_position((first + done) as u64);
         let added = index.add_with(&rows, &AddOptions::new().progress(&progress));
         added.map_err(|error| blame(error, "--rows", file, first as u64))?;
         filled.upload += start.elapsed();

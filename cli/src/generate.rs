@@ -10,7 +10,7 @@ use nearfield::io::{NpyValue, VectorWriter};
 use nearfield::{Element, ElementKind};
 use serde_json::{Value, json};
 
-use crate::progress::Bar;
+use crate::progress::bar;
 use crate::recipe::{PIECE, Part, Recipe, Set};
 use crate::{arguments, files, memory, output};
 
@@ -173,13 +173,13 @@ impl Output<'_> {
         let mut values = memory::filled(block.checked_mul(dim), zero, || {
             format!("--dim: no memory for {block} vectors of dim {dim}")
         })?;
-        let bar = Bar::new(self.label, self.count);
+        let bar = bar(self.label, self.count);
         let mut writer = VectorWriter::create(self.path, [self.count, dim]).context(self.argument)?;
         for first in (0..self.count).step_by(block) {
             let values = &mut values[..block.min(self.count - first) * dim];
             fill(first, values);
             writer.write(values).context(self.argument)?;
-            bar.set(first + values.len() / dim);
+            bar.set_position((first + values.len() / dim) as u64);
         }
         writer.finish().context(self.argument)
     }

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::device::{self, Choice};
 use crate::files::{self, Filled};
 use crate::output;
-use crate::progress::Bar;
+use crate::progress::bar;
 use crate::recall::{Found, Recall, Truth};
 
 const LONG: &str = "\
@@ -73,10 +73,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq")]
     metric: Metric,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::arguments::screen)]
+    #[arg(long, value_name = "SCREEN", default_value = "auto")]
     screen: Screen,
     #[command(flatten)]
     device: Choice,
@@ -226,8 +226,8 @@ fn search(
     queries: &Matrix,
     args: &Args,
 ) -> nearfield::Result<(Neighbors, Statistics, Duration)> {
-    let bar = Bar::new("search", queries.rows());
-    let progress = |done: usize| bar.set(done);
+    let bar = bar("search", queries.rows());
+    let progress = |done: usize| bar.set_position(done as u64);
     let mut options = SearchOptions::new(args.k).progress(&progress);
     options.probes = args.probes;
     let start = Instant::now();

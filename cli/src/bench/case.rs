@@ -7,6 +7,7 @@ use super::times::Times;
 use super::units::{milliseconds, rounded};
 use super::work::Work;
 
+#[derive(Default)]
 pub(super) struct Case {
     /// A name that is unique in the suite.
     pub(super) name: String,

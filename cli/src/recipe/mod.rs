@@ -131,9 +131,3 @@ impl Set {
         (self.maker)(part, first, &mut random, piece);
     }
 }
-
-impl std::fmt::Debug for Set {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.setting.fmt(f)
-    }
-}

@@ -11,7 +11,7 @@ use nearfield::{Error, Matrix};
 use serde_json::json;
 
 use crate::files::Comparison;
-use crate::progress::Bar;
+use crate::progress::bar;
 use crate::{arguments, files, memory, output};
 use nearest::{Block, Nearest};
 
@@ -91,14 +91,14 @@ fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<
     let queries = Block::new(&query_file.read_all().context("--queries")?)
         .map_err(|row| not_finite(row, "queries", query_file, 0))?;
     let mut nearest = Nearest::new(args.of.metric, &queries, k);
-    let bar = Bar::new("truth", rows.rows());
+    let bar = bar("truth", rows.rows());
     for piece in rows.pieces(PIECE_BYTES) {
         let (first, piece): (usize, Matrix) = piece.context("--rows")?;
         let block = Block::new(&piece).map_err(|row| not_finite(row, "rows", rows, first as u64))?;
         // The next piece needs the memory.
         drop(piece);
         nearest.compare(&block, first as u64);
-        bar.set(first + block.rows());
+        bar.set_position((first + block.rows()) as u64);
     }
     for (hits, (ids, distances)) in nearest.finish().zip(ids.chunks_mut(k).zip(distances.chunks_mut(k))) {
         for ((distance, id), (id_place, distance_place)) in

@@ -136,15 +136,13 @@ impl<'r> Engines<'r> {
                 "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,
             }),
             wall: gpu,
-            on_device: None,
-            work: None,
             verified: json!(true),
             rotated: batches.len(),
             remarks: vec![
                 format!("on the host {:.3} ms: {quicker} is quicker", milliseconds(host.median)),
                 format!("with a copy: {copy}"),
             ],
-            details: vec![],
+            ..Case::default()
         })
     }
 }

@@ -158,8 +158,7 @@ fn case(
         }),
         verified: json!(verified),
         rotated: turns,
-        remarks: vec![],
-        details: vec![],
+        ..Case::default()
     })
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::arguments::count)]
     verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
-    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::arguments::screen)]
+    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…")]
     screen: Vec<Screen>,
 }
 
@@ -168,7 +168,7 @@ fn case(
     let found = parts.medians();
     let plan = index.plan(count, k)?;
     let (work, scoring) = work(index, &plan, count);
-    let scoring = scoring.and_then(|stage| found.time_of(stage)).zip(work);
+    let scoring = scoring.and_then(|stage| Some(found.0.get(stage)?.0)).zip(work);
     let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
     let survivors = rescored as f64 / (count * batches.len()) as f64;
     let queries_per_s = count as f64 / wall.median.as_secs_f64();

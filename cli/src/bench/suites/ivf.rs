@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = ITERATIONS)]
     iterations: usize,
     /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
-    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::arguments::screen)]
+    #[arg(long, default_value = "auto", value_name = "SCREEN")]
     screen: Screen,
 }
 

@@ -354,8 +354,8 @@ impl Bench<'_> {
             verified,
             rotated: of.rotated,
             remarks: vec![format!("error {error:.1e}")],
-            details: vec![],
             name: of.name,
+            ..Case::default()
         };
         self.run.figures(of.line, case)
     }

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use nearfield::Device;
 use serde_json::json;
 
+use crate::arguments;
 use crate::bench::case::Case;
 use crate::bench::ceilings::Warmer;
 use crate::bench::gpu::{is_processor, needs_kernels, rotation};
@@ -107,7 +108,8 @@ impl Bench<'_> {
     fn cases(&mut self, shape: Shape, kind: Kind) -> Result<()> {
         let wanted: Vec<u32> = self.args.k.iter().copied().filter(|&k| k <= shape.length).collect();
         let Some(&most) = wanted.iter().max() else { return Ok(()) };
-        if self.run.is_over(&format!("{shape}, {kind}"))? {
+        let kind_name = arguments::name(kind);
+        if self.run.is_over(&format!("{shape}, {kind_name}"))? {
             return Ok(());
         }
         let values = values::made(shape, kind)?;
@@ -118,7 +120,7 @@ impl Bench<'_> {
         drop(values);
         let of_scratch = if self.args.no_scratch { ", no scratch" } else { "" };
         for k in wanted {
-            let name = format!("{shape}, k {k}, {kind}{of_scratch}");
+            let name = format!("{shape}, k {k}, {kind_name}{of_scratch}");
             if self.run.is_over(&name)? {
                 continue;
             }
@@ -149,7 +151,7 @@ impl Bench<'_> {
             self.run.case(Case {
                 name,
                 fields: json!({
-                    "rows": shape.rows, "length": shape.length, "k": k, "values": kind.to_string(),
+                    "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name,
                     "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
                 }),
                 wall,
@@ -163,8 +165,7 @@ impl Bench<'_> {
                 }),
                 verified: json!(true),
                 rotated,
-                remarks: vec![],
-                details: vec![],
+                ..Case::default()
             })?;
         }
         Ok(())

@@ -59,12 +59,6 @@ pub(crate) enum Kind {
     Nan,
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
-    }
-}
-
 impl Kind {
     fn element(self, column: u32, length: u32, random: &mut Random) -> f32 {
         let normal = |random: &mut Random| {
