@@ -7,6 +7,13 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 /// The most threads: each takes memory, and systems allow a program some thousands.
 const MOST_THREADS: usize = 1024;
 
+/// Element types of vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Elements {
+    F32,
+    F16,
+}
+
 /// Reads a count of at least 1.
 pub(crate) fn count(text: &str) -> Result<usize> {
     match text.parse() {

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use half::f16;
 use nearfield::io::{NpyValue, VectorWriter};
 use nearfield::{Element, ElementKind};
 use serde_json::{Value, json};
 
+use crate::arguments::Elements;
 use crate::progress::bar;
 use crate::recipe::{PIECE, Part, Recipe, Set};
 use crate::{arguments, files, memory, output};
@@ -76,12 +76,6 @@ pub(crate) struct Args {
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Elements {
-    F32,
-    F16,
 }
 
 /// A file to write.

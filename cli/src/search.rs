@@ -207,12 +207,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         record["recall_at"] = json!(columns);
         record["recall_by_id"] = json!(found.map(|found| found.by_id));
         record["recall_by_distance"] = json!(found.map(|found| found.by_distance));
-        record["truth_distances"] = json!(origin.name());
+        record["truth_distances"] = json!(origin);
         let text = match found {
             Some(Found { by_id, by_distance }) => format!("{by_id:.6} by id, {by_distance:.6} by distance"),
             None => "nothing to find".to_owned(),
         };
-        lines.push((&at, format!("{text} ({})", origin.name())));
+        lines.push((&at, format!("{text} ({origin})")));
         if columns < args.k {
             let width = truth.width();
             lines.push(("", format!("the truth has {width} columns, fewer than k = {}", args.k)));

@@ -185,7 +185,7 @@ impl Run {
             file.write_all(json.as_bytes()).with_context(|| format!("--report: {}", directory.display()))?;
         }
         if let Value::Object(fields) = line {
-            self.lines.push(Line::from(fields));
+            self.lines.push(Line(fields));
         }
         let printed = if self.is_json { json } else { format!("{text}\n") };
         let mut out = stdout().lock();

@@ -10,7 +10,7 @@ const QUIET: f64 = 0.1;
 
 pub(super) fn of(line: &Value) -> String {
     let Value::Object(fields) = line else { return String::new() };
-    let line = Line::from(fields.clone());
+    let line = Line(fields.clone());
     if line.record() == "peers" { format!("peers     on {}", line.machine()) } else { peer(&line) }
 }
 

@@ -6,13 +6,12 @@ mod truth;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use half::f16;
 use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
-use crate::arguments;
+use crate::arguments::{self, Elements};
 use crate::bench::case::{Case, extend};
 use crate::bench::ceilings::Warmer;
 use crate::bench::data;
@@ -57,12 +56,6 @@ The values are on the device. Times are from the call to the result on the host,
 checks its result against f64 before it is timed (of rows, a thousand); a wrong one ends the run with exit code 1.
 
 Copies of small operands take turns, so that they do not come from a cache. docs/benchmark.md lists the fields of the JSON lines.";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Elements {
-    F32,
-    F16,
-}
 
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
@@ -131,7 +124,7 @@ impl Of {
         row_length: Option<usize>,
         rotated: usize,
     ) -> Self {
-        let [operation, summation] = [name.text(), arguments::name(how)];
+        let [operation, summation] = [arguments::name(name), arguments::name(how)];
         let element_bytes = if elements == Elements::F16 { 2 } else { 4 };
         let elements = arguments::name(elements);
         let of = match row_length {
@@ -260,7 +253,7 @@ impl Bench<'_> {
                 let first = of_copy(0, None)?;
                 let (numbers, places) = &first;
                 let results: usize = numbers.len() + places.len();
-                ensure!(results == rows, "{}: {results} results for {rows} rows", name.text());
+                ensure!(results == rows, "{}: {results} results for {rows} rows", arguments::name(name));
                 if known.is_empty() {
                     known =
                         some().map(|row| truth(name, a.row(row), b.row(row))).collect::<Result<_, _>>()?;
@@ -271,7 +264,7 @@ impl Bench<'_> {
                     error = error.max(checked(truth, how, result)?);
                 }
                 let is_same = |found| {
-                    ensure!(found == first, "{}: two runs differ", name.text());
+                    ensure!(found == first, "{}: two runs differ", arguments::name(name));
                     Ok(())
                 };
                 // The runs may be too few for every copy to have its turn.

@@ -5,6 +5,7 @@ use nearfield::internals::kernels::reduce_blocks::{self, Operation};
 use rayon::prelude::*;
 
 use super::operation::{How, Name};
+use crate::arguments;
 
 /// A result in f64, the sum of magnitudes that its error is relative to, and the number of additions a value may pass through,
 /// which is 0 if nothing is added.
@@ -34,7 +35,7 @@ pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> Resu
     let mut best: Option<(f64, Option<usize>)> = None;
     let mut magnitudes = 0.0;
     for part in parts {
-        let (Some((value, place)), some) = part else { bail!("{}: no truth", name.text()) };
+        let (Some((value, place)), some) = part else { bail!("{}: no truth", arguments::name(name)) };
         magnitudes += some;
         best = Some(match best {
             None => (value, place),
