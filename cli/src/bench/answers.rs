@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
+use nearfield::{Metric, Neighbor, Neighbors};
 use rayon::prelude::*;
 
 use super::data::View;
@@ -78,7 +78,7 @@ mod tests {
     /// The error of an answer to the query 0 among rows at 0, 1, 2 and 2.
     fn fault(metric: Metric, hits: &[(u64, f32)]) -> Option<String> {
         let rows = [0.0, 1.0, 2.0, 2.0f32];
-        let rows = MatrixView::new(&rows, 1).expect("rows");
+        let rows = View::new(&rows, 1).expect("rows");
         let hits: Vec<_> = hits.iter().map(|&(id, distance)| Neighbor { id, distance }).collect();
         one(metric, rows, &[0.0], &hits).err().map(|error| error.to_string())
     }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn every_query_has_one_answer_of_at_most_k_rows() {
         let (rows, queries) = ([0.0, 1.0f32], [0.0f32]);
-        let (rows, queries) = (MatrixView::new(&rows, 1), MatrixView::new(&queries, 1));
+        let (rows, queries) = (View::new(&rows, 1), View::new(&queries, 1));
         let (rows, queries) = (rows.expect("rows"), queries.expect("queries"));
         let hits = [Neighbor { id: 0, distance: 0.0 }, Neighbor { id: 1, distance: 1.0 }];
         let of = |k, answers: &[&[Neighbor]]| {

@@ -98,19 +98,15 @@ impl Ceilings {
     }
 
     pub(crate) fn text(&self) -> String {
-        let giga = |rate: f64| format!("{:.1}", rate / 1e9);
-        let or_none = |rate: Option<f64>, unit: &str| {
-            rate.map_or_else(|| "not measured".to_owned(), |rate| format!("{} {unit}", giga(rate)))
-        };
+        let giga = |rate: f64| format!("{:.1} G", rate / 1e9);
+        let or_none =
+            |rate: Option<f64>| rate.map_or_else(|| "not measured".to_owned(), |rate| giga(rate) + "op/s");
+        let [reads, copies, floats] = [self.read.of_memory(), self.copy.of_memory(), self.flops].map(giga);
+        let [integers, matrices] = [self.integers, self.matrices].map(or_none);
+        let latency = milliseconds(self.latency);
         format!(
-            "ceilings: reads {} GB/s, copies {} GB/s (read and written), f32 {} GFLOP/s, 8-bit integers {}, \
-             f16 matrices {}, launch and readback {:.3} ms",
-            giga(self.read.of_memory()),
-            giga(self.copy.of_memory()),
-            giga(self.flops),
-            or_none(self.integers, "Gop/s"),
-            or_none(self.matrices, "GFLOP/s"),
-            milliseconds(self.latency),
+            "ceilings: reads {reads}B/s, copies {copies}B/s (read and written), f32 {floats}FLOP/s, 8-bit integers \
+             {integers}, f16 matrices {matrices}, launch and readback {latency:.3} ms",
         )
     }
 }

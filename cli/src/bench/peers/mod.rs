@@ -87,7 +87,7 @@ impl Suite for Args {
         // Before the vectors are generated, because there may be no Python.
         let script = Script::start(&self.python, |scratch| self.script_words(scratch, run.runs))?;
         if self.searches() {
-            self.write(script.scratch())?;
+            self.write(script.scratch.path())?;
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         script.run(left, |line| {

@@ -221,19 +221,12 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
 }
 
 fn tell_upload(run: &mut Run, rows: View<'_>, time: Duration) -> Result<()> {
+    let (count, dim, ms) = (rows.rows(), rows.dim(), milliseconds(time));
     let rate = (rows.values().len() * 4) as f64 / time.as_secs_f64();
     let line = json!({
-        "record": "upload", "suite": "exact", "rows": rows.rows(), "dim": rows.dim(), "ms": milliseconds(time),
-        "bytes_per_s": rounded(rate),
+        "record": "upload", "suite": "exact", "rows": count, "dim": dim, "ms": ms, "bytes_per_s": rounded(rate),
     });
-    let text = format!(
-        "exact     upload of {} x {}: {:.1} ms, {:.2} GB/s",
-        rows.rows(),
-        rows.dim(),
-        milliseconds(time),
-        rate / 1e9
-    );
-    run.tell(line, &text)
+    run.tell(line, &format!("exact     upload of {count} x {dim}: {ms:.1} ms, {:.2} GB/s", rate / 1e9))
 }
 
 /// Checks the first `count` answers against f64: the number of neighbours, their distances and order, and that no row is left

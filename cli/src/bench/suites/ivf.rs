@@ -149,18 +149,16 @@ fn built(args: &Args, run: &mut Run, rows: View<'_>, lists: usize) -> Result<Ivf
     let largest = sizes.iter().max().copied().unwrap_or(0);
     let empty = sizes.iter().filter(|&&size| size == 0).count();
     let [upload, train, add] = [upload, train, add].map(milliseconds);
+    let (count, dim, metric) = (rows.rows(), rows.dim(), args.metric);
     let line = json!({
-        "record": "build", "suite": "ivf", "rows": rows.rows(), "dim": rows.dim(), "lists": lists, "iterations": args.iterations,
-        "metric": args.metric.name(),
-        "data": args.source.name(), "upload_ms": upload, "train_ms": train, "add_ms": add, "largest_list": largest,
-        "empty_lists": empty,
+        "record": "build", "suite": "ivf", "rows": count, "dim": dim, "lists": lists, "iterations": args.iterations,
+        "metric": metric.name(), "data": args.source.name(), "upload_ms": upload, "train_ms": train, "add_ms": add,
+        "largest_list": largest, "empty_lists": empty,
     });
+    let in_lists = counted(lists, "list", "lists");
     let text = format!(
-        "ivf       {} x {}, {}, {}: upload {upload:.1} ms, train {train:.1} ms, add {add:.1} ms; largest list {largest}, {empty} empty",
-        rows.rows(),
-        rows.dim(),
-        counted(lists, "list", "lists"),
-        args.metric,
+        "ivf       {count} x {dim}, {in_lists}, {metric}: upload {upload:.1} ms, train {train:.1} ms, add {add:.1} ms; \
+         largest list {largest}, {empty} empty",
     );
     run.tell(line, &text)?;
     Ok(index)
