@@ -1,14 +1,18 @@
 //! Readers of argument values that several subcommands share. clap names the argument and what was given.
 
-use std::str::FromStr;
-
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
-use nearfield::{Error, Metric, Screen};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// The most threads: each takes memory, and systems allow a program some thousands.
 const MOST_THREADS: usize = 1024;
+
+/// Element types of vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Elements {
+    F32,
+    F16,
+}
 
 /// Reads a count of at least 1.
 pub(crate) fn count(text: &str) -> Result<usize> {
@@ -18,7 +22,6 @@ pub(crate) fn count(text: &str) -> Result<usize> {
     }
 }
 
-/// Reads a number of threads.
 pub(crate) fn threads(text: &str) -> Result<usize> {
     match text.parse() {
         Ok(count) if (1..=MOST_THREADS).contains(&count) => Ok(count),
@@ -29,19 +32,6 @@ pub(crate) fn threads(text: &str) -> Result<usize> {
 /// A pool of this many threads, or of one for each processor.
 pub(crate) fn pool(threads: Option<usize>) -> Result<ThreadPool> {
     Ok(ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
-}
-
-/// Reads a screen.
-pub(crate) fn screen(text: &str) -> Result<Screen> {
-    Ok(text.parse()?)
-}
-
-/// Reads a metric.
-pub(crate) fn metric(text: &str) -> Result<Metric> {
-    Metric::from_str(text).map_err(|error| match error {
-        Error::Argument { needed, .. } => anyhow!("needed {needed}"),
-        other => other.into(),
-    })
 }
 
 /// The name of a value on the command line.

@@ -11,7 +11,7 @@ use nearfield::{Device, Error, Flat, Index, Ivf, Matrix, Metric, Screen};
 use serde_json::json;
 
 use crate::device::{self, Choice};
-use crate::progress::Bar;
+use crate::progress::bar;
 use crate::{arguments, files, output};
 
 /// Training rows per list, as in the library.
@@ -39,7 +39,6 @@ Examples:
   nearfield build --rows base.npy --index ivf --lists 4096 --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
-/// The kind of index.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
     /// Exact: every search compares all rows
@@ -48,7 +47,6 @@ enum Kind {
     Ivf,
 }
 
-/// Arguments of `nearfield build`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Build an index of the rows of a file, and save it", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -62,10 +60,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
     lists: Option<usize>,
     /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq")]
     metric: Metric,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::arguments::screen)]
+    #[arg(long, value_name = "SCREEN", default_value = "auto")]
     screen: Screen,
     #[command(flatten)]
     device: Choice,
@@ -80,7 +78,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Builds the index, saves it, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(&[("--rows", Some(&args.rows))], &[("--out", Some(&args.out))])?;
     files::refuse_existing("--out", &args.out, args.force)?;
@@ -144,8 +141,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
     let sample = sample(rows, wanted)?;
-    let bar = Bar::new("train", ITERATIONS);
-    let progress = |iteration: usize, _: f64| bar.set(iteration);
+    let bar = bar("train", ITERATIONS);
+    let progress = |iteration: usize, _: f64| bar.set_position(iteration as u64);
     let builder = Ivf::builder(device, args.metric, rows.dim())
         .lists(lists)
         .elements(rows.kind())
@@ -175,7 +172,7 @@ const ITERATIONS: usize = 10;
 
 /// Reads `wanted` rows, spread over the file, in one pass.
 fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
-    let bar = Bar::new("sample", file.rows());
+    let bar = bar("sample", file.rows());
     let (mut wide, mut half) = (vec![], vec![]);
     let mut numbers = (0..wanted).map(|number| sampled(file, wanted, number)).peekable();
     for piece in file.pieces(files::PIECE_BYTES) {
@@ -188,7 +185,7 @@ fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
                 Matrix::F16(values, _) => half.extend_from_slice(&values[range]),
             }
         }
-        bar.set(end);
+        bar.set_position(end as u64);
     }
     Ok(if half.is_empty() { Matrix::F32(wide, file.dim()) } else { Matrix::F16(half, file.dim()) })
 }

@@ -1,7 +1,7 @@
 //! `nearfield demo`: searches real data that the program contains.
 
 use std::io::{Cursor, Write, stdout};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use half::f16;
@@ -38,7 +38,6 @@ Examples:
   nearfield demo --device host
   nearfield demo --device llvmpipe";
 
-/// Arguments of `nearfield demo`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Search real data that comes with the program, and check the answers", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -53,17 +52,11 @@ struct Named {
     names: Vec<&'static str>,
 }
 
-impl Named {
-    fn new(npy: &'static [u8], names: &'static str) -> Result<Self> {
-        let (values, dim) = array(NpyFile::new(npy)?)?;
-        let names: Vec<_> = names.lines().collect();
-        ensure!(names.len() * dim == values.len(), "needed a name for each vector, found {}", names.len());
-        Ok(Self { values, dim, names })
-    }
-
-    fn view(&self) -> Result<MatrixView<'_, f16>> {
-        Ok(MatrixView::new(&self.values, self.dim)?)
-    }
+fn named(npy: &'static [u8], names: &'static str) -> Result<Named> {
+    let (values, dim) = array(NpyFile::new(npy)?)?;
+    let names: Vec<_> = names.lines().collect();
+    ensure!(names.len() * dim == values.len(), "needed a name for each vector, found {}", names.len());
+    Ok(Named { values, dim, names })
 }
 
 /// The values of a 2-D array, and its width.
@@ -75,22 +68,22 @@ fn array<T: Deserialize>(file: NpyFile<impl std::io::Read>) -> Result<(Vec<T>, u
     Ok((file.into_vec()?, width))
 }
 
-/// Searches the data, shows some answers, and checks all.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let mut out = stdout().lock();
     writeln!(out, "device  {}", device.adapter())?;
     writeln!(out, "        {}", device.reason())?;
 
-    let rows = Named::new(ROWS, ROW_NAMES).context("the rows in the program")?;
-    let queries = Named::new(QUERIES, QUERY_NAMES).context("the queries in the program")?;
+    let rows = named(ROWS, ROW_NAMES).context("the rows in the program")?;
+    let queries = named(QUERIES, QUERY_NAMES).context("the queries in the program")?;
     let mut index = Flat::builder(&device, Metric::Cosine, rows.dim).elements(ElementKind::F16).build()?;
-    index.add(rows.view()?)?;
+    index.add(MatrixView::new(&rows.values, rows.dim)?)?;
+    let asked = MatrixView::new(&queries.values, queries.dim)?;
     let (count, dim) = (rows.names.len(), rows.dim);
     writeln!(out, "data    descriptions of {count} Debian packages, as vectors of {dim} f16 numbers")?;
 
     // Compiles the kernels too, so it is not timed.
-    let found = index.search(queries.view()?, K)?;
+    let found = index.search(asked, K)?;
     for name in SHOWN {
         let query = queries.names.iter().position(|one| *one == name).context("the names in the program")?;
         writeln!(out, "\nnearest to {name}, by cosine distance")?;
@@ -101,24 +94,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 
     let right = right_answers(&found).context("the truth in the program")?;
-    let all = queries.names.len() * K;
-    let asked = queries.names.len();
+    let (count, all) = (queries.names.len(), queries.names.len() * K);
     let recall = right as f64 / all as f64;
-    writeln!(out, "\nrecall@{K}  {recall:.4}: {right} of the {all} true neighbours of {asked} queries")?;
-    let mut times = Vec::with_capacity(RUNS);
-    for _ in 0..RUNS {
+    writeln!(out, "\nrecall@{K}  {recall:.4}: {right} of the {all} true neighbours of {count} queries")?;
+    let timed = |_| {
         let start = Instant::now();
-        index.search(queries.view()?, K)?;
-        times.push(start.elapsed());
-    }
+        index.search(asked, K).map(|_| start.elapsed())
+    };
+    let mut times = (0..RUNS).map(timed).collect::<nearfield::Result<Vec<_>>>()?;
     times.sort_unstable();
-    let median: Duration = times[RUNS / 2];
-    let speed = output::rate(asked as f64 / median.as_secs_f64().max(1e-9));
-    let time = output::time(median);
-    writeln!(
-        out,
-        "speed      {speed} queries a second: all {asked} at once in {time}, median of {RUNS} runs"
-    )?;
+    let median = times[RUNS / 2];
+    let speed = output::rate(count as f64 / median.as_secs_f64().max(1e-9));
+    let together = format!("all {count} at once in {}", output::time(median));
+    writeln!(out, "speed      {speed} queries a second: {together}, median of {RUNS} runs")?;
     out.flush()?;
     ensure!(
         right == all,

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 /// The name that asks for the best device.
 const BEST: &str = "best";
 
-/// The argument that names a device.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Choice {
     /// Device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver if there is no other), `software` (a
@@ -45,7 +44,6 @@ impl Choice {
         device.into_iter().chain(scratch).flatten().collect()
     }
 
-    /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
         let mut options = DeviceOptions::default();
         if let Some(scratch) = self.scratch {

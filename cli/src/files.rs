@@ -9,7 +9,7 @@ use nearfield::io::{NpyValue, VectorFile, write_npy};
 use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Metric, Neighbor, Neighbors};
 
 use crate::memory;
-use crate::progress::Bar;
+use crate::progress::bar;
 
 /// Bytes of rows in memory at a time, because a file may be larger than the memory.
 pub(crate) const PIECE_BYTES: usize = 64 << 20;
@@ -27,12 +27,11 @@ pub(crate) struct Comparison {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     pub(crate) k: usize,
     /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq")]
     pub(crate) metric: Metric,
 }
 
 impl Comparison {
-    /// Opens both files, which have one dim.
     pub(crate) fn open(&self) -> Result<[VectorFile; 2]> {
         let rows = VectorFile::open(&self.rows).context("--rows")?;
         let queries = open_queries(&self.queries, rows.dim(), "--rows")?;
@@ -56,7 +55,6 @@ pub(crate) fn describe(file: &VectorFile) -> String {
 /// The time it took to fill an index.
 #[derive(Debug, Default)]
 pub(crate) struct Filled {
-    /// Reading the file.
     pub(crate) load: Duration,
     /// Sending rows to the device, which checks them.
     pub(crate) upload: Duration,
@@ -64,7 +62,7 @@ pub(crate) struct Filled {
 
 /// Adds all rows of a file to an empty index, piece after piece.
 pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
-    let bar = Bar::new("upload", file.rows());
+    let bar = bar("upload", file.rows());
     let mut filled = Filled::default();
     let mut pieces = file.pieces(PIECE_BYTES);
     loop {
@@ -75,7 +73,7 @@ pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
         let (first, rows) = piece.context("--rows")?;
         filled.load += start.elapsed();
         let start = Instant::now();
-        let progress = |done| bar.set(first + done);
+        let progress = |done| bar.set_position((first + done) as u64);
         let added = index.add_with(&rows, &AddOptions::new().progress(&progress));
         added.map_err(|error| blame(error, "--rows", file, first as u64))?;
         filled.upload += start.elapsed();
@@ -94,7 +92,6 @@ pub(crate) fn blame(error: Error, argument: &str, file: &VectorFile, first: u64)
     anyhow::Error::from(error).context(format!("{argument} {path}"))
 }
 
-/// One vector in f32.
 pub(crate) fn vector(vectors: &Matrix, number: usize) -> Vec<f32> {
     let range = number * vectors.dim()..(number + 1) * vectors.dim();
     match vectors {
@@ -103,7 +100,6 @@ pub(crate) fn vector(vectors: &Matrix, number: usize) -> Vec<f32> {
     }
 }
 
-/// The name of an element type.
 pub(crate) fn kind_name(kind: ElementKind) -> &'static str {
     match kind {
         ElementKind::F32 => "f32",

@@ -4,19 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use half::f16;
 use nearfield::io::{NpyValue, VectorWriter};
 use nearfield::{Element, ElementKind};
 use serde_json::{Value, json};
 
-use crate::progress::Bar;
+use crate::arguments::Elements;
+use crate::progress::bar;
 use crate::recipe::{PIECE, Part, Recipe, Set};
 use crate::{arguments, files, memory, output};
 
 /// Bytes made before they are written, because a set may be larger than the memory.
 const BLOCK_BYTES: usize = 128 << 20;
-/// The file formats.
 const ENDINGS: &[&str] = &["npy", "fbin", "f16bin"];
 
 const LONG: &str = "\
@@ -41,7 +40,6 @@ Examples:
 True neighbours of these files:
   nearfield truth --rows b.npy --queries q.npy -k 100 --out truth.npz";
 
-/// Arguments of `nearfield generate`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Make vectors from a recipe and a seed, and write them to files", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -80,12 +78,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Elements {
-    F32,
-    F16,
-}
-
 /// A file to write.
 struct Output<'a> {
     argument: &'static str,
@@ -96,7 +88,6 @@ struct Output<'a> {
     kind: ElementKind,
 }
 
-/// Makes the set, writes the files, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(
         &[],
@@ -176,13 +167,13 @@ impl Output<'_> {
         let mut values = memory::filled(block.checked_mul(dim), zero, || {
             format!("--dim: no memory for {block} vectors of dim {dim}")
         })?;
-        let bar = Bar::new(self.label, self.count);
+        let bar = bar(self.label, self.count);
         let mut writer = VectorWriter::create(self.path, [self.count, dim]).context(self.argument)?;
         for first in (0..self.count).step_by(block) {
             let values = &mut values[..block.min(self.count - first) * dim];
             fill(first, values);
             writer.write(values).context(self.argument)?;
-            bar.set(first + values.len() / dim);
+            bar.set_position((first + values.len() / dim) as u64);
         }
         writer.finish().context(self.argument)
     }

@@ -40,7 +40,6 @@ Examples:
   NEARFIELD_ADAPTER=llvmpipe nearfield info
   nearfield info --json | jq '.adapters[].name'";
 
-/// Arguments of `nearfield info`.
 #[derive(Debug, clap::Args)]
 #[command(about = "List the adapters and the host engine, their capabilities, and which one is used", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {

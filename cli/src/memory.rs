@@ -23,24 +23,12 @@ pub(crate) fn ensure_fit(argument: &str, count: usize, things: &str, length: usi
     system.refresh_memory();
     let limit = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
     let free = limit.min(system.available_memory());
-    // Zero: the system does not say.
-    if free == 0 { Ok(()) } else { ensure_room(argument, count, things, length, free, "the memory") }
-}
-
-/// Fails unless `count` things of `length` f32 values each fit `free` bytes of `place`.
-pub(crate) fn ensure_room(
-    argument: &str,
-    count: usize,
-    things: &str,
-    length: usize,
-    free: u64,
-    place: &str,
-) -> Result<()> {
     let each = 4 * length.max(1) as u64;
     let bytes = (count as u64).saturating_mul(each);
+    // Zero: the system does not say.
     ensure!(
-        bytes <= free,
-        "{argument}: {count} {things} do not fit {place}: they take {}, and {} are free, enough for {}",
+        free == 0 || bytes <= free,
+        "{argument}: {count} {things} do not fit the memory: they take {}, and {} are free, enough for {}",
         output::bytes(bytes),
         output::bytes(free),
         free / each

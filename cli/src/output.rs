@@ -77,12 +77,10 @@ pub(crate) fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> Strin
     words.into_iter().map(|word| quoted(word.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
-/// A number of queries.
 pub(crate) fn queries(number: usize) -> String {
     counted(number, "query", "queries")
 }
 
-/// A number of things.
 pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

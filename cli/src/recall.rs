@@ -17,42 +17,20 @@ const SAMPLE: usize = 8;
 pub(crate) type Rows<'a> = &'a dyn Fn(u64) -> Result<Vec<f32>>;
 
 /// The true neighbours of each query.
-#[derive(Debug)]
 pub(crate) struct Truth {
     ids: Ids,
     /// One for each id, in the file's own convention.
     distances: Option<Vec<f32>>,
 }
 
-/// The source of the k-th true distances.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// The truth's distances.
-    File,
-    /// The truth's inner products, which are larger for nearer rows.
-    FileNegated,
-    /// The truth's ids and the rows, because the file has no distances, or those of another metric.
-    Recomputed,
-}
-
-impl Origin {
-    /// The name in JSON output.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::FileNegated => "file, negated",
-            Self::Recomputed => "recomputed",
-        }
-    }
-}
-
 /// Recall of a search.
-#[derive(Debug)]
 pub(crate) struct Recall {
     /// Compared neighbours per query: k, or fewer if the truth has fewer.
     pub(crate) at: usize,
     pub(crate) found: Option<Found>,
-    pub(crate) origin: Origin,
+    /// The source of the k-th true distances: `file`, `file, negated` (inner products, which are larger for nearer rows), or
+    /// `recomputed` from the ids and the rows, because the file has no distances, or those of another metric.
+    pub(crate) origin: &'static str,
 }
 
 /// The parts of the results that are no farther than the k-th true neighbour, and of the true ids that were found.
@@ -115,7 +93,6 @@ impl Truth {
         Ok(Self { ids, distances: distances.map(|(distances, _)| distances) })
     }
 
-    /// Neighbours per query in the truth.
     pub(crate) fn width(&self) -> usize {
         self.ids.width
     }
@@ -154,7 +131,7 @@ impl Truth {
         metric: Metric,
         rows: Rows<'_>,
         queries: &Matrix,
-    ) -> Result<(Vec<f64>, Origin)> {
+    ) -> Result<(Vec<f64>, &'static str)> {
         // A query without true neighbours has no results that count, so its limit does not matter.
         let last = |query: usize| self.row(query, at).len().checked_sub(1);
         if let Some(distances) = &self.distances {
@@ -170,14 +147,14 @@ impl Truth {
                     (sign * stored(query) - exact).abs() <= TOLERANCE * exact.abs().max(1.0)
                 })
             };
-            let signs = [(1.0, Origin::File), (-1.0, Origin::FileNegated)];
+            let signs = [(1.0, "file"), (-1.0, "file, negated")];
             let signs = &signs[..if metric == Metric::InnerProduct { 2 } else { 1 }];
             if let Some((sign, origin)) = signs.iter().find(|(sign, _)| agree(*sign)) {
                 return Ok(((0..self.ids.rows).map(|query| sign * stored(query)).collect(), *origin));
             }
         }
         let all: Vec<usize> = (0..self.ids.rows).collect();
-        Ok((self.exact(&all, at, metric, rows, queries)?, Origin::Recomputed))
+        Ok((self.exact(&all, at, metric, rows, queries)?, "recomputed"))
     }
 
     /// [`limits`](Self::limits) of some queries, from the vectors.

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::device::{self, Choice};
 use crate::files::{self, Filled};
 use crate::output;
-use crate::progress::Bar;
+use crate::progress::bar;
 use crate::recall::{Found, Recall, Truth};
 
 const LONG: &str = "\
@@ -54,7 +54,6 @@ Examples:
   nearfield search --rows base.npz:train --queries base.npz:test --device radeon --json
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
-/// Arguments of `nearfield search`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -74,10 +73,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq", value_parser = crate::arguments::metric)]
+    #[arg(long, value_name = "METRIC", default_value = "l2sq")]
     metric: Metric,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = crate::arguments::screen)]
+    #[arg(long, value_name = "SCREEN", default_value = "auto")]
     screen: Screen,
     #[command(flatten)]
     device: Choice,
@@ -142,7 +141,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Searches, writes the results, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Wrong arguments are refused before anything is sent.
     let (ids, distances) = (args.ids.as_deref(), args.distances.as_deref());
@@ -209,12 +207,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         record["recall_at"] = json!(columns);
         record["recall_by_id"] = json!(found.map(|found| found.by_id));
         record["recall_by_distance"] = json!(found.map(|found| found.by_distance));
-        record["truth_distances"] = json!(origin.name());
+        record["truth_distances"] = json!(origin);
         let text = match found {
             Some(Found { by_id, by_distance }) => format!("{by_id:.6} by id, {by_distance:.6} by distance"),
             None => "nothing to find".to_owned(),
         };
-        lines.push((&at, format!("{text} ({})", origin.name())));
+        lines.push((&at, format!("{text} ({origin})")));
         if columns < args.k {
             let width = truth.width();
             lines.push(("", format!("the truth has {width} columns, fewer than k = {}", args.k)));
@@ -228,8 +226,8 @@ fn search(
     queries: &Matrix,
     args: &Args,
 ) -> nearfield::Result<(Neighbors, Statistics, Duration)> {
-    let bar = Bar::new("search", queries.rows());
-    let progress = |done: usize| bar.set(done);
+    let bar = bar("search", queries.rows());
+    let progress = |done: usize| bar.set_position(done as u64);
     let mut options = SearchOptions::new(args.k).progress(&progress);
     options.probes = args.probes;
     let start = Instant::now();

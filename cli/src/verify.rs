@@ -36,7 +36,6 @@ Examples:
   nearfield verify --rows base.npy --queries query.npy --metric cosine
   nearfield verify --rows base.npy --queries query.npy --device host --sample 1000 --json";
 
-/// Arguments of `nearfield verify`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Compare the distances that a device reports with f64", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -52,7 +51,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Compares the distances and prints the errors.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let [rows, query_file] = args.of.open()?;
     let dim = rows.dim();

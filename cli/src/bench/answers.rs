@@ -4,16 +4,17 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
+use nearfield::{Metric, Neighbor, Neighbors};
 use rayon::prelude::*;
 
+use super::data::View;
 use crate::recall::TrueHit;
 
 /// Checks the answers to some queries, at most k rows each, and returns their true distances.
 pub(super) fn checked<'a>(
     metric: Metric,
-    rows: MatrixView<'_, f32>,
-    queries: MatrixView<'_, f32>,
+    rows: View<'_>,
+    queries: View<'_>,
     k: usize,
     answers: impl Iterator<Item = &'a [Neighbor]>,
 ) -> Result<Vec<Vec<TrueHit>>> {
@@ -42,12 +43,7 @@ pub(super) fn timed(
 
 /// Checks one answer and returns its true distances. Fails if a row is found twice, is out of order, or is reported with a
 /// larger error than promised.
-pub(super) fn one(
-    metric: Metric,
-    rows: MatrixView<'_, f32>,
-    query: &[f32],
-    hits: &[Neighbor],
-) -> Result<Vec<TrueHit>> {
+pub(super) fn one(metric: Metric, rows: View<'_>, query: &[f32], hits: &[Neighbor]) -> Result<Vec<TrueHit>> {
     let (mut ids, mut found) = (HashSet::new(), vec![]);
     for &Neighbor { id, distance } in hits {
         ensure!(id < rows.rows() as u64, "needed ids below {}, found {id}", rows.rows());
@@ -82,7 +78,7 @@ mod tests {
     /// The error of an answer to the query 0 among rows at 0, 1, 2 and 2.
     fn fault(metric: Metric, hits: &[(u64, f32)]) -> Option<String> {
         let rows = [0.0, 1.0, 2.0, 2.0f32];
-        let rows = MatrixView::new(&rows, 1).expect("rows");
+        let rows = View::new(&rows, 1).expect("rows");
         let hits: Vec<_> = hits.iter().map(|&(id, distance)| Neighbor { id, distance }).collect();
         one(metric, rows, &[0.0], &hits).err().map(|error| error.to_string())
     }
@@ -114,7 +110,7 @@ mod tests {
     #[test]
     fn every_query_has_one_answer_of_at_most_k_rows() {
         let (rows, queries) = ([0.0, 1.0f32], [0.0f32]);
-        let (rows, queries) = (MatrixView::new(&rows, 1), MatrixView::new(&queries, 1));
+        let (rows, queries) = (View::new(&rows, 1), View::new(&queries, 1));
         let (rows, queries) = (rows.expect("rows"), queries.expect("queries"));
         let hits = [Neighbor { id: 0, distance: 0.0 }, Neighbor { id: 1, distance: 1.0 }];
         let of = |k, answers: &[&[Neighbor]]| {

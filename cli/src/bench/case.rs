@@ -7,8 +7,7 @@ use super::times::Times;
 use super::units::{milliseconds, rounded};
 use super::work::Work;
 
-/// A timed case.
-#[derive(Debug)]
+#[derive(Default)]
 pub(super) struct Case {
     /// A name that is unique in the suite.
     pub(super) name: String,
@@ -21,7 +20,6 @@ pub(super) struct Case {
     pub(super) verified: Value,
     /// The number of operands that took turns.
     pub(super) rotated: usize,
-    /// Further text, on the line of the case and on lines below.
     pub(super) remarks: Vec<String>,
     pub(super) details: Vec<String>,
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use nearfield::MatrixView;
 use nearfield::io::VectorFile;
 use rayon::prelude::*;
@@ -10,10 +10,12 @@ use rayon::prelude::*;
 use crate::recipe::{Part, Random, Recipe, Set};
 use crate::{arguments, memory};
 
-/// The default seed.
 const SEED: u64 = 1;
 /// Batches of queries that take turns in a case.
 pub(super) const BATCHES: usize = 4;
+
+/// Vectors in memory.
+pub(crate) type View<'v> = MatrixView<'v, f32>;
 
 /// Where the vectors come from.
 #[derive(Debug, Clone, clap::Args)]
@@ -44,15 +46,13 @@ pub(super) struct Source {
     pub(super) seed: u64,
 }
 
-/// Vectors in f32.
-#[derive(Debug)]
 pub(super) struct Vectors {
     pub(super) values: Vec<f32>,
     pub(super) dim: usize,
 }
 
 impl Vectors {
-    pub(super) fn view(&self) -> anyhow::Result<MatrixView<'_, f32>> {
+    pub(super) fn view(&self) -> Result<View<'_>> {
         Ok(MatrixView::new(&self.values, self.dim)?)
     }
 }
@@ -68,50 +68,39 @@ pub(super) fn asked_or(asked: &[usize], usual: &[usize], there: usize) -> Vec<us
 }
 
 /// Up to four batches of `count` queries that take turns: a repeated batch would find its data in caches.
-pub(super) fn batches(queries: MatrixView<'_, f32>, count: usize) -> Vec<MatrixView<'_, f32>> {
+pub(super) fn batches(queries: View<'_>, count: usize) -> Vec<View<'_>> {
     let batches = (queries.rows() / count).clamp(1, BATCHES);
     (0..batches).map(|number| queries.slice(number * count..(number + 1) * count)).collect()
 }
 
 impl Source {
     /// The requested or default numbers of queries, at most what the file holds.
-    pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> anyhow::Result<Vec<usize>> {
+    pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> Result<Vec<usize>> {
         Ok(asked_or(asked, usual, self.queries_there()?))
     }
 
     /// The rows, and queries for the largest of these counts, up to `wanted` if there are more.
-    pub(super) fn both_at_least(
-        &self,
-        counts: &[usize],
-        wanted: usize,
-    ) -> anyhow::Result<(Vectors, Vectors)> {
+    pub(super) fn both_at_least(&self, counts: &[usize], wanted: usize) -> Result<(Vectors, Vectors)> {
         let most = counts.iter().copied().max().unwrap_or(1);
-        self.both(most.max(wanted.min(self.queries_there()?)))
-    }
-
-    /// The number of queries in the file. A recipe generates any number.
-    fn queries_there(&self) -> anyhow::Result<usize> {
-        Ok(match &self.queries_file {
-            Some(file) => VectorFile::open(file)?.rows(),
-            None => usize::MAX,
-        })
-    }
-
-    /// The rows, and this number of queries.
-    pub(super) fn both(&self, queries: usize) -> anyhow::Result<(Vectors, Vectors)> {
-        let (rows, queries) = (self.rows()?, self.queries(queries)?);
+        let (rows, queries) = (self.rows()?, self.queries(most.max(wanted.min(self.queries_there()?)))?);
+        let (needed, given) = (rows.dim, queries.dim);
         ensure!(!rows.values.is_empty(), "--rows-file: needed at least one row, given none");
-        ensure!(
-            rows.dim == queries.dim,
-            "--queries-file: needed dim {}, as the rows have, given {}",
-            rows.dim,
-            queries.dim
-        );
+        ensure!(needed == given, "--queries-file: needed dim {needed}, as the rows have, given {given}");
         Ok((rows, queries))
     }
 
+    /// The number of queries in the file. A recipe generates any number.
+    fn queries_there(&self) -> Result<usize> {
+        Ok(self
+            .queries_file
+            .as_ref()
+            .map(VectorFile::open)
+            .transpose()?
+            .map_or(usize::MAX, |file| file.rows()))
+    }
+
     /// The requested numbers of rows, or all rows.
-    pub(super) fn sizes(&self, asked: &[usize], rows: MatrixView<'_, f32>) -> anyhow::Result<Vec<usize>> {
+    pub(super) fn sizes(&self, asked: &[usize], rows: View<'_>) -> Result<Vec<usize>> {
         let Some(&most) = asked.iter().max() else { return Ok(vec![rows.rows()]) };
         let there = rows.rows();
         ensure!(most <= there, "--sizes: needed at most {there}, as there are rows, given {most}");
@@ -119,14 +108,14 @@ impl Source {
     }
 
     /// The number of rows, and their dim.
-    pub(super) fn shape(&self) -> anyhow::Result<(usize, usize)> {
+    pub(super) fn shape(&self) -> Result<(usize, usize)> {
         match &self.rows_file {
             Some(file) => VectorFile::open(file).map(|file| (file.rows(), file.dim())).map_err(Into::into),
             None => Ok((self.rows, self.dim)),
         }
     }
 
-    pub(super) fn rows(&self) -> anyhow::Result<Vectors> {
+    pub(super) fn rows(&self) -> Result<Vectors> {
         match &self.rows_file {
             Some(file) => read(file),
             None => self.make("--rows", Part::Rows, self.rows),
@@ -134,7 +123,7 @@ impl Source {
     }
 
     /// The first queries of the file, or generated ones.
-    pub(super) fn queries(&self, count: usize) -> anyhow::Result<Vectors> {
+    pub(super) fn queries(&self, count: usize) -> Result<Vectors> {
         match &self.queries_file {
             Some(file) => {
                 let mut queries = read(file)?;
@@ -165,7 +154,7 @@ impl Source {
         if self.rows_file.is_none() && size != self.rows { format!("{name} of {}", self.rows) } else { name }
     }
 
-    fn make(&self, argument: &str, part: Part, count: usize) -> anyhow::Result<Vectors> {
+    fn make(&self, argument: &str, part: Part, count: usize) -> Result<Vectors> {
         ensure!(count > 0, "{argument}: needed at least 1, given 0");
         memory::ensure_fit(argument, count, &format!("vectors of dim {}", self.dim), self.dim)?;
         let set = Set::new(self.data, self.rows, self.dim, self.seed)?;
@@ -174,7 +163,7 @@ impl Source {
 }
 
 /// Values around 1. Their sum is about as large as their magnitudes, so that an error relative to those means something.
-pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result<Vec<f32>> {
+pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> Result<Vec<f32>> {
     memory::ensure_fit(argument, count, "numbers", 1)?;
     let mut values =
         memory::filled(Some(count), 0.0, || format!("{argument}: {count} numbers do not fit the memory"))?;
@@ -186,7 +175,7 @@ pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> anyhow::Result
     Ok(values)
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<Vectors> {
+fn read(file: &PathBuf) -> Result<Vectors> {
     let file = VectorFile::open(file)?;
     let dim = file.dim();
     Ok(Vectors { values: file.read_all()?.into_f32(), dim })

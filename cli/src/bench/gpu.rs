@@ -60,7 +60,6 @@ pub(super) fn submit(device: &Device, commands: wgpu::CommandEncoder) -> Result<
     Ok(())
 }
 
-/// Waits for all submitted work.
 pub(super) fn wait(device: &Device) -> Result<()> {
     device.wgpu_device()?.poll(wgpu::PollType::wait_indefinitely()).context("waiting for the device")?;
     Ok(())

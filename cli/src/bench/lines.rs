@@ -22,9 +22,8 @@ pub(super) fn identity(suite: &str) -> Vec<&'static str> {
     known.map_or("", |(_, fields)| fields).split_whitespace().collect()
 }
 
-/// One line.
 #[derive(Debug, Clone)]
-pub(super) struct Line(Map<String, Value>);
+pub(super) struct Line(pub(super) Map<String, Value>);
 
 impl Line {
     /// The kind of line: `device`, `suite`, `case` and so on.
@@ -97,12 +96,6 @@ impl Line {
         let stages = self.value("stages").and_then(Value::as_object).into_iter().flatten();
         let timed = stages.filter_map(|(name, stage)| Some((name.as_str(), stage.get("ms")?.as_f64()?)));
         timed.filter(|(_, ms)| *ms >= 0.0).collect()
-    }
-}
-
-impl From<Map<String, Value>> for Line {
-    fn from(fields: Map<String, Value>) -> Self {
-        Self(fields)
     }
 }
 

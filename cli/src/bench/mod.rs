@@ -19,10 +19,10 @@ mod times;
 mod units;
 mod work;
 
+use anyhow::Result;
 use run::Common;
 use step::{Step, Timed};
 
-/// Arguments of `nearfield bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -42,8 +42,7 @@ enum Command {
     Compare(compare::Args),
 }
 
-/// Runs a subcommand of the benchmark.
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::All(args) => all::run(&args.own, &args.common),
         Command::Step(step) => step.run(),

@@ -57,16 +57,13 @@ pub(super) struct Shared {
     json: bool,
 }
 
-/// Reads a time budget.
 fn budget(text: &str) -> Result<Duration, String> {
     let most = Duration::from_secs(365 * 24 * 3600);
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time <= most { Ok(time) } else { Err(format!("needed at most {}", humantime::format_duration(most))) }
 }
 
-/// A suite with its arguments.
 pub(super) trait Suite: std::fmt::Debug {
-    /// Runs all cases.
     fn run(&self, run: &mut Run) -> Result<()>;
 }
 
@@ -84,8 +81,6 @@ impl Shared {
     }
 }
 
-/// A run.
-#[derive(Debug)]
 pub(super) struct Run {
     pub(super) device: Device,
     /// Measured when the first suite begins, after its arguments were checked.
@@ -108,7 +103,6 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Opens the device.
     pub(super) fn open(common: &Common) -> Result<Self> {
         let started = Instant::now();
         Ok(Self::on(common.device.open()?, &common.shared, started))
@@ -191,7 +185,7 @@ impl Run {
             file.write_all(json.as_bytes()).with_context(|| format!("--report: {}", directory.display()))?;
         }
         if let Value::Object(fields) = line {
-            self.lines.push(Line::from(fields));
+            self.lines.push(Line(fields));
         }
         let printed = if self.is_json { json } else { format!("{text}\n") };
         let mut out = stdout().lock();
@@ -234,7 +228,6 @@ impl Run {
         self.tell(line, &text)
     }
 
-    /// Reports what failed.
     fn failed(&mut self, error: &anyhow::Error) -> Result<()> {
         let (case, reason) = (self.case.take(), output::one_line(error));
         let case = case.map(|name| self.unique(&name));
@@ -295,7 +288,6 @@ impl Run {
         Ok((walls, (!times.is_empty()).then(|| Times::from(times))))
     }
 
-    /// Reports a case.
     pub(super) fn case(&mut self, case: Case) -> Result<()> {
         let line = json!({ "record": "case", "suite": self.suite });
         self.figures(line, case)

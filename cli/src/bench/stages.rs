@@ -32,20 +32,13 @@ impl Parts {
 }
 
 /// Median time and passes of each stage.
-#[derive(Debug)]
-pub(super) struct Stages(Vec<(&'static str, (Duration, u32))>);
+pub(super) struct Stages(pub(super) BTreeMap<&'static str, (Duration, u32)>);
 
 impl Stages {
-    pub(super) fn time_of(&self, stage: &str) -> Option<Duration> {
-        self.0.iter().find(|(name, _)| *name == stage).map(|(_, (time, _))| *time)
-    }
-
     /// The field `stages` of a JSON line.
     pub(super) fn to_json(&self) -> Value {
-        let entry = |(stage, (time, passes)): &(&'static str, (Duration, u32))| {
-            ((*stage).to_owned(), json!({ "ms": milliseconds(*time), "passes": passes }))
-        };
-        Value::Object(self.0.iter().map(entry).collect())
+        let ms = |(time, passes): &(Duration, u32)| json!({ "ms": milliseconds(*time), "passes": passes });
+        Value::Object(self.0.iter().map(|(stage, median)| ((*stage).to_owned(), ms(median))).collect())
     }
 
     /// One line of text per stage.

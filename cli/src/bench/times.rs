@@ -8,7 +8,7 @@ use anyhow::Result;
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
 
 /// Median and spread of several runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Times {
     pub(super) median: Duration,
     pub(super) least: Duration,

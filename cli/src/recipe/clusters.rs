@@ -30,7 +30,6 @@ pub(super) fn clustered(setting: Setting) -> Maker {
 
 /// Dimensions before the projection.
 const RANK: usize = 32;
-/// Centres in them.
 const CENTRES: usize = 1000;
 
 /// A mixture of normal distributions in few dimensions, projected into many.

@@ -17,7 +17,6 @@ const SPECTRUM: [(f64, f64); 7] =
 const COMMON: f64 = 0.174;
 /// The centre's part of a vector's variance.
 const CENTRE: f64 = 0.5;
-/// The most clusters.
 const CLUSTERS: usize = 2048;
 /// About the most values of all centres: 16 MiB, which a processor's cache may hold.
 const CENTRE_NUMBERS: usize = 1 << 22;

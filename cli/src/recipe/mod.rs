@@ -59,7 +59,6 @@ pub(crate) struct Set {
 }
 
 impl Recipe {
-    /// Whether f16 holds the values.
     pub(crate) fn fits_f16(self) -> bool {
         !matches!(self, Self::Norms | Self::Adversarial)
     }
@@ -92,7 +91,6 @@ impl Set {
         Ok(Self { setting, maker })
     }
 
-    /// Elements per vector.
     pub(crate) fn dim(&self) -> usize {
         self.setting.dim
     }
@@ -131,11 +129,5 @@ impl Set {
         };
         let mut random = Random::of(self.setting.seed, kind, (first / PIECE) as u64);
         (self.maker)(part, first, &mut random, piece);
-    }
-}
-
-impl std::fmt::Debug for Set {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.setting.fmt(f)
     }
 }

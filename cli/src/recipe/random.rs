@@ -1,7 +1,6 @@
 //! Seeded random numbers, the same on every machine.
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, seedable, and the same everywhere.
-#[derive(Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -2,7 +2,6 @@
 
 use super::Random;
 
-/// Vectors that are rotated together.
 pub(super) const LANES: usize = 16;
 
 /// Rotates a space so that no new axis is near an old one.

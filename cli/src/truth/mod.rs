@@ -11,13 +11,12 @@ use nearfield::{Error, Matrix};
 use serde_json::json;
 
 use crate::files::Comparison;
-use crate::progress::Bar;
+use crate::progress::bar;
 use crate::{arguments, files, memory, output};
 use nearest::{Block, Nearest};
 
 /// Bytes of rows read at a time. In f64 they take twice as much, and f16 rows four times.
 const PIECE_BYTES: usize = 32 << 20;
-/// The file formats.
 const ENDINGS: &[&str] = &["npz", "npy", "ibin", "bin"];
 
 const LONG: &str = "\
@@ -50,7 +49,6 @@ Examples:
   nearfield truth --rows base.npy --queries query.npy --metric cosine -k 100 --out truth.npz
   nearfield search --rows base.npy --queries query.npy --metric cosine -k 100 --truth truth.npz";
 
-/// Arguments of `nearfield truth`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Find the true neighbours of each query, in f64 on the host", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -70,7 +68,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Computes the truth, writes it, and prints a summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     files::refuse_overwriting(
         &[("--rows", Some(&args.of.rows)), ("--queries", Some(&args.of.queries))],
@@ -94,14 +91,14 @@ fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<
     let queries = Block::new(&query_file.read_all().context("--queries")?)
         .map_err(|row| not_finite(row, "queries", query_file, 0))?;
     let mut nearest = Nearest::new(args.of.metric, &queries, k);
-    let bar = Bar::new("truth", rows.rows());
+    let bar = bar("truth", rows.rows());
     for piece in rows.pieces(PIECE_BYTES) {
         let (first, piece): (usize, Matrix) = piece.context("--rows")?;
         let block = Block::new(&piece).map_err(|row| not_finite(row, "rows", rows, first as u64))?;
         // The next piece needs the memory.
         drop(piece);
         nearest.compare(&block, first as u64);
-        bar.set(first + block.rows());
+        bar.set_position((first + block.rows()) as u64);
     }
     for (hits, (ids, distances)) in nearest.finish().zip(ids.chunks_mut(k).zip(distances.chunks_mut(k))) {
         for ((distance, id), (id_place, distance_place)) in

@@ -70,7 +70,6 @@ impl Block {
         }
     }
 
-    /// The number of vectors.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }

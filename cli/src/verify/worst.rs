@@ -40,7 +40,6 @@ impl Found {
 }
 
 /// The pairs of the largest errors so far.
-#[derive(Debug)]
 pub(super) struct Worst {
     metric: Metric,
     pub(super) compared: u64,

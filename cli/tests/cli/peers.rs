@@ -236,15 +236,6 @@ fn a_python_that_is_not_there_is_one_line() -> Result<()> {
 }
 
 #[test]
-fn vectors_that_do_not_fit_the_disk_are_refused_with_what_would_fit() -> Result<()> {
-    let place = Place::new("read time")?;
-    let arguments = "peers --rows 1000000000000 --dim 4096 --lists 10 --queries 1";
-    let text = place.complaint(&place.python(), arguments)?;
-    assert!(text.contains("--rows") && text.contains("TMPDIR") && text.contains("enough for"), "{text}");
-    Ok(())
-}
-
-#[test]
 fn all_suites_go_without_peers_that_do_not_start() -> Result<()> {
     let place = Place::new("exit 0")?;
     let output = place.run("./no-such-python", "all --peers --scale small --budget 1s --json")?;

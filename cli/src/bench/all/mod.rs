@@ -17,7 +17,6 @@ use super::step::Step;
 use crate::output;
 use plan::{Files, Planned, Scale, beside, plan};
 
-/// Arguments of `nearfield bench all`.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     /// Sizes of the cases: by default large for a GPU with its own memory, medium for one that shares it, small if the
@@ -54,7 +53,6 @@ device lacks, more memory than there is, or more than --scratch is named as not 
 any other error is reported as a `failed` record and ends the run with exit code 1; the report then holds what was finished. \
 --budget is shared out among the commands. Numbers of queries, neighbours, lists and probes never exceed what the files hold.";
 
-/// Runs all suites.
 pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
     let mut run = Run::open(common)?;
     let scale = args.scale.unwrap_or_else(|| Scale::of(&run.device));

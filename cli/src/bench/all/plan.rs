@@ -27,7 +27,6 @@ impl Scale {
 }
 
 /// A command after `nearfield bench`, and its share of the time.
-#[derive(Debug)]
 pub(super) struct Planned {
     pub(super) words: Vec<String>,
     pub(super) weight: u32,
@@ -45,7 +44,6 @@ fn split(options: &str) -> impl Iterator<Item = String> {
 }
 
 /// The files to search: the options that select them, and what they hold.
-#[derive(Debug)]
 pub(super) struct Files {
     options: Vec<String>,
     rows: usize,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use nearfield::internals::ceilings::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
 use nearfield::{BufferSlice, Device, ElementKind, Recorder, wgpu};
 
@@ -15,7 +15,7 @@ use super::roofline::{Ceilings, Curve, WARM, least_of};
 /// The most columns of a grid.
 const COLUMNS: u32 = 1 << 15;
 
-pub(super) fn measure(device: &Device) -> anyhow::Result<Ceilings> {
+pub(super) fn measure(device: &Device) -> Result<Ceilings> {
     // Arithmetic first, to raise the clocks.
     let warmer = Warmer::new(device)?;
     let started = Instant::now();
@@ -41,10 +41,7 @@ fn largest(device: &Device) -> u64 {
 }
 
 /// The time of the recorded kernels: by the device's timestamps, or else from submission to completion.
-fn time_of(
-    device: &Device,
-    record: impl Fn(&mut Recorder<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<Duration> {
+fn time_of(device: &Device, record: impl Fn(&mut Recorder<'_>) -> Result<()>) -> Result<Duration> {
     least_of(WARM, || {
         if let Some(stages) = profiled(device, false, &record)? {
             return Ok(total(&stages).unwrap_or_default());
@@ -59,7 +56,6 @@ fn time_of(
 
 /// Work that keeps a card's clocks up. They fall while the host reads results, and the next timing would be slow. It hardly
 /// touches memory, because dirty cache lines would slow the next kernel down as well.
-#[derive(Debug)]
 pub(crate) struct Warmer {
     sums: Option<wgpu::Buffer>,
 }
@@ -68,19 +64,19 @@ impl Warmer {
     const WORKGROUPS: u32 = 1024;
 
     /// None on the host engine, which runs no kernels.
-    pub(crate) fn of(device: &Device) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn of(device: &Device) -> Result<Option<Self>> {
         has_kernels(device).then(|| Self::new(device)).transpose()
     }
 
     /// Does nothing on a processor, which needs no warming.
-    fn new(device: &Device) -> anyhow::Result<Self> {
+    fn new(device: &Device) -> Result<Self> {
         let bytes = u64::from(Self::WORKGROUPS) * 256 * 16;
         let sums = || storage(device, "sums", bytes);
         Ok(Self { sums: (!is_processor(device)).then(sums).transpose()? })
     }
 
     /// Submits a few milliseconds of arithmetic, and does not wait for them.
-    pub(crate) fn warm(&self, device: &Device) -> anyhow::Result<()> {
+    pub(crate) fn warm(&self, device: &Device) -> Result<()> {
         let Some(sums) = &self.sums else { return Ok(()) };
         let params = multiply_add::Params { turns: 4000, factor: 0.5 };
         let slices = [BufferSlice::all(sums)];
@@ -107,12 +103,12 @@ fn seconds_of(
     device: &Device,
     passes: u64,
     dispatch: impl Fn(&mut Recorder<'_>) -> nearfield::Result<()>,
-) -> anyhow::Result<f64> {
+) -> Result<f64> {
     let all = |recorder: &mut Recorder<'_>| Ok((0..passes).try_for_each(|_| dispatch(recorder))?);
     Ok(time_of(device, all)?.as_secs_f64())
 }
 
-fn reads(device: &Device, bytes: u64) -> anyhow::Result<f64> {
+fn reads(device: &Device, bytes: u64) -> Result<f64> {
     let params = read_vectors::Params { vectors: (bytes / 16) as u32 };
     let [columns, rows] = grid(params.vectors.div_ceil(read_vectors::VECTORS_A_WORKGROUP));
     let values = storage(device, "values", bytes)?;
@@ -127,7 +123,7 @@ fn reads(device: &Device, bytes: u64) -> anyhow::Result<f64> {
 
 /// Copies one half of a working set to the other by a kernel: copy commands have a fifth of the speed on some cards
 /// (docs/performance.md).
-fn copies(device: &Device, bytes: u64) -> anyhow::Result<f64> {
+fn copies(device: &Device, bytes: u64) -> Result<f64> {
     let (from, to) = (storage(device, "from", bytes / 2)?, storage(device, "to", bytes / 2)?);
     let params = copy::Params { vectors: (bytes / 32) as u32 };
     let grid = grid(params.vectors.div_ceil(256 * copy::VECTORS_AN_INVOCATION));
@@ -143,7 +139,7 @@ fn rate(
     device: &Device,
     operations_a_turn: u64,
     dispatch: impl Fn(&mut Recorder<'_>, &[BufferSlice<'_>], u32, [u32; 2]) -> nearfield::Result<()>,
-) -> anyhow::Result<f64> {
+) -> Result<f64> {
     let (workgroups, turns): (u32, u32) = if is_processor(device) { (64, 100) } else { (8192, 1000) };
     let invocations = u64::from(workgroups) * 256;
     let sums = storage(device, "sums", invocations * 16)?;
@@ -152,14 +148,14 @@ fn rate(
     Ok((invocations * u64::from(turns) * operations_a_turn) as f64 / seconds)
 }
 
-fn flops(device: &Device) -> anyhow::Result<f64> {
+fn flops(device: &Device) -> Result<f64> {
     rate(device, multiply_add::FLOPS_A_TURN, |recorder, slices, turns, grid| {
         let params = multiply_add::Params { turns, factor: 0.5 };
         recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, slices, grid)
     })
 }
 
-fn integers(device: &Device) -> anyhow::Result<f64> {
+fn integers(device: &Device) -> Result<f64> {
     rate(device, multiply_integers::OPERATIONS_A_TURN, |recorder, slices, turns, grid| {
         let params = multiply_integers::Params { turns, factors: 0x0305_0702 };
         recorder.dispatch(&multiply_integers::KERNEL, ElementKind::F32, &[], &params, slices, grid)
@@ -167,7 +163,7 @@ fn integers(device: &Device) -> anyhow::Result<f64> {
 }
 
 /// None if the device has no matrices, or if their products are wrong, because then no search uses them.
-fn matrices(device: &Device) -> anyhow::Result<Option<f64>> {
+fn matrices(device: &Device) -> Result<Option<f64>> {
     let Some(side) = device.capabilities().matrix_side() else { return Ok(None) };
     let (workgroups, turns) = (4096, 1000);
     let subgroups = u64::from(workgroups * multiply_coop::SUBGROUPS);
@@ -188,7 +184,7 @@ fn matrices(device: &Device) -> anyhow::Result<Option<f64>> {
     Ok(Some(operations as f64 / time.as_secs_f64()))
 }
 
-fn latency(device: &Device) -> anyhow::Result<Duration> {
+fn latency(device: &Device) -> Result<Duration> {
     let sums = storage(device, "sums", 256 * 16)?;
     let readback = staging(device, 16)?;
     let run = || {

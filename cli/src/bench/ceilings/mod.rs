@@ -4,6 +4,7 @@ mod kernels;
 mod processor;
 mod roofline;
 
+use anyhow::Result;
 use nearfield::Device;
 
 use super::gpu::has_kernels;
@@ -12,7 +13,7 @@ pub(super) use kernels::Warmer;
 pub(super) use roofline::{Ceilings, Reached};
 
 impl Ceilings {
-    pub(super) fn measure(device: &Device) -> anyhow::Result<Self> {
+    pub(super) fn measure(device: &Device) -> Result<Self> {
         if has_kernels(device) { kernels::measure(device) } else { processor::measure() }
     }
 }

@@ -1,5 +1,6 @@
 //! Ceilings of all threads of the processor, for the host engine.
 
+use anyhow::Result;
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,14 +15,14 @@ const MOST: u64 = 256 << 20;
 /// The fewest bytes that pass through a thread between two readings of the clock.
 const LEAST: u64 = 32 << 20;
 
-pub(super) fn measure() -> anyhow::Result<Ceilings> {
+pub(super) fn measure() -> Result<Ceilings> {
     let threads = rayon::current_num_threads().max(1);
     let words = (MOST / 8) as usize / threads;
     // A piece for each thread, and the destination of its copy.
     let pieces: Vec<Mutex<[Vec<u64>; 2]>> =
         (0..threads).map(|_| Mutex::new([vec![1u64; words], vec![0u64; words / 2]])).collect();
     let flops = flops(threads)?;
-    let pass = |bytes: u64, work: fn(&mut [Vec<u64>; 2], usize)| -> anyhow::Result<f64> {
+    let pass = |bytes: u64, work: fn(&mut [Vec<u64>; 2], usize)| -> Result<f64> {
         let length = (bytes / 8) as usize / threads;
         let turns = (LEAST / bytes).max(1);
         let time = broadcast(|thread| {
@@ -53,7 +54,7 @@ pub(super) fn measure() -> anyhow::Result<Ceilings> {
 }
 
 /// The least time of some work on every thread.
-fn broadcast(work: impl Fn(usize) + Sync) -> anyhow::Result<Duration> {
+fn broadcast(work: impl Fn(usize) + Sync) -> Result<Duration> {
     least_of(WARM, || {
         let started = Instant::now();
         rayon::broadcast(|context| work(context.index()));
@@ -85,7 +86,7 @@ impl WithSimd for Chains {
     }
 }
 
-fn flops(threads: usize) -> anyhow::Result<f64> {
+fn flops(threads: usize) -> Result<f64> {
     const TURNS: u64 = 1 << 20;
     let started = Instant::now();
     let mut operations = 0;

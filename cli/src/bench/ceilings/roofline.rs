@@ -1,5 +1,6 @@
 //! Ceilings of a device, and the share of them that a case reaches.
 
+use anyhow::Result;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ pub(crate) struct Curve(Vec<(u64, f64)>);
 
 impl Curve {
     /// Measures working sets of 1 MiB, 4 MiB, 16 MiB and so on, up to `most`.
-    pub(super) fn measure(most: u64, one: impl Fn(u64) -> anyhow::Result<f64>) -> anyhow::Result<Self> {
+    pub(super) fn measure(most: u64, one: impl Fn(u64) -> Result<f64>) -> Result<Self> {
         let sizes: Vec<u64> =
             (0..6).map(|step| (1 << 20) << (2 * step)).take_while(|&bytes| bytes <= most).collect();
         // An adapter may bind less than 1 MiB.
@@ -44,7 +45,6 @@ pub(crate) struct Ceilings {
     /// Counts both read and written bytes.
     pub(crate) copy: Curve,
     pub(crate) read: Curve,
-    /// Multiply-adds of f32.
     pub(crate) flops: f64,
     /// Multiply-adds of 8-bit integers; not measured on the host engine.
     pub(crate) integers: Option<f64>,
@@ -60,7 +60,6 @@ pub(crate) struct Ceilings {
 pub(crate) struct Reached {
     pub(crate) bytes_per_s: f64,
     pub(crate) operations_per_s: f64,
-    /// Operations per byte.
     pub(crate) intensity: f64,
     /// The ceiling that is met first and the share of it, unless the operations have no ceiling.
     pub(crate) bound: Option<(&'static str, f64)>,
@@ -89,7 +88,6 @@ impl Ceilings {
         }
     }
 
-    /// The fields of a device's line.
     pub(crate) fn fields(&self) -> Value {
         json!({
             "copy_bytes_per_s": rounded(self.copy.of_memory()), "read_bytes_per_s": rounded(self.read.of_memory()),
@@ -99,30 +97,22 @@ impl Ceilings {
         })
     }
 
-    /// The ceilings as text.
     pub(crate) fn text(&self) -> String {
-        let giga = |rate: f64| format!("{:.1}", rate / 1e9);
-        let or_none = |rate: Option<f64>, unit: &str| {
-            rate.map_or_else(|| "not measured".to_owned(), |rate| format!("{} {unit}", giga(rate)))
-        };
+        let giga = |rate: f64| format!("{:.1} G", rate / 1e9);
+        let or_none =
+            |rate: Option<f64>| rate.map_or_else(|| "not measured".to_owned(), |rate| giga(rate) + "op/s");
+        let [reads, copies, floats] = [self.read.of_memory(), self.copy.of_memory(), self.flops].map(giga);
+        let [integers, matrices] = [self.integers, self.matrices].map(or_none);
+        let latency = milliseconds(self.latency);
         format!(
-            "ceilings: reads {} GB/s, copies {} GB/s (read and written), f32 {} GFLOP/s, 8-bit integers {}, \
-             f16 matrices {}, launch and readback {:.3} ms",
-            giga(self.read.of_memory()),
-            giga(self.copy.of_memory()),
-            giga(self.flops),
-            or_none(self.integers, "Gop/s"),
-            or_none(self.matrices, "GFLOP/s"),
-            milliseconds(self.latency),
+            "ceilings: reads {reads}B/s, copies {copies}B/s (read and written), f32 {floats}FLOP/s, 8-bit integers \
+             {integers}, f16 matrices {matrices}, launch and readback {latency:.3} ms",
         )
     }
 }
 
 /// The least of the times that some runs return, because a ceiling is the best possible rate.
-pub(super) fn least_of(
-    warm: Duration,
-    mut run: impl FnMut() -> anyhow::Result<Duration>,
-) -> anyhow::Result<Duration> {
+pub(super) fn least_of(warm: Duration, mut run: impl FnMut() -> Result<Duration>) -> Result<Duration> {
     // The first runs also bring the clocks up.
     let started = Instant::now();
     run()?;

@@ -14,7 +14,6 @@ use crate::output;
 use pairs::{Pairs, cases};
 use print::{Head, as_json, as_table};
 
-/// Arguments of `nearfield bench compare`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
@@ -59,7 +58,6 @@ JSON lines, one object each; times in milliseconds:
   {\"record\":\"failed\", suite, case (null if it had no name yet), reason}: a failure in the new file
   {\"record\":\"mean\", suite, cases, ratio, device_ratio}, geometric means";
 
-/// Reads a percentage: clap calls this.
 fn percentage(text: &str) -> Result<f64> {
     let number = text.strip_suffix('%');
     let percent = number.unwrap_or(text).trim().parse().ok().filter(|part| (0.0..1e6).contains(part));
@@ -70,7 +68,6 @@ fn percentage(text: &str) -> Result<f64> {
     }
 }
 
-/// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Result<()> {
     let [old_lines, new_lines] = [read(&args.old)?, read(&args.new)?];
     let [old, new] = [&old_lines, &new_lines].map(|lines| cases(lines));

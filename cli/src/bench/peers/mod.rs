@@ -14,12 +14,10 @@ use nearfield::{Ivf, Metric};
 use super::data::{Source, Vectors};
 use super::run::{Run, Suite};
 use super::suites::select::Shape;
-use crate::{arguments, memory};
+use crate::arguments;
 use script::Script;
 
-/// The default interpreter.
 pub(super) const PYTHON: &str = "python3";
-/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 1024];
 /// The fewest queries to make: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
@@ -28,7 +26,6 @@ const SUITES: [&str; 4] = ["exact", "ivf", "select", "reduce"];
 const PEERS: [&str; 6] = ["numpy", "faiss-cpu", "usearch", "torch", "cuvs", "faiss-gpu"];
 const SHAPES: &str = "20000x500,1000x10000,100x100000,10x1000000";
 
-/// Arguments of `nearfield bench peers`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -90,7 +87,7 @@ impl Suite for Args {
         // Before the vectors are generated, because there may be no Python.
         let script = Script::start(&self.python, |scratch| self.script_words(scratch, run.runs))?;
         if self.searches() {
-            self.write(script.scratch())?;
+            self.write(script.scratch.path())?;
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         script.run(left, |line| {
@@ -156,16 +153,13 @@ impl Args {
 
     /// Writes the files that the script lacks.
     fn write(&self, scratch: &Path) -> Result<()> {
-        let (rows, dim) = self.source.shape()?;
         let most = self.counts()?.into_iter().max().unwrap_or(1);
         let [(rows_file, is_made), (queries_file, are_made)] = self.files(scratch);
         if is_made {
-            ensure_room(scratch, "--rows", rows, dim)?;
             write(&rows_file, &self.source.rows()?)?;
         }
         if are_made {
             let most = if self.source.queries_file.is_some() { most } else { most.max(LEAST_QUERIES) };
-            ensure_room(scratch, "--queries", most, dim)?;
             write(&queries_file, &self.source.queries(most)?)?;
         }
         Ok(())
@@ -175,17 +169,4 @@ impl Args {
 fn write(path: &Path, vectors: &Vectors) -> Result<()> {
     let rows = vectors.values.len() / vectors.dim.max(1);
     write_npy(path, [rows, vectors.dim], &vectors.values).context("TMPDIR")
-}
-
-/// Fails unless the vectors fit the disk of a directory, and says how many would.
-fn ensure_room(directory: &Path, argument: &str, count: usize, dim: usize) -> Result<()> {
-    let path = directory.canonicalize().context("TMPDIR")?;
-    let disks = sysinfo::Disks::new_with_refreshed_list();
-    let disks = disks.iter().filter(|disk| path.starts_with(disk.mount_point()));
-    let disk = disks.max_by_key(|disk| disk.mount_point().components().count());
-    // Some file systems do not say how large they are.
-    let Some(disk) = disk.filter(|disk| disk.total_space() > 0) else { return Ok(()) };
-    let place = format!("{} (TMPDIR)", std::env::temp_dir().display());
-    let things = format!("vectors of dim {dim}");
-    memory::ensure_room(argument, count, &things, dim, disk.available_space(), &place)
 }

@@ -59,34 +59,27 @@ class Stop(Exception):
     """Why nothing runs."""
 
 
+# The options and their defaults; what is empty is filled in from the files. All but the names take several values.
+OPTIONS = {
+    "suites": "exact,ivf,select,reduce", "peers": "numpy,faiss-cpu,usearch,torch,cuvs,faiss-gpu", "metric": "cosine",
+    "rows-file": "", "queries-file": "", "data": "", "queries": "", "k": "", "lists": "", "probes": "", "runs": "20",
+    "shapes": "20000x500,1000x10000,100x100000,10x1000000", "select-k": "1,16,256", "length": "67108864",
+}
+
+
 def parse():
-    def counts(text):
-        return [int(part) for part in text.split(",")]
-
-    def shapes(text):
-        return [tuple(counts(part.replace("x", ","))) for part in text.split(",")]
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = functools.partial(parser.add_argument, metavar="…")
-    add("--suites", default=",".join(SUITES), help="default %(default)s")
-    add("--peers", default=",".join(SUITES["exact"]), help="default %(default)s")
-    add("--rows-file", help=".npy, [rows, dim] of f32 or f16, which is widened")
-    add("--queries-file", help="likewise")
-    add("--data", help="name of the vectors in the lines (default the files)")
-    add("--queries", type=counts, help="queries of a call, one case each (default 1,1024)")
-    add("--k", type=counts, help="neighbours, one case each; ivf takes the first (default 10)")
-    add("--metric", default="cosine", help="cosine, ip, l2sq or l2, which is searched as l2sq (default %(default)s)")
-    add("--lists", type=int, help="lists (default four times the square root of the rows)")
-    add("--probes", type=counts, help="lists probed, one case each (default 1,4,16,64)")
-    add("--shapes", type=shapes, default="20000x500,1000x10000,100x100000,10x1000000", help="of select, one case each")
-    add("--select-k", type=counts, default="1,16,256", help="of select, one case each (default %(default)s)")
-    add("--length", type=counts, default=str(1 << 26), help="values to reduce, one case each (default %(default)s)")
-    add("--runs", type=int, default=20, help="most timed runs of a case (default %(default)s)")
+    for name, default in OPTIONS.items():
+        parser.add_argument("--" + name, default=default, help="default " + (default or "from the files"))
     # The program that starts this script passes its directory here, and the time on the standard input.
-    add("--scratch", help=argparse.SUPPRESS)
+    parser.add_argument("--scratch", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    for name in ("queries", "k", "probes", "select_k", "length"):
+        setattr(args, name, [int(part) for part in getattr(args, name).split(",") if part])
+    args.suites, args.peers = args.suites.split(","), args.peers.split(",")
+    args.shapes = [tuple(map(int, shape.split("x"))) for shape in args.shapes.split(",")]
+    args.lists, args.runs, args.end = int(args.lists or 0), int(args.runs), None
     args.threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    args.end = None
     return args
 
 
@@ -137,7 +130,7 @@ def load(argument, path):
 
 
 def prepare(args):
-    """Checks the files and the arguments about them, and fills in the defaults."""
+    """Checks the files and the options about them, and fills in the defaults."""
     rows, queries = load("--rows-file", args.rows_file), load("--queries-file", args.queries_file)
     (count, dim), (there, other) = rows.shape, queries.shape
     if dim != other:
@@ -218,40 +211,35 @@ def spread(name, times):
     return {key: round(figure, 5) for key, figure in figures.items()}
 
 
-class Clock:
-    """Shares out the time of a process among its cases."""
+def share_of(args):
+    """Seconds for a case, which begins, of the time of this process."""
+    left = CASE if args.end is None else (args.end - time.monotonic()) / max(args.cases, 1)
+    args.cases -= 1
+    if left <= 0:
+        raise NotRun("no time was left of --budget")
+    return min(CASE, left)
 
-    def __init__(self, args, cases):
-        self.runs, self.end, self.cases = args.runs, args.end, cases
 
-    def share(self):
-        """Seconds for a case, which begins."""
-        self.cases -= 1
-        left = CASE if self.end is None else self.end - time.monotonic()
-        if left <= 0:
-            raise NotRun("no time was left of --budget")
-        return min(CASE, left / (self.cases + 1))
-
-    def measure(self, call, first, share, on_device=None):
-        """Times a call, which is told its turn and took `first` seconds before. `on_device` returns the milliseconds of
-        a call by the device's clock. One call that takes longer than the share is the figure."""
-        start, turn, last = time.perf_counter(), 0, first
-        while first < share and time.perf_counter() - start < min(WARM_UP, share / 5):
-            last, turn = elapsed(call, turn), turn + 1
-        left = (share - (time.perf_counter() - start)) / (2 if on_device else 1)
-        runs = int(max(LEAST_RUNS, min(left / max(last, 1e-7), self.runs)))
-        before, begin = busy(), time.perf_counter()
-        times = [first] if first >= share else [elapsed(call, turn) for turn in range(runs)]
-        wall, after = max(time.perf_counter() - begin, 1e-9), busy()
-        device = [on_device(turn) for turn in range(runs)] if on_device and first < share else []
-        whole, own = ((later - earlier) / wall for later, earlier in zip(after, before))
-        # The machine counts in hundredths of a second, which say nothing of less than twenty.
-        is_long, is_known = wall > 0.2, whole == whole
-        return {
-            "runs": len(times), **spread("ms", [1e3 * one for one in times]), **spread("device_ms", device),
-            "own_cpus": round(own, 2) if is_long else None,
-            "other_cpus": round(max(whole - own, 0.0), 2) if is_long and is_known else None,
-        }
+def measure(args, call, first, share, on_device=None):
+    """Times a call, which is told its turn and took `first` seconds before. `on_device` returns the milliseconds of
+    a call by the device's clock. One call that takes longer than the share is the figure."""
+    start, turn, last = time.perf_counter(), 0, first
+    while first < share and time.perf_counter() - start < min(WARM_UP, share / 5):
+        last, turn = elapsed(call, turn), turn + 1
+    left = (share - (time.perf_counter() - start)) / (2 if on_device else 1)
+    runs = int(max(LEAST_RUNS, min(left / max(last, 1e-7), args.runs)))
+    before, begin = busy(), time.perf_counter()
+    times = [first] if first >= share else [elapsed(call, turn) for turn in range(runs)]
+    wall, after = max(time.perf_counter() - begin, 1e-9), busy()
+    device = [on_device(turn) for turn in range(runs)] if on_device and first < share else []
+    whole, own = ((later - earlier) / wall for later, earlier in zip(after, before))
+    # The machine counts in hundredths of a second, which say nothing of less than twenty.
+    is_long, is_known = wall > 0.2, whole == whole
+    return {
+        "runs": len(times), **spread("ms", [1e3 * one for one in times]), **spread("device_ms", device),
+        "own_cpus": round(own, 2) if is_long else None,
+        "other_cpus": round(max(whole - own, 0.0), 2) if is_long and is_known else None,
+    }
 
 
 # Peers that search: `search` takes arrays on the host and returns ids there; on a GPU, `near` does the same there.
@@ -421,7 +409,7 @@ def search(args, suite, peer):
     base = {"record": "peer", "suite": suite, **args.base}
     lists = args.lists if suite == "ivf" else None
     ks, probes = (args.k[:1], args.probes) if lists else (args.k, [None])
-    clock = Clock(args, len(MAKERS[peer]) * len(ks) * len(probes) * len(args.queries))
+    args.cases = len(MAKERS[peer]) * len(ks) * len(probes) * len(args.queries)
     for name, maker in MAKERS[peer].items():
         with attempt({**base, "peer": name}):
             rows, queries = (
@@ -441,14 +429,14 @@ def search(args, suite, peer):
                     for k, limit in zip(ks, args.limits.T):
                         line = {**case, "queries": batch, "k": k}
                         with attempt(line):
-                            say({**line, **searched(args.metric, clock, index, rows, queries, batch, k, limit)})
+                            say({**line, **searched(args, index, rows, queries, batch, k, limit)})
             # The next one needs the memory.
             del index
 
 
-def searched(metric, clock, index, rows, queries, count, k, limit):
+def searched(args, index, rows, queries, count, k, limit):
     """Checks what a peer finds, then times it."""
-    share = clock.share()
+    share = share_of(args)
     batches = [queries[at : at + count] for at in range(0, len(queries) - count + 1, count)]
     start = time.perf_counter()
     found = [index.search(batches[0], k)]
@@ -459,12 +447,12 @@ def searched(metric, clock, index, rows, queries, count, k, limit):
             break
         found.append(index.search(batch, k))
     checked = min(len(limit), len(found) * count)
-    part = recall(metric, rows, queries[:checked], np.concatenate(found)[:checked], limit[:checked], k)
+    part = recall(args.metric, rows, queries[:checked], np.concatenate(found)[:checked], limit[:checked], k)
     batches, on_device = batches[:BATCHES], None
     if isinstance(index, Gpu):
         there = [index.upload(batch) for batch in batches]
         on_device = lambda turn: index.timed(lambda turn: index.near(there[turn % len(there)], k), [turn])
-    times = clock.measure(lambda turn: index.search(batches[turn % len(batches)], k), first, share, on_device)
+    times = measure(args, lambda turn: index.search(batches[turn % len(batches)], k), first, share, on_device)
     rate = round(count / times["ms"] * 1e3, 2)
     return {**times, "queries_per_s": rate, "recall": round(part, 6), "verified": checked, "rotated": len(batches)}
 
@@ -478,16 +466,19 @@ def copies_of(operands):
     return [operands] + [[one.clone() for one in operands] for _ in range(max(1, min(64, -(-CACHE // size))) - 1)]
 
 
-def kernel(gpu, clock, line, launch, check, finish, moved, copies):
-    """Checks the first result of what is launched on operands on the device, and times it."""
-    with attempt(line):
-        share = clock.share()
-        line.update(check(launch(0)))
-        whole = lambda turn: finish(launch(turn))
-        line.update(clock.measure(whole, elapsed(whole, 0), share, lambda turn: gpu.timed(launch, [turn])))
-        line["back_to_back_ms"] = round(gpu.timed(launch, range(line["runs"])) / line["runs"], 5)
-        line["bytes_per_s"] = round(moved / (line["device_ms"] or line["ms"]) * 1e3)
-        say({**line, "verified": True, "rotated": copies})
+def kernels(args, suite, peer):
+    """Runs the suites select and reduce: checks the first result of each case on operands on the device, and times it."""
+    gpu, base = Gpu(), {"record": "peer", "suite": suite, "peer": peer}
+    cases, args.cases = (selections if suite == "select" else reductions)(args, gpu)
+    for fields, launch, check, finish, moved, copies in cases:
+        line = {**base, "on": gpu.on, **fields}
+        with attempt(line):
+            share, whole = share_of(args), lambda turn: finish(launch(turn))
+            line.update(check(launch(0)))
+            line.update(measure(args, whole, elapsed(whole, 0), share, lambda turn: gpu.timed(launch, [turn])))
+            line["back_to_back_ms"] = round(gpu.timed(launch, range(line["runs"])) / line["runs"], 5)
+            line["bytes_per_s"] = round(moved / (line["device_ms"] or line["ms"]) * 1e3)
+            say({**line, "verified": True, "rotated": copies})
 
 
 def check_selected(torch, values, k, found):
@@ -502,19 +493,17 @@ def check_selected(torch, values, k, found):
     return {}
 
 
-def select(args, suite, peer):
-    gpu = Gpu()
-    cases = [(rows, length, [k for k in args.select_k if k <= length]) for rows, length in args.shapes]
-    clock = Clock(args, sum(len(ks) for _, _, ks in cases))
-    for rows, length, ks in cases:
-        shape = {"record": "peer", "suite": suite, "peer": peer, "on": gpu.on, "rows": rows, "length": length, "values": "normal"}
-        with attempt(shape):
+def selections(args, gpu):
+    def cases():
+        for rows, length in args.shapes:
             copies = copies_of([gpu.torch.randn(rows, length, device=gpu.on) * 100 + 10])
-            for k in ks:
+            for k in (k for k in args.select_k if k <= length):
                 launch = lambda turn: copies[turn % len(copies)][0].topk(k, dim=1, largest=False, sorted=True)
                 check = lambda found: check_selected(gpu.torch, copies[0][0], k, found)
-                line = {**shape, "k": k}
-                kernel(gpu, clock, line, launch, check, lambda _: gpu.wait(), 4 * rows * length, len(copies))
+                fields = {"rows": rows, "length": length, "values": "normal", "k": k}
+                yield fields, launch, check, lambda _: gpu.wait(), 4 * rows * length, len(copies)
+
+    return cases(), sum(k <= length for _, length in args.shapes for k in args.select_k)
 
 
 # Each operation: how many operands it reads or writes, the call, its result in f64, and what its error is relative to.
@@ -548,12 +537,9 @@ def check_reduced(operation, result, a, b):
     return {"error": None if operation in ("copy", "argmin", "argmax") else error}
 
 
-def reduce(args, suite, peer):
-    gpu = Gpu()
-    clock = Clock(args, len(args.length) * len(OPERATIONS))
-    base = {"record": "peer", "suite": suite, "peer": peer, "on": gpu.on, "elements": "f32", "summation": "plain"}
-    for length in args.length:
-        with attempt({**base, "length": length}):
+def reductions(args, gpu):
+    def cases():
+        for length in args.length:
             # Around 1, as in nearfield's suite: the sum is about as large as the magnitudes that go into it.
             copies = copies_of([gpu.torch.randn(length, device=gpu.on) * 0.5 + 1 for _ in range(2)])
             target = gpu.torch.empty_like(copies[0][0])
@@ -565,8 +551,10 @@ def reduce(args, suite, peer):
 
                 check = lambda result: check_reduced(operation, result, *copies[0])
                 finish = lambda result: gpu.wait() if operation == "copy" else result.item()
-                line = {**base, "length": length, "operation": operation}
-                kernel(gpu, clock, line, launch, check, finish, 4 * operands * length, len(copies))
+                fields = {"elements": "f32", "summation": "plain", "length": length, "operation": operation}
+                yield fields, launch, check, finish, 4 * operands * length, len(copies)
+
+    return cases(), len(args.length) * len(OPERATIONS)
 
 
 # Processes: this one starts one for each peer of each suite.
@@ -598,7 +586,7 @@ def describe(args):
 
 def job(args, suite, peer):
     with attempt({"record": "peer", "suite": suite, "peer": peer}):
-        {"select": select, "reduce": reduce}.get(suite, search)(args, suite, peer)
+        (search if suite in ("exact", "ivf") else kernels)(args, suite, peer)
 
 
 def start(call, *of, timeout=None):
@@ -617,7 +605,6 @@ def start(call, *of, timeout=None):
 def run(args):
     if not np:
         raise Stop(f"needed numpy, this Python ({sys.executable}) has none")
-    args.suites, args.peers = args.suites.split(","), args.peers.split(",")
     if "exact" in args.suites or "ivf" in args.suites:
         prepare(args)
     start(describe, args)

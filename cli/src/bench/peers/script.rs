@@ -17,12 +17,12 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A script that waits for its files. It ends when this program ends for any reason, because the pipe that it reads is then
 /// closed, and removes its files. An interrupt from the terminal reaches both.
-#[derive(Debug)]
 pub(super) struct Script {
     python: PathBuf,
     child: Child,
     pipe: Option<ChildStdin>,
-    scratch: TempDir,
+    /// The directory for its files.
+    pub(super) scratch: TempDir,
 }
 
 impl Script {
@@ -38,11 +38,6 @@ impl Script {
             .with_context(|| format!("--python: needed a Python, {} does not start", python.display()))?;
         let pipe = child.stdin.take();
         Ok(Self { python: python.to_owned(), child, pipe, scratch })
-    }
-
-    /// The directory for its files.
-    pub(super) fn scratch(&self) -> &Path {
-        self.scratch.path()
     }
 
     /// Runs the script for the remaining time, and passes on its lines as they come.
@@ -61,13 +56,10 @@ impl Script {
         let mut count = 0;
         for (number, line) in (1..).zip(lines) {
             let line = line.with_context(|| format!("--python: line {number} of {python}"))?;
-            let value: Option<Value> = serde_json::from_str(&line).ok();
-            match value.as_ref().and_then(|value| value.get("record")?.as_str()) {
-                Some("failed") => {
-                    let reason = value.as_ref().and_then(|value| value.get("reason")?.as_str());
-                    bail!("{}", reason.unwrap_or("the peers failed without a reason"));
-                }
-                Some("peer" | "peers") => tell(value.unwrap_or_default())?,
+            let value: Value = serde_json::from_str(&line).unwrap_or_default();
+            match value["record"].as_str() {
+                Some("failed") => bail!("{}", value["reason"].as_str().unwrap_or("the peers failed")),
+                Some("peer" | "peers") => tell(value)?,
                 _ => bail!(
                     "--python: needed lines of peers from {python}, line {number} is {:?}",
                     line.chars().take(80).collect::<String>()

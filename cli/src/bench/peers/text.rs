@@ -8,10 +8,9 @@ use crate::output::{self, counted};
 /// The most processors that others may keep busy during a measurement.
 const QUIET: f64 = 0.1;
 
-/// A line as text.
 pub(super) fn of(line: &Value) -> String {
     let Value::Object(fields) = line else { return String::new() };
-    let line = Line::from(fields.clone());
+    let line = Line(fields.clone());
     if line.record() == "peers" { format!("peers     on {}", line.machine()) } else { peer(&line) }
 }
 

@@ -107,7 +107,6 @@ impl<'a> DeviceLines<'a> {
         self.of("case", suite).into_iter().filter(|case| !case.is_wrong()).collect()
     }
 
-    /// Commands that reproduce a suite.
     pub(super) fn commands(&self, suite: &str) -> Vec<String> {
         distinct(self.of("suite", suite), "command")
     }

@@ -7,7 +7,6 @@ use crate::bench::lines::Line;
 use crate::bench::units::{figure, grouped};
 use crate::output;
 
-/// A field as text.
 pub(super) fn cell(line: &Line, key: &str) -> String {
     match line.value(key) {
         None => String::new(),

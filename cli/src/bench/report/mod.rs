@@ -25,7 +25,6 @@ use chart::Chart;
 use device::DeviceLines;
 use document::Page;
 
-/// Arguments of `nearfield bench report`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
@@ -62,7 +61,6 @@ Examples:
 Each device has its own page of tables and charts. When a case was measured more than once, the newest counts. A bar chart \
 from several devices has one group of bars for each.";
 
-/// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Result<()> {
     let inputs: Vec<(&str, Option<&Path>)> =
         args.files.iter().map(|file| ("FILE", Some(file.as_path()))).collect();

@@ -10,21 +10,11 @@ use crate::bench::units::{byte_rate, decimal, grouped, operation_rate, percent, 
 
 /// A page without sections.
 pub(super) fn page(device: &DeviceLines<'_>) -> Page {
-    let highlights = [
-        batch(device),
-        single(device),
-        ivf(device),
-        reduction(device),
-        selection(device),
-        distance(device),
-        breakeven(device),
-        comparison(device),
-    ];
     Page {
         title: format!("nearfield on {}", device.name()),
         facts: facts(device),
         commands: distinct(device.runs.iter().copied(), "command"),
-        highlights: highlights.into_iter().flatten().collect(),
+        highlights: highlights(device),
         problems: problems(device),
         remarks: remarks(device),
         sections: vec![],
@@ -54,87 +44,63 @@ fn facts(device: &DeviceLines<'_>) -> Vec<String> {
 }
 
 /// The case with the largest value, among those with the most work: other cases are faster for having less to do.
-fn best<'a>(cases: Vec<&'a Line>, work: &[&str], value: impl Fn(&Line) -> Option<f64>) -> Option<&'a Line> {
+fn best<'a>(cases: &[&'a Line], work: &[&str], value: impl Fn(&Line) -> Option<f64>) -> Option<&'a Line> {
     let size = |case: &Line| work.iter().map(|key| case.positive(key)).product::<Option<f64>>();
     let most = cases.iter().filter_map(|case| size(case)).fold(0.0, f64::max);
-    let largest = cases.into_iter().filter(|case| size(case) == Some(most));
+    let largest = cases.iter().copied().filter(|case| size(case) == Some(most));
     let known = largest.filter_map(|case| Some((value(case)?, case)));
     known.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, case)| case)
 }
 
-/// A key figure, and what it is of.
-type Highlight = (String, String);
-
-fn highlight(value: String, text: &str, (case, keys): (&Line, &[&str]), share: Option<String>) -> Highlight {
-    let parts = [Some(text.to_owned()), Some(describe(case, keys)), share];
-    (value, parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
-}
-
-fn batch(device: &DeviceLines<'_>) -> Option<Highlight> {
-    let work = ["rows", "dim", "queries"];
-    let case = best(device.cases("exact"), &work, |case| case.positive("queries_per_s"))?;
-    let value = format!("{} queries/s", whole(case.positive("queries_per_s")?));
-    Some(highlight(value, "exact search", (case, &["queries", "rows", "dim", "k"]), of_ceiling(case)))
-}
-
-fn single(device: &DeviceLines<'_>) -> Option<Highlight> {
+/// Key figures, and what they are of.
+fn highlights(device: &DeviceLines<'_>) -> Vec<(String, String)> {
+    let searches = |case: &Line| Some(format!("{} queries/s", whole(case.positive("queries_per_s")?)));
+    let bytes = |case: &Line| case.positive("bytes_per_s").map(byte_rate);
+    let of_copy = |case: &Line| Some(format!("{} of a copy", percent(case.positive("share_of_copy")?)));
+    let rate = |key: &'static str| move |case: &Line| case.positive(key);
+    let mut highlights = vec![];
+    let mut add = |value: Option<String>, name: String, case: &Line, keys: &[&str], share: Option<String>| {
+        let parts = [Some(name), Some(describe(case, keys)), share];
+        let about = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        highlights.extend(value.map(|value| (value, about)));
+    };
+    let exact = ["queries", "rows", "dim", "k"];
     let mut cases = device.cases("exact");
+    if let Some(case) = best(&cases, &["rows", "dim", "queries"], rate("queries_per_s")) {
+        add(searches(case), "exact search".into(), case, &exact, of_ceiling(case));
+    }
     cases.retain(|case| case.count("queries") == Some(1));
-    let case = best(cases, &["rows", "dim"], |case| Some(-case.positive("ms")?))?;
-    let keys = ["queries", "rows", "dim", "k"];
-    Some(highlight(time(case.positive("ms")? / 1e3), "exact search", (case, &keys), of_ceiling(case)))
-}
-
-fn ivf(device: &DeviceLines<'_>) -> Option<Highlight> {
+    if let Some(case) = best(&cases, &["rows", "dim"], |case| Some(-case.positive("ms")?)) {
+        let value = case.positive("ms").map(|ms| time(ms / 1e3));
+        add(value, "exact search".into(), case, &exact, of_ceiling(case));
+    }
     let mut cases = device.cases("ivf");
     cases.retain(|case| case.number("recall").is_some_and(|recall| (0.9..=1.001).contains(&recall)));
-    let case = best(cases, &["rows", "dim"], |case| case.positive("queries_per_s"))?;
-    let value = format!("{} queries/s", whole(case.positive("queries_per_s")?));
-    let name = format!("inverted lists at a recall of {}", decimal(case.number("recall")?, 3));
-    Some(highlight(value, &name, (case, &["queries", "rows", "dim", "lists", "probes"]), None))
-}
-
-fn of_copy(case: &Line) -> Option<String> {
-    case.positive("share_of_copy").map(|share| format!("{} of a copy", percent(share)))
-}
-
-fn reduction(device: &DeviceLines<'_>) -> Option<Highlight> {
-    let case = best(device.cases("reduce"), &["length"], |case| case.positive("bytes_per_s"))?;
-    let keys = ["operation", "elements", "length"];
-    Some(highlight(byte_rate(case.positive("bytes_per_s")?), "reduction", (case, &keys), of_copy(case)))
-}
-
-fn selection(device: &DeviceLines<'_>) -> Option<Highlight> {
-    let case = best(device.cases("select"), &["rows", "length"], |case| case.positive("bytes_per_s"))?;
-    let keys = ["rows", "length", "k"];
-    Some(highlight(
-        byte_rate(case.positive("bytes_per_s")?),
-        "selection from rows",
-        (case, &keys),
-        of_copy(case),
-    ))
-}
-
-fn distance(device: &DeviceLines<'_>) -> Option<Highlight> {
-    let case = best(device.cases("distance"), &[], |case| case.positive("operations_per_s"))?;
-    let keys = ["queries", "rows", "dim", "elements"];
-    let value = operation_rate(case.positive("operations_per_s")?);
-    Some(highlight(value, "distance matrix", (case, &keys), of_ceiling(case)))
-}
-
-fn breakeven(device: &DeviceLines<'_>) -> Option<Highlight> {
+    if let Some(case) = best(&cases, &["rows", "dim"], rate("queries_per_s")) {
+        let recall = decimal(case.number("recall").unwrap_or_default(), 3);
+        let name = format!("inverted lists at a recall of {recall}");
+        add(searches(case), name, case, &["queries", "rows", "dim", "lists", "probes"], None);
+    }
+    if let Some(case) = best(&device.cases("reduce"), &["length"], rate("bytes_per_s")) {
+        add(bytes(case), "reduction".into(), case, &["operation", "elements", "length"], of_copy(case));
+    }
+    if let Some(case) = best(&device.cases("select"), &["rows", "length"], rate("bytes_per_s")) {
+        add(bytes(case), "selection from rows".into(), case, &["rows", "length", "k"], of_copy(case));
+    }
+    if let Some(case) = best(&device.cases("distance"), &[], rate("operations_per_s")) {
+        let value = case.positive("operations_per_s").map(operation_rate);
+        add(value, "distance matrix".into(), case, &["queries", "rows", "dim", "elements"], of_ceiling(case));
+    }
     let mut cases = device.cases("breakeven");
     cases.retain(|case| case.text("quicker").is_some());
     let ahead = cases.iter().filter(|case| case.text("quicker") == Some("GPU")).count();
-    let value = format!("{ahead} of {}", cases.len());
-    let text = "sizes at which the GPU is faster than the host".to_owned();
-    (!cases.is_empty()).then_some((value, text))
-}
-
-fn comparison(device: &DeviceLines<'_>) -> Option<Highlight> {
-    let (faster, all) = peers::score(device);
-    let text = "comparisons with other libraries in which nearfield is faster".to_owned();
-    (all > 0).then(|| (format!("{faster} of {all}"), text))
+    for (ahead, all, about) in [(ahead, cases.len(), "sizes at which the GPU is faster than the host"), {
+        let (faster, all) = peers::score(device);
+        (faster, all, "comparisons with other libraries in which nearfield is faster")
+    }] {
+        highlights.extend((all > 0).then(|| (format!("{ahead} of {all}"), about.to_owned())));
+    }
+    highlights
 }
 
 fn named(line: &Line, reason: &str) -> String {

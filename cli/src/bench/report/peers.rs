@@ -34,24 +34,16 @@ struct Row<'a> {
     peers: Vec<&'a Line>,
 }
 
-/// Identity fields that describe how a case gets its answer, not the work itself.
-const METHOD: [&str; 3] = ["screened", "iterations", "scratch"];
-
-/// Identity fields that a case and its peer must both have: all but those with a usual value.
-fn is_required(key: &str) -> bool {
-    !METHOD.contains(&key) && !["data", "elements", "summation", "values", "row_length"].contains(&key)
-}
+/// Identity fields that a line may lack: they say how a case gets its answer, or have a usual value.
+const OPTIONAL: &str = "screened iterations scratch data elements summation values row_length";
 
 fn is_same_work(suite: &str, case: &Line, peer: &Line) -> bool {
-    let usual = |key: &str| match key {
-        "elements" => "f32".to_owned(),
-        "summation" => "plain".to_owned(),
-        _ => String::new(),
-    };
-    identity(suite).iter().all(|key| match (case.plain(key), peer.plain(key)) {
-        (Some(ours), Some(theirs)) => ours == theirs || *key == "data" && cell(case, key) == cell(peer, key),
-        (Some(ours), None) if ["elements", "summation", "row_length"].contains(key) => ours == usual(key),
-        _ => !is_required(key),
+    identity(suite).into_iter().all(|key| match (case.plain(key), peer.plain(key)) {
+        (Some(ours), Some(theirs)) => ours == theirs || key == "data" && cell(case, key) == cell(peer, key),
+        (Some(ours), None) if key == "elements" => ours == "f32",
+        (Some(ours), None) if key == "summation" => ours == "plain",
+        (Some(_), None) if key == "row_length" => false,
+        _ => OPTIONAL.split(' ').any(|optional| optional == key),
     })
 }
 
@@ -60,27 +52,19 @@ fn is_measured(peer: &Line) -> bool {
 }
 
 fn rows<'a>(device: &DeviceLines<'a>, suite: &str) -> Vec<Row<'a>> {
-    let peers: Vec<&Line> = device.of("peer", suite).into_iter().filter(|peer| is_measured(peer)).collect();
-    let mut rows = vec![];
-    let mut matched: Vec<&Line> = vec![];
-    for case in device.cases(suite) {
-        let same = peers.iter().copied().filter(|peer| is_same_work(suite, case, peer));
-        let same: Vec<&Line> = same.collect();
-        if case.positive("ms").is_some() && !same.is_empty() {
-            matched.extend(&same);
-            rows.push(Row { work: case, peers: same });
+    let cases = device.cases(suite).into_iter().filter(|case| case.positive("ms").is_some());
+    let mut rows: Vec<Row<'_>> = cases.map(|work| Row { work, peers: vec![] }).collect();
+    for peer in device.of("peer", suite).into_iter().filter(|peer| is_measured(peer)) {
+        let mut is_alone = true;
+        for row in rows.iter_mut().filter(|row| is_same_work(suite, row.work, peer)) {
+            row.peers.push(peer);
+            is_alone = false;
+        }
+        if is_alone {
+            rows.push(Row { work: peer, peers: vec![peer] });
         }
     }
-    for peer in peers {
-        if matched.iter().any(|other| std::ptr::eq(*other, peer)) {
-            continue;
-        }
-        let same = |row: &&mut Row<'_>| row.work.record() == "peer" && is_same_work(suite, row.work, peer);
-        match rows.iter_mut().find(same) {
-            Some(row) => row.peers.push(peer),
-            None => rows.push(Row { work: peer, peers: vec![peer] }),
-        }
-    }
+    rows.retain(|row| !row.peers.is_empty());
     rows
 }
 

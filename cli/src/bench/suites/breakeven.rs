@@ -1,17 +1,16 @@
 //! `nearfield bench breakeven`: how much work makes a GPU faster than the processor.
 
-use anyhow::{Context, ensure};
-use nearfield::{AdapterKind, Device, Flat, MatrixView, Metric, Neighbors, SearchOptions};
+use anyhow::{Context, Result, ensure};
+use nearfield::{AdapterKind, Device, Flat, Metric, Neighbors, SearchOptions};
 use serde_json::json;
 
 use crate::bench::answers;
 use crate::bench::case::Case;
-use crate::bench::data::{BATCHES, Source, asked_or, batches};
+use crate::bench::data::{BATCHES, Source, View, asked_or, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::units::milliseconds;
 use crate::output;
 
-/// Arguments of `nearfield bench breakeven`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -39,12 +38,11 @@ Searches the same rows on a GPU and on the host engine, from queries on the host
 have the same ids, except for rows whose distances differ by less than the promised bound. `copy` names where an index that keeps \
 a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md lists the fields of the JSON lines.";
 
-/// The default numbers of rows and of queries.
 const SIZES: [usize; 3] = [1000, 10_000, 100_000];
 const QUERIES: [usize; 4] = [1, 8, 64, 512];
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         ensure!(
             run.device.adapter().kind != AdapterKind::Host,
             "--device: needed a GPU to compare the processor with, given {}",
@@ -68,17 +66,16 @@ impl Suite for Args {
     }
 }
 
-/// Indexes of the same rows.
 struct Engines<'r> {
-    rows: MatrixView<'r, f32>,
+    rows: View<'r>,
     gpu: Flat,
     host: Flat,
     both: Flat,
 }
 
 impl<'r> Engines<'r> {
-    fn new(args: &Args, device: &Device, rows: MatrixView<'r, f32>) -> anyhow::Result<Self> {
-        let index = |device: &Device, keep: bool| -> anyhow::Result<Flat> {
+    fn new(args: &Args, device: &Device, rows: View<'r>) -> Result<Self> {
+        let index = |device: &Device, keep: bool| -> Result<Flat> {
             let builder = Flat::builder(device, args.metric, rows.dim());
             let mut index = builder.capacity(rows.rows()).keep_host_copy(keep).build()?;
             index.add(rows)?;
@@ -92,7 +89,7 @@ impl<'r> Engines<'r> {
         })
     }
 
-    fn case(&self, args: &Args, run: &mut Run, batches: &[MatrixView<'_, f32>]) -> anyhow::Result<()> {
+    fn case(&self, args: &Args, run: &mut Run, batches: &[View<'_>]) -> Result<()> {
         let (size, dim, count) = (self.rows.rows(), self.rows.dim(), batches[0].rows());
         let (scratch, of_scratch) = run.scratch();
         let data = args.source.name_of(size);
@@ -139,26 +136,19 @@ impl<'r> Engines<'r> {
                 "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,
             }),
             wall: gpu,
-            on_device: None,
-            work: None,
             verified: json!(true),
             rotated: batches.len(),
             remarks: vec![
                 format!("on the host {:.3} ms: {quicker} is quicker", milliseconds(host.median)),
                 format!("with a copy: {copy}"),
             ],
-            details: vec![],
+            ..Case::default()
         })
     }
 }
 
 /// Checks both answers, and that their distances differ by no more than the sum of their promised bounds.
-fn compare(
-    args: &Args,
-    rows: MatrixView<'_, f32>,
-    queries: MatrixView<'_, f32>,
-    answers: [&Neighbors; 2],
-) -> anyhow::Result<()> {
+fn compare(args: &Args, rows: View<'_>, queries: View<'_>, answers: [&Neighbors; 2]) -> Result<()> {
     for (answers, engine) in answers.into_iter().zip(["on the GPU", "on the host"]) {
         answers::checked(args.metric, rows, queries, args.k, answers.iter()).context(engine)?;
     }

@@ -2,21 +2,20 @@
 
 use std::time::Instant;
 
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use nearfield::internals::kernels::distance_pairs::Pairs;
-use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, MatrixView, Metric, Output};
+use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, Metric, Output};
 use serde_json::json;
 
 use crate::bench::case::Case;
 use crate::bench::ceilings::Warmer;
-use crate::bench::data::{BATCHES, Source, batches};
+use crate::bench::data::{BATCHES, Source, View, batches};
 use crate::bench::gpu::{has_kernels, profiled, rotation, storage, total, wait};
 use crate::bench::run::{Run, Suite};
 use crate::bench::units::rounded;
 use crate::bench::work::{Unit, Work};
 use crate::output;
 
-/// Arguments of `nearfield bench distance`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -46,11 +45,10 @@ pairs against f64 before it is timed; an error above the promised bound ends the
 copies of a small set take turns, so that they do not come from a cache. The least bytes are those of both sets and the results. \
 docs/benchmark.md lists the fields of the JSON lines.";
 
-/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 128];
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, BATCHES)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
@@ -81,10 +79,10 @@ impl Suite for Args {
 fn case(
     args: &Args,
     run: &mut Run,
-    (rows, rows_there): (MatrixView<'_, f32>, &[DeviceMatrix]),
-    (queries, queries_there): (&[MatrixView<'_, f32>], &[DeviceMatrix]),
+    (rows, rows_there): (View<'_>, &[DeviceMatrix]),
+    (queries, queries_there): (&[View<'_>], &[DeviceMatrix]),
     metric: Metric,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let (count, size, dim) = (queries[0].rows(), rows.rows(), rows.dim());
     let data = args.source.name_of(size);
     let name = format!("{size} x {dim} {data}, {}, {}", output::queries(count), metric.name());
@@ -96,7 +94,7 @@ fn case(
     let of = |number: usize| {
         (&queries_there[number % queries_there.len()], &rows_there[number % rows_there.len()])
     };
-    let compute = |number: usize| -> anyhow::Result<DistanceMatrix> {
+    let compute = |number: usize| -> Result<DistanceMatrix> {
         let (queries, rows) = of(number);
         let distances = device.distances(queries, rows, metric, Output::Distance)?;
         if has_kernels(&device) {
@@ -160,8 +158,7 @@ fn case(
         }),
         verified: json!(verified),
         rotated: turns,
-        remarks: vec![],
-        details: vec![],
+        ..Case::default()
     })
 }
 
@@ -175,7 +172,7 @@ fn time(
     queries: &DeviceMatrix,
     rows: &DeviceMatrix,
     metric: Metric,
-) -> anyhow::Result<Option<std::time::Duration>> {
+) -> Result<Option<std::time::Duration>> {
     let bytes = 4 * queries.rows() as u64 * rows.rows() as u64;
     let buffer = storage(device, "distances", bytes)?;
     let pairs = Pairs {

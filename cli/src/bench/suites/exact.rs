@@ -2,24 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, Result, ensure};
 use nearfield::{
-    Device, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
-    SearchResult,
+    Device, Flat, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions, SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
 
 use crate::bench::answers;
 use crate::bench::case::Case;
-use crate::bench::data::{BATCHES, Source, batches};
+use crate::bench::data::{BATCHES, Source, View, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
 use crate::bench::work::{Unit, Work};
 use crate::output;
 
-/// Arguments of `nearfield bench exact`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -40,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::arguments::count)]
     verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
-    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::arguments::screen)]
+    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…")]
     screen: Vec<Screen>,
 }
 
@@ -55,11 +53,10 @@ least work of a search is to read the rows, or their copy in integers, once, and
 row and query. `share` refers to the whole search, `scoring_share` to its scoring stage. The host engine does not time its stages. \
 docs/benchmark.md lists the fields of the JSON lines.";
 
-/// The default numbers of queries.
 const QUERIES: [usize; 2] = [1, 1024];
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, self.verify.max(BATCHES))?;
         let (rows, queries) = (rows.view()?, queries.view()?);
@@ -96,45 +93,20 @@ impl Suite for Args {
 }
 
 /// An index with all rows, and the time to fill it.
-fn filled(
-    device: &Device,
-    metric: Metric,
-    screen: Screen,
-    rows: MatrixView<'_, f32>,
-) -> anyhow::Result<(Flat, Duration)> {
-    let empty = || Flat::builder(device, metric, rows.dim()).screen(screen).build();
-    let mut index = empty()?;
+fn filled(device: &Device, metric: Metric, screen: Screen, rows: View<'_>) -> Result<(Flat, Duration)> {
+    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build()?;
     let started = Instant::now();
-    match index.add(rows) {
-        Ok(_) => Ok((index, started.elapsed())),
-        Err(error @ Error::OutOfMemory { .. }) => {
-            drop(index);
-            // Adds pieces until one does not fit, to say how many rows would.
-            let mut index = empty()?;
-            let piece = (rows.rows() / 16).max(1);
-            let starts = (0..rows.rows()).step_by(piece);
-            let fits = starts
-                .take_while(|&first| index.add(rows.slice(first..rows.rows().min(first + piece))).is_ok())
-                .count();
-            let what = format!(
-                "--rows: {} rows of dim {}, about {} would fit",
-                rows.rows(),
-                rows.dim(),
-                fits * piece
-            );
-            Err(anyhow::Error::from(error).context(what))
-        }
-        Err(error) => Err(error.into()),
-    }
+    index.add(rows).with_context(|| format!("--rows: {} rows of dim {}", rows.rows(), rows.dim()))?;
+    Ok((index, started.elapsed()))
 }
 
 fn case(
     args: &Args,
     run: &mut Run,
-    (index, rows): (&Flat, MatrixView<'_, f32>),
-    (queries, count): (MatrixView<'_, f32>, usize),
+    (index, rows): (&Flat, View<'_>),
+    (queries, count): (View<'_>, usize),
     k: usize,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let metric = index.metric().name();
     let (scratch, of_scratch) = run.scratch();
     let screened = if index.is_screened() { "screened" } else { "not screened" };
@@ -196,7 +168,7 @@ fn case(
     let found = parts.medians();
     let plan = index.plan(count, k)?;
     let (work, scoring) = work(index, &plan, count);
-    let scoring = scoring.and_then(|stage| found.time_of(stage)).zip(work);
+    let scoring = scoring.and_then(|stage| Some(found.0.get(stage)?.0)).zip(work);
     let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
     let survivors = rescored as f64 / (count * batches.len()) as f64;
     let queries_per_s = count as f64 / wall.median.as_secs_f64();
@@ -248,32 +220,25 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
     (Some(Work { bytes, operations, unit, working_set: bytes }), stage)
 }
 
-fn tell_upload(run: &mut Run, rows: MatrixView<'_, f32>, time: Duration) -> anyhow::Result<()> {
+fn tell_upload(run: &mut Run, rows: View<'_>, time: Duration) -> Result<()> {
+    let (count, dim, ms) = (rows.rows(), rows.dim(), milliseconds(time));
     let rate = (rows.values().len() * 4) as f64 / time.as_secs_f64();
     let line = json!({
-        "record": "upload", "suite": "exact", "rows": rows.rows(), "dim": rows.dim(), "ms": milliseconds(time),
-        "bytes_per_s": rounded(rate),
+        "record": "upload", "suite": "exact", "rows": count, "dim": dim, "ms": ms, "bytes_per_s": rounded(rate),
     });
-    let text = format!(
-        "exact     upload of {} x {}: {:.1} ms, {:.2} GB/s",
-        rows.rows(),
-        rows.dim(),
-        milliseconds(time),
-        rate / 1e9
-    );
-    run.tell(line, &text)
+    run.tell(line, &format!("exact     upload of {count} x {dim}: {ms:.1} ms, {:.2} GB/s", rate / 1e9))
 }
 
 /// Checks the first `count` answers against f64: the number of neighbours, their distances and order, and that no row is left
 /// out that is certainly nearer than the last one.
 fn verify(
     metric: Metric,
-    rows: MatrixView<'_, f32>,
-    queries: MatrixView<'_, f32>,
+    rows: View<'_>,
+    queries: View<'_>,
     answer: &Neighbors,
     k: usize,
     count: usize,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     for query in 0..count {
         let vector = queries.row(query);
         let all = (0..rows.rows()).into_par_iter();

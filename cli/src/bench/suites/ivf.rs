@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nearfield::{
-    Device, DeviceMatrix, Flat, Ivf, MatrixView, Metric, Neighbors, Queries, Screen, SearchOptions,
-    SearchResult,
+    Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Queries, Screen, SearchOptions, SearchResult,
 };
 use serde_json::json;
 
 use crate::bench::answers;
 use crate::bench::case::Case;
-use crate::bench::data::{Source, asked_or, batches};
+use crate::bench::data::{Source, View, asked_or, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
@@ -19,7 +18,6 @@ use crate::bench::work::{Unit, Work};
 use crate::output::{self, counted};
 use crate::recall::{self, TrueHit};
 
-/// Arguments of `nearfield bench ivf`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -43,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = ITERATIONS)]
     iterations: usize,
     /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
-    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::arguments::screen)]
+    #[arg(long, default_value = "auto", value_name = "SCREEN")]
     screen: Screen,
 }
 
@@ -59,7 +57,6 @@ code 1. `recall` follows ann-benchmarks: the part of the results that are no far
 queries on the device; results come to the host both times. Rows are uploaded before the build is timed. docs/benchmark.md lists \
 the fields of the JSON lines.";
 
-/// The default numbers of queries and of probes.
 const QUERIES: [usize; 2] = [1, 1024];
 const PROBES: [usize; 4] = [1, 4, 16, 64];
 /// The default iterations of k-means.
@@ -72,7 +69,7 @@ const AGAIN: Duration = Duration::from_secs(3);
 const PIECE_BYTES: usize = 1 << 30;
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, LEAST_QUERIES)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
@@ -119,7 +116,7 @@ impl Suite for Args {
 }
 
 /// The index with all rows.
-fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) -> anyhow::Result<Ivf> {
+fn built(args: &Args, run: &mut Run, rows: View<'_>, lists: usize) -> Result<Ivf> {
     let device: &Device = &run.device;
     let piece = (PIECE_BYTES / (4 * rows.dim())).max(1);
     let started = Instant::now();
@@ -128,7 +125,7 @@ fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) ->
         .map(|start| device.upload(rows.slice(start..rows.rows().min(start + piece))))
         .collect::<nearfield::Result<Vec<DeviceMatrix>>>()?;
     let upload = started.elapsed();
-    let build = || -> anyhow::Result<(Ivf, Duration, Duration)> {
+    let build = || -> Result<(Ivf, Duration, Duration)> {
         let started = Instant::now();
         let builder = Ivf::builder(device, args.metric, rows.dim())
             .lists(lists)
@@ -152,18 +149,16 @@ fn built(args: &Args, run: &mut Run, rows: MatrixView<'_, f32>, lists: usize) ->
     let largest = sizes.iter().max().copied().unwrap_or(0);
     let empty = sizes.iter().filter(|&&size| size == 0).count();
     let [upload, train, add] = [upload, train, add].map(milliseconds);
+    let (count, dim, metric) = (rows.rows(), rows.dim(), args.metric);
     let line = json!({
-        "record": "build", "suite": "ivf", "rows": rows.rows(), "dim": rows.dim(), "lists": lists, "iterations": args.iterations,
-        "metric": args.metric.name(),
-        "data": args.source.name(), "upload_ms": upload, "train_ms": train, "add_ms": add, "largest_list": largest,
-        "empty_lists": empty,
+        "record": "build", "suite": "ivf", "rows": count, "dim": dim, "lists": lists, "iterations": args.iterations,
+        "metric": metric.name(), "data": args.source.name(), "upload_ms": upload, "train_ms": train, "add_ms": add,
+        "largest_list": largest, "empty_lists": empty,
     });
+    let in_lists = counted(lists, "list", "lists");
     let text = format!(
-        "ivf       {} x {}, {}, {}: upload {upload:.1} ms, train {train:.1} ms, add {add:.1} ms; largest list {largest}, {empty} empty",
-        rows.rows(),
-        rows.dim(),
-        counted(lists, "list", "lists"),
-        args.metric,
+        "ivf       {count} x {dim}, {in_lists}, {metric}: upload {upload:.1} ms, train {train:.1} ms, add {add:.1} ms; \
+         largest list {largest}, {empty} empty",
     );
     run.tell(line, &text)?;
     Ok(index)
@@ -173,11 +168,11 @@ fn case(
     args: &Args,
     run: &mut Run,
     index: &Ivf,
-    (rows, all): (MatrixView<'_, f32>, MatrixView<'_, f32>),
-    (hosts, there): (&[MatrixView<'_, f32>], &[DeviceMatrix]),
+    (rows, all): (View<'_>, View<'_>),
+    (hosts, there): (&[View<'_>], &[DeviceMatrix]),
     truth: &[Vec<TrueHit>],
     probes: usize,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let (count, batches) = (hosts[0].rows(), hosts.len());
     let (metric, data) = (index.metric().name(), args.source.name());
     let (scratch, of_scratch) = run.scratch();

@@ -26,7 +26,6 @@ pub(crate) struct Bar {
 }
 
 const BAR_HEIGHT: u32 = 26;
-/// Letters of a label.
 const MAX_LABEL: usize = 44;
 
 impl BarGroup {

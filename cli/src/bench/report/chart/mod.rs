@@ -34,23 +34,33 @@ impl Chart {
         matches!(self, Self::Bars(_))
     }
 
-    /// The chart for a page, which shows caption and legend as HTML.
-    pub(super) fn svg(&self) -> Result<String> {
-        match self {
-            Self::Lines(chart) => svg((480, 320), |area| chart.draw(area)),
-            Self::Bars(groups) => {
-                svg((BAR_WIDTH, groups.iter().map(BarGroup::height).sum()), |area| bars::draw(area, groups))
+    /// Width and height of the drawing; lines are larger in a file of their own.
+    fn size(&self, is_alone: bool) -> (u32, u32) {
+        match (self, is_alone) {
+            (Self::Lines(_), false) => (480, 320),
+            (Self::Lines(_), true) => (640, 420),
+            (Self::Bars(groups), _) => {
+                (BAR_WIDTH + if is_alone { 100 } else { 0 }, groups.iter().map(BarGroup::height).sum())
             }
         }
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Drawn {
+        match self {
+            Self::Lines(chart) => chart.draw(area),
+            Self::Bars(groups) => bars::draw(area, groups),
+        }
+    }
+
+    /// The chart for a page, which shows caption and legend as HTML.
+    pub(super) fn svg(&self) -> Result<String> {
+        svg(self.size(false), |area| self.draw(area))
     }
 
     /// The chart as a file of its own, with its caption inside.
     pub(super) fn file(&self, caption: &str, note: &str) -> Result<String> {
         const TOP: u32 = 44;
-        let (width, height) = match self {
-            Self::Lines(_) => (640, 420),
-            Self::Bars(groups) => (BAR_WIDTH + 100, groups.iter().map(BarGroup::height).sum()),
-        };
+        let (width, height) = self.size(true);
         let notes = wrapped(note, 96);
         let bottom = 18 * notes.len() as u32 + 14;
         let file = svg((width + 40, TOP + height + bottom), |area| {
@@ -60,11 +70,7 @@ impl Chart {
                 let y = (TOP + height + 8) as i32 + 18 * number as i32;
                 area.draw_text(note, &text(11, FAINT, HPos::Left), (20, y))?;
             }
-            let inner = area.margin(TOP, bottom, 20, 20);
-            match self {
-                Self::Lines(chart) => chart.draw(&inner),
-                Self::Bars(groups) => bars::draw(&inner, groups),
-            }
+            self.draw(&area.margin(TOP, bottom, 20, 20))
         })?;
         Ok(file.replacen(">\n", &format!(">\n<style>\n{STYLE}</style>\n"), 1))
     }

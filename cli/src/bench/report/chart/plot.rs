@@ -19,7 +19,6 @@ pub(crate) struct LineChart {
 pub(crate) struct Axis {
     pub(crate) name: &'static str,
     pub(crate) is_log: bool,
-    /// Text of a tick.
     pub(crate) format: fn(f64) -> String,
 }
 

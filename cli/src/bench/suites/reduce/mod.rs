@@ -5,13 +5,13 @@ mod truth;
 
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
-use clap::ValueEnum;
+use anyhow::{Context, Result, bail, ensure};
 use half::f16;
 use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
 use serde_json::{Value, json};
 
+use crate::arguments::{self, Elements};
 use crate::bench::case::{Case, extend};
 use crate::bench::ceilings::Warmer;
 use crate::bench::data;
@@ -23,7 +23,6 @@ use crate::bench::work::{Unit, Work};
 pub(crate) use operation::{How, Name};
 use truth::{Truth, checked, truth};
 
-/// Arguments of `nearfield bench reduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Values per operand, one case each; 268,435,456, or 4,194,304 if the processor computes
@@ -58,14 +57,8 @@ checks its result against f64 before it is timed (of rows, a thousand); a wrong 
 
 Copies of small operands take turns, so that they do not come from a cache. docs/benchmark.md lists the fields of the JSON lines.";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Elements {
-    F32,
-    F16,
-}
-
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         if self.ladder {
             needs_kernels(&run.device, "bench reduce --ladder")?;
         }
@@ -124,13 +117,40 @@ struct Of {
 }
 
 impl Of {
+    /// A reduction of the whole, or of rows.
+    fn new(
+        (name, how, elements): (Name, How, Elements),
+        length: usize,
+        row_length: Option<usize>,
+        rotated: usize,
+    ) -> Self {
+        let [operation, summation] = [arguments::name(name), arguments::name(how)];
+        let element_bytes = if elements == Elements::F16 { 2 } else { 4 };
+        let elements = arguments::name(elements);
+        let of = match row_length {
+            None => format!("{length} {elements}"),
+            Some(row_length) => format!("rows of {row_length}, {length} {elements}"),
+        };
+        Self {
+            name: format!("{operation} of {of}, {summation}"),
+            line: json!({
+                "record": "case", "suite": "reduce", "operation": operation, "elements": elements,
+                "summation": summation, "length": length, "row_length": row_length,
+            }),
+            length,
+            element_bytes,
+            operand_count: name.operands(),
+            rotated,
+        }
+    }
+
     fn bytes(&self) -> f64 {
         (self.length * self.element_bytes * self.operand_count) as f64
     }
 }
 
 impl Bench<'_> {
-    fn ladder(&mut self, length: usize) -> anyhow::Result<()> {
+    fn ladder(&mut self, length: usize) -> Result<()> {
         let (a, b) = (&self.a[..length], &self.b[..length]);
         let mut truth = truth(Name::Dot, a, b)?;
         // The workgroups of some rungs add to one total in turn.
@@ -170,7 +190,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn cases(&mut self, length: usize) -> anyhow::Result<()> {
+    fn cases(&mut self, length: usize) -> Result<()> {
         let (a, b) = (&self.a[..length], &self.b[..length]);
         for &elements in &self.args.elements {
             match elements {
@@ -185,12 +205,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn cases_of<T: nearfield::Element>(
-        &mut self,
-        elements: Elements,
-        a: &[T],
-        b: &[T],
-    ) -> anyhow::Result<()> {
+    fn cases_of<T: nearfield::Element>(&mut self, elements: Elements, a: &[T], b: &[T]) -> Result<()> {
         let device = self.device;
         let operands = self.copies(&format!("{} numbers", a.len()), size_of_val(a), || {
             Ok((device.upload_vector(a)?, device.upload_vector(b)?))
@@ -198,19 +213,7 @@ impl Bench<'_> {
         for &name in &self.args.operation {
             let mut known = None;
             for &how in &self.args.summation {
-                let [elements, summation] =
-                    [format!("{elements:?}"), format!("{how:?}")].map(|text| text.to_lowercase());
-                let of = Of {
-                    name: format!("{} of {} {elements}, {summation}", name.text(), a.len()),
-                    line: json!({
-                        "record": "case", "suite": "reduce", "operation": name.text(), "elements": elements,
-                        "summation": summation, "length": a.len(), "row_length": null,
-                    }),
-                    length: a.len(),
-                    element_bytes: size_of::<T>(),
-                    operand_count: name.operands(),
-                    rotated: operands.len(),
-                };
+                let of = Of::new((name, how, elements), a.len(), None, operands.len());
                 if self.run.is_over(&of.name)? {
                     continue;
                 }
@@ -227,7 +230,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn rows(&mut self, length: usize, row_length: usize) -> anyhow::Result<()> {
+    fn rows(&mut self, length: usize, row_length: usize) -> Result<()> {
         let rows = length / row_length;
         let part = rows * row_length;
         let view = |values| MatrixView::new(values, row_length);
@@ -239,18 +242,7 @@ impl Bench<'_> {
         for &name in &self.args.operation {
             let mut known = vec![];
             for &how in &self.args.summation {
-                let summation = format!("{how:?}").to_lowercase();
-                let of = Of {
-                    name: format!("{} of rows of {row_length}, {part} f32, {summation}", name.text()),
-                    line: json!({
-                        "record": "case", "suite": "reduce", "operation": name.text(), "elements": "f32",
-                        "summation": summation, "length": part, "row_length": row_length,
-                    }),
-                    length: part,
-                    element_bytes: 4,
-                    operand_count: name.operands(),
-                    rotated: operands.len(),
-                };
+                let of = Of::new((name, how, Elements::F32), part, Some(row_length), operands.len());
                 if self.run.is_over(&of.name)? {
                     continue;
                 }
@@ -259,17 +251,20 @@ impl Bench<'_> {
                     of_rows(device, name, how, left, right, stages)
                 };
                 let first = of_copy(0, None)?;
-                ensure!(first.len() == rows, "{}: {} results for {rows} rows", name.text(), first.len());
+                let (numbers, places) = &first;
+                let results: usize = numbers.len() + places.len();
+                ensure!(results == rows, "{}: {results} results for {rows} rows", arguments::name(name));
                 if known.is_empty() {
                     known =
                         some().map(|row| truth(name, a.row(row), b.row(row))).collect::<Result<_, _>>()?;
                 }
                 let mut error = 0.0f64;
                 for (row, &truth) in some().zip(&known) {
-                    error = error.max(checked(truth, how, first.get(row))?);
+                    let result = numbers.get(row).map_or_else(|| places[row] as f64, |&number| number.into());
+                    error = error.max(checked(truth, how, result)?);
                 }
                 let is_same = |found| {
-                    ensure!(found == first, "{}: two runs differ", name.text());
+                    ensure!(found == first, "{}: two runs differ", arguments::name(name));
                     Ok(())
                 };
                 // The runs may be too few for every copy to have its turn.
@@ -284,12 +279,7 @@ impl Bench<'_> {
     }
 
     /// Enough copies of some operands that no cache holds them all. None without time left, which their cases report.
-    fn copies<T>(
-        &mut self,
-        of: &str,
-        bytes: usize,
-        make: impl Fn() -> anyhow::Result<T>,
-    ) -> anyhow::Result<Vec<T>> {
+    fn copies<T>(&mut self, of: &str, bytes: usize, make: impl Fn() -> Result<T>) -> Result<Vec<T>> {
         if self.run.enter(of).is_some() {
             return Ok(vec![]);
         }
@@ -301,8 +291,8 @@ impl Bench<'_> {
         &mut self,
         of: Of,
         (truth, how): (Truth, How),
-        run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<f64>,
-    ) -> anyhow::Result<()> {
+        run: impl Fn(usize, Option<&Stages>) -> Result<f64>,
+    ) -> Result<()> {
         let error = checked(truth, how, run(0, None)?)?;
         // Atomic additions give other bits every time, so each result is checked against the truth.
         let times = self.timed(run, |result| checked(truth, how, result).map(|_| ()))?;
@@ -312,9 +302,9 @@ impl Bench<'_> {
     /// Times runs, and checks each result after its time is taken.
     fn timed<T>(
         &self,
-        run: impl Fn(usize, Option<&Stages>) -> anyhow::Result<T>,
-        check: impl Fn(T) -> anyhow::Result<()>,
-    ) -> anyhow::Result<(Times, Option<Times>)> {
+        run: impl Fn(usize, Option<&Stages>) -> Result<T>,
+        check: impl Fn(T) -> Result<()>,
+    ) -> Result<(Times, Option<Times>)> {
         self.run.time(
             1,
             |number| {
@@ -340,7 +330,7 @@ impl Bench<'_> {
         (wall, on_device): (Times, Option<Times>),
         error: f64,
         verified: Value,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let bytes = of.bytes();
         let time = on_device.unwrap_or(wall).median;
         let share_of_copy = self.run.share_of_copy(bytes, time);
@@ -357,8 +347,8 @@ impl Bench<'_> {
             verified,
             rotated: of.rotated,
             remarks: vec![format!("error {error:.1e}")],
-            details: vec![],
             name: of.name,
+            ..Case::default()
         };
         self.run.figures(of.line, case)
     }
@@ -371,7 +361,7 @@ fn whole(
     a: &DeviceVector,
     b: &DeviceVector,
     stages: Option<&Stages>,
-) -> anyhow::Result<f64> {
+) -> Result<f64> {
     let reduce = prepared(device, how, stages);
     Ok(match name {
         Name::Dot => reduce.dot(a, b)?.into(),
@@ -388,28 +378,8 @@ fn whole(
     })
 }
 
-/// Results of rows as they come, because converting them would be timed too.
-#[derive(Debug, PartialEq)]
-enum OfRows {
-    Numbers(Vec<f32>),
-    Places(Vec<u64>),
-}
-
-impl OfRows {
-    fn len(&self) -> usize {
-        match self {
-            Self::Numbers(numbers) => numbers.len(),
-            Self::Places(places) => places.len(),
-        }
-    }
-
-    fn get(&self, row: usize) -> f64 {
-        match self {
-            Self::Numbers(numbers) => numbers[row].into(),
-            Self::Places(places) => places[row] as f64,
-        }
-    }
-}
+/// Results of rows as they come, numbers or places, because converting them would be timed too.
+type OfRows = (Vec<f32>, Vec<u64>);
 
 fn of_rows(
     device: &Device,
@@ -418,9 +388,9 @@ fn of_rows(
     a: &DeviceMatrix,
     b: &DeviceMatrix,
     stages: Option<&Stages>,
-) -> anyhow::Result<OfRows> {
+) -> Result<OfRows> {
     let reduce = prepared(device, how, stages);
-    Ok(OfRows::Numbers(match name {
+    let numbers = match name {
         Name::Dot => reduce.dot_rows(a, b)?,
         Name::Sum => reduce.sum_rows(a)?,
         Name::SumSquares => reduce.sum_squares_rows(a)?,
@@ -430,9 +400,10 @@ fn of_rows(
         Name::MaxNorm => reduce.norm_rows(a, Norm::Max)?,
         Name::Min => reduce.min_rows(a)?,
         Name::Max => reduce.max_rows(a)?,
-        Name::Argmin => return Ok(OfRows::Places(reduce.argmin_rows(a)?)),
-        Name::Argmax => return Ok(OfRows::Places(reduce.argmax_rows(a)?)),
-    }))
+        Name::Argmin => return Ok((vec![], reduce.argmin_rows(a)?)),
+        Name::Argmax => return Ok((vec![], reduce.argmax_rows(a)?)),
+    };
+    Ok((numbers, vec![]))
 }
 
 fn prepared<'d>(device: &'d Device, how: How, stages: Option<&'d Stages>) -> nearfield::Reduce<'d> {

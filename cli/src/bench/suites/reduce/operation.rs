@@ -3,9 +3,6 @@
 use clap::ValueEnum;
 use nearfield::internals::kernels::reduce_blocks::Operation;
 
-use crate::arguments;
-
-/// The operations, as the command line names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
     Dot,
@@ -44,9 +41,5 @@ impl Name {
 
     pub(super) fn operands(self) -> usize {
         if self == Self::Dot { 2 } else { 1 }
-    }
-
-    pub(super) fn text(self) -> String {
-        arguments::name(self)
     }
 }

@@ -1,10 +1,11 @@
 //! The true result of a reduction, in f64.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nearfield::internals::kernels::reduce_blocks::{self, Operation};
 use rayon::prelude::*;
 
 use super::operation::{How, Name};
+use crate::arguments;
 
 /// A result in f64, the sum of magnitudes that its error is relative to, and the number of additions a value may pass through,
 /// which is 0 if nothing is added.
@@ -17,7 +18,7 @@ pub(super) struct Truth {
 }
 
 /// Computes the result in f64 on all threads.
-pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyhow::Result<Truth> {
+pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> Result<Truth> {
     let operation = name.operation();
     let share = a.len().div_ceil(rayon::current_num_threads()).max(1);
     let pieces = a.par_chunks(share).zip(b.par_chunks(share)).enumerate();
@@ -34,7 +35,7 @@ pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> anyh
     let mut best: Option<(f64, Option<usize>)> = None;
     let mut magnitudes = 0.0;
     for part in parts {
-        let (Some((value, place)), some) = part else { bail!("{}: no truth", name.text()) };
+        let (Some((value, place)), some) = part else { bail!("{}: no truth", arguments::name(name)) };
         magnitudes += some;
         best = Some(match best {
             None => (value, place),
@@ -79,7 +80,7 @@ fn bound(truth: Truth, how: How) -> f64 {
 }
 
 /// The error of a result relative to the sum of magnitudes. Fails if it exceeds the promised bound.
-pub(super) fn checked(truth: Truth, how: How, result: f64) -> anyhow::Result<f64> {
+pub(super) fn checked(truth: Truth, how: How, result: f64) -> Result<f64> {
     let off = (result - truth.value).abs();
     let bound = bound(truth, how);
     ensure!(off <= bound, "the result is {result}, but the truth {}, within {bound}", truth.value);

@@ -3,10 +3,11 @@
 mod place;
 mod values;
 
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use nearfield::Device;
 use serde_json::json;
 
+use crate::arguments;
 use crate::bench::case::Case;
 use crate::bench::ceilings::Warmer;
 use crate::bench::gpu::{is_processor, needs_kernels, rotation};
@@ -16,7 +17,6 @@ use place::Place;
 use values::Truth;
 pub(crate) use values::{Kind, Shape};
 
-/// Arguments of `nearfield bench select`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Rows and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000, or a hundredth of those rows on a
@@ -58,7 +58,7 @@ Every element counts as read once. Copies of small inputs take turns, so that th
 in a separate run with one pass each, which adds a few microseconds to each. docs/benchmark.md lists the fields of the JSON lines.";
 
 impl Suite for Args {
-    fn run(&self, run: &mut Run) -> anyhow::Result<()> {
+    fn run(&self, run: &mut Run) -> Result<()> {
         let device = run.device.clone();
         needs_kernels(&device, "bench select")?;
         let fewer = if is_processor(&device) { 100 } else { 1 };
@@ -105,10 +105,11 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Runs one case for each k.
-    fn cases(&mut self, shape: Shape, kind: Kind) -> anyhow::Result<()> {
+    fn cases(&mut self, shape: Shape, kind: Kind) -> Result<()> {
         let wanted: Vec<u32> = self.args.k.iter().copied().filter(|&k| k <= shape.length).collect();
         let Some(&most) = wanted.iter().max() else { return Ok(()) };
-        if self.run.is_over(&format!("{shape}, {kind}"))? {
+        let kind_name = arguments::name(kind);
+        if self.run.is_over(&format!("{shape}, {kind_name}"))? {
             return Ok(());
         }
         let values = values::made(shape, kind)?;
@@ -119,14 +120,14 @@ impl Bench<'_> {
         drop(values);
         let of_scratch = if self.args.no_scratch { ", no scratch" } else { "" };
         for k in wanted {
-            let name = format!("{shape}, k {k}, {kind}{of_scratch}");
+            let name = format!("{shape}, k {k}, {kind_name}{of_scratch}");
             if self.run.is_over(&name)? {
                 continue;
             }
             let places = copies
                 .iter()
                 .map(|values| Place::new(self.device, values, shape, k, !self.args.no_scratch))
-                .collect::<anyhow::Result<Vec<_>>>()?;
+                .collect::<Result<Vec<_>>>()?;
             let place = |number: usize| &places[number % places.len()];
             for place in &places {
                 place.run(self.device)?;
@@ -150,7 +151,7 @@ impl Bench<'_> {
             self.run.case(Case {
                 name,
                 fields: json!({
-                    "rows": shape.rows, "length": shape.length, "k": k, "values": kind.to_string(),
+                    "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name,
                     "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
                 }),
                 wall,
@@ -164,8 +165,7 @@ impl Bench<'_> {
                 }),
                 verified: json!(true),
                 rotated,
-                remarks: vec![],
-                details: vec![],
+                ..Case::default()
             })?;
         }
         Ok(())

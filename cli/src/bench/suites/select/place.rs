@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Scratch, Select, Selected};
 use nearfield::internals::kernels::selection::scratch_bytes;
 use nearfield::{BufferSlice, Device, DeviceVector, Recorder, wgpu};
@@ -32,7 +32,7 @@ impl<'v> Place<'v> {
         shape: Shape,
         k: u32,
         has_scratch: bool,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         let (values, _) = values.buffers().next().context("--shapes: needed at least one element")?;
         let results = u64::from(shape.rows) * u64::from(k);
         let buffer = |label: &str, bytes: u64| storage(device, label, bytes);
@@ -59,7 +59,7 @@ impl<'v> Place<'v> {
         })
     }
 
-    fn record(&self, recorder: &mut Recorder<'_>) -> anyhow::Result<()> {
+    fn record(&self, recorder: &mut Recorder<'_>) -> Result<()> {
         let place = |keys, ids| Selected { keys: BufferSlice::all(keys), ids: BufferSlice::all(ids) };
         recorder.select(&Select {
             keys: BufferSlice::all(self.values),
@@ -82,7 +82,7 @@ impl<'v> Place<'v> {
     }
 
     /// Selects, and returns the time from recording it to its end.
-    pub(super) fn run(&self, device: &Device) -> anyhow::Result<Duration> {
+    pub(super) fn run(&self, device: &Device) -> Result<Duration> {
         let started = Instant::now();
         submit(device, recorded(device, |recorder| self.record(recorder))?)?;
         wait(device)?;
@@ -90,11 +90,7 @@ impl<'v> Place<'v> {
     }
 
     /// Selects, and returns the time on the device, in total and by kernel, or nothing without timestamps.
-    pub(super) fn timed(
-        &self,
-        device: &Device,
-        each_kernel: bool,
-    ) -> anyhow::Result<Option<(Duration, Value)>> {
+    pub(super) fn timed(&self, device: &Device, each_kernel: bool) -> Result<Option<(Duration, Value)>> {
         let times = profiled(device, each_kernel, |recorder| self.record(recorder))?;
         let Some(times) = times else { return Ok(None) };
         let mut kernels = json!({});
@@ -105,7 +101,7 @@ impl<'v> Place<'v> {
     }
 
     /// Fails if the results are wrong.
-    pub(super) fn check(&self, device: &Device, truth: &Truth) -> anyhow::Result<()> {
+    pub(super) fn check(&self, device: &Device, truth: &Truth) -> Result<()> {
         let (rows, k) = (self.shape.rows as usize, self.k as usize);
         let read = |buffer, words| read_back(device, encoder(device)?, buffer, words);
         let (keys, ids) = (read(&self.keys, rows * k)?, read(&self.ids, 2 * rows * k)?);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use nearfield::internals::kernels::{ABSENT, key_of};
 use rayon::prelude::*;
@@ -33,7 +33,7 @@ impl fmt::Display for Shape {
 impl FromStr for Shape {
     type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> anyhow::Result<Self> {
+    fn from_str(text: &str) -> Result<Self> {
         let needed = "needed rows and elements of each, like 100x1000000";
         let (rows, length) = text.split_once('x').context(needed)?;
         let (rows, length) = (rows.parse().context(needed)?, length.parse().context(needed)?);
@@ -42,7 +42,6 @@ impl FromStr for Shape {
     }
 }
 
-/// Kinds of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     Normal,
@@ -58,12 +57,6 @@ pub(crate) enum Kind {
     #[value(name = "infinite-100")]
     Infinite100,
     Nan,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
-    }
 }
 
 impl Kind {
@@ -90,7 +83,7 @@ impl Kind {
 }
 
 /// Makes the elements, the same on every machine.
-pub(super) fn made(shape: Shape, kind: Kind) -> anyhow::Result<Vec<f32>> {
+pub(super) fn made(shape: Shape, kind: Kind) -> Result<Vec<f32>> {
     let (length, count) = (shape.length as usize, shape.rows as usize * shape.length as usize);
     let mut values =
         memory::filled(Some(count), 0.0, || format!("--shapes: {shape} numbers do not fit the memory"))?;
@@ -111,7 +104,7 @@ pub(super) struct Truth {
 
 impl Truth {
     /// Selects up to `most` of each row.
-    pub(super) fn new(values: &[f32], shape: Shape, most: u32) -> anyhow::Result<Self> {
+    pub(super) fn new(values: &[f32], shape: Shape, most: u32) -> Result<Self> {
         let (length, most) = (shape.length as usize, most as usize);
         let mut smallest = memory::filled(Some(shape.rows as usize * most), u64::MAX, || {
             format!("--k: {most} of each row do not fit the memory")
@@ -132,13 +125,7 @@ impl Truth {
     }
 
     /// Fails unless these are the first k of each row, and all of them.
-    pub(super) fn check(
-        &self,
-        k: usize,
-        keys: &[u32],
-        ids: &[[u32; 2]],
-        counts: &[u32],
-    ) -> anyhow::Result<()> {
+    pub(super) fn check(&self, k: usize, keys: &[u32], ids: &[[u32; 2]], counts: &[u32]) -> Result<()> {
         for (row, want) in self.smallest.chunks_exact(self.most).enumerate() {
             let want = &want[..k];
             let there = want.iter().take_while(|&&key| key != u64::MAX).count();
