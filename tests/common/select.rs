@@ -134,27 +134,30 @@ pub(crate) fn scattered(i: u32) -> f32 {
     ((x ^ x >> 16) >> 8) as f32 * 5.960_464_5e-8
 }
 
-/// Rows of one kind each.
+/// Rows of one kind each: normal, sorted, equal; mostly infinities or another value; NaN; extremes and zeros.
 pub(crate) fn kinds(length: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
-    let mut normal = |_: usize| random.unit() + random.unit() + random.unit();
-    let mut values: Vec<f32> = (0..length).map(&mut normal).collect();
+    let mut values: Vec<f32> = random.floats(length);
     values.extend((0..length).map(|column| column as f32 - 9.5));
     values.extend((0..length).map(|column| 9.5 - column as f32));
     values.extend(vec![-0.25; length]);
-    for finite_in_1000 in [900, 100, 1, 0] {
-        let mut random = Random::new(seed + finite_in_1000);
-        let one =
-            |_| if random.below(1000) < finite_in_1000 as usize { random.unit() } else { f32::INFINITY };
-        values.extend((0..length).map(one));
+    for (common, others_in_1000) in [(f32::INFINITY, 900), (f32::INFINITY, 100), (f32::INFINITY, 1)]
+        .into_iter()
+        .chain([(f32::INFINITY, 0), (f32::NEG_INFINITY, 100), (-3.5, 1), (f32::NAN, 1)])
+    {
+        let mut one = || if random.below(1000) < others_in_1000 { random.unit() } else { common };
+        values.extend((0..length).map(|_| one()));
     }
-    let mut random = Random::new(seed + 1);
-    values.extend((0..length).map(|_| if random.below(2) == 0 { f32::NAN } else { random.unit() }));
-    values.extend((0..length).map(|column| if column % 997 == 5 { -1.0 } else { f32::NAN }));
-    values.extend(vec![f32::NAN; length]);
-    // One far off at either end, and both zeros.
+    let nans = [0x7fc0_0000, 0xffc0_0000, 0x7f80_0001, 0xffff_ffff].map(f32::from_bits);
+    values.extend((0..length).map(|_| [nans[random.below(4)], random.unit()][random.below(2)]));
+    values.extend((0..length).map(|column| nans[column % 4]));
+    // One far off at either end.
     values.extend((0..length).map(|column| if column == 7 { f32::MIN } else { random.unit() }));
     values.extend((0..length).map(|column| if column == 7 { f32::INFINITY } else { random.unit().exp2() }));
+    let (least, normal) = (f32::from_bits(1), f32::MIN_POSITIVE);
+    let extremes = [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, least, -least, normal, 1.0, -1.0];
+    values.extend((0..length).map(|_| extremes[random.below(9)]));
+    // Zeros of both signs tie.
     values.extend((0..length).map(|column| if column % 2 == 0 { 0.0 } else { -0.0 }));
     values.into_iter().map(f32::to_bits).collect()
 }

@@ -71,8 +71,10 @@ fn floats_stay_within_the_promised_bounds_whatever_the_length(engine: Engine) {
         let edges = [4096, 8191, 8192, 8193, 4 * (1 << 20) + 1];
         for length in LENGTHS.into_iter().filter(|&length| length < 100_000).chain(edges).chain(anywhere) {
             let (a, b) = (floats(&mut random, length), floats(&mut random, length));
-            judge(device, &a, &b);
-            if length < 100_000 {
+            if length > 100_000 {
+                judge_calls(&[Call::Dot, Call::Mean], device, &a, &b);
+            } else {
+                judge(device, &a, &b);
                 judge(device, &rounded(&a).0, &rounded(&b).0);
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::{Bench, Bound};
-use crate::common::select::Case;
+use crate::common::select::{Case, kinds};
 use crate::common::{Random, gpu, has_kernels, rounded, view};
 use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Select, Selected};
 use nearfield::internals::kernels::{ABSENT, key_of, value_of};
@@ -110,55 +110,16 @@ fn rows_of_every_shape_are_selected_from(engine: Engine) {
     }
 }
 
-/// RAFT's `many_infs` shapes with 3 rows of 100,000 instead of 10, and 5 of 10,000 instead of 1,000.
+/// NaN is never selected, infinities are values like others, and ties are selected by column. 10,000 is a length of RAFT's
+/// `many_infs`.
 #[test_matrix([Adapter, Host])]
-fn mostly_equal_values_are_selected_by_column(engine: Engine) {
+fn rows_of_every_kind_are_selected_from(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    for common in [f32::INFINITY, f32::NEG_INFINITY, -3.5] {
-        for (most, rows, length) in [(10, 3, 100_000), (1000, 3, 100_000), (1000, 5, 10_000)] {
-            let mut random = Random::new(most as u64);
-            let mut values = spread(9, rows * length);
-            values.iter_mut().for_each(|x| *x = if random.below(most) > 0 { common } else { *x });
-            for k in [1, 32, 256] {
-                check(device, &values, length, k);
-            }
-        }
-    }
-}
-
-#[test_matrix([Adapter, Host])]
-fn nan_is_never_selected(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let nans = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0xffff_ffff)];
-    for length in [4, 1000, 1025, 6000] {
-        for one_in in [1, 2, 50] {
-            let mut random = Random::new(length as u64);
-            let mut values = spread(10, 3 * length);
-            for x in &mut values {
-                if random.below(one_in) == 0 {
-                    *x = nans[random.below(4)];
-                }
-            }
-            for k in [1, 3, 900, 1024, 2000, length] {
-                check(device, &values, length, k);
-            }
-        }
-    }
-}
-
-#[test_matrix([Adapter, Host])]
-fn infinities_and_extremes_are_values_like_others(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let least = f32::from_bits(1);
-    let large = [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1.0, -1.0];
-    // Zeros of both signs tie, and are reported as +0.
-    let kinds = [&large[..], &[least, -least, f32::MIN_POSITIVE, 0.0, -0.0]].concat();
-    for length in [9, 1500, 3000] {
-        let mut random = Random::new(11);
-        let values: Vec<f32> = (0..2 * length).map(|_| kinds[random.below(11)]).collect();
-        for k in [1, 9, 700, 1024, 1400, 3000] {
-            check(device, &values, length, k);
-        }
+    for (length, ks) in
+        [(4, [1, 3, 4]), (1025, [900, 1024, 1025]), (6000, [3, 1024, 2000]), (10_000, [1, 32, 256])]
+    {
+        let values: Vec<f32> = kinds(length, 10).into_iter().map(f32::from_bits).collect();
+        ks.into_iter().for_each(|k| check(device, &values, length, k));
     }
 }
 
