@@ -58,42 +58,30 @@ fn vectors(criterion: &mut Criterion) {
     let compensated = device.reduce().summation(Summation::Compensated);
     let operands = LENGTHS.map(|length| (on_device(&device, length, 0), on_device(&device, length, 12_345)));
 
-    let mut group = criterion.benchmark_group("dot");
-    for ((a, a_device), (b, b_device)) in &operands {
-        let wanted = truth(Operation::Dot, a, b).0;
-        for (name, reduce) in [("plain", plain), ("compensated", compensated)] {
-            let id = BenchmarkId::new(name, a.len());
+    for (name, reduce) in [("plain", plain), ("compensated", compensated)] {
+        let mut group = criterion.benchmark_group(name);
+        for ((a, a_device), (b, b_device)) in &operands {
+            let wanted = truth(Operation::Dot, a, b).0;
+            let id = BenchmarkId::new("dot", a.len());
             check_and_time(&mut group, id, 8 * a.len(), &wanted, || reduce.dot(a_device, b_device));
-        }
-    }
-    group.finish();
-
-    let mut group = criterion.benchmark_group("sum");
-    for ((a, a_device), _) in &operands {
-        let wanted = truth(Operation::Sum, a, &[]).0;
-        for (name, reduce) in [("plain", plain), ("compensated", compensated)] {
-            let id = BenchmarkId::new(name, a.len());
+            let wanted = truth(Operation::Sum, a, &[]).0;
+            let id = BenchmarkId::new("sum", a.len());
             check_and_time(&mut group, id, 4 * a.len(), &wanted, || reduce.sum(a_device));
         }
+        group.finish();
     }
-    group.finish();
 
-    let mut group = criterion.benchmark_group("min");
+    let mut group = criterion.benchmark_group("extremes");
     for ((a, a_device), _) in &operands {
         let wanted = truth(Operation::Min, a, &[]).0;
-        let id = BenchmarkId::from_parameter(a.len());
+        let id = BenchmarkId::new("min", a.len());
         check_and_time(&mut group, id, 4 * a.len(), &wanted, || plain.min(a_device));
-    }
-    group.finish();
-
-    let mut group = criterion.benchmark_group("argmin");
-    for ((a, _), _) in &operands {
         // The smallest value occurs once, past the middle.
         let mut values = a.clone();
         values[a.len() / 2 + 7] = -3.0;
         let a_device = device.upload_vector(&values).expect("a vector");
         let wanted = truth(Operation::ArgMin, &values, &[]).1;
-        let id = BenchmarkId::from_parameter(a.len());
+        let id = BenchmarkId::new("argmin", a.len());
         check_and_time(&mut group, id, 4 * a.len(), &wanted, || plain.argmin(&a_device));
     }
     group.finish();
@@ -105,16 +93,14 @@ fn rows(criterion: &mut Criterion) {
     let view = MatrixView::new(&values, COLUMNS).expect("whole rows");
     let matrix = device.upload(view).expect("a matrix");
     let truths = |operation| (0..ROWS).map(move |row| truth(operation, view.row(row), &[]));
-    let id = || BenchmarkId::from_parameter(format!("{ROWS}x{COLUMNS}"));
 
-    let mut group = criterion.benchmark_group("sum_rows");
+    let mut group = criterion.benchmark_group("rows");
+    let id = |name| BenchmarkId::new(name, format!("{ROWS}x{COLUMNS}"));
     let wanted: Vec<f32> = truths(Operation::Sum).map(|(sum, _)| sum).collect();
-    check_and_time(&mut group, id(), 4 * values.len(), &wanted, || device.reduce().sum_rows(&matrix));
-    group.finish();
-
-    let mut group = criterion.benchmark_group("argmin_rows");
+    check_and_time(&mut group, id("sum"), 4 * values.len(), &wanted, || device.reduce().sum_rows(&matrix));
     let wanted: Vec<u64> = truths(Operation::ArgMin).map(|(_, place)| place).collect();
-    check_and_time(&mut group, id(), 4 * values.len(), &wanted, || device.reduce().argmin_rows(&matrix));
+    let argmin = || device.reduce().argmin_rows(&matrix);
+    check_and_time(&mut group, id("argmin"), 4 * values.len(), &wanted, argmin);
     group.finish();
 }
 

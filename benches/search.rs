@@ -11,6 +11,13 @@ fn vectors(count: usize, dim: usize, seed: usize) -> Vec<f32> {
     (0..count * dim).map(|place| (((place + seed) * 2_654_435_761) >> 7 & 15) as f32 - 8.0).collect()
 }
 
+/// An index of these rows, searched exhaustively.
+fn exact(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
+    let mut index = Flat::builder(device, Metric::L2Squared, rows.dim()).build().expect("an index");
+    index.add(rows).expect("rows fit");
+    index
+}
+
 fn search(criterion: &mut Criterion) {
     let Ok(device) = Device::best() else {
         println!("skipped: no adapter");
@@ -20,8 +27,7 @@ fn search(criterion: &mut Criterion) {
     let (rows, dim) = (20_000, 64);
     let values = vectors(rows, dim, 0);
     let view = MatrixView::new(&values, dim).expect("whole rows");
-    let mut index = Flat::builder(&device, Metric::L2Squared, dim).build().expect("an index");
-    index.add(view).expect("rows fit");
+    let index = exact(&device, view);
     let mut group = criterion.benchmark_group("flat_search");
     for count in [1, 64] {
         let queries = vectors(count, dim, 12_345);
@@ -36,6 +42,20 @@ fn search(criterion: &mut Criterion) {
             bencher.iter(|| index.search(queries, 10).expect("an answer"));
         });
     }
+    group.finish();
+
+    let queries = vectors(16, dim, 12_345);
+    let queries = MatrixView::new(&queries, dim).expect("whole queries");
+    let nearest = index.search(queries, 20).expect("an answer");
+    let radius = nearest.row(0)[19].distance;
+    let found = index.search_within(queries, radius).expect("an answer");
+    let nearer = nearest.row(0).iter().filter(|hit| hit.distance < radius).count();
+    assert!(found.row(0).len() >= nearer, "all rows that a search finds nearer");
+    let mut group = criterion.benchmark_group("search_within");
+    group.throughput(Throughput::Elements(16));
+    group.bench_function(BenchmarkId::new("queries", 16), |bencher| {
+        bencher.iter(|| index.search_within(queries, radius).expect("an answer"));
+    });
     group.finish();
 }
 
@@ -75,8 +95,7 @@ fn lists(criterion: &mut Criterion) {
     let builder = Ivf::builder(&device, Metric::L2Squared, dim).lists(lists);
     let mut index = builder.train(view).expect("an index");
     index.add(view).expect("rows fit");
-    let mut exact = Flat::builder(&device, Metric::L2Squared, dim).build().expect("an index");
-    exact.add(view).expect("rows fit");
+    let exact = exact(&device, view);
     let queries = vectors(64, dim, 12_345);
     let queries = MatrixView::new(&queries, dim).expect("whole queries");
     let found = index.search(queries, 10, lists).expect("an answer");
@@ -88,28 +107,6 @@ fn lists(criterion: &mut Criterion) {
             bencher.iter(|| index.search(queries, 10, probes).expect("an answer"));
         });
     }
-    group.finish();
-}
-
-fn within(criterion: &mut Criterion) {
-    let Ok(device) = Device::best() else { return };
-    let (rows, dim) = (20_000, 64);
-    let values = vectors(rows, dim, 0);
-    let view = MatrixView::new(&values, dim).expect("whole rows");
-    let mut index = Flat::builder(&device, Metric::L2Squared, dim).build().expect("an index");
-    index.add(view).expect("rows fit");
-    let queries = vectors(16, dim, 12_345);
-    let queries = MatrixView::new(&queries, dim).expect("whole queries");
-    let nearest = index.search(queries, 20).expect("an answer");
-    let radius = nearest.row(0)[19].distance;
-    let found = index.search_within(queries, radius).expect("an answer");
-    let nearer = nearest.row(0).iter().filter(|hit| hit.distance < radius).count();
-    assert!(found.row(0).len() >= nearer, "all rows that a search finds nearer");
-    let mut group = criterion.benchmark_group("search_within");
-    group.throughput(Throughput::Elements(16));
-    group.bench_function(BenchmarkId::new("queries", 16), |bencher| {
-        bencher.iter(|| index.search_within(queries, radius).expect("an answer"));
-    });
     group.finish();
 }
 
@@ -136,6 +133,6 @@ fn distances(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(10);
-    targets = search, top_k, lists, within, distances
+    targets = search, top_k, lists, distances
 }
 criterion_main!(benches);

@@ -102,18 +102,11 @@ fn every_kernel_matches_its_declaration() {
 fn every_declared_buffer_and_override_is_there_and_limits_of_webgpu_hold() {
     for kernel in every_kernel() {
         let module = parse(kernel, &kernel.variants()[0]);
-        let mut bound: Vec<_> = module
-            .global_variables
-            .iter()
-            .filter(|(_, variable)| matches!(variable.space, naga::AddressSpace::Storage { .. }))
-            .map(|(_, variable)| {
-                (variable.binding.as_ref().map(|place| place.binding), variable.name.clone())
-            })
-            .collect();
-        bound.sort_unstable();
-        let names: Vec<_> = bound.into_iter().filter_map(|(_, name)| name).collect();
-        let declared: Vec<_> = kernel.storage_buffers().iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(names, declared, "{}", kernel.name());
+        let mut bound: Vec<_> = module.global_variables.iter().map(|(_, variable)| variable).collect();
+        bound.retain(|variable| matches!(variable.space, naga::AddressSpace::Storage { .. }));
+        bound.sort_unstable_by_key(|variable| variable.binding.as_ref().map(|place| place.binding));
+        let names = bound.iter().filter_map(|variable| variable.name.as_deref());
+        assert!(names.eq(kernel.storage_buffers().iter().map(|(name, _)| *name)), "{}", kernel.name());
         let overrides: HashSet<_> =
             module.overrides.iter().filter_map(|(_, one)| one.name.as_deref()).collect();
         for (name, _) in kernel.override_constants() {
@@ -163,12 +156,8 @@ fn every_variant_translates_for_every_interface() {
         assert!(msl.contains("kernel void"), "{name}");
 
         variants += 1;
-        if variant.matrix_side > 0 {
-            // wgpu offers no cooperative matrices under DX12: `screen_tile_i8` takes their place.
-            return;
-        }
-        if variant.float_atomics {
-            // wgpu does not offer atomic addition of f32 under DX12, because no shader model has it.
+        // Under DX12 wgpu offers no cooperative matrices, whose place `screen_tile_i8` takes, and no atomic addition of f32.
+        if variant.matrix_side > 0 || variant.float_atomics {
             return;
         }
         let options = naga::back::hlsl::Options {

@@ -41,26 +41,13 @@ pub(crate) fn constant_of(metric: Metric) -> u32 {
 }
 
 impl Vectors {
-    /// Narrows the vectors from number `first` on.
+    /// Narrows the vectors from number `first` on, in place or to their slots.
     pub(crate) fn narrow<T: Element>(
         bench: Bench<'_>,
         metric: Metric,
         values: &[T],
         centre: &[f32],
-        first: usize,
-        planes: usize,
-    ) -> Self {
-        Self::narrow_to(bench, metric, values, centre, first, planes, None)
-    }
-
-    /// The same to their slots.
-    pub(crate) fn narrow_to<T: Element>(
-        bench: Bench<'_>,
-        metric: Metric,
-        values: &[T],
-        centre: &[f32],
-        first: usize,
-        planes: usize,
+        (first, planes): (usize, usize),
         slots: Option<Slots<'_>>,
     ) -> Self {
         let dim = centre.len();

@@ -1,7 +1,7 @@
 //! Reductions: every call under one name, the truth in f64, and the judge of a result.
 
 use nearfield::{
-    Device, DistanceMatrix, Element, Metric, Norm, Output, Result, Summation, ValueRows, Values,
+    Device, DeviceVector, DistanceMatrix, Element, Metric, Norm, Output, Result, Summation, ValueRows, Values,
 };
 
 pub(crate) const SUMMATIONS: [Summation; 2] = [Summation::Plain, Summation::Compensated];
@@ -50,7 +50,7 @@ impl Call {
     }
 }
 
-/// The call's result: a number, or a place.
+/// The result of a call: a number, or a place.
 pub(crate) fn run(
     device: &Device,
     call: Call,
@@ -59,22 +59,23 @@ pub(crate) fn run(
     others: Values<'_>,
 ) -> Result<f64> {
     let reduce = device.reduce().summation(summation);
-    Ok(match call {
-        Call::Dot => reduce.dot(values, others)?.into(),
-        Call::Sum => reduce.sum(values)?.into(),
-        Call::SumSquares => reduce.sum_squares(values)?.into(),
-        Call::Mean => reduce.mean(values)?.into(),
-        Call::Min => reduce.min(values)?.into(),
-        Call::Max => reduce.max(values)?.into(),
-        Call::ArgMin => reduce.argmin(values)? as f64,
-        Call::ArgMax => reduce.argmax(values)? as f64,
-        Call::L1 => reduce.norm(values, Norm::L1)?.into(),
-        Call::L2 => reduce.norm(values, Norm::L2)?.into(),
-        Call::MaxNorm => reduce.norm(values, Norm::Max)?.into(),
-    })
+    let number = match call {
+        Call::ArgMin => return reduce.argmin(values).map(|place| place as f64),
+        Call::ArgMax => return reduce.argmax(values).map(|place| place as f64),
+        Call::Dot => reduce.dot(values, others),
+        Call::Sum => reduce.sum(values),
+        Call::SumSquares => reduce.sum_squares(values),
+        Call::Mean => reduce.mean(values),
+        Call::Min => reduce.min(values),
+        Call::Max => reduce.max(values),
+        Call::L1 => reduce.norm(values, Norm::L1),
+        Call::L2 => reduce.norm(values, Norm::L2),
+        Call::MaxNorm => reduce.norm(values, Norm::Max),
+    };
+    number.map(f64::from)
 }
 
-/// The same of every row.
+/// The results of a call on every row.
 pub(crate) fn run_rows(
     device: &Device,
     call: Call,
@@ -83,29 +84,27 @@ pub(crate) fn run_rows(
     others: ValueRows<'_>,
 ) -> Result<Vec<f64>> {
     let reduce = device.reduce().summation(summation);
+    let of_places = |places: Vec<u64>| places.into_iter().map(|place| place as f64).collect();
     let numbers = match call {
-        Call::Dot => reduce.dot_rows(values, others)?,
-        Call::Sum => reduce.sum_rows(values)?,
-        Call::SumSquares => reduce.sum_squares_rows(values)?,
-        Call::Mean => reduce.mean_rows(values)?,
-        Call::Min => reduce.min_rows(values)?,
-        Call::Max => reduce.max_rows(values)?,
-        Call::L1 => reduce.norm_rows(values, Norm::L1)?,
-        Call::L2 => reduce.norm_rows(values, Norm::L2)?,
-        Call::MaxNorm => reduce.norm_rows(values, Norm::Max)?,
-        Call::ArgMin | Call::ArgMax => {
-            let places = if call == Call::ArgMin {
-                reduce.argmin_rows(values)?
-            } else {
-                reduce.argmax_rows(values)?
-            };
-            return Ok(places.into_iter().map(|place| place as f64).collect());
-        }
+        Call::ArgMin => return reduce.argmin_rows(values).map(of_places),
+        Call::ArgMax => return reduce.argmax_rows(values).map(of_places),
+        Call::Dot => reduce.dot_rows(values, others),
+        Call::Sum => reduce.sum_rows(values),
+        Call::SumSquares => reduce.sum_squares_rows(values),
+        Call::Mean => reduce.mean_rows(values),
+        Call::Min => reduce.min_rows(values),
+        Call::Max => reduce.max_rows(values),
+        Call::L1 => reduce.norm_rows(values, Norm::L1),
+        Call::L2 => reduce.norm_rows(values, Norm::L2),
+        Call::MaxNorm => reduce.norm_rows(values, Norm::Max),
     };
-    Ok(numbers.into_iter().map(f64::from).collect())
+    Ok(numbers?.into_iter().map(f64::from).collect())
 }
 
-/// What is right for some numbers.
+/// The error of a call that needs a number and has none.
+pub(crate) const NO_NUMBER: &str = "values: needed at least one number, given none";
+
+/// The right results for some numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Truth {
     count: usize,
@@ -142,36 +141,30 @@ impl Sum {
 }
 
 impl Truth {
-    /// Of numbers, and of others for the dot product: as many, or none. Written for builds without optimisation.
+    /// Of numbers, and of as many others for the dot product, or none.
     pub(crate) fn new(values: &[f32], others: &[f32]) -> Self {
         let (mut sum, mut dot) = (Sum::default(), Sum::default());
         let (mut magnitudes, mut squares, mut products) = (0.0, 0.0, 0.0);
-        let (mut least, mut most, mut largest) = (None, None, 0.0);
-        let mut place = 0;
-        while place < values.len() {
-            let value = values[place];
-            let wide = value as f64;
+        let (mut least, mut most, mut largest) = (None, None, 0.0f32);
+        for (place, &value) in values.iter().enumerate() {
+            let wide = f64::from(value);
             sum.add(wide);
-            magnitudes += if wide < 0.0 { -wide } else { wide };
+            magnitudes += wide.abs();
             squares += wide * wide;
-            if !others.is_empty() {
-                let product = wide * others[place] as f64;
+            if let Some(&other) = others.get(place) {
+                let product = wide * f64::from(other);
                 dot.add(product);
-                products += if product < 0.0 { -product } else { product };
+                products += product.abs();
             }
-            if !value.is_nan() {
-                if least.is_none_or(|(before, _)| value < before) {
-                    least = Some((value, place));
-                }
-                if most.is_none_or(|(before, _)| value > before) {
-                    most = Some((value, place));
-                }
+            if !value.is_nan() && least.is_none_or(|(before, _)| value < before) {
+                least = Some((value, place));
             }
-            let magnitude = if value < 0.0 { -value } else { value };
-            if magnitude > largest || magnitude.is_nan() {
-                largest = magnitude;
+            if !value.is_nan() && most.is_none_or(|(before, _)| value > before) {
+                most = Some((value, place));
             }
-            place += 1;
+            if value.abs() > largest || value.is_nan() {
+                largest = value.abs();
+            }
         }
         let (sum, dot, count) = (sum.total(), dot.total(), values.len());
         Self { count, sum, magnitudes, squares, dot, products, least, most, largest }
@@ -196,10 +189,10 @@ impl Truth {
         })
     }
 
-    /// How far from it a result may be: the promise of `Reduce`, or less where less is due. A plain sum in any order is within
-    /// `n 2^-24` of the magnitudes. The promise for compensated sums is of the worst that could be; what these tests sum has to
-    /// be within `2^-40`, where a sum that was not compensated would not be.
-    pub(crate) fn bound(&self, call: Call, summation: Summation) -> f64 {
+    /// The allowed error: the promise of `Reduce`, or less. A plain sum in any order is within `n 2^-24` of the magnitudes. The
+    /// promise for compensated sums covers the worst case; the sums of these tests have to be within `2^-40`, which a sum
+    /// without compensation would miss.
+    fn bound(&self, call: Call, summation: Summation) -> f64 {
         let n = self.count as f64;
         let depth = 300.0 + n * 2f64.powi(-22);
         let share = |terms: f64, result: f64, multiplies: bool| match summation {
@@ -211,7 +204,7 @@ impl Truth {
             }
             other => unreachable!("no reference for {other:?}"),
         };
-        // What may count as 0.
+        // Numbers that may count as 0.
         let vanished = n * 2f64.powi(-126);
         match call {
             Call::Dot => share(self.products, self.dot, true) + vanished,
@@ -232,38 +225,27 @@ impl Truth {
         }
     }
 
-    /// What is wrong with a result.
-    pub(crate) fn judge(&self, call: Call, summation: Summation, found: Result<f64>) -> Result<(), String> {
-        let fault = |text: String| Err(format!("{call:?}, {summation:?}, {} numbers: {text}", self.count));
-        let found = match (found, self.value(call)) {
-            (Err(error), None) if error.to_string() == "values: needed at least one number, given none" => {
-                return Ok(());
-            }
-            (Ok(found), Some(_)) => found,
-            (found, wanted) => return fault(format!("{found:?}, not {wanted:?}")),
-        };
-        self.judge_number(call, summation, found).or_else(fault)
-    }
-
-    /// The same of a result that is no error.
-    pub(crate) fn judge_number(&self, call: Call, summation: Summation, found: f64) -> Result<(), String> {
-        let Some(wanted) = self.value(call) else {
-            return Err(format!("{found:e}, where there is no number"));
-        };
-        let same = |found: f64, wanted: f64| {
-            found.is_nan() && wanted.is_nan() || found.to_bits() == wanted.to_bits()
+    /// Panics unless a result is right.
+    #[track_caller]
+    pub(crate) fn judge(&self, call: Call, summation: Summation, found: Result<f64>, said: &str) {
+        let said = format!("{call:?}, {summation:?}, {} numbers, {said}", self.count);
+        let (found, wanted) = match (found, self.value(call)) {
+            (Err(error), None) => return assert_eq!(error.to_string(), NO_NUMBER, "{said}"),
+            (Ok(found), Some(wanted)) => (found, wanted),
+            (found, wanted) => panic!("{said}: {found:?}, not {wanted:?}"),
         };
         if !wanted.is_finite() || Call::EXTREMES.contains(&call) {
-            return if same(found, wanted) { Ok(()) } else { Err(format!("{found:e}, not {wanted:e}")) };
+            let is_same = found.is_nan() && wanted.is_nan() || found.to_bits() == wanted.to_bits();
+            return assert!(is_same, "{said}: {found:e}, not {wanted:e}");
         }
         let bound = self.bound(call, summation);
-        let within = if found.is_infinite() {
+        let is_within = if found.is_infinite() {
             // Only a result outside f32 may be infinite.
             wanted.abs() + bound > f64::from(f32::MAX) && found.signum() == wanted.signum()
         } else {
             (found - wanted).abs() <= bound
         };
-        if within { Ok(()) } else { Err(format!("{found:e}, not {wanted:e} within {bound:e}")) }
+        assert!(is_within, "{said}: {found:e}, not {wanted:e} within {bound:e}");
     }
 }
 
@@ -273,36 +255,48 @@ pub(crate) fn floats(random: &mut super::Random, count: usize) -> Vec<f32> {
     some.iter().copied().cycle().take(count).collect()
 }
 
-/// Every call on the same numbers, on the host and on the device, against the truth.
+/// Judges every call on the same numbers, on the host and on the device.
 pub(crate) fn judge<T: Element>(device: &Device, values: &[T], others: &[T])
+where
+    for<'v> Values<'v>: From<&'v [T]>,
+{
+    judge_calls(&Call::ALL, device, values, others);
+}
+
+/// Judges some calls on the same numbers, on the host and on the device.
+pub(crate) fn judge_calls<T: Element>(calls: &[Call], device: &Device, values: &[T], others: &[T])
 where
     for<'v> Values<'v>: From<&'v [T]>,
 {
     let widened = |values: &[T]| -> Vec<f32> { values.iter().map(|value| value.widen()).collect() };
     let truth = Truth::new(&widened(values), &widened(others));
-    judge_calls(&Call::ALL, &truth, device, values, others);
-}
-
-/// The same of some calls.
-pub(crate) fn judge_calls<T: Element>(
-    calls: &[Call],
-    truth: &Truth,
-    device: &Device,
-    values: &[T],
-    others: &[T],
-) where
-    for<'v> Values<'v>: From<&'v [T]>,
-{
     let uploaded = [values, others].map(|values| device.upload_vector(values).expect("a vector"));
     for &call in calls {
         for &summation in call.summations() {
-            for (side, operands) in [
-                ("host", [values.into(), others.into()]),
-                ("device", [Values::Device(&uploaded[0]), Values::Device(&uploaded[1])]),
-            ] {
-                let found = run(device, call, summation, operands[0], operands[1]);
-                let judged = truth.judge(call, summation, found);
-                judged.unwrap_or_else(|fault| panic!("{:?} on the {side}: {fault}", T::KIND));
+            let on_host = run(device, call, summation, values.into(), others.into());
+            truth.judge(call, summation, on_host, "on the host");
+            let on_device = run(device, call, summation, (&uploaded[0]).into(), (&uploaded[1]).into());
+            truth.judge(call, summation, on_device, "on the device");
+        }
+    }
+}
+
+/// Judges some calls on all rows: `values` and `others` are the numbers of `rows` and `other_rows`.
+pub(crate) fn judge_rows(
+    calls: &[Call],
+    device: &Device,
+    length: usize,
+    (rows, values): (ValueRows<'_>, &[f32]),
+    (other_rows, others): (ValueRows<'_>, &[f32]),
+) {
+    let truths: Vec<Truth> =
+        values.chunks(length).zip(others.chunks(length)).map(|(a, b)| Truth::new(a, b)).collect();
+    for &call in calls {
+        for &summation in call.summations() {
+            let found = run_rows(device, call, summation, rows, other_rows).expect("results");
+            assert_eq!(found.len(), truths.len());
+            for (row, (truth, found)) in truths.iter().zip(found).enumerate() {
+                truth.judge(call, summation, Ok(found), &format!("row {row} of {}", truths.len()));
             }
         }
     }
@@ -323,4 +317,20 @@ pub(crate) fn distances(
     let matrix = device.distances(&a, &b, Metric::InnerProduct, Output::Similarity).expect("distances");
     let values = device.read(&matrix).expect("distances");
     (matrix, values)
+}
+
+/// A vector in buffers of the test, cut at these places. NaN follow the numbers of each buffer.
+pub(crate) fn in_parts<T: Element>(device: &Device, values: &[T], cuts: &[usize]) -> DeviceVector {
+    let ends = cuts.iter().copied().chain([values.len()]);
+    let mut start = 0;
+    let buffers: Vec<_> = ends
+        .map(|end| {
+            let part = &values[start..end];
+            start = end;
+            let mut bytes: Vec<u8> = bytemuck::cast_slice(part).to_vec();
+            bytes.resize(bytes.len().next_multiple_of(16) + 64, 0xff);
+            (super::bench::Bench::new(device).input(&bytes), part.len() as u64)
+        })
+        .collect();
+    DeviceVector::from_wgpu(device, T::KIND, &buffers).expect("a vector")
 }

@@ -2,49 +2,66 @@
 
 use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Scratch, Select, Selected};
 use nearfield::internals::kernels::selection::scratch_bytes;
-use nearfield::internals::kernels::{ABSENT, key_of, select_row};
+use nearfield::internals::kernels::{ABSENT, key_of, select_k, select_row};
 use nearfield::{BufferSlice, Device, Recorder};
 
 use super::Random;
 use super::bench::{Bench, GUARD, ids_of};
 
-/// Rows that lie `pitch` apart on the device.
+/// Rows to select from: `pitch` apart on the device, or the segments between offsets.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     /// Floats, or keys.
     pub(crate) words: &'a [u32],
     pub(crate) floats: bool,
+    /// Without them, elements have their positions as ids.
+    pub(crate) ids: Option<&'a [u64]>,
     pub(crate) rows: usize,
     pub(crate) length: usize,
     pub(crate) pitch: usize,
+    pub(crate) offsets: Option<&'a [u32]>,
     pub(crate) k: usize,
     pub(crate) has_scratch: bool,
 }
 
 impl<'a> Case<'a> {
+    /// Rows of floats, one behind the other.
     pub(crate) fn of(words: &'a [u32], length: usize, k: usize) -> Self {
-        let rows = words.len() / length;
-        Self { words, floats: true, rows, length, pitch: length, k, has_scratch: true }
+        let (rows, pitch) = (words.len() / length, length);
+        let (floats, has_scratch) = (true, true);
+        Self { words, floats, ids: None, rows, length, pitch, offsets: None, k, has_scratch }
     }
 
-    pub(crate) fn keys(&self, row: usize) -> Vec<u32> {
-        let row = &self.words[row * self.pitch..][..self.length];
-        match self.floats {
-            true => row.iter().map(|&word| key_of(f32::from_bits(word))).collect(),
-            false => row.to_vec(),
+    /// Rows of keys that have ids, one behind the other.
+    pub(crate) fn with_ids(words: &'a [u32], ids: &'a [u64], length: usize, k: usize) -> Self {
+        Self { floats: false, ids: Some(ids), has_scratch: false, ..Self::of(words, length, k) }
+    }
+
+    /// The k smallest elements of a row.
+    fn wanted(&self, row: usize) -> Vec<(u32, u64)> {
+        let range = match self.offsets {
+            Some(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+            None => row * self.pitch..row * self.pitch + self.length,
+        };
+        let key = |&word: &u32| if self.floats { key_of(f32::from_bits(word)) } else { word };
+        let keys: Vec<u32> = self.words[range.clone()].iter().map(key).collect();
+        match self.ids {
+            Some(ids) => select_k::reference(&keys, &ids[range], self.k),
+            None => select_row::reference(&keys, self.k),
         }
     }
 
-    /// The results against the reference, and whether the lists or buckets, where there are some, held what was wanted of every row.
+    /// Compares with the reference. Returns whether the lists or buckets held the wanted elements of every row.
     pub(crate) fn check(&self, device: &Device) -> bool {
         self.check_rows(device).0.iter().all(|&held| held)
     }
 
-    /// The results against the reference; whether the list or the buckets, where there are some, held what was wanted of each row;
-    /// and the kernels that were recorded, where the adapter has timestamps.
+    /// Compares with the reference. Returns for each row whether its list or buckets held the wanted elements, and the names of
+    /// the recorded kernels where the adapter has timestamps.
     pub(crate) fn check_rows(&self, device: &Device) -> (Vec<bool>, Option<Vec<&'static str>>) {
         let bench = Bench::new(device);
-        let values = bench.input(self.words);
+        let (values, ids_there) = (bench.input(self.words), self.ids.map(|ids| bench.input(ids)));
+        let offsets = bench.input(self.offsets.unwrap_or(&[]));
         let (rows, k, pitch) = (self.rows, self.k, self.k + 1);
         let place = || (bench.output(rows * pitch), bench.output(2 * rows * pitch));
         let ((keys, ids), (spare_keys, spare_ids)) = (place(), place());
@@ -56,9 +73,12 @@ impl<'a> Case<'a> {
             recorder.select(&Select {
                 // Not a word more than the rows have.
                 keys: BufferSlice::range(&values, 0, (self.words.len() as u64 * 4).max(16)),
-                ids: None,
+                ids: ids_there.as_ref().map(BufferSlice::all),
                 floats: self.floats,
-                rows: Rows::Equal { length: self.length as u32, pitch: self.pitch as u32 },
+                rows: match self.offsets {
+                    Some(_) => Rows::Csr { offsets: BufferSlice::all(&offsets) },
+                    None => Rows::Equal { length: self.length as u32, pitch: self.pitch as u32 },
+                },
                 count: rows as u32,
                 k: k as u32,
                 selected: Selected { keys: keys.slice(), ids: ids.slice() },
@@ -76,26 +96,21 @@ impl<'a> Case<'a> {
         room.iter().chain([&spare_keys, &spare_ids]).for_each(|output| drop(bench.read(output)));
         let (keys, ids, counts) = (bench.read(&keys), ids_of(&bench.read(&ids)), bench.read(&counts));
         for row in 0..rows {
-            let want = select_row::reference(&self.keys(row), k);
+            let want = self.wanted(row);
             let said = format!("row {row} of {}, {} elements, k {k}", self.rows, self.length);
             assert_eq!(counts[row] as usize, want.len(), "{said}");
             let (keys, ids) = (&keys[row * pitch..][..pitch], &ids[row * pitch..][..pitch]);
             let found: Vec<_> = keys.iter().copied().zip(ids.iter().copied()).collect();
-            let place = (0..want.len()).find(|&place| found[place] != want[place]);
-            assert_eq!(
-                place,
-                None,
-                "{said}: {:?}, not {:?}",
-                place.map(|at| found[at]),
-                place.map(|at| want[at])
-            );
+            if let Some(at) = (0..want.len()).find(|&at| found[at] != want[at]) {
+                panic!("{said}: {:?}, not {:?} at {at}", found[at], want[at]);
+            }
             assert!(found[want.len()..k].iter().all(|&nothing| nothing == (ABSENT, u64::MAX)), "{said}");
             assert_eq!(found[k].0, GUARD, "{said}: written between results");
         }
         let capacity = needed[1] / (12 * rows as u64);
         let states = bench.read(&room[0]);
         let is_held = |state: &[u32]| {
-            // Of buckets there is a mark, of lists what `select_row` looks at.
+            // Buckets have a mark; lists have the numbers at which `select_row` looks.
             let everything = state[0] == ABSENT - 1 && state[1] == u32::MAX;
             let held = match needed[2] > 0 {
                 true => state[3] == 0,
@@ -111,27 +126,38 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Rows of one kind each.
+/// The share in [0, 1) by which a sample moves within the stratum `i`, as `wgsl/lib/select` scatters it.
+pub(crate) fn scattered(i: u32) -> f32 {
+    let mut x = i.wrapping_mul(0x9e37_79b9);
+    x = (x ^ x >> 16).wrapping_mul(0x7feb_352d);
+    x = (x ^ x >> 15).wrapping_mul(0x846c_a68b);
+    ((x ^ x >> 16) >> 8) as f32 * 5.960_464_5e-8
+}
+
+/// Rows of one kind each: normal, sorted, equal; mostly infinities or another value; NaN; extremes and zeros.
 pub(crate) fn kinds(length: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
-    let mut normal = |_: usize| random.unit() + random.unit() + random.unit();
-    let mut values: Vec<f32> = (0..length).map(&mut normal).collect();
+    let mut values: Vec<f32> = random.floats(length);
     values.extend((0..length).map(|column| column as f32 - 9.5));
     values.extend((0..length).map(|column| 9.5 - column as f32));
     values.extend(vec![-0.25; length]);
-    for finite_in_1000 in [900, 100, 1, 0] {
-        let mut random = Random::new(seed + finite_in_1000);
-        let one =
-            |_| if random.below(1000) < finite_in_1000 as usize { random.unit() } else { f32::INFINITY };
-        values.extend((0..length).map(one));
+    for (common, others_in_1000) in [(f32::INFINITY, 900), (f32::INFINITY, 100), (f32::INFINITY, 1)]
+        .into_iter()
+        .chain([(f32::INFINITY, 0), (f32::NEG_INFINITY, 100), (-3.5, 1), (f32::NAN, 1)])
+    {
+        let mut one = || if random.below(1000) < others_in_1000 { random.unit() } else { common };
+        values.extend((0..length).map(|_| one()));
     }
-    let mut random = Random::new(seed + 1);
-    values.extend((0..length).map(|_| if random.below(2) == 0 { f32::NAN } else { random.unit() }));
-    values.extend((0..length).map(|column| if column % 997 == 5 { -1.0 } else { f32::NAN }));
-    values.extend(vec![f32::NAN; length]);
-    // One far off at either end, and both zeros.
+    let nans = [0x7fc0_0000, 0xffc0_0000, 0x7f80_0001, 0xffff_ffff].map(f32::from_bits);
+    values.extend((0..length).map(|_| [nans[random.below(4)], random.unit()][random.below(2)]));
+    values.extend((0..length).map(|column| nans[column % 4]));
+    // One far off at either end.
     values.extend((0..length).map(|column| if column == 7 { f32::MIN } else { random.unit() }));
     values.extend((0..length).map(|column| if column == 7 { f32::INFINITY } else { random.unit().exp2() }));
+    let (least, normal) = (f32::from_bits(1), f32::MIN_POSITIVE);
+    let extremes = [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, least, -least, normal, 1.0, -1.0];
+    values.extend((0..length).map(|_| extremes[random.below(9)]));
+    // Zeros of both signs tie.
     values.extend((0..length).map(|column| if column % 2 == 0 { 0.0 } else { -0.0 }));
     values.into_iter().map(f32::to_bits).collect()
 }

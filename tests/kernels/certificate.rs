@@ -49,10 +49,10 @@ fn pairs(
     let room = if tiles { BLOCK } else { QUERIES.next_multiple_of(4) };
     let mut queries = case.queries.clone();
     queries.resize(room * case.dim, 0.0);
-    let q = Vectors::narrow(bench, case.metric, &queries, &case.centre, 0, planes);
+    let q = Vectors::narrow(bench, case.metric, &queries, &case.centre, (0, planes), None);
     let mut rows = case.rows.clone();
     rows.resize(BLOCK * case.dim, 0.0);
-    let x = Vectors::narrow(bench, case.metric, &rows, &case.centre, 0, 1);
+    let x = Vectors::narrow(bench, case.metric, &rows, &case.centre, (0, 1), None);
     let form = match case.metric {
         metric if is_narrowed => Form::narrowed(metric),
         Metric::Cosine => Form::Cosine,

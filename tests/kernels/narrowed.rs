@@ -81,7 +81,7 @@ struct Case<'a> {
 impl Case<'_> {
     fn check<T: Element>(&self, bench: Bench<'_>, values: &[T]) {
         let dim = self.centre.len();
-        let narrowed = Vectors::narrow(bench, self.metric, values, self.centre, FIRST, self.planes);
+        let narrowed = Vectors::narrow(bench, self.metric, values, self.centre, (FIRST, self.planes), None);
         let words = bench.read(&narrowed.integers);
         let terms = narrowed.read_terms(bench);
         let Vectors { granules, plane_words, .. } = narrowed;
@@ -143,22 +143,17 @@ impl Case<'_> {
         let [most_left, smallest] = [want_scale * levels, smallest.into()];
         let is_right = if is_tiny { most_left <= smallest + most } else { most_left >= smallest - most };
         assert!(is_right, "{}: {most_left:e} left, tiny: {is_tiny}", said());
-        for d in 0..dim {
+        if is_tiny {
+            assert!((0..dim).all(|d| steps(d) == 0.0), "{}", said());
+        }
+        // A vector that equals the centre up to rounding leaves only rounding errors.
+        for d in (0..dim).filter(|_| !is_tiny && most_left > most) {
             let want = left[d] / want_scale;
-            if is_tiny {
-                assert_eq!(steps(d), 0.0, "{}", said());
-                continue;
-            }
-            // A vector that equals the centre up to rounding leaves only rounding errors.
-            if want_scale * levels <= most {
-                continue;
-            }
             let tolerance = (off(d) + most) / want_scale + 8.0 * unit * levels;
             let found = integers[0][d];
             assert!(f64::from(found).abs() <= levels, "{}", said());
             assert!((f64::from(found) - want).abs() <= 0.5 + tolerance, "{}: {found}, not {want}", said());
-            if (want - want.trunc()).abs() < 0.5 - tolerance || (want - want.trunc()).abs() > 0.5 + tolerance
-            {
+            if (want.fract().abs() - 0.5).abs() > tolerance {
                 assert_eq!(found, reference[d], "{}: element {d}, {want}", said());
             }
             if let Some(second) = integers.get(1) {
@@ -170,12 +165,8 @@ impl Case<'_> {
             }
         }
         if !is_tiny {
-            let most = (0..dim).map(off).fold(0.0, f64::max);
-            assert!(
-                (scale - want_scale).abs() * levels <= most + 8.0 * unit * want_scale * levels,
-                "{}",
-                said()
-            );
+            let bound = most + 8.0 * unit * want_scale * levels;
+            assert!((scale - want_scale).abs() * levels <= bound, "{}: scale {scale}", said());
         }
 
         // Upper bounds hold, and are no looser than documented.
@@ -359,9 +350,9 @@ fn rows_narrow_into_their_slots_as_in_place() {
             random.shuffle(&mut list);
             list.truncate(count);
             for metric in METRICS {
-                let in_place = Vectors::narrow(bench, metric, &values, &centre, 0, 1);
+                let in_place = Vectors::narrow(bench, metric, &values, &centre, (0, 1), None);
                 let slots = Slots { list: &list, first, rows: room };
-                let to_slots = Vectors::narrow_to(bench, metric, &values, &centre, 0, 1, Some(slots));
+                let to_slots = Vectors::narrow(bench, metric, &values, &centre, (0, 1), Some(slots));
                 let (want, found) = (bench.read(&in_place.integers), bench.read(&to_slots.integers));
                 let [want_terms, found_terms] =
                     [&in_place, &to_slots].map(|made| bench.read_records::<4>(&made.terms));

@@ -1,10 +1,11 @@
 //! Every rung of the ladder of the dot product is right at any length, not only at the 1,024 elements of a tutorial.
 
+use crate::common::reduce::in_parts;
 use crate::common::{Random, gpu, without_subgroups};
 use half::f16;
 use nearfield::internals::kernels::reduce_blocks::{Operation, reference};
 use nearfield::internals::ladder::RUNGS;
-use nearfield::{Device, DeviceVector, ElementKind, Error, Stages};
+use nearfield::{Device, DeviceVector, Error, Stages};
 
 const LENGTHS: [usize; 17] =
     [0, 1, 2, 3, 5, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 4097, 70_001, 65_535 * 256 + 1];
@@ -67,15 +68,8 @@ fn vectors_in_several_buffers_are_one_vector() {
     let length = 3 * unit + 1001;
     let (a, b) = (random.integers(length, 2), random.integers(length, 2));
     let want = reference(Operation::Dot, &a, &b).expect("a sum").0;
-    let cut = |values: &[f32], places: [usize; 2]| {
-        let parts = [&values[..places[0]], &values[places[0]..places[1]], &values[places[1]..]];
-        let parts: Vec<DeviceVector> = parts.into_iter().map(|part| upload(device, part)).collect();
-        let buffers: Vec<_> =
-            parts.iter().flat_map(|part| part.buffers()).map(|(buffer, len)| (buffer.clone(), len)).collect();
-        DeviceVector::from_wgpu(device, ElementKind::F32, &buffers).expect("whole parts")
-    };
     // The two vectors are cut at different places.
-    let (a, b) = (cut(&a, [unit, 2 * unit]), cut(&b, [2 * unit, 3 * unit]));
+    let (a, b) = (in_parts(device, &a, &[unit, 2 * unit]), in_parts(device, &b, &[2 * unit, 3 * unit]));
     each_rung(device, &a, &b, |letter, sum| assert_eq!(f64::from(sum), want, "rung {letter}"));
 }
 

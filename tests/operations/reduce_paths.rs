@@ -3,7 +3,7 @@
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;
-use crate::common::reduce::{Call, floats, run};
+use crate::common::reduce::{Call, floats, in_parts, run};
 use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
 use half::f16;
 use nearfield::{Device, DeviceVector, Element, ElementKind, Error, Stages, Summation, Values, wgpu};
@@ -11,104 +11,65 @@ use test_case::test_matrix;
 
 const UNIT: usize = DeviceVector::BUFFER_UNIT as usize;
 
-/// The bits of the sums of these numbers, by each kernel that sums.
-fn bits(device: &Device, values: Values<'_>, others: Values<'_>) -> Vec<(Call, Summation, u32)> {
-    let mut all = vec![];
-    for call in [Call::Dot, Call::Sum, Call::L1, Call::L2] {
-        for &summation in call.summations() {
-            let found = run(device, call, summation, values, others).expect("a result");
-            all.push((call, summation, (found as f32).to_bits()));
-        }
-    }
-    all
-}
-
-/// A vector in buffers of the test, cut at these places. Behind the numbers of each buffer are NaN.
-fn in_parts<T: Element>(device: &Device, values: &[T], cuts: &[usize]) -> DeviceVector {
-    let ends = cuts.iter().copied().chain([values.len()]);
-    let mut start = 0;
-    let buffers: Vec<_> = ends
-        .map(|end| {
-            let part = &values[start..end];
-            start = end;
-            let mut bytes: Vec<u8> = bytemuck::cast_slice(part).to_vec();
-            bytes.resize(bytes.len().next_multiple_of(16) + 64, 0xff);
-            (Bench::new(device).input(&bytes), part.len() as u64)
-        })
-        .collect();
-    DeviceVector::from_wgpu(device, T::KIND, &buffers).expect("a vector")
+/// The bits of the sums of these numbers, over one operand, two, and in several passes.
+fn bits(device: &Device, values: Values<'_>, others: Values<'_>) -> Vec<u64> {
+    let calls = [Call::Dot, Call::Sum, Call::L2].into_iter();
+    let summed = calls.flat_map(|call| call.summations().iter().map(move |&summation| (call, summation)));
+    summed
+        .map(|(call, summation)| run(device, call, summation, values, others).expect("a result").to_bits())
+        .collect()
 }
 
 /// Lengths in one block, in several, in many, and in blocks that are longer.
-const LENGTHS: [usize; 4] = [3, 4097, 100_003, 4 * (1 << 20) + 5];
+const LENGTHS: [usize; 4] = [3, 4097, 700_003, LONGER_BLOCKS];
+const LONGER_BLOCKS: usize = 4 * (1 << 20) + 5;
 
-/// Devices that see numbers in other pieces.
-struct Devices {
-    whole: &'static Device,
-    /// Of little scratch memory, and with small buffers.
-    small: Device,
-    without_subgroups: &'static Device,
-    /// Without subgroups, and with small bindings, where there are any.
-    narrow: Option<Device>,
-}
-
-impl Devices {
-    fn open(engine: Engine) -> Option<Self> {
-        Some(Self {
-            whole: engine.device()?,
-            small: engine.confined(1 << 17, 300_000)?,
-            without_subgroups: engine.without_subgroups()?,
-            narrow: has_kernels(engine.device()?).then(|| engine.with_bindings_of(1 << 18)).flatten(),
-        })
+/// Every way of holding these numbers gives the same bits, also on a device with little scratch memory and small buffers.
+fn check<T: Element>(engine: Engine, values: &[T], others: &[T])
+where
+    for<'v> Values<'v>: From<&'v [T]>,
+{
+    let (Some(device), Some(small)) = (engine.device(), engine.confined(1 << 17, 300_000)) else { return };
+    let length = values.len();
+    let upload =
+        |device: &Device| [values, others].map(|values| device.upload_vector(values).expect("a vector"));
+    let want = bits(device, values.into(), others.into());
+    let ([a, b], [small_a, small_b]) = (upload(device), upload(&small));
+    for (said, device, a, b) in [
+        ("on the device", device, (&a).into(), (&b).into()),
+        ("on one side each", device, values.into(), (&b).into()),
+        ("within a small budget", &small, values.into(), others.into()),
+        ("in small segments", &small, (&small_a).into(), (&small_b).into()),
+    ] {
+        assert_eq!(bits(device, a, b), want, "{length} {said}");
     }
-
-    /// Every way of having these numbers gives the same bits.
-    fn check<T: Element>(&self, values: &[T], others: &[T])
-    where
-        for<'v> Values<'v>: From<&'v [T]>,
-    {
-        let (length, device) = (values.len(), self.whole);
-        let want = bits(device, values.into(), others.into());
-        assert_eq!(bits(device, values.into(), others.into()), want, "{length} again");
-        let uploaded =
-            |device: &Device| [values, others].map(|values| device.upload_vector(values).expect("a vector"));
-        let [a, b] = uploaded(device);
-        assert_eq!(bits(device, Values::Device(&a), Values::Device(&b)), want, "{length} on the device");
-        assert_eq!(bits(device, values.into(), Values::Device(&b)), want, "{length}, one on each side");
-        let small = &self.small;
-        assert_eq!(bits(small, values.into(), others.into()), want, "{length} within a small budget");
-        let [a, b] = uploaded(small);
-        assert_eq!(bits(small, Values::Device(&a), Values::Device(&b)), want, "{length} in small segments");
-
-        let Some(narrow) = &self.narrow else { return };
-        let cuts: Vec<usize> =
-            [1, 1, 3, 4, 20, 21].map(|units| units * UNIT).into_iter().filter(|&cut| cut < length).collect();
-        // A product whose operands are cut at different places.
-        let (a, b) = (in_parts(device, values, &cuts), in_parts(device, others, &cuts[..cuts.len() / 2]));
-        assert_eq!(bits(device, Values::Device(&a), Values::Device(&b)), want, "{length} in {cuts:?}");
-        let want = bits(self.without_subgroups, values.into(), others.into());
-        assert_eq!(bits(narrow, values.into(), others.into()), want, "{length} through small bindings");
-        let [a, b] = uploaded(narrow);
-        assert_eq!(bits(narrow, Values::Device(&a), Values::Device(&b)), want, "{length} in small bindings");
-        let (a, b) = (in_parts(narrow, values, &[]), in_parts(narrow, others, &cuts));
-        assert_eq!(bits(narrow, Values::Device(&a), Values::Device(&b)), want, "{length}, seen in pieces");
-    }
+    // A product whose operands are cut at different places, and small bindings.
+    let Some(narrow) = engine.with_bindings_of(1 << 18).filter(|_| length < LONGER_BLOCKS) else { return };
+    let cuts = [1, 1, 3, 4, 20, 21].map(|units| units * UNIT);
+    let cuts: Vec<usize> = cuts.into_iter().filter(|&cut| cut < length).collect();
+    let (a, b) = (in_parts(device, values, &cuts), in_parts(device, others, &cuts[..cuts.len() / 2]));
+    assert_eq!(bits(device, (&a).into(), (&b).into()), want, "{length} in {cuts:?}");
+    let want = bits(engine.without_subgroups().expect("a device"), values.into(), others.into());
+    assert_eq!(bits(&narrow, values.into(), others.into()), want, "{length} through small bindings");
+    let [a, b] = upload(&narrow);
+    assert_eq!(bits(&narrow, (&a).into(), (&b).into()), want, "{length} in small bindings");
+    let (a, b) = (in_parts(&narrow, values, &[]), in_parts(&narrow, others, &cuts));
+    assert_eq!(bits(&narrow, (&a).into(), (&b).into()), want, "{length}, seen in pieces");
 }
 
 #[test_matrix([Adapter, Host])]
 fn a_sum_has_the_same_bits_wherever_its_numbers_are(engine: Engine) {
-    let Some(devices) = Devices::open(engine) else { return };
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(0xb175);
     for length in LENGTHS {
         let (a, b) = (floats(&mut random, length), floats(&mut random, length));
-        devices.check(&a, &b);
-        if length > 200_000 {
-            continue;
+        check(engine, &a, &b);
+        if length < LONGER_BLOCKS {
+            let ((a, wide_a), (b, wide_b)) = (rounded(&a), rounded(&b));
+            check(engine, &a, &b);
+            let want = bits(device, (&wide_a).into(), (&wide_b).into());
+            assert_eq!(bits(device, (&a).into(), (&b).into()), want, "f16 are their widened numbers");
         }
-        let ((a, wide_a), (b, wide_b)) = (rounded(&a), rounded(&b));
-        devices.check(&a, &b);
-        let want = bits(devices.whole, (&wide_a).into(), (&wide_b).into());
-        assert_eq!(bits(devices.whole, (&a).into(), (&b).into()), want, "f16 are their widened numbers");
     }
 }
 
@@ -133,14 +94,11 @@ fn vectors_past_two_to_the_32_numbers_are_reduced_exactly() {
         buffers.push((last.clone(), 7));
         DeviceVector::from_wgpu(device, ElementKind::F16, &buffers).expect("a vector")
     };
+    // Past 2^31, and past 2^32.
     let (vector, reduce) = (of_parts(65), device.reduce());
     assert_eq!(vector.len(), 65 * length + 7);
-    assert!(vector.len() > 1 << 31);
     assert_eq!(f64::from(reduce.sum(&vector).expect("a sum")), 65.0 * one + 4.0);
-    assert_eq!(reduce.argmin(&vector).expect("a place"), 65 * length + 6);
-    let vector = of_parts(129);
-    assert!(vector.len() > 1 << 32);
-    assert_eq!(reduce.argmax(&vector).expect("a place"), 129 * length + 4);
+    assert_eq!(reduce.argmax(&of_parts(129)).expect("a place"), 129 * length + 4);
 }
 
 fn send<F: Future + Send>(future: F) -> F {
@@ -155,15 +113,16 @@ fn threads_and_futures_reduce_at_once_to_the_same_bits(engine: Engine) {
     let mut random = Random::new(0x7423);
     let (a, b) = (floats(&mut random, 150_001), floats(&mut random, 150_001));
     let want = bits(device, (&a).into(), (&b).into());
+    let reduce = device.reduce();
+    let compensated = reduce.summation(Summation::Compensated);
+    let dot = reduce.dot(&a, &b).expect("a product").to_bits();
+    let sum = compensated.sum(&a).expect("a sum").to_bits();
+    let place = reduce.argmax(&a).expect("a place");
     for device in [device, &small] {
         let [a_device, b_device] = [&a, &b].map(|values| device.upload_vector(values).expect("a vector"));
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (a, b, want, a_device, b_device) = (&a, &b, &want, &a_device, &b_device);
-                let bits_of = move |call: Call, summation: Summation| {
-                    let one = want.iter().find(|one| (one.0, one.1) == (call, summation));
-                    one.expect("it is among them").2
-                };
                 scope.spawn(move || {
                     for turn in 0..3 {
                         let on_device = (Values::from(a_device), Values::from(b_device));
@@ -175,22 +134,15 @@ fn threads_and_futures_reduce_at_once_to_the_same_bits(engine: Engine) {
                         }
                         // As a foreign executor runs it.
                         let reduce = device.reduce();
-                        let dot = pollster::block_on(send(reduce.dot_async(values, others)));
-                        assert_eq!(
-                            dot.expect("a product").to_bits(),
-                            bits_of(Call::Dot, Summation::Plain),
-                            "thread {thread}"
-                        );
-                        let reduce = reduce.summation(Summation::Compensated);
-                        let sum = pollster::block_on(send(reduce.sum_async(values)));
-                        assert_eq!(
-                            sum.expect("a sum").to_bits(),
-                            bits_of(Call::Sum, Summation::Compensated),
-                            "thread {thread}"
-                        );
-                        let place = pollster::block_on(send(reduce.argmax_async(values)));
-                        let rows = pollster::block_on(send(reduce.argmax_rows_async(view(a, a.len()))));
-                        assert_eq!(rows.expect("a place"), [place.expect("a place")], "thread {thread}");
+                        let compensated = reduce.summation(Summation::Compensated);
+                        let found = pollster::block_on(send(reduce.dot_async(values, others)));
+                        assert_eq!(found.expect("a product").to_bits(), dot, "thread {thread}");
+                        let found = pollster::block_on(send(compensated.sum_async(values)));
+                        assert_eq!(found.expect("a sum").to_bits(), sum, "thread {thread}");
+                        let found = pollster::block_on(send(compensated.argmax_async(values)));
+                        assert_eq!(found.expect("a place"), place, "thread {thread}");
+                        let found = pollster::block_on(send(reduce.argmax_rows_async(view(a, a.len()))));
+                        assert_eq!(found.expect("a place"), [place], "thread {thread}");
                     }
                 });
             }
@@ -254,16 +206,13 @@ fn vectors_of_another_device_are_refused() {
     let Some(device) = gpu() else { return };
     let other = confined(u64::MAX, 1 << 20).expect("the adapter is there");
     let theirs = other.upload_vector(&[1.0f32, 2.0]).expect("a vector");
-    let named = |error: &Error, name: &str| {
-        let Error::Argument { argument, needed, .. } = error else { return false };
-        *argument == name && needed.contains("a vector on the same device")
-    };
-    let reduce = device.reduce();
-    assert!(reduce.sum(&theirs).is_err_and(|error| named(&error, "values")));
-    assert!(reduce.mean(&theirs).is_err_and(|error| named(&error, "values")));
-    assert!(reduce.argmin(&theirs).is_err_and(|error| named(&error, "values")));
-    assert!(reduce.dot(&theirs, &[1.0, 2.0]).is_err_and(|error| named(&error, "values")));
-    assert!(reduce.dot(&[1.0, 2.0], &theirs).is_err_and(|error| named(&error, "others")));
+    for call in Call::ALL {
+        let error = run(device, call, Summation::Plain, (&theirs).into(), (&[1.0, 2.0]).into());
+        let said = error.expect_err("another device").to_string();
+        assert!(said.starts_with("values: needed a vector on the same device"), "{call:?}: {said}");
+    }
+    let said = device.reduce().dot(&[1.0, 2.0], &theirs).expect_err("another device").to_string();
+    assert!(said.starts_with("others: needed a vector on the same device"), "{said}");
     assert_eq!(other.reduce().sum(&theirs).expect("a sum"), 3.0);
 }
 

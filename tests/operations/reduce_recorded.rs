@@ -2,9 +2,9 @@
 
 use crate::common::bench::Bench;
 use crate::common::reduce::{Call, SUMMATIONS, Truth, run};
-use crate::common::{Random, gpu, padded};
+use crate::common::{Random, padded};
 use nearfield::internals::kernels::reduce_blocks::{Operation, Reduce, Shape, Summation};
-use nearfield::{BufferSlice, ElementKind, Error, wgpu};
+use nearfield::{BufferSlice, ElementKind, wgpu};
 
 /// The call of the library that an operation stands for.
 fn call_of(operation: Operation) -> Call {
@@ -50,8 +50,7 @@ fn one_row<'b>(
 
 #[test]
 fn recorded_reductions_give_the_bits_of_the_librarys_own() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(0xd002);
     let (a, b) = (random.floats(10_001), random.floats(10_001));
     let (values, others) = (bench.input(&padded(&a, a.len())), bench.input(&padded(&b, b.len())));
@@ -71,16 +70,15 @@ fn recorded_reductions_give_the_bits_of_the_librarys_own() {
                 Ok(())
             });
             let want =
-                run(device, call_of(operation), summation, (&a).into(), (&b).into()).expect("a result");
-            let record = bench.read(&results);
+                run(bench.device, call_of(operation), summation, (&a).into(), (&b).into()).expect("a result");
+            let record = bench.read_records::<2>(&results)[0];
             let found = match operation.is_place() {
                 true => {
-                    let first = u64::from(record[1]) * whole.shape.block();
                     let place = bench.read(&places)[0];
-                    assert_eq!(u64::from(place) / whole.shape.block(), first / whole.shape.block(), "{said}");
+                    assert_eq!(u64::from(place) / whole.shape.block(), u64::from(record[1]), "{said}");
                     f64::from(place)
                 }
-                false => operation.value([record[0], record[1]]).expect("a number").into(),
+                false => operation.value(record).expect("a number").into(),
             };
             assert_eq!(found, want, "{said}");
 
@@ -94,92 +92,61 @@ fn recorded_reductions_give_the_bits_of_the_librarys_own() {
                     true => f64::from(word),
                     false => operation.value([word, 0]).expect("a number").into(),
                 };
-                let judged = truth.judge_number(call_of(operation), summation, found);
-                judged.unwrap_or_else(|fault| panic!("{said}, row {row}: {fault}"));
+                truth.judge(call_of(operation), summation, Ok(found), &format!("row {row}"));
             }
         }
     }
 }
 
-/// What a recorder says about a reduction that it refuses.
-fn refused(bench: Bench<'_>, reduce: &Reduce<'_>) -> String {
-    let mut said = String::new();
-    bench.run(|recorder| {
-        let error = recorder.reduce(reduce).expect_err("it is refused");
-        assert!(matches!(error, Error::Argument { .. }), "{error}");
-        said = error.to_string();
-        let error = recorder.reduce_rows(reduce).expect_err("it is refused");
-        assert_eq!(error.to_string(), said);
-        Ok(())
-    });
-    said
+/// Panics unless the recorder refuses a reduction of blocks and of rows with this beginning of an error.
+fn refuses(bench: Bench<'_>, start: &str, reduce: &Reduce<'_>) {
+    bench.refuses(start, |recorder| recorder.reduce(reduce));
+    bench.refuses(start, |recorder| recorder.reduce_rows(reduce));
 }
 
 #[test]
 fn layouts_that_no_kernel_has_are_refused() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
-    let (values, partials) = (bench.input(&[1.0f32; 16]), bench.output(8));
-    let good = one_row(Operation::Dot, &values, &values, 16, partials.slice());
-    for (workgroup, coarsening, turns) in [(128, 4, 4), (256, 2, 4), (64, 8, 0)] {
-        let said = refused(bench, &Reduce { shape: Shape { workgroup, coarsening, turns }, ..good });
-        assert!(said.starts_with("shape: "), "{said}");
-    }
-    assert!(refused(bench, &Reduce { others: None, ..good }).starts_with("others: "));
-    bench.run(|recorder| {
-        let error =
-            recorder.locate(&good, partials.slice(), partials.slice()).expect_err("a sum has no place");
-        assert!(error.to_string().starts_with("operation: "), "{error}");
-        recorder.reduce(&good)
-    });
-    assert_eq!(f32::from_bits(bench.read(&partials)[0]), 16.0);
-}
-
-#[test]
-fn buffers_that_do_not_hold_the_rows_are_refused() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let (values, partials) = (bench.input(&[1.0f32; 18]), bench.output(8));
     let good = one_row(Operation::Dot, &values, &values, 16, partials.slice());
+    for (workgroup, coarsening, turns) in [(128, 4, 4), (256, 2, 4), (64, 8, 0)] {
+        refuses(bench, "shape: ", &Reduce { shape: Shape { workgroup, coarsening, turns }, ..good });
+    }
+    refuses(bench, "others: ", &Reduce { others: None, ..good });
+    let short = BufferSlice::range(&values, 0, 48);
+    refuses(bench, "others: ", &Reduce { others: Some(short), ..good });
     // Number 17 is in no whole vector of four.
     for (first, length, rows) in [(0, 17, 1), (2, 15, 1), (0, 8, 3), (u32::MAX, 1, 1)] {
-        let said = refused(bench, &Reduce { first, length, rows, stride: length, ..good });
-        assert!(said.starts_with("values: "), "{first}, {length}, {rows}: {said}");
+        refuses(bench, "values: ", &Reduce { first, length, rows, stride: length, ..good });
     }
-    let short = BufferSlice::range(&values, 0, 48);
-    assert!(refused(bench, &Reduce { others: Some(short), ..good }).starts_with("others: "));
+    let slice = partials.slice();
+    bench.refuses("operation: ", |recorder| recorder.locate(&good, slice, slice));
+    bench.run(|recorder| recorder.reduce(&good));
+    assert_eq!(bench.read_floats(&partials)[0], 16.0);
 }
 
 #[test]
 fn buffers_that_do_not_hold_the_results_are_refused() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let (values, room) = (bench.input(&vec![1.0f32; 5 * 10_000]), bench.input(&[0u32; 2 * 5 * 3]));
     let good = Reduce {
-        length: 10_000,
         stride: 10_000,
         rows: 5,
         ..one_row(Operation::ArgMin, &values, &values, 10_000, BufferSlice::all(&room))
     };
     let short = |words: u64| BufferSlice::range(&room, 0, words * 4);
-    bench.run(|recorder| {
-        let refused = |result: nearfield::Result<()>, start: &str| {
-            let said = result.expect_err("it is refused").to_string();
-            assert!(said.starts_with(start), "{said}");
-        };
-        refused(
-            recorder.reduce(&Reduce { partials: short(2 * 5 * 3 - 1), ..good }),
-            "partials: needed 120 bytes",
-        );
-        refused(recorder.reduce(&Reduce { pitch: 2, ..good }), "pitch: needed at least 3");
-        refused(recorder.reduce_rows(&Reduce { partials: short(4), ..good }), "partials: needed 20 bytes");
-        refused(recorder.locate(&good, short(9), short(5)), "results: needed 40 bytes");
-        refused(recorder.locate(&good, short(10), short(4)), "places: needed 20 bytes");
-        let (operation, summation) = (good.operation, good.summation);
-        let mut combine =
-            |partials, results| recorder.reduce_partials(operation, summation, [5, 3], partials, results);
-        refused(combine(short(29), short(10)), "partials: needed 120 bytes");
-        refused(combine(short(30), short(9)), "results: needed 40 bytes");
-        Ok(())
-    });
+    let cut = |words| Reduce { partials: short(words), ..good };
+    bench.refuses("partials: needed 120 bytes", |recorder| recorder.reduce(&cut(2 * 5 * 3 - 1)));
+    bench.refuses("pitch: needed at least 3", |recorder| recorder.reduce(&Reduce { pitch: 2, ..good }));
+    bench.refuses("partials: needed 20 bytes", |recorder| recorder.reduce_rows(&cut(4)));
+    bench.refuses("results: needed 40 bytes", |recorder| recorder.locate(&good, short(9), short(5)));
+    bench.refuses("places: needed 20 bytes", |recorder| recorder.locate(&good, short(10), short(4)));
+    for (partials, results, start) in
+        [(29, 10, "partials: needed 120 bytes"), (30, 9, "results: needed 40 bytes")]
+    {
+        let [partials, results] = [partials, results].map(short);
+        bench.refuses(start, |recorder| {
+            recorder.reduce_partials(good.operation, good.summation, [5, 3], partials, results)
+        });
+    }
 }

@@ -16,21 +16,25 @@ fn bits(device: &Device, rows: ValueRows<'_>) -> Vec<Vec<u64>> {
     all
 }
 
+/// Rows on the host, of either element type, give the same bits on both devices.
+fn check_rows(whole: &Device, small: &Device, values: &[f32], length: usize) {
+    let (rows, halves) = (view(values, length), rounded(values).0);
+    let halves = view(&halves, length);
+    assert_eq!(bits(small, rows.into()), bits(whole, rows.into()), "{length}");
+    assert_eq!(bits(small, halves.into()), bits(whole, halves.into()), "{length}, f16");
+}
+
 #[test]
 fn rows_in_batches_give_the_bits_of_all_at_once() {
     let Some(device) = gpu() else { return };
     let mut random = Random::new(0xba7c);
-    // So many at a time at most: 50 and 160, 4, 1.
+    // At most 50 and 160 rows at a time, 4, and 1.
     for (budget, shapes) in
         [(24_000, &[(1000, 17), (700, 5)][..]), (100_000, &[(21, 4097)]), (300_000, &[(4, 40_001)])]
     {
         let small = confined(u64::MAX, budget).expect("the adapter is there");
         for &(count, length) in shapes {
-            let values = random.floats(count * length);
-            let (rows, halves) = (view(&values, length), rounded(&values).0);
-            let halves = view(&halves, length);
-            assert_eq!(bits(&small, rows.into()), bits(device, rows.into()), "{length}");
-            assert_eq!(bits(&small, halves.into()), bits(device, halves.into()), "{length}, f16");
+            check_rows(device, &small, &random.floats(count * length), length);
         }
     }
 }
@@ -53,35 +57,29 @@ fn rows_on_the_device_in_batches_give_the_bits_of_all_at_once() {
 
 #[test]
 fn rows_longer_than_the_staging_memory_or_a_binding_give_the_same_bits() {
-    let (length, count) = (70_001, 3);
-    let values = Random::new(0x1049).floats(count * length);
-    let (rows, halves) = (view(&values, length), rounded(&values).0);
-    let halves = view(&halves, length);
-    let Some(device) = gpu() else { return };
-    let small = confined(u64::MAX, 100_000).expect("the adapter is there");
-    assert_eq!(bits(&small, rows.into()), bits(device, rows.into()));
-    assert_eq!(bits(&small, halves.into()), bits(device, halves.into()));
+    let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 100_000)) else { return };
+    let values = Random::new(0x1049).floats(3 * 70_001);
+    check_rows(device, &small, &values, 70_001);
     let (plain, narrow) = (without_subgroups().expect("a device"), with_bindings_of(1 << 17).expect("one"));
-    assert_eq!(bits(&narrow, rows.into()), bits(plain, rows.into()));
+    check_rows(plain, &narrow, &values, 70_001);
 }
 
 #[test]
 fn short_rows_give_the_same_bits_within_the_smallest_budgets() {
     let Some(device) = gpu() else { return };
     let values = Random::new(0x5b0).floats(5 * 999);
-    let rows = view(&values, 999);
-    let want = bits(device, rows.into());
     for budget in [36_000, 19_000, 10_000] {
-        let small = confined(u64::MAX, budget).expect("the adapter is there");
-        assert_eq!(bits(&small, rows.into()), want, "{budget} bytes");
+        check_rows(device, &confined(u64::MAX, budget).expect("the adapter is there"), &values, 999);
     }
 }
 
 #[test]
 fn a_budget_too_small_for_rows_is_an_error_that_says_what_is_enough() {
-    let Some(device) = gpu() else { return };
+    if gpu().is_none() {
+        return;
+    }
     for (length, side) in
-        [(9, "host"), (9000, "host"), (9, "device"), (9000, "device"), (9, "distances"), (9000, "distances")]
+        [9, 9000].into_iter().flat_map(|length| ["host", "device", "distances"].map(|side| (length, side)))
     {
         let within = |budget: u64| {
             let small = confined(u64::MAX, budget).expect("the adapter is there");
@@ -102,5 +100,4 @@ fn a_budget_too_small_for_rows_is_an_error_that_says_what_is_enough() {
         let found = within(needed).unwrap_or_else(|error| panic!("{side}, {length}: {error}"));
         assert_eq!(found[0], 6, "{side}, {length}");
     }
-    let _ = device;
 }

@@ -1,11 +1,12 @@
 //! Selection of the k smallest: RAFT's tables of shapes, ties, infinities, explicit ids, CSR segments.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::bench::{Bench, GUARD, ids_of};
+use crate::common::bench::{Bench, Bound};
+use crate::common::select::{Case, kinds};
 use crate::common::{Random, gpu, has_kernels, rounded, view};
-use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Select, Selected, reference};
+use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Select, Selected};
 use nearfield::internals::kernels::{ABSENT, key_of, value_of};
-use nearfield::{BufferSlice, Device, Metric, Output};
+use nearfield::{Device, Metric, Output};
 use proptest::prelude::*;
 use test_case::test_matrix;
 
@@ -71,198 +72,54 @@ fn spread(seed: u64, count: usize) -> Vec<f32> {
     values
 }
 
-/// RAFT's `longlist` shapes.
-#[test_matrix([Adapter, Host])]
-fn short_rows_are_selected_from_at_every_k(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    check(device, &spread(1, 130), 130, 15);
-    check(device, &spread(2, 128), 128, 15);
-    let values = spread(3, 20 * 700);
-    for k in (1..=12).chain([16]) {
-        check(device, &values, 700, k);
-    }
-    let values = spread(4, 100 * 1700);
-    for k in [17, 31, 32, 33, 63, 64, 65, 255, 256, 511, 512, 1023, 1024, 1700] {
-        check(device, &values, 1700, k);
-    }
-}
-
-/// RAFT's `largesize` shapes with 10 rows instead of 100, 3,000 instead of 100,000, and one row of a million instead
-/// of 10^9: a software adapter and a sort without optimisation take minutes for those.
-#[test_matrix([Adapter, Host])]
-fn long_and_many_rows_are_selected_from(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let values = spread(5, 10 * 100_000);
-    for k in [1, 2, 3, 7, 16, 31, 32, 60, 100, 200] {
-        check(device, &values[..if k == 100 { 1_000_000 } else { 200_000 }], 100_000, k);
-    }
-    check(device, &spread(6, 3_000 * 100), 100, 100);
-    let values = spread(7, 1_000_000);
-    for k in [1, 16, 64, 128, 256] {
-        check(device, &values, 1_000_000, k);
-    }
-}
-
-/// RAFT's `largek` shapes with 2 rows instead of 100, and k = 100,000 of one row alone.
-#[test_matrix([Adapter, Host])]
-fn large_k_are_selected(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let values = spread(8, 200_000);
-    for k in [1000, 1237, 2000, 2048] {
-        check(device, &values, 100_000, k);
-    }
-    check(device, &values[..100_000], 100_000, 100_000);
-}
-
-/// RAFT's `many_infs` shapes with 3 rows of 100,000 instead of 10, and 20 of 10,000 instead of 1,000.
-#[test_matrix([Adapter, Host])]
-fn mostly_equal_values_are_selected_by_column(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    for common in [f32::INFINITY, f32::NEG_INFINITY, 0.0, -3.5] {
-        for most in [10, 1000] {
-            for (rows, length) in [(3, 100_000), (20, 10_000)] {
-                let mut random = Random::new(most as u64);
-                let mut values = spread(9, rows * length);
-                values.iter_mut().for_each(|x| *x = if random.below(most) > 0 { common } else { *x });
-                for k in [1, 32, 256] {
-                    check(device, &values, length, k);
-                }
-            }
-        }
-    }
-}
+/// RAFT's tables of shapes, and the sorted size: rows, lengths, ks. `largesize` has 10 rows instead of 100, 3,000 instead of
+/// 100,000, and one row of a million instead of 10^9; `largek` has 2 rows instead of 100. A software adapter and a sort without
+/// optimisation take minutes for those.
+const SHAPES: [(usize, usize, &[usize]); 18] = [
+    // `longlist`.
+    (1, 130, &[15]),
+    (1, 128, &[15]),
+    (20, 700, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16]),
+    (100, 1700, &[17, 31, 32, 33, 63, 64, 65, 255, 256, 511, 512, 1023, 1024, 1700]),
+    // `largesize`.
+    (2, 100_000, &[1, 2, 3, 7, 16, 31, 32, 60, 200]),
+    (10, 100_000, &[100]),
+    (3000, 100, &[100]),
+    (1, 1_000_000, &[1, 16, 64, 128, 256]),
+    // `largek`.
+    (2, 100_000, &[1000, 1237, 2000, 2048]),
+    (1, 100_000, &[100_000]),
+    // Around the sorted size, and k beyond the length.
+    (2, 1, &AROUND),
+    (2, 1022, &AROUND),
+    (2, 1023, &AROUND),
+    (2, 1025, &AROUND),
+    (2, 2047, &AROUND),
+    (2, 2049, &AROUND),
+    (2, 4097, &AROUND),
+    (2, 9000, &AROUND),
+];
+const AROUND: [usize; 8] = [1, 1023, 1024, 1025, 2048, 2049, 4097, 20_000];
 
 #[test_matrix([Adapter, Host])]
-fn equal_rows_are_selected_by_column(engine: Engine) {
+fn rows_of_every_shape_are_selected_from(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    for length in [1, 2, 1023, 1024, 1025, 5000] {
-        for k in [1, 5, 1000, 1024, 1025, 2049, length] {
-            check(device, &vec![-0.25; 2 * length], length, k);
-        }
+    for (rows, length, ks) in SHAPES {
+        let values = spread(length as u64, rows * length);
+        ks.iter().for_each(|&k| check(device, &values, length, k));
     }
 }
 
+/// NaN is never selected, infinities are values like others, and ties are selected by column. 10,000 is a length of RAFT's
+/// `many_infs`.
 #[test_matrix([Adapter, Host])]
-fn nan_is_never_selected(engine: Engine) {
+fn rows_of_every_kind_are_selected_from(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let nans = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0xffff_ffff)];
-    for length in [4, 1000, 1025, 6000] {
-        for one_in in [1, 2, 50] {
-            let mut random = Random::new(length as u64);
-            let mut values = spread(10, 3 * length);
-            for x in &mut values {
-                if random.below(one_in) == 0 {
-                    *x = nans[random.below(4)];
-                }
-            }
-            for k in [1, 3, 900, 1024, 2000, length] {
-                check(device, &values, length, k);
-            }
-        }
-    }
-}
-
-#[test_matrix([Adapter, Host])]
-fn infinities_and_extremes_are_values_like_others(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let least = f32::from_bits(1);
-    let kinds =
-        [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, least, -least, f32::MIN_POSITIVE, 1.0, -1.0];
-    for length in [9, 1500, 3000] {
-        let mut random = Random::new(11);
-        let values: Vec<f32> = (0..2 * length).map(|_| kinds[random.below(9)]).collect();
-        for k in [1, 9, 700, 1024, 1400, 3000] {
-            check(device, &values, length, k);
-        }
-    }
-}
-
-#[test_matrix([Adapter, Host])]
-fn both_zeros_tie(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    for length in [6, 2000] {
-        let values: Vec<f32> = (0..length).map(|column| if column % 3 == 0 { 0.0 } else { -0.0 }).collect();
-        let found = device.top_k(view(&values, length), 5).expect("a selection");
-        assert_eq!(found.row(0).iter().map(|hit| hit.id).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-        assert!(found.row(0).iter().all(|hit| hit.distance.to_bits() == 0), "both are reported as +0");
-    }
-}
-
-#[test_matrix([Adapter, Host])]
-fn k_around_the_sorted_size_and_beyond_the_length(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    for length in [1, 1022, 1023, 1024, 1025, 2047, 2048, 2049, 4097, 9000] {
-        let values = spread(length as u64, 2 * length);
-        for k in [1, 1023, 1024, 1025, 2048, 2049, 4097, 20_000] {
-            check(device, &values, length, k);
-        }
-    }
-}
-
-/// The results of `Recorder::select` in each row, after checking that nothing was written between and behind them.
-fn selected(
-    device: &Device,
-    keys: &[u32],
-    ids: &[u64],
-    rows: &[(usize, usize)],
-    k: usize,
-    csr: bool,
-) -> Vec<Vec<(u32, u64)>> {
-    let bench = Bench::new(device);
-    let pitch = k + 3;
-    let (key_buffer, id_buffer) = (bench.input(keys), bench.input(ids));
-    let mut offsets: Vec<u32> = rows.iter().map(|row| row.0 as u32).collect();
-    offsets.push(rows.last().map_or(0, |row| row.0 + row.1) as u32);
-    let offset_buffer = bench.input(&offsets);
-    let place = || (bench.output(rows.len() * pitch), bench.output(2 * rows.len() * pitch));
-    let ((found_keys, found_ids), (spare_keys, spare_ids)) = (place(), place());
-    let counts = bench.output(rows.len());
-    let spare = Selected { keys: spare_keys.slice(), ids: spare_ids.slice() };
-    bench.run(|recorder| {
-        recorder.select(&Select {
-            keys: BufferSlice::all(&key_buffer),
-            ids: Some(BufferSlice::all(&id_buffer)),
-            floats: false,
-            rows: if csr {
-                Rows::Csr { offsets: BufferSlice::all(&offset_buffer) }
-            } else {
-                let pitch = rows.get(1).map_or(0, |row| row.0);
-                Rows::Equal { length: rows[0].1 as u32, pitch: pitch as u32 }
-            },
-            count: rows.len() as u32,
-            k: k as u32,
-            selected: Selected { keys: found_keys.slice(), ids: found_ids.slice() },
-            selected_pitch: pitch as u32,
-            selected_counts: counts.slice(),
-            spare: (k > SORTED_MAX as usize).then_some(spare),
-            scratch: None,
-        })
-    });
-    bench.read(&spare_keys);
-    bench.read(&spare_ids);
-    let (keys, ids) = (bench.read(&found_keys), ids_of(&bench.read(&found_ids)));
-    let count_of = bench.read(&counts);
-    (0..rows.len())
-        .map(|row| {
-            let (keys, ids) = (&keys[row * pitch..][..pitch], &ids[row * pitch..][..pitch]);
-            let count = count_of[row] as usize;
-            assert!(keys[k..].iter().all(|&key| key == GUARD), "row {row}: written between results");
-            assert!(keys[count..k].iter().all(|&key| key == ABSENT), "row {row}: {count} results");
-            assert!(ids[count..k].iter().all(|&id| id == u64::MAX), "row {row}: {count} results");
-            keys.iter().copied().zip(ids.iter().copied()).take(count).collect()
-        })
-        .collect()
-}
-
-fn check_rows(device: &Device, keys: &[u32], ids: &[u64], rows: &[(usize, usize)], k: usize, csr: bool) {
-    let found = selected(device, keys, ids, rows, k, csr);
-    for (number, (&(start, length), found)) in rows.iter().zip(found).enumerate() {
-        let want = reference(&keys[start..start + length], &ids[start..start + length], k);
-        assert!(found == want, "row {number}, {length} elements, k {k}: {}", {
-            let place =
-                found.iter().zip(&want).position(|(a, b)| a != b).unwrap_or(found.len().min(want.len()));
-            format!("{:?}, not {:?} at {place} of {}", found.get(place), want.get(place), want.len())
-        });
+    for (length, ks) in
+        [(4, [1, 3, 4]), (1025, [900, 1024, 1025]), (6000, [3, 1024, 2000]), (10_000, [1, 32, 256])]
+    {
+        let values: Vec<f32> = kinds(length, 10).into_iter().map(f32::from_bits).collect();
+        ks.into_iter().for_each(|k| check(device, &values, length, k));
     }
 }
 
@@ -274,14 +131,11 @@ fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
         let descending: Vec<u64> = (0..length as u64).map(|i| (length as u64 - i) * 0x1_0000_0001).collect();
         let high: Vec<u64> = (0..length as u64).map(|i| (i * 7919 % 104_729) << 32 | 5).collect();
         let low: Vec<u64> = (0..length as u64).map(|i| 9 << 40 | (i * 7919 % 104_729)).collect();
-        let top: Vec<u64> = (0..length as u64).map(|i| (1 << 63) - 1 - (i * 5 % length as u64)).collect();
-        for ids in [descending, high, low] {
+        let top: Vec<u64> = (0..length as u64).map(|i| (1 << 63) - 1 - (i * 7 % length as u64)).collect();
+        for ids in [descending, high, low, top] {
             for k in [1, 4, 1000, 1024, 1025, 2500] {
-                check_rows(device, &vec![77; length], &ids, &[(0, length)], k, false);
+                Case::with_ids(&vec![77; length], &ids, length, k).check(device);
             }
-        }
-        if length % 5 != 0 {
-            check_rows(device, &vec![77; length], &top, &[(0, length)], 900, false);
         }
     }
 }
@@ -290,18 +144,15 @@ fn equal_keys_are_selected_by_their_ids_beyond_32_bits() {
 fn csr_segments_of_any_length_are_selected_from() {
     let Some(device) = gpu() else { return };
     let lengths = [0, 3, 1, 0, 0, 1024, 1025, 700, 5000, 0, 1023, 2, 2048, 2049, 0, 127, 128, 129, 40];
-    let mut start = 0;
-    let rows: Vec<(usize, usize)> = lengths
-        .map(|length| {
-            start += length;
-            (start - length, length)
-        })
-        .into();
+    let mut offsets = vec![0];
+    lengths.iter().for_each(|length| offsets.push(offsets[offsets.len() - 1] + length));
+    let count = offsets[lengths.len()] as usize;
     let mut random = Random::new(12);
-    let keys: Vec<u32> = (0..start).map(|_| random.below(300) as u32 * 0x00d0_0001).collect();
-    let ids: Vec<u64> = (0..start as u64).map(|place| (start as u64 - place) << 20).collect();
+    let keys: Vec<u32> = (0..count).map(|_| random.below(300) as u32 * 0x00d0_0001).collect();
+    let ids: Vec<u64> = (0..count as u64).map(|place| (count as u64 - place) << 20).collect();
     for k in [1, 2, 100, 1023, 1024, 1025, 2048, 2049, 4097, 6000] {
-        check_rows(device, &keys, &ids, &rows, k, true);
+        let case = Case::with_ids(&keys, &ids, count, k);
+        Case { rows: lengths.len(), offsets: Some(&offsets), ..case }.check(device);
     }
 }
 
@@ -312,9 +163,8 @@ fn rows_at_a_pitch_are_selected_from() {
     let keys: Vec<u32> = (0..5 * 1300).map(|_| random.next() as u32).collect();
     let ids: Vec<u64> = (0..5 * 1300).map(|_| random.next() >> 1).collect();
     for length in [10, 1024, 1200] {
-        let rows: Vec<(usize, usize)> = (0..5).map(|row| (row * 1300, length)).collect();
         for k in [7, 1024, 1100, 1300] {
-            check_rows(device, &keys, &ids, &rows, k, false);
+            Case { length, ..Case::with_ids(&keys, &ids, 1300, k) }.check(device);
         }
     }
 }
@@ -330,11 +180,12 @@ fn absent_elements_push_nobody_out() {
         ids.extend(0..present as u64);
         let mut random = Random::new(length as u64);
         let mut mixed: Vec<(u32, u64)> = keys.iter().copied().zip(ids.iter().copied()).collect();
-        (1..length).for_each(|place| mixed.swap(place, random.below(place + 1)));
+        random.shuffle(&mut mixed);
         let (mixed_keys, mixed_ids): (Vec<u32>, Vec<u64>) = mixed.into_iter().unzip();
         for k in [present + 1, 1000.max(present), 1024, 1090, length - 1, length, length + 1] {
-            check_rows(device, &keys, &ids, &[(0, length)], k, false);
-            check_rows(device, &mixed_keys, &mixed_ids, &[(0, length)], k, true);
+            Case::with_ids(&keys, &ids, length, k).check(device);
+            let case = Case::with_ids(&mixed_keys, &mixed_ids, length, k);
+            Case { offsets: Some(&[0, length as u32]), ..case }.check(device);
         }
     }
 }
@@ -345,20 +196,16 @@ fn more_rows_than_a_dispatch_has_columns_of_workgroups() {
     let count = 65_535 + 70;
     let keys: Vec<u32> = (0..2 * count as u32).map(|place| place ^ 1).collect();
     let ids: Vec<u64> = (0..2 * count as u64).collect();
-    let rows: Vec<(usize, usize)> = (0..count).map(|row| (2 * row, 2)).collect();
-    check_rows(device, &keys, &ids, &rows, 1, false);
+    Case::with_ids(&keys, &ids, 2, 1).check(device);
 }
 
 #[test]
 fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
-    let Some(device) = gpu() else { return };
-    let bench = Bench::new(device);
+    let Some(bench) = Bench::open() else { return };
     let (keys, found, counts) = (bench.input(&[0u32; 64]), bench.output(4000), bench.output(1));
-    let mut encoder = device.wgpu_device().expect("a GPU").create_command_encoder(&Default::default());
-    let mut recorder = device.record(&mut encoder).expect("a GPU");
     for k in [0, SORTED_MAX + 1] {
         let select = Select {
-            keys: BufferSlice::all(&keys),
+            keys: keys.bound(),
             ids: None,
             floats: false,
             rows: Rows::Equal { length: 64, pitch: 64 },
@@ -370,13 +217,12 @@ fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
             spare: None,
             scratch: None,
         };
-        assert!(recorder.select(&select).is_err(), "k {k}");
+        bench.refuses(if k == 0 { "k: " } else { "spare: " }, |recorder| recorder.select(&select));
     }
-    recorder.finish();
 }
 
 #[test_matrix([Adapter, Host])]
-fn no_values_at_all_are_refused(engine: Engine) {
+fn a_selection_of_no_values_is_refused(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let error = device.top_k(view(&[1.0f32, 2.0], 2), 0).expect_err("k 0");
     assert_eq!(error.to_string(), "k: needed at least 1, given 0");

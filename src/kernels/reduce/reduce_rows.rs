@@ -2,9 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, wgsl};
-use crate::kernels::reduce::operation::{EXTREMES, Operation, Summation};
-use crate::kernels::reduce::reduce_blocks::{self, Params, Reduce, check_room};
-use crate::matrix::{Element, MatrixView};
+use crate::kernels::reduce::operation::{EXTREMES, Summation};
+use crate::kernels::reduce::reduce_blocks::{Params, Reduce, check_room};
 
 /// The longest row, in elements. Longer rows are cut into blocks.
 pub const LONGEST: u64 = 4096;
@@ -53,15 +52,4 @@ pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result
     let grid = Grid::Linear(u64::from(reduce.rows).div_ceil(u64::from(KERNEL.workgroup_size / lanes)));
     let others = reduce.others.unwrap_or(reduce.values);
     commands.dispatch(&pipeline, &reduce.params(), &[reduce.values, others, reduce.partials], grid)
-}
-
-/// Every row by `reduce_blocks::reference`.
-pub fn reference<T: Element>(
-    operation: Operation,
-    values: MatrixView<'_, T>,
-    others: MatrixView<'_, T>,
-) -> Vec<Option<(f64, Option<usize>)>> {
-    (0..values.rows())
-        .map(|row| reduce_blocks::reference(operation, values.row(row), others.row(row)))
-        .collect()
 }

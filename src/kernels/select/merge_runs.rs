@@ -54,10 +54,3 @@ pub(crate) fn encode(
     let buffers = [from.keys, from.ids, to.keys, to.ids, states.unwrap_or(from.keys)];
     commands.dispatch(&pipeline, &Params { length, pitch, run }, &buffers, grid)
 }
-
-/// The row with neighbouring runs merged.
-pub fn reference(row: &[(u32, u64)], run: usize) -> Vec<(u32, u64)> {
-    let mut merged = row.to_vec();
-    merged.chunks_mut(2 * run).for_each(<[_]>::sort_unstable);
-    merged
-}

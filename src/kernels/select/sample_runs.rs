@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
-use crate::kernels::keys::{ABSENT, KEYS};
+use crate::kernels::keys::KEYS;
 pub use crate::kernels::select::sample_sort::Params;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 
@@ -46,12 +46,4 @@ pub(crate) fn encode(
     let pipeline = commands.gpu().pipeline(&KERNEL, &[floats.into()])?;
     let buffers = [values, states, sample.keys, sample.ids];
     commands.dispatch(&pipeline, params, &buffers, Grid::Tiles(params.parts, params.rows))
-}
-
-/// A part's run, from its elements (keys and places): those up to the threshold, in order.
-pub fn reference(elements: &[(u32, u32)], threshold: (u32, u32)) -> Vec<(u32, u32)> {
-    let passes = |element: &&(u32, u32)| element.0 != ABSENT && **element <= threshold;
-    let mut run: Vec<_> = elements.iter().filter(passes).copied().collect();
-    run.sort_unstable();
-    run
 }

@@ -44,12 +44,3 @@ pub(crate) fn encode(
     let grid = Grid::Tiles(params.length.div_ceil(params.piece), params.rows);
     commands.dispatch(&pipeline, params, &buffers, grid)
 }
-
-/// The elements up to the threshold (keys and places) by buckets: each has those up to its splitter, the last one the rest.
-pub fn reference(keys: &[u32], splitters: &[(u32, u32)], threshold: (u32, u32)) -> Vec<Vec<(u32, u32)>> {
-    let mut buckets = vec![vec![]; splitters.len() + 1];
-    for element in crate::kernels::select::select_filter::reference(keys, threshold) {
-        buckets[splitters.iter().filter(|&&splitter| splitter < element).count()].push(element);
-    }
-    buckets
-}

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
-use crate::kernels::keys::{ABSENT, KEYS};
+use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::Selected;
 use crate::kernels::select::select_sample::{Params, batches_of_a_piece};
 
@@ -56,10 +56,4 @@ pub(crate) fn encode(
     let buffers = [values, values, states, lists.keys, lists.ids];
     let params = Params { piece, ..*params };
     commands.dispatch(&pipeline, &params, &buffers, Grid::Tiles(pieces, params.rows))
-}
-
-/// The elements of a row that pass, with their places.
-pub fn reference(keys: &[u32], threshold: (u32, u32)) -> Vec<(u32, u32)> {
-    let row = keys.iter().zip(0..).map(|(&key, place)| (key, place));
-    row.filter(|&element| element.0 != ABSENT && element <= threshold).collect()
 }

@@ -138,10 +138,3 @@ pub(crate) fn encode(
     let pipeline = commands.gpu().pipeline(&KERNEL, &[floats.into(), held])?;
     commands.dispatch(&pipeline, params, &[values, states], Grid::Linear(params.rows.into()))
 }
-
-/// The threshold that `wanted` elements of a sample pass: the largest of them.
-pub fn reference(sample: &[(u32, u32)], wanted: usize) -> Option<(u32, u32)> {
-    let mut sorted = sample.to_vec();
-    sorted.sort_unstable();
-    sorted.get(wanted.checked_sub(1)?).copied()
-}

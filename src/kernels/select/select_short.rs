@@ -50,8 +50,3 @@ pub(crate) fn encode(
     let buffers = [values, selected[0], selected[1], selected[2]];
     commands.dispatch(&pipeline, params, &buffers, Grid::Linear(params.rows.into()))
 }
-
-/// The k smallest of a row by (key, position), without ABSENT ones.
-pub fn reference(keys: &[u32], k: usize) -> Vec<(u32, u64)> {
-    crate::kernels::select::select_row::reference(keys, k)
-}

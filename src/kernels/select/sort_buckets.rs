@@ -47,12 +47,3 @@ pub(crate) fn encode(
     let buffers = [states, entries, selected[0], selected[1], selected[2]];
     commands.dispatch(&pipeline, params, &buffers, Grid::Tiles(params.buckets, params.rows))
 }
-
-/// The first k elements of all buckets, in order.
-pub fn reference(buckets: &[Vec<(u32, u32)>], k: usize) -> Vec<(u32, u64)> {
-    let mut elements: Vec<(u32, u64)> =
-        buckets.iter().flatten().map(|&(key, place)| (key, place.into())).collect();
-    elements.sort_unstable();
-    elements.truncate(k);
-    elements
-}

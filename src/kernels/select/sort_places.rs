@@ -52,8 +52,3 @@ pub(crate) fn encode(
     let grid = Grid::Tiles(columns(rows, params.length, states.is_some()), rows);
     commands.dispatch(&pipeline, params, &[elements.keys, elements.ids, states.unwrap_or(unused)], grid)
 }
-
-/// The row with each run sorted.
-pub fn reference(row: &[(u32, u64)]) -> Vec<(u32, u64)> {
-    crate::kernels::select::sort_runs::reference(row)
-}

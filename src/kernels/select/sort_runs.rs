@@ -33,10 +33,3 @@ pub(crate) fn encode(
     let grid = Grid::Tiles(length.div_ceil(SORTED_MAX), rows);
     commands.dispatch(&pipeline, &Params { length, pitch }, &[elements.keys, elements.ids], grid)
 }
-
-/// The row with each run sorted.
-pub fn reference(row: &[(u32, u64)]) -> Vec<(u32, u64)> {
-    let mut sorted = row.to_vec();
-    sorted.chunks_mut(SORTED_MAX as usize).for_each(<[_]>::sort_unstable);
-    sorted
-}

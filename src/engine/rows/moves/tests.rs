@@ -1,6 +1,8 @@
-//! Slots that no `Flat` chooses: in any order, with holes before them, far behind the end.
+//! Rows in slots that no `Flat` chooses: in any order, with gaps before them, far behind the end.
 
 use std::collections::BTreeMap;
+
+use fastrand::Rng;
 
 use crate::device_options::DeviceOptions;
 use crate::engine::rows::moves::*;
@@ -16,7 +18,7 @@ use crate::screen::Screen;
 
 const DIM: usize = 5;
 
-/// A device with segments of so many rows, and scratch for some hundred rows; none where there is no adapter.
+/// A device with segments of this many rows, and scratch memory for some hundred rows; none without an adapter.
 fn device(rows: u64) -> Option<Device> {
     let options =
         DeviceOptions { budget_bytes: 512 << 10, max_segment_bytes: rows * 32, ..Default::default() };
@@ -28,30 +30,17 @@ fn device(rows: u64) -> Option<Device> {
     device
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end
-    }
-
-    /// So many of these, in any order.
-    fn some(&mut self, mut of: Vec<u32>, count: usize) -> Vec<u32> {
-        let count = count.min(of.len());
-        for place in 0..count {
-            let other = place + self.below(of.len() - place);
-            of.swap(place, other);
-        }
-        of.truncate(count);
-        of
-    }
+/// Up to `count` of these, in any order.
+fn some(random: &mut Rng, mut of: Vec<u32>, count: usize) -> Vec<u32> {
+    random.shuffle(&mut of);
+    of.truncate(count);
+    of
 }
 
-/// What should lie in the slots: ids and rows.
+/// The expected id and row of each slot that has one.
 type Model = BTreeMap<u32, (u64, Vec<f32>)>;
 
-fn check(rows: &GpuRows, model: &Model, random: &mut Random) {
+fn check(rows: &GpuRows, model: &Model, random: &mut Rng) {
     let gpu = &rows.gpu;
     let end = model.keys().last().map_or(0, |&slot| u64::from(slot) + 1);
     assert_eq!((rows.end(), rows.len()), (end, model.len() as u64));
@@ -66,11 +55,11 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Random) {
         );
         assert!(alive.bits.ones_in_order().eq(model.keys().map(|&slot| slot as usize)));
     }
-    let slots = random.some(model.keys().copied().collect(), 700);
+    let slots = some(random, model.keys().copied().collect(), 700);
     let want: Vec<f32> = slots.iter().flat_map(|slot| model[slot].1.iter().copied()).collect();
     assert_eq!(gpu.block_on(rows.fetch(&slots)).expect("rows"), want);
     for count in [2, 34] {
-        let values: Vec<f32> = (0..count * DIM).map(|_| random.below(9) as f32 - 4.0).collect();
+        let values: Vec<f32> = (0..count * DIM).map(|_| random.usize(..9) as f32 - 4.0).collect();
         let queries = Queries::from(MatrixView::new(&values, DIM).expect("whole rows"));
         let request = SearchRequest {
             metric: Metric::L2Squared,
@@ -92,25 +81,45 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Random) {
     }
 }
 
-fn any_slots(screen: Screen) {
-    let Some(device) = device(256) else { return };
+/// No rows yet.
+fn empty(device: &Device, screen: Screen, expected: u64) -> GpuRows {
     let gpu = device.gpu("a test").expect("a GPU").clone();
     let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
-    let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, narrowed).expect("rows");
-    let (mut model, mut random, mut next) = (Model::new(), Random(0x5107), 0u64);
+    GpuRows::new(gpu, ElementKind::F32, DIM, expected, narrowed).expect("rows")
+}
+
+/// Puts rows into slots, whose numbers are their ids.
+fn put(device: &Device, rows: &mut GpuRows, model: &mut Model, slots: &[u32], values: &[f32]) {
+    let ids: Vec<u64> = slots.iter().map(|&slot| slot.into()).collect();
+    let placing = Placing { slots, ids: &ids, freed: &[] };
+    let view = MatrixView::new(values, DIM).expect("whole rows");
+    device.block_on(rows.put(view.into(), &placing, &mut |_| ())).expect("good rows");
+    let placed = slots.iter().zip(values.chunks(DIM));
+    model.extend(placed.map(|(&slot, row)| (slot, (slot.into(), row.to_vec()))));
+}
+
+fn release(device: &Device, rows: &mut GpuRows, model: &mut Model, freed: &[u32]) {
+    device.block_on(rows.release(freed)).expect("they are there");
+    freed.iter().for_each(|slot| drop(model.remove(slot)));
+}
+
+fn any_slots(screen: Screen) {
+    let Some(device) = device(256) else { return };
+    let mut rows = empty(&device, screen, 0);
+    let (mut model, mut random, mut next) = (Model::new(), Rng::with_seed(0x5107), 0u64);
     for operation in 0..40 {
         let end = rows.end() as u32;
         let (alive, vacant): (Vec<u32>, Vec<u32>) = (0..end + 600).partition(|slot| model.contains_key(slot));
-        match random.below(4) {
+        match random.usize(..4) {
             0 | 1 => {
-                let room = [500, 40, 1][random.below(3)];
-                let count = random.below(room) + 1;
-                let slots = random.some(vacant, count);
+                let room = [500, 40, 1][random.usize(..3)];
+                let count = random.usize(..room) + 1;
+                let slots = some(&mut random, vacant, count);
                 let most = alive.len().min(30);
-                let most = [0, most][random.below(2)];
-                let freed = random.some(alive, most);
+                let most = [0, most][random.usize(..2)];
+                let freed = some(&mut random, alive, most);
                 let values: Vec<f32> = (0..slots.len() * DIM)
-                    .map(|_| random.below(9) as f32 + 96.0 * f32::from(operation % 2 == 0))
+                    .map(|_| random.usize(..9) as f32 + 96.0 * f32::from(operation % 2 == 0))
                     .collect();
                 let ids: Vec<u64> = (0..slots.len() as u64).map(|i| (next + i) ^ 0x155).collect();
                 next += 1 << 12;
@@ -118,9 +127,9 @@ fn any_slots(screen: Screen) {
                 let view = MatrixView::new(&values, DIM).expect("whole rows");
                 if operation % 3 == 0 {
                     let matrix = device.upload(view).expect("good rows");
-                    gpu.block_on(rows.put((&matrix).into(), &placing, &mut |_| ()))
+                    device.block_on(rows.put((&matrix).into(), &placing, &mut |_| ()))
                 } else {
-                    gpu.block_on(rows.put(view.into(), &placing, &mut |_| ()))
+                    device.block_on(rows.put(view.into(), &placing, &mut |_| ()))
                 }
                 .expect("good rows");
                 for (slot, (id, row)) in slots.iter().zip(ids.iter().zip(values.chunks(DIM))) {
@@ -129,19 +138,18 @@ fn any_slots(screen: Screen) {
                 freed.iter().for_each(|slot| drop(model.remove(slot)));
             }
             2 => {
-                let most = [alive.len(), alive.len() / 2, 3][random.below(3)].min(900);
-                let mut freed = random.some(alive.clone(), most);
-                if random.below(3) == 0 {
-                    // Those at the end.
+                let most = [alive.len(), alive.len() / 2, 3][random.usize(..3)].min(900);
+                let mut freed = some(&mut random, alive.clone(), most);
+                if random.usize(..3) == 0 {
+                    // The last rows.
                     freed = alive.into_iter().rev().take(most / 2).collect();
                 }
-                gpu.block_on(rows.release(&freed)).expect("they are there");
-                freed.iter().for_each(|slot| drop(model.remove(slot)));
+                release(&device, &mut rows, &mut model, &freed);
             }
             _ => {
-                let count = random.below(alive.len() + 1).min(vacant.len());
-                let (from, to) = (random.some(alive, count), random.some(vacant, count));
-                gpu.block_on(rows.relocate(&from, &to)).expect("they are moved");
+                let count = random.usize(..alive.len() + 1).min(vacant.len());
+                let (from, to) = (some(&mut random, alive, count), some(&mut random, vacant, count));
+                device.block_on(rows.relocate(&from, &to)).expect("they are moved");
                 for (from, to) in from.iter().zip(&to) {
                     let row = model.remove(from).expect("a row");
                     model.insert(*to, row);
@@ -163,46 +171,28 @@ fn rows_in_any_slots_are_narrowed_where_they_lie() {
 }
 
 #[test]
-fn slots_behind_an_end_that_came_nearer_have_no_rows() {
+fn slots_behind_an_earlier_end_have_no_rows() {
     let Some(device) = device(256) else { return };
-    let gpu = device.gpu("a test").expect("a GPU").clone();
-    let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, 0, None).expect("rows");
-    let (mut model, mut random) = (Model::new(), Random(0xbe));
-    let put = |rows: &mut GpuRows, model: &mut Model, slots: &[u32]| {
-        let ids: Vec<u64> = slots.iter().map(|&slot| slot.into()).collect();
-        let values: Vec<f32> = slots.iter().flat_map(|&slot| [(slot % 8) as f32; DIM]).collect();
-        let placing = Placing { slots, ids: &ids, freed: &[] };
-        let view = MatrixView::new(&values, DIM).expect("whole rows");
-        gpu.block_on(rows.put(view.into(), &placing, &mut |_| ())).expect("good rows");
-        model.extend(slots.iter().map(|&slot| (slot, (u64::from(slot), vec![(slot % 8) as f32; DIM]))));
-    };
+    let mut rows = empty(&device, Screen::None, 0);
+    let (mut model, mut random) = (Model::new(), Rng::with_seed(0xbe));
+    let values: Vec<f32> = (0..1000 * DIM).map(|i| (i / DIM % 8) as f32).collect();
     let first: Vec<u32> = (0..1000).filter(|&slot| slot != 5).collect();
-    put(&mut rows, &mut model, &first);
-    let freed: Vec<u32> = (310..1000).collect();
-    device.block_on(rows.release(&freed)).expect("they are there");
-    freed.iter().for_each(|slot| drop(model.remove(slot)));
+    put(&device, &mut rows, &mut model, &first, &values[DIM..]);
+    release(&device, &mut rows, &mut model, &(310..1000).collect::<Vec<u32>>());
     check(&rows, &model, &mut random);
-    put(&mut rows, &mut model, &[900]);
+    put(&device, &mut rows, &mut model, &[900], &values[..DIM]);
     check(&rows, &model, &mut random);
 }
 
 #[test]
-fn memory_behind_the_end_is_given_up_as_far_as_it_is_much() {
+fn memory_behind_the_end_is_given_up_where_it_is_much() {
     let Some(device) = device(1024) else { return };
-    let gpu = device.gpu("a test").expect("a GPU").clone();
     for (screen, expected) in [(Screen::None, 0), (Screen::I8, 0), (Screen::I8, 1800)] {
-        let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
-        let mut rows = GpuRows::new(gpu.clone(), ElementKind::F32, DIM, expected, narrowed).expect("rows");
-        let (mut model, mut random) = (Model::new(), Random(0x5e));
+        let mut rows = empty(&device, screen, expected);
+        let (mut model, mut random) = (Model::new(), Rng::with_seed(0x5e));
         let slots: Vec<u32> = (0..3000).collect();
-        let ids: Vec<u64> = (0..3000).collect();
         let values: Vec<f32> = (0..3000 * DIM).map(|i| (i % 7) as f32).collect();
-        let placing = Placing { slots: &slots, ids: &ids, freed: &[] };
-        let view = MatrixView::new(&values, DIM).expect("whole rows");
-        gpu.block_on(rows.put(view.into(), &placing, &mut |_| ())).expect("good rows");
-        model.extend(
-            (0..3000).map(|slot| (slot, (slot.into(), values[slot as usize * DIM..][..DIM].to_vec()))),
-        );
+        put(&device, &mut rows, &mut model, &slots, &values);
         let room = |rows: &GpuRows| rows.segments.iter().map(|segment| segment.capacity).collect::<Vec<_>>();
         assert_eq!(room(&rows), [1024; 3]);
         for (end, wanted) in [
@@ -213,8 +203,7 @@ fn memory_behind_the_end_is_given_up_as_far_as_it_is_much() {
             (0, vec![]),
         ] {
             let freed: Vec<u32> = model.keys().copied().filter(|&slot| slot >= end).collect();
-            gpu.block_on(rows.release(&freed)).expect("they are there");
-            model.retain(|&slot, _| slot < end);
+            release(&device, &mut rows, &mut model, &freed);
             rows.shrink().expect("there is memory");
             check(&rows, &model, &mut random);
             // The last segment keeps what is expected to fill it.
@@ -225,7 +214,7 @@ fn memory_behind_the_end_is_given_up_as_far_as_it_is_much() {
             };
             assert_eq!(room(&rows), kept, "{end} rows, {expected} expected");
         }
-        gpu.block_on(rows.put(view.into(), &placing, &mut |_| ())).expect("good rows");
+        put(&device, &mut rows, &mut model, &slots, &values);
         assert_eq!(rows.len(), 3000);
     }
 }
