@@ -108,8 +108,12 @@ impl<'a> Commands<'a> {
         grid: Grid,
     ) -> Result<()> {
         let kernel = pipeline.kernel;
-        debug_assert_eq!(buffers.len(), kernel.buffers.len(), "{}: one slice a buffer", kernel.name);
-        debug_assert_eq!(size_of::<P>(), kernel.params_bytes, "{}: its own params", kernel.name);
+        let (given, needed) = ((buffers.len(), size_of::<P>()), (kernel.buffers.len(), kernel.params_bytes));
+        if given != needed {
+            let message =
+                format!("{} takes (buffers, bytes of parameters) {needed:?}, not {given:?}", kernel.name);
+            return Err(Error::internal(message));
+        }
         let Some([columns, rows]) = self.shape(kernel.name, grid)? else { return Ok(()) };
         let limit = self.gpu.adapter.capabilities.max_binding_bytes;
         for ((name, _), slice) in kernel.buffers.iter().zip(buffers) {

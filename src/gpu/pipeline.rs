@@ -22,7 +22,13 @@ impl Gpu {
         elements: ElementKind,
         constants: &[u32],
     ) -> Result<Arc<Pipeline>> {
-        debug_assert_eq!(constants.len(), kernel.overrides.len(), "{}: one value per override", kernel.name);
+        if constants.len() != kernel.overrides.len() {
+            return Err(Error::internal(format!(
+                "{} takes {} constants",
+                kernel.name,
+                kernel.overrides.len()
+            )));
+        }
         let variant = Variant {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.subgroups,

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Queries};
+use crate::engine::{Device, Queries, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::index::common::{Common, Resources, Rows, SearchResult};
+use crate::index::common::{Common, Resources, Rows};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;

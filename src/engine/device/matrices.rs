@@ -11,7 +11,7 @@ use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::host;
 use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
-use crate::vectors::{HostVectors, with_view};
+use crate::vectors::HostVectors;
 
 /// f32 values that a device keeps.
 #[derive(Debug, Clone)]
@@ -100,7 +100,7 @@ impl DeviceMatrix {
         let (memory, stride) = match engine {
             Engine::Gpu(gpu) => upload(gpu, vectors).await?,
             Engine::Host(_) => {
-                with_view!(vectors, view => host::checked("rows", view))?;
+                host::checked("rows", vectors)?;
                 (Memory::Host(vectors.to_f32().into()), dim)
             }
         };

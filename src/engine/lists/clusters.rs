@@ -14,7 +14,7 @@ use crate::engine::lists::sample::Sample;
 use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
 use crate::engine::search::pipeline;
-use crate::engine::search::request::{Found, SearchRequest};
+use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::matrix::MatrixView;
@@ -211,7 +211,7 @@ impl EngineLists {
         queries: &Queries<'_>,
         request: &SearchRequest<'_>,
         probes: u32,
-    ) -> Result<Found> {
+    ) -> Result<SearchResult> {
         match (self, rows) {
             (Self::Gpu { centroids, tables: Some(tables) }, EngineRows::Gpu(rows)) => {
                 Probing { rows, centroids, tables, request, probes }.search(queries).await

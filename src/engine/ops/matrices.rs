@@ -134,9 +134,5 @@ fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors
         });
     }
     let budget = host.options.budget_bytes;
-    match rows.on_host()? {
-        ValueRows::F32(rows) => host::top_k(rows, k, budget),
-        ValueRows::F16(rows) => host::top_k(rows, k, budget),
-        _ => Ok(Neighbors::default()),
-    }
+    host::top_k(rows.on_host()?, k, budget)
 }

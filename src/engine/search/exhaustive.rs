@@ -1,7 +1,7 @@
 //! The exhaustive route: `rescore` computes every distance. It serves small indexes, large k, and queries whose candidates overflowed,
 //! because it works for any data.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::allowed::{Stretch, Visited};
 use crate::engine::rows::segments::GpuRows;
@@ -84,7 +84,7 @@ impl<'a> Exhaustive<'a> {
     pub(crate) async fn begin<'c>(
         &'c self,
         queries: &Queries<'_>,
-        numbers: &Numbers,
+        numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
         let ExhaustiveBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;
@@ -115,7 +115,7 @@ impl<'a> Exhaustive<'a> {
 pub(crate) async fn exhaustive(
     rows: &GpuRows,
     queries: &Queries<'_>,
-    numbers: &Numbers,
+    numbers: &QueryNumbers,
     request: &SearchRequest<'_>,
     plan: &Plan,
     profile: Option<&mut Profile>,

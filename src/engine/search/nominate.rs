@@ -1,6 +1,6 @@
 //! The nominating route: score, collect, tighten, rescore and select, with one readback.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{Selection, keys_and_ids};
 use crate::engine::search::answers::Results;
 use crate::engine::search::chunks::{rounds, submission_flops};
@@ -13,13 +13,13 @@ use crate::kernels::distance_tile::TILE_QUERIES;
 
 /// A batch that the device works on.
 pub(crate) struct Pending {
-    numbers: Numbers,
+    numbers: QueryNumbers,
     reading: Reading,
 }
 
 /// The results of a batch.
 pub(crate) struct Nominated {
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: QueryNumbers,
     pub(crate) results: Results,
     /// Numbers of the queries whose candidates overflowed. Their results are not complete.
     pub(crate) overflowed: Vec<usize>,
@@ -32,7 +32,7 @@ impl Screening<'_> {
     pub(crate) async fn submit(
         &self,
         queries: &Queries<'_>,
-        numbers: Numbers,
+        numbers: QueryNumbers,
         profile: Option<&mut Profile>,
     ) -> Result<Pending> {
         let count = numbers.len() as u32;

@@ -1,7 +1,7 @@
 //! A screening search on the device: its scratch buffers, and the steps that keep rows as candidates: score, collect, tighten, refine
 //! and rescore.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{CandidateLists, Rescoring, keys_and_ids};
 use crate::engine::rows::narrowed::{Integers, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
@@ -116,7 +116,7 @@ impl<'a> Screening<'a> {
     pub(crate) async fn begin<'p>(
         &'p self,
         queries: &Queries<'_>,
-        numbers: &Numbers,
+        numbers: &QueryNumbers,
         profile: Option<&'p mut Profile>,
     ) -> Result<Commands<'p>> {
         let ScreenBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;

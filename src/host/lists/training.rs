@@ -39,7 +39,7 @@ impl<'a> HostTraining<'a> {
         is_narrowed: bool,
     ) -> Result<Self> {
         let view = MatrixView::new(&rows, dim)?;
-        let squared = norms::checked("rows", view)?;
+        let squared = norms::checked("rows", view.into())?;
         let centroids = HostCentroids::new(host, metric, view, lists, is_narrowed)?;
         Ok(Self { dim, rows, squared, centroids })
     }

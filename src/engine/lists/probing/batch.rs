@@ -1,6 +1,6 @@
 //! Batches of a search in lists: scratch buffers, the probed lists of each query, candidates, and the nearest of them.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::plan::{BLOCK_BYTES, ProbePlan};
 use crate::engine::lists::probing::probes::Probing;
@@ -111,7 +111,7 @@ impl<'a> ProbeBatches<'a> {
     pub(super) async fn begin<'c>(
         &'c self,
         queries: &Queries<'_>,
-        numbers: &Numbers,
+        numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
         let Probing { rows, centroids, probes, .. } = self.probing;
