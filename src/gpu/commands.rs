@@ -118,11 +118,7 @@ impl<'a> Commands<'a> {
         let limit = self.gpu.adapter.capabilities.max_binding_bytes;
         for ((name, _), slice) in kernel.buffers.iter().zip(buffers) {
             if slice.bytes > limit {
-                return Err(Error::Unsupported {
-                    what: format!("kernel {}: buffer {name}", kernel.name),
-                    needed: format!("{} bytes in one binding", slice.bytes),
-                    available: limit.to_string(),
-                });
+                self.gpu.check_binding(&format!("kernel {}: buffer {name}", kernel.name), slice.bytes)?;
             }
         }
         if self.each_kernel {
@@ -171,11 +167,9 @@ impl<'a> Commands<'a> {
             return Ok(None);
         }
         if columns > limit || rows > limit {
-            return Err(Error::Unsupported {
-                what: format!("kernel {kernel}"),
-                needed: format!("{columns} x {rows} workgroups"),
-                available: format!("{limit} x {limit}"),
-            });
+            let (needed, available) =
+                (format!("{columns} x {rows} workgroups"), format!("{limit} x {limit}"));
+            return Err(Error::unsupported(format!("kernel {kernel}"), needed, available));
         }
         Ok(Some([columns as u32, rows as u32]))
     }

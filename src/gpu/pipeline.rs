@@ -62,11 +62,7 @@ impl Gpu {
             if needed <= available {
                 return Ok(());
             }
-            Err(Error::Unsupported {
-                what: format!("kernel {}", kernel.name),
-                needed: format!("{needed} {what}"),
-                available: available.to_string(),
-            })
+            Err(Error::unsupported(format!("kernel {}", kernel.name), format!("{needed} {what}"), available))
         };
         check("invocations per workgroup", kernel.workgroup_size, have.max_workgroup_size)?;
         check("bytes of workgroup memory", kernel.workgroup_bytes, have.max_workgroup_bytes)?;

@@ -79,11 +79,10 @@ impl Index {
     ) -> Boxed<'s, SearchResult> {
         match self {
             Self::Flat(index) => index.boxed_within(queries, radius, options),
-            Self::Ivf(_) => Box::pin(std::future::ready(Err(Error::Unsupported {
-                what: "a search within a radius".to_owned(),
-                needed: "a flat index".to_owned(),
-                available: "an ivf index".to_owned(),
-            }))),
+            Self::Ivf(_) => {
+                let error = Error::unsupported("a search within a radius", "a flat index", "an ivf index");
+                Box::pin(std::future::ready(Err(error)))
+            }
         }
     }
 

@@ -25,11 +25,7 @@ impl Memory {
     fn buffer(&self) -> Result<&Buffer> {
         match self {
             Self::Gpu(buffer) => Ok(buffer),
-            Self::Host(_) => Err(Error::Unsupported {
-                what: "a buffer".to_owned(),
-                needed: "a GPU".to_owned(),
-                available: "values in the host's memory".to_owned(),
-            }),
+            Self::Host(_) => Err(Error::unsupported("a buffer", "a GPU", "values in the host's memory")),
         }
     }
 

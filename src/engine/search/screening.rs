@@ -19,24 +19,8 @@ use crate::screen::certificate::Intervals;
 scratch! {
     /// The scratch buffers of a screened batch.
     pub(crate) struct ScreenBuffers {
-        queries: "queries",
-        query_norms: "query norms",
-        refused: "refused",
-        scores: "scores",
-        thresholds: "thresholds",
-        counts: "counts",
-        overflowed: "overflowed",
-        candidates: "candidates",
-        keys: "keys",
-        ids: "ids",
-        selected_keys: "selected keys",
-        selected_ids: "selected ids",
-        selected_counts: "selected counts",
-        spare_keys: "spare keys",
-        spare_ids: "spare ids",
-        narrowed_queries: "narrowed queries",
-        query_terms: "terms of narrowed queries",
-        allowed: "allowed",
+        queries, query_norms, refused, scores, thresholds, counts, overflowed, candidates, keys, ids, selected_keys,
+        selected_ids, selected_counts, spare_keys, spare_ids, narrowed_queries, query_terms, allowed,
     }
 }
 

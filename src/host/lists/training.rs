@@ -20,7 +20,7 @@ pub(crate) struct HostTraining<'a> {
     dim: usize,
     rows: Cow<'a, [f32]>,
     squared: Vec<f64>,
-    centroids: HostCentroids,
+    pub(crate) centroids: HostCentroids,
 }
 
 /// Rows that a thread takes at a time.
@@ -96,14 +96,5 @@ impl<'a> HostTraining<'a> {
 
     fn row(&self, row: usize) -> NormedVector<'_> {
         NormedVector { values: &self.rows[row * self.dim..][..self.dim], squared: self.squared[row] }
-    }
-
-    /// All centroids, `[lists, dim]`.
-    pub(crate) fn centroids(&self) -> Vec<f32> {
-        self.centroids.all()
-    }
-
-    pub(crate) fn into_centroids(self) -> HostCentroids {
-        self.centroids
     }
 }

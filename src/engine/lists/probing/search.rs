@@ -1,8 +1,8 @@
 //! Runs a search in lists: batch after batch, and again for queries with too many candidates or too few rows.
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::batch::ProbeBatches;
-use crate::engine::lists::probing::probes::Probing;
 use crate::engine::lists::widening::Widening;
 use crate::engine::search::answers::Results;
 use crate::engine::search::batches::{BatchWork, run_batches};
@@ -60,7 +60,7 @@ impl Probing<'_> {
             // The second plan holds all candidates. Without this error, a fault of the library would become an endless loop.
             if let (true, Some(query)) = (is_again, overflowed.first()) {
                 let message = format!("query {query} has more candidates than its lists have rows");
-                return Err(Error::Internal { message });
+                return Err(Error::internal(message));
             }
             state.statistics.searched_again += overflowed.len() as u64;
             open = QueryNumbers::List(overflowed);
