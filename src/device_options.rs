@@ -1,5 +1,7 @@
 //! Options of a device.
 
+use crate::options::setters;
+
 /// How a device is opened.
 ///
 /// ```
@@ -32,24 +34,12 @@ impl DeviceOptions {
         Self::default()
     }
 
-    /// Sets [`DeviceOptions::budget_bytes`].
-    #[must_use]
-    pub fn budget_bytes(mut self, bytes: u64) -> Self {
-        self.budget_bytes = bytes;
-        self
-    }
-
-    /// Sets [`DeviceOptions::subgroups`].
-    #[must_use]
-    pub fn subgroups(mut self, use_them: bool) -> Self {
-        self.subgroups = use_them;
-        self
-    }
-
-    /// Sets [`DeviceOptions::max_segment_bytes`].
-    #[must_use]
-    pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
-        self.max_segment_bytes = bytes;
-        self
+    setters! { options => options;
+        /// Sets [`DeviceOptions::budget_bytes`].
+        budget_bytes: u64;
+        /// Sets [`DeviceOptions::subgroups`].
+        subgroups: bool;
+        /// Sets [`DeviceOptions::max_segment_bytes`].
+        max_segment_bytes: u64;
     }
 }

@@ -145,12 +145,20 @@ impl Error {
         Self::Argument { argument, needed: needed.into(), given: given.to_string() }
     }
 
+    /// An [`Error::Unsupported`].
+    pub(crate) fn unsupported(
+        what: impl Into<String>,
+        needed: impl Into<String>,
+        available: impl ToString,
+    ) -> Self {
+        Self::Unsupported { what: what.into(), needed: needed.into(), available: available.to_string() }
+    }
+
     /// Checks that kernels can number all slots of an index, including gaps.
     pub(crate) fn check_slots(end: u64) -> Result<()> {
         if end < u64::from(u32::MAX) {
             return Ok(());
         }
-        let (needed, available) = (format!("{end} slots"), (u32::MAX - 1).to_string());
-        Err(Self::Unsupported { what: "rows".into(), needed, available })
+        Err(Self::unsupported("rows", format!("{end} slots"), u32::MAX - 1))
     }
 }

@@ -30,6 +30,11 @@
     )
 )]
 
+#[cfg(target_endian = "big")]
+compile_error!(
+    "files and device buffers hold little-endian values, which nearfield copies as they lie in memory"
+);
+
 mod bits;
 mod device_options;
 mod engine;
@@ -58,13 +63,13 @@ mod vectors;
 pub use device_options::DeviceOptions;
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
-    Stages, Statistics, ValueRows, Values, Vectors,
+    SearchResult, Stages, Statistics, ValueRows, Values, Vectors,
 };
 pub use error::{Error, Result};
 pub use filter::Filter;
 pub use gpu::{Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, Profile, StageTime};
 pub use index::any::Index;
-pub use index::common::{Rows, SearchResult};
+pub use index::common::Rows;
 pub use index::flat::{Flat, FlatBuilder};
 pub use index::ivf::Ivf;
 pub use index::ivf::builder::IvfBuilder;

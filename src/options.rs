@@ -4,6 +4,20 @@ use std::fmt;
 
 use crate::filter::Filter;
 
+/// Writes setters: each sets the field of its name in `$place` to its argument, or to what `=> Some` makes of it.
+macro_rules! setters {
+    ($options:ident => $place:expr; $($(#[$doc:meta])* $name:ident: $type:ty $(=> $wrap:ident)?;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $name: $type) -> Self {
+            let $options = &mut self;
+            $place.$name = $($wrap)?($name);
+            self
+        }
+    )*};
+}
+pub(crate) use setters;
+
 /// A function that a long call tells how far it is: the number of rows or queries done so far.
 type Progress<'a> = &'a (dyn Fn(usize) + Send + Sync);
 
@@ -31,19 +45,12 @@ impl<'a> AddOptions<'a> {
         Self::default()
     }
 
-    /// Sets the ids of the rows, one per row: each below 2^63 and not in the index yet. The id of a removed row can be given
-    /// again.
-    #[must_use]
-    pub fn ids(mut self, ids: &'a [u64]) -> Self {
-        self.ids = Some(ids);
-        self
-    }
-
-    /// Calls `progress` with the number of rows sent so far.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress<'a>) -> Self {
-        self.progress = Some(progress);
-        self
+    setters! { options => options;
+        /// Sets the ids of the rows, one per row: each below 2^63 and not in the index yet. The id of a removed row can be given
+        /// again.
+        ids: &'a [u64] => Some;
+        /// Calls `progress` with the number of rows sent so far.
+        progress: Progress<'a> => Some;
     }
 
     pub(crate) fn report(&self, rows: usize) {
@@ -76,33 +83,16 @@ impl<'a> SearchOptions<'a> {
         Self { k, progress: None, profile: false, filter: None, probes: None }
     }
 
-    /// Probes this many lists of an [`Ivf`](crate::Ivf) per query.
-    #[must_use]
-    pub fn probes(mut self, probes: usize) -> Self {
-        self.probes = Some(probes);
-        self
-    }
-
-    /// Calls `progress` after each batch with the number of queries answered so far.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress<'a>) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-
-    /// Times the stages on the device, into [`Statistics::stages`](crate::Statistics::stages).
-    #[must_use]
-    pub fn profile(mut self, profile: bool) -> Self {
-        self.profile = profile;
-        self
-    }
-
-    /// Searches only the rows that `filter` allows. The answer is as exact as that of an index of these rows alone, and has
-    /// fewer than k of them where fewer are allowed.
-    #[must_use]
-    pub fn filter(mut self, filter: Filter<'a>) -> Self {
-        self.filter = Some(filter);
-        self
+    setters! { options => options;
+        /// Probes this many lists of an [`Ivf`](crate::Ivf) per query.
+        probes: usize => Some;
+        /// Calls `progress` after each batch with the number of queries answered so far.
+        progress: Progress<'a> => Some;
+        /// Times the stages on the device, into [`Statistics::stages`](crate::Statistics::stages).
+        profile: bool;
+        /// Searches only the rows that `filter` allows. The answer is as exact as that of an index of these rows alone, and has
+        /// fewer than k of them where fewer are allowed.
+        filter: Filter<'a> => Some;
     }
 }
 
@@ -122,18 +112,11 @@ impl<'a> WithinOptions<'a> {
         Self::default()
     }
 
-    /// Calls `progress` after each batch with the number of queries answered so far.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress<'a>) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-
-    /// Searches only the rows that `filter` allows.
-    #[must_use]
-    pub fn filter(mut self, filter: Filter<'a>) -> Self {
-        self.filter = Some(filter);
-        self
+    setters! { options => options;
+        /// Calls `progress` after each batch with the number of queries answered so far.
+        progress: Progress<'a> => Some;
+        /// Searches only the rows that `filter` allows.
+        filter: Filter<'a> => Some;
     }
 }
 

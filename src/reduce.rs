@@ -4,6 +4,7 @@ use crate::engine::{Device, Job, Reduced, Stages, ValueRows, Values, reduce_rows
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::kernels::reduce_blocks::{Operation, Summation};
+use crate::options::setters;
 
 /// A norm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,18 +123,11 @@ reductions! { u64, place, place_rows;
 }
 
 impl<'d> Reduce<'d> {
-    /// Sets how sums, dot products, means, L1 and L2 norms are added.
-    #[must_use]
-    pub fn summation(mut self, summation: Summation) -> Self {
-        self.summation = summation;
-        self
-    }
-
-    /// Records the device time of each call, if the adapter has timestamps.
-    #[must_use]
-    pub fn stages(mut self, stages: &'d Stages) -> Self {
-        self.stages = Some(stages);
-        self
+    setters! { options => options;
+        /// Sets how sums, dot products, means, L1 and L2 norms are added.
+        summation: Summation;
+        /// Records the device time of each call, if the adapter has timestamps.
+        stages: &'d Stages => Some;
     }
 
     blocking_and_async! { self.device;

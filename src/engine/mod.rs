@@ -24,8 +24,8 @@ pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::engine_rows::{EngineRows, RowShape};
 pub(crate) use rows::write::Placing;
 pub use search::plan::{Plan, Route};
-pub use search::request::Statistics;
-pub(crate) use search::request::{Found, SearchRequest};
+pub(crate) use search::request::SearchRequest;
+pub use search::request::{SearchResult, Statistics};
 pub use search::screens::Nominator;
 
 pub use crate::screen::Screen;

@@ -99,7 +99,19 @@ pub(crate) struct Selection<'a> {
     pub(crate) spare: Option<select_k::Selected<'a>>,
 }
 
-impl Selection<'_> {
+impl<'a> Selection<'a> {
+    /// The k nearest, one query after another, into whole buffers.
+    pub(crate) fn into(
+        k: u32,
+        keys: &'a Buffer,
+        ids: &'a Buffer,
+        counts: &'a Buffer,
+        spare: [&'a Buffer; 2],
+    ) -> Self {
+        let (selected, spare) = (keys_and_ids(keys, ids), Some(keys_and_ids(spare[0], spare[1])));
+        Self { k, selected, pitch: k, counts: counts.into(), spare }
+    }
+
     /// Records the selection from the rescored candidates `from`, where `rows` says which candidates each of `count` queries has.
     pub(crate) fn encode(
         &self,

@@ -48,7 +48,7 @@ pub struct CooperativeSize {
 }
 
 /// What an adapter can do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// Bytes of one buffer at most.

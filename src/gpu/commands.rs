@@ -108,17 +108,17 @@ impl<'a> Commands<'a> {
         grid: Grid,
     ) -> Result<()> {
         let kernel = pipeline.kernel;
-        debug_assert_eq!(buffers.len(), kernel.buffers.len(), "{}: one slice a buffer", kernel.name);
-        debug_assert_eq!(size_of::<P>(), kernel.params_bytes, "{}: its own params", kernel.name);
+        let (given, needed) = ((buffers.len(), size_of::<P>()), (kernel.buffers.len(), kernel.params_bytes));
+        if given != needed {
+            let message =
+                format!("{} takes (buffers, bytes of parameters) {needed:?}, not {given:?}", kernel.name);
+            return Err(Error::internal(message));
+        }
         let Some([columns, rows]) = self.shape(kernel.name, grid)? else { return Ok(()) };
         let limit = self.gpu.adapter.capabilities.max_binding_bytes;
         for ((name, _), slice) in kernel.buffers.iter().zip(buffers) {
             if slice.bytes > limit {
-                return Err(Error::Unsupported {
-                    what: format!("kernel {}: buffer {name}", kernel.name),
-                    needed: format!("{} bytes in one binding", slice.bytes),
-                    available: limit.to_string(),
-                });
+                self.gpu.check_binding(&format!("kernel {}: buffer {name}", kernel.name), slice.bytes)?;
             }
         }
         if self.each_kernel {
@@ -167,11 +167,9 @@ impl<'a> Commands<'a> {
             return Ok(None);
         }
         if columns > limit || rows > limit {
-            return Err(Error::Unsupported {
-                what: format!("kernel {kernel}"),
-                needed: format!("{columns} x {rows} workgroups"),
-                available: format!("{limit} x {limit}"),
-            });
+            let (needed, available) =
+                (format!("{columns} x {rows} workgroups"), format!("{limit} x {limit}"));
+            return Err(Error::unsupported(format!("kernel {kernel}"), needed, available));
         }
         Ok(Some([columns as u32, rows as u32]))
     }

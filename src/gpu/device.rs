@@ -57,10 +57,8 @@ impl Gpu {
                 ..Default::default()
             })
             .await
-            .map_err(|fault| Error::Unsupported {
-                what: adapter.to_string(),
-                needed: "a device with the adapter's own limits".into(),
-                available: fault.to_string(),
+            .map_err(|fault| {
+                Error::unsupported(adapter.to_string(), "a device with the adapter's own limits", fault)
             })?;
         let gpu = Self::new(device, queue, adapter, options);
         gpu.note_faults();

@@ -290,7 +290,7 @@ impl Kernel {
         for snippet in snippets {
             text.push_str(snippet.text);
         }
-        unroll(&text).map_err(|fault| Error::Device { message: format!("kernel {}: {fault}", self.name) })
+        unroll(&text).map_err(|fault| Error::internal(format!("kernel {}: {fault}", self.name)))
     }
 
     /// The snippets of a variant, in the order of its text.

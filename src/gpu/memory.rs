@@ -47,11 +47,7 @@ impl Gpu {
         let size = bytes.next_multiple_of(4).max(16);
         let limit = self.adapter.capabilities.max_buffer_bytes;
         if size > limit {
-            return Err(Error::Unsupported {
-                what: purpose.to_owned(),
-                needed: format!("a buffer of {size} bytes"),
-                available: limit.to_string(),
-            });
+            return Err(Error::unsupported(purpose, format!("a buffer of {size} bytes"), limit));
         }
         self.allocate(&wgpu::BufferDescriptor {
             label: Some(purpose),
@@ -77,11 +73,7 @@ impl Gpu {
         if bytes <= limit {
             return Ok(());
         }
-        Err(Error::Unsupported {
-            what: what.to_owned(),
-            needed: format!("{bytes} bytes in one binding"),
-            available: limit.to_string(),
-        })
+        Err(Error::unsupported(what, format!("{bytes} bytes in one binding"), limit))
     }
 
     /// A new buffer for kernels, and for copies in both directions.
@@ -99,7 +91,7 @@ impl Gpu {
         let budget = self.options.budget_bytes;
         if needed > budget {
             let largest = requests.iter().max_by_key(|request| request.bytes);
-            let purpose = largest.map_or("scratch", |request| request.purpose).to_owned();
+            let purpose = largest.map_or("scratch", |request| request.purpose).replace('_', " ");
             return Err(Error::Budget { purpose, needed, budget });
         }
         Turn { gpu: self, needed, ticket: None }.await;
@@ -140,15 +132,15 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
 }
 
-/// Declares the scratch buffers of a call: a struct with one field for each buffer, and the purpose that errors name.
+/// Declares the scratch buffers of a call: a struct with one field for each buffer. Errors name a buffer by its field.
 ///
 /// `Name::<u64>` holds their bytes, and its `reserve` takes them all at once: a [`Reserved`] with the buffers under the same names.
 macro_rules! scratch {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $purpose:literal,)+ }) => {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($field:ident),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy)]
         $vis struct $name<T = $crate::gpu::Buffer> {
-            $($(#[$doc])* pub(crate) $field: T,)+
+            $(pub(crate) $field: T,)+
         }
 
         impl $name<u64> {
@@ -157,7 +149,7 @@ macro_rules! scratch {
                 self,
                 gpu: &std::sync::Arc<$crate::gpu::Gpu>,
             ) -> $crate::error::Result<$crate::gpu::Reserved<$name>> {
-                let requests = [$($crate::gpu::Request { purpose: $purpose, bytes: self.$field },)+];
+                let requests = [$($crate::gpu::Request { purpose: stringify!($field), bytes: self.$field },)+];
                 gpu.reserve_named(&requests, |next| $name { $($field: next(),)+ }).await
             }
         }

@@ -22,7 +22,13 @@ impl Gpu {
         elements: ElementKind,
         constants: &[u32],
     ) -> Result<Arc<Pipeline>> {
-        debug_assert_eq!(constants.len(), kernel.overrides.len(), "{}: one value per override", kernel.name);
+        if constants.len() != kernel.overrides.len() {
+            return Err(Error::internal(format!(
+                "{} takes {} constants",
+                kernel.name,
+                kernel.overrides.len()
+            )));
+        }
         let variant = Variant {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.subgroups,
@@ -56,11 +62,7 @@ impl Gpu {
             if needed <= available {
                 return Ok(());
             }
-            Err(Error::Unsupported {
-                what: format!("kernel {}", kernel.name),
-                needed: format!("{needed} {what}"),
-                available: available.to_string(),
-            })
+            Err(Error::unsupported(format!("kernel {}", kernel.name), format!("{needed} {what}"), available))
         };
         check("invocations per workgroup", kernel.workgroup_size, have.max_workgroup_size)?;
         check("bytes of workgroup memory", kernel.workgroup_bytes, have.max_workgroup_bytes)?;

@@ -17,15 +17,7 @@ impl Host {
         let capabilities = Capabilities {
             max_buffer_bytes: u64::MAX,
             max_binding_bytes: u64::MAX,
-            max_storage_buffers: 0,
-            max_workgroup_size: 0,
-            max_workgroup_bytes: 0,
-            max_workgroups: 0,
-            subgroup_sizes: None,
-            f16: false,
-            float_atomics: false,
-            cooperative_sizes: vec![],
-            timestamps: false,
+            ..Capabilities::default()
         };
         let adapter = Adapter {
             name: format!("host, {threads} threads"),

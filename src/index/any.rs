@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Queries};
+use crate::engine::{Device, Queries, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::index::common::{Common, Resources, Rows, SearchResult};
+use crate::index::common::{Common, Resources, Rows};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
@@ -79,11 +79,10 @@ impl Index {
     ) -> Boxed<'s, SearchResult> {
         match self {
             Self::Flat(index) => index.boxed_within(queries, radius, options),
-            Self::Ivf(_) => Box::pin(std::future::ready(Err(Error::Unsupported {
-                what: "a search within a radius".to_owned(),
-                needed: "a flat index".to_owned(),
-                available: "an ivf index".to_owned(),
-            }))),
+            Self::Ivf(_) => {
+                let error = Error::unsupported("a search within a radius", "a flat index", "an ivf index");
+                Box::pin(std::future::ready(Err(error)))
+            }
         }
     }
 

@@ -1,10 +1,9 @@
 //! The part that every kind of index has: its device, its rows, and how it was built.
 
-use crate::engine::{Device, EngineRows, Found, Queries, RowShape, Screen, SearchRequest, Statistics};
+use crate::engine::{Device, EngineRows, Queries, RowShape, Screen, SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
-use crate::neighbors::Neighbors;
 use crate::options::SearchOptions;
 use crate::store::{
     CopyOptions, Goal, HostCopy, RowStore, budget_of, check_dim, check_k, check_queries, check_rows,
@@ -13,16 +12,6 @@ use crate::store::{
 /// Vectors for an index: a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), a slice or array that is one vector, or a
 /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device. The same type as [`Queries`].
 pub type Rows<'a> = Queries<'a>;
-
-/// The answer of a search and how it came about.
-#[derive(Debug, Clone, PartialEq, Default)]
-#[non_exhaustive]
-pub struct SearchResult {
-    /// The rows found for each query, nearest first, ties by the smaller id.
-    pub neighbors: Neighbors,
-    /// How many rows were scored, rescored and searched again, where, and in what time.
-    pub statistics: Statistics,
-}
 
 /// Where an index lives, and with how much memory.
 #[derive(Debug, Clone)]
@@ -73,41 +62,29 @@ impl Settings {
 /// Writes the setters of [`Resources`], which the builders and the loader of indexes have. They are in the field at this path.
 macro_rules! resource_methods {
     ($($field:ident).+) => {
-        /// Sets the bytes of scratch memory on the device that one search may use. Default: the device's whole budget.
-        #[must_use]
-        pub fn budget(mut self, bytes: u64) -> Self {
-            self.$($field).+.budget = Some(bytes);
-            self
+        crate::options::setters! { options => options.$($field).+;
+            /// Sets the bytes of scratch memory on the device that one search may use. Default: the device's whole budget.
+            budget: u64 => Some;
+            /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
+            /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
+            capacity: usize;
         }
 
-        /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
-        /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
-        #[must_use]
-        pub fn capacity(mut self, rows: usize) -> Self {
-            self.$($field).+.capacity = rows;
-            self
-        }
-
-        /// Whether a second copy of the rows is kept in the host's memory. A search runs there when the processor is expected to
-        /// finish before a GPU has launched a kernel and sent its result back, or when searches of about the same size took the
-        /// GPU longer; [`Statistics::on_host`](crate::Statistics::on_host) tells. Queries on the GPU are searched for there.
-        ///
-        /// `get` and `save` read from the copy. Answers differ as they do between adapters: in the last bits of distances, within
-        /// the bounds of [`Metric`], and in an [`Ivf`](crate::Ivf) also in the last list that is probed, where centroids are at
-        /// nearly the same distance. Ignored on the host engine, whose rows are there already. Default: false.
-        #[must_use]
-        pub fn keep_host_copy(mut self, keep: bool) -> Self {
-            self.$($field).+.copy.keep = keep;
-            self
-        }
-
-        /// Whether the host's copy answers searches that fail because the GPU is lost or out of memory;
-        /// [`Statistics::on_host`](crate::Statistics::on_host) tells. Needs [`keep_host_copy`](Self::keep_host_copy). Default:
-        /// false.
-        #[must_use]
-        pub fn fallback(mut self, fallback: bool) -> Self {
-            self.$($field).+.copy.fallback = fallback;
-            self
+        crate::options::setters! { options => options.$($field).+.copy;
+            /// Whether a second copy of the rows is kept in the host's memory. A search runs there when the processor is expected
+            /// to finish before a GPU has launched a kernel and sent its result back, or when searches of about the same size
+            /// took the GPU longer; [`Statistics::on_host`](crate::Statistics::on_host) tells. Queries on the GPU are searched
+            /// for there.
+            ///
+            /// `get` and `save` read from the copy. Answers differ as they do between adapters: in the last bits of distances,
+            /// within the bounds of [`Metric`], and in an [`Ivf`](crate::Ivf) also in the last list that is probed, where
+            /// centroids are at nearly the same distance. Ignored on the host engine, whose rows are there already. Default:
+            /// false.
+            keep_host_copy: bool;
+            /// Whether the host's copy answers searches that fail because the GPU is lost or out of memory;
+            /// [`Statistics::on_host`](crate::Statistics::on_host) tells. Needs [`keep_host_copy`](Self::keep_host_copy).
+            /// Default: false.
+            fallback: bool;
         }
     };
 }
@@ -171,7 +148,6 @@ impl Common {
             profile: options.profile,
             progress: options.progress,
         };
-        let Found { neighbors, statistics } = self.store.search(&queries, &request, goal).await?;
-        Ok(SearchResult { neighbors, statistics })
+        self.store.search(&queries, &request, goal).await
     }
 }

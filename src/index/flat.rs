@@ -3,17 +3,17 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Plan, Queries, Screen};
+use crate::engine::{Device, Plan, Queries, Screen, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Resources, Rows, SearchResult, Settings, resource_methods};
+use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, Saving};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::options::{AddOptions, SearchOptions, WithinOptions};
+use crate::options::{AddOptions, SearchOptions, WithinOptions, setters};
 use crate::store::{Goal, check_k, check_queries};
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
@@ -42,20 +42,13 @@ pub struct FlatBuilder {
 }
 
 impl FlatBuilder {
-    /// Sets how rows are stored. f32 (the default) takes f32 and f16 rows; f16 takes f16 rows and half the memory.
-    #[must_use]
-    pub fn elements(mut self, elements: ElementKind) -> Self {
-        self.settings.elements = elements;
-        self
-    }
-
-    /// Whether the index keeps a copy of its rows in 8-bit integers, by which it excludes most rows before it computes any
-    /// distance. The copy takes `dim` bytes per row (rounded up to a multiple of 32) and 16 more: a quarter of what f32 rows
-    /// take. Answers are the same, bit for bit. Default: [`Screen::Auto`].
-    #[must_use]
-    pub fn screen(mut self, screen: Screen) -> Self {
-        self.settings.screen = screen;
-        self
+    setters! { options => options.settings;
+        /// Sets how rows are stored. f32 (the default) takes f32 and f16 rows; f16 takes f16 rows and half the memory.
+        elements: ElementKind;
+        /// Whether the index keeps a copy of its rows in 8-bit integers, by which it excludes most rows before it computes any
+        /// distance. The copy takes `dim` bytes per row (rounded up to a multiple of 32) and 16 more: a quarter of what f32 rows
+        /// take. Answers are the same, bit for bit. Default: [`Screen::Auto`].
+        screen: Screen;
     }
 
     resource_methods!(settings.resources);

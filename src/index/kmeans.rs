@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Rows;
 use crate::metric::Metric;
+use crate::options::setters;
 use crate::store::check_dim;
 
 /// k-means clustering (S. P. Lloyd, *Least squares quantization in PCM*, IEEE Transactions on Information Theory 28, 1982).
@@ -91,56 +92,24 @@ impl<'a> KMeans<'a> {
         Self { metric, lists, ..self }
     }
 
-    /// Sets the largest number of iterations. Default: 10.
-    #[must_use]
-    pub fn iterations(mut self, iterations: usize) -> Self {
-        self.iterations = iterations;
-        self
-    }
-
-    /// Ends training when an iteration lowers the inertia by less than this fraction. Default: 1e-4.
-    #[must_use]
-    pub fn tolerance(mut self, share: f64) -> Self {
-        self.tolerance = share;
-        self
-    }
-
-    /// Sets the number of training rows per list. If there are more rows, a seeded sample is used, no larger than one binding of
-    /// the adapter ([`Clusters::rows`] tells which). Default: 64.
-    #[must_use]
-    pub fn rows_per_list(mut self, rows: usize) -> Self {
-        self.rows_per_list = rows;
-        self
-    }
-
-    /// Splits lists with more than `ratio` times the average number of rows, and gives up the smallest lists in return. A ratio of
-    /// 1.5 evens out the lists at the cost of some inertia. Default: none.
-    #[must_use]
-    pub fn balance(mut self, ratio: f64) -> Self {
-        self.balance = Some(ratio);
-        self
-    }
-
-    /// Sets whether an 8-bit copy of the rows speeds up finding the nearest centroids. The result is the same either way.
-    /// Default: [`Screen::Auto`].
-    #[must_use]
-    pub fn screen(mut self, screen: Screen) -> Self {
-        self.screen = screen;
-        self
-    }
-
-    /// Sets the seed of all random choices. Default: 1.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Calls `progress` after each iteration with its number, from 1, and the inertia before it.
-    #[must_use]
-    pub fn progress(mut self, progress: &'a (dyn Fn(usize, f64) + Send + Sync)) -> Self {
-        self.progress = Some(progress);
-        self
+    setters! { options => options;
+        /// Sets the largest number of iterations. Default: 10.
+        iterations: usize;
+        /// Ends training when an iteration lowers the inertia by less than this fraction. Default: 1e-4.
+        tolerance: f64;
+        /// Sets the number of training rows per list. If there are more rows, a seeded sample is used, no larger than one binding of
+        /// the adapter ([`Clusters::rows`] tells which). Default: 64.
+        rows_per_list: usize;
+        /// Splits lists with more than this many times the average number of rows, and gives up the smallest lists in return. A ratio of
+        /// 1.5 evens out the lists at the cost of some inertia. Default: none.
+        balance: f64 => Some;
+        /// Sets whether an 8-bit copy of the rows speeds up finding the nearest centroids. The result is the same either way.
+        /// Default: [`Screen::Auto`].
+        screen: Screen;
+        /// Sets the seed of all random choices. Default: 1.
+        seed: u64;
+        /// Calls `progress` after each iteration with its number, from 1, and the inertia before it.
+        progress: &'a (dyn Fn(usize, f64) + Send + Sync) => Some;
     }
 
     blocking_and_async! { device;
@@ -367,32 +336,13 @@ impl Lists {
             // Takes the farthest row, then the next one if a list is split again.
             let mut members: Vec<u32> =
                 self.order[self.offsets[donor] as usize..self.offsets[donor + 1] as usize].to_vec();
-            let farthest =
-                |row: &u32| (std::cmp::Reverse(OrderedDistance(assigned[*row as usize].distance)), *row);
-            members.sort_by_key(farthest);
+            let distance = |row: u32| assigned[row as usize].distance;
+            members.sort_by(|&a, &b| distance(b).total_cmp(&distance(a)).then(a.cmp(&b)));
             let Some(&row) = members.get(taken[donor]) else { break };
             taken[donor] += 1;
             seeds.push((list as u32, row));
             largest.push((rows / 2, std::cmp::Reverse(donor)));
         }
         seeds
-    }
-}
-
-/// A distance in the total order of f32.
-#[derive(PartialEq)]
-struct OrderedDistance(f32);
-
-impl Eq for OrderedDistance {}
-
-impl Ord for OrderedDistance {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-impl PartialOrd for OrderedDistance {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
     }
 }

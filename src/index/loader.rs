@@ -8,6 +8,7 @@ use crate::engine::Device;
 use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Resources, resource_methods};
+use crate::index::file::Reader;
 use crate::index::saved::Loading;
 #[cfg(doc)]
 use crate::metric::Metric;
@@ -67,7 +68,7 @@ impl<I: Load> Loader<I> {
         /// # Errors
         /// As [`load`](Self::load); an [`Error::Io`](crate::Error::Io) of a reader has no path.
         pub fn load_from(&self, reader: impl Read + Send) -> Result<I> {
-            self.boxed(Loading::from_reader(Box::new(reader), I::HAS_LISTS))
+            self.read(Reader::from_reader(Box::new(reader)))
         }
         /// The reader is called as it is.
         async load_from_async;
@@ -77,17 +78,17 @@ impl<I: Load> Loader<I> {
         /// # Errors
         /// As [`load`](Self::load).
         pub fn load_bytes(&self, bytes: &[u8]) -> Result<I> {
-            self.boxed(Loading::from_bytes(bytes, I::HAS_LISTS))
+            self.read(Reader::from_bytes(bytes))
         }
         async load_bytes_async;
     }
 
     pub(crate) fn open_file<'l>(&self, path: &'l Path) -> Boxed<'l, I> {
-        self.boxed(Loading::open(path, I::HAS_LISTS))
+        self.read(Reader::open(path))
     }
 
-    fn boxed<'l>(&self, loading: Result<Loading<'l>>) -> Boxed<'l, I> {
-        match loading {
+    fn read<'l>(&self, reader: Result<Reader<'l>>) -> Boxed<'l, I> {
+        match reader.and_then(|reader| Loading::new(reader, I::HAS_LISTS)) {
             Ok(loading) => I::from_saved(loading, self.resources.clone()),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }

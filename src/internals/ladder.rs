@@ -93,20 +93,14 @@ pub struct Rung {
     pub letter: &'static str,
     /// A short description.
     pub name: &'static str,
-    method: Method,
+    /// None for the library's own reduction.
+    kernel: Option<&'static Kernel>,
+    /// Products per invocation.
+    coarsening: u32,
+    needs: Needs,
 }
 
-/// How a rung is run.
-#[derive(Debug)]
-enum Method {
-    /// The host adds numbers that a kernel leaves.
-    HostAdds(&'static Kernel),
-    /// A kernel adds to a total: `coarsening` products per invocation, on adapters with what it needs.
-    Atomic { kernel: &'static Kernel, coarsening: u32, needs: Needs },
-    /// The library's own reduction.
-    Library,
-}
-
+/// What a rung needs of an adapter.
 #[derive(Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,
@@ -116,36 +110,32 @@ enum Needs {
     Subgroups,
 }
 
-const fn host_adds(letter: &'static str, name: &'static str, kernel: &'static Kernel) -> Rung {
-    Rung { letter, name, method: Method::HostAdds(kernel) }
-}
-
-const fn atomic(
+const fn rung(
     letter: &'static str,
     name: &'static str,
     kernel: &'static Kernel,
     coarsening: u32,
     needs: Needs,
 ) -> Rung {
-    Rung { letter, name, method: Method::Atomic { kernel, coarsening, needs } }
+    Rung { letter, name, kernel: Some(kernel), coarsening, needs }
 }
 
 /// The ladder, from the bottom to the top.
 pub static RUNGS: &[Rung] = &[
-    host_adds("a", "multiply, host adds", &MULTIPLY),
-    host_adds("b", "one invocation adds", &ONE_ADDS),
-    atomic("c", "one adds, exchange of bits", &ONE_ADDS_ATOMICALLY, 1, Needs::Exchange),
-    atomic("c native", "one adds, native atomics", &ONE_ADDS_ATOMICALLY, 1, Needs::FloatAtomics),
-    host_adds("d", "tree in storage", &TREE_IN_STORAGE),
-    host_adds("e", "tree, interleaved", &TREE_INTERLEAVED),
-    host_adds("f", "tree, sequential", &TREE_SEQUENTIAL),
-    atomic("g", "tree, then atomic", &HIERARCHICAL, 1, Needs::Nothing),
-    atomic("h2", "coarsened by 2", &HIERARCHICAL, 2, Needs::Nothing),
-    atomic("h4", "coarsened by 4", &HIERARCHICAL, 4, Needs::Nothing),
-    atomic("h8", "coarsened by 8", &HIERARCHICAL, 8, Needs::Nothing),
-    atomic("h16", "coarsened by 16", &HIERARCHICAL, 16, Needs::Nothing),
-    atomic("i", "subgroups, coarsened by 16", &BY_SUBGROUPS, BY_SUBGROUPS_COARSENING, Needs::Subgroups),
-    Rung { letter: "j", name: "the library", method: Method::Library },
+    rung("a", "multiply, host adds", &MULTIPLY, 1, Needs::Nothing),
+    rung("b", "one invocation adds", &ONE_ADDS, 1, Needs::Nothing),
+    rung("c", "one adds, exchange of bits", &ONE_ADDS_ATOMICALLY, 1, Needs::Exchange),
+    rung("c native", "one adds, native atomics", &ONE_ADDS_ATOMICALLY, 1, Needs::FloatAtomics),
+    rung("d", "tree in storage", &TREE_IN_STORAGE, 1, Needs::Nothing),
+    rung("e", "tree, interleaved", &TREE_INTERLEAVED, 1, Needs::Nothing),
+    rung("f", "tree, sequential", &TREE_SEQUENTIAL, 1, Needs::Nothing),
+    rung("g", "tree, then atomic", &HIERARCHICAL, 1, Needs::Nothing),
+    rung("h2", "coarsened by 2", &HIERARCHICAL, 2, Needs::Nothing),
+    rung("h4", "coarsened by 4", &HIERARCHICAL, 4, Needs::Nothing),
+    rung("h8", "coarsened by 8", &HIERARCHICAL, 8, Needs::Nothing),
+    rung("h16", "coarsened by 16", &HIERARCHICAL, 16, Needs::Nothing),
+    rung("i", "subgroups, coarsened by 16", &BY_SUBGROUPS, BY_SUBGROUPS_COARSENING, Needs::Subgroups),
+    Rung { letter: "j", name: "the library", kernel: None, coarsening: 1, needs: Needs::Nothing },
 ];
 
 impl Rung {
@@ -161,27 +151,14 @@ impl Rung {
         b: &DeviceVector,
         stages: Option<&Stages>,
     ) -> Result<f32> {
-        device.block_on(self.dot_async(device, a, b, stages))
+        device.block_on(self.sum(device, [a, b], stages))
     }
 
-    /// [`Rung::dot`] without blocking.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn dot_async(
-        &self,
-        device: &Device,
-        a: &DeviceVector,
-        b: &DeviceVector,
-        stages: Option<&Stages>,
-    ) -> Result<f32> {
-        let (kernel, coarsening) = match &self.method {
-            Method::Library => {
-                let reduce = stages.map_or(device.reduce(), |stages| device.reduce().stages(stages));
-                return reduce.dot_async(a, b).await;
-            }
-            Method::HostAdds(kernel) => (*kernel, 1),
-            Method::Atomic { kernel, coarsening, .. } => (*kernel, *coarsening),
+    async fn sum(&self, device: &Device, [a, b]: [&DeviceVector; 2], stages: Option<&Stages>) -> Result<f32> {
+        let coarsening = self.coarsening;
+        let Some(kernel) = self.kernel else {
+            let reduce = stages.map_or(device.reduce(), |stages| device.reduce().stages(stages));
+            return reduce.dot_async(a, b).await;
         };
         let gpu = device.gpu("a rung of the ladder")?;
         for (argument, vector) in [("a", a), ("b", b)] {
@@ -194,29 +171,20 @@ impl Rung {
             return Err(Error::argument("b", format!("{} numbers, as a has", a.len()), b.len()));
         }
         let capabilities = device.capabilities();
-        let lacks = |what: &str| {
-            let needed = what.to_owned();
-            Err(Error::Unsupported {
-                what: format!("rung {}", self.letter),
-                needed,
-                available: "none".into(),
-            })
-        };
+        let lacks = |what: &str| Err(Error::unsupported(format!("rung {}", self.letter), what, "none"));
         let mut variant = Variant {
             subgroups: kernel.sums_lanes && gpu.subgroup_sizes().is_some(),
             float_atomics: kernel.adds_floats && capabilities.float_atomics,
             constants: kernel.overrides.iter().map(|_| coarsening).collect(),
             ..Variant::default()
         };
-        if let Method::Atomic { needs, .. } = &self.method {
-            match needs {
-                Needs::FloatAtomics if !capabilities.float_atomics => {
-                    return lacks("native atomic addition of f32");
-                }
-                Needs::Subgroups if !variant.subgroups => return lacks("subgroup operations"),
-                Needs::Exchange => variant.float_atomics = false,
-                _ => {}
+        match self.needs {
+            Needs::FloatAtomics if !capabilities.float_atomics => {
+                return lacks("native atomic addition of f32");
             }
+            Needs::Subgroups if !variant.subgroups => return lacks("subgroup operations"),
+            Needs::Exchange => variant.float_atomics = false,
+            _ => {}
         }
         let pipeline = gpu.pipeline_of(kernel, variant)?;
         let mut profile = stages.and_then(|_| Profile::new(gpu));

@@ -2,37 +2,37 @@
 
 use std::path::Path;
 
+use super::element_type::ElementType;
 use super::location::Location;
 use super::npz::Archive;
-use super::number::Number;
-use super::open::{Format, Wanted, array, open};
+use super::open::{Accepted, Format, array, open};
 use super::table::Table;
 use crate::error::Result;
 use crate::files::mismatch;
 
-const IDS: Wanted = Wanted {
+const IDS: Accepted = Accepted {
     formats: &[
         ("npy", Format::Npy),
         ("npz", Format::Npz),
-        ("ivecs", Format::RowHeaders(Number::I32)),
-        ("ibin", Format::Header(Number::I32)),
-        ("bin", Format::Twin(Number::I32)),
+        ("ivecs", Format::RowHeaders(ElementType::I32)),
+        ("ibin", Format::Header(ElementType::I32)),
+        ("bin", Format::Truth(ElementType::I32)),
     ],
-    numbers: &[Number::I32, Number::I64, Number::U32, Number::U64],
+    numbers: &[ElementType::I32, ElementType::I64, ElementType::U32, ElementType::U64],
     dimensions: 2,
     member: Some("ids"),
 };
 
-const DISTANCES: Wanted = Wanted {
-    formats: &[("npz", Format::Npz), ("bin", Format::Twin(Number::F32))],
-    numbers: &[Number::F32],
+const DISTANCES: Accepted = Accepted {
+    formats: &[("npz", Format::Npz), ("bin", Format::Truth(ElementType::F32))],
+    numbers: &[ElementType::F32],
     dimensions: 2,
     member: Some("distances"),
 };
 
-const VALUES: Wanted = Wanted {
+const VALUES: Accepted = Accepted {
     formats: &[("npy", Format::Npy), ("npz", Format::Npz)],
-    numbers: &[Number::F32],
+    numbers: &[ElementType::F32],
     dimensions: 1,
     member: None,
 };
@@ -42,7 +42,7 @@ const VALUES: Wanted = Wanted {
 pub struct Ids {
     /// The ids, row after row. Negative ids are kept as they are in the file.
     pub values: Vec<i64>,
-    /// Number of rows.
+    /// ElementType of rows.
     pub rows: usize,
     /// Ids per row.
     pub width: usize,
@@ -59,14 +59,14 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
     let (rows, width) = (table.rows(), table.dim());
     let values = table.read(0..rows, |bytes, values| {
         match table.number() {
-            Number::I32 => {
+            ElementType::I32 => {
                 values.extend(bytes.as_chunks().0.iter().map(|id| i64::from(i32::from_le_bytes(*id))))
             }
-            Number::U32 => {
+            ElementType::U32 => {
                 values.extend(bytes.as_chunks().0.iter().map(|id| i64::from(u32::from_le_bytes(*id))))
             }
-            Number::I64 => values.extend(bytes.as_chunks().0.iter().map(|id| i64::from_le_bytes(*id))),
-            Number::U64 => {
+            ElementType::I64 => values.extend(bytes.as_chunks().0.iter().map(|id| i64::from_le_bytes(*id))),
+            ElementType::U64 => {
                 for id in bytes.as_chunks().0.iter().map(|id| u64::from_le_bytes(*id)) {
                     let id = i64::try_from(id).map_err(|_| {
                         mismatch(
@@ -78,7 +78,9 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
                     values.push(id);
                 }
             }
-            Number::F32 | Number::F16 | Number::U8 | Number::I8 => return Err(table.unaccepted(IDS.numbers)),
+            ElementType::F32 | ElementType::F16 | ElementType::U8 | ElementType::I8 => {
+                return Err(table.unaccepted(IDS.numbers));
+            }
         }
         Ok(())
     })?;

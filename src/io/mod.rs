@@ -24,13 +24,13 @@
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 
+mod element_type;
 mod guard;
 mod ids;
 mod inflate;
 mod location;
 mod npy;
 mod npz;
-mod number;
 mod open;
 mod raw;
 mod source;

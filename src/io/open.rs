@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use super::element_type::{ElementType, list};
 use super::location::Location;
 use super::npy::Header;
 use super::npz::Archive;
-use super::number::{Number, list};
-use super::raw::{open_with_header, open_with_row_headers, open_with_twin};
+use super::raw::{open_truth, open_with_header, open_with_row_headers};
 use super::source::Source;
 use super::table::{Layout, Table};
 use crate::error::Result;
@@ -20,38 +20,38 @@ pub(super) enum Format {
     /// An archive of numpy arrays.
     Npz,
     /// The fbin family.
-    Header(Number),
+    Header(ElementType),
     /// The fvecs family.
-    RowHeaders(Number),
+    RowHeaders(ElementType),
     /// True neighbours: ids, then distances, after one header. The number type says which of the two is read.
-    Twin(Number),
+    Truth(ElementType),
 }
 
 /// The files that a reader accepts.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct Accepted {
     /// The accepted extensions and their formats.
     pub(super) formats: &'static [(&'static str, Format)],
     /// The element types accepted in a numpy array.
-    pub(super) numbers: &'static [Number],
+    pub(super) numbers: &'static [ElementType],
     /// The dimensions that a numpy array must have, 1 or 2.
     pub(super) dimensions: usize,
     /// The member of an archive to read if the path names none. `None` stands for the only member that fits.
     pub(super) member: Option<&'static str>,
 }
 
-impl Wanted {
+impl Accepted {
     fn describe(&self) -> String {
         format!("{}-D of dtype {}", self.dimensions, list(self.numbers))
     }
 
-    fn number(&self, header: &Header) -> Option<Number> {
+    fn number(&self, header: &Header) -> Option<ElementType> {
         self.numbers.iter().copied().find(|number| number.dtype() == header.dtype)
     }
 }
 
 /// Opens `path`, which may name a member of an archive.
-pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Table> {
+pub(super) fn open(path: &Path, wanted: &Accepted) -> Result<Table> {
     let location = Location::new(path);
     let format = wanted.formats.iter().find(|(ending, _)| *ending == location.ending);
     let Some((_, format)) = format else {
@@ -63,7 +63,7 @@ pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Table> {
     let source = || PositionedFile::open(file).map(Source::file).map_err(failed(file));
     match format {
         Format::Header(number) => open_with_header(file, source()?, *number),
-        Format::Twin(number) => open_with_twin(file, source()?, *number),
+        Format::Truth(number) => open_truth(file, source()?, *number),
         Format::RowHeaders(number) => open_with_row_headers(file, source()?, *number),
         Format::Npy => {
             let source = source()?;
@@ -87,7 +87,7 @@ pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Table> {
 }
 
 /// The table of a numpy array. A 1-D array becomes rows of dim 1.
-pub(super) fn array(path: &Path, source: Source, header: &Header, wanted: &Wanted) -> Result<Table> {
+pub(super) fn array(path: &Path, source: Source, header: &Header, wanted: &Accepted) -> Result<Table> {
     let Some(number) = wanted.number(header) else {
         let order = if header.dtype.starts_with('>') { " (big endian)" } else { "" };
         let needed = format!("dtype {}", list(wanted.numbers));

@@ -2,27 +2,22 @@
 
 use std::path::Path;
 
-use super::number::Number;
+use super::element_type::ElementType;
 use super::source::Source;
 use super::table::{Layout, Table};
 use crate::error::Result;
 use crate::files::{failed, mismatch};
 
 /// Opens a file of the fbin family: u32 rows, u32 dim, then the elements.
-pub(super) fn open_with_header(path: &Path, source: Source, number: Number) -> Result<Table> {
-    if source.length() < 8 {
-        let found = format!("{} bytes", source.length());
-        return Err(mismatch(path, "a header of 8 bytes (u32 rows, u32 dim)", found));
-    }
-    let rows = u64::from(read_u32(path, &source, 0)?);
-    let dim = u64::from(read_u32(path, &source, 4)?);
+pub(super) fn open_with_header(path: &Path, source: Source, number: ElementType) -> Result<Table> {
+    let [rows, dim] = header(path, &source, "a header of 8 bytes (u32 rows, u32 dim)")?;
     Table::new(path, source, Layout { number, rows, dim, start: 8, row_header: 0 })
 }
 
 /// Opens a file of the fvecs family, where each row starts with its dim as u32.
 ///
 /// The first row gives the dim. Reading checks the others against it.
-pub(super) fn open_with_row_headers(path: &Path, source: Source, number: Number) -> Result<Table> {
+pub(super) fn open_with_row_headers(path: &Path, source: Source, number: ElementType) -> Result<Table> {
     if source.length() < 4 {
         let found = format!("{} bytes", source.length());
         return Err(mismatch(path, "rows that each start with their dim (u32)", found));
@@ -38,13 +33,9 @@ pub(super) fn open_with_row_headers(path: &Path, source: Source, number: Number)
 }
 
 /// Opens one half of a file of true neighbours: u32 queries, u32 width, then all ids as i32, then all distances as f32.
-pub(super) fn open_with_twin(path: &Path, source: Source, number: Number) -> Result<Table> {
-    if source.length() < 8 {
-        let found = format!("{} bytes", source.length());
-        return Err(mismatch(path, "a header of 8 bytes (u32 queries, u32 neighbours of each)", found));
-    }
-    let rows = u64::from(read_u32(path, &source, 0)?);
-    let dim = u64::from(read_u32(path, &source, 4)?);
+pub(super) fn open_truth(path: &Path, source: Source, number: ElementType) -> Result<Table> {
+    let needed = "a header of 8 bytes (u32 queries, u32 neighbours of each)";
+    let [rows, dim] = header(path, &source, needed)?;
     // Up to 2^66, which overflows 64 bits.
     let half = 4 * u128::from(rows) * u128::from(dim);
     if 8 + 2 * half != u128::from(source.length()) {
@@ -52,8 +43,16 @@ pub(super) fn open_with_twin(path: &Path, source: Source, number: Number) -> Res
         return Err(mismatch(path, needed, format!("{} bytes", source.length())));
     }
     let half = half as u64;
-    let (start, length) = if number == Number::F32 { (8 + half, 8 + 2 * half) } else { (8, 8 + half) };
+    let (start, length) = if number == ElementType::F32 { (8 + half, 8 + 2 * half) } else { (8, 8 + half) };
     Table::new(path, source.until(length), Layout { number, rows, dim, start, row_header: 0 })
+}
+
+/// The two numbers that a file starts with.
+fn header(path: &Path, source: &Source, needed: &str) -> Result<[u64; 2]> {
+    if source.length() < 8 {
+        return Err(mismatch(path, needed, format!("{} bytes", source.length())));
+    }
+    Ok([read_u32(path, source, 0)?.into(), read_u32(path, source, 4)?.into()])
 }
 
 fn read_u32(path: &Path, source: &Source, offset: u64) -> Result<u32> {

@@ -4,7 +4,7 @@ use std::io::{Error as IoError, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::number::{Number, list};
+use super::element_type::{ElementType, list};
 use super::source::Source;
 use crate::error::{Error, Result};
 use crate::files::{failed, mismatch};
@@ -16,8 +16,8 @@ const STEP: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Layout {
     /// The element type.
-    pub(super) number: Number,
-    /// Number of rows.
+    pub(super) number: ElementType,
+    /// ElementType of rows.
     pub(super) rows: u64,
     /// Elements per row.
     pub(super) dim: u64,
@@ -32,7 +32,7 @@ pub(super) struct Layout {
 pub(super) struct Table {
     path: PathBuf,
     source: Source,
-    number: Number,
+    number: ElementType,
     rows: usize,
     dim: usize,
     start: u64,
@@ -72,11 +72,11 @@ impl Table {
     }
 
     /// The element type.
-    pub(super) fn number(&self) -> Number {
+    pub(super) fn number(&self) -> ElementType {
         self.number
     }
 
-    /// Number of rows.
+    /// ElementType of rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -132,7 +132,7 @@ impl Table {
     }
 
     /// The error for an element type that is not among the `accepted` ones.
-    pub(super) fn unaccepted(&self, accepted: &[Number]) -> Error {
+    pub(super) fn unaccepted(&self, accepted: &[ElementType]) -> Error {
         mismatch(&self.path, format!("dtype {}", list(accepted)), format!("dtype {}", self.number.dtype()))
     }
 

@@ -6,24 +6,24 @@ use std::path::Path;
 
 use half::f16;
 
-use super::number::Number;
-use super::open::{Format, Wanted, open};
+use super::element_type::ElementType;
+use super::open::{Accepted, Format, open};
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::matrix::{ElementKind, Matrix};
 
-const VECTORS: Wanted = Wanted {
+const VECTORS: Accepted = Accepted {
     formats: &[
         ("npy", Format::Npy),
         ("npz", Format::Npz),
-        ("fvecs", Format::RowHeaders(Number::F32)),
-        ("bvecs", Format::RowHeaders(Number::U8)),
-        ("fbin", Format::Header(Number::F32)),
-        ("f16bin", Format::Header(Number::F16)),
-        ("u8bin", Format::Header(Number::U8)),
-        ("i8bin", Format::Header(Number::I8)),
+        ("fvecs", Format::RowHeaders(ElementType::F32)),
+        ("bvecs", Format::RowHeaders(ElementType::U8)),
+        ("fbin", Format::Header(ElementType::F32)),
+        ("f16bin", Format::Header(ElementType::F16)),
+        ("u8bin", Format::Header(ElementType::U8)),
+        ("i8bin", Format::Header(ElementType::I8)),
     ],
-    numbers: &[Number::F32, Number::F16],
+    numbers: &[ElementType::F32, ElementType::F16],
     dimensions: 2,
     member: None,
 };
@@ -51,7 +51,7 @@ impl VectorFile {
         Ok(Self { table: open(path.as_ref(), &VECTORS)? })
     }
 
-    /// Number of vectors.
+    /// ElementType of vectors.
     pub fn rows(&self) -> usize {
         self.table.rows()
     }
@@ -64,7 +64,7 @@ impl VectorFile {
     /// The element type that reading returns: f16 for f16 files, f32 for all others.
     pub fn kind(&self) -> ElementKind {
         match self.table.number() {
-            Number::F16 => ElementKind::F16,
+            ElementType::F16 => ElementKind::F16,
             _ => ElementKind::F32,
         }
     }
@@ -93,21 +93,21 @@ impl VectorFile {
             Ok(Matrix::F32(self.table.read(range.clone(), convert)?, dim))
         };
         match self.table.number() {
-            Number::F32 => f32s(|bytes, values| {
+            ElementType::F32 => f32s(|bytes, values| {
                 values.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
             }),
-            Number::U8 => f32s(|bytes, values| values.extend(bytes.iter().map(|byte| f32::from(*byte)))),
-            Number::I8 => {
+            ElementType::U8 => f32s(|bytes, values| values.extend(bytes.iter().map(|byte| f32::from(*byte)))),
+            ElementType::I8 => {
                 f32s(|bytes, values| values.extend(bytes.iter().map(|byte| f32::from(byte.cast_signed()))))
             }
-            Number::F16 => {
+            ElementType::F16 => {
                 let convert = |bytes: &[u8], values: &mut Vec<f16>| {
                     values.extend(bytes.as_chunks().0.iter().map(|bytes| f16::from_le_bytes(*bytes)));
                     Ok(())
                 };
                 Ok(Matrix::F16(self.table.read(range, convert)?, dim))
             }
-            Number::I32 | Number::U32 | Number::I64 | Number::U64 => {
+            ElementType::I32 | ElementType::U32 | ElementType::I64 | ElementType::U64 => {
                 Err(self.table.unaccepted(VECTORS.numbers))
             }
         }

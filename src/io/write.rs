@@ -19,32 +19,18 @@ mod sealed {
     pub trait Sealed: npyz::Serialize + bytemuck::Pod {
         /// numpy's name of the type.
         const DTYPE: &'static str;
-        /// Orders the bytes of the value as files do.
-        fn little_endian(self) -> Self;
     }
     impl Sealed for f32 {
         const DTYPE: &'static str = "<f4";
-        fn little_endian(self) -> Self {
-            Self::from_bits(self.to_bits().to_le())
-        }
     }
     impl Sealed for half::f16 {
         const DTYPE: &'static str = "<f2";
-        fn little_endian(self) -> Self {
-            Self::from_bits(self.to_bits().to_le())
-        }
     }
     impl Sealed for i64 {
         const DTYPE: &'static str = "<i8";
-        fn little_endian(self) -> Self {
-            self.to_le()
-        }
     }
     impl Sealed for i32 {
         const DTYPE: &'static str = "<i4";
-        fn little_endian(self) -> Self {
-            self.to_le()
-        }
     }
 }
 use sealed::Sealed;
@@ -238,14 +224,7 @@ fn binary_header(path: &Path, shape: [usize; 2]) -> Result<Vec<u8>> {
 }
 
 fn write_values<T: Sealed>(file: &mut impl Write, values: &[T]) -> IoResult<()> {
-    if cfg!(target_endian = "little") {
-        return file.write_all(bytemuck::cast_slice(values));
-    }
-    for some in values.chunks(1 << 16) {
-        let some: Vec<T> = some.iter().map(|value| value.little_endian()).collect();
-        file.write_all(bytemuck::cast_slice(&some))?;
-    }
-    Ok(())
+    file.write_all(bytemuck::cast_slice(values))
 }
 
 fn check_shape(argument: &'static str, shape: [usize; 2], given: usize) -> Result<()> {

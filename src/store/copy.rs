@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::crossover::{Crossover, Ran};
 use super::goal::Goal;
-use crate::engine::{Device, EngineLists, EngineRows, Found, Placing, RowShape, SearchRequest, Vectors};
+use crate::engine::{
+    Device, EngineLists, EngineRows, Placing, RowShape, SearchRequest, SearchResult, Vectors,
+};
 use crate::error::{Error, Result};
 use crate::matrix::MatrixView;
 
 /// Whether an index keeps a copy, as set on its builder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CopyOptions {
-    pub(crate) keep: bool,
+    pub(crate) keep_host_copy: bool,
     /// Whether the copy answers when the GPU cannot.
     pub(crate) fallback: bool,
 }
@@ -21,10 +23,10 @@ pub(crate) struct CopyOptions {
 impl CopyOptions {
     /// An empty copy; none where none is kept, or where rows are on the host anyway.
     pub(crate) fn copy(self, device: &Device, shape: &RowShape) -> Result<Option<HostCopy>> {
-        if self.fallback && !self.keep {
+        if self.fallback && !self.keep_host_copy {
             return Err(Error::argument("fallback", "a copy of the rows on the host", "none"));
         }
-        if !self.keep || device.is_host() {
+        if !self.keep_host_copy || device.is_host() {
             return Ok(None);
         }
         Ok(Some(HostCopy {
@@ -102,7 +104,7 @@ impl HostCopy {
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         goal: Goal<'_>,
-    ) -> Result<Found> {
+    ) -> Result<SearchResult> {
         if let Vectors::Device(_) = queries {
             return goal.search(on_gpu, queries, request).await;
         }
@@ -151,8 +153,8 @@ impl HostCopy {
     async fn timed(
         &self,
         (ran, size): (Ran, Option<Duration>),
-        search: impl Future<Output = Result<Found>>,
-    ) -> Result<Found> {
+        search: impl Future<Output = Result<SearchResult>>,
+    ) -> Result<SearchResult> {
         let started = Instant::now();
         let done = search.await;
         if let (Some(size), Ok(_)) = (size, &done) {
@@ -172,7 +174,7 @@ impl HostCopy {
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         goal: Goal<'_>,
-    ) -> Result<Found> {
+    ) -> Result<SearchResult> {
         let mut found = goal.with(self.lists.as_ref()).search(&self.rows, queries, request).await?;
         found.statistics.on_host = true;
         Ok(found)

@@ -1,6 +1,6 @@
 //! The goal of a search: which rows it looks for, on either engine.
 
-use crate::engine::{EngineLists, EngineRows, Found, SearchRequest, Vectors};
+use crate::engine::{EngineLists, EngineRows, SearchRequest, SearchResult, Vectors};
 use crate::error::Result;
 
 /// The rows to find for each query.
@@ -28,7 +28,7 @@ impl<'a> Goal<'a> {
         rows: &EngineRows,
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
-    ) -> Result<Found> {
+    ) -> Result<SearchResult> {
         match self {
             Self::Nearest => rows.search(queries, request).await,
             Self::InLists { lists, probes } => lists.search(rows, queries, request, probes).await,

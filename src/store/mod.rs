@@ -11,7 +11,7 @@ mod ids;
 
 use std::collections::HashSet;
 
-use crate::engine::{EngineLists, EngineRows, Found, Placing, SearchRequest, Vectors};
+use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
 use crate::future::Progress;
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
@@ -51,7 +51,7 @@ impl RowStore {
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         goal: Goal<'_>,
-    ) -> Result<Found> {
+    ) -> Result<SearchResult> {
         match &self.copy {
             Some(copy) => copy.search(&self.rows, queries, request, goal).await,
             None => goal.search(&self.rows, queries, request).await,
@@ -123,20 +123,14 @@ impl RowStore {
     /// The slot of a row.
     pub(crate) fn slot_of(&self, id: u64) -> Option<u32> {
         match &self.ids {
-            Ids::Slots => (id < self.rows.end() && self.has_row(id as u32)).then_some(id as u32),
+            Ids::Slots => u32::try_from(id).ok().filter(|&slot| self.rows.has_row()(slot)),
             Ids::Table { slots, .. } => slots.get(&id).copied(),
         }
     }
 
     /// The id of the row in a slot.
     pub(crate) fn id_of(&self, slot: u32) -> Option<u64> {
-        let has_row = u64::from(slot) < self.rows.end() && self.has_row(slot);
-        has_row.then(|| self.ids.of(slot))
-    }
-
-    /// Whether a slot below the end has a row.
-    fn has_row(&self, slot: u32) -> bool {
-        self.rows.alive().is_none_or(|bits| bits.get(slot as usize))
+        self.rows.has_row()(slot).then(|| self.ids.of(slot))
     }
 
     /// The ids of all rows, ascending.
@@ -293,9 +287,9 @@ impl RowStore {
         match &mut self.ids {
             Ids::Slots if ids.iter().zip(slots).all(is_slot) => {}
             Ids::Slots => {
-                let (rows, end) = (&self.rows, self.rows.end());
-                let has_row = |slot: u64| rows.alive().is_none_or(|bits| bits.get(slot as usize));
-                self.ids = Ids::table((0..end).map(|slot| has_row(slot).then_some(slot)), ids, slots);
+                let has_row = self.rows.has_row();
+                let before = (0..self.rows.end()).map(|slot| has_row(slot as u32).then_some(slot));
+                self.ids = Ids::table(before, ids, slots);
             }
             table => table.note(ids, slots),
         }

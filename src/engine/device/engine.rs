@@ -22,11 +22,6 @@ impl From<&Arc<Gpu>> for Engine {
 }
 
 impl Engine {
-    /// The processor.
-    pub(crate) fn host(options: DeviceOptions) -> Self {
-        Self::Host(Arc::new(Host::new(options)))
-    }
-
     /// The best adapter of a choice.
     pub(crate) async fn open(choice: AdapterChoice<'_>, options: DeviceOptions) -> Result<Self> {
         Ok(Self::Gpu(Arc::new(Gpu::open(choice, options).await?)))
@@ -69,11 +64,7 @@ impl Engine {
     pub(crate) fn gpu(&self, operation: &str) -> Result<&Arc<Gpu>> {
         match self {
             Self::Gpu(gpu) => Ok(gpu),
-            Self::Host(host) => Err(Error::Unsupported {
-                what: operation.to_owned(),
-                needed: "a GPU".to_owned(),
-                available: host.adapter.to_string(),
-            }),
+            Self::Host(host) => Err(Error::unsupported(operation, "a GPU", &host.adapter)),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::engine::device::engine::Engine;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
+use crate::host::Host;
 
 /// A device that indexes live on: a GPU, or the processor. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
 ///
@@ -63,7 +64,7 @@ impl Device {
     }
 
     fn host_for(reason: String, options: DeviceOptions) -> Self {
-        Self { engine: Engine::host(options), reason: reason.into() }
+        Self { engine: Engine::Host(Arc::new(Host::new(options))), reason: reason.into() }
     }
 
     fn open_boxed(name: Option<&str>, options: DeviceOptions) -> Boxed<'_, Self> {

@@ -11,7 +11,7 @@ use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::host;
 use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
-use crate::vectors::{HostVectors, with_view};
+use crate::vectors::HostVectors;
 
 /// f32 values that a device keeps.
 #[derive(Debug, Clone)]
@@ -25,11 +25,7 @@ impl Memory {
     fn buffer(&self) -> Result<&Buffer> {
         match self {
             Self::Gpu(buffer) => Ok(buffer),
-            Self::Host(_) => Err(Error::Unsupported {
-                what: "a buffer".to_owned(),
-                needed: "a GPU".to_owned(),
-                available: "values in the host's memory".to_owned(),
-            }),
+            Self::Host(_) => Err(Error::unsupported("a buffer", "a GPU", "values in the host's memory")),
         }
     }
 
@@ -100,7 +96,7 @@ impl DeviceMatrix {
         let (memory, stride) = match engine {
             Engine::Gpu(gpu) => upload(gpu, vectors).await?,
             Engine::Host(_) => {
-                with_view!(vectors, view => host::checked("rows", view))?;
+                host::checked("rows", vectors)?;
                 (Memory::Host(vectors.to_f32().into()), dim)
             }
         };

@@ -10,12 +10,12 @@ pub(crate) use crate::engine::device::vectors::Queries;
 
 /// Numbers of queries within a call.
 #[derive(Debug, Clone)]
-pub(crate) enum Numbers {
+pub(crate) enum QueryNumbers {
     Range(std::ops::Range<usize>),
     List(Vec<usize>),
 }
 
-impl Numbers {
+impl QueryNumbers {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Range(range) => range.len(),
@@ -65,7 +65,7 @@ impl Numbers {
 
 impl Vectors<'_> {
     /// Copies some vectors to the start of a buffer, as f32.
-    pub(crate) async fn copy_to(&self, gpu: &Gpu, numbers: &Numbers, buffer: &Buffer) -> Result<()> {
+    pub(crate) async fn copy_to(&self, gpu: &Gpu, numbers: &QueryNumbers, buffer: &Buffer) -> Result<()> {
         let layout = RowLayout::padded(ElementKind::F32, self.dim());
         let row_bytes = layout.row_bytes();
         match self {

@@ -8,6 +8,7 @@ use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Gpu};
+use crate::host::HostValues;
 use crate::kernels::reduce_blocks::Shape;
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::vectors::HostVectors;
@@ -69,21 +70,22 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The values in the host's memory, where the host engine keeps them.
-    pub(crate) fn on_host(&self) -> Self {
+    /// The values in the host's memory; none in buffers of a GPU.
+    pub(crate) fn on_host(&self) -> Option<HostValues<'a>> {
         match self {
-            Self::Device(vector) => vector.on_host().unwrap_or(*self),
-            _ => *self,
+            Self::F32(values) => Some(HostValues::F32(values)),
+            Self::F16(values) => Some(HostValues::F16(values)),
+            Self::Device(vector) => match &vector.memory {
+                Memory::Gpu(_) => None,
+                Memory::F32(values) => Some(HostValues::F32(values)),
+                Memory::F16(values) => Some(HostValues::F16(values)),
+            },
         }
     }
 
     /// The bytes of values on the host.
-    pub(crate) fn host_bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::F32(values) => Some(bytemuck::cast_slice(values)),
-            Self::F16(values) => Some(bytemuck::cast_slice(values)),
-            Self::Device(_) => None,
-        }
+    pub(crate) fn host_bytes(&self) -> Option<&'a [u8]> {
+        self.on_host().map(HostValues::bytes)
     }
 }
 
@@ -168,21 +170,18 @@ impl<'a> ValueRows<'a> {
     }
 
     /// The rows in the host's memory, where the host engine keeps them; they are not empty.
-    pub(crate) fn on_host(&self) -> Result<ValueRows<'a>> {
+    pub(crate) fn on_host(&self) -> Result<HostVectors<'a>> {
         Ok(match self {
-            Self::Device(matrix) => Self::F32(matrix.on_host()?),
-            Self::Distances(matrix) => Self::F32(matrix.on_host()?),
-            _ => *self,
+            Self::F32(view) => HostVectors::F32(*view),
+            Self::F16(view) => HostVectors::F16(*view),
+            Self::Device(matrix) => HostVectors::F32(matrix.on_host()?),
+            Self::Distances(matrix) => HostVectors::F32(matrix.on_host()?),
         })
     }
 
     /// The rows of a matrix on the host.
     pub(crate) fn host_vectors(&self) -> Option<HostVectors<'a>> {
-        match self {
-            Self::F32(view) => Some(HostVectors::F32(*view)),
-            Self::F16(view) => Some(HostVectors::F16(*view)),
-            _ => None,
-        }
+        self.on_host().ok().filter(|_| self.on_device().is_none())
     }
 
     /// One row of a matrix on the host.
@@ -281,15 +280,6 @@ impl DeviceVector {
         match &self.memory {
             Memory::Gpu(parts) => parts,
             _ => &[],
-        }
-    }
-
-    /// The values, where they are in the host's memory.
-    pub(crate) fn on_host(&self) -> Option<Values<'_>> {
-        match &self.memory {
-            Memory::Gpu(_) => None,
-            Memory::F32(values) => Some(Values::F32(values)),
-            Memory::F16(values) => Some(Values::F16(values)),
         }
     }
 

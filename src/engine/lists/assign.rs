@@ -53,19 +53,8 @@ impl Assigning<'_> {
 scratch! {
     /// The scratch buffers of an assignment: those of the coarse step, and the results and rows of its batches.
     pub(crate) struct AssignBuffers {
-        narrowed: "nearest centroids",
-        terms: "nearest centroids",
-        scores: "nearest centroids",
-        candidates: "nearest centroids",
-        keys: "nearest centroids",
-        ids: "nearest centroids",
-        nearest_keys: "keys",
-        nearest_lists: "lists",
-        nearest_counts: "counts",
-        survivors: "survivors",
-        staged_rows: "rows on their way",
-        staged_norms: "rows on their way",
-        refused: "refused",
+        narrowed, terms, scores, candidates, keys, ids, nearest_keys, nearest_lists, nearest_counts, survivors,
+        rows_on_their_way, norms_on_their_way, refused,
     }
 }
 
@@ -107,15 +96,15 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
             nearest_lists: results * 8,
             nearest_counts: results * 4,
             survivors: results * 4,
-            staged_rows: staged_bytes[0] * batch,
-            staged_norms: staged_bytes[1] * batch,
+            rows_on_their_way: staged_bytes[0] * batch,
+            norms_on_their_way: staged_bytes[1] * batch,
             refused: 8,
         };
         let buffers = bytes.reserve(gpu).await?;
         let AssignBuffers { narrowed, terms, scores, candidates, keys, ids, .. } = &*buffers;
         let coarse_buffers = CoarseBuffers { narrowed, terms, scores, candidates, keys, ids };
         let AssignBuffers { nearest_keys, nearest_lists, nearest_counts, survivors, .. } = &*buffers;
-        let AssignBuffers { staged_rows, staged_norms, refused, .. } = &*buffers;
+        let AssignBuffers { rows_on_their_way, norms_on_their_way, refused, .. } = &*buffers;
         reset_refused(gpu, refused).await?;
         for start in (0..part).step_by(fitting.batch as usize) {
             let many = (part - start).min(fitting.batch as usize);
@@ -128,12 +117,18 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
                     (slice(*rows, first, row_bytes), slice(*norms, first, 8))
                 }
                 Assigning::New(Vectors::Device(matrix)) => {
-                    (slice(matrix.buffer()?, first, row_bytes), BufferSlice::all(staged_norms))
+                    (slice(matrix.buffer()?, first, row_bytes), BufferSlice::all(norms_on_their_way))
                 }
                 Assigning::New(Vectors::Host(view)) => {
-                    gpu.upload_rows(staged_rows, 0, layout, view.slice(first..first + many), &mut |_| ())
-                        .await?;
-                    (BufferSlice::all(staged_rows), BufferSlice::all(staged_norms))
+                    gpu.upload_rows(
+                        rows_on_their_way,
+                        0,
+                        layout,
+                        view.slice(first..first + many),
+                        &mut |_| (),
+                    )
+                    .await?;
+                    (BufferSlice::all(rows_on_their_way), BufferSlice::all(norms_on_their_way))
                 }
             };
             let queries =

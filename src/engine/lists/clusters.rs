@@ -14,7 +14,7 @@ use crate::engine::lists::sample::Sample;
 use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
 use crate::engine::search::pipeline;
-use crate::engine::search::request::{Found, SearchRequest};
+use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::matrix::MatrixView;
@@ -103,8 +103,8 @@ impl<'a> Training<'a> {
     /// All centroids, `[lists, dim]`.
     pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
         match self {
-            Self::Gpu(training) => training.centroids().await,
-            Self::Host(training) => Ok(training.centroids()),
+            Self::Gpu(training) => training.centroids.to_host().await,
+            Self::Host(training) => Ok(training.centroids.all()),
         }
     }
 }
@@ -124,8 +124,8 @@ impl EngineLists {
     /// Lists without rows, around trained centroids.
     pub(crate) fn of(training: Training<'_>) -> Self {
         match training {
-            Training::Gpu(training) => Self::Gpu { centroids: training.into_centroids(), tables: None },
-            Training::Host(training) => Self::Host(HostLists::of(training.into_centroids())),
+            Training::Gpu(training) => Self::Gpu { centroids: training.centroids, tables: None },
+            Training::Host(training) => Self::Host(HostLists::of(training.centroids)),
         }
     }
 
@@ -211,7 +211,7 @@ impl EngineLists {
         queries: &Queries<'_>,
         request: &SearchRequest<'_>,
         probes: u32,
-    ) -> Result<Found> {
+    ) -> Result<SearchResult> {
         match (self, rows) {
             (Self::Gpu { centroids, tables: Some(tables) }, EngineRows::Gpu(rows)) => {
                 Probing { rows, centroids, tables, request, probes }.search(queries).await

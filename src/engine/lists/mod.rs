@@ -4,7 +4,6 @@ pub(crate) mod assign;
 pub(crate) mod centroids;
 pub(crate) mod clusters;
 pub(crate) mod coarse;
-pub(crate) mod loaded;
 pub(crate) mod on_host;
 pub(crate) mod probing;
 pub(crate) mod sample;

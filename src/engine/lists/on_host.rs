@@ -3,10 +3,10 @@
 use crate::engine::device::vectors::Queries;
 use crate::engine::lists::widening::Widening;
 use crate::engine::rows::on_host::found;
-use crate::engine::search::request::{Found, SearchRequest};
+use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::Result;
-use crate::host::{Hits, HostLists, HostRequest, HostRows, SearchLimit};
-use crate::matrix::{Element, MatrixView};
+use crate::host::{HostLists, HostRequest, HostRows, SearchLimit};
+use crate::matrix::MatrixView;
 use crate::vectors::with_view;
 
 /// The nearest rows in the lists nearest to each query, or in more lists where a filter leaves too few rows.
@@ -16,18 +16,8 @@ pub(crate) fn search(
     queries: &Queries<'_>,
     request: &SearchRequest<'_>,
     probes: u32,
-) -> Result<Found> {
-    let answer = with_view!(queries.on_host()?, view => probed(rows, lists, view, request, probes))?;
-    Ok(found(answer, request, |_| true))
-}
-
-fn probed<T: Element>(
-    rows: &HostRows,
-    lists: &HostLists,
-    queries: MatrixView<'_, T>,
-    request: &SearchRequest<'_>,
-    probes: u32,
-) -> Result<Hits> {
+) -> Result<SearchResult> {
+    let queries = queries.on_host()?;
     let allowed = request.allowed.map(|allowed| allowed.bits());
     let wanted = request.allowed.map(|allowed| request.k.min(allowed.count() as usize));
     let mut widening = Widening { probes, lists: lists.len() as u32, wanted };
@@ -35,15 +25,17 @@ fn probed<T: Element>(
     let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
     let mut answer = lists.search(rows, queries, &asked, probes as usize)?;
     while let Some(short) = widening.short(queries.rows(), |query| answer.queries[query].len()) {
-        let some: Vec<T> = short.iter().flat_map(|&query| queries.row(query)).copied().collect();
         let before = queries.rows() - short.len();
         let progress = |answered| request.report(before + answered);
         let asked = HostRequest { progress: Some(&progress), ..asked };
-        let some = MatrixView::new(&some, queries.dim())?;
-        let more = lists.search(rows, some, &asked, widening.probes as usize)?;
+        let more = with_view!(queries, view => {
+            let some: Vec<_> = short.iter().flat_map(|&query| view.row(query)).copied().collect();
+            let some = MatrixView::new(&some, view.dim())?;
+            lists.search(rows, some.into(), &asked, widening.probes as usize)?
+        });
         short.into_iter().zip(more.queries).for_each(|(query, row)| answer.queries[query] = row);
         answer.scored += more.scored;
         answer.rescored += more.rescored;
     }
-    Ok(answer)
+    Ok(found(answer, request, |_| true))
 }

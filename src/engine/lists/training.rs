@@ -21,7 +21,7 @@ pub(crate) struct GpuTraining {
     rows: Buffer,
     norms: Buffer,
     count: usize,
-    centroids: Centroids,
+    pub(crate) centroids: Centroids,
     /// The numbers of rows, list by list.
     order: Buffer,
     /// Where each list starts in `order`.
@@ -155,15 +155,5 @@ impl GpuTraining {
         let range = (&self.centroids.rows, u64::from(list) * bytes, self.centroids.dim as u64 * 4);
         let parts = Commands::new(&self.gpu, None).read(&[range]).await?;
         Ok(words(&parts[0]).collect())
-    }
-
-    /// All centroids, `[lists, dim]`.
-    pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
-        self.centroids.to_host().await
-    }
-
-    /// The centroids, on the device.
-    pub(crate) fn into_centroids(self) -> Centroids {
-        self.centroids
     }
 }

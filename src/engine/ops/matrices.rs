@@ -127,16 +127,9 @@ impl Device {
 fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
     let most = u32::MAX as usize;
     if rows.length() > most {
-        return Err(Error::Unsupported {
-            what: format!("selecting {k} of {} values", rows.length()),
-            needed: format!("rows of up to {most} values"),
-            available: host.adapter.to_string(),
-        });
+        let what = format!("selecting {k} of {} values", rows.length());
+        return Err(Error::unsupported(what, format!("rows of up to {most} values"), &host.adapter));
     }
     let budget = host.options.budget_bytes;
-    match rows.on_host()? {
-        ValueRows::F32(rows) => host::top_k(rows, k, budget),
-        ValueRows::F16(rows) => host::top_k(rows, k, budget),
-        _ => Ok(Neighbors::default()),
-    }
+    host::top_k(rows.on_host()?, k, budget)
 }

@@ -21,7 +21,10 @@ pub(crate) fn reduce_vector<'a>(
         match engine {
             _ if values.len() == 0 => Ok(job.of_nothing()),
             Engine::Gpu(gpu) => vector_reductions::reduce(gpu, &job, values, others).await,
-            Engine::Host(_) => Ok(vector_on_host(&job, values.on_host(), others.map(|o| o.on_host()))),
+            Engine::Host(_) => match (values.on_host(), others.unwrap_or(values).on_host()) {
+                (Some(values), Some(others)) => Ok(host::reduce(job.operation, job.scale, values, others)),
+                _ => Err(Error::internal("values on the host engine are in buffers")),
+            },
         }
     })
 }
@@ -38,7 +41,7 @@ pub(crate) fn reduce_rows<'a>(
         match engine {
             _ if values.length() == 0 => Ok(vec![job.of_nothing().record[0]; values.rows()]),
             Engine::Gpu(gpu) => row_reductions::reduce(gpu, &job, values, others).await,
-            Engine::Host(_) => rows_on_host(&job, values.on_host()?, others),
+            Engine::Host(_) => rows_on_host(&job, values, others),
         }
     })
 }
@@ -79,37 +82,12 @@ fn check_rows(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows
     Ok(())
 }
 
-/// Both operands have one element type.
-fn vector_on_host(job: &Job<'_>, values: Values<'_>, others: Option<Values<'_>>) -> Reduced {
-    let Job { operation, scale, .. } = *job;
-    match (values, others) {
-        (Values::F32(values), Some(Values::F32(others))) => {
-            host::reduce(operation, scale, values, Some(others))
-        }
-        (Values::F16(values), Some(Values::F16(others))) => {
-            host::reduce(operation, scale, values, Some(others))
-        }
-        (Values::F32(values), _) => host::reduce(operation, scale, values, None),
-        (Values::F16(values), _) => host::reduce(operation, scale, values, None),
-        (Values::Device(_), _) => job.of_nothing(),
-    }
-}
-
 fn rows_on_host(job: &Job<'_>, values: ValueRows<'_>, others: Option<ValueRows<'_>>) -> Result<Vec<u32>> {
     let Job { operation, scale, .. } = *job;
     if operation.is_place() {
         check_place(values.length() as u64 - 1, values.length() as u64)?;
     }
-    let others = others.map(|others| others.on_host()).transpose()?;
-    Ok(match (values, others) {
-        (ValueRows::F32(values), Some(ValueRows::F32(others))) => {
-            host::reduce_rows(operation, scale, values, Some(others))
-        }
-        (ValueRows::F16(values), Some(ValueRows::F16(others))) => {
-            host::reduce_rows(operation, scale, values, Some(others))
-        }
-        (ValueRows::F32(values), _) => host::reduce_rows(operation, scale, values, None),
-        (ValueRows::F16(values), _) => host::reduce_rows(operation, scale, values, None),
-        _ => vec![],
-    })
+    let values = values.on_host()?;
+    let others = others.map_or(Ok(values), |others| others.on_host())?;
+    Ok(host::reduce_rows(operation, scale, values, others))
 }

@@ -13,7 +13,7 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::write::Placing;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
-use crate::engine::search::request::{Found, SearchRequest};
+use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
 use crate::error::Result;
 use crate::future::Progress;
@@ -149,6 +149,12 @@ impl EngineRows {
         }
     }
 
+    /// A function that tells of any slot whether it has a row.
+    pub(crate) fn has_row(&self) -> impl Fn(u32) -> bool + '_ {
+        let (alive, end) = (self.alive(), self.end());
+        move |slot| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize))
+    }
+
     /// One past the last slot that has a row.
     pub(crate) fn end(&self) -> u64 {
         match self {
@@ -165,7 +171,11 @@ impl EngineRows {
         }
     }
 
-    pub(crate) async fn search(&self, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
+    pub(crate) async fn search(
+        &self,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchResult> {
         match self {
             Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
             Self::Host(rows) => on_host::search(rows, queries, request),
@@ -177,7 +187,7 @@ impl EngineRows {
         queries: &Queries<'_>,
         radius: f32,
         request: &SearchRequest<'_>,
-    ) -> Result<Found> {
+    ) -> Result<SearchResult> {
         match self {
             Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
             Self::Host(rows) => on_host::search_within(rows, queries, radius, request),

@@ -3,13 +3,17 @@
 use crate::engine::device::vectors::Queries;
 use crate::engine::search::answers::distance_of;
 use crate::engine::search::plan::{Plan, Route};
-use crate::engine::search::request::{Found, SearchRequest, Statistics};
+use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::within::limit_of;
 use crate::error::Result;
 use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
 use crate::neighbors::{Neighbor, Neighbors};
 
-pub(crate) fn search(rows: &HostRows, queries: &Queries<'_>, request: &SearchRequest<'_>) -> Result<Found> {
+pub(crate) fn search(
+    rows: &HostRows,
+    queries: &Queries<'_>,
+    request: &SearchRequest<'_>,
+) -> Result<SearchResult> {
     let answer = asked(rows, queries, SearchLimit::Nearest(request.k), request)?;
     Ok(found(answer, request, |_| true))
 }
@@ -19,7 +23,7 @@ pub(crate) fn search_within(
     queries: &Queries<'_>,
     radius: f32,
     request: &SearchRequest<'_>,
-) -> Result<Found> {
+) -> Result<SearchResult> {
     let limit = limit_of(request.metric, radius);
     let answer = asked(rows, queries, SearchLimit::Within(limit), request)?;
     Ok(found(answer, request, |hit| hit.distance < radius))
@@ -41,7 +45,7 @@ pub(crate) fn found(
     answer: Hits,
     request: &SearchRequest<'_>,
     is_wanted: impl Fn(&Neighbor) -> bool,
-) -> Found {
+) -> SearchResult {
     let Hits { queries: rows, scored, rescored } = answer;
     let mut neighbors = Neighbors::with_capacity(rows.len(), rows.iter().map(Vec::len).sum());
     for row in rows {
@@ -49,7 +53,7 @@ pub(crate) fn found(
             row.into_iter().map(|(key, id)| Neighbor { id, distance: distance_of(request.metric, key) });
         neighbors.push_row(hits.filter(&is_wanted));
     }
-    Found { neighbors, statistics: Statistics { scored, rescored, ..Statistics::default() } }
+    SearchResult { neighbors, statistics: Statistics { scored, rescored, ..Statistics::default() } }
 }
 
 /// Plans a search.

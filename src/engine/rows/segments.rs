@@ -111,11 +111,8 @@ impl GpuRows {
         // Slots and element numbers are u32.
         let blocks = (gpu.segment_bytes() / block_bytes).min((1 << 31) / u64::from(BLOCK_ROWS));
         if blocks == 0 {
-            return Err(Error::Unsupported {
-                what: format!("rows of dim {dim}"),
-                needed: format!("{block_bytes} bytes in one binding, for {BLOCK_ROWS} rows"),
-                available: gpu.segment_bytes().to_string(),
-            });
+            let needed = format!("{block_bytes} bytes in one binding, for {BLOCK_ROWS} rows");
+            return Err(Error::unsupported(format!("rows of dim {dim}"), needed, gpu.segment_bytes()));
         }
         let segment_rows = blocks as u32 * BLOCK_ROWS;
         Ok(Self { gpu, layout, dim, segments: vec![], narrowed, alive: None, segment_rows, expected })

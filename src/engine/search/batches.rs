@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Profile, RowLayout};
@@ -17,14 +17,14 @@ pub(crate) trait BatchWork {
     type Pending;
 
     /// Submits a batch, without waiting for the device.
-    async fn submit(&mut self, numbers: Numbers) -> Result<Self::Pending>;
+    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Self::Pending>;
 
     /// Waits for a batch and takes its results.
     async fn finish(&mut self, pending: Self::Pending) -> Result<()>;
 }
 
 /// Runs batches in order. The device works on one batch while the host prepares the next and reads the last.
-pub(crate) async fn run_batches<W: BatchWork>(batches: Vec<Numbers>, work: &mut W) -> Result<()> {
+pub(crate) async fn run_batches<W: BatchWork>(batches: Vec<QueryNumbers>, work: &mut W) -> Result<()> {
     let mut batches = batches.into_iter();
     let mut pending = VecDeque::new();
     loop {
@@ -44,7 +44,7 @@ pub(crate) struct QueryBuffers<'a> {
     /// f32, padded as rows are.
     pub(crate) values: &'a Buffer,
     pub(crate) norms: &'a Buffer,
-    /// Two words: see [`Numbers::check`].
+    /// Two words: see [`QueryNumbers::check`].
     pub(crate) refused: &'a Buffer,
 }
 
@@ -54,7 +54,7 @@ impl<'a> QueryBuffers<'a> {
         self,
         gpu: &'c Gpu,
         queries: &Queries<'_>,
-        numbers: &Numbers,
+        numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
         queries.copy_to(gpu, numbers, self.values).await?;

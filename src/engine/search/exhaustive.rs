@@ -1,7 +1,7 @@
 //! The exhaustive route: `rescore` computes every distance. It serves small indexes, large k, and queries whose candidates overflowed,
 //! because it works for any data.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::allowed::{Stretch, Visited};
 use crate::engine::rows::segments::GpuRows;
@@ -17,17 +17,7 @@ scratch! {
     /// The scratch buffers of an exhaustive batch. Distances are computed into one of two places behind the k best so far, and
     /// the k best of them are selected into the other.
     pub(crate) struct ExhaustiveBuffers {
-        queries: "queries",
-        query_norms: "query norms",
-        refused: "refused",
-        counts: "selected counts",
-        keys: "keys",
-        ids: "ids",
-        other_keys: "keys",
-        other_ids: "ids",
-        spare_keys: "keys",
-        spare_ids: "ids",
-        allowed: "allowed",
+        queries, query_norms, refused, counts, keys, ids, other_keys, other_ids, spare_keys, spare_ids, allowed,
     }
 }
 
@@ -54,7 +44,7 @@ impl<'a> Exhaustive<'a> {
         kept: Option<u32>,
     ) -> Result<Self> {
         let Route::Exhaustive { chunk_rows } = plan.route else {
-            return Err(Error::Internal { message: "a nominating plan cannot run exhaustively".into() });
+            return Err(Error::internal("a nominating plan cannot run exhaustively"));
         };
         let pitch = kept.unwrap_or(0) + chunk_rows;
         let queries = u64::from(count);
@@ -84,7 +74,7 @@ impl<'a> Exhaustive<'a> {
     pub(crate) async fn begin<'c>(
         &'c self,
         queries: &Queries<'_>,
-        numbers: &Numbers,
+        numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
         let ExhaustiveBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;
@@ -115,7 +105,7 @@ impl<'a> Exhaustive<'a> {
 pub(crate) async fn exhaustive(
     rows: &GpuRows,
     queries: &Queries<'_>,
-    numbers: &Numbers,
+    numbers: &QueryNumbers,
     request: &SearchRequest<'_>,
     plan: &Plan,
     profile: Option<&mut Profile>,

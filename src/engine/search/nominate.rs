@@ -1,10 +1,10 @@
 //! The nominating route: score, collect, tighten, rescore and select, with one readback.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{Selection, keys_and_ids};
 use crate::engine::search::answers::Results;
 use crate::engine::search::chunks::{rounds, submission_flops};
-use crate::engine::search::screening::{Screening, Thresholds, blocks};
+use crate::engine::search::screening::{ScreenBuffers, Screening, Thresholds, blocks};
 use crate::error::Result;
 use crate::gpu::{Commands, Profile, Reading, words};
 use crate::kernels::BLOCK_ROWS;
@@ -13,13 +13,13 @@ use crate::kernels::distance_tile::TILE_QUERIES;
 
 /// A batch that the device works on.
 pub(crate) struct Pending {
-    numbers: Numbers,
+    numbers: QueryNumbers,
     reading: Reading,
 }
 
 /// The results of a batch.
 pub(crate) struct Nominated {
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: QueryNumbers,
     pub(crate) results: Results,
     /// Numbers of the queries whose candidates overflowed. Their results are not complete.
     pub(crate) overflowed: Vec<usize>,
@@ -32,7 +32,7 @@ impl Screening<'_> {
     pub(crate) async fn submit(
         &self,
         queries: &Queries<'_>,
-        numbers: Numbers,
+        numbers: QueryNumbers,
         profile: Option<&mut Profile>,
     ) -> Result<Pending> {
         let count = numbers.len() as u32;
@@ -42,21 +42,18 @@ impl Screening<'_> {
         self.encode_rescore(&mut commands, count)?;
         commands.stage("select");
         let buffers = &*self.buffers;
-        let selection = Selection {
-            k: self.k,
-            selected: keys_and_ids(&buffers.selected_keys, &buffers.selected_ids),
-            pitch: self.k,
-            counts: (&buffers.selected_counts).into(),
-            spare: Some(keys_and_ids(&buffers.spare_keys, &buffers.spare_ids)),
-        };
+        let ScreenBuffers { selected_keys, selected_ids, selected_counts, spare_keys, spare_ids, .. } =
+            buffers;
+        let spare = [spare_keys, spare_ids];
+        let selection = Selection::into(self.k, selected_keys, selected_ids, selected_counts, spare);
         let rescored = keys_and_ids(&buffers.keys, &buffers.ids);
         selection.encode(&mut commands, rescored, self.candidates().to_select(), count)?;
         let results = u64::from(count) * u64::from(self.k);
         let reading = commands.submit_with_readback(&[
             (&buffers.refused, 0, 8),
-            (&buffers.selected_keys, 0, results * 4),
-            (&buffers.selected_ids, 0, results * 8),
-            (&buffers.selected_counts, 0, u64::from(count) * 4),
+            (selected_keys, 0, results * 4),
+            (selected_ids, 0, results * 8),
+            (selected_counts, 0, u64::from(count) * 4),
             (&buffers.overflowed, 0, u64::from(count) * 4),
             (&buffers.counts, 0, u64::from(count) * 4),
         ])?;

@@ -1,13 +1,13 @@
 //! The search for the k nearest rows: nominates rows, or takes all; rescores them; selects the nearest.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Answers;
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::exhaustive::exhaustive;
 use crate::engine::search::nominate::{Nominated, Pending};
 use crate::engine::search::plan::{Plan, Route};
-use crate::engine::search::request::{Found, SearchRequest, Statistics};
+use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::Screening;
 use crate::error::Result;
 use crate::gpu::Profile;
@@ -32,12 +32,12 @@ impl SearchState {
     }
 
     /// The result, with the times of all stages.
-    pub(crate) async fn finish(self, rows: &GpuRows) -> Result<Found> {
+    pub(crate) async fn finish(self, rows: &GpuRows) -> Result<SearchResult> {
         let Self { answers, mut statistics, profile, .. } = self;
         if let Some(profile) = profile {
             statistics.stages = profile.times(&rows.gpu).await?;
         }
-        Ok(Found { neighbors: answers.collected(), statistics })
+        Ok(SearchResult { neighbors: answers.collected(), statistics })
     }
 }
 
@@ -45,9 +45,9 @@ pub(crate) async fn search(
     rows: &GpuRows,
     queries: &Queries<'_>,
     request: &SearchRequest<'_>,
-) -> Result<Found> {
+) -> Result<SearchResult> {
     let mut state = SearchState::new(rows, queries.rows(), request);
-    search_some(rows, queries, Numbers::Range(0..queries.rows()), request, &mut state).await?;
+    search_some(rows, queries, QueryNumbers::Range(0..queries.rows()), request, &mut state).await?;
     state.finish(rows).await
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn search(
 pub(crate) async fn search_some(
     rows: &GpuRows,
     queries: &Queries<'_>,
-    some: Numbers,
+    some: QueryNumbers,
     request: &SearchRequest<'_>,
     state: &mut SearchState,
 ) -> Result<()> {
@@ -95,7 +95,7 @@ pub(crate) async fn search_some(
         if let Route::Exhaustive { .. } = plan.route {
             state.statistics.searched_exhaustively += overflowed.len() as u64;
         }
-        open = Numbers::List(overflowed);
+        open = QueryNumbers::List(overflowed);
     }
 }
 
@@ -110,7 +110,7 @@ struct Nominating<'a> {
 impl BatchWork for Nominating<'_> {
     type Pending = Pending;
 
-    async fn submit(&mut self, numbers: Numbers) -> Result<Pending> {
+    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Pending> {
         self.screening.submit(self.queries, numbers, self.state.profile.as_mut()).await
     }
 

@@ -55,9 +55,12 @@ pub struct Statistics {
     pub stages: Vec<StageTime>,
 }
 
-/// The result of a search.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) neighbors: Neighbors,
-    pub(crate) statistics: Statistics,
+/// The answer of a search and how it came about.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct SearchResult {
+    /// The rows found for each query, nearest first, ties by the smaller id.
+    pub neighbors: Neighbors,
+    /// How many rows were scored, rescored and searched again, where, and in what time.
+    pub statistics: Statistics,
 }

@@ -1,7 +1,7 @@
 //! A screening search on the device: its scratch buffers, and the steps that keep rows as candidates: score, collect, tighten, refine
 //! and rescore.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{CandidateLists, Rescoring, keys_and_ids};
 use crate::engine::rows::narrowed::{Integers, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
@@ -19,24 +19,8 @@ use crate::screen::certificate::Intervals;
 scratch! {
     /// The scratch buffers of a screened batch.
     pub(crate) struct ScreenBuffers {
-        queries: "queries",
-        query_norms: "query norms",
-        refused: "refused",
-        scores: "scores",
-        thresholds: "thresholds",
-        counts: "counts",
-        overflowed: "overflowed",
-        candidates: "candidates",
-        keys: "keys",
-        ids: "ids",
-        selected_keys: "selected keys",
-        selected_ids: "selected ids",
-        selected_counts: "selected counts",
-        spare_keys: "spare keys",
-        spare_ids: "spare ids",
-        narrowed_queries: "narrowed queries",
-        query_terms: "terms of narrowed queries",
-        allowed: "allowed",
+        queries, query_norms, refused, scores, thresholds, counts, overflowed, candidates, keys, ids, selected_keys,
+        selected_ids, selected_counts, spare_keys, spare_ids, narrowed_queries, query_terms, allowed,
     }
 }
 
@@ -116,7 +100,7 @@ impl<'a> Screening<'a> {
     pub(crate) async fn begin<'p>(
         &'p self,
         queries: &Queries<'_>,
-        numbers: &Numbers,
+        numbers: &QueryNumbers,
         profile: Option<&'p mut Profile>,
     ) -> Result<Commands<'p>> {
         let ScreenBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;

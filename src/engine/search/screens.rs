@@ -240,5 +240,5 @@ fn narrowed(rows: &GpuRows) -> Result<&NarrowedRows> {
 }
 
 fn no_copy() -> Error {
-    Error::Internal { message: "the plan needs a narrowed copy, which the index does not have".into() }
+    Error::internal("the plan needs a narrowed copy, which the index does not have")
 }

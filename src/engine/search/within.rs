@@ -1,13 +1,13 @@
 //! All rows within a radius: the nominating route with a fixed threshold.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::keys_and_ids;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::{Answers, distance_of};
 use crate::engine::search::exhaustive::Exhaustive;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::planning::is_selective;
-use crate::engine::search::request::{Found, SearchRequest, Statistics};
+use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::{Screening, Thresholds};
 use crate::error::Result;
 use crate::gpu::{Commands, words};
@@ -24,16 +24,16 @@ pub(crate) async fn search_within(
     queries: &Queries<'_>,
     radius: f32,
     request: &SearchRequest<'_>,
-) -> Result<Found> {
+) -> Result<SearchResult> {
     let count = queries.rows();
     let mut answers = Answers::new(count);
     let mut statistics = Statistics::default();
     let within = Within { rows, queries, request, radius };
     // Queries without an answer, and the capacity that their lists need.
-    let mut open = Numbers::Range(0..count);
+    let mut open = QueryNumbers::Range(0..count);
     if request.scope().found(rows) == 0 {
         queries.check_values("queries")?;
-        open = Numbers::Range(0..0);
+        open = QueryNumbers::Range(0..0);
     }
     let mut capacity = CAPACITY;
     let mut answered = 0;
@@ -64,9 +64,9 @@ pub(crate) async fn search_within(
         statistics.scored += open.len() as u64 * rows.end();
         statistics.searched_again += overflowed.len() as u64;
         capacity = capacity.next_power_of_two();
-        open = Numbers::List(overflowed);
+        open = QueryNumbers::List(overflowed);
     }
-    Ok(Found { neighbors: answers.collected(), statistics })
+    Ok(SearchResult { neighbors: answers.collected(), statistics })
 }
 
 /// An upper bound of the distances within a radius, as kernels compute them: L2 as its square.
@@ -109,7 +109,7 @@ impl Within<'_> {
     async fn nominated(
         &self,
         screening: &Screening<'_>,
-        numbers: &Numbers,
+        numbers: &QueryNumbers,
         answers: &mut Answers,
         statistics: &mut Statistics,
     ) -> Result<Vec<(usize, u32)>> {
@@ -158,7 +158,7 @@ impl Within<'_> {
     }
 
     /// Answers a batch from the distances of all rows, chunk after chunk.
-    async fn exhaustive(&self, plan: &Plan, numbers: &Numbers, answers: &mut Answers) -> Result<()> {
+    async fn exhaustive(&self, plan: &Plan, numbers: &QueryNumbers, answers: &mut Answers) -> Result<()> {
         let Self { rows, queries, request, .. } = self;
         let count = numbers.len() as u32;
         let batch = Exhaustive::reserve(rows, request, plan, count, None).await?;

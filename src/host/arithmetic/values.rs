@@ -41,6 +41,14 @@ impl<'a> HostValues<'a> {
         }
     }
 
+    /// The values as they lie in memory.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::F32(values) => bytemuck::cast_slice(values),
+            Self::F16(values) => bytemuck::cast_slice(values),
+        }
+    }
+
     #[inline]
     pub(crate) fn slice(self, range: Range<usize>) -> Self {
         match self {

@@ -73,8 +73,7 @@ impl HostCentroids {
     }
 
     /// The list of each row (that of the nearest centroid) and the key of the distance, within the budget of the device.
-    pub(crate) fn assign<'a>(&self, rows: impl Into<HostVectors<'a>>) -> Result<Vec<(u32, u32)>> {
-        let rows = rows.into();
+    pub(crate) fn assign(&self, rows: HostVectors<'_>) -> Result<Vec<(u32, u32)>> {
         self.assign_checked(rows, &norms::checked("rows", rows)?)
     }
 

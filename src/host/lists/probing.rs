@@ -73,17 +73,7 @@ impl HostLists {
     }
 
     /// Searches the rows in the lists nearest to each query.
-    pub(crate) fn search<'a>(
-        &self,
-        rows: &HostRows,
-        queries: impl Into<HostVectors<'a>>,
-        request: &HostRequest<'_>,
-        probes: usize,
-    ) -> Result<Hits> {
-        self.search_vectors(rows, queries.into(), request, probes)
-    }
-
-    fn search_vectors(
+    pub(crate) fn search(
         &self,
         rows: &HostRows,
         queries: HostVectors<'_>,

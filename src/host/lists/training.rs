@@ -20,7 +20,7 @@ pub(crate) struct HostTraining<'a> {
     dim: usize,
     rows: Cow<'a, [f32]>,
     squared: Vec<f64>,
-    centroids: HostCentroids,
+    pub(crate) centroids: HostCentroids,
 }
 
 /// Rows that a thread takes at a time.
@@ -39,7 +39,7 @@ impl<'a> HostTraining<'a> {
         is_narrowed: bool,
     ) -> Result<Self> {
         let view = MatrixView::new(&rows, dim)?;
-        let squared = norms::checked("rows", view)?;
+        let squared = norms::checked("rows", view.into())?;
         let centroids = HostCentroids::new(host, metric, view, lists, is_narrowed)?;
         Ok(Self { dim, rows, squared, centroids })
     }
@@ -96,14 +96,5 @@ impl<'a> HostTraining<'a> {
 
     fn row(&self, row: usize) -> NormedVector<'_> {
         NormedVector { values: &self.rows[row * self.dim..][..self.dim], squared: self.squared[row] }
-    }
-
-    /// All centroids, `[lists, dim]`.
-    pub(crate) fn centroids(&self) -> Vec<f32> {
-        self.centroids.all()
-    }
-
-    pub(crate) fn into_centroids(self) -> HostCentroids {
-        self.centroids
     }
 }

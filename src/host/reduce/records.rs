@@ -7,7 +7,6 @@ use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::fold::NOWHERE;
 use crate::host::reduce::operations::fold;
 use crate::kernels::reduce_blocks::Operation;
-use crate::matrix::{Element, MatrixView};
 use crate::vectors::HostVectors;
 
 /// Numbers of a block.
@@ -29,17 +28,8 @@ pub(crate) struct Reduced {
     pub(crate) place: u64,
 }
 
-/// Reduces a vector; a sum is that of the values times `scale`. `others` is as long as `values`.
-pub(crate) fn reduce<T: Element>(
-    operation: Operation,
-    scale: f32,
-    values: &[T],
-    others: Option<&[T]>,
-) -> Reduced {
-    reduce_values(operation, scale, values.into(), others.unwrap_or(values).into())
-}
-
-fn reduce_values(
+/// Reduces a vector; a sum is that of the values times `scale`. `others` is as long as `values`, and of the same element type.
+pub(crate) fn reduce(
     operation: Operation,
     scale: f32,
     values: HostValues<'_>,
@@ -85,17 +75,8 @@ fn fold_blocks(operation: Operation, a: HostValues<'_>, b: HostValues<'_>, resul
     });
 }
 
-/// Reduces every row to the word that [`Operation::word`] describes. `others` has the shape of `values`.
-pub(crate) fn reduce_rows<T: Element>(
-    operation: Operation,
-    scale: f32,
-    values: MatrixView<'_, T>,
-    others: Option<MatrixView<'_, T>>,
-) -> Vec<u32> {
-    reduce_vectors(operation, scale, values.into(), others.unwrap_or(values).into())
-}
-
-fn reduce_vectors(
+/// Reduces every row to the word that [`Operation::word`] describes. `others` has the shape of `values` and the same element type.
+pub(crate) fn reduce_rows(
     operation: Operation,
     scale: f32,
     values: HostVectors<'_>,
@@ -109,7 +90,7 @@ fn reduce_vectors(
         let rows = part * rows..part * rows + words.len();
         let (a, b) = (values.slice(rows.clone()).values(), others.slice(rows).values());
         if length > BLOCK {
-            let Reduced { record, place } = reduce_values(operation, scale, a, b);
+            let Reduced { record, place } = reduce(operation, scale, a, b);
             words[0] = operation.word(record, place as u32);
             return;
         }

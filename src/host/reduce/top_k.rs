@@ -50,11 +50,7 @@ impl Schedule {
 }
 
 /// The k smallest numbers of each row, k > 0, by value and column, with scratch memory within the budget. Rows have fewer than 2^32 numbers.
-pub(crate) fn top_k<'a>(rows: impl Into<HostVectors<'a>>, k: usize, budget: u64) -> Result<Neighbors> {
-    top_k_of(rows.into(), k, budget)
-}
-
-fn top_k_of(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neighbors> {
+pub(crate) fn top_k(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neighbors> {
     let (count, length) = (rows.rows(), rows.dim());
     let k = k.min(length);
     let schedule = Schedule::new(count, length, k, rows.values().kind(), budget)?;

@@ -14,11 +14,7 @@ const LONGEST: f64 = (1u128 << 100) as f64;
 const PIECE: usize = 256;
 
 /// The squared norm of each row, or an error for the first row that is refused.
-pub(crate) fn checked<'a>(argument: &'static str, rows: impl Into<HostVectors<'a>>) -> Result<Vec<f64>> {
-    checked_vectors(argument, rows.into())
-}
-
-fn checked_vectors(argument: &'static str, rows: HostVectors<'_>) -> Result<Vec<f64>> {
+pub(crate) fn checked(argument: &'static str, rows: HostVectors<'_>) -> Result<Vec<f64>> {
     let mut squared = vec![0.0; rows.rows()];
     squared.par_chunks_mut(PIECE).enumerate().for_each(|(piece, squared)| {
         let mut scratch = vec![0.0; rows.dim()];

@@ -78,16 +78,7 @@ impl HostRows {
     }
 
     /// Puts rows into free slots and removes those in the slots `freed`: all of them or, after an error, none.
-    pub(crate) fn put<'a>(
-        &mut self,
-        rows: impl Into<HostVectors<'a>>,
-        places: (&[u32], &[u64], &[u32]),
-        mut progress: impl FnMut(usize),
-    ) -> Result<()> {
-        self.put_vectors(rows.into(), places, &mut progress)
-    }
-
-    fn put_vectors(
+    pub(crate) fn put(
         &mut self,
         rows: HostVectors<'_>,
         (slots, ids, freed): (&[u32], &[u64], &[u32]),
@@ -235,7 +226,7 @@ mod tests {
         for slot in 0..1000u32 {
             let row = [slot as f32; 4];
             let view = MatrixView::new(&row, 4).expect("a row");
-            rows.put(view, (&[slot], &[slot.into()], &[]), |_| ()).expect("memory");
+            rows.put(view.into(), (&[slot], &[slot.into()], &[]), &mut |_| ()).expect("memory");
         }
         rows.release(&(10..1000).collect::<Vec<u32>>());
         rows.shrink();

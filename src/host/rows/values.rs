@@ -64,10 +64,7 @@ impl RowValues {
 
     /// The bytes of the row in a slot, as it is stored.
     pub(crate) fn bytes(&self, slot: usize) -> &[u8] {
-        match self.elements(slot * self.dim..(slot + 1) * self.dim) {
-            HostValues::F32(values) => bytemuck::cast_slice(values),
-            HostValues::F16(values) => bytemuck::cast_slice(values),
-        }
+        self.elements(slot * self.dim..(slot + 1) * self.dim).bytes()
     }
 
     /// Writes a row into a slot.

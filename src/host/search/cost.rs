@@ -42,13 +42,13 @@ impl Cost {
         let mut rows = HostRows::new(host, Metric::L2Squared, ElementKind::F32, DIM, is_narrowed);
         let slots: Vec<u32> = (0..ROWS as u32).collect();
         let ids: Vec<u64> = (0..ROWS as u64).collect();
-        rows.put(view, (&slots, &ids, &[]), |_| ()).ok()?;
+        rows.put(view.into(), (&slots, &ids, &[]), &mut |_| ()).ok()?;
         let limit = SearchLimit::Nearest(10);
         let request = HostRequest { limit, budget: u64::MAX, allowed: None, progress: None };
         let time = |queries: usize| {
             let once = || {
                 let started = Instant::now();
-                rows.search(view.slice(0..queries), &request).ok()?;
+                rows.search(view.slice(0..queries).into(), &request).ok()?;
                 Some(started.elapsed().as_secs_f64())
             };
             (0..5).filter_map(|_| once()).reduce(f64::min)

@@ -18,12 +18,7 @@ const SELECTIVE: usize = 32;
 
 impl HostRows {
     /// Checks the queries and searches all rows.
-    pub(crate) fn search<'a>(
-        &self,
-        queries: impl Into<HostVectors<'a>>,
-        request: &HostRequest<'_>,
-    ) -> Result<Hits> {
-        let queries = queries.into();
+    pub(crate) fn search(&self, queries: HostVectors<'_>, request: &HostRequest<'_>) -> Result<Hits> {
         let squared = norms::checked("queries", queries)?;
         self.search_checked((queries, &squared), request)
     }

@@ -8,6 +8,7 @@ use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
+use crate::options::setters;
 
 /// Options of a new [`Ivf`]. Made by [`Ivf::builder`].
 #[derive(Debug, Clone)]
@@ -18,18 +19,14 @@ pub struct IvfBuilder<'a> {
 }
 
 impl<'a> IvfBuilder<'a> {
-    /// Sets the number of lists. Default: [`Ivf::recommend`] for the rows that are trained on.
-    #[must_use]
-    pub fn lists(mut self, lists: usize) -> Self {
-        self.lists = Some(lists);
-        self
+    setters! { options => options;
+        /// Sets the number of lists. Default: [`Ivf::recommend`] for the rows that are trained on.
+        lists: usize => Some;
     }
 
-    /// Sets how rows are stored. f32 (the default) takes f32 and f16 rows; f16 takes f16 rows and half the memory.
-    #[must_use]
-    pub fn elements(mut self, elements: ElementKind) -> Self {
-        self.settings.elements = elements;
-        self
+    setters! { options => options.settings;
+        /// Sets how rows are stored. f32 (the default) takes f32 and f16 rows; f16 takes f16 rows and half the memory.
+        elements: ElementKind;
     }
 
     /// Whether the index keeps a copy of its rows in 8-bit integers: see [`FlatBuilder::screen`](crate::FlatBuilder::screen).

@@ -51,7 +51,7 @@ impl Ivf {
         Box::pin(async move {
             for step in [Pages::consolidated, Pages::lowered] {
                 let store = &mut self.common.store;
-                let moves = step(&self.pages, store.rows.alive(), store.rows.end());
+                let moves = step(&self.pages, &store.rows.has_row());
                 if !moves.from.is_empty() {
                     store.relocate(&moves.from, &moves.to).await?;
                 }
@@ -67,14 +67,12 @@ impl Ivf {
         let assigned = self.engine.assign(rows).await?;
         let lists: Vec<u32> = assigned.iter().map(|row| row.list).collect();
         let mut pages = self.pages.clone();
-        let store = &self.common.store;
-        let slots = pages.place(&lists, store.rows.alive(), store.rows.end())?;
+        let slots = pages.place(&lists, &self.common.store.rows.has_row())?;
         Ok((slots, pages))
     }
 
     fn leave_pages(&mut self, slots: &[u32]) {
-        let rows = &self.common.store.rows;
-        self.pages.leave(slots, rows.alive(), rows.end());
+        self.pages.leave(slots, &self.common.store.rows.has_row());
     }
 
     /// Tells the engine which pages the lists have. The change is made by then: the store has taken it, and so have the pages,

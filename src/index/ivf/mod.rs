@@ -8,10 +8,10 @@ mod persist;
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, EngineLists, Queries};
+use crate::engine::{Device, EngineLists, Queries, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Rows, SearchResult};
+use crate::index::common::{Common, Rows};
 use crate::index::face::index_methods;
 use crate::index::loader::Loader;
 use crate::matrix::ElementKind;

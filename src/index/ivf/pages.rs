@@ -1,13 +1,21 @@
 //! Assigns pages of slots to lists, and slots to new rows.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use crate::bits::Bits;
 use crate::engine::PAGE;
 use crate::error::{Error, Result};
 
 /// Stands for the list of a page without rows.
 const NONE: u32 = u32::MAX;
+
+/// Tells of any slot whether it has a row.
+type HasRow<'a> = &'a dyn Fn(u32) -> bool;
+
+/// The slots of a page.
+fn slots_of(page: u32) -> Range<u32> {
+    page * PAGE..(page + 1) * PAGE
+}
 
 /// The pages of every list. A page holds rows of one list only.
 #[derive(Debug, Clone)]
@@ -34,13 +42,11 @@ impl Pages {
         &self.sizes
     }
 
-    /// The slots of all rows, list after list, and where each list starts among them. `alive` and `end`: see [`Pages::place`].
-    pub(crate) fn in_order(&self, alive: Option<&Bits>, end: u64) -> (Vec<u32>, Vec<u64>) {
-        let has_row =
-            |slot: &u32| u64::from(*slot) < end && alive.is_none_or(|bits| bits.get(*slot as usize));
+    /// The slots of all rows, list after list, and where each list starts among them.
+    pub(crate) fn in_order(&self, has_row: HasRow<'_>) -> (Vec<u32>, Vec<u64>) {
         let (mut slots, mut offsets) = (vec![], vec![0]);
         for own in &self.of_list {
-            slots.extend(own.iter().flat_map(|&page| page * PAGE..(page + 1) * PAGE).filter(has_row));
+            slots.extend(own.iter().copied().flat_map(slots_of).filter(|&slot| has_row(slot)));
             offsets.push(slots.len() as u64);
         }
         (slots, offsets)
@@ -52,10 +58,8 @@ impl Pages {
     }
 
     /// Assigns a slot to each row, given its list: first the free ones in the list's pages, then new pages, as close together as
-    /// possible. `alive` has a bit for every slot below the end; none where all of them have a row.
-    pub(crate) fn place(&mut self, lists: &[u32], alive: Option<&Bits>, end: u64) -> Result<Vec<u32>> {
-        let is_free =
-            |slot: u32| u64::from(slot) >= end || alive.is_some_and(|bits| !bits.get(slot as usize));
+    /// possible.
+    pub(crate) fn place(&mut self, lists: &[u32], has_row: HasRow<'_>) -> Result<Vec<u32>> {
         let mut slots = vec![0; lists.len()];
         // Rows list by list, in their order.
         let mut order: Vec<u32> = (0..lists.len() as u32).collect();
@@ -66,8 +70,8 @@ impl Pages {
             let room = own.len() as u32 * PAGE - self.sizes[list as usize];
             let mut vacant: Vec<u32> = vec![];
             if room > 0 {
-                let all = own.iter().flat_map(|&page| page * PAGE..(page + 1) * PAGE);
-                vacant.extend(all.filter(|&slot| is_free(slot)).take(rows.len()));
+                let all = own.iter().copied().flat_map(slots_of);
+                vacant.extend(all.filter(|&slot| !has_row(slot)).take(rows.len()));
             }
             while vacant.len() < rows.len() {
                 let page = self.take(list)?;
@@ -98,9 +102,8 @@ impl Pages {
         Ok(page)
     }
 
-    /// Notes that rows left these slots. `alive` and `end` describe the rows after that.
-    pub(crate) fn leave(&mut self, slots: &[u32], alive: Option<&Bits>, end: u64) {
-        let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
+    /// Notes that rows left these slots, of which `has_row` is no longer true.
+    pub(crate) fn leave(&mut self, slots: &[u32], has_row: HasRow<'_>) {
         for &slot in slots {
             if let Some(list) = self.list_of(slot) {
                 self.sizes[list as usize] -= 1;
@@ -109,7 +112,7 @@ impl Pages {
         for &slot in slots {
             let page = slot / PAGE;
             let Some(list) = self.list_of(slot) else { continue };
-            if !(page * PAGE..(page + 1) * PAGE).any(has_row) {
+            if !slots_of(page).any(has_row) {
                 self.of_list[list as usize].retain(|&other| other != page);
                 self.list_of[page as usize] = NONE;
                 self.free.insert(page);
@@ -125,9 +128,8 @@ impl Pages {
     }
 
     /// Moves rows of emptier pages into the gaps of fuller ones, so that lists have no more pages than they need.
-    pub(crate) fn consolidated(&self, alive: Option<&Bits>, end: u64) -> Moves {
-        let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
-        let filled = |page: u32| (page * PAGE..(page + 1) * PAGE).filter(|&slot| has_row(slot)).count();
+    pub(crate) fn consolidated(&self, has_row: HasRow<'_>) -> Moves {
+        let filled = |page: u32| slots_of(page).filter(|&slot| has_row(slot)).count();
         let mut moves = Moves { pages: self.clone(), from: vec![], to: vec![] };
         for (list, own) in self.of_list.iter().enumerate() {
             let needed = self.sizes[list].div_ceil(PAGE) as usize;
@@ -138,13 +140,10 @@ impl Pages {
             fullest.sort_by_cached_key(|&page| (std::cmp::Reverse(filled(page)), page));
             let given_up = fullest.split_off(needed);
             fullest.sort_unstable();
-            let slots_of = |pages: &[u32]| -> Vec<u32> {
-                pages.iter().flat_map(|&page| page * PAGE..(page + 1) * PAGE).collect()
-            };
-            let moving = slots_of(&given_up).into_iter().filter(|&slot| has_row(slot));
+            let moving = given_up.iter().copied().flat_map(slots_of).filter(|&slot| has_row(slot));
             let before = moves.from.len();
             moves.from.extend(moving);
-            let vacant = slots_of(&fullest).into_iter().filter(|&slot| !has_row(slot));
+            let vacant = fullest.iter().copied().flat_map(slots_of).filter(|&slot| !has_row(slot));
             moves.to.extend(vacant.take(moves.from.len() - before));
             for page in given_up {
                 moves.pages.list_of[page as usize] = NONE;
@@ -156,8 +155,7 @@ impl Pages {
     }
 
     /// Moves the last pages into the places of free ones, until no page is free.
-    pub(crate) fn lowered(&self, alive: Option<&Bits>, end: u64) -> Moves {
-        let has_row = |slot: u32| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize));
+    pub(crate) fn lowered(&self, has_row: HasRow<'_>) -> Moves {
         let used = self.list_of.iter().filter(|&&list| list != NONE).count();
         let mut pages = self.clone();
         let (mut from, mut to) = (vec![], vec![]);

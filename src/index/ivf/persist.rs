@@ -13,7 +13,7 @@ impl Ivf {
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {
         Box::pin(async move {
             let store = &self.common.store;
-            let (slots, offsets) = self.pages.in_order(store.rows.alive(), store.rows.end());
+            let (slots, offsets) = self.pages.in_order(&store.rows.has_row());
             let centroids = store.centroids(&self.engine).await?;
             Ok(Saving { common: &self.common, slots, lists: Some(Lists { offsets, centroids }) })
         })
@@ -60,6 +60,6 @@ fn packed(offsets: &[u64]) -> Result<(Pages, Vec<u32>)> {
         lists.resize(range[1] as usize, list);
     }
     let mut pages = Pages::new(offsets.len() - 1);
-    let slots = pages.place(&lists, None, 0)?;
+    let slots = pages.place(&lists, &|_| false)?;
     Ok((pages, slots))
 }

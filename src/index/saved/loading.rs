@@ -1,7 +1,6 @@
 //! Reads an index: first what it says of itself, then ids, lists and rows, in the order of the file.
 
 use std::fmt;
-use std::io::Read;
 use std::path::Path;
 
 use half::f16;
@@ -41,27 +40,13 @@ impl SavedIndex {
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Loading::open(path.as_ref(), None)?.about)
+        Ok(Loading::new(Reader::open(path.as_ref())?, None)?.about)
     }
 }
 
 impl<'a> Loading<'a> {
-    /// Opens a file. `has_lists` says which kind of index it has to be; none where either will do.
-    pub(crate) fn open(path: &Path, has_lists: Option<bool>) -> Result<Self> {
-        Self::new(Reader::open(path)?, has_lists)
-    }
-
-    /// Starts to read what a reader gives.
-    pub(crate) fn from_reader(reader: Box<dyn Read + Send + 'a>, has_lists: Option<bool>) -> Result<Self> {
-        Self::new(Reader::from_reader(reader)?, has_lists)
-    }
-
-    /// Starts to read bytes in memory.
-    pub(crate) fn from_bytes(bytes: &'a [u8], has_lists: Option<bool>) -> Result<Self> {
-        Self::new(Reader::from_bytes(bytes)?, has_lists)
-    }
-
-    fn new(reader: Reader<'a>, has_lists: Option<bool>) -> Result<Self> {
+    /// Starts to read an index. `has_lists` says which kind it has to be; none where either will do.
+    pub(crate) fn new(reader: Reader<'a>, has_lists: Option<bool>) -> Result<Self> {
         let kind: String = reader.get("index", "flat or ivf")?;
         let metric = reader.get("metric", "l2sq, l2, cosine or ip")?;
         let needed = format!("1 to {MAX_DIM}");

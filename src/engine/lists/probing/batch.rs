@@ -1,9 +1,9 @@
 //! Batches of a search in lists: scratch buffers, the probed lists of each query, candidates, and the nearest of them.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
+use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::plan::{BLOCK_BYTES, ProbePlan};
-use crate::engine::lists::probing::probes::Probing;
 use crate::engine::pass::{CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::search::batches::QueryBuffers;
@@ -14,36 +14,11 @@ use crate::kernels::{BLOCK_ROWS, probe_slots, select_k};
 scratch! {
     /// The scratch buffers of a batch.
     pub(crate) struct ProbeBuffers {
-        queries: "queries",
-        query_norms: "query norms",
-        refused: "refused",
-        coarse_narrowed: "narrowed queries",
-        coarse_terms: "terms of narrowed queries",
-        scores: "scores",
-        candidates: "candidates",
-        keys: "keys",
-        ids: "ids",
-        coarse_survivors: "survivors",
-        probed_keys: "distances of centroids",
-        probed: "probed lists",
-        probed_counts: "probes",
-        counts: "counts",
-        selected_keys: "selected keys",
-        selected_ids: "selected ids",
-        selected_counts: "selected counts",
-        spare_keys: "spare keys",
-        spare_ids: "spare ids",
-        allowed: "allowed",
+        queries, query_norms, refused, coarse_narrowed, coarse_terms, scores, candidates, keys, ids, coarse_survivors,
+        probed_keys, probed, probed_counts, counts, selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
+        allowed,
         // Used only in a list-major search.
-        narrowed: "narrowed queries",
-        terms: "terms of narrowed queries",
-        list_counts: "queries of lists",
-        ranks: "ranks",
-        starts: "starts of lists",
-        grouped: "grouped queries",
-        pairs: "pairs",
-        thresholds: "thresholds",
-        overflowed: "overflowed",
+        narrowed, terms, list_counts, ranks, starts, grouped, pairs, thresholds, overflowed,
     }
 }
 
@@ -111,7 +86,7 @@ impl<'a> ProbeBatches<'a> {
     pub(super) async fn begin<'c>(
         &'c self,
         queries: &Queries<'_>,
-        numbers: &Numbers,
+        numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
         let Probing { rows, centroids, probes, .. } = self.probing;
@@ -122,13 +97,9 @@ impl<'a> ProbeBatches<'a> {
         let ProbeBuffers { coarse_narrowed: narrowed, coarse_terms: terms, .. } = buffers;
         let ProbeBuffers { scores, candidates, keys, ids, .. } = buffers;
         let scratch = CoarseBuffers { narrowed, terms, scores, candidates, keys, ids };
-        let selection = Selection {
-            k: probes,
-            selected: keys_and_ids(&buffers.probed_keys, &buffers.probed),
-            pitch: probes,
-            counts: (&buffers.probed_counts).into(),
-            spare: Some(keys_and_ids(&buffers.spare_keys, &buffers.spare_ids)),
-        };
+        let ProbeBuffers { probed_keys, probed, probed_counts, spare_keys, spare_ids, .. } = buffers;
+        let spare = [spare_keys, spare_ids];
+        let selection = Selection::into(probes, probed_keys, probed, probed_counts, spare);
         let count = numbers.len() as u32;
         let queries = CoarseQueries { vectors: batch.vectors(rows.dim), norms: norms.into(), count };
         let into = (selection, (&buffers.coarse_survivors).into());
@@ -181,13 +152,10 @@ impl<'a> ProbeBatches<'a> {
         commands.stage("rescore");
         rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })?;
         commands.stage("select");
-        let selection = Selection {
-            k: self.plan.k,
-            selected: keys_and_ids(&buffers.selected_keys, &buffers.selected_ids),
-            pitch: self.plan.k,
-            counts: (&buffers.selected_counts).into(),
-            spare: Some(keys_and_ids(&buffers.spare_keys, &buffers.spare_ids)),
-        };
+        let ProbeBuffers { selected_keys, selected_ids, selected_counts, spare_keys, spare_ids, .. } =
+            buffers;
+        let spare = [spare_keys, spare_ids];
+        let selection = Selection::into(self.plan.k, selected_keys, selected_ids, selected_counts, spare);
         selection.encode(commands, found, lists.to_select(), count)
     }
 }

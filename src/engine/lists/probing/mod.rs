@@ -7,7 +7,27 @@
 mod batch;
 mod list_major;
 mod plan;
-mod probes;
 mod search;
 
-pub(crate) use probes::Probing;
+use crate::engine::lists::centroids::Centroids;
+use crate::engine::lists::tables::ListTables;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::search::request::SearchRequest;
+
+/// A search in the lists around some centroids.
+#[derive(Clone, Copy)]
+pub(crate) struct Probing<'a> {
+    pub(crate) rows: &'a GpuRows,
+    pub(crate) centroids: &'a Centroids,
+    pub(crate) tables: &'a ListTables,
+    pub(crate) request: &'a SearchRequest<'a>,
+    /// Lists that each query probes.
+    pub(crate) probes: u32,
+}
+
+impl Probing<'_> {
+    /// The number of all lists.
+    pub(super) fn lists(&self) -> u32 {
+        self.centroids.lists
+    }
+}

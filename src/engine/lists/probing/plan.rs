@@ -1,7 +1,7 @@
 //! Plans a search in lists: which way it takes, and how large batches and blocks of scores are, under the budget.
 
 use crate::engine::lists::coarse::Coarse;
-use crate::engine::lists::probing::probes::Probing;
+use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::SegmentTables;
 use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::search::chunks::submission_flops;

@@ -1,28 +1,28 @@
 //! Runs a search in lists: batch after batch, and again for queries with too many candidates or too few rows.
 
-use crate::engine::device::queries::{Numbers, Queries};
+use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::batch::ProbeBatches;
-use crate::engine::lists::probing::probes::Probing;
 use crate::engine::lists::widening::Widening;
 use crate::engine::search::answers::Results;
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::pipeline::{SearchState, search_some};
-use crate::engine::search::request::Found;
+use crate::engine::search::request::SearchResult;
 use crate::error::{Error, Result};
 use crate::gpu::{Reading, words};
 
 impl Probing<'_> {
     /// Finds the nearest rows in the nearest lists of each query. A query that finds fewer than k rows because of a filter probes twice as
     /// many lists, until it has k rows or has probed all lists.
-    pub(crate) async fn search(&self, queries: &Queries<'_>) -> Result<Found> {
+    pub(crate) async fn search(&self, queries: &Queries<'_>) -> Result<SearchResult> {
         let count = queries.rows();
         let mut state = SearchState::new(self.rows, count, self.request);
         let found = self.request.scope().found(self.rows);
         let wanted = (self.request.k as u64).min(found) as usize;
-        let mut open = Numbers::Range(0..count);
+        let mut open = QueryNumbers::Range(0..count);
         if wanted == 0 {
             queries.check_values("queries")?;
-            open = Numbers::Range(0..0);
+            open = QueryNumbers::Range(0..0);
         }
         let wanted = self.request.allowed.map(|_| wanted);
         let mut widening = Widening { probes: self.probes, lists: self.lists(), wanted };
@@ -31,13 +31,18 @@ impl Probing<'_> {
             wider.search_some(queries, open, &mut state).await?;
             let Some(short) = widening.short(count, |number| state.answers.len_of(number)) else { break };
             state.answered -= short.len();
-            open = Numbers::List(short);
+            open = QueryNumbers::List(short);
         }
         state.finish(self.rows).await
     }
 
     /// Answers some of the queries. Those whose candidates overflow are searched again with all rows of their lists as candidates.
-    async fn search_some(&self, queries: &Queries<'_>, some: Numbers, state: &mut SearchState) -> Result<()> {
+    async fn search_some(
+        &self,
+        queries: &Queries<'_>,
+        some: QueryNumbers,
+        state: &mut SearchState,
+    ) -> Result<()> {
         let mut open = some;
         let mut is_again = false;
         while open.len() > 0 {
@@ -55,10 +60,10 @@ impl Probing<'_> {
             // The second plan holds all candidates. Without this error, a fault of the library would become an endless loop.
             if let (true, Some(query)) = (is_again, overflowed.first()) {
                 let message = format!("query {query} has more candidates than its lists have rows");
-                return Err(Error::Internal { message });
+                return Err(Error::internal(message));
             }
             state.statistics.searched_again += overflowed.len() as u64;
-            open = Numbers::List(overflowed);
+            open = QueryNumbers::List(overflowed);
             is_again = true;
         }
         Ok(())
@@ -74,9 +79,9 @@ struct ProbeWork<'a> {
 }
 
 impl BatchWork for ProbeWork<'_> {
-    type Pending = (Numbers, Reading);
+    type Pending = (QueryNumbers, Reading);
 
-    async fn submit(&mut self, numbers: Numbers) -> Result<(Numbers, Reading)> {
+    async fn submit(&mut self, numbers: QueryNumbers) -> Result<(QueryNumbers, Reading)> {
         let Self { batches, queries, state, .. } = self;
         let count = numbers.len() as u32;
         let mut commands = batches.begin(queries, &numbers, state.profile.as_mut()).await?;
@@ -104,7 +109,7 @@ impl BatchWork for ProbeWork<'_> {
         Ok((numbers, reading))
     }
 
-    async fn finish(&mut self, (numbers, reading): (Numbers, Reading)) -> Result<()> {
+    async fn finish(&mut self, (numbers, reading): (QueryNumbers, Reading)) -> Result<()> {
         let ProbeBatches { probing: Probing { rows, tables, request, .. }, plan, .. } = &self.batches;
         let SearchState { answers, statistics, answered, .. } = &mut *self.state;
         let parts = reading.wait(&rows.gpu).await?;

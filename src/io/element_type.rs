@@ -2,7 +2,7 @@
 
 /// The element types of all formats, little endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Number {
+pub(super) enum ElementType {
     F32,
     F16,
     U8,
@@ -13,7 +13,7 @@ pub(super) enum Number {
     U64,
 }
 
-impl Number {
+impl ElementType {
     /// Bytes per element.
     pub(super) fn size(self) -> usize {
         match self {
@@ -40,6 +40,6 @@ impl Number {
 }
 
 /// The dtypes of `numbers` as text, such as `<f4 or <f2`.
-pub(super) fn list(numbers: &[Number]) -> String {
+pub(super) fn list(numbers: &[ElementType]) -> String {
     numbers.iter().map(|number| number.dtype()).collect::<Vec<_>>().join(" or ")
 }
