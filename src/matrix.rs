@@ -144,11 +144,11 @@ pub enum Matrix {
 }
 
 impl Matrix {
-    /// Number of vectors.
+    /// Number of vectors; 0 for dim 0.
     pub fn rows(&self) -> usize {
         match self {
-            Self::F32(values, dim) => values.len() / dim,
-            Self::F16(values, dim) => values.len() / dim,
+            Self::F32(values, dim) => values.len().checked_div(*dim).unwrap_or(0),
+            Self::F16(values, dim) => values.len().checked_div(*dim).unwrap_or(0),
         }
     }
 

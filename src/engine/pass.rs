@@ -6,7 +6,7 @@ use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{norms, rescore, select_k};
 use crate::metric::Metric;
 
-/// BufferVectors in a buffer, one after another.
+/// Vectors in a buffer, one after another.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BufferVectors<'a> {
     pub(crate) values: BufferSlice<'a>,

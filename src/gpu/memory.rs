@@ -2,11 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll, Waker};
 
 use super::device::Gpu;
-use super::state::lock;
+use super::state::{Pool, lock};
 use crate::error::{Error, Result};
 
 /// A part of a device buffer, as a kernel sees it.
@@ -26,6 +26,23 @@ impl<'a> BufferSlice<'a> {
     /// `bytes` bytes from `offset` on, which must be a multiple of the device's storage offset alignment.
     pub fn range(buffer: &'a wgpu::Buffer, offset: u64, bytes: u64) -> Self {
         Self { buffer, offset, bytes }
+    }
+
+    /// An error unless the slice holds `rows` rows of `length` elements, `pitch` elements apart, each of `bytes` bytes.
+    pub(crate) fn check_rows(
+        self,
+        argument: &'static str,
+        rows: u32,
+        [pitch, length]: [u32; 2],
+        bytes: u64,
+    ) -> Result<()> {
+        let elements = u128::from(rows.saturating_sub(1)) * u128::from(pitch) + u128::from(length);
+        let needed = elements * u128::from(bytes);
+        if rows > 0 && needed > self.bytes.into() {
+            let needed = format!("{needed} bytes for {rows} rows");
+            return Err(Error::argument(argument, needed, format!("{} bytes", self.bytes)));
+        }
+        Ok(())
     }
 }
 
@@ -217,8 +234,15 @@ impl Drop for Scratch {
         let mut pool = lock(&self.gpu.pool);
         pool.booked -= self.booked;
         pool.kept.extend(self.buffers.drain(..));
-        pool.wake_first();
+        wake_first(pool);
     }
+}
+
+/// Wakes the call whose turn it is. An executor may poll inside of `wake`, so the pool is unlocked before.
+fn wake_first(pool: MutexGuard<'_, Pool>) {
+    let first = pool.waiting.front().map(|(_, waker)| waker.clone());
+    drop(pool);
+    first.into_iter().for_each(Waker::wake);
 }
 
 /// Resolves when it is this call's turn and its bytes fit: first come, first served.
@@ -228,53 +252,55 @@ struct Turn<'a> {
     ticket: Option<u64>,
 }
 
+impl Turn<'_> {
+    /// Leaves the queue. The waker is dropped by the caller, who has unlocked the pool by then: a task may go with it.
+    fn leave(&mut self, pool: &mut Pool) -> Option<(u64, Waker)> {
+        let ticket = self.ticket.take()?;
+        let at = pool.waiting.iter().position(|(other, _)| *other == ticket)?;
+        pool.waiting.remove(at)
+    }
+}
+
 impl Future for Turn<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut guard = lock(&self.gpu.pool);
-        let pool = &mut *guard;
-        let first = match self.ticket {
-            Some(ticket) => pool.waiting.front().is_some_and(|(front, _)| *front == ticket),
-            None => pool.waiting.is_empty(),
-        };
-        if first && pool.booked + self.needed <= self.gpu.options.budget_bytes {
+        let gpu = self.gpu;
+        let mut waker = context.waker().clone();
+        let mut pool = lock(&gpu.pool);
+        let first = pool.waiting.front().is_none_or(|(front, _)| Some(*front) == self.ticket);
+        if first && pool.booked + self.needed <= gpu.options.budget_bytes {
             pool.booked += self.needed;
-            if self.ticket.is_some() {
-                pool.waiting.pop_front();
-            }
-            pool.wake_first();
-            drop(guard);
-            self.ticket = None;
+            let left = self.leave(&mut pool);
+            wake_first(pool);
+            drop(left);
             return Poll::Ready(());
         }
-        let waker = context.waker().clone();
-        let ticket = match self.ticket {
+        match self.ticket {
             Some(ticket) => {
                 if let Some(entry) = pool.waiting.iter_mut().find(|(other, _)| *other == ticket) {
-                    entry.1 = waker;
+                    std::mem::swap(&mut entry.1, &mut waker);
                 }
-                ticket
             }
             None => {
                 let ticket = pool.next_ticket;
+                self.ticket = Some(ticket);
                 pool.next_ticket += 1;
-                pool.waiting.push_back((ticket, waker));
-                ticket
+                pool.waiting.push_back((ticket, waker.clone()));
             }
-        };
-        drop(guard);
-        self.ticket = Some(ticket);
+        }
+        // The former waker outlives the guard, which is dropped first.
+        drop(pool);
         Poll::Pending
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            let mut pool = lock(&self.gpu.pool);
-            pool.waiting.retain(|(other, _)| *other != ticket);
-            pool.wake_first();
+        let mut pool = lock(&self.gpu.pool);
+        if let Some(left) = self.leave(&mut pool) {
+            wake_first(pool);
+            drop(left);
         }
     }
 }

@@ -56,12 +56,6 @@ impl Pool {
         }
         None
     }
-
-    pub(super) fn wake_first(&self) {
-        if let Some((_, waker)) = self.waiting.front() {
-            waker.wake_by_ref();
-        }
-    }
 }
 
 /// The staging buffers of a device.

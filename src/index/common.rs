@@ -47,14 +47,14 @@ impl Settings {
     }
 
     /// Checks the settings, and makes the store without rows and the host copy that it is to have.
-    pub(crate) fn open(self) -> Result<(Common, Option<HostCopy>)> {
+    pub(crate) async fn open(self) -> Result<(Common, Option<HostCopy>)> {
         let Self { resources: Resources { device, budget, capacity, copy }, metric, dim, elements, screen } =
             self;
         check_dim(dim)?;
         let budget = budget_of(&device, budget)?;
         let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen };
-        let copy = copy.copy(&device, &shape)?;
-        let store = RowStore::new(EngineRows::new(&device, &shape)?);
+        let copy = copy.copy(&device, &shape).await?;
+        let store = RowStore::new(EngineRows::new(&device, &shape).await?);
         Ok((Common { device, metric, dim, elements, budget, screen, store }, copy))
     }
 }
@@ -81,7 +81,8 @@ macro_rules! resource_methods {
             /// centroids are at nearly the same distance. Ignored on the host engine, whose rows are there already. Default:
             /// false.
             keep_host_copy: bool;
-            /// Whether the host's copy answers searches that fail because the GPU is lost or out of memory;
+            /// Whether the host's copy answers searches that fail because the GPU is lost, is out of memory, or refuses a
+            /// command;
             /// [`Statistics::on_host`](crate::Statistics::on_host) tells. Needs [`keep_host_copy`](Self::keep_host_copy).
             /// Default: false.
             fallback: bool;

@@ -61,7 +61,7 @@ impl FlatBuilder {
         /// exceeds the device's; [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter;
         /// [`Error::OutOfMemory`] when the host has no memory for the rows that are expected there.
         pub fn build(self) -> Result<Flat> {
-            std::future::ready(Flat::of(self.settings))
+            Flat::of(self.settings)
         }
         async build_async;
     }
@@ -76,8 +76,8 @@ impl Flat {
         FlatBuilder { settings: Settings::new(device, metric, dim) }
     }
 
-    fn of(settings: Settings) -> Result<Self> {
-        let (mut common, copy) = settings.open()?;
+    async fn of(settings: Settings) -> Result<Self> {
+        let (mut common, copy) = settings.open().await?;
         common.store = common.store.with_copy(copy);
         Ok(Self { common })
     }
@@ -171,7 +171,7 @@ impl FromSaved for Flat {
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {
             let ids = loading.ids()?;
-            let mut index = Self::of(loading.settings(resources, ids.len()))?;
+            let mut index = Self::of(loading.settings(resources, ids.len())).await?;
             let store = &mut index.common.store;
             let slots = store.vacant(ids.len())?;
             loading.fill(store, &ids, &slots).await?;

@@ -39,10 +39,16 @@ pub trait FromSaved: Sized + Send + 'static {
 /// assert_eq!(index.len(), same.len());
 /// # Ok::<(), nearfield::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Loader<I> {
     resources: Resources,
     index: PhantomData<fn() -> I>,
+}
+
+impl<I> Clone for Loader<I> {
+    fn clone(&self) -> Self {
+        Self { resources: self.resources.clone(), index: PhantomData }
+    }
 }
 
 impl<I: Load> Loader<I> {

@@ -22,7 +22,7 @@ pub(crate) struct CopyOptions {
 
 impl CopyOptions {
     /// An empty copy; none where none is kept, or where rows are on the host anyway.
-    pub(crate) fn copy(self, device: &Device, shape: &RowShape) -> Result<Option<HostCopy>> {
+    pub(crate) async fn copy(self, device: &Device, shape: &RowShape) -> Result<Option<HostCopy>> {
         if self.fallback && !self.keep_host_copy {
             return Err(Error::argument("fallback", "a copy of the rows on the host", "none"));
         }
@@ -30,7 +30,7 @@ impl CopyOptions {
             return Ok(None);
         }
         Ok(Some(HostCopy {
-            rows: EngineRows::new(&Device::host(), shape)?,
+            rows: EngineRows::new(&Device::host(), shape).await?,
             lists: None,
             shape: *shape,
             device: device.clone(),

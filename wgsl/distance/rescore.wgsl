@@ -60,7 +60,8 @@ fn rescore(
   let dense = params.dense_count > 0u;
   var total = params.dense_count;
   let listed = !dense && params.list_pitch > 0u;
-  if (!dense && !listed) { total = offsets[params.queries]; }
+  // Results end where `keys` ends, so the loop ends too, whatever the offsets say.
+  if (!dense && !listed) { total = min(offsets[params.queries], arrayLength(&keys)); }
   if (listed) { total = min(offsets[workgroup.y], params.list_pitch); }
   for (var start = workgroup.x * AT_ONCE; start < total; start += workgroups.x * AT_ONCE) {
     let candidate = start + index / WIDTH;

@@ -188,7 +188,8 @@ fn select_one(row: u32, lanes: Lanes) {
   if (params.row_kind == ROWS_LISTS) { length = min(offsets[row], params.pitch); }
   if (params.row_kind == ROWS_CSR) {
     first = offsets[row];
-    length = offsets[row + 1u] - first;
+    // Whatever the offsets say, loops over the row end.
+    length = min(max(offsets[row + 1u], first) - first, arrayLength(&keys_or_floats));
   }
   if (index == 0u) { atomicStore(&taken, 0u); }
   workgroupBarrier();

@@ -64,7 +64,8 @@ impl Device {
         /// Waits for a recording that the caller submitted, and tells how long its stages took on the device.
         ///
         /// # Errors
-        /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+        /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine; [`Error::DeviceLost`](crate::Error::DeviceLost),
+        /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
         pub fn times_of(&self, profile: Profile) -> Result<Vec<StageTime>> {
             profile.times(self.gpu("timestamps")?)
         }
@@ -104,16 +105,19 @@ impl<'a> Recorder<'a> {
     /// Computes distances of candidates by their slots, or of a range of slots, in one segment of rows.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    /// [`Error::Argument`](crate::Error::Argument) when vectors, ids or results do not lie within their buffers.
     pub fn rescore(&mut self, rescoring: &rescore::Rescore<'_>) -> Result<()> {
+        rescoring.check()?;
         rescore::encode(self.commands()?, rescoring)
     }
 
     /// Selects the k smallest of each row or CSR segment by (key, id).
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) for k = 0, or a large k without a spare place.
+    /// [`Error::Argument`](crate::Error::Argument) for k = 0, a large k without a spare place, or rows or results that do not lie
+    /// within their buffers.
     pub fn select(&mut self, select: &select_k::Select<'_>) -> Result<()> {
+        select.check()?;
         crate::kernels::selection::encode(self.commands()?, select)
     }
 
@@ -168,7 +172,7 @@ impl<'a> Recorder<'a> {
     /// Computes CSR offsets, `[count + 1]`, from u32 counts, each cut to `limit`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    /// [`Error::Argument`](crate::Error::Argument) when counts or offsets do not lie within their buffers.
     pub fn prefix_sum(
         &mut self,
         counts: BufferSlice<'_>,
@@ -176,6 +180,8 @@ impl<'a> Recorder<'a> {
         limit: u32,
         offsets: BufferSlice<'_>,
     ) -> Result<()> {
+        counts.check_rows("counts", count, [1; 2], 4)?;
+        offsets.check_rows("offsets", count.saturating_add(1), [1; 2], 4)?;
         prefix_sum::encode(self.commands()?, counts, count, limit, offsets)
     }
 
@@ -183,7 +189,7 @@ impl<'a> Recorder<'a> {
     /// initially `u32::MAX`) receives the first row that is not finite and the first whose norm is out of range.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    /// [`Error::Argument`](crate::Error::Argument) when rows or results do not lie within their buffers.
     pub fn norms(
         &mut self,
         rows: BufferSlice<'_>,
@@ -193,6 +199,9 @@ impl<'a> Recorder<'a> {
         norm_buffer: BufferSlice<'_>,
         refused: BufferSlice<'_>,
     ) -> Result<()> {
+        rows.check_rows("rows", count, [vectors; 2], 4 * elements.size() as u64)?;
+        norm_buffer.check_rows("norm_buffer", count, [1; 2], 8)?;
+        refused.check_rows("refused", 1, [2; 2], 4)?;
         let params = norms::Params { vectors, first_row: 0, end_row: count, first_number: 0 };
         norms::encode(self.commands()?, elements, &params, [rows, norm_buffer, refused])
     }

@@ -250,7 +250,7 @@ mod tests {
         let Some(device) = device.filter(|device| matches!(device.engine, Engine::Gpu(_))) else { return };
         let (metric, screen) = (Metric::L2Squared, Screen::None);
         let shape = RowShape { metric, elements: ElementKind::F32, dim: 1, expected: 0, screen };
-        let mut rows = EngineRows::new(&device, &shape).expect("no rows");
+        let mut rows = device.block_on(EngineRows::new(&device, &shape)).expect("no rows");
         // Each list has a page of 32 slots, with one row.
         let view = MatrixView::new(&[1.0f32, 2.0], 1).expect("two rows");
         let placing = Placing { slots: &[0, 32], ids: &[7, 8], freed: &[] };

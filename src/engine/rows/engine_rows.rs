@@ -41,11 +41,11 @@ pub(crate) enum EngineRows {
 }
 
 impl EngineRows {
-    pub(crate) fn new(device: &Device, shape: &RowShape) -> Result<Self> {
+    pub(crate) async fn new(device: &Device, shape: &RowShape) -> Result<Self> {
         let &RowShape { metric, elements, dim, expected, screen } = shape;
         match &device.engine {
             Engine::Gpu(gpu) => {
-                let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
+                let narrowed = NarrowedRows::new(gpu, screen, metric, dim).await?;
                 Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
             }
             Engine::Host(host) => {

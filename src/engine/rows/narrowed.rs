@@ -78,7 +78,12 @@ impl NarrowedSegment {
 
 impl NarrowedRows {
     /// None if the index keeps no copy.
-    pub(crate) fn new(gpu: &Arc<Gpu>, screen: Screen, metric: Metric, dim: usize) -> Result<Option<Self>> {
+    pub(crate) async fn new(
+        gpu: &Arc<Gpu>,
+        screen: Screen,
+        metric: Metric,
+        dim: usize,
+    ) -> Result<Option<Self>> {
         if !screen.is_wanted(gpu, dim) {
             return Ok(None);
         }
@@ -86,7 +91,7 @@ impl NarrowedRows {
         Ok(Some(Self {
             metric,
             dim,
-            has_matrices: screen_tile_coop::is_usable(gpu),
+            has_matrices: screen_tile_coop::is_usable(gpu).await,
             is_optional: screen == Screen::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
@@ -98,7 +103,7 @@ impl NarrowedRows {
         Ok(Self {
             metric,
             dim,
-            has_matrices: screen_tile_coop::is_usable(gpu),
+            has_matrices: screen_tile_coop::is_usable(gpu).await,
             is_optional: false,
             centre_buffer: upload_centre(gpu, &centre, dim).await?,
             centre: Centre::fixed(metric, centre),

@@ -25,7 +25,7 @@ impl Plan {
         let found = scope.found(rows);
         let k = k.min(found).max(1);
         let queries = queries.max(1);
-        let is_small = rows.end() * queries <= SMALL_PAIRS;
+        let is_small = rows.end().saturating_mul(queries) <= SMALL_PAIRS;
         // If many of the rows may be among the nearest, nominating saves nothing.
         if is_small || k * 16 > found || is_selective(rows, scope) {
             return Self::exhaustive(rows, queries, k, scope);

@@ -1,6 +1,7 @@
 //! The rows of an index in the host's memory, by slot: what writes, reads and moves them.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use crate::bits::Bits;
@@ -86,6 +87,7 @@ impl HostRows {
     ) -> Result<()> {
         let squared = norms::checked("rows", rows)?;
         let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), slots, freed);
+        let before = self.end();
         self.make_room(slots)?;
         let is_moved = match &mut self.narrowed {
             Some(narrowed) => narrowed.count(rows)?,
@@ -104,7 +106,14 @@ impl HostRows {
                     slots[range.clone()].iter().for_each(|&slot| is_changed[slot as usize / GROUP] = true);
                 });
             }
-            progress(range.end);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| progress(range.end))) {
+                // The rows written so far lie in slots that no search reads. Behind the end nothing may be left.
+                if is_moved {
+                    self.narrow(|is_changed| is_changed.fill(true));
+                }
+                self.truncate(before);
+                resume_unwind(panic);
+            }
         }
         if is_moved {
             self.narrow(|is_changed| is_changed.fill(true));

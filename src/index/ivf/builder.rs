@@ -90,7 +90,7 @@ impl<'a> IvfBuilder<'a> {
 
     async fn trained(self, sample: Sample<'_>) -> Result<Ivf> {
         let Self { settings, lists, means } = self;
-        let (mut common, copy) = settings.open()?;
+        let (mut common, copy) = settings.open().await?;
         if sample.dim() != common.dim {
             let needed = format!("dim {}, as the index has", common.dim);
             return Err(Error::argument("sample", needed, sample.dim()));

@@ -170,12 +170,7 @@ fn check_extent(
     if stride < dim {
         return Err(Error::argument(argument, format!("a stride of at least {dim}"), stride));
     }
-    let elements = u64::from(count.saturating_sub(1)) * u64::from(stride) + u64::from(dim);
-    if count > 0 && elements * 4 > slice.bytes {
-        let needed = format!("{} bytes for {count} vectors", elements * 4);
-        return Err(Error::argument(argument, needed, format!("{} bytes", slice.bytes)));
-    }
-    Ok(())
+    slice.check_rows(argument, count, [stride, dim], 4)
 }
 
 /// The distances in f64, `[queries, rows]`.

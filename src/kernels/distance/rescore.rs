@@ -140,6 +140,35 @@ pub struct Rescore<'a> {
     pub mark_absent: bool,
 }
 
+impl Rescore<'_> {
+    /// Checks that everything lies within its buffer. Otherwise a loop over vectors or candidates could wrap around and never end.
+    pub(crate) fn check(&self) -> Result<()> {
+        let &Self { vectors, count, row_count, keys, found_ids, .. } = self;
+        self.queries.check_rows("queries", count, [vectors; 2], 16)?;
+        self.rows.check_rows("rows", row_count, [vectors; 2], 4 * self.elements.size() as u64)?;
+        self.ids.check_rows("ids", row_count, [1; 2], 8)?;
+        let results = |pitch: u32, length: u32| {
+            keys.check_rows("keys", count, [pitch, length], 4)?;
+            found_ids.check_rows("found_ids", count, [pitch, length], 8)
+        };
+        match self.candidates {
+            Candidates::Csr { offsets, slots, .. } => {
+                offsets.check_rows("offsets", count.saturating_add(1), [1; 2], 4)?;
+                slots.map_or(Ok(()), |(slots, entries)| slots.check_rows("slots", entries, [1; 2], 4))
+            }
+            Candidates::Lists { candidates, counts, pitch } => {
+                candidates.check_rows("candidates", count, [pitch; 2], 4)?;
+                counts.check_rows("counts", count, [1; 2], 4)?;
+                results(pitch, pitch)
+            }
+            Candidates::Dense { count, found_pitch, found_first, .. }
+            | Candidates::Shared { count, found_pitch, found_first, .. } => {
+                results(found_pitch, found_first.saturating_add(count))
+            }
+        }
+    }
+}
+
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Result<()> {
     let gpu = commands.gpu();

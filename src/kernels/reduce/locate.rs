@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Operation};
-use crate::kernels::reduce::reduce_blocks::{Params, Reduce, check_room};
+use crate::kernels::reduce::reduce_blocks::{Params, Reduce};
 use crate::matrix::Element;
 
 /// The declaration. Its parameters are those of `reduce_blocks`.
@@ -23,8 +23,8 @@ pub(crate) fn encode(
     places: BufferSlice<'_>,
 ) -> Result<()> {
     reduce.check()?;
-    check_room("results", results, reduce.rows, 2)?;
-    check_room("places", places, reduce.rows, 1)?;
+    results.check_rows("results", reduce.rows, [1; 2], 8)?;
+    places.check_rows("places", reduce.rows, [1; 2], 4)?;
     if !reduce.operation.is_place() {
         return Err(Error::argument("operation", "argmin or argmax", format!("{:?}", reduce.operation)));
     }

@@ -122,14 +122,17 @@ impl Reduce<'_> {
     pub fn blocks(&self) -> u32 {
         // Where rows start anywhere in a vector, some touch one vector more than others.
         let start = if self.rows == 1 || self.stride.is_multiple_of(4) { self.first % 4 } else { 3 };
-        (start + self.length).div_ceil(4).max(1).div_ceil((self.shape.block() / 4) as u32)
+        let vectors = (u64::from(start) + u64::from(self.length)).div_ceil(4).max(1);
+        vectors.div_ceil((self.shape.block() / 4).max(1)) as u32
     }
 
     /// Checks that the kernels support the caller's layout and that rows lie within their buffers.
     pub(crate) fn check(&self) -> Result<()> {
         let Shape { workgroup, coarsening, turns } = self.shape;
-        if !matches!(workgroup, 64 | 256) || !matches!(coarsening, 1 | 4 | 8) || turns == 0 {
-            let needed = "a workgroup of 64 or 256, coarsening by 1, 4 or 8, and turns";
+        let is_declared = matches!(workgroup, 64 | 256) && matches!(coarsening, 1 | 4 | 8);
+        if !is_declared || turns == 0 || self.shape.block() > u64::from(u32::MAX) {
+            let needed =
+                "a workgroup of 64 or 256, coarsening by 1, 4 or 8, and turns for a block below 2^32";
             return Err(Error::argument("shape", needed, format!("{:?}", self.shape)));
         }
         if self.operation == Operation::Dot && self.others.is_none() {
@@ -167,28 +170,15 @@ impl Reduce<'_> {
     }
 }
 
-/// Checks that a buffer has room for `words` words per row: results beyond it would be dropped silently.
-pub(crate) fn check_room(
-    argument: &'static str,
-    slice: BufferSlice<'_>,
-    rows: u32,
-    words: u32,
-) -> Result<()> {
-    let bytes = u64::from(rows) * u64::from(words) * 4;
-    if slice.bytes < bytes {
-        return Err(Error::argument(argument, format!("{bytes} bytes for {rows} rows"), slice.bytes));
-    }
-    Ok(())
-}
-
 /// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
     reduce.check()?;
-    if u64::from(reduce.first_block) + u64::from(reduce.blocks()) > u64::from(reduce.pitch) {
-        let needed = format!("at least {} records a row", reduce.first_block + reduce.blocks());
+    let end = u64::from(reduce.first_block) + u64::from(reduce.blocks());
+    if end > u64::from(reduce.pitch) {
+        let needed = format!("at least {end} records a row");
         return Err(Error::argument("pitch", needed, reduce.pitch));
     }
-    check_room("partials", reduce.partials, reduce.rows, reduce.pitch.saturating_mul(2))?;
+    reduce.partials.check_rows("partials", reduce.rows, [reduce.pitch; 2], 8)?;
     let Shape { workgroup, coarsening, .. } = reduce.shape;
     let compensated = u32::from(reduce.summation == Summation::Compensated && reduce.operation.is_sum());
     let constants = [reduce.operation.extreme() as u32, compensated, coarsening, workgroup];

@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Operation, Summation};
-use crate::kernels::reduce::reduce_blocks::check_room;
 
 params! {
     /// Parameters of `reduce_partials`.
@@ -32,8 +31,8 @@ pub(crate) fn encode(
     partials: BufferSlice<'_>,
     results: BufferSlice<'_>,
 ) -> Result<()> {
-    check_room("partials", partials, rows, pitch.saturating_mul(2))?;
-    check_room("results", results, rows, 2)?;
+    partials.check_rows("partials", rows, [pitch; 2], 8)?;
+    results.check_rows("results", rows, [1; 2], 8)?;
     let compensated = u32::from(summation == Summation::Compensated && operation.is_sum());
     let constants = [operation.extreme() as u32, compensated];
     let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;

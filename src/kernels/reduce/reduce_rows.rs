@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Access, Commands, Grid, Kernel, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Summation};
-use crate::kernels::reduce::reduce_blocks::{Params, Reduce, check_room};
+use crate::kernels::reduce::reduce_blocks::{Params, Reduce};
 
 /// The longest row, in elements. Longer rows are cut into blocks.
 pub const LONGEST: u64 = 4096;
@@ -32,7 +32,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_rows")
 /// `reduce.partials` gets them; `pitch`, `shape` and `first_block` do not matter.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
     reduce.check()?;
-    check_room("partials", reduce.partials, reduce.rows, 1)?;
+    reduce.partials.check_rows("partials", reduce.rows, [1; 2], 4)?;
     let compensated = reduce.summation == Summation::Compensated && reduce.operation.is_sum();
     let gpu = commands.gpu();
     let width = match (reduce.length.div_ceil(4), compensated) {

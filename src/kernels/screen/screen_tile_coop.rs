@@ -16,11 +16,13 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
 
 /// Whether this device multiplies matrices and the kernel computes correctly on it. One tile of integers, the largest among them, tests
 /// that once per device.
-pub(crate) fn is_usable(gpu: &Gpu) -> bool {
-    *gpu.multiplies_matrices.get_or_init(|| {
-        let has_them = gpu.subgroups && gpu.adapter.capabilities.matrix_side().is_some();
-        has_them && gpu.check_limits(&KERNEL).is_ok() && gpu.block_on(is_right(gpu)).unwrap_or(false)
-    })
+pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
+    if let Some(&known) = gpu.multiplies_matrices.get() {
+        return known;
+    }
+    let has_them = gpu.subgroups && gpu.adapter.capabilities.matrix_side().is_some();
+    let usable = has_them && gpu.check_limits(&KERNEL).is_ok() && is_right(gpu).await.unwrap_or(false);
+    *gpu.multiplies_matrices.get_or_init(|| usable)
 }
 
 /// Whether a tile gets the correct scores.

@@ -141,6 +141,30 @@ impl<'a> Select<'a> {
             _ => self.selected,
         }
     }
+
+    /// Checks that rows and results lie within their buffers. Otherwise a loop over a row could wrap around and never end.
+    pub(crate) fn check(&self) -> Result<()> {
+        let elements = |pitch: u32, length: u32| {
+            self.keys.check_rows("keys", self.count, [pitch, length], 4)?;
+            self.ids.map_or(Ok(()), |ids| ids.check_rows("ids", self.count, [pitch, length], 8))
+        };
+        match self.rows {
+            Rows::Equal { length, pitch } => elements(pitch, length)?,
+            Rows::Lists { counts, pitch } => {
+                counts.check_rows("counts", self.count, [1; 2], 4)?;
+                elements(pitch, pitch)?;
+            }
+            Rows::Csr { offsets } => {
+                offsets.check_rows("offsets", self.count.saturating_add(1), [1; 2], 4)?;
+            }
+        }
+        for place in [Some(self.selected), self.spare].into_iter().flatten() {
+            let extent = [self.selected_pitch, self.k.min(self.selected_pitch)];
+            place.keys.check_rows("selected keys", self.count, extent, 4)?;
+            place.ids.check_rows("selected ids", self.count, extent, 8)?;
+        }
+        self.selected_counts.check_rows("selected_counts", self.count, [1; 2], 4)
+    }
 }
 
 /// Passes that merge sorted runs of [`SORTED_MAX`] into one of `length`.
