@@ -14,7 +14,7 @@
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 //!
-//! What is promised: a search returns the k rows of smallest distance under the total order (distance, id), with the
+//! A search returns the k rows of smallest distance under the total order (distance, id), with the
 //! precision that [`Metric`] states, bit for bit the same whatever batch, thread or budget it ran in.
 //!
 //! [wgpu]: https://docs.rs/wgpu

@@ -1,6 +1,6 @@
 //! `Reduce`: sums, dot products, norms and extremes of a vector or of every row of a matrix.
 
-use crate::engine::{Device, Job, Reduced, Stages, ValueRows, Values, reduce_rows, reduce_vector};
+use crate::engine::{Device, Job, Stages, ValueRows, Values, reduce_rows, reduce_vector};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::kernels::reduce_blocks::{Operation, Summation};
@@ -160,49 +160,34 @@ impl<'d> Reduce<'d> {
         Job { operation, summation: self.summation, scale, stages: self.stages }
     }
 
-    fn vector<'a>(
-        &'a self,
-        operation: Operation,
-        scale: f32,
-        values: Values<'a>,
-        others: Option<Values<'a>>,
-    ) -> Boxed<'a, Reduced> {
-        reduce_vector(&self.device.engine, self.job(operation, scale), values, others)
-    }
-
-    fn rows<'a>(
-        &'a self,
-        operation: Operation,
-        scale: f32,
-        values: ValueRows<'a>,
-        others: Option<ValueRows<'a>>,
-    ) -> Boxed<'a, Vec<u32>> {
-        reduce_rows(&self.device.engine, self.job(operation, scale), values, others)
-    }
-
     fn product<'a>(&'a self, values: Values<'a>, others: Values<'a>) -> Boxed<'a, f32> {
         Box::pin(async move {
-            let reduced = self.vector(Operation::Dot, 1.0, values, Some(others)).await?;
+            let reduced =
+                reduce_vector(&self.device.engine, self.job(Operation::Dot, 1.0), values, Some(others))
+                    .await?;
             Operation::Dot.value(reduced.record).ok_or_else(no_number)
         })
     }
 
     fn product_rows<'a>(&'a self, values: ValueRows<'a>, others: ValueRows<'a>) -> Boxed<'a, Vec<f32>> {
         Box::pin(async move {
-            numbers(Operation::Dot, self.rows(Operation::Dot, 1.0, values, Some(others)).await?)
+            numbers(
+                Operation::Dot,
+                reduce_rows(&self.device.engine, self.job(Operation::Dot, 1.0), values, Some(others)).await?,
+            )
         })
     }
 
     fn place<'a>(&'a self, operation: Operation, values: Values<'a>) -> Boxed<'a, u64> {
         Box::pin(async move {
-            let reduced = self.vector(operation, 1.0, values, None).await?;
+            let reduced = reduce_vector(&self.device.engine, self.job(operation, 1.0), values, None).await?;
             operation.value(reduced.record).map(|_| reduced.place).ok_or_else(no_number)
         })
     }
 
     fn place_rows<'a>(&'a self, operation: Operation, values: ValueRows<'a>) -> Boxed<'a, Vec<u64>> {
         Box::pin(async move {
-            let places = self.rows(operation, 1.0, values, None).await?;
+            let places = reduce_rows(&self.device.engine, self.job(operation, 1.0), values, None).await?;
             let places = places.into_iter().enumerate().map(|(row, place)| match place {
                 u32::MAX => Err(no_number_in(row)),
                 place => Ok(place.into()),
@@ -217,17 +202,18 @@ impl<'d> Reduce<'d> {
             if measure == Measure::Mean && count == 0 {
                 return Err(no_number());
             }
-            let found = self.vector(operation, 1.0, values, None).await?;
+            let found = reduce_vector(&self.device.engine, self.job(operation, 1.0), values, None).await?;
             let first = operation.value(found.record).ok_or_else(no_number)?;
             if !measure.left_the_range(first) {
                 return Ok(measure.finish(first, 1.0, count));
             }
-            let largest = self.vector(Operation::MaxAbs, 1.0, values, None).await?;
+            let largest =
+                reduce_vector(&self.device.engine, self.job(Operation::MaxAbs, 1.0), values, None).await?;
             let scale = scale_for(Operation::MaxAbs.value(largest.record).unwrap_or(0.0));
             if scale == 1.0 {
                 return Ok(measure.finish(first, 1.0, count));
             }
-            let again = self.vector(operation, scale, values, None).await?;
+            let again = reduce_vector(&self.device.engine, self.job(operation, scale), values, None).await?;
             Ok(measure.finish(operation.value(again.record).unwrap_or(first), scale, count))
         })
     }
@@ -238,7 +224,10 @@ impl<'d> Reduce<'d> {
             if measure == Measure::Mean && count == 0 && values.rows() > 0 {
                 return Err(no_number_in(0));
             }
-            let mut results = numbers(operation, self.rows(operation, 1.0, values, None).await?)?;
+            let mut results = numbers(
+                operation,
+                reduce_rows(&self.device.engine, self.job(operation, 1.0), values, None).await?,
+            )?;
             let again: Vec<usize> =
                 (0..results.len()).filter(|&row| measure.left_the_range(results[row])).collect();
             results.iter_mut().for_each(|result| *result = measure.finish(*result, 1.0, count));
@@ -246,13 +235,17 @@ impl<'d> Reduce<'d> {
                 return Ok(results);
             }
             // One pass for each scale that a row needs. Scales are coarse, so there are few.
-            let largest = self.rows(Operation::MaxAbs, 1.0, values, None).await?;
+            let largest =
+                reduce_rows(&self.device.engine, self.job(Operation::MaxAbs, 1.0), values, None).await?;
             let largest = numbers(Operation::MaxAbs, largest)?;
             let mut scales: Vec<f32> = again.iter().map(|&row| scale_for(largest[row])).collect();
             scales.sort_unstable_by(f32::total_cmp);
             scales.dedup();
             for scale in scales.into_iter().filter(|&scale| scale != 1.0) {
-                let scaled = numbers(operation, self.rows(operation, scale, values, None).await?)?;
+                let scaled = numbers(
+                    operation,
+                    reduce_rows(&self.device.engine, self.job(operation, scale), values, None).await?,
+                )?;
                 for &row in again.iter().filter(|&&row| scale_for(largest[row]) == scale) {
                     results[row] = measure.finish(scaled[row], scale, count);
                 }

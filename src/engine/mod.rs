@@ -19,7 +19,7 @@ pub(crate) use lists::sample::Sample;
 pub(crate) use lists::tables::PAGE;
 pub(crate) use ops::job::Job;
 pub use ops::job::Stages;
-pub(crate) use ops::reductions::{Reduced, reduce_rows, reduce_vector};
+pub(crate) use ops::reductions::{reduce_rows, reduce_vector};
 pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::engine_rows::{EngineRows, RowShape};
 pub(crate) use rows::write::Placing;

@@ -91,8 +91,9 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Kernel {
     pub(crate) name: &'static str,
-    /// Snippets of `wgsl/lib`, then the kernel's own file.
-    source: &'static [Snippet],
+    /// Snippets of `wgsl/lib`, in front of the kernel's own file.
+    library: &'static [Snippet],
+    source: Snippet,
     /// The parameters in WGSL.
     params: &'static str,
     pub(crate) params_bytes: usize,
@@ -132,7 +133,8 @@ impl Kernel {
     pub(crate) const fn new<P: Uniform>(name: &'static str) -> Self {
         Self {
             name,
-            source: &[],
+            library: &[],
+            source: Snippet { text: "", constants: &[] },
             params: P::WGSL,
             params_bytes: size_of::<P>(),
             buffers: &[],
@@ -146,8 +148,13 @@ impl Kernel {
         }
     }
 
-    /// The WGSL text: the snippets of `wgsl/lib` it uses, then the kernel's own file.
-    pub(crate) const fn source(self, source: &'static [Snippet]) -> Self {
+    /// The snippets of `wgsl/lib` that the kernel uses, in their order.
+    pub(crate) const fn library(self, library: &'static [Snippet]) -> Self {
+        Self { library, ..self }
+    }
+
+    /// The kernel's own file.
+    pub(crate) const fn source(self, source: Snippet) -> Self {
         Self { source, ..self }
     }
 
@@ -320,7 +327,8 @@ impl Kernel {
                 false => wgsl!("lib/variants/total_exchange"),
             });
         }
-        snippets.extend(self.source);
+        snippets.extend(self.library);
+        snippets.push(self.source);
         snippets
     }
 

@@ -10,6 +10,7 @@ mod memory;
 mod pipeline;
 mod profile;
 mod readback;
+mod snippets;
 mod state;
 mod transfer;
 mod unroll;
@@ -25,6 +26,7 @@ pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Reserved, Scratch, budget_for, scratch, usable};
 pub use profile::{Profile, StageTime};
 pub(crate) use readback::{Reading, words};
+pub(crate) use snippets::*;
 pub(crate) use transfer::RowLayout;
 pub(crate) use wait::NoDevice;
 /// A buffer on the device.

@@ -160,7 +160,12 @@ impl Gpu {
         };
         let staging = match free {
             Some(staging) => staging,
-            None => self.create_staging(piece_bytes)?,
+            None => self.allocate(&wgpu::BufferDescriptor {
+                label: Some("staging"),
+                size: piece_bytes,
+                usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
+                mapped_at_creation: true,
+            })?,
         };
         self.fill_staging(&staging, bytes, unit_bytes, fill)?;
         staging.unmap();
@@ -214,15 +219,6 @@ impl Gpu {
             }
         });
         Ok(())
-    }
-
-    fn create_staging(&self, bytes: u64) -> Result<wgpu::Buffer> {
-        self.allocate(&wgpu::BufferDescriptor {
-            label: Some("staging"),
-            size: bytes,
-            usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
-            mapped_at_creation: true,
-        })
     }
 }
 

@@ -6,7 +6,8 @@
 use crate::engine::{Device, DeviceVector, Stages};
 use crate::error::{Error, Result};
 use crate::gpu::{
-    Access, BufferSlice, Commands, Grid, Kernel, Profile, Request, Snippet, params, wgsl, words,
+    Access, BufferSlice, Commands, GRID, Grid, Kernel, OPERANDS, Profile, Request, Snippet, params, wgsl,
+    words,
 };
 use crate::kernels::Variant;
 use crate::matrix::ElementKind;
@@ -26,7 +27,6 @@ const PIECE: u64 = 1 << 24;
 /// Products per invocation on the rung of subgroups.
 const BY_SUBGROUPS_COARSENING: u32 = 16;
 
-const GRID: Snippet = wgsl!("lib/grid");
 const A: (&str, Access) = ("a", Access::Read);
 const B: (&str, Access) = ("b", Access::Read);
 const PRODUCTS: (&str, Access) = ("products", Access::Write);
@@ -34,45 +34,42 @@ const PARTIALS: (&str, Access) = ("partials", Access::Write);
 const TOTAL: (&str, Access) = ("total", Access::Write);
 
 /// A kernel with one f32 of workgroup memory per invocation.
-const fn kernel(name: &'static str, source: &'static [Snippet]) -> Kernel {
-    Kernel::new::<Params>(name).source(source).workgroup(WORKGROUP as u32, WORKGROUP as u32 * 4)
+const fn kernel(name: &'static str, source: Snippet) -> Kernel {
+    Kernel::new::<Params>(name)
+        .library(&[GRID, OPERANDS])
+        .source(source)
+        .workgroup(WORKGROUP as u32, WORKGROUP as u32 * 4)
 }
 
-static MULTIPLY: Kernel =
-    kernel("multiply", &[GRID, wgsl!("internals/ladder/multiply")]).buffers(&[A, B, PRODUCTS]);
+static MULTIPLY: Kernel = kernel("multiply", wgsl!("internals/ladder/multiply")).buffers(&[A, B, PRODUCTS]);
 
-static ONE_ADDS: Kernel =
-    kernel("one_adds", &[GRID, wgsl!("internals/ladder/one_adds")]).buffers(&[A, B, PARTIALS]);
+static ONE_ADDS: Kernel = kernel("one_adds", wgsl!("internals/ladder/one_adds")).buffers(&[A, B, PARTIALS]);
 
 static ONE_ADDS_ATOMICALLY: Kernel =
-    kernel("one_adds_atomically", &[GRID, wgsl!("internals/ladder/one_adds_atomically")])
+    kernel("one_adds_atomically", wgsl!("internals/ladder/one_adds_atomically"))
         .buffers(&[A, B, TOTAL])
         .adds_floats();
 
 static TREE_IN_STORAGE: Kernel =
-    kernel("tree_in_storage", &[GRID, wgsl!("internals/ladder/tree_in_storage")])
-        .buffers(&[A, B, PRODUCTS, PARTIALS]);
+    kernel("tree_in_storage", wgsl!("internals/ladder/tree_in_storage")).buffers(&[A, B, PRODUCTS, PARTIALS]);
 
 static TREE_INTERLEAVED: Kernel =
-    kernel("tree_interleaved", &[GRID, wgsl!("internals/ladder/tree_interleaved")])
-        .buffers(&[A, B, PARTIALS]);
+    kernel("tree_interleaved", wgsl!("internals/ladder/tree_interleaved")).buffers(&[A, B, PARTIALS]);
 
 static TREE_SEQUENTIAL: Kernel =
-    kernel("tree_sequential", &[GRID, wgsl!("internals/ladder/tree_sequential")]).buffers(&[A, B, PARTIALS]);
+    kernel("tree_sequential", wgsl!("internals/ladder/tree_sequential")).buffers(&[A, B, PARTIALS]);
 
-static HIERARCHICAL: Kernel = kernel("hierarchical", &[GRID, wgsl!("internals/ladder/hierarchical")])
+static HIERARCHICAL: Kernel = kernel("hierarchical", wgsl!("internals/ladder/hierarchical"))
     .buffers(&[A, B, TOTAL])
     .overrides(&[("COARSENING", &[1, 2, 4, 8, 16])])
     .adds_floats();
 
-static BY_SUBGROUPS: Kernel = kernel(
-    "by_subgroups",
-    &[GRID, wgsl!("internals/ladder/by_subgroups", COARSENING = BY_SUBGROUPS_COARSENING)],
-)
-.buffers(&[A, B, TOTAL])
-.sums_lanes()
-.adds_floats()
-.workgroup(WORKGROUP as u32, WORKGROUP as u32 * (16 + 4 + 4));
+static BY_SUBGROUPS: Kernel =
+    kernel("by_subgroups", wgsl!("internals/ladder/by_subgroups", COARSENING = BY_SUBGROUPS_COARSENING))
+        .buffers(&[A, B, TOTAL])
+        .sums_lanes()
+        .adds_floats()
+        .workgroup(WORKGROUP as u32, WORKGROUP as u32 * (16 + 4 + 4));
 
 /// Every kernel of the ladder.
 pub static KERNELS: &[&Kernel] = &[

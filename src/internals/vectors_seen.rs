@@ -14,7 +14,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("vectors_seen")
-    .source(&[wgsl!("internals/vectors_seen")])
+    .source(wgsl!("internals/vectors_seen"))
     .buffers(&[("values", Access::Read), ("counts", Access::Write)])
     .loads_rows()
     .workgroup(1, 0);

@@ -39,7 +39,7 @@ impl ElementType {
     }
 }
 
-/// The dtypes of `numbers` as text, such as `<f4 or <f2`.
-pub(super) fn list(numbers: &[ElementType]) -> String {
-    numbers.iter().map(|number| number.dtype()).collect::<Vec<_>>().join(" or ")
+/// The dtypes of `elements` as text, such as `<f4 or <f2`.
+pub(super) fn list(elements: &[ElementType]) -> String {
+    elements.iter().map(|element| element.dtype()).collect::<Vec<_>>().join(" or ")
 }

@@ -18,21 +18,21 @@ const IDS: Accepted = Accepted {
         ("ibin", Format::Header(ElementType::I32)),
         ("bin", Format::Truth(ElementType::I32)),
     ],
-    numbers: &[ElementType::I32, ElementType::I64, ElementType::U32, ElementType::U64],
+    elements: &[ElementType::I32, ElementType::I64, ElementType::U32, ElementType::U64],
     dimensions: 2,
     member: Some("ids"),
 };
 
 const DISTANCES: Accepted = Accepted {
     formats: &[("npz", Format::Npz), ("bin", Format::Truth(ElementType::F32))],
-    numbers: &[ElementType::F32],
+    elements: &[ElementType::F32],
     dimensions: 2,
     member: Some("distances"),
 };
 
 const VALUES: Accepted = Accepted {
     formats: &[("npy", Format::Npy), ("npz", Format::Npz)],
-    numbers: &[ElementType::F32],
+    elements: &[ElementType::F32],
     dimensions: 1,
     member: None,
 };
@@ -56,9 +56,9 @@ pub struct Ids {
 /// [`Error::File`](crate::Error::File) also for an id of 2^63 or above.
 pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
     let table = open(path.as_ref(), &IDS)?;
-    let (rows, width) = (table.rows(), table.dim());
+    let (rows, width) = (table.rows, table.dim);
     let values = table.read(0..rows, |bytes, values| {
-        match table.number() {
+        match table.element {
             ElementType::I32 => {
                 values.extend(bytes.as_chunks().0.iter().map(|id| i64::from(i32::from_le_bytes(*id))))
             }
@@ -70,7 +70,7 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
                 for id in bytes.as_chunks().0.iter().map(|id| u64::from_le_bytes(*id)) {
                     let id = i64::try_from(id).map_err(|_| {
                         mismatch(
-                            table.path(),
+                            &table.path,
                             "ids below 2^63",
                             format!("{id} in row {}", values.len() / width),
                         )
@@ -79,7 +79,7 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
                 }
             }
             ElementType::F32 | ElementType::F16 | ElementType::U8 | ElementType::I8 => {
-                return Err(table.unaccepted(IDS.numbers));
+                return Err(table.unaccepted(IDS.elements));
             }
         }
         Ok(())
@@ -99,7 +99,7 @@ pub fn read_distances(path: impl AsRef<Path>) -> Result<Option<(Vec<f32>, usize)
     let location = Location::new(path.as_ref());
     if location.ending == "bin" {
         let table = open(path.as_ref(), &DISTANCES)?;
-        return Ok(Some((f32s(&table)?, table.dim())));
+        return Ok(Some((f32s(&table)?, table.dim)));
     }
     if location.ending != "npz" {
         return Ok(None);
@@ -110,7 +110,7 @@ pub fn read_distances(path: impl AsRef<Path>) -> Result<Option<(Vec<f32>, usize)
     }
     let (path, source, header) = archive.member("distances")?;
     let table = array(&path, source, &header, &DISTANCES)?;
-    Ok(Some((f32s(&table)?, table.dim())))
+    Ok(Some((f32s(&table)?, table.dim)))
 }
 
 /// Reads a 1-D f32 array from `.npy` or `.npz` (the member that the path names, or the only 1-D f32 member).
@@ -122,7 +122,7 @@ pub fn read_values(path: impl AsRef<Path>) -> Result<Vec<f32>> {
 }
 
 fn f32s(table: &Table) -> Result<Vec<f32>> {
-    table.read(0..table.rows(), |bytes, values| {
+    table.read(0..table.rows, |bytes, values| {
         values.extend(bytes.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value)));
         Ok(())
     })

@@ -9,31 +9,31 @@ use crate::error::Result;
 use crate::files::{failed, mismatch};
 
 /// Opens a file of the fbin family: u32 rows, u32 dim, then the elements.
-pub(super) fn open_with_header(path: &Path, source: Source, number: ElementType) -> Result<Table> {
+pub(super) fn open_with_header(path: &Path, source: Source, element: ElementType) -> Result<Table> {
     let [rows, dim] = header(path, &source, "a header of 8 bytes (u32 rows, u32 dim)")?;
-    Table::new(path, source, Layout { number, rows, dim, start: 8, row_header: 0 })
+    Table::new(path, source, Layout { element, rows, dim, start: 8, row_header: 0 })
 }
 
 /// Opens a file of the fvecs family, where each row starts with its dim as u32.
 ///
 /// The first row gives the dim. Reading checks the others against it.
-pub(super) fn open_with_row_headers(path: &Path, source: Source, number: ElementType) -> Result<Table> {
+pub(super) fn open_with_row_headers(path: &Path, source: Source, element: ElementType) -> Result<Table> {
     if source.length() < 4 {
         let found = format!("{} bytes", source.length());
         return Err(mismatch(path, "rows that each start with their dim (u32)", found));
     }
     let dim = u64::from(read_u32(path, &source, 0)?);
-    let row = 4 + dim * number.size() as u64;
+    let row = 4 + dim * element.size() as u64;
     if dim > 0 && !source.length().is_multiple_of(row) {
         let needed = format!("a multiple of {row} bytes (rows of dim {dim}, as the first row says)");
         return Err(mismatch(path, needed, format!("{} bytes", source.length())));
     }
     let rows = source.length() / row;
-    Table::new(path, source, Layout { number, rows, dim, start: 0, row_header: 4 })
+    Table::new(path, source, Layout { element, rows, dim, start: 0, row_header: 4 })
 }
 
 /// Opens one half of a file of true neighbours: u32 queries, u32 width, then all ids as i32, then all distances as f32.
-pub(super) fn open_truth(path: &Path, source: Source, number: ElementType) -> Result<Table> {
+pub(super) fn open_truth(path: &Path, source: Source, element: ElementType) -> Result<Table> {
     let needed = "a header of 8 bytes (u32 queries, u32 neighbours of each)";
     let [rows, dim] = header(path, &source, needed)?;
     // Up to 2^66, which overflows 64 bits.
@@ -43,8 +43,8 @@ pub(super) fn open_truth(path: &Path, source: Source, number: ElementType) -> Re
         return Err(mismatch(path, needed, format!("{} bytes", source.length())));
     }
     let half = half as u64;
-    let (start, length) = if number == ElementType::F32 { (8 + half, 8 + 2 * half) } else { (8, 8 + half) };
-    Table::new(path, source.until(length), Layout { number, rows, dim, start, row_header: 0 })
+    let (start, length) = if element == ElementType::F32 { (8 + half, 8 + 2 * half) } else { (8, 8 + half) };
+    Table::new(path, source.until(length), Layout { element, rows, dim, start, row_header: 0 })
 }
 
 /// The two numbers that a file starts with.

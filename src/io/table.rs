@@ -16,7 +16,7 @@ const STEP: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Layout {
     /// The element type.
-    pub(super) number: ElementType,
+    pub(super) element: ElementType,
     /// ElementType of rows.
     pub(super) rows: u64,
     /// Elements per row.
@@ -30,11 +30,13 @@ pub(super) struct Layout {
 /// A table whose layout was checked: every row lies within the source.
 #[derive(Debug)]
 pub(super) struct Table {
-    path: PathBuf,
+    /// Names the table in messages.
+    pub(super) path: PathBuf,
     source: Source,
-    number: ElementType,
-    rows: usize,
-    dim: usize,
+    pub(super) element: ElementType,
+    pub(super) rows: usize,
+    /// Elements per row.
+    pub(super) dim: usize,
     start: u64,
     row_header: usize,
     /// Bytes per row, with its header.
@@ -44,12 +46,12 @@ pub(super) struct Table {
 impl Table {
     /// Checks that `layout` fills `source` exactly.
     pub(super) fn new(path: &Path, source: Source, layout: Layout) -> Result<Self> {
-        let Layout { number, rows, dim, start, row_header } = layout;
+        let Layout { element, rows, dim, start, row_header } = layout;
         if dim == 0 {
             return Err(mismatch(path, "rows of dim 1 or more", format!("{rows} rows of dim 0")));
         }
-        let shape = format!("[{rows}, {dim}] numbers of {} bytes", number.size());
-        let row = dim.checked_mul(number.size() as u64).and_then(|row| row.checked_add(row_header as u64));
+        let shape = format!("[{rows}, {dim}] numbers of {} bytes", element.size());
+        let row = dim.checked_mul(element.size() as u64).and_then(|row| row.checked_add(row_header as u64));
         let length = row.and_then(|row| row.checked_mul(rows)).and_then(|data| data.checked_add(start));
         let (Some(row), Some(length)) = (row, length) else {
             return Err(mismatch(path, "a file below 2^64 bytes", shape));
@@ -60,30 +62,10 @@ impl Table {
         }
         match (usize::try_from(rows), usize::try_from(dim), usize::try_from(row)) {
             (Ok(rows), Ok(dim), Ok(row)) if rows.checked_mul(dim).is_some() => {
-                Ok(Self { path: path.to_path_buf(), source, number, rows, dim, start, row_header, row })
+                Ok(Self { path: path.to_path_buf(), source, element, rows, dim, start, row_header, row })
             }
             _ => Err(mismatch(path, "rows that this machine can address", shape)),
         }
-    }
-
-    /// The path that names the table.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The element type.
-    pub(super) fn number(&self) -> ElementType {
-        self.number
-    }
-
-    /// ElementType of rows.
-    pub(super) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Elements per row.
-    pub(super) fn dim(&self) -> usize {
-        self.dim
     }
 
     /// Reads the rows of `range`, which must lie within the table, into one allocation of the final size.
@@ -133,7 +115,7 @@ impl Table {
 
     /// The error for an element type that is not among the `accepted` ones.
     pub(super) fn unaccepted(&self, accepted: &[ElementType]) -> Error {
-        mismatch(&self.path, format!("dtype {}", list(accepted)), format!("dtype {}", self.number.dtype()))
+        mismatch(&self.path, format!("dtype {}", list(accepted)), format!("dtype {}", self.element.dtype()))
     }
 
     fn reserve<T>(&self, count: usize) -> Result<Vec<T>> {

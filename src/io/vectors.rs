@@ -23,7 +23,7 @@ const VECTORS: Accepted = Accepted {
         ("u8bin", Format::Header(ElementType::U8)),
         ("i8bin", Format::Header(ElementType::I8)),
     ],
-    numbers: &[ElementType::F32, ElementType::F16],
+    elements: &[ElementType::F32, ElementType::F16],
     dimensions: 2,
     member: None,
 };
@@ -53,17 +53,17 @@ impl VectorFile {
 
     /// ElementType of vectors.
     pub fn rows(&self) -> usize {
-        self.table.rows()
+        self.table.rows
     }
 
     /// Elements per vector, at least 1.
     pub fn dim(&self) -> usize {
-        self.table.dim()
+        self.table.dim
     }
 
     /// The element type that reading returns: f16 for f16 files, f32 for all others.
     pub fn kind(&self) -> ElementKind {
-        match self.table.number() {
+        match self.table.element {
             ElementType::F16 => ElementKind::F16,
             _ => ElementKind::F32,
         }
@@ -71,7 +71,7 @@ impl VectorFile {
 
     /// The path of the vectors. For an archive it is `FILE.npz:MEMBER`, even if no member was given.
     pub fn path(&self) -> &Path {
-        self.table.path()
+        &self.table.path
     }
 
     /// Reads the vectors `range` into one allocation, `[range.len(), dim]`, in small pieces.
@@ -92,7 +92,7 @@ impl VectorFile {
             };
             Ok(Matrix::F32(self.table.read(range.clone(), convert)?, dim))
         };
-        match self.table.number() {
+        match self.table.element {
             ElementType::F32 => f32s(|bytes, values| {
                 values.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
             }),
@@ -108,7 +108,7 @@ impl VectorFile {
                 Ok(Matrix::F16(self.table.read(range, convert)?, dim))
             }
             ElementType::I32 | ElementType::U32 | ElementType::I64 | ElementType::U64 => {
-                Err(self.table.unaccepted(VECTORS.numbers))
+                Err(self.table.unaccepted(VECTORS.elements))
             }
         }
     }

@@ -130,7 +130,7 @@ impl HostCopy {
             (Goal::InLists { lists: of_gpu, probes }, Some(lists)) => {
                 // Under a filter, searches probe more lists until they find enough rows.
                 let enough = request.allowed.map_or(0, |allowed| {
-                    (request.k as u64).saturating_mul(of_gpu.count()).div_ceil(allowed.count().max(1))
+                    (request.k as u64).saturating_mul(of_gpu.count()).div_ceil(allowed.count.max(1))
                 });
                 lists.expected(&self.rows, queries, u64::from(probes).max(enough))
             }

@@ -1,4 +1,10 @@
 // Blocks of scores of lists and the queries that probe them, numbered list by list. A block has HEIGHT queries.
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of BLOCK_ROWS queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of BLOCK_ROWS rows
+@group(0) @binding(3) var<storage, read> starts: array<vec2<u32>>; // [lists + 1]: first pair, first block of scores
+@group(0) @binding(4) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
+@group(0) @binding(5) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
+@group(0) @binding(6) var<storage, read> grouped: array<u32>; // [queries * probes]: query numbers, list by list
 
 struct Block {
   first_pair: u32, // place of its first query in `grouped`

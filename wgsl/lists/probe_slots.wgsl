@@ -5,7 +5,7 @@
 @group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
 @group(0) @binding(4) var<storage, read> allowed: array<u32>; // one bit per slot of the index
 @group(0) @binding(5) var<storage, read_write> counts: array<u32>; // [queries]
-@group(0) @binding(6) var<storage, read_write> lists: array<u32>; // [queries, capacity]: slots
+@group(0) @binding(6) var<storage, read_write> candidates: array<u32>; // [queries, capacity]: slots
 
 const BESIDE = 8u; // lists that a workgroup visits at the same time
 
@@ -34,7 +34,7 @@ fn probe_slots(
       if (bits == 0u) { continue; }
       var place = atomicAdd(&kept, countOneBits(bits));
       while (bits != 0u) {
-        if (place < params.capacity) { lists[query * params.capacity + place] = page * PAGE + shift + firstTrailingBit(bits); }
+        if (place < params.capacity) { candidates[query * params.capacity + place] = page * PAGE + shift + firstTrailingBit(bits); }
         bits &= bits - 1u;
         place += 1u;
       }

@@ -8,12 +8,6 @@ const QUERY_PITCH = HEIGHT / 4u + 1u; // one vector more than needed avoids bank
 const ROW_PITCH = TILE / 4u + 1u;
 const GRANULES = WORDS / 4u;
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
-@group(0) @binding(3) var<storage, read> starts: array<vec2<u32>>; // [lists + 1]: first pair, first block of scores
-@group(0) @binding(4) var<storage, read> list_tiles: array<u32>; // [lists + 1]: where the tiles of a list start
-@group(0) @binding(5) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
-@group(0) @binding(6) var<storage, read> grouped: array<u32>; // [queries * probes]: query numbers, list by list
 @group(0) @binding(7) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, HEIGHT, BLOCK_ROWS]
 
 var<workgroup> query_slice: array<array<vec4<u32>, QUERY_PITCH>, WORDS>;

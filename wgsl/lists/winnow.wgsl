@@ -11,7 +11,7 @@
 @group(0) @binding(5) var<storage, read> pairs: array<vec4<u32>>; // [queries, probes]
 @group(0) @binding(6) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
 @group(0) @binding(7) var<storage, read_write> counts: array<u32>; // [queries]
-@group(0) @binding(8) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
+@group(0) @binding(8) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
 override PROBED: u32 = 0u; // 1: only rows of probed lists were scored; 0: every row, in order
 
@@ -83,9 +83,9 @@ fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
   // A count above the capacity tells `tighten` that rows were dropped.
   if (place < params.capacity) {
     let entry = query * params.capacity + place;
-    lists[entry] = slot;
-    lists[params.plane + entry] = lower;
-    lists[2u * params.plane + entry] = upper;
+    candidates[entry] = slot;
+    candidates[params.plane + entry] = lower;
+    candidates[2u * params.plane + entry] = upper;
   }
 }
 

@@ -8,7 +8,7 @@
 @group(0) @binding(4) var<storage, read> thresholds: array<u32>; // [queries]: keys
 @group(0) @binding(5) var<storage, read> allowed: array<u32>; // one bit per slot of the index, if HAS_BITSET = 1
 @group(0) @binding(6) var<storage, read_write> counts: array<atomic<u32>>; // [queries]
-@group(0) @binding(7) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
+@group(0) @binding(7) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
 override HAS_BITSET: u32 = 0u;
 override SAMPLE: u32 = 0u; // 1: there is no threshold yet, and every row is kept at a place of its own
@@ -56,9 +56,9 @@ fn put(query: u32, place: u32, slot: u32, lower: u32, upper: u32) {
   // A count above the capacity tells `tighten` that rows were dropped.
   if (place < params.capacity) {
     let entry = query * params.capacity + place;
-    lists[entry] = slot;
-    lists[params.plane + entry] = lower;
-    lists[2u * params.plane + entry] = upper;
+    candidates[entry] = slot;
+    candidates[params.plane + entry] = lower;
+    candidates[2u * params.plane + entry] = upper;
   }
 }
 

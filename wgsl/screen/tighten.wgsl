@@ -2,7 +2,7 @@
 // above it. One workgroup per query. A list that overflowed marks its query, which is then searched another way.
 @group(0) @binding(1) var<storage, read_write> thresholds: array<u32>; // [queries]: keys
 @group(0) @binding(2) var<storage, read_write> counts: array<u32>; // [queries]
-@group(0) @binding(3) var<storage, read_write> lists: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
+@group(0) @binding(3) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 @group(0) @binding(4) var<storage, read_write> overflowed: array<u32>; // [queries]: 1 if rows were dropped
 @group(0) @binding(5) var<storage, read> exact: array<u32>; // [queries, capacity]: keys, if EXACT = 1
 
@@ -20,7 +20,7 @@ var<workgroup> picked: vec2<u32>;
 
 fn upper_of(query: u32, entry: u32) -> u32 {
   if (EXACT == 1u) { return exact[query * params.capacity + entry]; }
-  return lists[2u * params.plane + query * params.capacity + entry];
+  return candidates[2u * params.plane + query * params.capacity + entry];
 }
 
 // Counts the digit at `shift` of a key if its higher digits are those of the prefix.
@@ -131,10 +131,10 @@ fn tighten(
       let i = start + h * WORKGROUP + index;
       lowers[h] = ABSENT;
       if (i < length) {
-        slots[h] = lists[list + i];
+        slots[h] = candidates[list + i];
         uppers[h] = upper_of(query, i);
         lowers[h] = uppers[h];
-        if (EXACT == 0u) { lowers[h] = lists[params.plane + list + i]; }
+        if (EXACT == 0u) { lowers[h] = candidates[params.plane + list + i]; }
       }
     }
     storageBarrier();
@@ -143,9 +143,9 @@ fn tighten(
     for (var h = 0u; h < HELD; h++) {
       if (lowers[h] <= limit) {
         let place = list + atomicAdd(&kept, 1u);
-        lists[place] = slots[h];
-        lists[params.plane + place] = lowers[h];
-        lists[2u * params.plane + place] = uppers[h];
+        candidates[place] = slots[h];
+        candidates[params.plane + place] = lowers[h];
+        candidates[2u * params.plane + place] = uppers[h];
       }
     }
     storageBarrier();

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
 use crate::host::Host;
 
-/// What computes.
+/// The GPU or the processor, which runs every operation.
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
     Gpu(Arc<Gpu>),

@@ -24,7 +24,7 @@ pub(crate) struct Coarse {
 }
 
 /// The scratch buffers of a coarse step, or their bytes. Other steps may use the same buffers afterwards.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CoarseBuffers<T> {
     pub(crate) narrowed: T,
     pub(crate) terms: T,
@@ -131,14 +131,7 @@ impl Coarse {
     pub(crate) fn bytes(self, centroids: &Centroids) -> CoarseBuffers<u64> {
         let batch = u64::from(self.batch);
         let entries = batch * self.entries(centroids);
-        let keys = CoarseBuffers {
-            narrowed: 0,
-            terms: 0,
-            scores: 0,
-            candidates: 0,
-            keys: entries * 4,
-            ids: entries * 8,
-        };
+        let keys = CoarseBuffers { keys: entries * 4, ids: entries * 8, ..CoarseBuffers::default() };
         match &centroids.narrowed {
             Some((narrowed, _)) if self.is_screened() => CoarseBuffers {
                 narrowed: narrowed.plane_bytes(batch),
@@ -170,15 +163,8 @@ impl Coarse {
                 (lists.to_rescore(), lists.to_select())
             }
             _ => {
-                let (count, found_pitch) = (centroids.lists, pitch);
-                let all = rescore::Candidates::Dense {
-                    first: 0,
-                    count,
-                    found_pitch,
-                    found_first: 0,
-                    allowed: None,
-                };
-                (all, select_k::Rows::Equal { length: count, pitch })
+                let length = centroids.lists;
+                (rescore::Candidates::all(length, pitch), select_k::Rows::Equal { length, pitch })
             }
         };
         commands.stage("coarse_rescore");
@@ -224,10 +210,10 @@ impl Coarse {
             ..winnow::Params::of(intervals.margin)
         };
         // Every centroid is scored, so no kernel reads `allowed`, `pairs` and `tiles`.
-        let (row_terms, query_terms, lists) = (&copy.terms, terms, candidates);
+        let (row_terms, query_terms) = (&copy.terms, terms);
         let (allowed, pairs, tiles) = (terms, terms, terms);
         let buffers =
-            winnow::Buffers { scores, row_terms, query_terms, allowed, pairs, tiles, counts, lists };
+            winnow::Buffers { scores, row_terms, query_terms, allowed, pairs, tiles, counts, candidates };
         winnow::encode(commands, (intervals.form, false), &params, &buffers)
     }
 }

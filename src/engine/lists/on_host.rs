@@ -18,8 +18,8 @@ pub(crate) fn search(
     probes: u32,
 ) -> Result<SearchResult> {
     let queries = queries.on_host()?;
-    let allowed = request.allowed.map(|allowed| allowed.bits());
-    let wanted = request.allowed.map(|allowed| request.k.min(allowed.count() as usize));
+    let allowed = request.allowed.map(|allowed| &allowed.bits);
+    let wanted = request.allowed.map(|allowed| request.k.min(allowed.count as usize));
     let mut widening = Widening { probes, lists: lists.len() as u32, wanted };
     let limit = SearchLimit::Nearest(request.k);
     let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };

@@ -105,13 +105,7 @@ impl GpuTraining {
             metric: self.centroids.metric,
             queries: BufferSlice::all(&self.centroids.rows),
             count: 1,
-            candidates: rescore::Candidates::Dense {
-                first: 0,
-                count,
-                found_pitch: 0,
-                found_first: 0,
-                allowed: None,
-            },
+            candidates: rescore::Candidates::all(count, 0),
             // The means were computed from `order` by then.
             found: keys_and_ids(&self.order, &self.unread_ids),
         };

@@ -1,16 +1,17 @@
 //! Operations on matrices, on either engine: all distances of two sets, the smallest values of every row, and the time of an
 //! empty launch.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
 use crate::engine::device::values::ValueRows;
-use crate::engine::ops::{distances, top_k};
+use crate::engine::ops::top_k;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::gpu::Commands;
+use crate::gpu::{BufferSlice, Commands, Gpu};
 use crate::host::{self, Host};
 use crate::kernels::distance_pairs::{self, Output};
 use crate::metric::Metric;
@@ -81,7 +82,7 @@ impl Device {
         queries.check_device("queries", &self.engine)?;
         rows.check_device("rows", &self.engine)?;
         match &self.engine {
-            Engine::Gpu(gpu) => distances::all(gpu, queries, rows, metric, output).await,
+            Engine::Gpu(gpu) => distances_on_gpu(gpu, queries, rows, metric, output).await,
             Engine::Host(_) => {
                 distance_pairs::check(metric, output)?;
                 let values = host::distances(queries.on_host()?, rows.on_host()?, metric, output)?;
@@ -132,4 +133,37 @@ fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors
     }
     let budget = host.options.budget_bytes;
     host::top_k(rows.on_host()?, k, budget)
+}
+
+/// The distance, or the similarity, of every query to every row; both have one dim and live on this GPU.
+async fn distances_on_gpu(
+    gpu: &Arc<Gpu>,
+    queries: &DeviceMatrix,
+    rows: &DeviceMatrix,
+    metric: Metric,
+    output: Output,
+) -> Result<DistanceMatrix> {
+    // Reductions read whole vectors of four.
+    let bytes = (queries.rows() as u64 * rows.rows() as u64 * 4).next_multiple_of(16);
+    gpu.check_binding("distances", bytes)?;
+    let buffer = gpu.create_storage("distances", bytes)?;
+    let mut commands = Commands::new(gpu, None);
+    let pairs = distance_pairs::Pairs {
+        metric,
+        unit_vectors: false,
+        output,
+        queries: queries.as_slice()?,
+        query_count: queries.rows() as u32,
+        query_stride: queries.stride() as u32,
+        rows: rows.as_slice()?,
+        row_count: rows.rows() as u32,
+        row_stride: rows.stride() as u32,
+        dim: rows.dim() as u32,
+        distances: BufferSlice::all(&buffer),
+        distance_stride: rows.rows() as u32,
+    };
+    distance_pairs::encode(&mut commands, &pairs)?;
+    commands.submit();
+    gpu.check_faults().await?;
+    Ok(DistanceMatrix::in_buffer(gpu, buffer, [queries.rows(), rows.rows()]))
 }

@@ -10,27 +10,14 @@ use crate::kernels::rescore::Candidates;
 #[derive(Debug, Clone)]
 pub(crate) struct Allowed {
     /// A bit for each slot; 0 for gaps.
-    bits: Bits,
-    count: u64,
+    pub(crate) bits: Bits,
+    pub(crate) count: u64,
 }
 
 impl Allowed {
     pub(crate) fn new(bits: Bits) -> Self {
         let count = bits.count_ones() as u64;
         Self { bits, count }
-    }
-
-    /// How many rows are allowed.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
-    pub(crate) fn bits(&self) -> &Bits {
-        &self.bits
-    }
-
-    pub(crate) fn words(&self) -> &[u32] {
-        self.bits.words()
     }
 }
 
@@ -46,12 +33,12 @@ pub(crate) struct Scope<'a> {
 impl Scope<'_> {
     /// How many rows can be found.
     pub(crate) fn found(self, rows: &GpuRows) -> u64 {
-        self.allowed.map_or(rows.len(), Allowed::count)
+        self.allowed.map_or(rows.len(), |allowed| allowed.count)
     }
 
     /// Bytes of the bits of allowed slots.
     pub(crate) fn bits_bytes(self) -> u64 {
-        self.allowed.map_or(0, |allowed| allowed.words().len() as u64 * 4)
+        self.allowed.map_or(0, |allowed| allowed.bits.words().len() as u64 * 4)
     }
 
     /// Usable scratch bytes, without those of the bits.
@@ -62,7 +49,9 @@ impl Scope<'_> {
     /// Copies the bits of allowed slots to a scratch buffer.
     pub(crate) async fn upload_bits(self, rows: &GpuRows, buffer: &Buffer) -> Result<()> {
         match self.allowed {
-            Some(allowed) => rows.gpu.upload_bytes(buffer, 0, bytemuck::cast_slice(allowed.words())).await,
+            Some(allowed) => {
+                rows.gpu.upload_bytes(buffer, 0, bytemuck::cast_slice(allowed.bits.words())).await
+            }
             None => Ok(()),
         }
     }
@@ -76,7 +65,7 @@ impl Scope<'_> {
 
     /// The length of the list of allowed slots, if an exhaustive search uses one.
     pub(crate) fn listed(self) -> Option<u64> {
-        self.allowed.filter(|_| self.is_listed()).map(Allowed::count)
+        self.allowed.filter(|_| self.is_listed()).map(|allowed| allowed.count)
     }
 
     /// How many slots an exhaustive search visits.

@@ -35,7 +35,7 @@ fn asked(
     limit: SearchLimit,
     request: &SearchRequest<'_>,
 ) -> Result<Hits> {
-    let allowed = request.allowed.map(|allowed| allowed.bits());
+    let allowed = request.allowed.map(|allowed| &allowed.bits);
     let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
     rows.search(queries.on_host()?, &asked)
 }

@@ -188,7 +188,7 @@ impl Plan {
 /// Whether a filter allows so few rows that computing their distances costs less than scoring all rows.
 pub(crate) fn is_selective(rows: &GpuRows, scope: Scope<'_>) -> bool {
     let share = screens(rows)[0].selective_share;
-    scope.allowed.is_some_and(|allowed| allowed.count() * share <= rows.end())
+    scope.allowed.is_some_and(|allowed| allowed.count * share <= rows.end())
 }
 
 /// Scratch bytes of a candidate: slot and interval, and the distance and id of the row.

@@ -182,7 +182,7 @@ impl<'a> Screening<'a> {
             thresholds: &buffers.thresholds,
             allowed: allowed.unwrap_or(&buffers.thresholds),
             counts: &buffers.counts,
-            lists: &buffers.candidates,
+            candidates: &buffers.candidates,
         };
         collect::encode(commands, &collecting, params, &buffers)
     }
@@ -196,9 +196,9 @@ impl<'a> Screening<'a> {
         is_exact: bool,
     ) -> Result<()> {
         commands.stage("tighten");
-        let ScreenBuffers { thresholds, counts, candidates: lists, overflowed, .. } = &*self.buffers;
+        let ScreenBuffers { thresholds, counts, candidates, overflowed, .. } = &*self.buffers;
         let exact = if is_exact { &self.buffers.keys } else { &self.buffers.queries };
-        let buffers = tighten::Buffers { thresholds, counts, lists, overflowed, exact };
+        let buffers = tighten::Buffers { thresholds, counts, candidates, overflowed, exact };
         let params = tighten::Params::new(count, self.k, self.capacity, is_first);
         tighten::encode(commands, is_exact, &params, &buffers)
     }

@@ -27,10 +27,6 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Opens `path` and checks everything except the bytes of the tensors.
-    ///
-    /// # Errors
-    /// [`Error::File`](crate::Error::File) if it is not an index of nearfield, has another version, or is damaged.
-    /// [`Error::Io`](crate::Error::Io) if it cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = PositionedFile::open(path).map_err(failed(path))?;
         Self::new(Source::File(path.into(), file))
@@ -85,9 +81,6 @@ impl<'a> Reader<'a> {
     }
 
     /// The metadata value of a key; `needed` describes valid values.
-    ///
-    /// # Errors
-    /// [`Error::File`](crate::Error::File) if the key is missing or its value is not a `T`.
     pub(crate) fn get<T: FromStr>(&self, key: &str, needed: &str) -> Result<T> {
         let text = self.header.get(key);
         text.and_then(|text| text.parse().ok()).ok_or_else(|| {
@@ -97,9 +90,6 @@ impl<'a> Reader<'a> {
     }
 
     /// The element type of the tensor `name` and its number of rows, each of `dim` elements.
-    ///
-    /// # Errors
-    /// [`Error::File`](crate::Error::File) if there is no such tensor.
     pub(crate) fn rows(&self, name: &str, dim: usize) -> Result<(ElementKind, usize)> {
         let (name, info) = self.info(name)?;
         match (info.dtype, info.shape.as_slice()) {
@@ -113,9 +103,6 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes of a tensor in pieces of `piece_bytes`; the last piece may be shorter.
-    ///
-    /// # Errors
-    /// [`Error::File`](crate::Error::File) if there is no tensor of this name, type and shape.
     pub(crate) fn tensor(
         &self,
         name: &str,
@@ -132,10 +119,6 @@ impl<'a> Reader<'a> {
     }
 
     /// A whole tensor of u64.
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor) and [`Pieces::next_piece`]; [`Error::Io`](crate::Error::Io) also if it does not fit in
-    /// memory.
     pub(crate) fn u64s(&self, name: &str, shape: &[usize]) -> Result<Vec<u64>> {
         let mut pieces = self.tensor(name, Dtype::U64, shape, PIECE)?;
         let mut values = Vec::new();
@@ -185,9 +168,6 @@ impl<'p, 'a> Pieces<'p, 'a> {
     }
 
     /// The next piece, or `None` after the last. The last piece is returned only if the tensor's checksum is right.
-    ///
-    /// # Errors
-    /// [`Error::File`](crate::Error::File) if it is wrong. [`Error::Io`](crate::Error::Io) if the file cannot be read.
     pub(crate) fn next_piece(&mut self) -> Result<Option<&[u8]>> {
         let length = self.buffer.len().min(self.left);
         if length == 0 {

@@ -52,10 +52,6 @@ pub(crate) struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Starts the file `path`. Tensors must be written in the given order, wider elements before narrower ones. The metadata
     /// keys `format`, `version` and `xxh3.…` are reserved.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] if a name occurs twice or a tensor is not aligned to its elements. [`Error::Io`] if the file cannot
-    /// be written.
     pub(crate) fn create(
         path: &Path,
         metadata: &[(&str, String)],
@@ -67,9 +63,6 @@ impl<'a> Writer<'a> {
     }
 
     /// Starts an index in memory.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create), without those of files.
     pub(crate) fn in_memory(
         metadata: &[(&str, String)],
         tensors: &[(&str, Dtype, &[usize])],
@@ -78,9 +71,6 @@ impl<'a> Writer<'a> {
     }
 
     /// Starts an index whose bytes are discarded, to compute its checksums.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create), without those of files.
     pub(crate) fn of_checksums(
         metadata: &[(&str, String)],
         tensors: &[(&str, Dtype, &[usize])],
@@ -89,9 +79,6 @@ impl<'a> Writer<'a> {
     }
 
     /// Starts an index for a writer that cannot seek. `header` already has all checksums.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the writer fails.
     pub(crate) fn behind(header: Header, writer: &'a mut (dyn Write + Send)) -> Result<Self> {
         let bytes = header.clone().seal().map_err(failed(Path::new("header of an index")))?;
         Self::start(Target::Writer(writer), header, &bytes)
@@ -111,10 +98,6 @@ impl<'a> Writer<'a> {
     }
 
     /// Appends little-endian bytes to `tensor`, which must be the current or the next tensor.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] if another tensor or fewer bytes are expected. [`Error::Io`] if the bytes cannot be written; the
-    /// writer is unusable after that.
     pub(crate) fn write(&mut self, tensor: &str, bytes: &[u8]) -> Result<()> {
         // Complete tensors end here, including those without elements, for which no call comes.
         while self.left == 0 && self.name().is_some_and(|name| name != tensor) {
@@ -132,9 +115,6 @@ impl<'a> Writer<'a> {
 
     /// Puts a file in its place once all bytes are on the disk, so that a crash leaves either the old file or the new one.
     /// Flushes a writer.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] if bytes are missing. [`Error::Io`] if the file cannot be stored on the disk.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.end_tensors()?;
         let Self { target, header, .. } = self;
@@ -160,9 +140,6 @@ impl<'a> Writer<'a> {
     }
 
     /// The bytes of an index in memory.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] if bytes are missing.
     pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>> {
         self.end_tensors()?;
         let Target::Memory(mut bytes) = self.target else { return Ok(vec![]) };
@@ -172,9 +149,6 @@ impl<'a> Writer<'a> {
     }
 
     /// The header with the checksums of all tensors.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] if bytes are missing.
     pub(crate) fn into_header(mut self) -> Result<Header> {
         self.end_tensors()?;
         Ok(self.header)

@@ -1,6 +1,6 @@
 //! The ceiling of memory traffic: a copy on the device.
 
-use crate::gpu::{Access, Kernel, params, wgsl};
+use crate::gpu::{Access, GRID, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `copy`.
@@ -15,7 +15,8 @@ pub const VECTORS_AN_INVOCATION: u32 = 4;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("copy")
-    .source(&[wgsl!("lib/grid"), wgsl!("internals/ceilings/copy", VECTORS_AN_INVOCATION)])
+    .library(&[GRID])
+    .source(wgsl!("internals/ceilings/copy", VECTORS_AN_INVOCATION))
     .buffers(&[("original", Access::Read), ("duplicate", Access::Write)])
     .workgroup(256, 0);
 

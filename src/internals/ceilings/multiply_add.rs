@@ -20,7 +20,7 @@ pub const FLOPS_A_TURN: u64 = REPEATS as u64 * 4 * 4 * 2;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("multiply_add")
-    .source(&[wgsl!("internals/ceilings/multiply_add", REPEATS)])
+    .source(wgsl!("internals/ceilings/multiply_add", REPEATS))
     .buffers(&[("sums", Access::Write)])
     .workgroup(256, 0);
 

@@ -17,7 +17,7 @@ pub const SUBGROUPS: u32 = 4;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("multiply_coop")
-    .source(&[wgsl!("internals/ceilings/multiply_coop", MATRICES, SUBGROUPS)])
+    .source(wgsl!("internals/ceilings/multiply_coop", MATRICES, SUBGROUPS))
     .buffers(&[("sums", Access::Write)])
     .multiplies_matrices()
     .workgroup(128, 4 * 16 * 16 * 2);

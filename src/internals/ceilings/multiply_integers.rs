@@ -20,7 +20,7 @@ pub const OPERATIONS_A_TURN: u64 = REPEATS as u64 * 4 * 4 * 2;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("multiply_integers")
-    .source(&[wgsl!("internals/ceilings/multiply_integers", REPEATS)])
+    .source(wgsl!("internals/ceilings/multiply_integers", REPEATS))
     .buffers(&[("sums", Access::Write)])
     .workgroup(256, 0);
 

@@ -1,6 +1,6 @@
 //! The ceiling of reading: sums of vectors in memory.
 
-use crate::gpu::{Access, Kernel, params, wgsl};
+use crate::gpu::{Access, GRID, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `read_vectors`.
@@ -17,7 +17,8 @@ pub const SUMS_A_WORKGROUP: u32 = 256;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("read_vectors")
-    .source(&[wgsl!("lib/grid"), wgsl!("internals/ceilings/read_vectors", VECTORS_A_WORKGROUP)])
+    .library(&[GRID])
+    .source(wgsl!("internals/ceilings/read_vectors", VECTORS_A_WORKGROUP))
     .buffers(&[("values", Access::Read), ("sums", Access::Write)])
     .workgroup(256, 0);
 

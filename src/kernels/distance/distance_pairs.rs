@@ -1,7 +1,7 @@
 //! Distances of all pairs by the definition, for any dim and any stride.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{ACROSS, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
@@ -44,17 +44,15 @@ const INVOCATIONS: u32 = 64;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("distance_pairs")
-    .source(&[
-        wgsl!("lib/across"),
-        wgsl!(
-            "distance/distance_pairs",
-            PAIRS_L2,
-            PAIRS_COSINE,
-            PAIRS_COSINE_OF_UNITS,
-            PAIRS_INNER_PRODUCT,
-            ACCUMULATORS_MAX,
-        ),
-    ])
+    .library(&[ACROSS])
+    .source(wgsl!(
+        "distance/distance_pairs",
+        PAIRS_L2,
+        PAIRS_COSINE,
+        PAIRS_COSINE_OF_UNITS,
+        PAIRS_INNER_PRODUCT,
+        ACCUMULATORS_MAX,
+    ))
     .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)])
     .overrides(&[
         ("METRIC", &[PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_COSINE_OF_UNITS, PAIRS_INNER_PRODUCT]),

@@ -28,7 +28,8 @@ pub const QUERIES_AT_ONCE: u32 = 4;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
-    .source(&[SCORES, wgsl!("distance/distance_scan", QUERIES_AT_ONCE)])
+    .library(&[SCORES])
+    .source(wgsl!("distance/distance_scan", QUERIES_AT_ONCE))
     .buffers(SCORE_BUFFERS)
     .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
     .loads_rows()

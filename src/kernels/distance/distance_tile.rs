@@ -28,7 +28,8 @@ pub const TILE_QUERIES: u32 = BLOCK_ROWS;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("distance_tile")
-    .source(&[SCORES, wgsl!("distance/distance_tile")])
+    .library(&[SCORES])
+    .source(wgsl!("distance/distance_tile"))
     .buffers(SCORE_BUFFERS)
     .loads_rows()
     .workgroup(128, 2 * 8 * 33 * 16);

@@ -1,7 +1,7 @@
 //! Squared and inverse norms of rows, and the check that rows are valid.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
@@ -26,12 +26,8 @@ const LARGEST_SQUARED: u32 = ((1u128 << 100) as f32).to_bits();
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("norms")
-    .source(&[
-        wgsl!("lib/grid"),
-        wgsl!("lib/across"),
-        SIXTEEN,
-        wgsl!("distance/norms", SMALLEST_SQUARED, LARGEST_SQUARED),
-    ])
+    .library(&[GRID, ACROSS, SIXTEEN])
+    .source(wgsl!("distance/norms", SMALLEST_SQUARED, LARGEST_SQUARED))
     .buffers(&[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)])
     .loads_rows()
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);

@@ -1,7 +1,7 @@
 //! The distances that searches report, for the candidates of each query.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{ACROSS, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_INNER_PRODUCT, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
@@ -38,12 +38,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("rescore")
-    .source(&[
-        KEYS,
-        wgsl!("lib/across"),
-        SIXTEEN,
-        wgsl!("distance/rescore", METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT),
-    ])
+    .library(&[KEYS, ACROSS, SIXTEEN])
+    .source(wgsl!("distance/rescore", METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT))
     .buffers(&[
         ("queries", Access::Read),
         ("rows", Access::Read),
@@ -107,6 +103,13 @@ pub enum Candidates<'a> {
         /// Where a query's results start.
         found_first: u32,
     },
+}
+
+impl Candidates<'_> {
+    /// All of `count` slots, for every query.
+    pub(crate) fn all(count: u32, found_pitch: u32) -> Self {
+        Self::Dense { first: 0, count, found_pitch, found_first: 0, allowed: None }
+    }
 }
 
 /// Distances to compute on one segment. Queries are f32; rows and queries have `vectors` vectors of four elements each.

@@ -1,7 +1,7 @@
 //! Multiplies values by a factor.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `scale`.
@@ -18,7 +18,8 @@ const INVOCATIONS: u32 = 256;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("scale")
-    .source(&[wgsl!("lib/grid"), wgsl!("lesson/scale")])
+    .library(&[GRID])
+    .source(wgsl!("lesson/scale"))
     .buffers(&[("values", Access::Write)])
     .workgroup(INVOCATIONS, 0);
 

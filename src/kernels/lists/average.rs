@@ -1,7 +1,7 @@
 //! The means of lists of rows: the update of k-means.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 
 params! {
     /// Parameters of `average`.
@@ -15,14 +15,12 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("average")
-    .source(&[
-        wgsl!("lib/grid"),
-        wgsl!(
-            "lists/average",
-            NORMALIZE_NOTHING = Normalize::Nothing,
-            NORMALIZE_MEANS_AND_ROWS = Normalize::MeansAndRows
-        ),
-    ])
+    .library(&[GRID])
+    .source(wgsl!(
+        "lists/average",
+        NORMALIZE_NOTHING = Normalize::Nothing,
+        NORMALIZE_MEANS_AND_ROWS = Normalize::MeansAndRows
+    ))
     .buffers(BUFFERS)
     .overrides(&[(
         "NORMALIZE",

@@ -1,7 +1,7 @@
 //! Groups pairs of queries and the lists they probe by list.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 
 params! {
     /// Parameters of `group`.
@@ -19,7 +19,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("group")
-    .source(&[wgsl!("lib/grid"), wgsl!("lists/group")])
+    .library(&[GRID])
+    .source(wgsl!("lists/group"))
     .buffers(BUFFERS)
     .overrides(&[("PLACE", &[0, 1])])
     .workgroup(256, 0);

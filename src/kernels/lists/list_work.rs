@@ -15,7 +15,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("list_work")
-    .source(&[wgsl!("lists/list_work")])
+    .source(wgsl!("lists/list_work"))
     .buffers(&[("counts", Access::Read), ("list_tiles", Access::Read), ("starts", Access::Write)])
     .workgroup(256, 256 * 8);
 

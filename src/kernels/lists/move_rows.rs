@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `move_rows`.
@@ -23,7 +23,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("move_rows")
-    .source(&[wgsl!("lib/grid"), wgsl!("lists/move_rows", WORDS_EACH)])
+    .library(&[GRID])
+    .source(wgsl!("lists/move_rows", WORDS_EACH))
     .buffers(&[("slots", Access::Read), ("moved_from", Access::Read), ("moved_to", Access::Write)])
     .overrides(&[("GATHER", &[0, 1])])
     .workgroup(INVOCATIONS, 0);

@@ -1,7 +1,7 @@
 //! Appends the slots of the lists that queries probe.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::pages::{NO_PAGE, PAGE};
 
 params! {
@@ -13,16 +13,17 @@ params! {
         probes: u32,
         /// Lists.
         lists: u32,
-        /// Entries of a query's list of slots.
+        /// Candidates that a query can have.
         capacity: u32,
-        /// 1: lists of slots are empty, whatever their counts say.
+        /// 1: there are no candidates yet, whatever their counts say.
         is_first: u32,
     }
 }
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("probe_slots")
-    .source(&[wgsl!("lib/grid"), wgsl!("lists/probe_slots", PAGE, NO_PAGE)])
+    .library(&[GRID])
+    .source(wgsl!("lists/probe_slots", PAGE, NO_PAGE))
     .buffers(BUFFERS)
     .workgroup(256, 4);
 
@@ -36,7 +37,7 @@ buffers! {
         /// One bit per slot.
         allowed: Read &'a Buffer,
         counts: Write &'a Buffer,
-        lists: Write &'a Buffer,
+        candidates: Write &'a Buffer,
     }
 }
 

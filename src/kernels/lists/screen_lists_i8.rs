@@ -27,7 +27,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_lists_i8")
-    .source(&[LIST_BLOCKS, wgsl!("lists/screen_lists_i8")])
+    .library(&[LIST_BLOCKS])
+    .source(wgsl!("lists/screen_lists_i8"))
     .buffers(BUFFERS)
     .workgroup(128, 8 * (9 + 33) * 16);
 

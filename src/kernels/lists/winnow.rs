@@ -1,7 +1,7 @@
 //! Keeps the rows, of all that were scored for a query, that can be among its k nearest.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, BufferSlice, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
 use crate::kernels::keys::KEYS;
@@ -18,11 +18,11 @@ params! {
         probes: u32,
         /// Neighbours wanted, up to 512.
         k: u32,
-        /// Entries of a list.
+        /// Candidates that a query can have.
         capacity: u32,
-        /// Entries of all lists.
+        /// Candidates of all queries.
         plane: u32,
-        /// 1: lists are empty, whatever their counts say.
+        /// 1: there are no candidates yet, whatever their counts say.
         is_first: u32,
         /// Queries that a block of scores has room for.
         room: u32,
@@ -47,7 +47,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
-    .source(&[KEYS, wgsl!("lib/grid"), INTERVALS, wgsl!("lists/winnow", BLOCK_ROWS, PAGE, NO_PAGE)])
+    .library(&[KEYS, GRID, INTERVALS])
+    .source(wgsl!("lists/winnow", BLOCK_ROWS, PAGE, NO_PAGE))
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("PROBED", &[0, 1])])
     .workgroup(256, 512 * 16 + 32 + 2 * 16);
@@ -56,7 +57,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
 pub const K_MAX: u32 = 512;
 
 buffers! {
-    /// Scores of narrowed vectors, and the lists for the rows that are kept. If every row was scored, `allowed`, `pairs` and `tiles`
+    /// Scores of narrowed vectors, and the rows that are kept. If every row was scored, `allowed`, `pairs` and `tiles`
     /// are any buffers.
     pub(crate) struct Buffers<'a> {
         scores: Read &'a Buffer,
@@ -67,7 +68,7 @@ buffers! {
         pairs: Read &'a Buffer,
         tiles: Read &'a Buffer,
         counts: Write BufferSlice<'a>,
-        lists: Write &'a Buffer,
+        candidates: Write &'a Buffer,
     }
 }
 

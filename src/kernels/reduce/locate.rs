@@ -1,14 +1,15 @@
 //! Finds where the smallest key of a row was.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Operation};
 use crate::kernels::reduce::reduce_blocks::{Params, Reduce};
 use crate::matrix::Element;
 
 /// The declaration. Its parameters are those of `reduce_blocks`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("locate")
-    .source(&[wgsl!("lib/grid"), EXTREMES, wgsl!("reduce/locate")])
+    .library(&[GRID, EXTREMES])
+    .source(wgsl!("reduce/locate"))
     .buffers(&[("values", Access::Read), ("results", Access::Read), ("places", Access::Write)])
     .overrides(&[("OPERATION", &[Operation::Min as u32, Operation::Max as u32])])
     .loads_rows()

@@ -1,7 +1,9 @@
 //! Reduces blocks of values to records, which `reduce_partials` merges.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, params, wgsl};
+use crate::gpu::{
+    ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, SPAN, WORKGROUP, params, wgsl,
+};
 use crate::kernels::reduce::operation::EXTREMES;
 pub use crate::kernels::reduce::operation::{Operation, Summation};
 use crate::matrix::{Element, ElementKind};
@@ -34,14 +36,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_blocks")
-    .source(&[
-        wgsl!("lib/grid"),
-        wgsl!("lib/across"),
-        EXTREMES,
-        wgsl!("lib/reduce/records"),
-        wgsl!("lib/reduce/span"),
-        wgsl!("reduce/reduce_blocks"),
-    ])
+    .library(&[GRID, ACROSS, EXTREMES, RECORDS, SPAN])
+    .source(wgsl!("reduce/reduce_blocks"))
     .buffers(&[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)])
     .overrides(&[
         ("OPERATION", &[0, 1, 2, 3, 4, 5, 6]),

@@ -1,7 +1,7 @@
 //! Reduces short rows to one word each, in one pass.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, wgsl};
+use crate::gpu::{ACROSS, Access, Commands, GRID, Grid, Kernel, RECORDS, SPAN, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Summation};
 use crate::kernels::reduce::reduce_blocks::{Params, Reduce};
 
@@ -10,14 +10,8 @@ pub const LONGEST: u64 = 4096;
 
 /// The declaration. Its parameters are those of `reduce_blocks`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_rows")
-    .source(&[
-        wgsl!("lib/grid"),
-        wgsl!("lib/across"),
-        EXTREMES,
-        wgsl!("lib/reduce/records"),
-        wgsl!("lib/reduce/span"),
-        wgsl!("reduce/reduce_rows"),
-    ])
+    .library(&[GRID, ACROSS, EXTREMES, RECORDS, SPAN])
+    .source(wgsl!("reduce/reduce_rows"))
     .buffers(&[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)])
     .overrides(&[
         ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),

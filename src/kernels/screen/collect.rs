@@ -1,4 +1,4 @@
-//! Puts the rows that a screen cannot exclude on their queries' lists.
+//! Makes the rows that a screen cannot exclude candidates of their queries.
 
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
@@ -33,9 +33,9 @@ params! {
         round_skip: u32,
         /// Number of places of the chunk's sample, given with one part of it; 0 with the others.
         sampled: u32,
-        /// Entries of a list.
+        /// Candidates that a query can have.
         capacity: u32,
-        /// Entries of all lists.
+        /// Candidates of all queries.
         plane: u32,
         /// Bound of a score's error, relative to its scale.
         margin: f32,
@@ -52,12 +52,8 @@ pub use crate::screen::certificate::{Form, Margin, Terms};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect")
-    .source(&[
-        KEYS,
-        SCORES,
-        INTERVALS,
-        wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE),
-    ])
+    .library(&[KEYS, SCORES, INTERVALS])
+    .source(wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE))
     .buffers(BUFFERS)
     .overrides(&[("FORM", FORMS), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])
     .workgroup(INVOCATIONS, QUERIES * 32 + 1024 * 4 + 4 + QUERIES * 4);
@@ -74,7 +70,7 @@ buffers! {
         /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
         allowed: Read &'a Buffer,
         counts: Write &'a Buffer,
-        lists: Write &'a Buffer,
+        candidates: Write &'a Buffer,
     }
 }
 
@@ -126,7 +122,7 @@ pub fn queries_each(is_sample: bool) -> u32 {
 }
 
 /// Records the kernel. `params` has what does not follow from the part and the round: the margin, the queries, the rows and the
-/// lists.
+/// capacity.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     collect: &Collect,

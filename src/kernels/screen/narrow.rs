@@ -1,7 +1,7 @@
 //! Narrows vectors to 8-bit integers, for the screens on integers.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, BufferSlice, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{ACROSS, Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
@@ -47,12 +47,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("narrow")
-    .source(&[
-        wgsl!("lib/grid"),
-        wgsl!("lib/across"),
-        SIXTEEN,
-        wgsl!("screen/narrow", BLOCK_ROWS, BLOCK_SHIFT, METRIC_L2, METRIC_COSINE),
-    ])
+    .library(&[GRID, ACROSS, SIXTEEN])
+    .source(wgsl!("screen/narrow", BLOCK_ROWS, BLOCK_SHIFT, METRIC_L2, METRIC_COSINE))
     .buffers(BUFFERS)
     .overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
     .loads_rows()

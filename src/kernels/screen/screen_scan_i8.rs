@@ -29,7 +29,8 @@ pub const QUERIES_AT_ONCE: u32 = 8;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
-    .source(&[SCORES, wgsl!("screen/screen_scan_i8", QUERIES_AT_ONCE)])
+    .library(&[SCORES])
+    .source(wgsl!("screen/screen_scan_i8", QUERIES_AT_ONCE))
     .buffers(SCORE_BUFFERS)
     .overrides(&[("QUERIES", &[1, 2, 4, QUERIES_AT_ONCE]), ("PLANES", &[1, 2])])
     .workgroup(128, 8 * 2 * 8 * 16);

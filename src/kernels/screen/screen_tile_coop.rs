@@ -1,7 +1,7 @@
 //! Dot products of many narrowed queries on cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Commands, Gpu, Kernel, wgsl};
+use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored};
 use crate::kernels::screen::screen_tile_i8;
 
@@ -9,7 +9,8 @@ pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
-    .source(&[SCORES, wgsl!("lib/integers"), wgsl!("screen/screen_tile_coop")])
+    .library(&[SCORES, INTEGERS])
+    .source(wgsl!("screen/screen_tile_coop"))
     .buffers(SCORE_BUFFERS)
     .multiplies_matrices()
     .workgroup(128, 2 * 128 * 10 * 8);

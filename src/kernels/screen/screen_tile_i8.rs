@@ -23,7 +23,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_i8")
-    .source(&[SCORES, wgsl!("screen/screen_tile_i8")])
+    .library(&[SCORES])
+    .source(wgsl!("screen/screen_tile_i8"))
     .buffers(SCORE_BUFFERS)
     .workgroup(128, 2 * 8 * 33 * 16);
 

@@ -1,7 +1,7 @@
-//! Lowers each query's threshold to the k-th smallest upper bound on its list, and thins the list.
+//! Lowers each query's threshold to the k-th smallest upper end of its candidates, and drops candidates above it.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::keys::KEYS;
 
 params! {
@@ -11,18 +11,19 @@ params! {
         queries: u32,
         /// Neighbours wanted.
         k: u32,
-        /// Entries of a list.
+        /// Candidates that a query can have.
         capacity: u32,
-        /// Entries of all lists.
+        /// Candidates of all queries.
         plane: u32,
-        /// 1: there are no thresholds yet, and no list has overflowed.
+        /// 1: there are no thresholds yet, and no query has too many candidates.
         is_first: u32,
     }
 }
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("tighten")
-    .source(&[KEYS, wgsl!("lib/grid"), wgsl!("screen/tighten", SHORT, ROUNDED_BITS)])
+    .library(&[KEYS, GRID])
+    .source(wgsl!("screen/tighten", SHORT, ROUNDED_BITS))
     .buffers(BUFFERS)
     .overrides(&[("EXACT", &[0, 1])])
     .workgroup(256, (2048 + 512) * 4 + 8 + 3 * 4);
@@ -32,7 +33,7 @@ buffers! {
     pub(crate) struct Buffers<'a> {
         thresholds: Write &'a Buffer,
         counts: Write &'a Buffer,
-        lists: Write &'a Buffer,
+        candidates: Write &'a Buffer,
         overflowed: Write &'a Buffer,
         /// Keys of the distances that will be reported, `[queries, capacity]`, which replace the intervals; or any buffer.
         exact: Read &'a Buffer,
@@ -56,9 +57,9 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
-/// Lists of up to this many entries get exactly the k-th smallest upper end.
+/// Among up to this many candidates, exactly the k-th smallest upper end is found.
 const SHORT: u32 = 512;
-/// Of longer lists the highest 22 bits are found, and the others set.
+/// Among more, its highest 22 bits are found, and the others set.
 const ROUNDED_BITS: u32 = (1 << 10) - 1;
 
 /// The threshold and the slots that stay, from `(slot, lower key, upper key)`.

@@ -1,7 +1,7 @@
 //! Merges neighbouring sorted runs.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, ORDER, params, wgsl};
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 
 params! {
@@ -18,7 +18,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("merge_runs")
-    .source(&[wgsl!("lib/select/order"), wgsl!("select/merge_runs", SORTED_MAX)])
+    .library(&[ORDER])
+    .source(wgsl!("select/merge_runs", SORTED_MAX))
     .buffers(&[
         ("keys", Access::Read),
         ("ids", Access::Read),

@@ -15,7 +15,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("prefix_sum")
-    .source(&[wgsl!("select/prefix_sum")])
+    .source(wgsl!("select/prefix_sum"))
     .buffers(&[("counts", Access::Read), ("offsets", Access::Write)])
     .workgroup(256, 256 * 4);
 

@@ -1,7 +1,9 @@
 //! Sorted runs of a sample of each row: the first step of sorting by splitters.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::gpu::{
+    Access, BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, POOL, SCATTERED, SPLITTING, STATES, wgsl,
+};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 pub use crate::kernels::select::sample_sort::Params;
@@ -12,18 +14,8 @@ const POOL_ROOM: u32 = SORTED_MAX;
 
 /// The declaration. Its parameters are those of the whole sort.
 pub static KERNEL: Kernel = Kernel::new::<Params>("sample_runs")
-    .source(&[
-        KEYS,
-        wgsl!("lib/select/states"),
-        wgsl!("lib/select/splitters"),
-        wgsl!("lib/select/passing"),
-        HELD,
-        COUNTED,
-        wgsl!("lib/select/exact"),
-        wgsl!("lib/select/scattered"),
-        wgsl!("lib/select/pool"),
-        wgsl!("select/sample_runs", POOL_ROOM, SORTED_MAX),
-    ])
+    .library(&[KEYS, STATES, SPLITTING, PASSING, HELD, COUNTED, EXACT, SCATTERED, POOL])
+    .source(wgsl!("select/sample_runs", POOL_ROOM, SORTED_MAX))
     .buffers(&[
         ("words", Access::Read),
         ("states", Access::Write),

@@ -1,7 +1,7 @@
 //! Scatters elements of rows into buckets between splitters.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, SPLITTING, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::sample_sort::{BATCH, BUCKET_ROOM, Params, SPLITTERS};
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
@@ -11,13 +11,8 @@ const COLLECTED_MAX: u32 = 1024;
 
 /// The declaration. Its parameters are those of the whole sort.
 pub static KERNEL: Kernel = Kernel::new::<Params>("scatter_buckets")
-    .source(&[
-        KEYS,
-        wgsl!("lib/select/splitters"),
-        wgsl!("lib/select/passing"),
-        wgsl!("lib/select/exact"),
-        wgsl!("select/scatter_buckets", COLLECTED_MAX, SPLITTERS, BATCH, BUCKET_ROOM, SORTED_MAX),
-    ])
+    .library(&[KEYS, SPLITTING, PASSING, EXACT])
+    .source(wgsl!("select/scatter_buckets", COLLECTED_MAX, SPLITTERS, BATCH, BUCKET_ROOM, SORTED_MAX))
     .buffers(&[
         ("words", Access::Read),
         ("states", Access::Write),

@@ -1,7 +1,7 @@
 //! Lists the elements that pass each row's threshold.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, STREAM, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::Selected;
 use crate::kernels::select::select_sample::{Params, batches_of_a_piece};
@@ -11,13 +11,8 @@ const COLLECTED_MAX: u32 = 1024;
 
 /// The declaration. Its parameters are those of `select_sample`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_filter")
-    .source(&[
-        KEYS,
-        wgsl!("lib/select/passing"),
-        wgsl!("lib/select/exact"),
-        wgsl!("lib/select/stream"),
-        wgsl!("select/select_filter", COLLECTED_MAX),
-    ])
+    .library(&[KEYS, PASSING, EXACT, STREAM])
+    .source(wgsl!("select/select_filter", COLLECTED_MAX))
     .buffers(&[
         ("values", Access::Read),
         ("words", Access::Read),

@@ -2,7 +2,10 @@
 //! takes rows in which faster kernels found no threshold.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, Snippet, params, wgsl};
+use crate::gpu::{
+    Access, BufferSlice, Commands, EXACT, GRID, Grid, Kernel, ORDER, PASSING, RADIX, STATES, Snippet, params,
+    wgsl,
+};
 use crate::kernels::held::HELD;
 use crate::kernels::keys::{ABSENT, KEYS};
 
@@ -38,18 +41,8 @@ const ROWS_LISTS: u32 = 2;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_k")
-    .source(&[
-        KEYS,
-        wgsl!("lib/grid"),
-        wgsl!("lib/select/radix"),
-        wgsl!("lib/select/order"),
-        wgsl!("lib/select/states"),
-        wgsl!("lib/select/passing"),
-        SORT,
-        HELD,
-        wgsl!("lib/select/exact"),
-        wgsl!("select/select_k", ROWS_CSR, ROWS_LISTS),
-    ])
+    .library(&[KEYS, GRID, RADIX, ORDER, STATES, PASSING, SORT, HELD, EXACT])
+    .source(wgsl!("select/select_k", ROWS_CSR, ROWS_LISTS))
     .buffers(&[
         ("keys_or_floats", Access::Read),
         ("ids", Access::Read),

@@ -1,28 +1,18 @@
 //! The k smallest of each row by (key, position), one workgroup per row, in one pass over the row or over its list.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, wgsl};
+use crate::gpu::{
+    Access, BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, POOL, RESULTS, SAMPLE, SCATTERED,
+    STATES, STREAM, wgsl,
+};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_sample::Params;
 
 /// The declaration. Its parameters are those of `select_sample`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_row")
-    .source(&[
-        KEYS,
-        wgsl!("lib/grid"),
-        wgsl!("lib/select/states"),
-        wgsl!("lib/select/passing"),
-        HELD,
-        COUNTED,
-        wgsl!("lib/select/exact"),
-        wgsl!("lib/select/scattered"),
-        wgsl!("lib/select/sample"),
-        wgsl!("lib/select/stream"),
-        wgsl!("lib/select/pool"),
-        wgsl!("lib/select/results"),
-        wgsl!("select/select_row", POOL_ROOM),
-    ])
+    .library(&[KEYS, GRID, STATES, PASSING, HELD, COUNTED, EXACT, SCATTERED, SAMPLE, STREAM, POOL, RESULTS])
+    .source(wgsl!("select/select_row", POOL_ROOM))
     .buffers(&[
         ("values", Access::Read),
         ("words", Access::Read),

@@ -1,7 +1,10 @@
 //! A threshold for each row from a sample of it, and the plan of such samples.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{
+    Access, BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, SAMPLE, SCATTERED, STATES, params,
+    wgsl,
+};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 
@@ -33,18 +36,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_sample")
-    .source(&[
-        KEYS,
-        wgsl!("lib/grid"),
-        wgsl!("lib/select/states"),
-        wgsl!("lib/select/passing"),
-        HELD,
-        COUNTED,
-        wgsl!("lib/select/exact"),
-        wgsl!("lib/select/scattered"),
-        wgsl!("lib/select/sample"),
-        wgsl!("select/select_sample"),
-    ])
+    .library(&[KEYS, GRID, STATES, PASSING, HELD, COUNTED, EXACT, SCATTERED, SAMPLE])
+    .source(wgsl!("select/select_sample"))
     .buffers(&[("values", Access::Read), ("states", Access::Write)])
     .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4])])
     .sums_lanes()

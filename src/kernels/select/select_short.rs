@@ -1,27 +1,21 @@
 //! The k smallest of each row by (key, position), for rows that are held in registers.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
+use crate::gpu::{
+    Access, BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, POOL, RESULTS, STATES, WORKGROUP, wgsl,
+};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::SORTED_MAX;
 use crate::kernels::select::select_row::POOL_ROOM;
 use crate::kernels::select::select_sample::Params;
 
+pub use crate::kernels::select::select_row::reference;
+
 /// The declaration. Its parameters are those of `select_sample`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_short")
-    .source(&[
-        KEYS,
-        wgsl!("lib/grid"),
-        wgsl!("lib/select/states"),
-        wgsl!("lib/select/passing"),
-        HELD,
-        COUNTED,
-        wgsl!("lib/select/exact"),
-        wgsl!("lib/select/pool"),
-        wgsl!("lib/select/results"),
-        wgsl!("select/select_short", SORTED_MAX, POOL_ROOM_MAX = POOL_ROOM),
-    ])
+    .library(&[KEYS, GRID, STATES, PASSING, HELD, COUNTED, EXACT, POOL, RESULTS])
+    .source(wgsl!("select/select_short", SORTED_MAX, POOL_ROOM_MAX = POOL_ROOM))
     .buffers(&[
         ("words", Access::Read),
         ("selected_keys", Access::Write),

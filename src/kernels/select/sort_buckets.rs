@@ -1,7 +1,9 @@
 //! Sorts the elements of buckets, and writes them where they belong among the results.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, WORKGROUP, wgsl};
+use crate::gpu::{
+    Access, BufferSlice, Commands, Grid, Kernel, PASSING, POOL, SPLITTING, STATES, WORKGROUP, wgsl,
+};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::sample_sort::{BUCKET_ROOM, Params};
@@ -11,16 +13,8 @@ const POOL_ROOM: u32 = BUCKET_ROOM;
 
 /// The declaration. Its parameters are those of the whole sort.
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_buckets")
-    .source(&[
-        KEYS,
-        wgsl!("lib/select/states"),
-        wgsl!("lib/select/splitters"),
-        wgsl!("lib/select/passing"),
-        HELD,
-        COUNTED,
-        wgsl!("lib/select/pool"),
-        wgsl!("select/sort_buckets", POOL_ROOM, BUCKET_ROOM),
-    ])
+    .library(&[KEYS, STATES, SPLITTING, PASSING, HELD, COUNTED, POOL])
+    .source(wgsl!("select/sort_buckets", POOL_ROOM, BUCKET_ROOM))
     .buffers(&[
         ("states", Access::Write),
         ("entries", Access::Read),

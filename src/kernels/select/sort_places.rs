@@ -1,11 +1,13 @@
 //! Sorts runs of 1,024 results whose ids are positions, in place.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, PASSING, POOL, STATES, params, wgsl};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::merge_runs::columns;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
+
+pub use crate::kernels::select::sort_runs::reference;
 
 params! {
     /// Parameters of `sort_places`.
@@ -24,15 +26,8 @@ const POOL_ROOM: u32 = SORTED_MAX;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_places")
-    .source(&[
-        KEYS,
-        wgsl!("lib/select/states"),
-        wgsl!("lib/select/passing"),
-        HELD,
-        COUNTED,
-        wgsl!("lib/select/pool"),
-        wgsl!("select/sort_places", POOL_ROOM),
-    ])
+    .library(&[KEYS, STATES, PASSING, HELD, COUNTED, POOL])
+    .source(wgsl!("select/sort_places", POOL_ROOM))
     .buffers(&[("keys", Access::Write), ("ids", Access::Write), ("states", Access::Read)])
     .overrides(&[("ONLY", &[0, 1])])
     .sums_lanes()

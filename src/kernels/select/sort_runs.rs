@@ -1,7 +1,7 @@
 //! Sorts runs of 1,024 results in place.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, Commands, Grid, Kernel, ORDER, PASSING, params, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::{SORT, SORTED_MAX, Selected};
 
@@ -17,7 +17,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_runs")
-    .source(&[KEYS, wgsl!("lib/select/order"), wgsl!("lib/select/passing"), SORT, wgsl!("select/sort_runs")])
+    .library(&[KEYS, ORDER, PASSING, SORT])
+    .source(wgsl!("select/sort_runs"))
     .buffers(&[("keys", Access::Write), ("ids", Access::Write)])
     .workgroup(256, SORTED_MAX * 12);
 

@@ -1,7 +1,5 @@
 // Rung i: sixteen products per invocation, then one instruction adds a subgroup's lanes. One barrier is left, for the
 // subgroups of the workgroup.
-@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
-@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> total: array<Total>; // [1]
 
 // One sum per subgroup; there are never more of them than invocations.

@@ -1,7 +1,5 @@
 // Rungs g and h: the tree of rung f in each workgroup, an atomic addition across them. From rung h on an invocation adds
 // several products itself before the tree begins, which saves as many trees, barriers and atomic additions.
-@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
-@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> total: array<Total>; // [1]
 
 override COARSENING: u32 = 1u;

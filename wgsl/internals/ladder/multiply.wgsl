@@ -1,7 +1,5 @@
 // Rung a: every invocation multiplies, and the host adds. Three numbers pass through memory for each product, and one of
 // them crosses the bus as well.
-@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
-@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> products: array<f32>; // [length]
 
 @compute @workgroup_size(WORKGROUP)

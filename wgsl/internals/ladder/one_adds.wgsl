@@ -1,6 +1,4 @@
 // Rung b: one invocation of each workgroup adds its products while the others wait, and the host adds the partial sums.
-@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
-@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> partials: array<f32>; // [workgroups]
 
 var<workgroup> products: array<f32, WORKGROUP>;

@@ -1,7 +1,5 @@
 // Rung c: like rung b, but the workgroups add to one total. The host has nothing left to add, but all workgroups meet at one
 // address.
-@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
-@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> total: array<Total>; // [1]
 
 var<workgroup> products: array<f32, WORKGROUP>;

@@ -1,7 +1,5 @@
 // Rung d: a tree instead of one invocation. Neighbours are added, then neighbours of those: eight steps for 256 products.
 // The products lie in storage, so every step goes through the caches, and more and more invocations of every subgroup idle.
-@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
-@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> products: array<f32>; // [length]
 @group(0) @binding(4) var<storage, read_write> partials: array<f32>; // [workgroups]
 

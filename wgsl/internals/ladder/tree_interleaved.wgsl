@@ -1,7 +1,5 @@
 // Rung e: the tree of rung d in workgroup memory. Still only every second, fourth, eighth, ... invocation adds, so subgroups
 // run with few active lanes, and the strides hit the same memory banks.
-@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
-@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> partials: array<f32>; // [workgroups]
 
 var<workgroup> sums: array<f32, WORKGROUP>;

@@ -1,7 +1,5 @@
 // Rung f: the first half adds the second half, then the first quarter the second. Whole subgroups work or rest, and
 // neighbouring invocations touch neighbouring words.
-@group(0) @binding(1) var<storage, read> a: array<f32>; // [length]
-@group(0) @binding(2) var<storage, read> b: array<f32>; // [length]
 @group(0) @binding(3) var<storage, read_write> partials: array<f32>; // [workgroups]
 
 var<workgroup> sums: array<f32, WORKGROUP>;

@@ -133,7 +133,7 @@ impl<'a> ProbeBatches<'a> {
                 tiles: &tables.tiles,
                 allowed: self.allowed(),
                 counts: &self.buffers.counts,
-                lists: &self.buffers.candidates,
+                candidates: &self.buffers.candidates,
             };
             probe_slots::encode(commands, &params, &buffers)?;
         }

@@ -47,7 +47,7 @@ impl ProbeBatches<'_> {
         let tightened = tighten::Buffers {
             thresholds: &buffers.thresholds,
             counts: &buffers.counts,
-            lists: &buffers.candidates,
+            candidates: &buffers.candidates,
             overflowed: &buffers.overflowed,
             // Not read.
             exact: &buffers.keys,
@@ -113,7 +113,7 @@ impl ProbeBatches<'_> {
                 pairs: &buffers.pairs,
                 tiles: &tables.tiles,
                 counts: (&buffers.counts).into(),
-                lists: &buffers.candidates,
+                candidates: &buffers.candidates,
             };
             winnow::encode(commands, (intervals.form, true), &winnowing, &winnowed)?;
             *is_first = false;

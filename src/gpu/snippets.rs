@@ -1,0 +1,29 @@
+//! Snippets of `wgsl/lib` that bring no constants.
+
+use super::kernel::{Snippet, wgsl};
+
+macro_rules! snippets {
+    ($($name:ident $path:literal;)*) => {
+        $(pub(crate) const $name: Snippet = wgsl!($path);)*
+    };
+}
+
+snippets! {
+    ACROSS "lib/across";
+    EXACT "lib/select/exact";
+    GRID "lib/grid";
+    INTEGERS "lib/integers";
+    OPERANDS "lib/operands";
+    ORDER "lib/select/order";
+    PASSING "lib/select/passing";
+    POOL "lib/select/pool";
+    RADIX "lib/select/radix";
+    RECORDS "lib/reduce/records";
+    RESULTS "lib/select/results";
+    SAMPLE "lib/select/sample";
+    SCATTERED "lib/select/scattered";
+    SPAN "lib/reduce/span";
+    SPLITTING "lib/select/splitters";
+    STATES "lib/select/states";
+    STREAM "lib/select/stream";
+}
