@@ -1,6 +1,6 @@
 //! Readers of argument values that several subcommands share. clap names the argument and what was given.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -16,17 +16,12 @@ pub(crate) enum Elements {
 
 /// Reads a count of at least 1.
 pub(crate) fn count(text: &str) -> Result<usize> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err(anyhow!("needed a whole number, at least 1")),
-        Ok(count) => Ok(count),
-    }
+    text.parse().ok().filter(|&count| count > 0).context("needed a whole number, at least 1")
 }
 
 pub(crate) fn threads(text: &str) -> Result<usize> {
-    match text.parse() {
-        Ok(count) if (1..=MOST_THREADS).contains(&count) => Ok(count),
-        _ => bail!("needed a whole number from 1 to {MOST_THREADS}"),
-    }
+    let threads = text.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
+    threads.with_context(|| format!("needed a whole number from 1 to {MOST_THREADS}"))
 }
 
 /// A pool of this many threads, or of one for each processor.

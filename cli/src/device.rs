@@ -46,9 +46,7 @@ impl Choice {
 
     pub(crate) fn open(&self) -> Result<Device> {
         let mut options = DeviceOptions::default();
-        if let Some(scratch) = self.scratch {
-            options.budget_bytes = scratch;
-        }
+        options.budget_bytes = self.scratch.unwrap_or(options.budget_bytes);
         let is_best = self.device.is_empty() || self.device.eq_ignore_ascii_case(BEST);
         let name = (!is_best).then_some(self.device.as_str());
         Device::open(name, options).map_err(|error| blame(error, name))

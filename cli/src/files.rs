@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::{NpyValue, VectorFile, write_npy};
-use nearfield::{AddOptions, ElementKind, Error, Index, Matrix, Metric, Neighbor, Neighbors};
+use nearfield::{AddOptions, ElementKind, Error, Index, Metric, Neighbor, Neighbors};
 
 use crate::memory;
 use crate::progress::bar;
@@ -92,20 +92,8 @@ pub(crate) fn blame(error: Error, argument: &str, file: &VectorFile, first: u64)
     anyhow::Error::from(error).context(format!("{argument} {path}"))
 }
 
-pub(crate) fn vector(vectors: &Matrix, number: usize) -> Vec<f32> {
-    let range = number * vectors.dim()..(number + 1) * vectors.dim();
-    match vectors {
-        Matrix::F32(values, _) => values[range].to_vec(),
-        Matrix::F16(values, _) => values[range].iter().map(|value| value.to_f32()).collect(),
-    }
-}
-
-pub(crate) fn kind_name(kind: ElementKind) -> &'static str {
-    match kind {
-        ElementKind::F32 => "f32",
-        ElementKind::F16 => "f16",
-        other => unreachable!("no file has elements of {other:?}"),
-    }
+pub(crate) fn kind_name(kind: ElementKind) -> String {
+    format!("{kind:?}").to_lowercase()
 }
 
 /// Reads the path of a file to write, with one of these endings. Checked before the work, so that a misspelt directory does

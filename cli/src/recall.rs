@@ -4,17 +4,20 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use nearfield::io::{Ids, read_distances, read_ids};
-use nearfield::{Matrix, Metric, Neighbor, Neighbors};
-
-use crate::files;
+use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
 
 /// A hit may be this much farther than the k-th true neighbour, as in ann-benchmarks.
 const TOLERANCE: f64 = 1e-3;
 /// Queries whose true distances are recomputed to check that the file's use the metric of the search.
 const SAMPLE: usize = 8;
 
-/// The row of an id, in f32.
-pub(crate) type Rows<'a> = &'a dyn Fn(u64) -> Result<Vec<f32>>;
+/// The vectors of a search, from which distances are recomputed.
+pub(crate) struct Vectors<'a> {
+    pub(crate) metric: Metric,
+    pub(crate) queries: MatrixView<'a, f32>,
+    /// The row of an id.
+    pub(crate) row: &'a dyn Fn(u64) -> Result<Vec<f32>>,
+}
 
 /// The true neighbours of each query.
 pub(crate) struct Truth {
@@ -98,20 +101,13 @@ impl Truth {
     }
 
     /// Compares results with the first k true neighbours.
-    pub(crate) fn score(
-        &self,
-        found: &Neighbors,
-        k: usize,
-        metric: Metric,
-        rows: Rows<'_>,
-        queries: &Matrix,
-    ) -> Result<Recall> {
+    pub(crate) fn score(&self, found: &Neighbors, k: usize, vectors: &Vectors<'_>) -> Result<Recall> {
         let at = k.min(self.ids.width);
-        let (limits, origin) = self.limits(at, metric, rows, queries)?;
+        let (limits, origin) = self.limits(at, vectors)?;
         let found = tally(found.iter().zip(&limits).enumerate().map(|(query, (hits, limit))| {
             let truth = self.row(query, at);
             let hits = &hits[..hits.len().min(truth.len())];
-            let is_near = |hit: &&Neighbor| counts(metric, f64::from(hit.distance), *limit);
+            let is_near = |hit: &&Neighbor| counts(vectors.metric, f64::from(hit.distance), *limit);
             let ids = hits.iter().filter(|hit| truth.iter().any(|&id| id as u64 == hit.id)).count();
             [truth.len(), hits.iter().filter(is_near).count(), ids]
         }));
@@ -125,13 +121,7 @@ impl Truth {
     }
 
     /// The distance of the last of the first `at` true neighbours of each query.
-    fn limits(
-        &self,
-        at: usize,
-        metric: Metric,
-        rows: Rows<'_>,
-        queries: &Matrix,
-    ) -> Result<(Vec<f64>, &'static str)> {
+    fn limits(&self, at: usize, vectors: &Vectors<'_>) -> Result<(Vec<f64>, &'static str)> {
         // A query without true neighbours has no results that count, so its limit does not matter.
         let last = |query: usize| self.row(query, at).len().checked_sub(1);
         if let Some(distances) = &self.distances {
@@ -140,7 +130,7 @@ impl Truth {
             };
             let sample: Vec<usize> =
                 (0..self.ids.rows).filter(|&query| last(query).is_some()).take(SAMPLE).collect();
-            let exact = self.exact(&sample, at, metric, rows, queries)?;
+            let exact = self.exact(&sample, at, vectors)?;
             let agree = |sign: f64| {
                 let mut pairs = sample.iter().zip(&exact);
                 pairs.all(|(&query, exact)| {
@@ -148,24 +138,18 @@ impl Truth {
                 })
             };
             let signs = [(1.0, "file"), (-1.0, "file, negated")];
-            let signs = &signs[..if metric == Metric::InnerProduct { 2 } else { 1 }];
+            let signs = &signs[..if vectors.metric == Metric::InnerProduct { 2 } else { 1 }];
             if let Some((sign, origin)) = signs.iter().find(|(sign, _)| agree(*sign)) {
                 return Ok(((0..self.ids.rows).map(|query| sign * stored(query)).collect(), *origin));
             }
         }
         let all: Vec<usize> = (0..self.ids.rows).collect();
-        Ok((self.exact(&all, at, metric, rows, queries)?, "recomputed"))
+        Ok((self.exact(&all, at, vectors)?, "recomputed"))
     }
 
     /// [`limits`](Self::limits) of some queries, from the vectors.
-    fn exact(
-        &self,
-        numbers: &[usize],
-        at: usize,
-        metric: Metric,
-        rows: Rows<'_>,
-        queries: &Matrix,
-    ) -> Result<Vec<f64>> {
+    fn exact(&self, numbers: &[usize], at: usize, vectors: &Vectors<'_>) -> Result<Vec<f64>> {
+        let Vectors { metric, queries, row } = vectors;
         let wanted = numbers.iter().enumerate();
         let wanted = wanted.filter_map(|(place, &query)| Some((*self.row(query, at).last()?, place, query)));
         let mut wanted: Vec<(i64, usize, usize)> = wanted.collect();
@@ -173,7 +157,7 @@ impl Truth {
         wanted.sort_unstable();
         let mut exact = vec![0.0; numbers.len()];
         for (id, place, query) in wanted {
-            exact[place] = metric.exact(&files::vector(queries, query), &rows(id as u64)?);
+            exact[place] = metric.exact(queries.row(query), &row(id as u64)?);
         }
         Ok(exact)
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{
-    Device, ElementKind, Flat, Index, Matrix, Metric, Neighbor, Neighbors, SavedIndex, Screen, SearchOptions,
-    Statistics,
+    Device, ElementKind, Flat, Index, Matrix, MatrixView, Metric, Neighbor, Neighbors, SavedIndex, Screen,
+    SearchOptions, Statistics,
 };
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::device::{self, Choice};
 use crate::files::{self, Filled};
 use crate::output;
 use crate::progress::bar;
-use crate::recall::{Found, Recall, Truth};
+use crate::recall::{Found, Recall, Truth, Vectors};
 
 const LONG: &str = "\
 Find the rows of a file, or of a saved index, that are nearest to each query of another file.
@@ -176,8 +176,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(rows) => Ok(rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32()),
         None => index.get(&[id]).context("--truth"),
     };
-    let score = |truth: &Truth| truth.score(&found, args.k, index.metric(), &row, &queries);
-    let recall = truth.as_ref().map(score).transpose()?;
+    let wide = queries.into_f32();
+    let queries = MatrixView::new(&wide, source.dim)?;
+    let vectors = Vectors { metric: index.metric(), queries, row: &row };
+    let recall = truth.as_ref().map(|truth| truth.score(&found, args.k, &vectors)).transpose()?;
 
     let (kind, dim, adapter) = (files::kind_name(source.kind), source.dim, index.device().adapter());
     let plan = index.plan(found.queries(), args.k, args.probes)?;

@@ -50,32 +50,28 @@ impl Step {
     }
 
     pub(super) fn suite(&self) -> &dyn Suite {
+        self.parts().0
+    }
+
+    fn parts(&self) -> (&dyn Suite, Option<&Common>, &Shared) {
+        fn of<A: Args + Suite>(timed: &Timed<A>) -> (&dyn Suite, Option<&Common>, &Shared) {
+            (&timed.own, Some(&timed.common), &timed.common.shared)
+        }
         match self {
-            Self::Distance(timed) => &timed.own,
-            Self::Reduce(timed) => &timed.own,
-            Self::Select(timed) => &timed.own,
-            Self::Exact(timed) => &timed.own,
-            Self::Ivf(timed) => &timed.own,
-            Self::Breakeven(timed) => &timed.own,
-            Self::Peers(timed) => &timed.own,
+            Self::Distance(timed) => of(timed),
+            Self::Reduce(timed) => of(timed),
+            Self::Select(timed) => of(timed),
+            Self::Exact(timed) => of(timed),
+            Self::Ivf(timed) => of(timed),
+            Self::Breakeven(timed) => of(timed),
+            Self::Peers(timed) => (&timed.own, None, &timed.common),
         }
     }
 
-    fn open(&self) -> Result<Run> {
-        Run::open(match self {
-            Self::Distance(timed) => &timed.common,
-            Self::Reduce(timed) => &timed.common,
-            Self::Select(timed) => &timed.common,
-            Self::Exact(timed) => &timed.common,
-            Self::Ivf(timed) => &timed.common,
-            Self::Breakeven(timed) => &timed.common,
-            Self::Peers(timed) => return Ok(Run::without_device("peers", &timed.common)),
-        })
-    }
-
     pub(super) fn run(&self) -> Result<()> {
-        let mut run = self.open()?;
-        let done = self.suite().run(&mut run);
+        let (suite, common, shared) = self.parts();
+        let mut run = common.map_or_else(|| Ok(Run::without_device("peers", shared)), Run::open)?;
+        let done = suite.run(&mut run);
         run.finish(done)
     }
 }

@@ -160,7 +160,7 @@ impl<'l> Pairs<'l> {
             let other = find(old, case);
             if case.has_failed && case.times.is_err() {
                 pairs.failed.push(single(case, Some(case)));
-            } else if case.times.is_ok() && !other.is_some_and(|other| other.times.is_ok()) {
+            } else if case.times.is_ok() && other.is_none_or(|other| other.times.is_err()) {
                 pairs.only.push(("new", single(case, other)));
             }
         }

@@ -469,8 +469,8 @@ def copies_of(operands):
 def kernels(args, suite, peer):
     """Runs the suites select and reduce: checks the first result of each case on operands on the device, and times it."""
     gpu, base = Gpu(), {"record": "peer", "suite": suite, "peer": peer}
-    cases, args.cases = (selections if suite == "select" else reductions)(args, gpu)
-    for fields, launch, check, finish, moved, copies in cases:
+    cases = selections if suite == "select" else reductions
+    for fields, launch, check, finish, moved, copies in cases(args, gpu):
         line = {**base, "on": gpu.on, **fields}
         with attempt(line):
             share, whole = share_of(args), lambda turn: finish(launch(turn))
@@ -494,16 +494,14 @@ def check_selected(torch, values, k, found):
 
 
 def selections(args, gpu):
-    def cases():
-        for rows, length in args.shapes:
-            copies = copies_of([gpu.torch.randn(rows, length, device=gpu.on) * 100 + 10])
-            for k in (k for k in args.select_k if k <= length):
-                launch = lambda turn: copies[turn % len(copies)][0].topk(k, dim=1, largest=False, sorted=True)
-                check = lambda found: check_selected(gpu.torch, copies[0][0], k, found)
-                fields = {"rows": rows, "length": length, "values": "normal", "k": k}
-                yield fields, launch, check, lambda _: gpu.wait(), 4 * rows * length, len(copies)
-
-    return cases(), sum(k <= length for _, length in args.shapes for k in args.select_k)
+    args.cases = sum(k <= length for _, length in args.shapes for k in args.select_k)
+    for rows, length in args.shapes:
+        copies = copies_of([gpu.torch.randn(rows, length, device=gpu.on) * 100 + 10])
+        for k in (k for k in args.select_k if k <= length):
+            launch = lambda turn: copies[turn % len(copies)][0].topk(k, dim=1, largest=False, sorted=True)
+            check = lambda found: check_selected(gpu.torch, copies[0][0], k, found)
+            fields = {"rows": rows, "length": length, "values": "normal", "k": k}
+            yield fields, launch, check, lambda _: gpu.wait(), 4 * rows * length, len(copies)
 
 
 # Each operation: how many operands it reads or writes, the call, its result in f64, and what its error is relative to.
@@ -538,23 +536,21 @@ def check_reduced(operation, result, a, b):
 
 
 def reductions(args, gpu):
-    def cases():
-        for length in args.length:
-            # Around 1, as in nearfield's suite: the sum is about as large as the magnitudes that go into it.
-            copies = copies_of([gpu.torch.randn(length, device=gpu.on) * 0.5 + 1 for _ in range(2)])
-            target = gpu.torch.empty_like(copies[0][0])
-            for operation, (operands, call, _) in OPERATIONS.items():
+    args.cases = len(args.length) * len(OPERATIONS)
+    for length in args.length:
+        # Around 1, as in nearfield's suite: the sum is about as large as the magnitudes that go into it.
+        copies = copies_of([gpu.torch.randn(length, device=gpu.on) * 0.5 + 1 for _ in range(2)])
+        target = gpu.torch.empty_like(copies[0][0])
+        for operation, (operands, call, _) in OPERATIONS.items():
 
-                def launch(turn):
-                    a, b = copies[turn % len(copies)]
-                    return call(gpu.torch, a, target if operation == "copy" else b)
+            def launch(turn):
+                a, b = copies[turn % len(copies)]
+                return call(gpu.torch, a, target if operation == "copy" else b)
 
-                check = lambda result: check_reduced(operation, result, *copies[0])
-                finish = lambda result: gpu.wait() if operation == "copy" else result.item()
-                fields = {"elements": "f32", "summation": "plain", "length": length, "operation": operation}
-                yield fields, launch, check, finish, 4 * operands * length, len(copies)
-
-    return cases(), len(args.length) * len(OPERATIONS)
+            check = lambda result: check_reduced(operation, result, *copies[0])
+            finish = lambda result: gpu.wait() if operation == "copy" else result.item()
+            fields = {"elements": "f32", "summation": "plain", "length": length, "operation": operation}
+            yield fields, launch, check, finish, 4 * operands * length, len(copies)
 
 
 # Processes: this one starts one for each peer of each suite.

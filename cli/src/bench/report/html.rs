@@ -65,26 +65,19 @@ fn nav<'a>(links: impl Iterator<Item = (String, &'a str)>) -> String {
 }
 
 fn section(section: &Section) -> Result<String> {
-    let mut html = String::new();
-    if !section.lead.is_empty() {
-        html += &element("p", &section.lead);
-    }
-    // Line charts stand side by side where there is room.
-    let mut is_open = false;
-    for block in &section.blocks {
-        match (matches!(block, Block::Figure(_)), is_open) {
-            (true, false) => html += "<div class=\"figures\">\n",
-            (false, true) => html += "</div>\n",
-            _ => {}
-        }
-        is_open = matches!(block, Block::Figure(_));
-        html += &match block {
-            Block::Figure(figure) => self::figure(figure)?,
-            Block::Table(table) => self::table(table),
+    let mut html = element("p", &section.lead);
+    let is_figure = |block: &Block| matches!(block, Block::Figure(_));
+    for blocks in section.blocks.chunk_by(|one, next| is_figure(one) == is_figure(next)) {
+        let rendered = blocks.iter().map(|block| match block {
+            Block::Figure(figure) => self::figure(figure),
+            Block::Table(table) => Ok(self::table(table)),
+        });
+        let rendered = rendered.collect::<Result<String>>()?;
+        // Line charts stand side by side where there is room.
+        html += &match is_figure(&blocks[0]) {
+            true => format!("<div class=\"figures\">\n{rendered}</div>\n"),
+            false => rendered,
         };
-    }
-    if is_open {
-        html += "</div>\n";
     }
     Ok(html + &commands("Reproduce", &section.commands))
 }
@@ -92,24 +85,16 @@ fn section(section: &Section) -> Result<String> {
 fn figure(figure: &Figure) -> Result<String> {
     let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escaped(&figure.caption));
     let svg = figure.chart.svg()?.replacen("<svg ", &label, 1);
-    let keys = figure
-        .chart
-        .legend()
-        .into_iter()
-        .map(|(name, color)| format!("<li><i class=\"c{color}\"></i>{}</li>", escaped(name)));
-    let keys: String = keys.collect();
+    let key = |(name, color)| format!("<li><i class=\"c{color}\"></i>{}</li>", escaped(name));
+    let keys: String = figure.chart.legend().into_iter().map(key).collect();
     let legend = if keys.is_empty() { keys } else { format!("<ul class=\"legend\">{keys}</ul>\n") };
-    let note =
-        if figure.note.is_empty() { String::new() } else { element("p class=\"faint\"", &figure.note) };
+    let note = element("p class=\"faint\"", &figure.note);
     let class = if figure.chart.is_wide() { " class=\"wide\"" } else { "" };
     Ok(format!("<figure{class}>\n{}{legend}{svg}{note}</figure>\n", element("figcaption", &figure.caption)))
 }
 
 fn table(table: &Table) -> String {
-    let mut html = String::new();
-    if !table.title.is_empty() {
-        html += &element("h3", &table.title);
-    }
+    let mut html = element("h3", &table.title);
     if !table.common.is_empty() {
         html += &element("p class=\"faint\"", &format!("All rows: {}", table.common));
     }
@@ -142,8 +127,11 @@ fn commands(title: &str, commands: &[String]) -> String {
     format!("<details><summary>{title}</summary><pre>{text}</pre></details>\n")
 }
 
-/// An element with text; `tag` may have attributes.
+/// An element with text, or nothing without text; `tag` may have attributes.
 fn element(tag: &str, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
     let name = tag.split(' ').next().unwrap_or_default();
     format!("<{tag}>{}</{name}>\n", escaped(text))
 }

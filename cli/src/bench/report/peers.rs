@@ -168,8 +168,7 @@ fn exact_bars(device: &DeviceLines<'_>) -> Option<Vec<BarGroup>> {
             title: format!("{}, {} at a time", machine_name(device), describe(row.work, &["queries"])),
             note: [describe(row.work, fields), dates(device)].join(" · "),
             bars,
-            limit: None,
-            legend: vec![],
+            ..BarGroup::default()
         }
     });
     Some(groups.collect())

@@ -119,7 +119,7 @@ fn stage_chart(cases: &[&Line], fields: &[&str]) -> Chart {
         Bar { label: describe(case, fields), parts, text }
     });
     let bars = bars.collect();
-    Chart::Bars(vec![BarGroup { title: String::new(), note: String::new(), bars, limit: None, legend }])
+    Chart::Bars(vec![BarGroup { bars, legend, ..BarGroup::default() }])
 }
 
 pub(super) fn reductions(device: &DeviceLines<'_>) -> Section {
@@ -149,7 +149,7 @@ fn ladder(device: &DeviceLines<'_>, rungs: &[&Line]) -> BarGroup {
         note: about.into_iter().flatten().collect::<Vec<_>>().join(" · "),
         bars: rungs.iter().map(|rung| ladder_bar(rung)).collect(),
         limit: copy.map(|copy| (copy, format!("device copy, {}", byte_rate(copy)))),
-        legend: vec![],
+        ..BarGroup::default()
     }
 }
 

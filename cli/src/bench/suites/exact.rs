@@ -124,27 +124,28 @@ fn case(
     // The first search compiles kernels and fills the pool.
     let (mut answers, mut verified) = (vec![], 0);
     let (mut rescored, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
-    for &queries in &batches {
-        let SearchResult { neighbors: answer, statistics, .. } =
-            index.search_with(queries, &SearchOptions::new(k))?;
-        let checked = args.verify.div_ceil(batches.len()).min(count);
-        verify(index.metric(), rows, queries, &answer, k, checked)?;
-        verified += checked;
-        answers.push(answer);
-        rescored += statistics.rescored;
-        searched_again += statistics.searched_again;
-        searched_exhaustively += statistics.searched_exhaustively;
-    }
-    // Queries beyond the batches are searched for in calls of the same size.
-    let others = queries.slice(count * batches.len()..queries.rows());
-    for first in (0..others.rows()).step_by(count) {
-        let checked = args.verify.saturating_sub(verified).min(count).min(others.rows() - first);
+    for first in (0..queries.rows()).step_by(count) {
+        let queries = queries.slice(first..queries.rows().min(first + count));
+        // Queries beyond the batches are searched for only to check more answers.
+        let is_timed = answers.len() < batches.len();
+        let wanted = match is_timed {
+            true => args.verify.div_ceil(batches.len()),
+            false => args.verify.saturating_sub(verified),
+        };
+        let checked = wanted.min(queries.rows());
         if checked == 0 {
             break;
         }
-        let queries = others.slice(first..others.rows().min(first + count));
-        verify(index.metric(), rows, queries, &index.search(queries, k)?, k, checked)?;
+        let SearchResult { neighbors: answer, statistics, .. } =
+            index.search_with(queries, &SearchOptions::new(k))?;
+        verify(index.metric(), rows, queries, &answer, k, checked)?;
         verified += checked;
+        if is_timed {
+            answers.push(answer);
+            rescored += statistics.rescored;
+            searched_again += statistics.searched_again;
+            searched_exhaustively += statistics.searched_exhaustively;
+        }
     }
     let mut parts = Parts::default();
     let turn = |number: usize| (batches[number % batches.len()], &answers[number % batches.len()]);

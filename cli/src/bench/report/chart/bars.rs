@@ -6,7 +6,7 @@ use plotters::style::text_anchor::HPos;
 use super::style::{Area, COLORS, Drawn, FAINT, INK, bold, text, wrapped};
 
 /// Horizontal bars on a common linear scale from zero.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct BarGroup {
     pub(crate) title: String,
     pub(crate) note: String,

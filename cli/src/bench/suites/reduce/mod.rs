@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use half::f16;
 use nearfield::internals::ladder::RUNGS;
-use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Stages, Summation};
+use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Reduce, Stages, Summation};
 use serde_json::{Value, json};
 
 use crate::arguments::{self, Elements};
@@ -223,7 +223,7 @@ impl Bench<'_> {
                 };
                 self.figures(of, (truth, how), |number, stages| {
                     let (left, right) = &operands[number % operands.len()];
-                    whole(device, name, how, left, right, stages)
+                    whole(&prepared(device, how, stages), name, left, right)
                 })?;
             }
         }
@@ -248,7 +248,7 @@ impl Bench<'_> {
                 }
                 let of_copy = |number: usize, stages: Option<&Stages>| {
                     let (left, right) = &operands[number % operands.len()];
-                    of_rows(device, name, how, left, right, stages)
+                    of_rows(&prepared(device, how, stages), name, left, right)
                 };
                 let first = of_copy(0, None)?;
                 let (numbers, places) = &first;
@@ -354,15 +354,7 @@ impl Bench<'_> {
     }
 }
 
-fn whole(
-    device: &Device,
-    name: Name,
-    how: How,
-    a: &DeviceVector,
-    b: &DeviceVector,
-    stages: Option<&Stages>,
-) -> Result<f64> {
-    let reduce = prepared(device, how, stages);
+fn whole(reduce: &Reduce<'_>, name: Name, a: &DeviceVector, b: &DeviceVector) -> Result<f64> {
     Ok(match name {
         Name::Dot => reduce.dot(a, b)?.into(),
         Name::Sum => reduce.sum(a)?.into(),
@@ -381,15 +373,7 @@ fn whole(
 /// Results of rows as they come, numbers or places, because converting them would be timed too.
 type OfRows = (Vec<f32>, Vec<u64>);
 
-fn of_rows(
-    device: &Device,
-    name: Name,
-    how: How,
-    a: &DeviceMatrix,
-    b: &DeviceMatrix,
-    stages: Option<&Stages>,
-) -> Result<OfRows> {
-    let reduce = prepared(device, how, stages);
+fn of_rows(reduce: &Reduce<'_>, name: Name, a: &DeviceMatrix, b: &DeviceMatrix) -> Result<OfRows> {
     let numbers = match name {
         Name::Dot => reduce.dot_rows(a, b)?,
         Name::Sum => reduce.sum_rows(a)?,
@@ -406,7 +390,7 @@ fn of_rows(
     Ok((numbers, vec![]))
 }
 
-fn prepared<'d>(device: &'d Device, how: How, stages: Option<&'d Stages>) -> nearfield::Reduce<'d> {
+fn prepared<'d>(device: &'d Device, how: How, stages: Option<&'d Stages>) -> Reduce<'d> {
     let reduce = device.reduce().summation(match how {
         How::Plain => Summation::Plain,
         How::Compensated => Summation::Compensated,
