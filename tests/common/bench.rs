@@ -27,11 +27,6 @@ impl Output {
     pub(crate) fn slice(&self) -> BufferSlice<'_> {
         BufferSlice::all(&self.buffer)
     }
-
-    /// The buffer without its guard words.
-    pub(crate) fn exact_slice(&self) -> BufferSlice<'_> {
-        BufferSlice::range(&self.buffer, 0, self.words as u64 * 4)
-    }
 }
 
 /// A buffer that is bound to a kernel.
