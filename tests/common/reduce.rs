@@ -6,7 +6,7 @@ use nearfield::{
 
 pub(crate) const SUMMATIONS: [Summation; 2] = [Summation::Plain, Summation::Compensated];
 
-/// What the library makes of many numbers.
+/// The reductions of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Dot,
@@ -217,7 +217,7 @@ impl Truth {
                 (share(self.magnitudes, self.sum, false) + rounded + vanished) / n
             }
             Call::L2 => {
-                // Half the relative error of the squares, none of which vanishes, and a rounding.
+                // Half the relative error of the squares, none of them vanishing, and a rounding.
                 let root = self.squares.sqrt();
                 (self.squares + share(self.squares, self.squares, true)).sqrt() - root + 2f64.powi(-24) * root
             }
@@ -302,7 +302,7 @@ pub(crate) fn judge_rows(
     }
 }
 
-/// Distances, and the same on the host: inner products of whole numbers.
+/// Inner products of whole numbers, on the device and on the host.
 pub(crate) fn distances(
     device: &Device,
     random: &mut super::Random,
