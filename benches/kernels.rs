@@ -1,6 +1,6 @@
 //! `cargo bench --bench kernels`: single kernels, recorded on buffers as a caller's pipeline does, timed from submission to
 //! completion. Answers are checked before timing; under `cargo test --benches` each bench runs once. `nearfield bench` gives
-//! the published figures.
+//! the published figures, and the ceilings of the adapter.
 
 #![expect(missing_docs, reason = "criterion's macro makes public functions")]
 
@@ -10,7 +10,6 @@ mod common;
 use common::bench::{Bench, Bound};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nearfield::internals::ceilings::{copy, multiply_add, read_vectors};
 use nearfield::internals::kernels::distance_pairs::Pairs;
 use nearfield::internals::kernels::select_k::{Rows, Select, Selected};
 use nearfield::internals::kernels::{key_of, norms, prefix_sum, select_k};
@@ -39,53 +38,9 @@ fn time(
     });
 }
 
-/// Times memory and arithmetic, for comparison with the other benches.
-fn ceilings(criterion: &mut Criterion) {
-    let Some(bench) = Bench::open() else { return };
-    println!("{}", bench.device.adapter());
-    let mut group = criterion.benchmark_group("ceilings");
-    let values = numbers(1 << 20, 0);
-    let bytes = Throughput::Bytes(4 << 20);
-    let (from, to) = (bench.input(&values), bench.output(1 << 20));
-
-    let params = copy::Params { vectors: 1 << 18 };
-    let grid = [params.vectors.div_ceil(256 * copy::VECTORS_AN_INVOCATION), 1];
-    let record = |recorder: &mut Recorder<'_>| {
-        let slices = [from.bound(), to.bound()];
-        recorder.dispatch(&copy::KERNEL, ElementKind::F32, &[], &params, &slices, grid)
-    };
-    bench.run(record);
-    assert_eq!(bench.read_floats(&to), values, "a copy");
-    time(&mut group, bench, "copy", Throughput::Bytes(8 << 20), record);
-
-    let params = read_vectors::Params { vectors: 1 << 18 };
-    let grid = [params.vectors.div_ceil(read_vectors::VECTORS_A_WORKGROUP), 1];
-    let sums = bench.output((grid[0] * read_vectors::SUMS_A_WORKGROUP) as usize);
-    let record = |recorder: &mut Recorder<'_>| {
-        let slices = [from.bound(), sums.bound()];
-        recorder.dispatch(&read_vectors::KERNEL, ElementKind::F32, &[], &params, &slices, grid)
-    };
-    bench.run(record);
-    let total: f64 = bench.read_floats(&sums).into_iter().map(f64::from).sum();
-    assert_eq!(total, values.iter().map(|&value| f64::from(value)).sum::<f64>(), "all numbers are read");
-    time(&mut group, bench, "read", bytes, record);
-
-    let params = multiply_add::Params { turns: 16, factor: 0.5 };
-    let sums = bench.output(64 * 256 * 4);
-    let record = |recorder: &mut Recorder<'_>| {
-        recorder.dispatch(&multiply_add::KERNEL, ElementKind::F32, &[], &params, &[sums.bound()], [64, 1])
-    };
-    bench.run(record);
-    let want = multiply_add::reference(0, &params) as f32;
-    let found = bench.read_floats(&sums)[0];
-    assert!((found - want).abs() <= 1e-4 * want.abs(), "{found} instead of {want}");
-    let flops = 64 * 256 * u64::from(params.turns) * multiply_add::FLOPS_A_TURN;
-    time(&mut group, bench, "multiply_add", Throughput::Elements(flops), record);
-    group.finish();
-}
-
 fn distances(criterion: &mut Criterion) {
     let Some(bench) = Bench::open() else { return };
+    println!("{}", bench.device.adapter());
     let mut group = criterion.benchmark_group("distances");
     let (dim, rows, count) = (64, 4096, 8);
     let (row_values, query_values) = (numbers(rows * dim, 1), numbers(count * dim, 2));
@@ -180,6 +135,6 @@ fn selections(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(10);
-    targets = ceilings, distances, selections
+    targets = distances, selections
 }
 criterion_main!(benches);

@@ -11,6 +11,14 @@ fn vectors(count: usize, dim: usize, seed: usize) -> Vec<f32> {
     (0..count * dim).map(|place| (((place + seed) * 2_654_435_761) >> 7 & 15) as f32 - 8.0).collect()
 }
 
+/// Times one call in a group of its own.
+fn time<T>(criterion: &mut Criterion, group: &str, id: BenchmarkId, work: Throughput, call: impl Fn() -> T) {
+    let mut group = criterion.benchmark_group(group);
+    group.throughput(work);
+    group.bench_function(id, |bencher| bencher.iter(&call));
+    group.finish();
+}
+
 /// An index of these rows, searched exhaustively.
 fn exact(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
     let mut index = Flat::builder(device, Metric::L2Squared, rows.dim()).build().expect("an index");
@@ -28,7 +36,6 @@ fn search(criterion: &mut Criterion) {
     let values = vectors(rows, dim, 0);
     let view = MatrixView::new(&values, dim).expect("whole rows");
     let index = exact(&device, view);
-    let mut group = criterion.benchmark_group("flat_search");
     for count in [1, 64] {
         let queries = vectors(count, dim, 12_345);
         let queries = MatrixView::new(&queries, dim).expect("whole queries");
@@ -37,12 +44,9 @@ fn search(criterion: &mut Criterion) {
             .map(|row| Metric::L2Squared.exact(queries.row(0), view.row(row)))
             .fold(f64::INFINITY, f64::min);
         assert_eq!(f64::from(found.row(0)[0].distance), nearest, "the nearest row is found");
-        group.throughput(Throughput::Elements(count as u64));
-        group.bench_function(BenchmarkId::new("queries", count), |bencher| {
-            bencher.iter(|| index.search(queries, 10).expect("an answer"));
-        });
+        let (id, work) = (BenchmarkId::new("queries", count), Throughput::Elements(count as u64));
+        time(criterion, "flat_search", id, work, || index.search(queries, 10).expect("an answer"));
     }
-    group.finish();
 
     let queries = vectors(16, dim, 12_345);
     let queries = MatrixView::new(&queries, dim).expect("whole queries");
@@ -51,12 +55,8 @@ fn search(criterion: &mut Criterion) {
     let found = index.search_within(queries, radius).expect("an answer");
     let nearer = nearest.row(0).iter().filter(|hit| hit.distance < radius).count();
     assert!(found.row(0).len() >= nearer, "all rows that a search finds nearer");
-    let mut group = criterion.benchmark_group("search_within");
-    group.throughput(Throughput::Elements(16));
-    group.bench_function(BenchmarkId::new("queries", 16), |bencher| {
-        bencher.iter(|| index.search_within(queries, radius).expect("an answer"));
-    });
-    group.finish();
+    let (id, work) = (BenchmarkId::new("queries", 16), Throughput::Elements(16));
+    time(criterion, "search_within", id, work, || index.search_within(queries, radius).expect("an answer"));
 }
 
 fn top_k(criterion: &mut Criterion) {
@@ -64,19 +64,15 @@ fn top_k(criterion: &mut Criterion) {
     let (rows, columns) = (16, 20_000);
     let values = vectors(rows, columns, 7);
     let view = MatrixView::new(&values, columns).expect("whole rows");
-    let mut group = criterion.benchmark_group("top_k");
     for k in [10, 2048] {
         let smallest = device.top_k(view, k).expect("an answer");
         let mut sorted: Vec<f32> = view.row(0).to_vec();
         sorted.sort_unstable_by(f32::total_cmp);
         let found: Vec<f32> = smallest.row(0).iter().map(|hit| hit.distance).collect();
         assert_eq!(found, sorted[..k], "the smallest values are selected");
-        group.throughput(Throughput::Bytes((rows * columns * 4) as u64));
-        group.bench_function(BenchmarkId::new("k", k), |bencher| {
-            bencher.iter(|| device.top_k(view, k).expect("an answer"));
-        });
+        let (id, work) = (BenchmarkId::new("k", k), Throughput::Bytes((rows * columns * 4) as u64));
+        time(criterion, "top_k", id, work, || device.top_k(view, k).expect("an answer"));
     }
-    group.finish();
 }
 
 fn lists(criterion: &mut Criterion) {
@@ -87,10 +83,8 @@ fn lists(criterion: &mut Criterion) {
     let train =
         || KMeans::new(Metric::L2Squared, lists).iterations(3).train(&device, view).expect("clusters");
     assert_eq!(train().centroids.len(), lists * dim, "as many centroids as lists");
-    let mut group = criterion.benchmark_group("kmeans");
-    group.throughput(Throughput::Elements(rows as u64));
-    group.bench_function(BenchmarkId::new("lists", lists), |bencher| bencher.iter(train));
-    group.finish();
+    let (id, work) = (BenchmarkId::new("lists", lists), Throughput::Elements(rows as u64));
+    time(criterion, "kmeans", id, work, train);
 
     let builder = Ivf::builder(&device, Metric::L2Squared, dim).lists(lists);
     let mut index = builder.train(view).expect("an index");
@@ -100,14 +94,10 @@ fn lists(criterion: &mut Criterion) {
     let queries = MatrixView::new(&queries, dim).expect("whole queries");
     let found = index.search(queries, 10, lists).expect("an answer");
     assert_eq!(found, exact.search(queries, 10).expect("an answer"), "all lists hold the exact answer");
-    let mut group = criterion.benchmark_group("ivf_search");
     for probes in [1, 8] {
-        group.throughput(Throughput::Elements(64));
-        group.bench_function(BenchmarkId::new("probes", probes), |bencher| {
-            bencher.iter(|| index.search(queries, 10, probes).expect("an answer"));
-        });
+        let (id, work) = (BenchmarkId::new("probes", probes), Throughput::Elements(64));
+        time(criterion, "ivf_search", id, work, || index.search(queries, 10, probes).expect("an answer"));
     }
-    group.finish();
 }
 
 fn distances(criterion: &mut Criterion) {
@@ -124,10 +114,8 @@ fn distances(criterion: &mut Criterion) {
     };
     let exact = Metric::L2Squared.exact(query_view.row(3), row_view.row(77));
     assert_eq!(f64::from(compute()[3 * rows + 77]), exact, "a distance");
-    let mut group = criterion.benchmark_group("distances");
-    group.throughput(Throughput::Elements((rows * count) as u64));
-    group.bench_function(BenchmarkId::new("queries", count), |bencher| bencher.iter(compute));
-    group.finish();
+    let (id, work) = (BenchmarkId::new("queries", count), Throughput::Elements((rows * count) as u64));
+    time(criterion, "distances", id, work, compute);
 }
 
 criterion_group! {

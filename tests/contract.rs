@@ -2,12 +2,15 @@
 //! no adapter. With `NEARFIELD_SPIRV_DIR` set, the tests leave the SPIR-V there for `spirv-val`.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
 
-use naga::valid::{Capabilities, ValidationFlags, Validator};
+use naga::Module;
+use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 use nearfield::internals::kernels::{Access, Kernel, Variant};
 use nearfield::internals::{ceilings, kernels, ladder, vectors_seen};
+use rayon::prelude::*;
 
-fn parse(kernel: &Kernel, variant: &Variant) -> naga::Module {
+fn parse(kernel: &Kernel, variant: &Variant) -> Module {
     let source = kernel.wgsl(variant).expect("the kernel unrolls");
     naga::front::wgsl::parse_str(&source)
         .unwrap_or_else(|fault| panic!("{}: {}", kernel.name(), fault.emit_to_string(&source)))
@@ -22,7 +25,7 @@ fn capabilities(variant: &Variant) -> Capabilities {
     plain | subgroups | atomics | if variant.matrix_side > 0 { matrices } else { plain }
 }
 
-fn validate(kernel: &Kernel, variant: &Variant, module: &naga::Module) -> naga::valid::ModuleInfo {
+fn validate(kernel: &Kernel, variant: &Variant, module: &Module) -> ModuleInfo {
     let mut validator = Validator::new(ValidationFlags::all(), capabilities(variant));
     validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
     validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
@@ -30,7 +33,7 @@ fn validate(kernel: &Kernel, variant: &Variant, module: &naga::Module) -> naga::
 }
 
 /// The module with its override constants replaced by the variant's values, as wgpu does it.
-fn specialised(kernel: &Kernel, variant: &Variant) -> (naga::Module, naga::valid::ModuleInfo) {
+fn specialised(kernel: &Kernel, variant: &Variant) -> (Module, ModuleInfo) {
     let module = parse(kernel, variant);
     let info = validate(kernel, variant, &module);
     let constants =
@@ -47,55 +50,66 @@ fn every_kernel() -> impl Iterator<Item = &'static Kernel> {
     kernels::all().chain(internal)
 }
 
-fn each_variant(mut check: impl FnMut(&Kernel, &Variant)) {
-    for kernel in every_kernel() {
-        for variant in kernel.variants() {
-            check(kernel, &variant);
-        }
-    }
+/// Checks all variants, numbered kernel by kernel, on all threads.
+fn each_variant(check: impl Fn(&Kernel, usize, &Variant) + Sync) {
+    every_kernel().collect::<Vec<_>>().into_par_iter().for_each(|kernel| {
+        kernel.variants().iter().enumerate().for_each(|(number, variant)| check(kernel, number, variant));
+    });
 }
 
 #[test]
-fn every_kernel_matches_its_declaration() {
-    each_variant(|kernel, variant| {
+fn every_variant_matches_its_declaration_and_translates_for_every_interface() {
+    let directory = std::env::var_os("NEARFIELD_SPIRV_DIR").map(std::path::PathBuf::from);
+    each_variant(|kernel, number, variant| {
         let (module, info) = specialised(kernel, variant);
-        let name = kernel.name();
-        assert_eq!(module.entry_points.len(), 1, "{name}");
-        let entry = &module.entry_points[0];
-        assert_eq!(entry.name, name);
-        assert_eq!(entry.workgroup_size, [kernel.invocations(variant), 1, 1], "{name}");
-
-        let mut layouter = naga::proc::Layouter::default();
-        layouter.update(module.to_ctx()).expect("types have layouts");
-        let uses = info.get_entry_point(0);
-        let mut workgroup_bytes = 0;
-        let mut bound = BTreeMap::new();
-        for (handle, variable) in module.global_variables.iter() {
-            let used = uses[handle];
-            match variable.space {
-                naga::AddressSpace::WorkGroup if !used.is_empty() => {
-                    workgroup_bytes += layouter[variable.ty].size.next_multiple_of(16);
-                }
-                naga::AddressSpace::Uniform => {
-                    assert_eq!(layouter[variable.ty].size as usize, kernel.params_bytes(), "{name}: params");
-                }
-                naga::AddressSpace::Storage { access } => {
-                    let binding = variable.binding.expect("buffers are bound").binding;
-                    let written = access.contains(naga::StorageAccess::STORE);
-                    let access = if written { Access::Write } else { Access::Read };
-                    bound.insert(binding, (variable.name.clone().expect("buffers have names"), access));
-                }
-                _ => {}
-            }
-        }
-        let padded = kernel.workgroup_bytes().next_multiple_of(16) + 64;
-        assert!(workgroup_bytes <= padded, "{name}: {workgroup_bytes} bytes, declared {padded}");
-        // A variant's module lacks the buffers it does not use; the others are as declared.
-        for (binding, (found, access)) in bound {
-            let (declared, declared_access) = kernel.storage_buffers()[binding as usize - 1];
-            assert_eq!((found.as_str(), access), (declared, declared_access), "{name}: binding {binding}");
+        check_declaration(kernel, variant, &module, &info);
+        let words = translated(kernel, variant, &module, &info);
+        if let Some(directory) = &directory {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            std::fs::write(directory.join(format!("{}-{number}.spv", kernel.name())), bytes)
+                .expect("the folder is writable");
         }
     });
+}
+
+/// Panics unless the entry point, its buffers, parameters and workgroup memory are as declared.
+fn check_declaration(kernel: &Kernel, variant: &Variant, module: &Module, info: &ModuleInfo) {
+    let name = kernel.name();
+    assert_eq!(module.entry_points.len(), 1, "{name}");
+    let entry = &module.entry_points[0];
+    assert_eq!(entry.name, name);
+    assert_eq!(entry.workgroup_size, [kernel.invocations(variant), 1, 1], "{name}");
+
+    let mut layouter = naga::proc::Layouter::default();
+    layouter.update(module.to_ctx()).expect("types have layouts");
+    let uses = info.get_entry_point(0);
+    let mut workgroup_bytes = 0;
+    let mut bound = BTreeMap::new();
+    for (handle, variable) in module.global_variables.iter() {
+        let used = uses[handle];
+        match variable.space {
+            naga::AddressSpace::WorkGroup if !used.is_empty() => {
+                workgroup_bytes += layouter[variable.ty].size.next_multiple_of(16);
+            }
+            naga::AddressSpace::Uniform => {
+                assert_eq!(layouter[variable.ty].size as usize, kernel.params_bytes(), "{name}: params");
+            }
+            naga::AddressSpace::Storage { access } => {
+                let binding = variable.binding.expect("buffers are bound").binding;
+                let written = access.contains(naga::StorageAccess::STORE);
+                let access = if written { Access::Write } else { Access::Read };
+                bound.insert(binding, (variable.name.clone().expect("buffers have names"), access));
+            }
+            _ => {}
+        }
+    }
+    let padded = kernel.workgroup_bytes().next_multiple_of(16) + 64;
+    assert!(workgroup_bytes <= padded, "{name}: {workgroup_bytes} bytes, declared {padded}");
+    // A variant's module lacks the buffers it does not use; the others are as declared.
+    for (binding, (found, access)) in bound {
+        let (declared, declared_access) = kernel.storage_buffers()[binding as usize - 1];
+        assert_eq!((found.as_str(), access), (declared, declared_access), "{name}: binding {binding}");
+    }
 }
 
 #[test]
@@ -120,46 +134,29 @@ fn every_declared_buffer_and_override_is_there_and_limits_of_webgpu_hold() {
     }
 }
 
-#[test]
-fn every_variant_translates_for_every_interface() {
-    let directory = std::env::var_os("NEARFIELD_SPIRV_DIR").map(std::path::PathBuf::from);
-    let mut variants = 0;
-    each_variant(|kernel, variant| {
-        let (module, info) = specialised(kernel, variant);
-        let name = kernel.name();
-
-        // As wgpu does: cooperative matrices need Vulkan 1.2.
-        let lang_version = if variant.matrix_side > 0 { (1, 4) } else { (1, 3) };
-        let options = naga::back::spv::Options { lang_version, ..Default::default() };
-        let words = naga::back::spv::write_vec(&module, &info, &options, None)
-            .unwrap_or_else(|fault| panic!("{name} {variant:?}: SPIR-V: {fault}"));
-        assert!(words.len() > 100, "{name}");
-        if let Some(directory) = &directory {
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            std::fs::write(directory.join(format!("{name}-{variants}.spv")), bytes)
-                .expect("the folder is writable");
-        }
-
-        if variant.matrix_side == 16 {
-            // Metal has only matrices of 8 x 8, which another variant covers.
-            variants += 1;
-            return;
-        }
+/// SPIR-V of a variant. Panics unless it can be written, and MSL and HLSL where the interface offers what the variant needs.
+fn translated(kernel: &Kernel, variant: &Variant, module: &Module, info: &ModuleInfo) -> Vec<u32> {
+    let name = kernel.name();
+    // As wgpu does: cooperative matrices need Vulkan 1.2.
+    let lang_version = if variant.matrix_side > 0 { (1, 4) } else { (1, 3) };
+    let options = naga::back::spv::Options { lang_version, ..Default::default() };
+    let words = naga::back::spv::write_vec(module, info, &options, None)
+        .unwrap_or_else(|fault| panic!("{name} {variant:?}: SPIR-V: {fault}"));
+    assert!(words.len() > 100, "{name}");
+    // Metal has only matrices of 8 x 8, which another variant covers.
+    if variant.matrix_side < 16 {
         let options = naga::back::msl::Options {
             // Atomic addition of f32 is Metal 3.0.
             lang_version: if variant.float_atomics { (3, 0) } else { (2, 4) },
             fake_missing_bindings: true,
             ..Default::default()
         };
-        let (msl, _) = naga::back::msl::write_string(&module, &info, &options, &Default::default())
+        let (msl, _) = naga::back::msl::write_string(module, info, &options, &Default::default())
             .unwrap_or_else(|fault| panic!("{name} {variant:?}: MSL: {fault}"));
         assert!(msl.contains("kernel void"), "{name}");
-
-        variants += 1;
-        // Under DX12 wgpu offers no cooperative matrices, whose place `screen_tile_i8` takes, and no atomic addition of f32.
-        if variant.matrix_side > 0 || variant.float_atomics {
-            return;
-        }
+    }
+    // Under DX12 wgpu offers no cooperative matrices, whose place `screen_tile_i8` takes, and no atomic addition of f32.
+    if variant.matrix_side == 0 && !variant.float_atomics {
         let options = naga::back::hlsl::Options {
             shader_model: naga::back::hlsl::ShaderModel::V6_0,
             fake_missing_bindings: true,
@@ -168,11 +165,11 @@ fn every_variant_translates_for_every_interface() {
         let pipeline = naga::back::hlsl::PipelineOptions::default();
         let mut hlsl = String::new();
         naga::back::hlsl::Writer::new(&mut hlsl, &options, &pipeline)
-            .write(&module, &info, None)
+            .write(module, info, None)
             .unwrap_or_else(|fault| panic!("{name} {variant:?}: HLSL: {fault}"));
         assert!(hlsl.contains("[numthreads("), "{name}");
-    });
-    println!("{variants} variants of {} kernels", every_kernel().count());
+    }
+    words
 }
 
 /// Panics if an index into a local array is not a constant.
@@ -198,9 +195,10 @@ fn check_indices(kernel: &Kernel, function: &naga::Function) {
 fn register_arrays_are_indexed_by_constants_alone() {
     // One index that is not a constant puts the whole array into memory: 35 TFLOP/s instead of 219. Texts are checked before
     // override constants get their values, so an index by one of those fails, too.
-    let mut seen = HashSet::new();
-    each_variant(|kernel, variant| {
-        if seen.insert(kernel.wgsl(variant).expect("the kernel unrolls")) {
+    let seen = Mutex::new(HashSet::new());
+    each_variant(|kernel, _, variant| {
+        let text = kernel.wgsl(variant).expect("the kernel unrolls");
+        if seen.lock().expect("no test panicked").insert(text) {
             let module = parse(kernel, variant);
             let functions = module.functions.iter().map(|(_, function)| function);
             functions
@@ -208,5 +206,6 @@ fn register_arrays_are_indexed_by_constants_alone() {
                 .for_each(|function| check_indices(kernel, function));
         }
     });
-    assert!(seen.len() > every_kernel().count(), "{} texts", seen.len());
+    let texts = seen.into_inner().expect("no test panicked").len();
+    assert!(texts > every_kernel().count(), "{texts} texts");
 }

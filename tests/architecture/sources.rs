@@ -22,10 +22,8 @@ struct File {
     name: String,
     /// Whether it is a `mod.rs`: its re-exports are not uses of its own.
     is_face: bool,
-    /// What `use` lines bring into scope: name and full path.
+    /// The names that `use` lines bring into scope, `*` for a whole module, with their full paths.
     imports: Vec<(String, Vec<String>)>,
-    /// The modules whose whole content comes into scope.
-    globs: Vec<Vec<String>>,
     /// Paths of two and more words, and single words, outside `use` lines.
     paths: BTreeSet<Vec<String>>,
     /// Files used.
@@ -81,7 +79,7 @@ impl Crate {
     fn root_paths(&mut self, module: &Module) {
         let modules: BTreeSet<Module> = self.files.keys().cloned().collect();
         let file = self.files.get_mut(module).expect("a file of the crate");
-        for path in file.imports.iter_mut().map(|(_, path)| path).chain(&mut file.globs) {
+        for (_, path) in &mut file.imports {
             if modules.contains(&[&module[..], &path[..1]].concat()) {
                 path.splice(0..0, ["crate".to_owned()].into_iter().chain(module.clone()));
             }
@@ -107,24 +105,14 @@ impl Crate {
         file.paths.iter().any(starts) || file.imports.iter().any(|(_, path)| starts(path))
     }
 
-    /// Files around circles: pairs that use each other, and larger circles in which no two do.
+    /// The files of each circle: each uses the others, directly or through others of them.
     pub(crate) fn circles(&self) -> BTreeSet<Vec<&str>> {
         let reached: BTreeMap<&Module, BTreeSet<&Module>> =
             self.files.keys().map(|start| (start, self.reached_from(start))).collect();
-        let mut circles = BTreeSet::new();
-        for (&start, from) in &reached {
-            let around = || from.iter().filter(|&&other| reached[other].contains(start));
-            let uses = |one: &Module, other: &Module| self.files[one].uses.contains(other);
-            let pairs: Vec<Vec<&Module>> = around()
-                .flat_map(|&one| around().map(move |&other| vec![one, other]))
-                .filter(|pair| pair[0] < pair[1] && uses(pair[0], pair[1]) && uses(pair[1], pair[0]))
-                .collect();
-            let found = if pairs.is_empty() { vec![around().copied().collect()] } else { pairs };
-            let names =
-                |circle: Vec<&'_ Module>| circle.iter().map(|&module| &*self.files[module].name).collect();
-            circles.extend(found.into_iter().filter(|circle| circle.len() > 1).map(names));
-        }
-        circles
+        let around =
+            reached.iter().map(|(start, from)| from.iter().filter(|&&other| reached[other].contains(start)));
+        let names = around.map(|circle| circle.map(|&module| &*self.files[module].name).collect());
+        names.filter(|circle: &Vec<_>| circle.len() > 1).collect()
     }
 
     fn reached_from<'a>(&'a self, start: &'a Module) -> BTreeSet<&'a Module> {
@@ -144,9 +132,6 @@ impl Crate {
             if !file.is_face || file.paths.iter().any(|path| path[0] == *name) {
                 used.extend(self.resolve(path, 0));
             }
-        }
-        if !file.is_face {
-            used.extend(file.globs.iter().flat_map(|path| self.resolve(path, 0)));
         }
         for path in file.paths.iter().filter(|path| path.len() > 1) {
             used.extend(self.in_scope(module, path, 0));
@@ -188,13 +173,10 @@ impl Crate {
             if self.imports(&module, word) {
                 return self.in_scope(&module, &path[place..], depth + 1);
             }
-            for glob in file.globs.iter().filter(|_| file.is_face) {
-                let from = self.resolve(&[&glob[..], &path[place..]].concat(), depth + 1);
-                if from.is_some() {
-                    return from;
-                }
-            }
-            break;
+            let globs = file.imports.iter().filter(|(name, _)| file.is_face && name == "*");
+            let from = globs.map(|(_, glob)| [&glob[..], &path[place..]].concat());
+            let found = from.into_iter().find_map(|path| self.resolve(&path, depth + 1));
+            return found.or(Some(module));
         }
         self.files.contains_key(&module).then_some(module)
     }
@@ -263,7 +245,9 @@ impl File {
                     }
                     return;
                 }
-                token if is_punct(token, '*') => return self.globs.push(full(path, module)),
+                token if is_punct(token, '*') => {
+                    return self.imports.push(("*".to_owned(), full(path, module)));
+                }
                 _ => {}
             }
         }

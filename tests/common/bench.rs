@@ -27,11 +27,6 @@ impl Output {
     pub(crate) fn slice(&self) -> BufferSlice<'_> {
         BufferSlice::all(&self.buffer)
     }
-
-    /// The buffer without its guard words.
-    pub(crate) fn exact_slice(&self) -> BufferSlice<'_> {
-        BufferSlice::range(&self.buffer, 0, self.words as u64 * 4)
-    }
 }
 
 /// A buffer that is bound to a kernel.
@@ -270,7 +265,7 @@ pub(crate) fn picked_scores(
         columns_of(part).for_each(|(column, _)| is_used[score_place(query, column, room)] = true);
     }
     let stray = (0..words.len()).find(|&place| !is_used[place] && words[place] != GUARD);
-    assert_eq!(stray, None, "{part:?}, room for {room}: written at the place of nobody");
+    assert_eq!(stray, None, "{part:?}, room for {room}: written at a place without a score");
     let places = (0..count)
         .flat_map(|query| columns_of(part).map(move |(column, _)| score_place(query, column, room)));
     places.map(|place| words[place]).collect()

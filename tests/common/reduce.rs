@@ -6,7 +6,7 @@ use nearfield::{
 
 pub(crate) const SUMMATIONS: [Summation; 2] = [Summation::Plain, Summation::Compensated];
 
-/// What the library makes of many numbers.
+/// The reductions of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Dot,
@@ -37,14 +37,14 @@ impl Call {
         Self::MaxNorm,
     ];
 
-    /// Those that add, in which the order of numbers shows.
+    /// Calls that add: rounding depends on the order of numbers.
     pub(crate) const SUMS: [Self; 6] =
         [Self::Dot, Self::Sum, Self::SumSquares, Self::Mean, Self::L1, Self::L2];
 
-    /// Those that find.
+    /// Calls that find a number: their results are exact.
     pub(crate) const EXTREMES: [Self; 5] = [Self::Min, Self::Max, Self::ArgMin, Self::ArgMax, Self::MaxNorm];
 
-    /// The summations that make a difference to it.
+    /// The summations that can change the result.
     pub(crate) fn summations(self) -> &'static [Summation] {
         if Self::SUMS.contains(&self) { &SUMMATIONS } else { &SUMMATIONS[..1] }
     }
@@ -109,11 +109,11 @@ pub(crate) const NO_NUMBER: &str = "values: needed at least one number, given no
 pub(crate) struct Truth {
     count: usize,
     sum: f64,
-    /// Of magnitudes.
+    /// The sum of magnitudes.
     magnitudes: f64,
     squares: f64,
     dot: f64,
-    /// Of the magnitudes of products.
+    /// The sum of the magnitudes of products.
     products: f64,
     /// The smallest number and its place, if there is a number.
     least: Option<(f32, usize)>,
@@ -141,7 +141,7 @@ impl Sum {
 }
 
 impl Truth {
-    /// Of numbers, and of as many others for the dot product, or none.
+    /// The truth of numbers, and of as many others for the dot product, or none.
     pub(crate) fn new(values: &[f32], others: &[f32]) -> Self {
         let (mut sum, mut dot) = (Sum::default(), Sum::default());
         let (mut magnitudes, mut squares, mut products) = (0.0, 0.0, 0.0);
@@ -217,7 +217,7 @@ impl Truth {
                 (share(self.magnitudes, self.sum, false) + rounded + vanished) / n
             }
             Call::L2 => {
-                // Half the relative error of the squares, none of which vanishes, and a rounding.
+                // Half the relative error of the squares, none of them vanishing, and a rounding.
                 let root = self.squares.sqrt();
                 (self.squares + share(self.squares, self.squares, true)).sqrt() - root + 2f64.powi(-24) * root
             }
@@ -302,7 +302,7 @@ pub(crate) fn judge_rows(
     }
 }
 
-/// Distances, and the same on the host: inner products of whole numbers.
+/// Inner products of whole numbers, on the device and on the host.
 pub(crate) fn distances(
     device: &Device,
     random: &mut super::Random,

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::Random;
 
-/// Those that kernels compute; a root is taken on the host.
+/// The metrics that kernels compute: the host takes the root of `L2`.
 pub(crate) const METRICS: [Metric; 3] = [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct];
-/// Of a case.
+/// Queries and rows of a case.
 pub(crate) const QUERIES: usize = 5;
 pub(crate) const ROWS: usize = 40;
 
@@ -36,7 +36,7 @@ fn vector(random: &mut Random, base: &[f32], kind: usize) -> Vec<f32> {
     let mut one = random.floats(dim);
     let levels = Narrowing::of(Metric::L2, dim).levels as f32;
     match kind {
-        // Of any length that an index takes.
+        // Any length that an index takes.
         0 => {
             let exponent = random.unit() * 49.9;
             let length = norm(&one).max(1e-3);
@@ -74,13 +74,13 @@ fn vector(random: &mut Random, base: &[f32], kind: usize) -> Vec<f32> {
 }
 
 impl Case {
-    /// All from a seed, so that little has to be shrunk.
+    /// Makes everything from a seed, so that proptest has little to shrink.
     pub(crate) fn new(seed: u64, metric: Metric, dim: usize, centre_kind: usize) -> Self {
         let mut random = Random::new(seed);
         let mut base = random.floats(dim);
         scaled(&mut base, 2f64.powi(random.below(20) as i32 - 10));
         base[0] += 1e-3;
-        // A few kinds a case, so that like meets like.
+        // Few kinds in a case, so that vectors of one kind meet.
         let kinds: Vec<usize> = (0..3).map(|_| random.below(16)).collect();
         let mut vectors = |count: usize| -> Vec<f32> {
             (0..count)
@@ -118,7 +118,7 @@ impl Case {
     }
 }
 
-/// Most of them small, some at which something changes.
+/// Mostly small dims, and some at which kernels change.
 pub(crate) fn dims() -> impl Strategy<Value = usize> {
     prop_oneof![
         6 => 1usize..40,

@@ -35,10 +35,17 @@ struct Pair {
     reported: f64,
 }
 
+/// The narrowed rows of a case, with zeros up to a block.
+fn narrowed_rows(bench: Bench<'_>, case: &Case) -> Vectors {
+    let mut rows = case.rows.clone();
+    rows.resize(BLOCK * case.dim, 0.0);
+    Vectors::narrow(bench, case.metric, &rows, &case.centre, (0, 1), None)
+}
+
 /// All pairs of a case, by the device's kernels; `edit` may falsify the terms of narrowed vectors.
 fn pairs(
     bench: Bench<'_>,
-    case: &Case,
+    (case, x): (&Case, &Vectors),
     screen: Screen,
     margin: impl Fn(Margin) -> Margin,
     edit: Option<&dyn Fn(Terms) -> Terms>,
@@ -50,9 +57,6 @@ fn pairs(
     let mut queries = case.queries.clone();
     queries.resize(room * case.dim, 0.0);
     let q = Vectors::narrow(bench, case.metric, &queries, &case.centre, (0, planes), None);
-    let mut rows = case.rows.clone();
-    rows.resize(BLOCK * case.dim, 0.0);
-    let x = Vectors::narrow(bench, case.metric, &rows, &case.centre, (0, 1), None);
     let form = match case.metric {
         metric if is_narrowed => Form::narrowed(metric),
         Metric::Cosine => Form::Cosine,
@@ -68,7 +72,7 @@ fn pairs(
         let terms = vectors.read_terms(bench).into_iter().map(edit.unwrap_or(&|terms| terms));
         bench.input(&terms.collect::<Vec<Terms>>())
     };
-    let row_terms = if is_narrowed { edited(&x) } else { bench.input(&bench.read(&x.norms)) };
+    let row_terms = if is_narrowed { edited(x) } else { bench.input(&bench.read(&x.norms)) };
     let query_terms = if is_narrowed { edited(&q) } else { bench.input(&bench.read(&q.norms)) };
     let ids: Vec<u64> = (0..ROWS as u64).collect();
     let [ids, unused] = [bench.input(&ids), bench.input(&[0u32])];
@@ -187,8 +191,9 @@ proptest! {
         if let Some(bench) = Bench::open() {
             for metric in METRICS {
                 let case = Case::new(seed, metric, dim, centre);
+                let x = narrowed_rows(bench, &case);
                 for screen in SCREENS {
-                    let found = judge(&case, &pairs(bench, &case, screen, |margin| margin, None));
+                    let found = judge(&case, &pairs(bench, (&case, &x), screen, |margin| margin, None));
                     prop_assert_eq!(found, Ok(()), "{:?}", screen);
                 }
             }
@@ -201,8 +206,9 @@ fn the_intervals_of_long_vectors_hold_both_distances() {
     let Some(bench) = Bench::open() else { return };
     for (dim, metric) in [16_384, 9000, 12_001].into_iter().zip(METRICS) {
         let case = Case::new(dim as u64, metric, dim, dim % 3);
+        let x = narrowed_rows(bench, &case);
         for screen in [Screen::ScanI8 { planes: 2 }, Screen::TileI8] {
-            let found = judge(&case, &pairs(bench, &case, screen, |margin| margin, None));
+            let found = judge(&case, &pairs(bench, (&case, &x), screen, |margin| margin, None));
             assert_eq!(found, Ok(()), "dim {dim}, {screen:?}");
         }
     }
@@ -223,8 +229,9 @@ fn intervals_of_ordinary_vectors_are_as_narrow_as_their_residuals() {
     for metric in METRICS {
         for offset in [0.0, 10.0] {
             let case = plain(metric, offset);
+            let x = narrowed_rows(bench, &case);
             let [one, two] = [1, 2].map(|planes| {
-                let found = pairs(bench, &case, Screen::ScanI8 { planes }, |margin| margin, None);
+                let found = pairs(bench, (&case, &x), Screen::ScanI8 { planes }, |margin| margin, None);
                 assert_eq!(judge(&case, &found), Ok(()));
                 found
             });
@@ -261,20 +268,22 @@ fn the_judge_finds_margins_that_are_too_small() {
     let without_rounding = |margin| Margin { relative: 0.0, floor: 0.0, ..margin };
     for metric in METRICS {
         let case = plain(metric, 0.0);
+        let x = narrowed_rows(bench, &case);
         let without_residual = |terms| Terms { residual: 0.0, ..terms };
         for screen in &SCREENS[..3] {
-            let found = pairs(bench, &case, *screen, |margin| margin, Some(&without_residual));
+            let found = pairs(bench, (&case, &x), *screen, |margin| margin, Some(&without_residual));
             assert!(judge(&case, &found).is_err(), "{metric}, {screen:?}: residuals count");
         }
         // Far from the origin: only rounding is left of the products.
         let mut case = plain(metric, 1000.0);
         case.centre = vec![case.centre[0] * 1.000_001; case.dim];
+        let x = narrowed_rows(bench, &case);
         let screens = match metric {
             Metric::L2Squared => &SCREENS[4..],
             _ => &SCREENS[..],
         };
         for screen in screens {
-            let found = pairs(bench, &case, *screen, without_rounding, None);
+            let found = pairs(bench, (&case, &x), *screen, without_rounding, None);
             assert!(judge(&case, &found).is_err(), "{metric}, {screen:?}: rounding counts");
         }
     }

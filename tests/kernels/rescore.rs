@@ -29,7 +29,7 @@ fn id_of(slot: u32) -> u64 {
 }
 
 impl Case {
-    /// Rows in the given slots of a storage of `capacity`, the rest of which is NaN.
+    /// Rows in the given slots of a storage of `capacity`; all other slots are NaN.
     fn new(dim: usize, queries: Vec<f32>, rows: &[f32], slots: &[u32], capacity: usize) -> Self {
         let mut storage = vec![f32::NAN; capacity * dim];
         for (row, &slot) in rows.chunks_exact(dim).zip(slots) {

@@ -10,7 +10,7 @@ use nearfield::{Device, DeviceVector, Error, Stages};
 const LENGTHS: [usize; 17] =
     [0, 1, 2, 3, 5, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 4097, 70_001, 65_535 * 256 + 1];
 
-/// What every rung that runs on this device says.
+/// Checks the dot product of every rung that runs on this device.
 fn each_rung(device: &Device, a: &DeviceVector, b: &DeviceVector, mut check: impl FnMut(&str, f32)) {
     for rung in RUNGS {
         match rung.dot(device, a, b, None) {

@@ -4,7 +4,7 @@
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;
 use crate::common::reduce::{Call, floats, in_parts, run};
-use crate::common::{Random, confined, gpu, has_kernels, rounded, view};
+use crate::common::{Random, confined, gpu, rounded, view};
 use half::f16;
 use nearfield::{Device, DeviceVector, Element, ElementKind, Error, Stages, Summation, Values, wgpu};
 use test_case::test_matrix;
@@ -252,30 +252,4 @@ fn buffers_that_make_no_vector_are_refused() {
     }
     let whole = DeviceVector::from_wgpu(device, ElementKind::F16, &[(large, 131_072)]).expect("a vector");
     assert_eq!(device.reduce().sum(&whole).expect("a sum"), 0.0);
-}
-
-#[test_matrix([Adapter, Host])]
-fn a_budget_too_small_is_an_error_that_says_what_is_enough(engine: Engine) {
-    let within = |budget: u64, call: Call, length: usize, on_device: bool| {
-        let device = engine.confined(u64::MAX, budget).expect("the adapter is there");
-        let values = vec![1.0f32; length];
-        let vector = device.upload_vector(&values).expect("a vector");
-        let operand: Values<'_> = if on_device { (&vector).into() } else { (&values).into() };
-        run(&device, call, Summation::Plain, operand, operand)
-    };
-    if engine.device().is_none_or(|device| !has_kernels(device)) {
-        return;
-    }
-    for (call, length) in [(Call::Sum, 5), (Call::Sum, 100_000), (Call::Dot, 100_000), (Call::ArgMax, 9000)] {
-        for on_device in [false, true] {
-            let said = format!("{call:?} of {length}, on the device: {on_device}");
-            let error = within(1, call, length, on_device).expect_err("a budget of one byte");
-            let Error::Budget { needed, budget: 1, .. } = error else { panic!("{said}: {error}") };
-            let error = within(needed - 1, call, length, on_device).expect_err("a byte is missing");
-            let Error::Budget { needed: again, .. } = error else { panic!("{said}: {error}") };
-            assert_eq!(again, needed, "{said}");
-            let want = if call == Call::ArgMax { 0.0 } else { length as f64 };
-            assert_eq!(within(needed, call, length, on_device).expect(&said), want, "{said}");
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::reduce::{Call, distances, run_rows};
 use crate::common::{Random, confined, gpu, rounded, view, with_bindings_of, without_subgroups};
-use nearfield::{Device, Error, Metric, Output, ValueRows};
+use nearfield::{Device, Error, Metric, Output, Result, ValueRows};
 
 /// The bits of sums of rows, and the places of their extremes.
 fn bits(device: &Device, rows: ValueRows<'_>) -> Vec<Vec<u64>> {
@@ -73,31 +73,46 @@ fn short_rows_give_the_same_bits_within_the_smallest_budgets() {
     }
 }
 
+/// A reduction of numbers, or of two rows of them.
+type Reduction = fn(&Device, &[f32]) -> Result<f64>;
+
+const REDUCTIONS: [(&str, Reduction); 7] = [
+    ("sum", |device, values| device.reduce().sum(values).map(f64::from)),
+    ("sum on the device", |device, values| {
+        device.reduce().sum(&device.upload_vector(values)?).map(f64::from)
+    }),
+    ("dot", |device, values| device.reduce().dot(values, values).map(f64::from)),
+    ("argmax on the device", |device, values| {
+        device.reduce().argmax(&device.upload_vector(values)?).map(|place| place as f64)
+    }),
+    ("rows", |device, values| {
+        device.reduce().argmax_rows(view(values, values.len() / 2)).map(|places| places[1] as f64)
+    }),
+    ("rows on the device", |device, values| {
+        let matrix = device.upload(view(values, values.len() / 2))?;
+        device.reduce().argmax_rows(&matrix).map(|places| places[1] as f64)
+    }),
+    ("distances", |device, values| {
+        let (ones, columns) = (device.upload(view(&[1.0f32, 1.0], 1))?, device.upload(view(values, 1))?);
+        let distances = device.distances(&ones, &columns, Metric::InnerProduct, Output::Similarity)?;
+        device.reduce().argmax_rows(&distances).map(|places| places[1] as f64)
+    }),
+];
+
 #[test]
-fn a_budget_too_small_for_rows_is_an_error_that_says_what_is_enough() {
-    if gpu().is_none() {
-        return;
-    }
-    for (length, side) in
-        [9, 9000].into_iter().flat_map(|length| ["host", "device", "distances"].map(|side| (length, side)))
-    {
-        let within = |budget: u64| {
-            let small = confined(u64::MAX, budget).expect("the adapter is there");
-            let values: Vec<f32> = (0..2 * length).map(|place| (place % 7) as f32).collect();
-            let rows = view(&values, length);
-            let matrix = small.upload(rows).expect("a matrix");
-            let ones = small.upload(view(&[1.0f32, 1.0], 1)).expect("a matrix");
-            let columns = small.upload(view(&values[..length], 1)).expect("a matrix");
-            let distances = small.distances(&ones, &columns, Metric::InnerProduct, Output::Similarity);
-            match side {
-                "host" => small.reduce().argmax_rows(rows),
-                "device" => small.reduce().argmax_rows(&matrix),
-                _ => small.reduce().argmax_rows(&distances.expect("distances")),
-            }
-        };
-        let error = within(1).expect_err("a budget of one byte");
-        let Error::Budget { needed, budget: 1, .. } = error else { panic!("{side}, {length}: {error}") };
-        let found = within(needed).unwrap_or_else(|error| panic!("{side}, {length}: {error}"));
-        assert_eq!(found[0], 6, "{side}, {length}");
+fn a_budget_too_small_is_an_error_that_says_what_is_enough() {
+    let Some(device) = gpu() else { return };
+    for (name, reduction) in REDUCTIONS {
+        for length in [10, 18_000, 100_000] {
+            let said = format!("{name} of {length}");
+            let values: Vec<f32> = (0..length).map(|place| (place % 7) as f32).collect();
+            let within = |budget| reduction(&confined(u64::MAX, budget).expect("the adapter"), &values);
+            let error = within(1).expect_err("a budget of one byte");
+            let Error::Budget { needed, budget: 1, .. } = error else { panic!("{said}: {error}") };
+            let error = within(needed - 1).expect_err("a byte is missing");
+            let Error::Budget { needed: again, .. } = error else { panic!("{said}: {error}") };
+            assert_eq!(again, needed, "{said}");
+            assert_eq!(within(needed).expect(&said), reduction(device, &values).expect(&said), "{said}");
+        }
     }
 }

@@ -19,7 +19,7 @@ fn rows_of_every_kind_are_sorted_by_splitters() {
             let Some(mut kernels) = kernels else { continue };
             kernels.sort_unstable();
             let mut want = SORT.to_vec();
-            // The sample of shorter rows, and of rows of which most is wanted, is not filtered.
+            // The sample is filtered only where the row is long and less than half of it is wanted.
             want.extend((length > 20_000).then_some("select_sample"));
             want.sort_unstable();
             assert_eq!(kernels, want, "{length} elements, k {k}");
@@ -127,7 +127,7 @@ fn rows_that_defeat_their_splitters_are_selected_from_again() {
         assert_eq!(held, [false, false, false, true], "k {k}");
         assert!(kernels.is_none_or(|kernels| SORT.iter().all(|name| kernels.contains(name))));
     }
-    // Without subgroups, and with so many rows that a workgroup looks at several.
+    // Without subgroups, and with more rows than workgroups.
     let (Some(other), rows) = (without_subgroups(), 6) else { return };
     let (held, _) = Case { rows: 4, ..Case::of(&words, length, 15_000) }.check_rows(other);
     assert_eq!(held, [false, false, false, true]);
