@@ -470,33 +470,6 @@ fn damaged_archives_are_errors() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn example_data() -> Result<()> {
-    let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data"));
-    if !data.exists() {
-        return Ok(());
-    }
-    for (name, rows) in [("base.f16.npy", 4000), ("query.f16.npy", 200)] {
-        let file = VectorFile::open(data.join(name))?;
-        assert_eq!((file.rows(), file.dim(), file.kind()), (rows, 384, ElementKind::F16));
-        let finite = |value: &f32| value.is_finite();
-        assert!(file.read_all()?.into_f32().iter().all(finite));
-    }
-    for vectors in ["normalised", "scaled"] {
-        for metric in ["cosine", "dot", "l2sq"] {
-            let path = data.join(format!("groundtruth-{vectors}-{metric}.npz"));
-            let ids = read_ids(&path)?;
-            assert_eq!((ids.rows, ids.width, ids.values.len()), (200, 20, 4000));
-            assert!(ids.values.iter().all(|id| (0..4000).contains(id)));
-            let (distances, width) = read_distances(&path)?.context("distances")?;
-            assert_eq!((distances.len(), width), (4000, 20));
-        }
-    }
-    assert_eq!(read_values(data.join("scale.f32.npy"))?.len(), 4200);
-    refuses(&data.join("scale.f32.npy"), &["an array of 2 dimensions", "found 1 (shape [4200])"])?;
-    Ok(())
-}
-
 /// Parts that headers are made of, to get past the first checks.
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![0u64..5, any::<u64>()];

@@ -8,8 +8,9 @@ const DIM: usize = 5;
 const ROWS: usize = 60;
 const K: usize = 6;
 
-/// A query, and what is nearest to it by the truth.
+/// A query, and its neighbours by the truth.
 struct Case {
+    metric: Metric,
     truth: Truth,
     ids: Vec<u64>,
     /// Nearest first.
@@ -23,7 +24,17 @@ fn case(metric: Metric, queries: &[f32], rows: &[f32]) -> Case {
     let mut all: Vec<Neighbor> =
         (0..ROWS).map(|row| Neighbor { id: ids[row], distance: distance(row) }).collect();
     all.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.id.cmp(&b.id)));
-    Case { truth, ids, all }
+    Case { metric, truth, ids, all }
+}
+
+impl Case {
+    fn judge(&self, hits: &[Neighbor]) -> Result<(), String> {
+        self.truth.judge_rows(self.metric, &self.ids, K, std::iter::once(hits))
+    }
+
+    fn judge_exact(&self, hits: &[Neighbor]) -> Result<(), String> {
+        self.truth.judge_exact_rows(self.metric, &self.ids, K, std::iter::once(hits))
+    }
 }
 
 #[test]
@@ -55,14 +66,14 @@ fn every_planted_fault_is_found() {
     let mut random = Random::new(2);
     let (query, rows) = (random.floats(DIM), random.floats(ROWS * DIM));
     for metric in Metric::ALL {
-        let Case { truth, ids, all } = case(metric, &query, &rows);
-        let judge = |hits: &[Neighbor]| truth.judge_rows(metric, &ids, K, std::iter::once(hits));
+        let case = case(metric, &query, &rows);
+        let Case { truth, ids, all, .. } = &case;
         let right = &all[..K];
-        assert_eq!(judge(right), Ok(()));
+        assert_eq!(case.judge(right), Ok(()));
         let finds = |word: &str, plant: &dyn Fn(&mut Vec<Neighbor>)| {
             let mut hits = right.to_vec();
             plant(&mut hits);
-            let verdict = judge(&hits);
+            let verdict = case.judge(&hits);
             assert!(
                 verdict.as_ref().is_err_and(|fault| fault.contains(word)),
                 "{metric}: {word}: {verdict:?}"
@@ -81,8 +92,8 @@ fn every_planted_fault_is_found() {
         finds("twice", &|hits| hits[5] = hits[4]);
         finds("unknown", &|hits| hits[0].id = 1000);
         let none: [&[Neighbor]; 0] = [];
-        assert!(truth.judge_rows(metric, &ids, K, none.into_iter()).is_err(), "no answer at all");
-        assert!(truth.judge_rows(metric, &ids, K, [right, right].into_iter()).is_err(), "too many answers");
+        assert!(truth.judge_rows(metric, ids, K, none.into_iter()).is_err(), "no answer at all");
+        assert!(truth.judge_rows(metric, ids, K, [right, right].into_iter()).is_err(), "too many answers");
     }
 }
 
@@ -90,15 +101,14 @@ fn every_planted_fault_is_found() {
 fn the_order_of_ties_is_judged() {
     let rows = [1.0; ROWS * DIM];
     for metric in [Metric::L2Squared, Metric::InnerProduct] {
-        let Case { truth, ids, all } = case(metric, &[2.0; DIM], &rows);
-        let judge = |hits: &[Neighbor]| truth.judge_rows(metric, &ids, K, std::iter::once(hits));
-        assert_eq!(judge(&all[..K]), Ok(()));
-        let mut hits = all[..K].to_vec();
+        let case = case(metric, &[2.0; DIM], &rows);
+        assert_eq!(case.judge(&case.all[..K]), Ok(()));
+        let mut hits = case.all[..K].to_vec();
         hits.swap(0, 1);
-        assert!(judge(&hits).is_err(), "{metric}");
+        assert!(case.judge(&hits).is_err(), "{metric}");
         // Rows as near as the last one are no fault by the bounds; on whole numbers they are.
-        assert_eq!(judge(&all[1..=K]), Ok(()));
-        assert!(truth.judge_exact_rows(metric, &ids, K, std::iter::once(&all[1..=K])).is_err(), "{metric}");
+        assert_eq!(case.judge(&case.all[1..=K]), Ok(()));
+        assert!(case.judge_exact(&case.all[1..=K]).is_err(), "{metric}");
     }
 }
 
@@ -107,16 +117,16 @@ fn on_whole_numbers_one_bit_is_a_fault() {
     let mut random = Random::new(7);
     let (query, rows) = (random.integers(DIM, 4), random.integers(ROWS * DIM, 4));
     for metric in [Metric::L2Squared, Metric::L2, Metric::InnerProduct] {
-        let Case { truth, ids, all } = case(metric, &query, &rows);
-        let judge = |hits: &[Neighbor]| truth.judge_exact_rows(metric, &ids, K, std::iter::once(hits));
-        assert_eq!(judge(&all[..K]), Ok(()));
+        let case = case(metric, &query, &rows);
+        let all = &case.all;
+        assert_eq!(case.judge_exact(&all[..K]), Ok(()));
         for place in 0..K {
             let mut hits = all[..K].to_vec();
             hits[place].distance = f32::from_bits(hits[place].distance.to_bits() + 1);
-            assert!(judge(&hits).is_err(), "{metric}: one bit of hit {place}");
+            assert!(case.judge_exact(&hits).is_err(), "{metric}: one bit of hit {place}");
             let mut hits = all[..K].to_vec();
             hits[place].id = all[K + place].id;
-            assert!(judge(&hits).is_err(), "{metric}: another id at {place}");
+            assert!(case.judge_exact(&hits).is_err(), "{metric}: another id at {place}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of vector files, saved indexes, the shipped data and the documents.
+//! Tests of vector files, saved indexes and the documents.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -7,4 +7,3 @@ mod io;
 mod judge;
 mod persist;
 mod readme;
-mod truth;

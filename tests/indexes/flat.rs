@@ -3,101 +3,73 @@
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::truth::Truth;
 use crate::common::{DIMS, Random, has_kernels, rounded, row_counts, view};
+use crate::support::{flat, flat_with_ids, numbered};
 use half::f16;
-use nearfield::{
-    AddOptions, Device, ElementKind, Flat, MatrixView, Metric, Neighbors, SearchOptions, SearchResult,
-};
+use nearfield::{Device, ElementKind, Flat, MatrixView, Metric, Screen, SearchOptions, SearchResult};
 use test_case::test_matrix;
 
 const K: usize = 10;
 
-fn numbered(rows: usize) -> Vec<u64> {
-    (0..rows as u64).collect()
-}
-
-fn index(device: &Device, metric: Metric, rows: MatrixView<'_, f32>) -> Flat {
-    let mut index = Flat::builder(device, metric, rows.dim()).build().expect("an index");
-    index.add(rows).expect("good rows");
-    index
-}
-
-fn index_of_f16(device: &Device, metric: Metric, rows: MatrixView<'_, f16>) -> Flat {
+fn flat_of_f16(device: &Device, metric: Metric, rows: MatrixView<'_, f16>) -> Flat {
     let mut index =
         Flat::builder(device, metric, rows.dim()).elements(ElementKind::F16).build().expect("an index");
     index.add(rows).expect("good rows");
     index
 }
 
-/// Every row count at a dim, on whole numbers that f16 holds too: both element types, both forms of lanes, both
-/// nominating kernels. Large cells take the forms in turn.
-fn whole_numbers(engine: Engine, dims: &[usize]) {
+/// Every row count at a dim, on whole numbers that f16 holds too. Two metrics a cell, the element types
+/// and both forms of lanes take turns.
+#[test_matrix([Adapter, Host], [&DIMS[..5], &DIMS[5..7], &DIMS[7..]])]
+fn whole_numbers_are_answered_bit_for_bit(engine: Engine, dims: &[usize]) {
     let (Some(device), Some(plain)) = (engine.device(), engine.without_subgroups()) else { return };
     let mut turn = 0;
     for &dim in dims {
         let mut random = Random::new(0xd1 + dim as u64);
-        for rows in row_counts(K) {
-            // Few distinct values make ties; large dims keep sums below 2^24.
-            let values = random.integers(rows * dim, if dim < 5 { 20 } else { 4 });
-            let (halves, _) = rounded(&values);
-            let most = [40, 17, 3].into_iter().find(|most| most * rows * dim <= 16_000_000).unwrap_or(1);
+        let counts = row_counts(K).into_iter().filter(|&rows| rows <= 4097 || dim <= 384);
+        // Few distinct values make ties; large dims keep sums below 2^24.
+        let all = random.integers(counts.clone().max().unwrap_or(0) * dim, if dim < 5 { 20 } else { 4 });
+        let (halves, _) = rounded(&all);
+        for rows in counts {
+            let (values, halves) = (&all[..rows * dim], &halves[..rows * dim]);
+            let most = if rows * dim <= 300_000 { 40 } else { 3 };
             let queries = random.integers(most * dim, 4);
-            let truth = Truth::new(view(&queries, dim), view(&values, dim));
-            let small = rows * dim <= 60_000;
-            for metric in Metric::ALL {
-                for form in 0..4 {
-                    if !small && form != turn % 4 {
-                        continue;
-                    }
-                    let device = if form % 2 == 0 { device } else { plain };
-                    let index = if form < 2 {
-                        index(device, metric, view(&values, dim))
-                    } else {
-                        index_of_f16(device, metric, view(&halves, dim))
-                    };
-                    for count in [1, 3, 17, 40].into_iter().filter(|&count| count <= most) {
-                        if count != most && count != [1, 3, 17][(turn + form) % 3] {
-                            continue;
-                        }
-                        let found = index.search(view(&queries[..count * dim], dim), K).expect("an answer");
-                        assert_eq!(found.queries(), count);
-                        let verdict = truth.judge_exact(metric, &numbered(rows), K, &found);
-                        assert_eq!(verdict, Ok(()), "dim {dim}, {rows} rows, {count} queries, form {form}");
-                    }
+            let truth = Truth::new(view(&queries, dim), view(values, dim));
+            for step in 0..2 {
+                let (metric, form) = (Metric::ALL[(turn + 2 * step) % 4], (turn / 4 + step) % 4);
+                let device = if form % 2 == 0 { device } else { plain };
+                let index = if form < 2 {
+                    flat(device, metric, view(values, dim), Screen::None)
+                } else {
+                    flat_of_f16(device, metric, view(halves, dim))
+                };
+                for count in [most, [1, 3, 17][turn % 3].min(most)] {
+                    let found = index.search(view(&queries[..count * dim], dim), K).expect("an answer");
+                    assert_eq!(found.queries(), count);
+                    let verdict = truth.judge_exact(metric, &numbered(rows), K, &found);
+                    assert_eq!(verdict, Ok(()), "dim {dim}, {rows} rows, {count} queries, form {form}");
                 }
-                turn += 1;
             }
             turn += 1;
         }
+        // The next dim has the other metrics at each row count.
+        turn += 1;
     }
 }
 
-#[test_matrix([Adapter, Host])]
-fn whole_numbers_are_answered_bit_for_bit_at_small_dims(engine: Engine) {
-    whole_numbers(engine, &DIMS[..5]);
-}
-
-#[test_matrix([Adapter, Host])]
-fn whole_numbers_are_answered_bit_for_bit_at_dims_384_and_768(engine: Engine) {
-    whole_numbers(engine, &DIMS[5..7]);
-}
-
-#[test_matrix([Adapter, Host])]
-fn whole_numbers_are_answered_bit_for_bit_at_dims_1536_and_2049(engine: Engine) {
-    whole_numbers(engine, &DIMS[7..]);
-}
-
-fn floats(engine: Engine, make: impl Fn(&mut Random, usize, usize) -> Vec<f32>, seed: u64) {
+#[test_matrix([Adapter, Host], [|random: &mut Random, rows, dim| random.floats(rows * dim), Random::adversarial])]
+fn floats_are_answered_within_the_bounds(engine: Engine, make: fn(&mut Random, usize, usize) -> Vec<f32>) {
     let (Some(device), Some(plain)) = (engine.device(), engine.without_subgroups()) else { return };
     for (dim, rows, count) in
-        [(1, 6000, 20), (3, 5000, 4), (5, 300, 9), (17, 9000, 30), (100, 5001, 3), (768, 4500, 17)]
+        [(1, 6000, 20), (3, 5000, 4), (5, 300, 9), (17, 9000, 30), (100, 5001, 3), (768, 2100, 17)]
     {
-        let mut random = Random::new(seed ^ dim as u64);
+        let mut random = Random::new(0xf1 ^ dim as u64);
         let values = make(&mut random, rows, dim);
         let queries = make(&mut random, count, dim);
         let truth = Truth::new(view(&queries, dim), view(&values, dim));
         for (metric, device) in Metric::ALL.into_iter().zip([device, plain, plain, device]) {
-            let found =
-                index(device, metric, view(&values, dim)).search(view(&queries, dim), K).expect("an answer");
+            let found = flat(device, metric, view(&values, dim), Screen::None)
+                .search(view(&queries, dim), K)
+                .expect("an answer");
             let verdict = truth.judge(metric, &numbered(rows), K, &found);
             assert_eq!(verdict, Ok(()), "dim {dim}, {rows} rows, {count} queries");
         }
@@ -105,19 +77,9 @@ fn floats(engine: Engine, make: impl Fn(&mut Random, usize, usize) -> Vec<f32>, 
 }
 
 #[test_matrix([Adapter, Host])]
-fn random_floats_are_answered_within_the_bounds(engine: Engine) {
-    floats(engine, |random, rows, dim| random.floats(rows * dim), 0xf1);
-}
-
-#[test_matrix([Adapter, Host])]
-fn adversarial_floats_are_answered_within_the_bounds(engine: Engine) {
-    floats(engine, |random, rows, dim| random.adversarial(rows, dim), 0xf2);
-}
-
-#[test_matrix([Adapter, Host])]
 fn f16_and_f32_storage_of_the_same_values_answer_alike(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    for (dim, rows, count) in [(7, 700, 5), (20, 6000, 3), (33, 6000, 20)] {
+    for (turn, (dim, rows, count)) in [(7, 700, 5), (20, 6000, 3), (33, 6000, 20)].into_iter().enumerate() {
         let mut random = Random::new(0x16);
         // Some values are subnormal in f16.
         let mut values = random.floats(rows * dim);
@@ -126,69 +88,24 @@ fn f16_and_f32_storage_of_the_same_values_answer_alike(engine: Engine) {
         let queries = random.floats(count * dim);
         let (query_halves, query_floats) = rounded(&queries);
         let truth = Truth::new(view(&query_floats, dim), view(&widened, dim));
-        for metric in Metric::ALL {
-            let whole = index(device, metric, view(&widened, dim));
-            let half = index_of_f16(device, metric, view(&halves, dim));
+        for metric in Metric::ALL.into_iter().skip(turn % 2).step_by(2) {
+            let whole = flat(device, metric, view(&widened, dim), Screen::None);
+            let half = flat_of_f16(device, metric, view(&halves, dim));
             let mut mixed = Flat::builder(device, metric, dim).build().expect("an index");
             mixed.add(view(&halves, dim)).expect("f16 rows in f32 storage");
-            let found = whole.search(view(&query_floats, dim), K).expect("an answer");
+            let floats = view(&query_floats, dim);
+            let found = whole.search(floats, K).expect("an answer");
             assert_eq!(truth.judge(metric, &numbered(rows), K, &found), Ok(()));
-            assert_eq!(
-                found,
-                half.search(view(&query_floats, dim), K).expect("an answer"),
-                "{metric}: f16 rows"
-            );
-            assert_eq!(
-                found,
-                mixed.search(view(&query_floats, dim), K).expect("an answer"),
-                "{metric}: mixed"
-            );
-            assert_eq!(
-                found,
-                half.search(view(&query_halves, dim), K).expect("an answer"),
-                "{metric}: f16 queries"
-            );
-        }
-    }
-}
-
-/// Rows far from the origin and close to each other, where distances from dot products and norms lose every digit.
-#[test_matrix([Adapter, Host])]
-fn near_rows_far_from_the_origin_are_told_apart(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    for (rows, count) in [(100, 25), (6000, 3), (6000, 25)] {
-        let mut random = Random::new(0x7e57);
-        let mut values: Vec<f32> = (0..rows * 4).map(|_| random.unit().abs()).collect();
-        values.iter_mut().step_by(4).enumerate().for_each(|(row, x)| *x = 12_345.0 + row as f32);
-        let queries: Vec<f32> = values[..count * 4].iter().map(|x| x + 0.3).collect();
-        let truth = Truth::new(view(&queries, 4), view(&values, 4));
-        for metric in [Metric::L2, Metric::L2Squared] {
-            let found =
-                index(device, metric, view(&values, 4)).search(view(&queries, 4), 1).expect("an answer");
-            assert_eq!(
-                truth.judge(metric, &numbered(rows), 1, &found),
-                Ok(()),
-                "{rows} rows, {count} queries"
-            );
-            let exact = |query: usize| {
-                let distance = |row: &usize| truth.distance(metric, query, *row);
-                (0..rows).min_by(|a, b| distance(a).total_cmp(&distance(b))).map(|row| row as u64)
-            };
-            for query in 0..count {
-                assert_eq!(
-                    found.row(query).first().map(|hit| hit.id),
-                    exact(query),
-                    "{rows} rows, query {query}"
-                );
+            let others = [
+                ("f16 rows", half.search(floats, K)),
+                ("mixed", mixed.search(floats, K)),
+                ("f16 queries", half.search(view(&query_halves, dim), K)),
+            ];
+            for (name, other) in others {
+                assert_eq!(found, other.expect("an answer"), "{metric}: {name}");
             }
         }
     }
-}
-
-fn search_and_count(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> (Neighbors, u64) {
-    let SearchResult { neighbors: found, statistics, .. } =
-        index.search_with(queries, &SearchOptions::new(k)).expect("an answer");
-    (found, statistics.searched_again)
 }
 
 #[test_matrix([Adapter, Host])]
@@ -203,8 +120,7 @@ fn of_equally_near_rows_the_smaller_ids_are_found(engine: Engine) {
             (0..rows as u64).map(|row| (rows as u64 - row) * 0x7fff_ffff + (row % 3)).collect();
         let truth = Truth::new(view(&queries, 3), view(&values, 3));
         for metric in Metric::ALL {
-            let mut index = Flat::builder(device, metric, 3).build().expect("an index");
-            index.add_with(view(&values, 3), &AddOptions::new().ids(&ids)).expect("good rows");
+            let index = flat_with_ids(device, metric, view(&values, 3), Screen::None, &ids);
             for k in [1, 7, 90] {
                 let found = index.search(view(&queries, 3), k).expect("an answer");
                 let verdict = truth.judge_exact(metric, &ids, k, &found);
@@ -221,22 +137,23 @@ fn equal_rows_overflow_the_lists_and_are_answered_all_the_same(engine: Engine) {
     let rows = 40_000;
     let values = [3.0, -1.0, 2.0].repeat(rows);
     let ids: Vec<u64> = (0..rows as u64).map(|row| 100_000 - row).collect();
-    for count in [2, 20] {
+    for (count, metric) in
+        [(2, Metric::L2Squared), (2, Metric::Cosine), (17, Metric::InnerProduct), (17, Metric::L2Squared)]
+    {
         let queries = Random::new(0xa11).integers(count * 3, 3);
         let truth = Truth::new(view(&queries, 3), view(&values, 3));
-        for metric in Metric::ALL {
-            let mut index = Flat::builder(device, metric, 3).build().expect("an index");
-            index.add_with(view(&values, 3), &AddOptions::new().ids(&ids)).expect("good rows");
-            let (found, searched_again) = search_and_count(&index, view(&queries, 3), K);
-            let overflowed = if has_kernels(device) { count as u64 } else { 0 };
-            assert_eq!(searched_again, overflowed, "{metric}: every list overflows, where there are lists");
-            assert_eq!(truth.judge_exact(metric, &ids, K, &found), Ok(()));
-        }
+        let index = flat_with_ids(device, metric, view(&values, 3), Screen::None, &ids);
+        let SearchResult { neighbors: found, statistics, .. } =
+            index.search_with(view(&queries, 3), &SearchOptions::new(K)).expect("an answer");
+        let overflowed = if has_kernels(device) { count as u64 } else { 0 };
+        assert_eq!(statistics.searched_again, overflowed, "{metric}: every list overflows");
+        assert_eq!(truth.judge_exact(metric, &ids, K, &found), Ok(()));
     }
 }
 
 /// Rows in the order of their distance from about where the queries are.
-fn sorted_rows(engine: Engine, nearest_first: bool) {
+#[test_matrix([Adapter, Host], [true, false])]
+fn rows_inserted_in_the_order_of_their_distance_are_screened(engine: Engine, nearest_first: bool) {
     let Some(device) = engine.device() else { return };
     let rows = 20_000;
     for count in [2, 18] {
@@ -250,21 +167,12 @@ fn sorted_rows(engine: Engine, nearest_first: bool) {
         }
         let values = sorted.concat();
         let truth = Truth::new(view(&queries, 4), view(&values, 4));
-        let index = index(device, Metric::L2Squared, view(&values, 4));
-        let (found, searched_again) = search_and_count(&index, view(&queries, 4), K);
+        let index = flat(device, Metric::L2Squared, view(&values, 4), Screen::None);
+        let SearchResult { neighbors: found, statistics, .. } =
+            index.search_with(view(&queries, 4), &SearchOptions::new(K)).expect("an answer");
         assert_eq!(truth.judge(Metric::L2Squared, &numbered(rows), K, &found), Ok(()), "{count} queries");
-        assert_eq!(searched_again, 0, "{count} queries");
+        assert_eq!(statistics.searched_again, 0, "{count} queries");
     }
-}
-
-#[test_matrix([Adapter, Host])]
-fn rows_inserted_nearest_first_are_screened(engine: Engine) {
-    sorted_rows(engine, true);
-}
-
-#[test_matrix([Adapter, Host])]
-fn rows_inserted_nearest_last_are_screened(engine: Engine) {
-    sorted_rows(engine, false);
 }
 
 #[test_matrix([Adapter, Host])]
@@ -276,7 +184,7 @@ fn any_k_is_answered(engine: Engine) {
     let queries = random.integers(18 * 3, 30);
     let truth = Truth::new(view(&queries, 3), view(&values, 3));
     for metric in [Metric::L2Squared, Metric::InnerProduct] {
-        let index = index(device, metric, view(&values, 3));
+        let index = flat(device, metric, view(&values, 3), Screen::None);
         for (k, count) in [
             (1, 18),
             (1023, 2),
@@ -299,7 +207,7 @@ fn any_k_is_answered(engine: Engine) {
 fn no_queries_are_answered_by_nothing(engine: Engine) {
     let Some(device) = engine.device() else { return };
     for rows in [0, 10, 5000] {
-        let index = index(device, Metric::L2Squared, view(&vec![1.0; rows * 3], 3));
+        let index = flat(device, Metric::L2Squared, view(&vec![1.0; rows * 3], 3), Screen::None);
         let found = index.search(MatrixView::<f32>::new(&[], 3).expect("no rows"), K).expect("an answer");
         assert_eq!(found.queries(), 0, "{rows} rows");
     }

@@ -3,7 +3,8 @@
 
 use std::sync::Mutex;
 
-use crate::common::{Engine, Random, gpu};
+use crate::common::{Random, gpu, view};
+use crate::support::{flat, own_gpu};
 use nearfield::MatrixView;
 use nearfield::{
     AdapterKind, AddOptions, Device, DeviceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors,
@@ -18,37 +19,9 @@ fn ids(found: &Neighbors) -> Vec<Vec<u64>> {
     found.iter().map(|row| row.iter().map(|hit| hit.id).collect()).collect()
 }
 
-#[test]
-fn nearest_rows_are_those_of_f64() {
-    let device = Device::host();
-    let mut random = Random::new(3);
-    for (rows, queries, dim) in [(1, 1, 1), (17, 3, 5), (1000, 7, 33), (5000, 130, 24), (3000, 1, 384)] {
-        let (base, wanted) = (numbers(&mut random, rows * dim), numbers(&mut random, queries * dim));
-        let base = MatrixView::new(&base, dim).expect("rows");
-        let wanted = MatrixView::new(&wanted, dim).expect("queries");
-        for metric in Metric::ALL {
-            for screen in [Screen::None, Screen::I8] {
-                let mut index = Flat::builder(&device, metric, dim).screen(screen).build().expect("an index");
-                index.add(base).expect("rows");
-                let found = index.search(wanted, 10).expect("an answer");
-                for query in 0..queries {
-                    let exact = |row: usize| metric.exact(wanted.row(query), base.row(row)) as f32;
-                    let mut expected: Vec<(f32, u64)> =
-                        (0..rows).map(|row| (exact(row), row as u64)).collect();
-                    expected.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-                    expected.truncate(10);
-                    let ids: Vec<u64> = found.row(query).iter().map(|hit| hit.id).collect();
-                    let expected: Vec<u64> = expected.iter().map(|hit| hit.1).collect();
-                    assert_eq!(ids, expected, "{metric} {screen:?} {rows} {query}");
-                }
-            }
-        }
-    }
-}
-
 /// A device of its own, and an index there with a copy on the host.
 fn with_copy(fallback: bool, rows: MatrixView<'_, f32>) -> Option<(Device, Flat)> {
-    let device = Engine::Adapter.open(DeviceOptions::default())?;
+    let device = own_gpu()?;
     let builder = Flat::builder(&device, Metric::L2, rows.dim()).screen(Screen::I8);
     let mut index = builder.keep_host_copy(true).fallback(fallback).build().expect("an index");
     index.add(rows).expect("rows");
@@ -59,7 +32,7 @@ fn with_copy(fallback: bool, rows: MatrixView<'_, f32>) -> Option<(Device, Flat)
 fn a_copy_has_what_the_gpu_has_after_any_change() {
     let mut random = Random::new(5);
     let values: Vec<f32> = (0..600 * 20).map(|_| random.below(20) as f32).collect();
-    let rows = MatrixView::new(&values, 20).expect("rows");
+    let rows = view(&values, 20);
     let Some((device, mut index)) = with_copy(false, rows) else { return };
     index.remove(&[3, 4, 5, 599]).expect("there");
     index.update(&[7], &values[..20]).expect("there");
@@ -68,14 +41,12 @@ fn a_copy_has_what_the_gpu_has_after_any_change() {
     index.add(&device.upload(rows.slice(0..0)).expect("nothing")).expect("no rows");
     index.compact().expect("compacted");
     let refused = [f32::NAN; 20];
-    assert!(index.add(MatrixView::new(&refused, 20).expect("a row")).is_err());
+    assert!(index.add(view(&refused, 20)).is_err());
     let queries = rows.slice(0..3);
     let mut alone = Flat::builder(&Device::host(), Metric::L2, 20).build().expect("an index");
     for id in index.ids() {
         let row = index.get(&[id]).expect("there");
-        alone
-            .add_with(MatrixView::new(&row, 20).expect("a row"), &AddOptions::new().ids(&[id]))
-            .expect("a row");
+        alone.add_with(view(&row, 20), &AddOptions::new().ids(&[id])).expect("a row");
     }
     let SearchResult { neighbors: found, statistics, .. } =
         index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
@@ -92,7 +63,7 @@ fn a_copy_has_what_the_gpu_has_after_any_change() {
 fn a_lost_gpu_is_stood_in_for_by_the_copy() {
     let mut random = Random::new(6);
     let values = numbers(&mut random, 5000 * 32);
-    let rows = MatrixView::new(&values, 32).expect("rows");
+    let rows = view(&values, 32);
     let Some((device, mut index)) = with_copy(true, rows) else { return };
     let queries = rows.slice(0..900);
     let before = index.search(queries, 5).expect("an answer");
@@ -112,7 +83,7 @@ fn a_lost_gpu_is_stood_in_for_by_the_copy() {
 fn a_lost_gpu_without_fallback_is_an_error_that_leaves_ids_alone() {
     let mut random = Random::new(7);
     let values = numbers(&mut random, 5000 * 32);
-    let rows = MatrixView::new(&values, 32).expect("rows");
+    let rows = view(&values, 32);
     let Some((device, index)) = with_copy(false, rows) else { return };
     let there = device.upload(rows.slice(0..900)).expect("fits");
     device.wgpu_device().expect("a GPU").destroy();
@@ -125,7 +96,7 @@ fn a_lost_gpu_without_fallback_is_an_error_that_leaves_ids_alone() {
 fn a_gpu_that_is_seen_to_be_slower_leaves_searches_to_the_copy() {
     let mut random = Random::new(9);
     let values = numbers(&mut random, 20_000 * 32);
-    let rows = MatrixView::new(&values, 32).expect("rows");
+    let rows = view(&values, 32);
     let Some((device, index)) = with_copy(false, rows) else { return };
     if device.adapter().kind != AdapterKind::Software {
         return;
@@ -145,7 +116,7 @@ fn rows_that_come_at_once_are_told_as_they_go() {
     let mut index = builder.clone().capacity(50_000).build().expect("an index");
     let mut random = Random::new(10);
     let values = numbers(&mut random, 30_000 * 8);
-    let rows = MatrixView::new(&values, 8).expect("rows");
+    let rows = view(&values, 8);
     let told = Mutex::new(vec![]);
     let progress = |done| told.lock().expect("no panic").push(done);
     index.add_with(rows, &AddOptions::new().progress(&progress)).expect("rows");
@@ -170,8 +141,12 @@ fn more_rows_than_any_memory_holds_are_not_expected() {
 
 #[test]
 fn a_fallback_needs_a_copy() {
-    let refused = Flat::builder(&Device::host(), Metric::L2, 4).fallback(true).build();
-    assert!(matches!(refused, Err(Error::Argument { argument: "fallback", .. })));
+    let (host, rows) = (Device::host(), view(&[0.0f32, 1.0], 1));
+    let flat = Flat::builder(&host, Metric::L2, 1).fallback(true).build().map(drop);
+    let ivf = Ivf::builder(&host, Metric::L2, 1).lists(1).fallback(true).train(rows).map(drop);
+    for refused in [flat, ivf] {
+        assert!(matches!(refused, Err(Error::Argument { argument: "fallback", .. })), "{refused:?}");
+    }
 }
 
 #[test]
@@ -180,7 +155,7 @@ fn distances_are_f64_rounded_once() {
     let mut random = Random::new(8);
     for dim in [1, 5, 33, 384] {
         let (a, b) = (numbers(&mut random, 7 * dim), numbers(&mut random, 9 * dim));
-        let [a, b] = [&a, &b].map(|values| MatrixView::new(values, dim).expect("rows"));
+        let [a, b] = [&a, &b].map(|values| view(values, dim));
         let [on_a, on_b] = [a, b].map(|view| device.upload(view).expect("memory"));
         for metric in Metric::ALL {
             let found = device.distances(&on_a, &on_b, metric, Output::Distance).expect("distances");
@@ -200,10 +175,8 @@ fn vectors_of_any_dim_are_narrowed() {
     let mut random = Random::new(9);
     for dim in [66_053, 100_000] {
         let values = random.floats(6 * dim);
-        let rows = MatrixView::new(&values, dim).expect("rows");
-        let builder = Flat::builder(&Device::host(), Metric::Cosine, dim).screen(Screen::I8);
-        let mut index = builder.build().expect("an index");
-        index.add(rows).expect("rows");
+        let rows = view(&values, dim);
+        let index = flat(&Device::host(), Metric::Cosine, rows, Screen::I8);
         let found = index.search(rows, 1).expect("an answer");
         assert_eq!(ids(&found), (0..6).map(|id| vec![id]).collect::<Vec<_>>(), "{dim}");
     }
@@ -215,7 +188,7 @@ fn a_budget_of_what_an_error_needs_is_enough() {
     let mut random = Random::new(10);
     for (count, dim, k) in [(3000, 3, 100), (3000, 40, 1000), (20, 4096, 5)] {
         let values = random.floats(count * dim);
-        let rows = MatrixView::new(&values, dim).expect("rows");
+        let rows = view(&values, dim);
         for screen in [Screen::None, Screen::I8] {
             let searched = |budget: u64| {
                 let builder = Flat::builder(&device, Metric::L2, dim).screen(screen);
@@ -236,7 +209,7 @@ fn a_centroid_of_nearly_opposite_rows_is_found() {
     let device = Device::host();
     for tiny in [1e-30f32, 1e-38, 1e-43] {
         let values = [1.0, tiny, -1.0, 0.0, 1.0, 0.0, -1.0, 0.0];
-        let rows = MatrixView::new(&values, 2).expect("rows");
+        let rows = view(&values, 2);
         let clusters = KMeans::new(Metric::Cosine, 1).train(&device, rows).expect("a centroid");
         assert_eq!(clusters.assignments, [0; 4], "{tiny:e}");
         let mut index = Ivf::builder(&device, Metric::Cosine, 2).lists(1).train(rows).expect("an index");
@@ -249,7 +222,7 @@ fn a_centroid_of_nearly_opposite_rows_is_found() {
 fn more_distances_than_fit_any_memory_are_an_error() {
     let device = Device::host();
     let values = vec![1.0f32; 1 << 23];
-    let vectors = device.upload(MatrixView::new(&values, 1).expect("rows")).expect("memory");
+    let vectors = device.upload(view(&values, 1)).expect("memory");
     let found = device.distances(&vectors, &vectors, Metric::L2, Output::Distance);
     assert!(matches!(found, Err(Error::OutOfMemory { bytes, .. }) if bytes == Some(1 << 48)), "{found:?}");
 }
@@ -257,7 +230,7 @@ fn more_distances_than_fit_any_memory_are_an_error() {
 #[test]
 fn what_one_host_device_keeps_another_can_use() {
     let values = [3.0f32, 4.0, 0.0, 1.0];
-    let rows = Device::host().upload(MatrixView::new(&values, 2).expect("rows")).expect("memory");
+    let rows = Device::host().upload(view(&values, 2)).expect("memory");
     let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build().expect("an index");
     index.add(&rows).expect("rows");
     assert_eq!(ids(&index.search(&rows, 1).expect("an answer")), [[0], [1]]);
@@ -268,13 +241,13 @@ fn searches_that_a_pool_runs_side_by_side_end() {
     use rayon::prelude::*;
     let mut random = Random::new(11);
     let values = numbers(&mut random, 2000 * 32);
-    let rows = MatrixView::new(&values, 32).expect("rows");
+    let rows = view(&values, 32);
     let Some((_, index)) = with_copy(false, rows) else { return };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(6).build().expect("a pool");
     let (send, receive) = std::sync::mpsc::channel();
     let all = values.clone();
     std::thread::spawn(move || {
-        let rows = MatrixView::new(&all, 32).expect("rows");
+        let rows = view(&all, 32);
         let nearest = |row: usize| index.search(rows.slice(row..row + 1), 1).expect("an answer").row(0)[0].id;
         let found: Vec<u64> = pool.install(|| (0..200).into_par_iter().map(nearest).collect());
         send.send(found).expect("somebody waits");
@@ -284,7 +257,7 @@ fn searches_that_a_pool_runs_side_by_side_end() {
     assert!(found.into_iter().eq(0..200));
 }
 
-/// What an error says, but for the names of devices.
+/// The text of an error, without the names of devices.
 fn said<T>(done: Result<T, Error>) -> String {
     let text = done.map_or_else(|error| error.to_string(), |_| "nothing is wrong".to_owned());
     text.split('(').next().unwrap_or_default().to_owned()
@@ -299,9 +272,9 @@ fn wrong_input_gets_the_same_error_on_either_engine() {
     bad[7 * dim + 3] = f32::NAN;
     let mut short = good.clone();
     short[2 * dim..3 * dim].fill(1e-30);
-    let good = MatrixView::new(&good, dim).expect("rows");
-    let other_dim = MatrixView::new(good.values(), 10).expect("rows");
-    let asked = [&bad, &short].map(|values| MatrixView::new(values, dim).expect("rows"));
+    let good = view(&good, dim);
+    let other_dim = view(good.values(), 10);
+    let asked = [&bad, &short].map(|values| view(values, dim));
     let asked = [asked[0], asked[1], good, other_dim, good.slice(0..0)];
     let on = |device: &Device, other: &Device| {
         let mut errors = vec![];
@@ -355,7 +328,7 @@ fn a_selection_within_a_small_budget_finds_the_same_and_below_it_says_what_is_ne
     let mut random = Random::new(9);
     let values = numbers(&mut random, 200_000);
     for (length, k) in [(100, 7), (1000, 100), (200_000, 3), (200_000, 20_000)] {
-        let rows = MatrixView::new(&values, length).expect("rows");
+        let rows = view(&values, length);
         let Err(Error::Budget { needed, budget: 1, .. }) = with_budget(1).top_k(rows, k) else {
             panic!("a budget of one byte, {length} {k}");
         };
@@ -366,57 +339,18 @@ fn a_selection_within_a_small_budget_finds_the_same_and_below_it_says_what_is_ne
 }
 
 #[test]
-fn selections_of_any_shape_are_those_of_a_sort() {
-    let device = Device::host();
-    let mut random = Random::new(10);
-    for length in [1, 16, 63, 64, 65, 300, 5000, 70_000] {
-        let mut values = numbers(&mut random, 3 * length);
-        // Ties, both zeros, infinities and NaN.
-        for place in 0..values.len() / 3 {
-            let other = [0.0, -0.0, 0.25, f32::INFINITY, f32::NEG_INFINITY, f32::NAN][place % 6];
-            let at = random.below(values.len());
-            values[at] = other;
-        }
-        let halves: Vec<half::f16> = values.iter().map(|&value| half::f16::from_f32(value)).collect();
-        let widened: Vec<f32> = halves.iter().map(|half| half.to_f32()).collect();
-        for k in [1, 2, 10, 100, 600, 3000] {
-            let of_f32 = device.top_k(MatrixView::new(&values, length).expect("rows"), k).expect("an answer");
-            let of_f16 = device.top_k(MatrixView::new(&halves, length).expect("rows"), k).expect("an answer");
-            for (values, found) in [(&values, of_f32), (&widened, of_f16)] {
-                for (row, found) in values.chunks(length).zip(found.iter()) {
-                    let mut want: Vec<(f32, u64)> = row.iter().map(|&value| value + 0.0).zip(0..).collect();
-                    want.retain(|(value, _)| !value.is_nan());
-                    want.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-                    want.truncate(k);
-                    let found: Vec<(f32, u64)> = found.iter().map(|hit| (hit.distance, hit.id)).collect();
-                    assert_eq!(found, want, "{length} {k}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn reductions_take_nothing_of_a_budget_and_their_bits_depend_on_the_length_alone() {
     let device = with_budget(0);
     let mut random = Random::new(11);
-    for length in [1, 2, 7, 8, 9, 31, 32, 33, 63, 2049, 16_384, 16_385, 300_000] {
-        let values: Vec<half::f16> =
-            numbers(&mut random, 3 * length).into_iter().map(half::f16::from_f32).collect();
-        let widened: Vec<f32> = values.iter().map(|value| value.to_f32()).collect();
-        let rows = MatrixView::new(&values, length).expect("rows");
+    for length in [1, 9, 33, 2049, 16_385, 300_000] {
+        let values = numbers(&mut random, 3 * length);
+        let rows = view(&values, length);
         let one = device.reduce().sum_rows(rows).expect("sums");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(7).build().expect("threads");
         assert_eq!(pool.install(|| device.reduce().sum_rows(rows)).expect("sums"), one, "{length}");
         let places = device.reduce().argmax_rows(rows).expect("places");
-        for (row, widened) in widened.chunks(length).enumerate() {
-            let sum: f64 = widened.iter().copied().map(f64::from).sum();
-            assert!((f64::from(one[row]) - sum).abs() <= 1e-6 * length as f64, "{length}");
-            let most = widened.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let place = widened.iter().position(|&value| value == most).expect("a number");
-            assert_eq!(places[row], place as u64, "{length}");
-            let whole = device.reduce().argmax(widened).expect("a place");
-            assert_eq!(whole, place as u64, "{length}");
+        for (row, place) in values.chunks(length).zip(places) {
+            assert_eq!(device.reduce().argmax(row).expect("a place"), place, "{length}");
         }
     }
 }
@@ -425,14 +359,12 @@ fn reductions_take_nothing_of_a_budget_and_their_bits_depend_on_the_length_alone
 fn parts_of_a_query_stay_within_the_budget() {
     let mut random = Random::new(12);
     let values = numbers(&mut random, 20_000 * 8);
-    let rows = MatrixView::new(&values, 8).expect("rows");
-    let mut index = Flat::builder(&with_budget(u64::MAX), Metric::L2, 8).build().expect("an index");
-    index.add(rows).expect("rows");
+    let rows = view(&values, 8);
+    let index = flat(&with_budget(u64::MAX), Metric::L2, rows, Screen::None);
     let ample = index.plan(1, 5000).expect("a plan").scratch_bytes;
     let want = index.search(rows.slice(0..1), 5000).expect("an answer");
     for budget in [ample, ample - 1, ample / 2] {
-        let mut index = Flat::builder(&with_budget(budget), Metric::L2, 8).build().expect("an index");
-        index.add(rows).expect("rows");
+        let index = flat(&with_budget(budget), Metric::L2, rows, Screen::None);
         match index.plan(1, 5000) {
             Ok(plan) => {
                 assert!(plan.scratch_bytes <= budget);

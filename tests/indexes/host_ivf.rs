@@ -1,14 +1,15 @@
 //! `KMeans` and `Ivf` on the host engine, compared with f64, and the host copy of an `Ivf` beside a GPU.
 
-use crate::common::Engine;
+use crate::common::view;
+use crate::support::own_gpu;
 use nearfield::{
-    AddOptions, Device, DeviceOptions, ElementKind, Error, Filter, Ivf, KMeans, MatrixView, Metric,
-    Neighbors, Screen, SearchOptions, SearchResult,
+    AddOptions, Device, ElementKind, Error, Filter, Ivf, MatrixView, Metric, Neighbors, Screen,
+    SearchOptions, SearchResult,
 };
 
 /// A device of its own, and an index there with a copy on the host.
 fn with_copy(fallback: bool, lists: usize, rows: MatrixView<'_, f32>) -> Option<(Device, Ivf)> {
-    let device = Engine::Adapter.open(DeviceOptions::default())?;
+    let device = own_gpu()?;
     let builder = Ivf::builder(&device, Metric::L2, rows.dim()).lists(lists).screen(Screen::I8);
     let mut index = builder.keep_host_copy(true).fallback(fallback).train(rows).expect("trains");
     index.add(rows).expect("rows");
@@ -35,27 +36,27 @@ fn ranked(metric: Metric, query: &[f32], vectors: MatrixView<'_, f32>) -> Vec<(f
 fn answers_are_exact_among_the_rows_of_the_nearest_lists() {
     let device = Device::host();
     let mut random = fastrand::Rng::with_seed(5);
-    // One query among so many rows is shared out, and many queries are searched list by list.
+    // Threads share one query among 14,000 rows; many queries are searched list by list.
     for (rows, queries, dim, lists, probes) in
         [(14_000, 1, 24, 6, 5), (900, 3, 7, 30, 2), (1500, 120, 33, 12, 5), (400, 40, 16, 9, 9)]
     {
         let (values, wanted) = (numbers(&mut random, rows * dim), numbers(&mut random, queries * dim));
         let halves: Vec<half::f16> = values.iter().map(|&x| half::f16::from_f32(x)).collect();
-        let base = MatrixView::new(&values, dim).expect("rows");
-        let wanted = MatrixView::new(&wanted, dim).expect("queries");
+        let base = view(&values, dim);
+        let wanted = view(&wanted, dim);
         for metric in Metric::ALL {
             for (screen, elements) in [(Screen::None, ElementKind::F32), (Screen::I8, ElementKind::F16)] {
                 let builder =
                     Ivf::builder(&device, metric, dim).lists(lists).screen(screen).elements(elements);
                 let mut index = builder.train(base).expect("trains");
-                index.add(MatrixView::new(&halves, dim).expect("rows")).expect("rows");
+                index.add(view(&halves, dim)).expect("rows");
                 let centroids = index.centroids().expect("centroids");
                 let of_centroids = match metric {
                     Metric::InnerProduct => Metric::Cosine,
                     Metric::L2 => Metric::L2Squared,
                     other => other,
                 };
-                let centroids = MatrixView::new(&centroids, dim).expect("centroids");
+                let centroids = view(&centroids, dim);
                 let nearest = |vector: &[f32]| ranked(of_centroids, vector, centroids);
                 let list_of: Vec<usize> = (0..rows).map(|row| nearest(base.row(row))[0].1).collect();
                 let SearchResult { neighbors: found, statistics, .. } =
@@ -77,31 +78,11 @@ fn answers_are_exact_among_the_rows_of_the_nearest_lists() {
     }
 }
 
-/// Of k-means++ each seed is held against the nearest so far alone.
-#[test]
-fn rows_are_assigned_to_the_nearest_of_all_seeds() {
-    let device = Device::host();
-    let mut random = fastrand::Rng::with_seed(6);
-    let dim = 20;
-    let mut values = numbers(&mut random, 300 * dim);
-    // Half of the rows come twice, so that distances tie.
-    values.extend_from_within(..150 * dim);
-    let rows = MatrixView::new(&values, dim).expect("rows");
-    for metric in [Metric::L2Squared, Metric::Cosine] {
-        let clusters = KMeans::new(metric, 200).iterations(0).train(&device, rows).expect("trains");
-        let centroids = MatrixView::new(&clusters.centroids, dim).expect("centroids");
-        for (row, &list) in clusters.assignments.iter().enumerate() {
-            let nearest = ranked(metric, rows.row(row), centroids)[0];
-            assert_eq!(list as usize, nearest.1, "{metric}, row {row}");
-        }
-    }
-}
-
 #[test]
 fn a_copy_of_lists_has_what_the_gpu_has_after_any_change() {
     let mut random = fastrand::Rng::with_seed(7);
     let values: Vec<f32> = (0..900 * 20).map(|_| random.u32(..20) as f32).collect();
-    let rows = MatrixView::new(&values, 20).expect("rows");
+    let rows = view(&values, 20);
     let Some((device, mut index)) = with_copy(true, 12, rows) else { return };
     let queries = rows.slice(0..3);
     let SearchResult { statistics, .. } =
@@ -137,7 +118,7 @@ fn a_copy_of_lists_has_what_the_gpu_has_after_any_change() {
     index.add_with(rows.slice(0..1), &AddOptions::new().ids(&[5])).expect("an id that is free again");
     agree(&index, "added from the GPU");
     let refused = [f32::NAN; 20];
-    assert!(index.add(MatrixView::new(&refused, 20).expect("a row")).is_err());
+    assert!(index.add(view(&refused, 20)).is_err());
     assert!(index.update(&[8], &refused).is_err());
     assert!(index.add_with(rows.slice(0..2), &AddOptions::new().ids(&[2000, 6])).is_err(), "6 is there");
     agree(&index, "refused");
@@ -158,7 +139,7 @@ fn a_copy_of_lists_has_what_the_gpu_has_after_any_change() {
 fn a_lost_gpu_is_stood_in_for_by_the_copy_of_lists() {
     let mut random = fastrand::Rng::with_seed(8);
     let values = numbers(&mut random, 5000 * 32);
-    let rows = MatrixView::new(&values, 32).expect("rows");
+    let rows = view(&values, 32);
     let Some((device, mut index)) = with_copy(true, 16, rows) else { return };
     let queries = rows.slice(0..900);
     let there = device.upload(queries).expect("fits");
@@ -183,7 +164,7 @@ fn a_lost_gpu_is_stood_in_for_by_the_copy_of_lists() {
     assert!(index.update(&[3], rows.row(4)).is_err());
     assert_eq!((index.len(), answers(&index)), (5000, after.clone()));
     assert!(index.search(&there, 5, 4).is_err(), "queries on the GPU are lost with it");
-    // What is saved then is the same index.
+    // An index saved from the copy is the same index.
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("index.nf");
     index.save(&path).expect("saved");
@@ -198,18 +179,11 @@ fn a_lost_gpu_is_stood_in_for_by_the_copy_of_lists() {
 fn a_lost_gpu_without_fallback_is_an_error_of_a_search_in_lists() {
     let mut random = fastrand::Rng::with_seed(9);
     let values = numbers(&mut random, 3000 * 24);
-    let rows = MatrixView::new(&values, 24).expect("rows");
+    let rows = view(&values, 24);
     let Some((device, index)) = with_copy(false, 8, rows) else { return };
     device.wgpu_device().expect("a GPU").destroy();
     // The latency of what is gone cannot be measured, so that the copy is not asked.
     let lost = index.search(rows, 5, 8).expect_err("the device is gone");
     assert!(matches!(lost, Error::DeviceLost { .. }), "{lost}");
     assert!(index.contains(2999) && index.len() == 3000);
-}
-
-#[test]
-fn a_fallback_of_lists_needs_a_copy() {
-    let rows = MatrixView::new(&[0.0f32, 1.0], 1).expect("rows");
-    let refused = Ivf::builder(&Device::host(), Metric::L2, 1).lists(1).fallback(true).train(rows);
-    assert!(matches!(refused, Err(Error::Argument { argument: "fallback", .. })));
 }

@@ -2,6 +2,7 @@
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::Random;
+use crate::support::run_within;
 use nearfield::{Error, Ivf, KMeans, MatrixView, Metric, Screen};
 use test_case::test_matrix;
 
@@ -91,29 +92,29 @@ fn the_same_seed_gives_the_same_centroids(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let (rows, _) = around(40, 30, 24);
     let view = MatrixView::new(&rows, 24).expect("rows");
-    for metric in [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct] {
-        for lists in [1, 20, 260] {
-            let train = |seed| {
-                KMeans::new(metric, lists).seed(seed).rows_per_list(2).train(device, view).expect("trains")
-            };
-            let clusters = train(3);
-            assert_eq!(clusters, train(3), "{metric:?}");
-            if lists == 20 {
-                assert_eq!(clusters.rows.len(), 40);
-                assert!(clusters.rows.windows(2).all(|pair| pair[0] < pair[1]));
-                assert_ne!(clusters.rows, train(4).rows);
-            }
-            if metric != Metric::L2Squared {
-                for centroid in clusters.centroids.chunks(24) {
-                    let length: f32 = centroid.iter().map(|x| x * x).sum();
-                    assert!((length - 1.0).abs() < 1e-5, "{metric:?}: {length}");
-                }
+    for (metric, lists) in
+        [(Metric::L2Squared, 1), (Metric::L2Squared, 260), (Metric::Cosine, 20), (Metric::InnerProduct, 260)]
+    {
+        let train = |seed| {
+            KMeans::new(metric, lists).seed(seed).rows_per_list(2).train(device, view).expect("trains")
+        };
+        let clusters = train(3);
+        assert_eq!(clusters, train(3), "{metric:?}");
+        if lists == 20 {
+            assert_eq!(clusters.rows.len(), 40);
+            assert!(clusters.rows.windows(2).all(|pair| pair[0] < pair[1]));
+            assert_ne!(clusters.rows, train(4).rows);
+        }
+        if metric != Metric::L2Squared {
+            for centroid in clusters.centroids.chunks(24) {
+                let length: f32 = centroid.iter().map(|x| x * x).sum();
+                assert!((length - 1.0).abs() < 1e-5, "{metric:?}: {length}");
             }
         }
     }
 }
 
-/// Of k-means++ each seed is held against the nearest so far alone.
+/// k-means++ compares each new seed with the nearest one so far.
 #[test_matrix([Adapter, Host])]
 fn the_nearest_of_the_seeds_are_those_that_a_search_finds(engine: Engine) {
     let Some(device) = engine.device() else { return };
@@ -306,22 +307,13 @@ fn a_screen_that_has_no_room_is_left_out(engine: Engine) {
 
 #[test_matrix([Adapter, Host])]
 fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
-    let (rows, _) = around(30, 20, 8);
-    let mut budget = 1 << 15;
-    for _ in 0..2 {
-        let Some(device) = engine.confined(u64::MAX, budget) else { return };
-        let trained = KMeans::new(Metric::L2, 300)
-            .iterations(1)
-            .train(&device, MatrixView::new(&rows, 8).expect("rows"));
-        match trained {
-            Ok(_) => return,
-            Err(Error::Budget { needed, budget: told, .. }) => {
-                assert_eq!(told, budget);
-                assert!(needed > budget, "{needed} of {budget}");
-                budget = needed;
-            }
-            Err(error) => panic!("{error}"),
-        }
+    if engine.device().is_none() {
+        return;
     }
-    panic!("{budget} bytes were to be enough");
+    let (rows, _) = around(30, 20, 8);
+    let rows = MatrixView::new(&rows, 8).expect("rows");
+    let means = KMeans::new(Metric::L2, 300).iterations(1);
+    run_within(1 << 15, 2, |budget| {
+        means.train(&engine.confined(u64::MAX, budget).expect("it was there"), rows)
+    });
 }

@@ -2,12 +2,13 @@
 
 use crate::common::truth::Truth;
 use crate::common::{Random, confined, gpu, view, with_bindings_of};
-use nearfield::{Device, Error, Flat, MatrixView, Metric, Nominator, Route, SearchOptions, SearchResult};
+use crate::support::{flat, numbered};
+use nearfield::{
+    Device, Error, Flat, MatrixView, Metric, Nominator, Route, Screen, SearchOptions, SearchResult,
+};
 
 fn index(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
-    let mut index = Flat::builder(device, Metric::L2Squared, rows.dim()).build().expect("an index");
-    index.add(rows).expect("good rows");
-    index
+    flat(device, Metric::L2Squared, rows, Screen::None)
 }
 
 #[test]
@@ -23,9 +24,8 @@ fn scores_up_to_a_binding_that_is_no_size_class_are_searched() {
         "{plan}: the scores of a chunk nearly fill a binding"
     );
     let truth = Truth::new(queries, rows);
-    let ids: Vec<u64> = (0..70_000).collect();
     let found = index.search(queries, 10).expect("an answer");
-    truth.judge_exact(Metric::L2Squared, &ids, 10, &found).expect("the truth");
+    truth.judge_exact(Metric::L2Squared, &numbered(rows.rows()), 10, &found).expect("the truth");
     // A row of values that nearly fills a binding, too.
     let values = random.integers(249_000, 1000);
     let smallest = device.top_k(view(&values, 249_000), 3).expect("an answer");
@@ -97,11 +97,10 @@ fn rows_of_many_segments_are_each_looked_at_once() {
     let (rows, queries) = (view(&rows, 4), view(&queries, 4));
     let index = index(&device, rows);
     let truth = Truth::new(queries, rows);
-    let ids: Vec<u64> = (0..20_000).collect();
     for count in [3, 20] {
         let SearchResult { neighbors: found, statistics, .. } =
             index.search_with(queries.slice(0..count), &SearchOptions::new(10)).expect("an answer");
-        truth.judge(Metric::L2Squared, &ids, 10, &found).expect("the truth");
+        truth.judge(Metric::L2Squared, &numbered(rows.rows()), 10, &found).expect("the truth");
         // A block that is looked at twice fills the lists, or puts its rows on them twice.
         assert_eq!(statistics.searched_again, 0, "{count} queries");
         assert!(statistics.rescored < 100 * count as u64, "{} rows for {count} queries", statistics.rescored);

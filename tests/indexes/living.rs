@@ -16,54 +16,18 @@ const OPERATIONS: usize = 120;
 /// Operations from one check of everything to the next.
 const EVERY: usize = 40;
 
-/// What kind of index lives.
-#[derive(Debug, Clone, Copy)]
-struct Case {
-    metric: Metric,
-    elements: ElementKind,
-    screen: Screen,
-    segment_rows: u64,
-    budget: u64,
-    /// Rows that it starts with: with more than 4,096 slots it compacts itself.
-    first: usize,
-}
+/// Metric, element type, screen, rows of a segment, KiB of the budget, and rows that an index starts with: it compacts itself only
+/// with more than 4,096 slots.
+type Case = (Metric, ElementKind, Screen, u64, u64, usize);
 
 const CASES: [Case; 4] = [
-    Case {
-        metric: Metric::L2,
-        elements: ElementKind::F32,
-        screen: Screen::I8,
-        segment_rows: 128,
-        budget: 128 << 10,
-        first: 0,
-    },
-    Case {
-        metric: Metric::InnerProduct,
-        elements: ElementKind::F16,
-        screen: Screen::None,
-        segment_rows: 128,
-        budget: 128 << 10,
-        first: 0,
-    },
-    Case {
-        metric: Metric::Cosine,
-        elements: ElementKind::F16,
-        screen: Screen::I8,
-        segment_rows: 256,
-        budget: 128 << 10,
-        first: 300,
-    },
-    Case {
-        metric: Metric::L2Squared,
-        elements: ElementKind::F32,
-        screen: Screen::None,
-        segment_rows: 4096,
-        budget: 512 << 10,
-        first: 6000,
-    },
+    (Metric::L2, ElementKind::F32, Screen::I8, 128, 128, 0),
+    (Metric::InnerProduct, ElementKind::F16, Screen::None, 128, 128, 0),
+    (Metric::Cosine, ElementKind::F16, Screen::I8, 256, 128, 300),
+    (Metric::L2Squared, ElementKind::F32, Screen::None, 4096, 512, 6000),
 ];
 
-/// What an index should hold.
+/// The rows that an index should hold.
 struct Life<'d> {
     device: &'d Device,
     case: Case,
@@ -78,14 +42,14 @@ struct Life<'d> {
 
 impl Life<'_> {
     fn add(&self, index: &mut Index, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
-        match self.case.elements {
+        match self.case.1 {
             ElementKind::F32 => living::add(index, view(rows, DIM), ids),
             ElementKind::F16 => living::add(index, view(&rounded(rows).0, DIM), ids),
             other => unreachable!("no rows of {other:?}"),
         }
     }
 
-    /// About one in so many of the ids that are there.
+    /// About one in `every` of the ids.
     fn some_ids(&mut self, every: usize) -> Vec<u64> {
         let ids: Vec<u64> = self.rows.keys().copied().collect();
         ids.into_iter().filter(|_| self.random.below(every) == 0).collect()
@@ -110,7 +74,7 @@ impl Life<'_> {
         };
         let given = (!is_numbered).then_some(&ids[..]);
         let rows = self.random.integers(ids.len() * DIM, MOST);
-        let can_be_there = self.case.elements == ElementKind::F32 && !ids.is_empty();
+        let can_be_there = self.case.1 == ElementKind::F32 && !ids.is_empty();
         let result = if can_be_there && self.random.below(3) == 0 {
             let uploaded = self.device.upload(view(&rows, DIM)).expect("good rows");
             living::add(index, &uploaded, given)
@@ -128,7 +92,7 @@ impl Life<'_> {
     }
 
     fn update(&mut self, index: &mut Index, ids: &[u64], rows: &[f32]) -> Result<(), Error> {
-        match self.case.elements {
+        match self.case.1 {
             ElementKind::F32 => index.update(ids, view(rows, DIM))?,
             ElementKind::F16 => index.update(ids, view(&rounded(rows).0, DIM))?,
             other => unreachable!("no rows of {other:?}"),
@@ -137,7 +101,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// What an index refuses leaves it as it was.
+    /// A refused call leaves the index as it was.
     fn refuse(&mut self, index: &mut Index) {
         let unknown = (1 << 63) - 1;
         let known = self.rows.keys().next().copied();
@@ -215,7 +179,7 @@ impl Life<'_> {
 
     /// The index answers as fresh ones: without a filter and with one of any kind, with all probes and with few.
     fn search(&mut self, index: &Index, queries: usize) {
-        let Case { metric, elements, .. } = self.case;
+        let (metric, elements, ..) = self.case;
         let exact = self.fill(Kind::Flat.make(self.device, metric, DIM, elements, Screen::None));
         let same = self.fill(Index::load(self.device, &self.empty).expect("it is loaded"));
         let values = self.random.integers(queries * DIM, MOST);
@@ -286,11 +250,11 @@ fn live(engine: Engine, kind: Kind, least_budget: u64, seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.path().join(name));
     for (case, seed) in CASES.into_iter().zip(seed..) {
-        let Case { metric, elements, screen, segment_rows, budget, first } = case;
+        let (metric, elements, screen, segment_rows, kib, first) = case;
         // Centroids are trained where there is room for it. Rows of both kinds take no more than 32 bytes each.
         let Some(roomy) = engine.device() else { return };
         kind.make(roomy, metric, DIM, elements, screen).save(&empty).expect("it is saved");
-        let Some(device) = engine.confined(segment_rows * 32, budget.max(least_budget)) else { return };
+        let Some(device) = engine.confined(segment_rows * 32, least_budget.max(kib << 10)) else { return };
         let mut index = Index::load(&device, &empty).expect("it is loaded");
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
         let (empty, saved) = (empty.clone(), saved.clone());

@@ -16,4 +16,5 @@ mod ivf;
 mod kmeans;
 mod limits;
 mod living;
+mod support;
 mod within;

@@ -3,17 +3,12 @@
 use std::sync::Mutex;
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::{Random, has_kernels, view, with_bindings_of};
-use nearfield::{Device, Error, Flat, Metric, Neighbor, Screen, SearchResult, WithinOptions};
+use crate::common::{Random, has_kernels, view};
+use crate::support::flat;
+use nearfield::{Error, Flat, Metric, Neighbor, Screen, SearchResult, WithinOptions};
 use test_case::test_matrix;
 
-fn filled(device: &Device, metric: Metric, rows: &[f32], dim: usize, screen: Screen) -> Flat {
-    let mut index = Flat::builder(device, metric, dim).screen(screen).build().expect("builds");
-    index.add(view(rows, dim)).expect("rows enter");
-    index
-}
-
-/// What a search for all rows finds, cut off at the radius.
+/// The answer of a search for all rows, cut off at the radius.
 fn wanted(index: &Flat, queries: &[f32], dim: usize, radius: f32) -> Vec<Vec<Neighbor>> {
     let all = index.search(view(queries, dim), index.len().max(1)).expect("all rows");
     all.iter().map(|row| row.iter().copied().filter(|hit| hit.distance < radius).collect()).collect()
@@ -40,7 +35,7 @@ fn all_rows_within_a_radius_are_found_by_every_screen_and_metric(engine: Engine)
     let queries = random.floats(40 * dim);
     for metric in Metric::ALL {
         for (device, screen) in [(device, Screen::I8), (device, Screen::None), (plain, Screen::I8)] {
-            let index = filled(device, metric, &rows, dim, screen);
+            let index = flat(device, metric, view(&rows, dim), screen);
             // The distances of some row: that one is not within, because nearer is meant strictly.
             let ranked = index.search(view(&queries, dim), 300).expect("a search");
             for (count, rank) in [(1, 0), (1, 40), (3, 299), (40, 120)] {
@@ -61,7 +56,7 @@ fn ties_at_the_radius_are_all_out_and_below_it_all_in(engine: Engine) {
     let queries = random.integers(20 * dim, 2);
     for screen in [Screen::I8, Screen::None] {
         for metric in [Metric::L2Squared, Metric::InnerProduct, Metric::L2] {
-            let index = filled(device, metric, &rows, dim, screen);
+            let index = flat(device, metric, view(&rows, dim), screen);
             for radius in [-8.0, 0.0, 4.0, 5.0, 20.0, 31.5] {
                 check(&index, &queries, dim, radius);
             }
@@ -77,7 +72,8 @@ fn lists_that_overflow_grow_and_then_every_row_is_computed(engine: Engine) {
     let rows = random.floats(20_000 * dim);
     let queries = random.floats(6 * dim);
     for screen in [Screen::I8, Screen::None] {
-        let index = filled(&device, Metric::Cosine, &rows, dim, screen);
+        // Rows of several segments.
+        let index = flat(&device, Metric::Cosine, view(&rows, dim), screen);
         let ranked = index.search(view(&queries, dim), 12_000).expect("a search");
         for rank in [100, 6000, 11_999] {
             check(&index, &queries, dim, ranked.row(2)[rank].distance);
@@ -94,26 +90,12 @@ fn lists_that_overflow_grow_and_then_every_row_is_computed(engine: Engine) {
     }
 }
 
-#[test]
-fn rows_spread_over_segments_are_found() {
-    let Some(device) = with_bindings_of(1 << 20) else { return };
-    let dim = 64;
-    let mut random = Random::new(8);
-    let rows = random.floats(9000 * dim);
-    let queries = random.floats(3 * dim);
-    for screen in [Screen::I8, Screen::None] {
-        let index = filled(&device, Metric::L2, &rows, dim, screen);
-        let ranked = index.search(view(&queries, dim), 50).expect("a search");
-        assert!(check(&index, &queries, dim, ranked.row(1)[49].distance) >= 49);
-    }
-}
-
 #[test_matrix([Adapter, Host])]
 fn odd_radii_and_empty_indexes_have_clear_answers(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = [0.0f32, 0.0, 1.0, 0.0, 0.0, 2.0];
     let queries = [0.0f32, 0.0, 3.0, 4.0];
-    let index = filled(device, Metric::L2, &rows, 2, Screen::I8);
+    let index = flat(device, Metric::L2, view(&rows, 2), Screen::I8);
     assert!(matches!(index.search_within(view(&queries, 2), f32::NAN), Err(Error::Argument { .. })));
     assert!(index.search_within(view(&queries, 1), 1.0).is_err());
     assert!(index.search_within(view(&[f32::NAN, 0.0], 2), 1.0).is_err());
@@ -135,7 +117,7 @@ fn progress_ends_with_all_queries(engine: Engine) {
     let Some(device) = engine.confined(1 << 20, 4 << 20) else { return };
     let mut random = Random::new(9);
     let (rows, queries) = (random.floats(20_000 * 8), random.floats(300 * 8));
-    let index = filled(&device, Metric::L2Squared, &rows, 8, Screen::None);
+    let index = flat(&device, Metric::L2Squared, view(&rows, 8), Screen::None);
     let seen = Mutex::new(vec![]);
     let progress = |count: usize| seen.lock().expect("one thread").push(count);
     index

@@ -32,6 +32,13 @@ fn searches_the_example_data() -> Result<()> {
     }
     let directory = TempDir::new()?;
     let (rows, queries) = (data("base.f16.npy"), data("query.f16.npy"));
+    let truth = data("groundtruth-normalised-cosine.npz");
+    let of = format!("--rows {rows} --queries {queries} --truth {truth}");
+    let more = "--k 25 --metric cosine --scratch 16MiB --device best";
+    let printed = succeed(directory.path(), &format!("search {of} {more}"))?;
+    for part in ["recall@20", "the truth has 20 columns, fewer than k = 25"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
     for (metric, truth) in [("cosine", "cosine"), ("l2sq", "l2sq"), ("l2", "l2sq"), ("ip", "dot")] {
         let truth = data(&format!("groundtruth-normalised-{truth}.npz"));
         let (ids, distances) = (directory.path().join("ids.npy"), directory.path().join("distances.npy"));
@@ -70,21 +77,6 @@ fn searches_the_example_data() -> Result<()> {
             assert!((found - wanted).abs() < 1e-5, "{metric}: {found}, needed {wanted}");
         }
     }
-    Ok(())
-}
-
-#[test]
-fn says_when_the_truth_has_fewer_columns() -> Result<()> {
-    if !has_device() {
-        return Ok(());
-    }
-    let (rows, queries) = (data("base.f16.npy"), data("query.f16.npy"));
-    let truth = data("groundtruth-normalised-cosine.npz");
-    let of = format!("--rows {rows} --queries {queries} --truth {truth}");
-    let more = "--k 25 --metric cosine --scratch 16MiB --device best";
-    let printed = succeed(Path::new("."), &format!("search {of} {more}"))?;
-    assert!(printed.contains("recall@20"), "{printed}");
-    assert!(printed.contains("the truth has 20 columns, fewer than k = 25"), "{printed}");
     Ok(())
 }
 
@@ -187,18 +179,6 @@ fn an_unknown_device_lists_the_adapters() -> Result<()> {
 }
 
 #[test]
-fn the_demo_finds_the_truth() -> Result<()> {
-    if !has_device() {
-        return Ok(());
-    }
-    let printed = succeed(Path::new("."), "demo")?;
-    for part in ["device ", "python3-py7zr", "recall@10  1.0000", "queries a second"] {
-        assert!(printed.contains(part), "{part}: {printed}");
-    }
-    Ok(())
-}
-
-#[test]
 fn info_lists_every_adapter() -> Result<()> {
     if !has_device() {
         return Ok(());
@@ -232,27 +212,19 @@ fn info_lists_every_adapter() -> Result<()> {
     Ok(())
 }
 
-/// What `info` prints before it fails, the list of the adapters, is no result.
-fn without_results(output: Output) -> Output {
-    Output { stdout: vec![], ..output }
-}
-
 #[test]
 fn an_unmatched_choice_of_the_environment_is_told() -> Result<()> {
-    for command in ["info", "demo"] {
-        let output = program().arg(command).env("NEARFIELD_ADAPTER", "no such card").output()?;
-        failed(&without_results(output), &["error: NEARFIELD_ADAPTER: needed", "no such card", "found"])?;
+    let mut cases = vec![("info", "no such card".into()), ("demo", "no such card".into())];
+    #[cfg(unix)]
+    cases.push(("info", std::os::unix::ffi::OsStringExt::from_vec(b"no\xff such card".to_vec())));
+    for (command, name) in cases {
+        let name: std::ffi::OsString = name;
+        let output = program().arg(command).env("NEARFIELD_ADAPTER", name).output()?;
+        // `info` lists the adapters before it fails.
+        let output = Output { stdout: vec![], ..output };
+        failed(&output, &["error: NEARFIELD_ADAPTER: needed", " such card", "found"])?;
     }
     Ok(())
-}
-
-#[cfg(unix)]
-#[test]
-fn a_choice_that_is_no_text_is_told() -> Result<()> {
-    use std::os::unix::ffi::OsStrExt;
-    let name = std::ffi::OsStr::from_bytes(b"no\xff card");
-    let output = program().arg("info").env("NEARFIELD_ADAPTER", name).output()?;
-    failed(&without_results(output), &["NEARFIELD_ADAPTER", " card", "found"])
 }
 
 #[test]
@@ -271,38 +243,29 @@ fn a_reader_that_leaves_early_is_no_failure() -> Result<()> {
     Ok(())
 }
 
+/// Each command has examples that paste into a shell: none is long enough for clap to break it.
 #[test]
-fn helps() -> Result<()> {
+fn help_has_examples_of_a_line_each() -> Result<()> {
     let here = Path::new(".");
-    for subcommand in ["info", "search", "build", "demo", "verify"] {
-        let help = succeed(here, &format!("{subcommand} --help"))?;
-        assert!(help.contains("Examples:") && help.contains(&format!("nearfield {subcommand}")), "{help}");
-    }
-    assert!(succeed(here, "search --help")?.contains("recall_by_distance"));
-    assert_eq!(succeed(here, "--version")?, format!("nearfield {}\n", env!("CARGO_PKG_VERSION")));
-    Ok(())
-}
-
-/// Printed examples can be pasted into a shell: none is long enough to be broken into lines.
-#[test]
-fn examples_in_help_are_a_line_each() -> Result<()> {
-    for command in [
-        "bench exact",
-        "bench reduce",
-        "bench select",
-        "info",
-        "search",
-        "build",
-        "generate",
-        "truth",
-        "verify",
-        "demo",
+    for (command, part) in [
+        ("bench exact", "bench exact"),
+        ("bench reduce", "bench reduce"),
+        ("bench select", "bench select"),
+        ("info", "nearfield info"),
+        ("search", "recall_by_distance"),
+        ("build", "nearfield build"),
+        ("generate", "nearfield generate --data"),
+        ("truth", "pairs_per_second"),
+        ("verify", "nearfield verify"),
+        ("demo", "nearfield demo"),
     ] {
-        let help = succeed(Path::new("."), &format!("{command} --help"))?;
+        let help = succeed(here, &format!("{command} --help"))?;
+        ensure!(help.contains(part), "{command:?}: {help}");
         let (_, after) = help.split_once("\nExample").context("needed examples")?;
         let lines = after.lines().skip(1).take_while(|line| !line.is_empty());
         let broken = lines.filter(|line| !line.contains("nearfield ")).collect::<Vec<_>>();
         ensure!(broken.is_empty(), "{command:?}: {broken:?}");
     }
+    assert_eq!(succeed(here, "--version")?, format!("nearfield {}\n", env!("CARGO_PKG_VERSION")));
     Ok(())
 }

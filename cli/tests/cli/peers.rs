@@ -57,7 +57,7 @@ impl Place {
         Ok(output)
     }
 
-    /// What a run prints that has to succeed.
+    /// Runs the program, which has to succeed, and returns what it printed.
     fn succeed(&self, arguments: &str) -> Result<String> {
         succeeded(self.run(&self.python(), arguments)?)
     }
@@ -92,7 +92,7 @@ fn some_lines() -> [Value; 3] {
 }
 
 #[test]
-fn lines_of_peers_are_told_and_reported_as_they_are() -> Result<()> {
+fn figures_of_peers_are_printed_and_reported() -> Result<()> {
     let lines = some_lines();
     let place = Place::new(&printing(&lines))?;
     assert_eq!(parsed(&place.succeed(&format!("{SMALL} --json --report out"))?)?, lines);
@@ -101,12 +101,7 @@ fn lines_of_peers_are_told_and_reported_as_they_are() -> Result<()> {
     let mut report = Command::new(env!("CARGO_BIN_EXE_nearfield"));
     let page = String::from_utf8(report.args(["bench", "report"]).arg(&file).output()?.stdout)?;
     assert!(page.contains("faiss-cpu") && page.contains("no such module"));
-    Ok(())
-}
-
-#[test]
-fn people_read_the_figures_and_why_a_peer_is_not_run() -> Result<()> {
-    let text = Place::new(&printing(&some_lines()))?.succeed(SMALL)?;
+    let text = place.succeed(SMALL)?;
     for part in [
         "a machine",
         "numpy 2.4",
@@ -114,10 +109,10 @@ fn people_read_the_figures_and_why_a_peer_is_not_run() -> Result<()> {
         "1.500 ms (1.250 .. 2.000)",
         "recall 0.9750",
         "others kept 1.7",
+        "cuvs: not run: needs cuVS: no such module",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    assert!(text.contains("cuvs: not run: needs cuVS: no such module"), "{text}");
     assert_eq!(text.lines().count(), 3);
     Ok(())
 }
@@ -201,7 +196,7 @@ fn what_is_no_line_of_a_peer_is_refused_in_one_line() -> Result<()> {
 }
 
 #[test]
-fn a_script_that_fails_is_one_line() -> Result<()> {
+fn a_script_that_fails_or_a_python_that_is_not_there_is_one_line() -> Result<()> {
     let place = Place::new("exit 3")?;
     let text = place.complaint(&place.python(), SMALL)?;
     assert!(text.contains("--python") && text.contains("exit status: 3"), "{text}");
@@ -209,6 +204,8 @@ fn a_script_that_fails_is_one_line() -> Result<()> {
     assert_eq!(place.complaint(&place.python(), SMALL)?, "error: needed numpy\n");
     let place = Place::new("exit 0")?;
     assert!(place.complaint(&place.python(), SMALL)?.contains("printed none"));
+    let text = place.complaint("./no-such-python", SMALL)?;
+    assert!(text.contains("--python") && text.contains("./no-such-python"), "{text}");
     // Lines that came before are reported, and that it failed.
     let place = Place::new(&format!("{}\nexit 3", printing(&some_lines())))?;
     let text = place.complaint(&place.python(), &format!("{SMALL} --report out"))?;
@@ -224,14 +221,6 @@ fn a_script_that_fails_is_one_line() -> Result<()> {
         fs::read_to_string(place.all.path().join("out/index.html"))?
             .contains("Failed, which ended the run: peers")
     );
-    Ok(())
-}
-
-#[test]
-fn a_python_that_is_not_there_is_one_line() -> Result<()> {
-    let place = Place::new("exit 0")?;
-    let text = place.complaint("./no-such-python", SMALL)?;
-    assert!(text.contains("--python") && text.contains("./no-such-python"), "{text}");
     Ok(())
 }
 
@@ -256,6 +245,15 @@ fn all_suites_go_without_peers_that_do_not_start() -> Result<()> {
 fn python(import: &str) -> bool {
     let status = Command::new("python3").args(["-c", import]).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
+}
+
+/// Whether there is a Python that runs the script. A test without one says that it is skipped.
+fn has_numpy() -> bool {
+    let is_there = python("import numpy, sys; sys.exit(sys.version_info < (3, 9))");
+    if !is_there {
+        eprintln!("skipped: no Python with numpy");
+    }
+    is_there
 }
 
 #[test]
@@ -291,8 +289,7 @@ fn numpy_finds_what_is_nearest() -> Result<()> {
 
 #[test]
 fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<()> {
-    if !python("import numpy, sys; sys.exit(sys.version_info < (3, 9))") {
-        eprintln!("skipped: no Python with numpy");
+    if !has_numpy() {
         return Ok(());
     }
     let place = Place::new("exit 0")?;
@@ -320,7 +317,7 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
             assert_eq!(text, format!("error: {argument}: {norms}\n"));
         }
     }
-    // What nobody says is as much as there is; what is said and does not fit is refused.
+    // Omitted numbers default to what there is; given ones that do not fit are refused.
     let output = place.run("python3", &arguments("three", "three"))?;
     let lines = parsed(&succeeded(output)?)?;
     assert_eq!((&lines[1]["k"], &lines[1]["recall"]), (&3.into(), &1.0.into()), "{lines:?}");
@@ -335,8 +332,7 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
 
 #[test]
 fn a_run_that_is_killed_leaves_no_process_and_no_files() -> Result<()> {
-    if !python("import numpy, sys; sys.exit(sys.version_info < (3, 9))") {
-        eprintln!("skipped: no Python with numpy");
+    if !has_numpy() {
         return Ok(());
     }
     let place = Place::new("exit 0")?;

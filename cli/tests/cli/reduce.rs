@@ -69,20 +69,3 @@ fn rows_are_verified_and_timed() -> Result<()> {
     }
     Ok(())
 }
-
-#[test]
-fn arguments_that_make_no_sense_are_refused_in_a_line() -> Result<()> {
-    for (arguments, part) in [
-        ("--length 0", "needed a whole number, at least 1"),
-        ("--length many", "--length"),
-        ("--length 100 --row-length 101", "--row-length: needed at most 100"),
-        ("--length 100 --row-length 0", "needed a whole number, at least 1"),
-        ("--operation median", "median"),
-        ("--ladder --operation sum", "--operation"),
-        ("--length 99999999999999", "--length: 99999999999999 numbers do not fit"),
-        ("--device nobody", "nobody"),
-    ] {
-        runs::kernels_refuse(&format!("reduce {arguments}"), part)?;
-    }
-    Ok(())
-}

@@ -22,18 +22,23 @@ fn device() -> Value {
     })
 }
 
+/// A line with fields of its own.
+fn with(mut line: Value, own: Value) -> Value {
+    if let (Some(line), Some(own)) = (line.as_object_mut(), own.as_object()) {
+        line.extend(own.clone());
+    }
+    line
+}
+
 /// A case with the figures of every suite, and fields of its own.
 fn case(suite: &str, name: &str, own: Value) -> Value {
-    let mut line = json!({
+    let line = json!({
         "record": "case", "suite": suite, "case": name, "runs": 10, "ms": 82.061, "ms_least": 81.669,
         "ms_most": 82.887, "device_ms": 80.1, "verified": true, "rotated": 1, "bytes": 15_360_000_000u64,
         "operations": 15_360_000_000_000u64, "intensity": 1000.0, "bytes_per_s": 1.918e11,
         "operations_per_s": 1.918e14, "bound": "matrices", "share": 0.643,
     });
-    if let (Some(line), Some(own)) = (line.as_object_mut(), own.as_object()) {
-        line.extend(own.clone());
-    }
-    line
+    with(line, own)
 }
 
 fn exact(rows: u64, dim: u64, queries: u64) -> Value {
@@ -81,14 +86,11 @@ fn reduce() -> Value {
 }
 
 fn peer(own: Value) -> Value {
-    let mut line = json!({
+    let line = json!({
         "record": "peer", "suite": "exact", "peer": "torch", "rows": 1_000_000, "dim": 768, "queries": 10_000,
         "k": 10, "metric": "cosine", "ms": 164.122, "queries_per_s": 60_930.0, "recall": 1.0, "verified": 4,
     });
-    if let (Some(line), Some(own)) = (line.as_object_mut(), own.as_object()) {
-        line.extend(own.clone());
-    }
-    line
+    with(line, own)
 }
 
 /// Lines of every suite.
@@ -275,35 +277,31 @@ fn markdown_has_the_tables_of_the_page() -> Result<()> {
 
 #[test]
 fn cases_that_differ_in_one_identity_field_stay_apart() -> Result<()> {
-    let with = |mut line: Value, key: &str, value: Value| {
-        line[key] = value;
-        line
-    };
     let mut lines = vec![device()];
     for iterations in [2, 10] {
         lines.push(json!({"record": "build", "suite": "ivf", "lists": 4096, "iterations": iterations, "train_ms": 1.0}));
-        lines.extend([ivf(1, 0.5), ivf(4, 0.9)].map(|line| with(line, "iterations", json!(iterations))));
+        lines.extend([ivf(1, 0.5), ivf(4, 0.9)].map(|line| with(line, json!({"iterations": iterations}))));
     }
     let html = page(&lines)?;
     // A series each, and a column in the tables of cases and of builds.
     assert!(html.contains(">2 iterations<") || html.contains("</i>2 iterations"), "{html}");
     assert_eq!(html.matches(">iterations</th>").count(), 2, "{html}");
-    // What all cases share stands above their table, not in a column.
+    // A value that all cases share stands above their table, not in a column.
     assert_eq!(page(&lines[..4])?.matches(">iterations</th>").count(), 1);
     for scratch in [1 << 28, 1 << 30] {
-        lines.push(with(breakeven(1000, "host"), "scratch", json!(scratch)));
+        lines.push(with(breakeven(1000, "host"), json!({"scratch": scratch})));
     }
     let html = page(&lines)?;
     assert!(html.contains("256 MiB scratch</h3>") && html.contains("1 GiB scratch</h3>"), "{html}");
     // The first rows of a set and all its rows are points of one series, and rows of one table.
-    let part = |line| with(line, "data", json!("embedding of 1000000"));
+    let part = |line| with(line, json!({"data": "embedding of 1000000"}));
     let mut lines = vec![device(), part(exact(1000, 64, 1)), exact(1_000_000, 64, 1)];
     lines.extend([part(breakeven(1000, "host")), breakeven(1_000_000, "GPU")]);
     let html = page(&lines)?;
     assert!(html.contains("Time by number of rows"), "{html}");
     assert_eq!(html.matches("embedding</h3>").count(), 1, "{html}");
     // Of a repeated case the newest counts.
-    let again = with(exact(1000, 64, 1), "ms", json!(77.0));
+    let again = with(exact(1000, 64, 1), json!({"ms": 77.0}));
     let html = page(&[device(), exact(1000, 64, 1), again])?;
     assert!(html.contains(">77.000<") && !html.contains(">82.061<"), "{html}");
     Ok(())
@@ -449,11 +447,8 @@ fn bars(svg: &str) -> Result<Vec<f64>> {
 #[test]
 fn bars_are_as_long_as_rates_are_high() -> Result<()> {
     let rung = |name: &str, own: Value| {
-        let mut line = json!({"record": "rung", "suite": "reduce", "rung": name, "name": "adds", "length": 1000, "ms": 1.0});
-        if let (Some(line), Some(own)) = (line.as_object_mut(), own.as_object()) {
-            line.extend(own.clone());
-        }
-        line
+        let line = json!({"record": "rung", "suite": "reduce", "rung": name, "name": "adds", "length": 1000, "ms": 1.0});
+        with(line, own)
     };
     let lines = [
         device(),

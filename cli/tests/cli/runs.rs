@@ -87,13 +87,6 @@ pub(crate) fn kernel_lines(arguments: &str) -> Result<Option<Vec<Value>>> {
     Ok(Some(lines))
 }
 
-/// Checks that a suite of kernels refuses arguments in one line.
-pub(crate) fn kernels_refuse(arguments: &str, part: &str) -> Result<()> {
-    let mut command = program(Path::new("."), &format!("bench {arguments}"));
-    let output = command.env("NEARFIELD_ADAPTER", adapter()).output()?;
-    common::failed(&output, &[part]).with_context(|| arguments.to_owned())
-}
-
 /// Checks the figures that every case of a kernel has.
 pub(crate) fn check_figures(line: &Value) {
     for name in ["ms", "ms_least", "ms_most", "bytes_per_s", "share_of_copy"] {

@@ -9,7 +9,7 @@ use nearfield::io::{VectorFile, read_distances, read_ids, write_npy};
 use nearfield::{Matrix, Metric};
 use tempfile::TempDir;
 
-use crate::runs::{fail, has_device, record, succeed, zeros};
+use crate::runs::{fail, record, succeed, zeros};
 
 /// Sorts all rows by (distance, id): ids and distances of the first k, padded.
 fn brute_force(metric: Metric, rows: &[f32], queries: &[f32], dim: usize, k: usize) -> (Vec<i64>, Vec<f32>) {
@@ -170,34 +170,6 @@ fn rows_of_later_pieces_keep_their_numbers() -> Result<()> {
 }
 
 #[test]
-fn a_search_reads_the_truth() -> Result<()> {
-    if !has_device() {
-        return Ok(());
-    }
-    let directory = TempDir::new()?;
-    let path = directory.path();
-    generate(path, "--data embedding --rows 600 --dim 24 --queries 20")?;
-    for (metric, out, origin) in [
-        ("cosine", "a.npz", "file"),
-        ("ip", "b.npz", "file"),
-        ("l2", "c.bin", "file"),
-        ("l2sq", "a.ibin", "recomputed"),
-    ] {
-        succeed(path, &format!("{FILES} --metric {metric} --out {out}"))?;
-        let search = format!("search --rows r.npy --queries q.npy --metric {metric} --truth {out}");
-        let record = record(path, &search)?;
-        assert_eq!(
-            (&record["recall_by_distance"], &record["recall_at"]),
-            (&1.0.into(), &10.into()),
-            "{record}"
-        );
-        assert!(record["recall_by_id"].as_f64() > Some(0.99), "{record}");
-        assert_eq!(record["truth_distances"], origin, "{metric}");
-    }
-    Ok(())
-}
-
-#[test]
 fn refuses_what_it_cannot_compare() -> Result<()> {
     let directory = TempDir::new()?;
     let path = directory.path();
@@ -226,12 +198,5 @@ fn refuses_what_it_cannot_compare() -> Result<()> {
     ] {
         fail(path, &format!("truth {more}"), parts)?;
     }
-    Ok(())
-}
-
-#[test]
-fn helps() -> Result<()> {
-    let help = succeed(Path::new("."), "truth --help")?;
-    assert!(help.contains("Examples:") && help.contains("pairs_per_second"), "{help}");
     Ok(())
 }

@@ -7,7 +7,6 @@ use crate::kernels::keys::KEYS;
 use crate::kernels::select::merge_runs::columns;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 
-pub use crate::kernels::select::sort_runs::reference;
 
 params! {
     /// Parameters of `sort_places`.

@@ -3,14 +3,13 @@
 mod refused;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use safetensors::SafeTensors;
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::ElementKind;
 use crate::error::Error;
 use crate::index::file::header::LONGEST;
 use crate::index::file::{Dtype, Reader, Writer, dtype};
@@ -73,11 +72,17 @@ fn load(path: &Path) -> crate::Result<Small> {
     Ok(small)
 }
 
+/// A directory with a `Small` in `a.nf`, and the path of that file.
+fn saved(rows: usize, seed: u64) -> Result<(TempDir, PathBuf)> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("a.nf");
+    Small { rows, seed }.save(&path)?;
+    Ok((directory, path))
+}
+
 fn names(directory: &Path) -> Result<Vec<String>> {
-    let mut names = vec![];
-    for entry in fs::read_dir(directory)? {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
+    let name = |entry: std::io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+    let mut names = fs::read_dir(directory)?.map(name).collect::<Result<Vec<_>>>()?;
     names.sort();
     Ok(names)
 }
@@ -104,55 +109,16 @@ fn what_was_saved_is_loaded() -> Result<()> {
 }
 
 #[test]
-fn many_bytes_are_streamed() -> Result<()> {
-    let directory = TempDir::new()?;
-    let path = directory.path().join("a.nf");
-    let (rows, dim) = (40_000usize, 257usize);
-    let ids: Vec<u8> = (0..rows as u64).flat_map(|id| (id * id).to_le_bytes()).collect();
-    let bytes: Vec<u8> = (0..rows * dim * 2).map(|byte| (byte * 131 % 251) as u8).collect();
-    ensure!(bytes.len() > 16 << 20);
-    let shape = [rows, dim];
-    let tensors: [(&str, Dtype, &[usize]); 2] = [("ids", Dtype::U64, &[rows]), ("rows", Dtype::F16, &shape)];
-    let mut writer = Writer::create(&path, &[], &tensors)?;
-    writer.write("ids", &ids)?;
-    let mut rest = bytes.as_slice();
-    for length in [1, 3 << 20, 0, 17, 1 << 20, 5 << 20].into_iter().cycle() {
-        let (piece, after) = rest.split_at(length.min(rest.len()));
-        writer.write("rows", piece)?;
-        rest = after;
-        if rest.is_empty() {
-            break;
-        }
-    }
-    writer.finish()?;
-
-    let reader = Reader::open(&path)?;
-    assert_eq!(reader.rows("rows", dim)?, (ElementKind::F16, rows));
-    for piece_bytes in [1 << 20, (1 << 20) + 1, usize::MAX] {
-        let mut pieces = reader.tensor("rows", Dtype::F16, &shape, piece_bytes)?;
-        let mut position = 0;
-        while let Some(piece) = pieces.next_piece()? {
-            assert_eq!(piece.len(), piece_bytes.min(bytes.len() - position));
-            assert!(piece == &bytes[position..position + piece.len()]);
-            position += piece.len();
-        }
-        assert_eq!(position, bytes.len());
-    }
-    assert_eq!(reader.u64s("ids", &[rows])?.last(), Some(&(39_999 * 39_999)));
-    Ok(())
-}
-
-#[test]
 fn the_crate_reads_it() -> Result<()> {
-    let directory = TempDir::new()?;
-    let path = directory.path().join("a.nf");
-    let small = Small { rows: 9, seed: 2 };
-    small.save(&path)?;
+    let (_directory, path) = saved(9, 2)?;
     let bytes = fs::read(&path)?;
     let file = SafeTensors::deserialize(&bytes)?;
     assert_eq!(file.len(), 4);
     let rows = file.tensor("rows")?;
-    assert_eq!((rows.dtype(), rows.shape(), rows.data()), (Dtype::F32, &[9, 2][..], &small.row_bytes()[..]));
+    assert_eq!(
+        (rows.dtype(), rows.shape(), rows.data()),
+        (Dtype::F32, &[9, 2][..], &Small { rows: 9, seed: 2 }.row_bytes()[..])
+    );
     assert_eq!(file.tensor("none")?.shape(), [0, 7]);
     let (length, header) = SafeTensors::read_metadata(&bytes)?;
     ensure!(length.is_multiple_of(8));
@@ -164,10 +130,7 @@ fn the_crate_reads_it() -> Result<()> {
 
 #[test]
 fn an_end_at_any_step_leaves_the_old_file() -> Result<()> {
-    let directory = TempDir::new()?;
-    let path = directory.path().join("a.nf");
-    let old = Small { rows: 4, seed: 1 };
-    old.save(&path)?;
+    let (directory, path) = saved(4, 1)?;
     let before = fs::read(&path)?;
     let new = Small { rows: 3000, seed: 7 };
     let ids: Vec<u8> = new.ids().iter().flat_map(|id| id.to_le_bytes()).collect();
@@ -242,9 +205,7 @@ fn a_place_that_cannot_be_written_is_an_error() -> Result<()> {
 
 #[test]
 fn saves_at_the_same_time_leave_one_whole_file() -> Result<()> {
-    let directory = TempDir::new()?;
-    let path = directory.path().join("a.nf");
-    Small { rows: 1, seed: 0 }.save(&path)?;
+    let (directory, path) = saved(1, 0)?;
     std::thread::scope(|scope| {
         let savers: Vec<_> = (1..3)
             .map(|seed| {
@@ -272,9 +233,7 @@ fn saves_at_the_same_time_leave_one_whole_file() -> Result<()> {
 
 #[test]
 fn what_is_missing_is_named() -> Result<()> {
-    let directory = TempDir::new()?;
-    let path = directory.path().join("a.nf");
-    Small { rows: 5, seed: 1 }.save(&path)?;
+    let (_directory, path) = saved(5, 1)?;
     let reader = Reader::open(&path)?;
     assert_eq!(reader.get::<crate::Metric>("metric", "a metric")?, crate::Metric::Cosine);
     let messages = [

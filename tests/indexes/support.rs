@@ -1,0 +1,54 @@
+//! Indexes that several of these suites search.
+
+use nearfield::{AddOptions, Device, DeviceOptions, Error, Flat, MatrixView, Metric, Screen};
+
+use crate::common::Engine;
+
+/// An index of rows under their insertion numbers.
+pub(crate) fn flat(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, screen: Screen) -> Flat {
+    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build().expect("an index");
+    index.add(rows).expect("good rows");
+    index
+}
+
+/// An index of rows under these ids.
+pub(crate) fn flat_with_ids(
+    device: &Device,
+    metric: Metric,
+    rows: MatrixView<'_, f32>,
+    screen: Screen,
+    ids: &[u64],
+) -> Flat {
+    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build().expect("an index");
+    index.add_with(rows, &AddOptions::new().ids(ids)).expect("good rows");
+    index
+}
+
+/// A GPU that the test may destroy.
+pub(crate) fn own_gpu() -> Option<Device> {
+    Engine::Adapter.open(DeviceOptions::default())
+}
+
+/// Runs under a budget, then under the one that its error asks for; the result, and the budget that was enough.
+pub(crate) fn run_within<T>(
+    mut budget: u64,
+    attempts: usize,
+    run: impl Fn(u64) -> Result<T, Error>,
+) -> (T, u64) {
+    for _ in 0..attempts {
+        match run(budget) {
+            Ok(done) => return (done, budget),
+            Err(Error::Budget { needed, budget: told, purpose }) => {
+                assert!(needed > told && told == budget, "{purpose}: {needed} of {told}, given {budget}");
+                budget = needed;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("{budget} bytes were to be enough");
+}
+
+/// The ids 0, 1, 2 and so on.
+pub(crate) fn numbered(rows: usize) -> Vec<u64> {
+    (0..rows as u64).collect()
+}
