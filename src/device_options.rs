@@ -14,6 +14,11 @@ pub struct DeviceOptions {
     /// Bytes of scratch memory on the device that all calls together may hold, kept buffers included. The host engine counts it call by
     /// call: queries in f32, scores and candidates of a search, keys and columns of a selection, but neither results nor stacks, so that
     /// its reductions take none.
+    ///
+    /// On a GPU, calls that find too little of it free wait for others to end. A future keeps its share until it ends or is dropped
+    /// (never `mem::forget` one), so a thread must not block, in a blocking call or in an executor of its own, while it also has to
+    /// poll such a future, nor in a `progress` function or a filter of a call on the same device: it could wait for itself.
+    ///
     /// Default: 256 MiB.
     pub budget_bytes: u64,
     /// Use subgroup operations, cooperative matrices among them, where the adapter has them. Default: true.

@@ -37,5 +37,5 @@ macro_rules! blocking_and_async {
 }
 pub(crate) use blocking_and_async;
 
-/// Told how many rows are done.
+/// Callback with the number of rows done so far.
 pub(crate) type Progress<'a> = &'a mut (dyn FnMut(usize) + Send);

@@ -43,7 +43,7 @@ impl<'a> HostVectors<'a> {
         with_view!(self, view => view.rows())
     }
 
-    /// Elements a vector.
+    /// Elements per vector.
     pub fn dim(&self) -> usize {
         with_view!(self, view => view.dim())
     }

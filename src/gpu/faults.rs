@@ -1,4 +1,4 @@
-//! What goes wrong on a device: errors caught in scopes, and errors outside of any call.
+//! Device errors: those caught in scopes, and those outside of any call.
 
 use std::fmt;
 use std::future::Future;

@@ -42,6 +42,28 @@ fn no_two_files_use_each_other() {
     assert_none("circle", circles);
 }
 
+/// Only the blocking calls block: a future that blocks stops its executor, and hangs a browser.
+#[test]
+fn nothing_below_the_blocking_calls_blocks() {
+    // The ladder belongs to the benchmark.
+    const DOORS: &[&str] = &[
+        "future.rs",
+        "gpu/wait.rs",
+        "gpu/device.rs",
+        "engine/device/engine.rs",
+        "engine/device/handle.rs",
+        "internals/ladder.rs",
+    ];
+    let mut blocking = BTreeSet::new();
+    for file in library().files().filter(|file| !DOORS.contains(file)) {
+        let text = fs::read_to_string(repository().join("src").join(file)).expect("source text");
+        // The tests of a file come last.
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        blocking.extend(code.contains("block_on(").then(|| file.to_owned()));
+    }
+    assert_none("blocks", blocking);
+}
+
 /// The layers of the document, lowest first: modules of one line may use each other.
 fn layers() -> Vec<Vec<String>> {
     let document = fs::read_to_string(repository().join("docs/architecture.md")).expect("the document");

@@ -153,7 +153,7 @@ impl DeviceMatrix {
         self.rows
     }
 
-    /// Elements a vector.
+    /// Elements per vector.
     pub fn dim(&self) -> usize {
         self.dim
     }

@@ -1,4 +1,4 @@
-//! Which queries of a call a batch holds, and their way to the GPU.
+//! Selects the queries of a batch and copies them to the GPU.
 
 use crate::engine::device::vectors::Vectors;
 use crate::error::{Error, Result};

@@ -79,7 +79,7 @@ impl<'a> Vectors<'a> {
         }
     }
 
-    /// Elements a vector.
+    /// Elements per vector.
     pub fn dim(&self) -> usize {
         match self {
             Self::Host(vectors) => vectors.dim(),

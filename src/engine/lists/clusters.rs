@@ -71,7 +71,7 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// The distance of every row to the centroid that row `row` would be, with the bits of [`Training::assign`]. That centroid replaces
+    /// Distances of all rows to row `row` as a centroid, bit for bit as [`Training::assign`] computes them. That centroid replaces
     /// the first one until the next call of [`Training::seed`] or [`Training::update`].
     pub(crate) async fn distances(&mut self, row: u32) -> Result<Vec<f32>> {
         match self {

@@ -1,4 +1,4 @@
-//! A reduction as it is asked for: the operation, how sums are added up, and where times are noted.
+//! The request of a reduction: the operation, how sums are added up, and where times are noted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use crate::gpu::{Gpu, Profile, StageTime};
 use crate::host::Reduced;
 use crate::kernels::reduce_blocks::{Operation, Summation};
 
-/// Bytes of values from the host that are on the GPU at a time, an operand.
+/// Bytes per operand that are staged on the GPU at a time.
 pub(crate) const STAGED_BYTES: u64 = 64 << 20;
 
 /// How long calls took on the device, stage by stage. Calls add to it; of one call at most 1,024 passes are timed.

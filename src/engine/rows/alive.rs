@@ -1,4 +1,4 @@
-//! Which slots have a row: one bit for each slot, on the host and on the device. It is kept only while there are gaps.
+//! The live slots, one bit each, on the host and on the device. They are kept only while there are gaps.
 
 use crate::bits::Bits;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! Which rows a search may find, and how kernels are told.
+//! The rows that a search may find, as bits or as lists of slots for kernels.
 
 use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;

@@ -78,7 +78,7 @@ impl Plan {
         least: u64,
         scope: Scope<'_>,
     ) -> Option<Self> {
-        let &ScreenPair { few, many, most_few, .. } = screen;
+        let &ScreenPair { few, many, scan_limit, .. } = screen;
         let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
         let by = |kernel, most, capacity| Self::by_kernel(kernel, rows, most, (queries, k), capacity, scope);
         // Lists may take a fifth of the scratch memory.
@@ -86,8 +86,8 @@ impl Plan {
             let fits = scope.usable() / 5 / (queries.min(most) * ENTRY_BYTES);
             if fits > least { (fits + 1).next_power_of_two() / 2 } else { least }.min(CAPACITY[1].max(least))
         };
-        let tiles = if queries > most_few { by(many, batch, longer(batch)) } else { None };
-        tiles.or_else(|| by(few, most_few, longer(most_few))).or_else(|| by(few, most_few, least))
+        let tiles = if queries > scan_limit { by(many, batch, longer(batch)) } else { None };
+        tiles.or_else(|| by(few, scan_limit, longer(scan_limit))).or_else(|| by(few, scan_limit, least))
     }
 
     /// The plan with this kernel and batches of up to `most` queries.

@@ -126,14 +126,15 @@ pub(crate) struct ScreenPair {
     pub(crate) many: &'static ScreenKernel,
     /// At most this many queries are few. A tile costs the same for 1 query as for 128, a scan grows with the queries: these are the
     /// counts at which they cost the same (on an H200 at dim 768: `docs/performance.md`).
-    pub(crate) most_few: u64,
+    pub(crate) scan_limit: u64,
     /// If a filter allows less than this share of the rows, their distances are computed without scoring the others: `rescore`
     /// reaches about a tenth of a f32 tile's speed, and integers are scored several times as fast.
     pub(crate) selective_share: u64,
 }
 
-const FLOATS: ScreenPair = ScreenPair { few: &SCAN, many: &TILE, most_few: 16, selective_share: 16 };
-const INTEGERS: ScreenPair = ScreenPair { few: &SCAN_I8, many: &TILE_I8, most_few: 32, selective_share: 64 };
+const FLOATS: ScreenPair = ScreenPair { few: &SCAN, many: &TILE, scan_limit: 16, selective_share: 16 };
+const INTEGERS: ScreenPair =
+    ScreenPair { few: &SCAN_I8, many: &TILE_I8, scan_limit: 32, selective_share: 64 };
 const INTEGERS_COOP: ScreenPair = ScreenPair { many: &TILE_COOP, ..INTEGERS };
 
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last

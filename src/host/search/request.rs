@@ -1,4 +1,4 @@
-//! A search as the host engine is asked for it, and its result.
+//! The host engine's search request, and its result.
 
 use crate::bits::Bits;
 use crate::host::rows::store::HostRows;

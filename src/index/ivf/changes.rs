@@ -1,4 +1,4 @@
-//! Rows come and go in an `Ivf`, and ids stay.
+//! Adds, updates, removes and compacts rows of an `Ivf`. Their ids stay.
 
 use crate::error::Result;
 use crate::future::Boxed;

@@ -1,4 +1,4 @@
-//! An `Ivf` to a file and back.
+//! Saves and loads an `Ivf`.
 
 use crate::engine::{EngineLists, PAGE};
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Reads an index: first what it says of itself, then ids, lists and rows, in the order of the file.
+//! Reads an index: its metadata, then ids, lists and rows, in the order of the file.
 
 use std::fmt;
 use std::path::Path;
@@ -28,7 +28,7 @@ impl fmt::Debug for Loading<'_> {
 }
 
 impl SavedIndex {
-    /// Reads what a file says of itself. It needs no device; the rows are checked when the index is loaded.
+    /// Reads the metadata of a file. It needs no device; the rows are checked when the index is loaded.
     ///
     /// # Errors
     /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another version, or damaged;
