@@ -229,7 +229,7 @@ fn a_selection_of_no_values_is_refused(engine: Engine) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 75, ..ProptestConfig::default() })]
 
     #[test]
     fn few_distinct_values_are_selected_by_column(
