@@ -1,12 +1,14 @@
 //! Bad input gets an error that names it, and leaves the index as it was.
 
-use crate::common::{confined, gpu, has_kernels, rounded, view};
+use crate::common::{Engine, confined, gpu, has_kernels, rounded, view};
 use crate::support::{flat, run_within};
 use half::f16;
 use nearfield::{
     AddOptions, Device, DeviceOptions, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output,
     Screen, SearchOptions,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use test_case::test_matrix;
 
 const DIM: usize = 3;
 
@@ -326,4 +328,19 @@ fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
         .expect("the device is there");
     index.add(view(&rows, dim)).expect("there is memory again");
     assert_eq!(index.len(), 2 * 8192);
+}
+
+#[test_matrix([Engine::Adapter, Engine::Host])]
+fn a_progress_function_that_panics_leaves_the_index_as_it_was(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let more: Vec<f32> = (0..20_000 * DIM).map(|i| (i as f32 * 0.3).cos()).collect();
+    let mut index = ten(device, Metric::L2);
+    let before = answer(&index);
+    let fail = |_: usize| panic!("the caller's own fault");
+    let options = AddOptions::new().progress(&fail);
+    let adding = AssertUnwindSafe(|| index.add_with(view(&more, DIM), &options));
+    catch_unwind(adding).expect_err("it panics");
+    assert_eq!((index.len(), answer(&index)), (10, before));
+    index.add(view(&more, DIM)).expect("the same rows, later");
+    assert_eq!(index.len(), 20_010);
 }

@@ -5,6 +5,7 @@ mod common;
 
 mod ceilings;
 mod ladder;
+mod recorded;
 mod reduce;
 mod reduce_paths;
 mod reduce_precision;

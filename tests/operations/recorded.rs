@@ -1,0 +1,88 @@
+//! Recordings that do not fit their buffers are refused when they are recorded, and no contents of a buffer keep a kernel from
+//! ending.
+
+use crate::common::bench::Bench;
+use nearfield::recording::{Candidates, Rescore, Rows, Select, Selected};
+use nearfield::{BufferSlice, ElementKind, Metric, wgpu};
+
+#[test]
+fn slices_that_wgpu_would_refuse_later_are_refused() {
+    let Some(bench) = Bench::open() else { return };
+    let (counts, offsets) = (bench.input(&[1u32; 1024]), bench.output(1024));
+    let usage = wgpu::BufferUsages::COPY_DST;
+    let descriptor = wgpu::BufferDescriptor { label: None, size: 4096, usage, mapped_at_creation: false };
+    let unusable = bench.device.wgpu_device().expect("a GPU").create_buffer(&descriptor);
+    let slice = |offset, bytes| BufferSlice::range(&counts, offset, bytes);
+    for (start, given) in [
+        ("counts: needed a range within the buffer's 4096 bytes", slice(4096, 16)),
+        ("counts: needed a range within", slice(u64::MAX - 3, 16)),
+        ("counts: needed an offset that is a multiple of", slice(4, 16)),
+        ("counts: needed bytes in whole words", slice(0, 18)),
+        ("counts: needed a buffer with usage STORAGE", BufferSlice::all(&unusable)),
+        ("offsets: needed a buffer that", offsets.slice()),
+    ] {
+        bench.refuses(start, |recorder| recorder.prefix_sum(given, 4, 9, offsets.slice()));
+    }
+    bench.refuses("counts: needed bytes", |recorder| recorder.prefix_sum(slice(0, 0), 0, 9, offsets.slice()));
+    bench.run(|recorder| recorder.prefix_sum(slice(0, 16), 4, 9, offsets.slice()));
+    assert_eq!(bench.read(&offsets)[..5], [0, 1, 2, 3, 4], "a good recording runs after the bad ones");
+}
+
+#[test]
+fn counts_that_no_buffer_holds_are_refused() {
+    let Some(bench) = Bench::open() else { return };
+    let (input, output, others) = (bench.input(&[1.0f32; 64]), bench.output(64), bench.output(64));
+    let (all, keys, ids) = (BufferSlice::all(&input), output.slice(), others.slice());
+    bench.refuses("counts: needed", |recorder| recorder.prefix_sum(all, u32::MAX, 9, keys));
+    bench.refuses("rows: needed", |recorder| recorder.norms(all, ElementKind::F32, u32::MAX, 1, keys, ids));
+    let range = |count| Candidates::Dense { first: 0, count, found_pitch: 0, found_first: 0, allowed: None };
+    let good = Rescore {
+        metric: Metric::L2Squared,
+        queries: all,
+        count: 1,
+        rows: all,
+        elements: ElementKind::F32,
+        vectors: 1,
+        row_count: 8,
+        first_slot: 0,
+        ids: all,
+        candidates: range(8),
+        keys,
+        found_ids: ids,
+        mark_absent: true,
+    };
+    for (start, bad) in [
+        ("queries: needed", Rescore { vectors: u32::MAX - 3, ..good }),
+        ("rows: needed", Rescore { row_count: u32::MAX, ..good }),
+        ("keys: needed", Rescore { candidates: range(u32::MAX), ..good }),
+    ] {
+        bench.refuses(start, |recorder| recorder.rescore(&bad));
+    }
+    bench.run(|recorder| recorder.rescore(&good));
+}
+
+#[test]
+fn a_selection_from_offsets_that_fall_ends() {
+    let Some(bench) = Bench::open() else { return };
+    let keys = bench.input(&[3u32, 1, 2, 0]);
+    let (offsets, counts) = (bench.input(&[0u32, 3, 2, 4_000_000_000]), bench.output(3));
+    let (selected_keys, selected_ids) = (bench.output(3 * 2), bench.output(3 * 2 * 2));
+    let select = Select {
+        keys: BufferSlice::all(&keys),
+        ids: None,
+        floats: false,
+        rows: Rows::Csr { offsets: BufferSlice::all(&offsets) },
+        count: 3,
+        k: 2,
+        selected: Selected { keys: selected_keys.slice(), ids: selected_ids.slice() },
+        selected_pitch: 2,
+        selected_counts: counts.slice(),
+        spare: None,
+        scratch: None,
+    };
+    bench.run(|recorder| recorder.select(&select));
+    assert_eq!(bench.read(&counts)[..2], [2, 0], "a row that ends before it starts is empty");
+    assert_eq!(bench.read(&selected_keys)[..2], [1, 2]);
+    let bad = Select { rows: Rows::Equal { length: u32::MAX, pitch: 0 }, ..select };
+    bench.refuses("keys: needed", |recorder| recorder.select(&bad));
+}
