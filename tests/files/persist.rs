@@ -31,20 +31,20 @@ impl Kind {
         Self { lists, metric: Metric::L2Squared, elements: ElementKind::F32, screen: Screen::None }
     }
 
-    /// Every metric with every way of storing rows, for both kinds of index.
-    fn all() -> Vec<Self> {
-        let mut all = vec![];
-        for lists in [None, Some(12)] {
-            for metric in Metric::ALL {
-                let stored = [
-                    (ElementKind::F32, Screen::None),
-                    (ElementKind::F32, Screen::I8),
-                    (ElementKind::F16, Screen::I8),
-                ];
-                all.extend(stored.map(|(elements, screen)| Self { lists, metric, elements, screen }));
-            }
-        }
-        all
+    /// Every metric for both kinds of index. The ways of storing rows take turns.
+    fn all() -> impl Iterator<Item = Self> {
+        let stored = [
+            (ElementKind::F32, Screen::None),
+            (ElementKind::F32, Screen::I8),
+            (ElementKind::F16, Screen::I8),
+        ];
+        let kinds = [None, Some(12)].into_iter().flat_map(|lists| Metric::ALL.map(|metric| (lists, metric)));
+        kinds.zip(stored.into_iter().cycle()).map(|((lists, metric), (elements, screen))| Self {
+            lists,
+            metric,
+            elements,
+            screen,
+        })
     }
 
     /// An index without rows.
