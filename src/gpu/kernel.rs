@@ -24,27 +24,6 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// Declares a kernel's storage buffers once, from binding 1 on: `BUFFERS` for its declaration, and the struct with what is bound.
-macro_rules! buffers {
-    ($(#[$meta:meta])* pub(crate) struct Buffers<$l:lifetime> {
-        $($(#[$field_meta:meta])* $field:ident: $access:ident $type:ty,)*
-    }) => {
-        pub(super) const BUFFERS: &[(&str, crate::gpu::Access)] =
-            &[$((stringify!($field), crate::gpu::Access::$access),)*];
-
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy)]
-        pub(crate) struct Buffers<$l> { $($(#[$field_meta])* pub(crate) $field: $type,)* }
-
-        impl<$l> Buffers<$l> {
-            fn slices(&self) -> [crate::gpu::BufferSlice<$l>; BUFFERS.len()] {
-                [$(self.$field.into(),)*]
-            }
-        }
-    };
-}
-pub(crate) use buffers;
-
 /// The snippet of a file below `wgsl/`, with constants it shares with Rust: `wgsl!("lib/keys", ABSENT)`, or
 /// `wgsl!("reduce/locate", OPERATION_MIN = Operation::Min)` where the name in Rust is another.
 macro_rules! wgsl {

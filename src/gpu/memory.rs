@@ -142,6 +142,27 @@ impl Gpu {
     }
 }
 
+/// Declares a kernel's storage buffers once, from binding 1 on: `BUFFERS` for its declaration, and the struct with what is bound.
+macro_rules! buffers {
+    ($(#[$meta:meta])* pub(crate) struct Buffers<$l:lifetime> {
+        $($(#[$field_meta:meta])* $field:ident: $access:ident $type:ty,)*
+    }) => {
+        pub(super) const BUFFERS: &[(&str, crate::gpu::Access)] =
+            &[$((stringify!($field), crate::gpu::Access::$access),)*];
+
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct Buffers<$l> { $($(#[$field_meta])* pub(crate) $field: $type,)* }
+
+        impl<$l> Buffers<$l> {
+            fn slices(&self) -> [crate::gpu::BufferSlice<$l>; BUFFERS.len()] {
+                [$(self.$field.into(),)*]
+            }
+        }
+    };
+}
+pub(crate) use buffers;
+
 /// One scratch buffer of a reservation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
