@@ -7,7 +7,6 @@ use crate::kernels::keys::KEYS;
 use crate::kernels::select::merge_runs::columns;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 
-
 params! {
     /// Parameters of `sort_places`.
     pub struct Params {
