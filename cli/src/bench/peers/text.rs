@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::bench::lines::Line;
-use crate::output::{self, counted};
+use crate::bench::lines::{Line, identity};
+use crate::bench::report::describe;
 
 /// The most processors that others may keep busy during a measurement.
 const QUIET: f64 = 0.1;
@@ -15,33 +15,9 @@ pub(super) fn of(line: &Value) -> String {
 }
 
 fn peer(line: &Line) -> String {
-    let count = |key: &str| line.count(key);
-    let shape = match (count("rows"), count("dim"), count("length")) {
-        (Some(rows), Some(dim), _) => {
-            Some(format!("{rows} x {dim} {}", line.text("data").unwrap_or_default()))
-        }
-        (Some(rows), _, Some(length)) => Some(format!("{rows}x{length}")),
-        (None, _, Some(length)) => Some(format!("of {length}")),
-        _ => None,
-    };
-    let text = |key: &str| line.text(key).map(str::to_owned);
-    let of = [
-        shape,
-        count("lists").map(|lists| counted(lists as usize, "list", "lists")),
-        count("probes").map(|probes| counted(probes as usize, "probe", "probes")),
-        count("queries").map(|queries| output::queries(queries as usize)),
-        text("metric"),
-        text("operation"),
-        count("k").map(|k| format!("k {k}")),
-        text("values"),
-    ];
-    let of = of.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let of = if of.is_empty() { of } else { format!("{of}: ") };
-    let name = format!(
-        "{:<9} {}: {of}",
-        line.text("suite").unwrap_or_default(),
-        line.text("peer").unwrap_or_default()
-    );
+    let [suite, peer] = ["suite", "peer"].map(|key| line.text(key).unwrap_or_default());
+    let work = describe(line, &identity(suite));
+    let name = format!("{suite:<9} {peer}: {work}{}", if work.is_empty() { "" } else { ": " });
     if let Some(reason) = line.text("not_run") {
         return format!("{name}not run: {reason}");
     }

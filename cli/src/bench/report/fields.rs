@@ -51,7 +51,7 @@ fn phrase(line: &Line, key: &str) -> Option<String> {
 }
 
 /// Fields in words, separated by commas. Rows and dimensions become a shape, such as "1,000 × 768".
-pub(super) fn describe(line: &Line, keys: &[&str]) -> String {
+pub(crate) fn describe(line: &Line, keys: &[&str]) -> String {
     let has = |key: &str| keys.contains(&key) && line.value(key).is_some();
     let across = ["dim", "length"].into_iter().find(|key| has("rows") && has(key));
     let parts = keys.iter().filter_map(|&key| match (key, across) {

@@ -24,6 +24,7 @@ use crate::files;
 use chart::Chart;
 use device::DeviceLines;
 use document::Page;
+pub(super) use fields::describe;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = HELP)]
