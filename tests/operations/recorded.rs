@@ -1,9 +1,11 @@
 //! Recordings that do not fit their buffers are refused when they are recorded, and no contents of a buffer keep a kernel from
 //! ending.
 
-use crate::common::bench::Bench;
-use nearfield::recording::{Candidates, Rescore, Rows, Select, Selected};
-use nearfield::{BufferSlice, ElementKind, Metric, wgpu};
+use crate::common::bench::{Bench, floats_of, ids_of};
+use crate::common::{Random, view};
+use nearfield::internals::kernels::value_of;
+use nearfield::recording::{Candidates, Pairs, Rescore, Rows, Select, Selected};
+use nearfield::{BufferSlice, ElementKind, Metric, Output, wgpu};
 
 #[test]
 fn slices_that_wgpu_would_refuse_later_are_refused() {
@@ -85,4 +87,51 @@ fn a_selection_from_offsets_that_fall_ends() {
     assert_eq!(bench.read(&selected_keys)[..2], [1, 2]);
     let bad = Select { rows: Rows::Equal { length: u32::MAX, pitch: 0 }, ..select };
     bench.refuses("keys: needed", |recorder| recorder.select(&bad));
+}
+
+#[test]
+fn kernels_of_one_recording_read_what_the_kernels_before_them_wrote() {
+    let Some(bench) = Bench::open() else { return };
+    let (device, mut random) = (bench.device, Random::new(0xec));
+    let [queries, rows] = [5, 700].map(|count| random.floats(count * 6));
+    let [queries, rows] =
+        [queries, rows].map(|values| device.upload(view(&values, 6)).expect("good vectors"));
+    let distances = bench.output(5 * 700);
+    let (keys, ids, counts) = (bench.output(5 * 8), bench.output(5 * 16), bench.output(5));
+    bench.run(|recorder| {
+        recorder.distances(&Pairs {
+            metric: Metric::L2,
+            unit_vectors: false,
+            output: Output::Distance,
+            queries: queries.as_slice().expect("a GPU"),
+            query_count: 5,
+            query_stride: queries.stride() as u32,
+            rows: rows.as_slice().expect("a GPU"),
+            row_count: 700,
+            row_stride: rows.stride() as u32,
+            dim: 6,
+            distances: distances.slice(),
+            distance_stride: 700,
+        })?;
+        recorder.select(&Select {
+            keys: distances.slice(),
+            ids: None,
+            floats: true,
+            rows: Rows::Equal { length: 700, pitch: 700 },
+            count: 5,
+            k: 8,
+            selected: Selected { keys: keys.slice(), ids: ids.slice() },
+            selected_pitch: 8,
+            selected_counts: counts.slice(),
+            spare: None,
+            scratch: None,
+        })
+    });
+    let all = floats_of(&bench.read(&distances));
+    let whole = device.distances(&queries, &rows, Metric::L2, Output::Distance).expect("distances");
+    assert_eq!(device.read(&whole).expect("distances"), all);
+    assert_eq!(bench.read(&counts), [8; 5]);
+    let found = ids_of(&bench.read(&ids)).into_iter().zip(bench.read(&keys).into_iter().map(value_of));
+    let smallest = device.top_k(view(&all, 700), 8).expect("the smallest");
+    assert!(smallest.iter().flatten().map(|hit| (hit.id, hit.distance)).eq(found));
 }
