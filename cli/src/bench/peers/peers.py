@@ -42,7 +42,7 @@ TOLERANCE, LARGEST_ERROR = 1e-3, 1e-4
 # Bytes that no cache holds; rows converted to f64 at a time.
 CACHE, PIECE = 256 << 20, 1 << 14
 # Options, how they are read, and their defaults.
-NAMES, NUMBERS = (lambda text: text.split(",")), (lambda text: [int(part) for part in text.split(",")])
+NAMES, NUMBERS = lambda text: text.split(","), lambda text: [int(part) for part in text.split(",")]
 OPTIONS = [
     ("suites", NAMES, "exact,ivf,select,reduce"), ("peers", NAMES, "numpy,faiss-cpu,usearch,torch,cuvs,faiss-gpu"),
     ("rows-file", str, "rows.npy"), ("queries-file", str, "queries.npy"), ("data", str, "files"),
@@ -56,17 +56,13 @@ def say(line):
     print(json.dumps(line, allow_nan=False), flush=True)
 
 
-def first_line(error):
-    return (str(error).strip() or repr(error)).splitlines()[0][:200]
-
-
 @contextlib.contextmanager
-def attempt(line):
+def attempt(line, reason="not_run"):
     """Says why a line has no figures when the block fails, and goes on."""
     try:
         yield
     except Exception as error:
-        say({**line, "not_run": first_line(error)})
+        say({**line, reason: (str(error).strip() or repr(error)).splitlines()[0][:200]})
 
 
 def prepare(args):
@@ -127,8 +123,8 @@ def repeat(call, most, seconds):
 
 
 def measure(args, call, on_device=None):
-    """Times a call, which is told its turn, in a quarter of the time that this process has left. `on_device` returns the
-    milliseconds of a call by the device's clock."""
+    """Times a call, which is told its turn, in a quarter of the time that this process has left. `on_device` calls and
+    returns the milliseconds by the device's clock."""
     seconds = min(CASE, (args.end - time.monotonic()) / 4)
     if seconds <= 0:
         raise TimeoutError("no time was left of --budget")
@@ -152,8 +148,6 @@ def measure(args, call, on_device=None):
 
 
 class Numpy:
-    on = "cpu"
-
     def __init__(self, _, rows, metric, lists):
         self.rows = normalized(rows) if metric == "cosine" else rows
         # Half the squares of the rows minus the products; the norms of queries change no order.
@@ -172,8 +166,6 @@ class Numpy:
 
 
 class Usearch:
-    on = "cpu"
-
     def __init__(self, _, rows, metric, lists):
         self.module, self.rows = importlib.import_module("usearch.index"), rows
         self.metric = {"cosine": "cos", "ip": "ip"}.get(metric, "l2sq")
@@ -188,7 +180,7 @@ class Faiss:
         faiss, is_gpu = importlib.import_module("faiss"), peer == "faiss-gpu"
         if is_gpu and not (hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0):
             raise RuntimeError(f"needs faiss with a GPU: this is {faiss.__version__}, which finds none")
-        self.on, self.is_cosine = "cuda" if is_gpu else "cpu", metric == "cosine"
+        self.is_cosine = metric == "cosine"
         kind = faiss.METRIC_L2 if metric in ("l2sq", "l2") else faiss.METRIC_INNER_PRODUCT
         self.index = faiss.index_factory(rows.shape[1], f"IVF{lists},Flat" if lists else "Flat", kind)
         if is_gpu:
@@ -208,8 +200,6 @@ class Faiss:
 class Gpu:
     """The GPU that torch computes on: CUDA, or ROCm under its name."""
 
-    on = "cuda"
-
     def __init__(self):
         self.torch = torch = importlib.import_module("torch")
         if not torch.cuda.is_available():
@@ -220,7 +210,7 @@ class Gpu:
         self.wait = torch.cuda.synchronize
 
     def upload(self, array):
-        return self.torch.from_numpy(array).to(self.on)
+        return self.torch.from_numpy(array).to("cuda")
 
     def search(self, queries, k):
         ids, distances = self.near(self.upload(queries), k)
@@ -287,7 +277,7 @@ class Cuvs(Gpu):
 
     def near(self, queries, k):
         distances, ids = self.module.search(*self.parameters, self.index, self.normalize(queries), k)
-        return self.torch.as_tensor(ids, device=self.on), self.torch.as_tensor(distances, device=self.on)
+        return self.torch.as_tensor(ids, device="cuda"), self.torch.as_tensor(distances, device="cuda")
 
 
 def search(args, line):
@@ -299,7 +289,8 @@ def search(args, line):
     start = time.perf_counter()
     index = LIBRARIES[peer.split("-")[0]](peer, rows, args.metric, lists)
     built = round((time.perf_counter() - start) * 1e3, 3)
-    line = {**line, "on": index.on, "threads": THREADS if index.on == "cpu" else None, "build_ms": built}
+    on, threads = ("cpu", THREADS) if peer in ("numpy", "faiss-cpu", "usearch") else ("cuda", None)
+    line = {**line, "on": on, "threads": threads, "build_ms": built}
     limits = list(zip(args.k, args.limits.T))[: 1 if lists else None]
     for probes, count, (k, limit) in itertools.product(args.probes if lists else [None], args.queries, limits):
         if lists:
@@ -321,20 +312,19 @@ def search(args, line):
 def copies(gpu, least, shape, spread, mean):
     """Enough arrays of normal numbers that no cache holds them all."""
     count = max(least, min(64, -(-CACHE // (4 * int(np.prod(shape))))))
-    return [gpu.torch.randn(*shape, device=gpu.on) * spread + mean for _ in range(count)]
+    return [gpu.torch.randn(*shape, device="cuda") * spread + mean for _ in range(count)]
 
 
 def kernel(args, gpu, line, launch, finish, error_of, moved):
     """Checks the first result of a selection or a reduction of values on a GPU, and times it."""
-    with attempt({**line, "on": gpu.on}):
+    with attempt(line):
         error = float(error_of(launch(0)))
         if not error <= LARGEST_ERROR:
             raise ValueError("its result is wrong")
         times = measure(args, lambda turn: finish(launch(turn)), lambda turn: gpu.timed(launch, [turn]))
         together = round(gpu.timed(launch, range(times["runs"])) / times["runs"], 5)
         rate = round(moved / times["device_ms"] * 1e3)
-        figures = {"back_to_back_ms": together, "bytes_per_s": rate, "error": error, "verified": True}
-        say({**line, "on": gpu.on, **times, **figures})
+        say({**line, **times, "back_to_back_ms": together, "bytes_per_s": rate, "error": error, "verified": True})
 
 
 def select(args, line):
@@ -349,22 +339,18 @@ def select(args, line):
                 return 0 if is_right else float("inf")
 
             launch = lambda turn: values[turn % len(values)].topk(k, dim=1, largest=False, sorted=True)
-            fields = {"rows": rows, "length": length, "values": "normal", "k": k, "rotated": len(values)}
+            fields = {"on": "cuda", "rows": rows, "length": length, "values": "normal", "k": k, "rotated": len(values)}
             kernel(args, gpu, {**line, **fields}, launch, lambda _: gpu.wait(), error_of, 4 * rows * length)
 
 
 # The same calls reduce in torch, and in numpy to check them.
+METHODS = ["sum", "mean", "min", "max", "argmin", "argmax"]
 OPERATIONS = {
     "dot": lambda library, a, b: library.dot(a, b),
-    "sum": lambda library, a, b: a.sum(),
-    "mean": lambda library, a, b: a.mean(),
     "l1": lambda library, a, b: library.linalg.vector_norm(a, ord=1),
     "l2": lambda library, a, b: library.linalg.vector_norm(a),
     "max-norm": lambda library, a, b: library.linalg.vector_norm(a, ord=float("inf")),
-    "min": lambda library, a, b: a.min(),
-    "max": lambda library, a, b: a.max(),
-    "argmin": lambda library, a, b: a.argmin(),
-    "argmax": lambda library, a, b: a.argmax(),
+    **{name: lambda library, a, b, name=name: getattr(a, name)() for name in METHODS},
 }
 
 
@@ -388,7 +374,7 @@ def reduce(args, line):
             return abs(value - true) / scale
 
         launch = lambda turn: call(gpu.torch, *operands(turn))
-        fields = {"elements": "f32", "summation": "plain", "length": length, "operation": operation}
+        fields = {"on": "cuda", "length": length, "operation": operation, "elements": "f32", "summation": "plain"}
         moved = 4 * length * (2 if operation == "dot" else 1)
         case = {**line, **fields, "rotated": len(values)}
         kernel(args, gpu, case, launch, lambda result: result.item(), error_of, moved)
@@ -445,32 +431,31 @@ def main():
     # The program that starts this script passes its directory here, and the time on the standard input.
     parser.add_argument("--scratch", help=argparse.SUPPRESS)
     args, end = parser.parse_args(), time.monotonic() + UNLIMITED
+    jobs = [(suite, peer) for suite in args.suites for peer in SUITES[suite][1] if peer.startswith(tuple(args.peers))]
     if args.scratch:
         # An interrupt ends the program, and so this script.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         end = time.monotonic() + follow(args.scratch)
         threading.Thread(target=follow, args=(args.scratch,), daemon=True).start()
-    jobs = [(suite, peer) for suite in args.suites for peer in SUITES[suite][1] if peer.startswith(tuple(args.peers))]
-    try:
+    with attempt({"record": "failed"}, "reason"):
         searched = prepare(args) if "exact" in args.suites or "ivf" in args.suites else {}
-    except Exception as error:
-        say({"record": "failed", "reason": first_line(error)})
-        sys.exit(1)
-    describe()
-    for number, (suite, peer) in enumerate(jobs):
-        # An equal part of the time that is left.
-        share = max(end - time.monotonic(), 0.0) / (len(jobs) - number)
-        args.end = time.monotonic() + share
-        line = {"record": "peer", "suite": suite, "peer": peer, **(searched if suite in ("exact", "ivf") else {})}
-        process = multiprocessing.get_context("spawn").Process(target=work, args=(args, line))
-        process.start()
-        # One call of a slow library may take longer; a library that hangs is not waited for.
-        process.join(60 + 4 * share)
-        if process.exitcode is None:
-            process.kill()
-            say({**line, "not_run": "it took longer than its share of --budget"})
-        elif process.exitcode:
-            say({**line, "not_run": f"it ended with exit status {process.exitcode}, perhaps for want of memory"})
+        describe()
+        for number, (suite, peer) in enumerate(jobs):
+            # An equal part of the time that is left.
+            share = max(end - time.monotonic(), 0.0) / (len(jobs) - number)
+            line = {"record": "peer", "suite": suite, "peer": peer, **(searched if suite in ("exact", "ivf") else {})}
+            args.end = time.monotonic() + share
+            process = multiprocessing.get_context("spawn").Process(target=work, args=(args, line))
+            process.start()
+            # One call of a slow library may take longer; a library that hangs is not waited for.
+            process.join(60 + 4 * share)
+            if process.exitcode is None:
+                process.kill()
+                say({**line, "not_run": "it took longer than its share of --budget"})
+            elif process.exitcode:
+                say({**line, "not_run": f"it ended with exit status {process.exitcode}, perhaps for want of memory"})
+        return
+    sys.exit(1)
 
 
 if __name__ == "__main__":
