@@ -114,10 +114,10 @@ def recall(metric, rows, queries, ids, limits):
     return right / ids.size
 
 
-def repeat(call, most, seconds):
+def repeat(call, least, most, seconds):
     """Calls with the turn until the time is over, and returns the results."""
     end, results = time.perf_counter() + seconds, []
-    while not results or (len(results) < most and time.perf_counter() < end):
+    while len(results) < least or (len(results) < most and time.perf_counter() < end):
         results.append(call(len(results)))
     return results
 
@@ -134,10 +134,11 @@ def measure(args, call, on_device=None):
         call(turn)
         return (time.perf_counter() - start) * 1e3
 
-    repeat(timed, sys.maxsize, min(WARM_UP, seconds / 5))
-    times = repeat(timed, args.runs, seconds / 2)
+    first = repeat(timed, 1, sys.maxsize, min(WARM_UP, seconds / 5))[0]
+    bounds = (3 if first < seconds * 1e3 else 1), args.runs, seconds / 2
+    times = repeat(timed, *bounds)
     figures = {"runs": len(times), "device_ms": None}
-    for name, results in ("ms", times), ("device_ms", on_device and repeat(on_device, args.runs, seconds / 2)):
+    for name, results in ("ms", times), ("device_ms", on_device and repeat(on_device, *bounds)):
         if results:
             spread = {name: np.median(results), name + "_least": min(results), name + "_most": max(results)}
             figures.update((key, round(float(figure), 5)) for key, figure in spread.items())
