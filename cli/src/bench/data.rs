@@ -90,7 +90,7 @@ impl Source {
     }
 
     /// The number of queries in the file. A recipe generates any number.
-    fn queries_there(&self) -> Result<usize> {
+    pub(super) fn queries_there(&self) -> Result<usize> {
         Ok(self
             .queries_file
             .as_ref()

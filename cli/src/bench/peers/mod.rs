@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nearfield::io::write_npy;
 use nearfield::{Ivf, Metric};
 
-use super::data::{Source, Vectors};
+use super::data::{Source, Vectors, asked_or};
 use super::run::{Run, Suite};
 use super::suites::select::Shape;
 use crate::arguments;
@@ -19,6 +19,7 @@ use script::Script;
 
 pub(super) const PYTHON: &str = "python3";
 const QUERIES: [usize; 2] = [1, 1024];
+const PROBES: [usize; 4] = [1, 4, 16, 64];
 /// The fewest queries to make: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
 
@@ -102,7 +103,7 @@ impl Args {
         self.suites.iter().any(|suite| suite == "exact" || suite == "ivf")
     }
 
-    /// The arguments of the script. It fills in what an empty list stands for.
+    /// The arguments of the script.
     fn script_words(&self, scratch: &Path, runs: usize) -> Result<Vec<OsString>> {
         fn joined<T: ToString>(values: &[T]) -> String {
             values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
@@ -112,8 +113,6 @@ impl Args {
             ("--suites", joined(&self.suites)),
             ("--peers", joined(&self.peers)),
             ("--metric", self.metric.to_string()),
-            ("--k", joined(&self.k)),
-            ("--probes", joined(&self.probes)),
             ("--shapes", joined(&self.shapes)),
             ("--select-k", joined(&self.select_k)),
             ("--length", joined(&self.length)),
@@ -121,17 +120,30 @@ impl Args {
         .map(|(name, value)| (name, value.into()))
         .into();
         if self.searches() {
-            let lists = self.lists.map_or_else(|| anyhow::Ok(Ivf::recommend(self.source.shape()?.0)), Ok)?;
+            let (rows, _) = self.source.shape()?;
+            let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows));
+            let (queries, k) = (self.counts()?, asked_or(&self.k, &[10], rows));
+            let probes = asked_or(&self.probes, &PROBES, lists);
+            for (name, given, most) in [
+                ("--queries", &queries, self.source.queries_there()?),
+                ("-k", &k, rows),
+                ("--lists", &vec![lists], rows),
+                ("--probes", &probes, lists),
+            ] {
+                let given = given.iter().copied().max().unwrap_or_default();
+                ensure!(given <= most, "{name}: needed at most {most}, as there are no more, given {given}");
+            }
             let [(rows_file, _), (queries_file, _)] = self.files(scratch);
             options.extend([
-                ("--queries", joined(&self.counts()?).into()),
+                ("--queries", joined(&queries).into()),
+                ("--k", joined(&k).into()),
+                ("--probes", joined(&probes).into()),
                 ("--lists", lists.to_string().into()),
                 ("--data", self.source.name().into()),
                 ("--rows-file", rows_file.into()),
                 ("--queries-file", queries_file.into()),
             ]);
         }
-        options.retain(|(_, value)| !value.is_empty());
         Ok(options.into_iter().flat_map(|(name, value)| [name.into(), value]).collect())
     }
 

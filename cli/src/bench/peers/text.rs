@@ -5,9 +5,6 @@ use serde_json::Value;
 use crate::bench::lines::{Line, identity};
 use crate::bench::report::describe;
 
-/// The most processors that others may keep busy during a measurement.
-const QUIET: f64 = 0.1;
-
 pub(super) fn of(line: &Value) -> String {
     let Value::Object(fields) = line else { return String::new() };
     let line = Line(fields.clone());
@@ -22,14 +19,12 @@ fn peer(line: &Line) -> String {
         return format!("{name}not run: {reason}");
     }
     let time = |key: &str| line.number(key).unwrap_or(f64::NAN);
-    let others = line.number("other_cpus").filter(|&others| others > QUIET);
     let figures = [
         Some(format!("{:.3} ms ({:.3} .. {:.3})", time("ms"), time("ms_least"), time("ms_most"))),
         line.number("device_ms").map(|time| format!(", on the device {time:.3} ms")),
         line.number("queries_per_s").map(|rate| format!(", {rate:.0} queries/s")),
         line.number("recall").map(|recall| format!(", recall {recall:.4}")),
         line.number("bytes_per_s").map(|rate| format!("; {:.2} GB/s", rate / 1e9)),
-        others.map(|others| format!("; disturbed: others kept {others:.1} processors busy")),
     ];
     name + &figures.into_iter().flatten().collect::<String>()
 }
