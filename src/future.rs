@@ -38,4 +38,4 @@ macro_rules! blocking_and_async {
 pub(crate) use blocking_and_async;
 
 /// Callback with the number of rows done so far.
-pub(crate) type Progress<'a> = &'a mut (dyn FnMut(usize) + Send);
+pub(crate) type RowProgress<'a> = &'a mut (dyn FnMut(usize) + Send);

@@ -22,7 +22,7 @@ pub(crate) enum Grid {
     Tiles(u32, u32),
 }
 
-enum Target<'a> {
+enum EncoderTarget<'a> {
     Own(Box<wgpu::CommandEncoder>),
     Caller(&'a mut wgpu::CommandEncoder),
 }
@@ -30,7 +30,7 @@ enum Target<'a> {
 /// Commands being recorded.
 pub(crate) struct Commands<'a> {
     gpu: &'a Gpu,
-    target: Target<'a>,
+    target: EncoderTarget<'a>,
     pass: Option<wgpu::ComputePass<'static>>,
     arena: Option<(wgpu::Buffer, Vec<u8>)>,
     full: Vec<wgpu::Buffer>,
@@ -45,12 +45,12 @@ impl<'a> Commands<'a> {
     pub(crate) fn new(gpu: &'a Gpu, profile: Option<&'a mut Profile>) -> Self {
         let label = Some("nearfield");
         let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label });
-        Self::with_target(gpu, Target::Own(Box::new(encoder)), profile)
+        Self::with_target(gpu, EncoderTarget::Own(Box::new(encoder)), profile)
     }
 
     /// Records into the caller's encoder. The caller submits it before it records with another device.
     pub(crate) fn within(gpu: &'a Gpu, encoder: &'a mut wgpu::CommandEncoder) -> Self {
-        Self::with_target(gpu, Target::Caller(encoder), None)
+        Self::with_target(gpu, EncoderTarget::Caller(encoder), None)
     }
 
     /// The same with timestamps, around the whole or around every kernel.
@@ -60,10 +60,10 @@ impl<'a> Commands<'a> {
         profile: &'a mut Profile,
         each_kernel: bool,
     ) -> Self {
-        Self { each_kernel, ..Self::with_target(gpu, Target::Caller(encoder), Some(profile)) }
+        Self { each_kernel, ..Self::with_target(gpu, EncoderTarget::Caller(encoder), Some(profile)) }
     }
 
-    fn with_target(gpu: &'a Gpu, target: Target<'a>, profile: Option<&'a mut Profile>) -> Self {
+    fn with_target(gpu: &'a Gpu, target: EncoderTarget<'a>, profile: Option<&'a mut Profile>) -> Self {
         let stage = "start";
         Self { gpu, target, pass: None, arena: None, full: vec![], profile, stage, each_kernel: false }
     }
@@ -83,8 +83,8 @@ impl<'a> Commands<'a> {
     fn encoder(&mut self) -> &mut wgpu::CommandEncoder {
         self.pass = None;
         match &mut self.target {
-            Target::Own(encoder) => encoder,
-            Target::Caller(encoder) => encoder,
+            EncoderTarget::Own(encoder) => encoder,
+            EncoderTarget::Caller(encoder) => encoder,
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> Commands<'a> {
                 self.gpu.check_binding(&format!("kernel {}: buffer {name}", kernel.name), slice.bytes)?;
             }
         }
-        if let Target::Caller(_) = self.target {
+        if let EncoderTarget::Caller(_) = self.target {
             self.check_slices(kernel, buffers)?;
         }
         if self.each_kernel {
@@ -211,8 +211,8 @@ impl<'a> Commands<'a> {
     fn pass(&mut self) -> &mut wgpu::ComputePass<'static> {
         let stage = self.stage;
         let encoder = match &mut self.target {
-            Target::Own(encoder) => &mut **encoder,
-            Target::Caller(encoder) => encoder,
+            EncoderTarget::Own(encoder) => &mut **encoder,
+            EncoderTarget::Caller(encoder) => encoder,
         };
         let profile = &mut self.profile;
         self.pass.get_or_insert_with(|| {
@@ -262,9 +262,9 @@ impl<'a> Commands<'a> {
         self.pass = None;
         self.write_arena();
         match self.target {
-            Target::Own(encoder) => Some(Recorded { encoder: *encoder, arenas: self.full }),
+            EncoderTarget::Own(encoder) => Some(Recorded { encoder: *encoder, arenas: self.full }),
             // The caller submits at an unknown time: these arenas are not used again.
-            Target::Caller(_) => None,
+            EncoderTarget::Caller(_) => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::device::Gpu;
 use super::state::lock;
 use crate::error::Result;
-use crate::future::Progress;
+use crate::future::RowProgress;
 use crate::matrix::{Element, ElementKind};
 use crate::vectors::{HostVectors, with_view};
 
@@ -21,7 +21,7 @@ const BYTES_A_THREAD: u64 = 1 << 20;
 
 /// Where a staging buffer's contents go.
 #[derive(Clone, Copy)]
-struct Target<'a> {
+struct CopyTarget<'a> {
     buffer: &'a wgpu::Buffer,
     offset: u64,
     bytes: u64,
@@ -60,7 +60,7 @@ impl Gpu {
         offset: u64,
         layout: RowLayout,
         rows: HostVectors<'_>,
-        progress: Progress<'_>,
+        progress: RowProgress<'_>,
     ) -> Result<()> {
         let row_bytes = layout.row_bytes();
         if rows.rows() as u64 * row_bytes <= SMALL_BYTES {
@@ -94,7 +94,7 @@ impl Gpu {
                     view.slice(at + encoded.len()..at + row_bytes as usize).fill(0);
                 });
             };
-            let target = Target { buffer, offset: offset + start as u64 * row_bytes, bytes };
+            let target = CopyTarget { buffer, offset: offset + start as u64 * row_bytes, bytes };
             self.upload_piece(target, piece_bytes, row_bytes, &fill).await?;
             start = end;
             progress(start);
@@ -116,7 +116,7 @@ impl Gpu {
             let fill = |words: Range<u64>, view: &mut wgpu::WriteOnly<'_, [u8]>| {
                 view.copy_from_slice(&piece[words.start as usize * 4..words.end as usize * 4]);
             };
-            let target = Target { buffer, offset: at, bytes: piece.len() as u64 };
+            let target = CopyTarget { buffer, offset: at, bytes: piece.len() as u64 };
             self.upload_piece(target, PIECE_BYTES, 4, &fill).await?;
             at += piece.len() as u64;
         }
@@ -138,12 +138,12 @@ impl Gpu {
     /// Fills a staging buffer and submits the copy from it. `fill` writes a range of units of `unit_bytes` bytes each.
     async fn upload_piece(
         &self,
-        target: Target<'_>,
+        target: CopyTarget<'_>,
         piece_bytes: u64,
         unit_bytes: u64,
         fill: &Fill<'_>,
     ) -> Result<()> {
-        let Target { buffer, offset, bytes } = target;
+        let CopyTarget { buffer, offset, bytes } = target;
         let waiting = self.waiter.expect_callback(None);
         let mut permit = self.staging.permits.acquire(1).await;
         drop(waiting);

@@ -36,11 +36,11 @@ pub struct KMeans<'a> {
     balance: Option<f64>,
     screen: Screen,
     seed: u64,
-    progress: Option<Progress<'a>>,
+    progress: Option<IterationProgress<'a>>,
 }
 
 /// A function to call after each iteration with its number, from 1, and the inertia before it.
-type Progress<'a> = &'a (dyn Fn(usize, f64) + Send + Sync);
+type IterationProgress<'a> = &'a (dyn Fn(usize, f64) + Send + Sync);
 
 impl std::fmt::Debug for KMeans<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

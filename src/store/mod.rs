@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
-use crate::future::Progress;
+use crate::future::RowProgress;
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::{CopyOptions, HostCopy};
 pub(crate) use goal::Goal;
@@ -85,7 +85,12 @@ impl RowStore {
     }
 
     /// Puts rows into slots, and into those of the copy.
-    async fn put(&mut self, rows: Vectors<'_>, placing: &Placing<'_>, progress: Progress<'_>) -> Result<()> {
+    async fn put(
+        &mut self,
+        rows: Vectors<'_>,
+        placing: &Placing<'_>,
+        progress: RowProgress<'_>,
+    ) -> Result<()> {
         let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
         let fetched = copy.fetched(rows).await?;
         copy.reserve(placing.slots)?;
@@ -164,7 +169,7 @@ impl RowStore {
         &mut self,
         rows: Vectors<'_>,
         ids: Option<&[u64]>,
-        progress: Progress<'_>,
+        progress: RowProgress<'_>,
     ) -> Result<()> {
         let slots = self.vacant(rows.rows())?;
         self.add_at(rows, ids, &slots, progress).await
@@ -176,7 +181,7 @@ impl RowStore {
         rows: Vectors<'_>,
         ids: Option<&[u64]>,
         slots: &[u32],
-        progress: Progress<'_>,
+        progress: RowProgress<'_>,
     ) -> Result<()> {
         let count = rows.rows();
         let given = match ids {

@@ -11,7 +11,6 @@ mod flat_dynamic;
 mod flat_paths;
 mod flat_screen;
 mod host;
-mod host_ivf;
 mod ivf;
 mod kmeans;
 mod limits;

@@ -9,7 +9,7 @@ pub(super) type Compared<'a> = ([usize; 2], f32, [&'a [f32]; 2]);
 
 /// A pair with its distances.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct Deviation {
     query: usize,
     row: usize,
     reported: f32,
@@ -19,7 +19,7 @@ struct Found {
     bound: f64,
 }
 
-impl Found {
+impl Deviation {
     fn new(metric: Metric, &([query, row], reported, vectors): &Compared<'_>) -> Self {
         let exact = metric.exact(vectors[0], vectors[1]);
         let error = (f64::from(reported) - exact).abs();
@@ -44,8 +44,8 @@ pub(super) struct Worst {
     metric: Metric,
     pub(super) compared: u64,
     exceeded: u64,
-    largest: Option<Found>,
-    nearest_bound: Option<Found>,
+    largest: Option<Deviation>,
+    nearest_bound: Option<Deviation>,
 }
 
 impl Worst {
@@ -55,19 +55,20 @@ impl Worst {
 
     /// Compares more pairs.
     pub(super) fn add(&mut self, pairs: &[Compared<'_>]) {
-        let found: Vec<Found> = pairs.par_iter().map(|one| Found::new(self.metric, one)).collect();
-        self.compared += found.len() as u64;
-        for one in found {
+        let deviations: Vec<Deviation> =
+            pairs.par_iter().map(|one| Deviation::new(self.metric, one)).collect();
+        self.compared += deviations.len() as u64;
+        for one in deviations {
             self.exceeded += u64::from(one.error > one.bound);
             keep(&mut self.largest, one, |one| one.error);
-            keep(&mut self.nearest_bound, one, Found::share);
+            keep(&mut self.nearest_bound, one, Deviation::share);
         }
     }
 
     /// The error text, if a bound is exceeded.
     pub(super) fn fault(&self) -> Option<String> {
         let one = self.nearest_bound.filter(|_| self.exceeded > 0)?;
-        let Found { query, row, reported, exact, bound, .. } = one;
+        let Deviation { query, row, reported, exact, bound, .. } = one;
         let (exceeded, compared) = (self.exceeded, self.compared);
         Some(format!(
             "{exceeded} of {compared} distances exceed the bound: of query {query} and row {row} needed {exact} within {bound:.3e}, found {reported}"
@@ -78,20 +79,20 @@ impl Worst {
         json!({
             "compared": self.compared,
             "exceeded": self.exceeded,
-            "largest": self.largest.map(Found::to_json),
-            "nearest_bound": self.nearest_bound.map(Found::to_json),
+            "largest": self.largest.map(Deviation::to_json),
+            "nearest_bound": self.nearest_bound.map(Deviation::to_json),
         })
     }
 
     pub(super) fn describe(&self) -> String {
         let mut text = format!("{} distances compared, {} exceed the bound", self.compared, self.exceeded);
-        let percent = |one: &Found| format!("{:.3} %", 100.0 * one.share());
+        let percent = |one: &Deviation| format!("{:.3} %", 100.0 * one.share());
         for (one, name, figure) in [
             (self.largest, "error", self.largest.map(|one| format!("{:.3e}", one.error))),
             (self.nearest_bound, "of bound", self.nearest_bound.as_ref().map(percent)),
         ] {
             let Some((one, figure)) = one.zip(figure) else { continue };
-            let Found { query, row, reported, exact, bound, .. } = one;
+            let Deviation { query, row, reported, exact, bound, .. } = one;
             text += &format!(
                 "\n  largest {name:<8} {figure:<10} query {query}, row {row}: {reported}, in f64 {exact}, bound {bound:.3e}"
             );
@@ -101,7 +102,7 @@ impl Worst {
 }
 
 /// Keeps the larger one, and the first of equal ones.
-fn keep(kept: &mut Option<Found>, one: Found, size: impl Fn(&Found) -> f64) {
+fn keep(kept: &mut Option<Deviation>, one: Deviation, size: impl Fn(&Deviation) -> f64) {
     if kept.as_ref().is_none_or(|kept| size(&one) > size(kept)) {
         *kept = Some(one);
     }

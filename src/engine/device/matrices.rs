@@ -15,12 +15,12 @@ use crate::vectors::HostVectors;
 
 /// f32 values that a device keeps.
 #[derive(Debug, Clone)]
-enum Memory {
+enum MatrixMemory {
     Gpu(Buffer),
     Host(Arc<[f32]>),
 }
 
-impl Memory {
+impl MatrixMemory {
     /// The buffer of a GPU.
     fn buffer(&self) -> Result<&Buffer> {
         match self {
@@ -51,7 +51,7 @@ impl Memory {
 #[derive(Debug, Clone)]
 pub struct DeviceMatrix {
     engine: Engine,
-    memory: Memory,
+    memory: MatrixMemory,
     rows: usize,
     dim: usize,
     stride: usize,
@@ -97,7 +97,7 @@ impl DeviceMatrix {
             Engine::Gpu(gpu) => upload(gpu, vectors).await?,
             Engine::Host(_) => {
                 host::checked("rows", vectors)?;
-                (Memory::Host(vectors.to_f32().into()), dim)
+                (MatrixMemory::Host(vectors.to_f32().into()), dim)
             }
         };
         Ok(Self { engine: engine.clone(), memory, rows, dim, stride })
@@ -173,7 +173,7 @@ impl DeviceMatrix {
 }
 
 /// Copies vectors into a new buffer and validates them there. Returns the stride too.
-async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Memory, usize)> {
+async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(MatrixMemory, usize)> {
     let layout = RowLayout::padded(ElementKind::F32, vectors.dim());
     let bytes = vectors.rows() as u64 * layout.row_bytes();
     gpu.check_binding("vectors", bytes)?;
@@ -188,14 +188,14 @@ async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Memory, usi
     encode_norms(&mut commands, rows, range, ((&norm_buffer).into(), (&refused).into()))?;
     let parts = commands.read(&[(&refused, 0, 8)]).await?;
     norms::check("rows", &parts[0])?;
-    Ok((Memory::Gpu(buffer), layout.stride))
+    Ok((MatrixMemory::Gpu(buffer), layout.stride))
 }
 
 /// Distances on a device, `[queries, rows]`, f32.
 #[derive(Debug, Clone)]
 pub struct DistanceMatrix {
     engine: Engine,
-    memory: Memory,
+    memory: MatrixMemory,
     queries: usize,
     rows: usize,
 }
@@ -203,12 +203,12 @@ pub struct DistanceMatrix {
 impl DistanceMatrix {
     /// Distances in a buffer of a GPU.
     pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: Buffer, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: gpu.into(), memory: Memory::Gpu(buffer), queries, rows }
+        Self { engine: gpu.into(), memory: MatrixMemory::Gpu(buffer), queries, rows }
     }
 
     /// Distances of the host engine.
     pub(crate) fn in_memory(engine: &Engine, values: Vec<f32>, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: engine.clone(), memory: Memory::Host(values.into()), queries, rows }
+        Self { engine: engine.clone(), memory: MatrixMemory::Host(values.into()), queries, rows }
     }
 
     /// An error when the matrix lives on another device.

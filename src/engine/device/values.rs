@@ -76,9 +76,9 @@ impl<'a> Values<'a> {
             Self::F32(values) => Some(HostValues::F32(values)),
             Self::F16(values) => Some(HostValues::F16(values)),
             Self::Device(vector) => match &vector.memory {
-                Memory::Gpu(_) => None,
-                Memory::F32(values) => Some(HostValues::F32(values)),
-                Memory::F16(values) => Some(HostValues::F16(values)),
+                VectorMemory::Gpu(_) => None,
+                VectorMemory::F32(values) => Some(HostValues::F32(values)),
+                VectorMemory::F16(values) => Some(HostValues::F16(values)),
             },
         }
     }
@@ -210,13 +210,13 @@ impl<'a> ValueRows<'a> {
 pub struct DeviceVector {
     engine: Engine,
     kind: ElementKind,
-    memory: Memory,
+    memory: VectorMemory,
     len: u64,
 }
 
 /// The values of a vector, in buffers of a GPU or in the host's memory.
 #[derive(Debug, Clone)]
-enum Memory {
+enum VectorMemory {
     Gpu(Vec<Part>),
     F32(Arc<[f32]>),
     F16(Arc<[half::f16]>),
@@ -263,7 +263,7 @@ impl DeviceVector {
             first += len;
         }
         let engine = Engine::from(device.gpu("a vector in buffers")?);
-        Ok(Self { engine, kind, memory: Memory::Gpu(parts), len: first })
+        Ok(Self { engine, kind, memory: VectorMemory::Gpu(parts), len: first })
     }
 
     /// How many values.
@@ -278,7 +278,7 @@ impl DeviceVector {
 
     fn parts(&self) -> &[Part] {
         match &self.memory {
-            Memory::Gpu(parts) => parts,
+            VectorMemory::Gpu(parts) => parts,
             _ => &[],
         }
     }
@@ -329,9 +329,9 @@ impl Device {
             let (kind, len) = (values.kind(), values.len());
             let memory = match (&self.engine, values) {
                 (_, Values::Device(vector)) => return Ok(vector.clone()),
-                (Engine::Gpu(gpu), _) => Memory::Gpu(upload(gpu, &values).await?),
-                (Engine::Host(_), Values::F32(values)) => Memory::F32(values.into()),
-                (Engine::Host(_), Values::F16(values)) => Memory::F16(values.into()),
+                (Engine::Gpu(gpu), _) => VectorMemory::Gpu(upload(gpu, &values).await?),
+                (Engine::Host(_), Values::F32(values)) => VectorMemory::F32(values.into()),
+                (Engine::Host(_), Values::F16(values)) => VectorMemory::F16(values.into()),
             };
             Ok(DeviceVector { engine: self.engine.clone(), kind, memory, len })
         })

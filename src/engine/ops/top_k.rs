@@ -14,7 +14,7 @@ use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
 /// A selection, and its scratch memory.
-struct Selection<'a> {
+struct TopK<'a> {
     gpu: &'a Arc<Gpu>,
     rows: ValueRows<'a>,
     length: u64,
@@ -26,7 +26,7 @@ struct Selection<'a> {
 /// The k smallest values of each row; rows have at least one value.
 pub(crate) async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
     let (count, length) = (rows.rows(), rows.length() as u64);
-    let mut selection = Selection { gpu, rows, length, k: length.min(k as u64), has_lists: true };
+    let mut selection = TopK { gpu, rows, length, k: length.min(k as u64), has_lists: true };
     let mut smallest = Neighbors::with_capacity(count, count * selection.k as usize);
     // A budget that is too small for the lists of one row goes without lists.
     let budget = gpu.options.budget_bytes;
@@ -43,7 +43,7 @@ pub(crate) async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Resu
     Ok(smallest)
 }
 
-impl Selection<'_> {
+impl TopK<'_> {
     fn is_large(&self) -> bool {
         self.k > u64::from(SORTED_MAX)
     }

@@ -16,7 +16,7 @@ use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
 use crate::error::Result;
-use crate::future::Progress;
+use crate::future::RowProgress;
 use crate::host::HostRows;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -71,7 +71,7 @@ impl EngineRows {
         &mut self,
         source: Vectors<'_>,
         placing: &Placing<'_>,
-        progress: Progress<'_>,
+        progress: RowProgress<'_>,
     ) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.put(source, placing, progress).await,

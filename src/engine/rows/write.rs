@@ -11,7 +11,7 @@ use crate::engine::rows::moves::{STAGED_BYTES, Staged};
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
 use crate::error::Result;
-use crate::future::Progress;
+use crate::future::RowProgress;
 use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::{ElementKind, MatrixView};
@@ -48,7 +48,7 @@ impl GpuRows {
         &mut self,
         source: Vectors<'_>,
         placing: &Placing<'_>,
-        progress: Progress<'_>,
+        progress: RowProgress<'_>,
     ) -> Result<()> {
         debug_assert!(source.rows() == placing.slots.len() && source.rows() == placing.ids.len());
         let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
@@ -109,7 +109,7 @@ impl GpuRows {
         &self,
         entering: &Entering<'_>,
         rows: HostVectors<'_>,
-        progress: Progress<'_>,
+        progress: RowProgress<'_>,
     ) -> Result<Commands<'_>> {
         let gpu = &*self.gpu;
         let mut commands = Commands::new(gpu, None);
@@ -146,7 +146,7 @@ impl GpuRows {
         &self,
         entering: &Entering<'_>,
         source: Vectors<'_>,
-        progress: Progress<'_>,
+        progress: RowProgress<'_>,
     ) -> Result<Commands<'_>> {
         let gpu = &*self.gpu;
         let Placing { slots, ids, .. } = entering.placing;

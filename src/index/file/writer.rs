@@ -11,7 +11,7 @@ use crate::files::{Pending, failed};
 use crate::index::file::header::Header;
 
 /// The destinations that an index is saved to.
-enum Target<'a> {
+enum FileTarget<'a> {
     /// A file, which appears under its path when it is finished.
     File(PathBuf, Pending),
     Memory(Vec<u8>),
@@ -21,7 +21,7 @@ enum Target<'a> {
     Writer(&'a mut (dyn Write + Send)),
 }
 
-impl Target<'_> {
+impl FileTarget<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::File(path, pending) => pending.file().write_all(bytes).map_err(failed(path)),
@@ -38,7 +38,7 @@ impl Target<'_> {
 /// An index that is being written. [`finish`](Self::finish) puts a file in its place. If the writer is dropped before that,
 /// nothing is left behind and an existing file stays.
 pub(crate) struct Writer<'a> {
-    target: Target<'a>,
+    target: FileTarget<'a>,
     header: Header,
     /// The index of the current tensor in the header.
     current: usize,
@@ -59,7 +59,7 @@ impl<'a> Writer<'a> {
     ) -> Result<Self> {
         let header = Header::new(metadata, tensors)?;
         let pending = Pending::create(path).map_err(failed(path))?;
-        Self::with_blank_header(Target::File(path.into(), pending), header)
+        Self::with_blank_header(FileTarget::File(path.into(), pending), header)
     }
 
     /// Starts an index in memory.
@@ -67,7 +67,7 @@ impl<'a> Writer<'a> {
         metadata: &[(&str, String)],
         tensors: &[(&str, Dtype, &[usize])],
     ) -> Result<Self> {
-        Self::with_blank_header(Target::Memory(vec![]), Header::new(metadata, tensors)?)
+        Self::with_blank_header(FileTarget::Memory(vec![]), Header::new(metadata, tensors)?)
     }
 
     /// Starts an index whose bytes are discarded, to compute its checksums.
@@ -75,22 +75,22 @@ impl<'a> Writer<'a> {
         metadata: &[(&str, String)],
         tensors: &[(&str, Dtype, &[usize])],
     ) -> Result<Self> {
-        Self::with_blank_header(Target::Nothing, Header::new(metadata, tensors)?)
+        Self::with_blank_header(FileTarget::Nothing, Header::new(metadata, tensors)?)
     }
 
     /// Starts an index for a writer that cannot seek. `header` already has all checksums.
     pub(crate) fn behind(header: Header, writer: &'a mut (dyn Write + Send)) -> Result<Self> {
         let bytes = header.clone().seal().map_err(failed(Path::new("header of an index")))?;
-        Self::start(Target::Writer(writer), header, &bytes)
+        Self::start(FileTarget::Writer(writer), header, &bytes)
     }
 
     /// Writes the header with zeros as checksums, which `finish` replaces. No reader accepts such a header.
-    fn with_blank_header(target: Target<'a>, header: Header) -> Result<Self> {
+    fn with_blank_header(target: FileTarget<'a>, header: Header) -> Result<Self> {
         let bytes = header.render().map_err(failed(Path::new("header of an index")))?;
         Self::start(target, header, &bytes)
     }
 
-    fn start(mut target: Target<'a>, header: Header, head: &[u8]) -> Result<Self> {
+    fn start(mut target: FileTarget<'a>, header: Header, head: &[u8]) -> Result<Self> {
         target.write(head)?;
         let mut writer = Self { target, header, current: 0, left: 0, checksum: Xxh3Default::new() };
         writer.start_tensor();
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
         self.end_tensors()?;
         let Self { target, header, .. } = self;
         match target {
-            Target::File(path, mut pending) => {
+            FileTarget::File(path, mut pending) => {
                 let finish = || {
                     let bytes = header.data_bytes() as u64;
                     let head = header.seal()?;
@@ -134,15 +134,15 @@ impl<'a> Writer<'a> {
                 };
                 finish().map_err(failed(&path))
             }
-            Target::Writer(writer) => writer.flush().map_err(failed(Path::new("writer of an index"))),
-            Target::Memory(_) | Target::Nothing => Ok(()),
+            FileTarget::Writer(writer) => writer.flush().map_err(failed(Path::new("writer of an index"))),
+            FileTarget::Memory(_) | FileTarget::Nothing => Ok(()),
         }
     }
 
     /// The bytes of an index in memory.
     pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>> {
         self.end_tensors()?;
-        let Target::Memory(mut bytes) = self.target else { return Ok(vec![]) };
+        let FileTarget::Memory(mut bytes) = self.target else { return Ok(vec![]) };
         let head = self.header.seal().map_err(failed(Path::new("header of an index")))?;
         bytes[..head.len()].copy_from_slice(&head);
         Ok(bytes)

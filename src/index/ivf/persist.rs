@@ -6,7 +6,7 @@ use crate::future::Boxed;
 use crate::index::common::Resources;
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::loader::FromSaved;
-use crate::index::saved::{Lists, Loading, Saving};
+use crate::index::saved::{Loading, SavedLists, Saving};
 use crate::matrix::MatrixView;
 
 impl Ivf {
@@ -15,7 +15,7 @@ impl Ivf {
             let store = &self.common.store;
             let (slots, offsets) = self.pages.in_order(&store.rows.has_row());
             let centroids = store.centroids(&self.engine).await?;
-            Ok(Saving { common: &self.common, slots, lists: Some(Lists { offsets, centroids }) })
+            Ok(Saving { common: &self.common, slots, lists: Some(SavedLists { offsets, centroids }) })
         })
     }
 }
@@ -26,7 +26,7 @@ impl FromSaved for Ivf {
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {
             let ids = loading.ids()?;
-            let Lists { offsets, centroids } = loading.lists()?;
+            let SavedLists { offsets, centroids } = loading.lists()?;
             let lists = offsets.len() - 1;
             let (pages, slots) = packed(&offsets)?;
             // Whole pages, so that segments are made large enough at once.

@@ -33,7 +33,7 @@ pub(super) fn kind_word(has_lists: bool) -> &'static str {
 }
 
 /// The lists of an index.
-pub(crate) struct Lists {
+pub(crate) struct SavedLists {
     /// Where each list starts among the rows of the file, and the end of the last: `[lists + 1]`.
     pub(crate) offsets: Vec<u64>,
     /// `[lists, dim]`.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::mismatch;
 use crate::index::common::{Resources, Rows, Settings};
 use crate::index::file::{self, Dtype, Reader};
-use crate::index::saved::contents::{Lists, PIECE_BYTES, SavedIndex, kind_word};
+use crate::index::saved::contents::{PIECE_BYTES, SavedIndex, SavedLists, kind_word};
 use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
 
@@ -93,7 +93,7 @@ impl<'a> Loading<'a> {
     }
 
     /// The lists, whose offsets ascend from 0 to the number of rows.
-    pub(crate) fn lists(&self) -> Result<Lists> {
+    pub(crate) fn lists(&self) -> Result<SavedLists> {
         let (dim, rows, path) = (self.about.dim, self.about.rows as u64, self.reader.path());
         let lists = self.about.lists.unwrap_or(0);
         if lists == 0 || u32::try_from(lists).is_err() {
@@ -121,7 +121,7 @@ impl<'a> Loading<'a> {
                 format!("a longer one of list {list}"),
             ));
         }
-        Ok(Lists { offsets, centroids })
+        Ok(SavedLists { offsets, centroids })
     }
 
     /// Puts the rows with these ids into slots, one per row, of a store without rows.

@@ -7,7 +7,7 @@ mod saving;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use contents::Lists;
 pub use contents::SavedIndex;
+pub(crate) use contents::SavedLists;
 pub(crate) use loading::Loading;
 pub(crate) use saving::Saving;

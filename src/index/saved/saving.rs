@@ -6,14 +6,14 @@ use std::path::Path;
 use crate::error::Result;
 use crate::index::common::Common;
 use crate::index::file::{self, Dtype, Writer};
-use crate::index::saved::contents::{Lists, PIECE_BYTES, PIECE_IDS, kind_word};
+use crate::index::saved::contents::{PIECE_BYTES, PIECE_IDS, SavedLists, kind_word};
 
 /// An index to save.
 pub(crate) struct Saving<'a> {
     pub(crate) common: &'a Common,
     /// The slots of all rows, in the order of the file.
     pub(crate) slots: Vec<u32>,
-    pub(crate) lists: Option<Lists>,
+    pub(crate) lists: Option<SavedLists>,
 }
 
 impl Saving<'_> {

@@ -1,6 +1,8 @@
 //! The host engine, compared with f64 on hard shapes, and as the copy beside a GPU. Suites about answers run on it as well
 //! as on an adapter.
 
+mod ivf;
+
 use std::sync::Mutex;
 
 use crate::common::{Random, gpu, view};
