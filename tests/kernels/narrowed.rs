@@ -357,7 +357,6 @@ fn rows_narrow_into_their_slots_as_in_place() {
                 let [want_terms, found_terms] =
                     [&in_place, &to_slots].map(|made| bench.read_records::<4>(&made.terms));
                 let granules = in_place.granules;
-                assert_eq!(found_terms.len(), room);
                 for (row, &terms) in found_terms.iter().enumerate().take(room) {
                     let position = list.iter().position(|&slot| slot == first + row as u32);
                     for dimension in (0..granules * 16).step_by(4) {
