@@ -392,16 +392,17 @@ fn a_software_adapter_runs_all_suites_too() -> Result<()> {
 fn who_interrupts_a_run_keeps_the_lines_it_has_finished() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let operations = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
-    let arguments =
-        format!("reduce --length 1000 --operation {operations} --report {}", directory.path().display());
+    // Long enough that the interrupt comes before the end.
+    let many = "--length 1000000 --runs 2000";
+    let arguments = format!("reduce {many} --operation {operations} --report {}", directory.path().display());
     let mut child = command("host", &arguments).stdout(Stdio::null()).spawn()?;
     let file = directory.path().join("figures.jsonl");
     let finished = |path: &Path| fs::read_to_string(path).map_or(0, |text| text.lines().count());
-    for _ in 0..600 {
+    for _ in 0..3000 {
         if finished(&file) >= 3 {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
     // There is no safe call for it in the standard library.
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
