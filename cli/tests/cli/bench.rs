@@ -393,7 +393,7 @@ fn who_interrupts_a_run_keeps_the_lines_it_has_finished() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let operations = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
     // Long enough that the interrupt comes before the end.
-    let many = "--length 1000000 --runs 2000";
+    let many = "--length 1000000 --runs 300";
     let arguments = format!("reduce {many} --operation {operations} --report {}", directory.path().display());
     let mut child = command("host", &arguments).stdout(Stdio::null()).spawn()?;
     let file = directory.path().join("figures.jsonl");
