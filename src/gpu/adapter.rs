@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// What kind of hardware an adapter is.
+/// The kind of hardware behind an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum AdapterKind {
@@ -47,7 +47,7 @@ pub struct CooperativeSize {
     pub accumulator: String,
 }
 
-/// What an adapter can do.
+/// The features and limits of an adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -105,7 +105,7 @@ pub struct Adapter {
     pub driver: String,
     /// Kind of hardware.
     pub kind: AdapterKind,
-    /// What it can do.
+    /// Its features and limits.
     pub capabilities: Capabilities,
 }
 

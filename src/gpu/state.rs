@@ -100,7 +100,7 @@ impl Readbacks {
     }
 }
 
-/// What went wrong on the device outside of any call, or is not known yet.
+/// Errors outside of any call, and scopes whose errors are not known yet.
 #[derive(Default)]
 pub(super) struct Faults {
     pub(super) lost: Option<String>,

@@ -97,7 +97,7 @@ pub struct Rung {
     needs: Needs,
 }
 
-/// What a rung needs of an adapter.
+/// The feature that an adapter needs for a rung.
 #[derive(Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,

@@ -1,6 +1,6 @@
 //! The least work of a case: what it has to read and to compute.
 
-/// What is computed.
+/// The kind of arithmetic that a case does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Multiply-adds of f32, and operations of the same cost.

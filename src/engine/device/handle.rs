@@ -141,7 +141,7 @@ impl Device {
         self.engine.adapter()
     }
 
-    /// What the adapter can do.
+    /// The adapter's features and limits.
     pub fn capabilities(&self) -> &gpu::Capabilities {
         &self.adapter().capabilities
     }

@@ -2,7 +2,7 @@
 
 use super::unroll;
 
-/// What `body`, in a function after some constants, unrolls to, without line breaks and indentation.
+/// The text that `body`, in a function after some constants, unrolls to, without line breaks and indentation.
 fn unrolled(body: &str) -> String {
     let head = "const M = N / 2u; const N: u32 = 4u; override O: u32; const F = 1.5;\nfn f(p: u32) {\n";
     let text = unroll(&format!("{head}{body}\n}}")).unwrap_or_else(|e| e.to_string());
@@ -10,7 +10,7 @@ fn unrolled(body: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What `body` unrolls to in a marked loop of one turn, whose variable `x` is `7u`.
+/// The text that `body` unrolls to in a marked loop of one turn, whose variable `x` is `7u`.
 fn turn(body: &str) -> String {
     unrolled(&format!("// unroll\nfor (var x = 7u; x < 8; x++) {{ {body} }}"))
 }

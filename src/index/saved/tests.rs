@@ -8,7 +8,7 @@ use crate::index::file::{Dtype, Writer};
 use crate::index::saved::contents::PIECE_BYTES;
 use crate::{Flat, Ivf};
 
-/// What is in a file: one that is sound, of three rows of two elements in two lists.
+/// The contents of a file: by default a sound one, of three rows of two elements in two lists.
 struct Forged {
     metadata: Vec<(&'static str, &'static str)>,
     ids: [u64; 3],
