@@ -1,11 +1,13 @@
-//! Futures at the public face.
+//! Futures behind pointers, and functions in two forms.
 
 use std::pin::Pin;
 
 use crate::error::Result;
 
-/// A future behind a pointer. Generic public functions return or await these, so that the state machine behind one is compiled
-/// in this crate: otherwise every program compiles the whole of it again.
+/// A future behind a pointer. Two kinds of functions return one:
+/// - generic public ones, because every program that uses them would compile their state machines again;
+/// - long ones that several modules await, because `rustc` compiles the body of an `async fn` again in every codegen unit that
+///   awaits it. Without these boxes the library's object code is a fifth larger and takes a fifth longer to compile.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 /// The same in a browser, where a device belongs to one thread.

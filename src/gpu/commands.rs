@@ -9,6 +9,7 @@ use super::profile::Profile;
 use super::readback::{self, Reading};
 use super::state::{Pipeline, lock};
 use crate::error::{Error, Result};
+use crate::future::Boxed;
 
 /// Bytes of a params arena.
 const ARENA_BYTES: u64 = 64 << 10;
@@ -108,8 +109,18 @@ impl<'a> Commands<'a> {
         buffers: &[BufferSlice<'_>],
         grid: Grid,
     ) -> Result<()> {
+        self.dispatch_bytes(pipeline, bytemuck::bytes_of(params), buffers, grid)
+    }
+
+    fn dispatch_bytes(
+        &mut self,
+        pipeline: &Pipeline,
+        params: &[u8],
+        buffers: &[BufferSlice<'_>],
+        grid: Grid,
+    ) -> Result<()> {
         let kernel = pipeline.kernel;
-        let (given, needed) = ((buffers.len(), size_of::<P>()), (kernel.buffers.len(), kernel.params_bytes));
+        let (given, needed) = ((buffers.len(), params.len()), (kernel.buffers.len(), kernel.params_bytes));
         if given != needed {
             let message =
                 format!("{} takes (buffers, bytes of parameters) {needed:?}, not {given:?}", kernel.name);
@@ -128,7 +139,7 @@ impl<'a> Commands<'a> {
         if self.each_kernel {
             self.stage(kernel.name);
         }
-        let (arena, offset) = self.place(bytemuck::bytes_of(params))?;
+        let (arena, offset) = self.place(params)?;
         let uniform = wgpu::BindGroupEntry {
             binding: 0,
             resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
@@ -288,26 +299,30 @@ impl<'a> Commands<'a> {
     }
 
     /// Submits the commands and resolves to the contents of buffer ranges after them.
-    pub(crate) async fn read(self, ranges: &[readback::Range<'_>]) -> Result<Vec<Vec<u8>>> {
-        let mut parts: Vec<Vec<u8>> =
-            ranges.iter().map(|(_, _, bytes)| Vec::with_capacity(*bytes as usize)).collect();
-        self.read_each(ranges, |number, bytes| parts[number].extend_from_slice(bytes)).await?;
-        Ok(parts)
+    pub(crate) fn read(self, ranges: &'a [readback::Range<'a>]) -> Boxed<'a, Vec<Vec<u8>>> {
+        Box::pin(async move {
+            let mut parts: Vec<Vec<u8>> =
+                ranges.iter().map(|(_, _, bytes)| Vec::with_capacity(*bytes as usize)).collect();
+            self.read_each(ranges, &mut |number, bytes| parts[number].extend_from_slice(bytes)).await?;
+            Ok(parts)
+        })
     }
 
     /// Submits the commands and shows the contents of buffer ranges after them, each with its number. A large one comes in
     /// several pieces, of whole words except for the last.
-    pub(crate) async fn read_each(
+    pub(crate) fn read_each(
         self,
-        ranges: &[readback::Range<'_>],
-        show: impl FnMut(usize, &[u8]),
-    ) -> Result<()> {
-        let gpu = self.gpu;
-        if readback::is_large(ranges) {
-            self.submit();
-            return gpu.read_in_pieces(ranges, show).await;
-        }
-        self.submit_with_readback(ranges)?.take(gpu, show).await
+        ranges: &'a [readback::Range<'a>],
+        show: readback::Show<'a>,
+    ) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            let gpu = self.gpu;
+            if readback::is_large(ranges) {
+                self.submit();
+                return gpu.read_in_pieces(ranges, show).await;
+            }
+            self.submit_with_readback(ranges)?.take(gpu, show).await
+        })
     }
 
     /// Submits the commands, with a copy of buffer ranges behind them.

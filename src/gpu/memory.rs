@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use super::device::Gpu;
 use super::state::{Pool, lock};
 use crate::error::{Error, Result};
+use crate::future::Boxed;
 
 /// A part of a device buffer, as a kernel sees it.
 #[derive(Debug, Clone, Copy)]
@@ -101,28 +102,30 @@ impl Gpu {
 
     /// Takes all scratch buffers of a call at once, in the order of `requests`. Calls wait in line until others return
     /// theirs. Contents are arbitrary.
-    pub(crate) async fn reserve(self: &Arc<Self>, requests: &[Request]) -> Result<Scratch> {
-        let limit = self.adapter.capabilities.max_binding_bytes;
-        let classes: Vec<u64> = requests.iter().map(|request| size_class(request.bytes, limit)).collect();
-        let needed: u64 = classes.iter().sum();
-        let budget = self.options.budget_bytes;
-        if needed > budget {
-            let largest = requests.iter().max_by_key(|request| request.bytes);
-            let purpose = largest.map_or("scratch", |request| request.purpose).replace('_', " ");
-            return Err(Error::Budget { purpose, needed, budget });
-        }
-        Turn { gpu: self, needed, ticket: None }.await;
-        // From here on the bytes are booked; dropping `scratch` gives them back.
-        let mut scratch = Scratch { gpu: self.clone(), buffers: Vec::new(), booked: needed };
-        for (request, class) in requests.iter().zip(classes) {
-            let kept = lock(&self.pool).take(class, budget);
-            let buffer = match kept {
-                Some(buffer) => buffer,
-                None => self.create_storage(request.purpose, class)?,
-            };
-            scratch.buffers.push(buffer);
-        }
-        Ok(scratch)
+    pub(crate) fn reserve<'f>(self: &'f Arc<Self>, requests: &'f [Request]) -> Boxed<'f, Scratch> {
+        Box::pin(async move {
+            let limit = self.adapter.capabilities.max_binding_bytes;
+            let classes: Vec<u64> = requests.iter().map(|request| size_class(request.bytes, limit)).collect();
+            let needed: u64 = classes.iter().sum();
+            let budget = self.options.budget_bytes;
+            if needed > budget {
+                let largest = requests.iter().max_by_key(|request| request.bytes);
+                let purpose = largest.map_or("scratch", |request| request.purpose).replace('_', " ");
+                return Err(Error::Budget { purpose, needed, budget });
+            }
+            Turn { gpu: self, needed, ticket: None }.await;
+            // From here on the bytes are booked; dropping `scratch` gives them back.
+            let mut scratch = Scratch { gpu: self.clone(), buffers: Vec::new(), booked: needed };
+            for (request, class) in requests.iter().zip(classes) {
+                let kept = lock(&self.pool).take(class, budget);
+                let buffer = match kept {
+                    Some(buffer) => buffer,
+                    None => self.create_storage(request.purpose, class)?,
+                };
+                scratch.buffers.push(buffer);
+            }
+            Ok(scratch)
+        })
     }
 
     /// [`Gpu::reserve`] for buffers with names: `name` puts each into its field, in the order of `requests`.

@@ -14,6 +14,9 @@ const PIECES: usize = 3;
 /// A part of a buffer: from which byte on, and how many bytes.
 pub(crate) type Range<'a> = (&'a wgpu::Buffer, u64, u64);
 
+/// Takes bytes of a range, given its number.
+pub(crate) type Show<'a> = &'a mut (dyn FnMut(usize, &[u8]) + Send);
+
 impl Gpu {
     /// Submits `encoder` with a copy of the given ranges behind it.
     pub(crate) fn submit_and_read(
@@ -49,18 +52,14 @@ impl Gpu {
 
     /// Reads ranges of any size, piece after piece, and shows each with the number of its range. They must not be written
     /// meanwhile.
-    pub(super) async fn read_in_pieces(
-        &self,
-        ranges: &[Range<'_>],
-        mut show: impl FnMut(usize, &[u8]),
-    ) -> Result<()> {
+    pub(super) async fn read_in_pieces(&self, ranges: &[Range<'_>], show: Show<'_>) -> Result<()> {
         let mut in_flight: VecDeque<(usize, Reading)> = VecDeque::new();
         for (number, (buffer, offset, bytes)) in ranges.iter().enumerate() {
             for start in (0..*bytes).step_by(PIECE_BYTES as usize) {
                 if in_flight.len() == PIECES
                     && let Some((first, reading)) = in_flight.pop_front()
                 {
-                    reading.take(self, |_, bytes| show(first, bytes)).await?;
+                    reading.take(self, &mut |_, bytes| show(first, bytes)).await?;
                 }
                 let encoder = self.device.create_command_encoder(&Default::default());
                 let piece = (*buffer, offset + start, PIECE_BYTES.min(bytes - start));
@@ -68,7 +67,7 @@ impl Gpu {
             }
         }
         for (number, reading) in in_flight {
-            reading.take(self, |_, bytes| show(number, bytes)).await?;
+            reading.take(self, &mut |_, bytes| show(number, bytes)).await?;
         }
         Ok(())
     }
@@ -96,12 +95,12 @@ impl Reading {
     /// The contents of each range, in the order they were asked for.
     pub(crate) async fn wait(self, gpu: &Gpu) -> Result<Vec<Vec<u8>>> {
         let mut parts = vec![];
-        self.take(gpu, |_, bytes| parts.push(bytes.to_vec())).await?;
+        self.take(gpu, &mut |_, bytes| parts.push(bytes.to_vec())).await?;
         Ok(parts)
     }
 
     /// Shows the contents of each range with its number.
-    pub(super) async fn take(self, gpu: &Gpu, mut show: impl FnMut(usize, &[u8])) -> Result<()> {
+    pub(super) async fn take(self, gpu: &Gpu, show: Show<'_>) -> Result<()> {
         let waiting = gpu.waiter.expect_callback(Some(self.submission));
         let mapped = self.receiver.receive().await;
         drop(waiting);

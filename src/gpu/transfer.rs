@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::device::Gpu;
 use super::state::lock;
 use crate::error::Result;
-use crate::future::RowProgress;
+use crate::future::{Boxed, RowProgress};
 use crate::matrix::{Element, ElementKind};
 use crate::vectors::{HostVectors, with_view};
 
@@ -54,52 +54,54 @@ impl Gpu {
     /// what is submitted afterwards sees the rows.
     ///
     /// `rows` must have the layout's element type, or the layout f32.
-    pub(crate) async fn upload_rows(
-        &self,
-        buffer: &wgpu::Buffer,
+    pub(crate) fn upload_rows<'f>(
+        &'f self,
+        buffer: &'f wgpu::Buffer,
         offset: u64,
         layout: RowLayout,
-        rows: HostVectors<'_>,
-        progress: RowProgress<'_>,
-    ) -> Result<()> {
-        let row_bytes = layout.row_bytes();
-        if rows.rows() as u64 * row_bytes <= SMALL_BYTES {
-            if rows.rows() > 0 {
-                let mut bytes = vec![0; rows.rows() * row_bytes as usize];
-                encode_rows(rows, layout, |row, encoded| {
-                    bytes[row * row_bytes as usize..][..encoded.len()].copy_from_slice(encoded);
-                });
-                self.queue.write_buffer(buffer, offset, &bytes);
-            }
-            progress(rows.rows());
-            return Ok(());
-        }
-        let rows_a_piece = (PIECE_BYTES / row_bytes).max(1) as usize;
-        let piece_bytes = (rows_a_piece as u64 * row_bytes).max(PIECE_BYTES);
-        let dense = rows.kind() == layout.elements && rows.dim() == layout.stride;
-        let mut start = 0;
-        while start < rows.rows() {
-            let end = rows.rows().min(start + rows_a_piece);
-            let piece = rows.slice(start..end);
-            let bytes = piece.rows() as u64 * row_bytes;
-            let fill = |rows: Range<u64>, view: &mut wgpu::WriteOnly<'_, [u8]>| {
-                let part = piece.slice(rows.start as usize..rows.end as usize);
-                if dense {
-                    view.copy_from_slice(part.bytes());
-                    return;
+        rows: HostVectors<'f>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let row_bytes = layout.row_bytes();
+            if rows.rows() as u64 * row_bytes <= SMALL_BYTES {
+                if rows.rows() > 0 {
+                    let mut bytes = vec![0; rows.rows() * row_bytes as usize];
+                    encode_rows(rows, layout, |row, encoded| {
+                        bytes[row * row_bytes as usize..][..encoded.len()].copy_from_slice(encoded);
+                    });
+                    self.queue.write_buffer(buffer, offset, &bytes);
                 }
-                encode_rows(part, layout, |row, encoded| {
-                    let at = row * row_bytes as usize;
-                    view.slice(at..at + encoded.len()).copy_from_slice(encoded);
-                    view.slice(at + encoded.len()..at + row_bytes as usize).fill(0);
-                });
-            };
-            let target = CopyTarget { buffer, offset: offset + start as u64 * row_bytes, bytes };
-            self.upload_piece(target, piece_bytes, row_bytes, &fill).await?;
-            start = end;
-            progress(start);
-        }
-        Ok(())
+                progress(rows.rows());
+                return Ok(());
+            }
+            let rows_a_piece = (PIECE_BYTES / row_bytes).max(1) as usize;
+            let piece_bytes = (rows_a_piece as u64 * row_bytes).max(PIECE_BYTES);
+            let dense = rows.kind() == layout.elements && rows.dim() == layout.stride;
+            let mut start = 0;
+            while start < rows.rows() {
+                let end = rows.rows().min(start + rows_a_piece);
+                let piece = rows.slice(start..end);
+                let bytes = piece.rows() as u64 * row_bytes;
+                let fill = |rows: Range<u64>, view: &mut wgpu::WriteOnly<'_, [u8]>| {
+                    let part = piece.slice(rows.start as usize..rows.end as usize);
+                    if dense {
+                        view.copy_from_slice(part.bytes());
+                        return;
+                    }
+                    encode_rows(part, layout, |row, encoded| {
+                        let at = row * row_bytes as usize;
+                        view.slice(at..at + encoded.len()).copy_from_slice(encoded);
+                        view.slice(at + encoded.len()..at + row_bytes as usize).fill(0);
+                    });
+                };
+                let target = CopyTarget { buffer, offset: offset + start as u64 * row_bytes, bytes };
+                self.upload_piece(target, piece_bytes, row_bytes, &fill).await?;
+                start = end;
+                progress(start);
+            }
+            Ok(())
+        })
     }
 
     /// Copies bytes into `buffer` from byte `offset` on; both multiples of 4.
@@ -136,53 +138,55 @@ impl Gpu {
     }
 
     /// Fills a staging buffer and submits the copy from it. `fill` writes a range of units of `unit_bytes` bytes each.
-    async fn upload_piece(
-        &self,
-        target: CopyTarget<'_>,
+    fn upload_piece<'f>(
+        &'f self,
+        target: CopyTarget<'f>,
         piece_bytes: u64,
         unit_bytes: u64,
-        fill: &Fill<'_>,
-    ) -> Result<()> {
-        let CopyTarget { buffer, offset, bytes } = target;
-        let waiting = self.waiter.expect_callback(None);
-        let mut permit = self.staging.permits.acquire(1).await;
-        drop(waiting);
-        let free = {
-            let mut ready = lock(&self.staging.ready);
-            let fits = ready.iter().position(|one| one.size() >= bytes);
-            match fits {
-                Some(index) => Some(ready.swap_remove(index)),
-                None => {
-                    ready.pop();
-                    None
+        fill: &'f Fill<'f>,
+    ) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let CopyTarget { buffer, offset, bytes } = target;
+            let waiting = self.waiter.expect_callback(None);
+            let mut permit = self.staging.permits.acquire(1).await;
+            drop(waiting);
+            let free = {
+                let mut ready = lock(&self.staging.ready);
+                let fits = ready.iter().position(|one| one.size() >= bytes);
+                match fits {
+                    Some(index) => Some(ready.swap_remove(index)),
+                    None => {
+                        ready.pop();
+                        None
+                    }
                 }
-            }
-        };
-        let staging = match free {
-            Some(staging) => staging,
-            None => self.allocate(&wgpu::BufferDescriptor {
-                label: Some("staging"),
-                size: piece_bytes,
-                usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
-                mapped_at_creation: true,
-            })?,
-        };
-        self.fill_staging(&staging, bytes, unit_bytes, fill)?;
-        staging.unmap();
-        let mut encoder =
-            self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("upload") });
-        encoder.copy_buffer_to_buffer(&staging, 0, buffer, offset, bytes);
-        self.queue.submit([encoder.finish()]);
-        let (ready, permits) = (self.staging.ready.clone(), self.staging.permits.clone());
-        permit.disarm();
-        let again = staging.clone();
-        staging.map_async(wgpu::MapMode::Write, .., move |mapped| {
-            if mapped.is_ok() {
-                lock(&ready).push(again);
-            }
-            permits.release(1);
-        });
-        Ok(())
+            };
+            let staging = match free {
+                Some(staging) => staging,
+                None => self.allocate(&wgpu::BufferDescriptor {
+                    label: Some("staging"),
+                    size: piece_bytes,
+                    usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
+                    mapped_at_creation: true,
+                })?,
+            };
+            self.fill_staging(&staging, bytes, unit_bytes, fill)?;
+            staging.unmap();
+            let mut encoder =
+                self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("upload") });
+            encoder.copy_buffer_to_buffer(&staging, 0, buffer, offset, bytes);
+            self.queue.submit([encoder.finish()]);
+            let (ready, permits) = (self.staging.ready.clone(), self.staging.permits.clone());
+            permit.disarm();
+            let again = staging.clone();
+            staging.map_async(wgpu::MapMode::Write, .., move |mapped| {
+                if mapped.is_ok() {
+                    lock(&ready).push(again);
+                }
+                permits.release(1);
+            });
+            Ok(())
+        })
     }
 
     /// One thread copies about 7 GB/s into staging memory, half of what the bus takes: several do it together.

@@ -2,6 +2,7 @@
 
 use crate::engine::{Device, EngineRows, Queries, RowShape, Screen, SearchRequest, SearchResult};
 use crate::error::{Error, Result};
+use crate::future::Boxed;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::options::SearchOptions;
@@ -47,15 +48,22 @@ impl Settings {
     }
 
     /// Checks the settings, and makes the store without rows and the host copy that it is to have.
-    pub(crate) async fn open(self) -> Result<(Common, Option<HostCopy>)> {
-        let Self { resources: Resources { device, budget, capacity, copy }, metric, dim, elements, screen } =
-            self;
-        check_dim(dim)?;
-        let budget = budget_of(&device, budget)?;
-        let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen };
-        let copy = copy.copy(&device, &shape).await?;
-        let store = RowStore::new(EngineRows::new(&device, &shape).await?);
-        Ok((Common { device, metric, dim, elements, budget, screen, store }, copy))
+    pub(crate) fn open<'f>(self) -> Boxed<'f, (Common, Option<HostCopy>)> {
+        Box::pin(async move {
+            let Self {
+                resources: Resources { device, budget, capacity, copy },
+                metric,
+                dim,
+                elements,
+                screen,
+            } = self;
+            check_dim(dim)?;
+            let budget = budget_of(&device, budget)?;
+            let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen };
+            let copy = copy.copy(&device, &shape).await?;
+            let store = RowStore::new(EngineRows::new(&device, &shape).await?);
+            Ok((Common { device, metric, dim, elements, budget, screen, store }, copy))
+        })
     }
 }
 

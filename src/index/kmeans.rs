@@ -163,34 +163,36 @@ impl<'a> KMeans<'a> {
     }
 
     /// Trains centroids and leaves them on the device.
-    pub(crate) async fn run<'s>(&self, device: &Device, sample: Sample<'s>) -> Result<Trained<'s>> {
-        if let Sample::Device([]) = sample {
-            return Err(Error::argument("rows", "at least one matrix", 0));
-        }
-        let rows = sample.rows();
-        check_dim(sample.dim())?;
-        self.check(rows)?;
-        let mut random = fastrand::Rng::with_seed(self.seed);
-        let wanted = self.rows_per_list.saturating_mul(self.lists).min(rows);
-        let wanted = wanted.min(most_training_rows(device, sample.dim()));
-        if wanted < self.lists {
-            return Err(Error::argument(
-                "lists",
-                format!("at most {wanted}, the rows that can be trained on"),
-                self.lists,
-            ));
-        }
-        let mut numbers: Vec<u64> = (0..rows as u64).collect();
-        if wanted < rows {
-            numbers = random.choose_multiple(0..rows as u64, wanted);
-            numbers.sort_unstable();
-        }
-        let (metric, lists) = (self.metric.of_centroids(), self.lists as u32);
-        let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await?;
-        let mut trained = Trained { training, rows: numbers, inertia: vec![] };
-        let nearest = self.start(&mut trained, &mut random).await?;
-        self.iterate(&mut trained, nearest).await?;
-        Ok(trained)
+    pub(crate) fn run<'s>(&'s self, device: &'s Device, sample: Sample<'s>) -> Boxed<'s, Trained<'s>> {
+        Box::pin(async move {
+            if let Sample::Device([]) = sample {
+                return Err(Error::argument("rows", "at least one matrix", 0));
+            }
+            let rows = sample.rows();
+            check_dim(sample.dim())?;
+            self.check(rows)?;
+            let mut random = fastrand::Rng::with_seed(self.seed);
+            let wanted = self.rows_per_list.saturating_mul(self.lists).min(rows);
+            let wanted = wanted.min(most_training_rows(device, sample.dim()));
+            if wanted < self.lists {
+                return Err(Error::argument(
+                    "lists",
+                    format!("at most {wanted}, the rows that can be trained on"),
+                    self.lists,
+                ));
+            }
+            let mut numbers: Vec<u64> = (0..rows as u64).collect();
+            if wanted < rows {
+                numbers = random.choose_multiple(0..rows as u64, wanted);
+                numbers.sort_unstable();
+            }
+            let (metric, lists) = (self.metric.of_centroids(), self.lists as u32);
+            let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await?;
+            let mut trained = Trained { training, rows: numbers, inertia: vec![] };
+            let nearest = self.start(&mut trained, &mut random).await?;
+            self.iterate(&mut trained, nearest).await?;
+            Ok(trained)
+        })
     }
 
     fn check(&self, rows: usize) -> Result<()> {

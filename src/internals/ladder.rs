@@ -232,7 +232,7 @@ impl Rung {
         }
         let last = if has("total") { (total, 0, 4) } else { (partials, 0, partial_bytes) };
         if !a.is_empty() && (has("total") || has("partials")) {
-            commands.read_each(&[last], add).await?;
+            commands.read_each(&[last], &mut add).await?;
         }
         if let (Some(stages), Some(profile)) = (stages, profile) {
             stages.add(profile.times(gpu).await?);

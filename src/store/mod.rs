@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
-use crate::future::RowProgress;
+use crate::future::{Boxed, RowProgress};
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::{CopyOptions, HostCopy};
 pub(crate) use goal::Goal;
@@ -79,24 +79,28 @@ impl RowStore {
     }
 
     /// The rows in these slots, as they are stored: see [`EngineRows::fetch_bytes`].
-    pub(crate) async fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
-        let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
-        rows.fetch_bytes(slots).await
+    pub(crate) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
+        Box::pin(async move {
+            let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
+            rows.fetch_bytes(slots).await
+        })
     }
 
     /// Puts rows into slots, and into those of the copy.
-    async fn put(
-        &mut self,
-        rows: Vectors<'_>,
-        placing: &Placing<'_>,
-        progress: RowProgress<'_>,
-    ) -> Result<()> {
-        let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
-        let fetched = copy.fetched(rows).await?;
-        copy.reserve(placing.slots)?;
-        self.rows.put(rows, placing, progress).await?;
-        // The copy is done at once, so a dropped future cannot leave it half done.
-        copy.put(fetched.as_deref(), rows, placing).await
+    fn put<'f>(
+        &'f mut self,
+        rows: Vectors<'f>,
+        placing: &'f Placing<'f>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
+            let fetched = copy.fetched(rows).await?;
+            copy.reserve(placing.slots)?;
+            self.rows.put(rows, placing, progress).await?;
+            // The copy is done at once, so a dropped future cannot leave it half done.
+            copy.put(fetched.as_deref(), rows, placing).await
+        })
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -235,10 +239,12 @@ impl RowStore {
     }
 
     /// The rows with these ids, in their order, widened to f32.
-    pub(crate) async fn get(&self, ids: &[u64]) -> Result<Vec<f32>> {
-        let slots = self.slots_of(ids)?;
-        let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
-        rows.fetch(&slots).await
+    pub(crate) fn get<'f>(&'f self, ids: &'f [u64]) -> Boxed<'f, Vec<f32>> {
+        Box::pin(async move {
+            let slots = self.slots_of(ids)?;
+            let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
+            rows.fetch(&slots).await
+        })
     }
 
     /// The slots of the rows with these ids, in their order.

@@ -38,12 +38,16 @@ impl MatrixMemory {
     }
 
     /// Fetches the first `count` values, wherever they are.
-    async fn read(&self, engine: &Engine, count: usize) -> Result<Vec<f32>> {
-        let Engine::Gpu(gpu) = engine else { return Ok(self.on_host().to_vec()) };
-        let mut values = Vec::with_capacity(count);
-        let range = (self.buffer()?, 0, count as u64 * 4);
-        Commands::new(gpu, None).read_each(&[range], |_, bytes| values.extend(words::<f32>(bytes))).await?;
-        Ok(values)
+    fn read<'f>(&'f self, engine: &'f Engine, count: usize) -> Boxed<'f, Vec<f32>> {
+        Box::pin(async move {
+            let Engine::Gpu(gpu) = engine else { return Ok(self.on_host().to_vec()) };
+            let mut values = Vec::with_capacity(count);
+            let range = (self.buffer()?, 0, count as u64 * 4);
+            Commands::new(gpu, None)
+                .read_each(&[range], &mut |_, bytes| values.extend(words::<f32>(bytes)))
+                .await?;
+            Ok(values)
+        })
     }
 }
 

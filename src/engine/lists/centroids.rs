@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::engine::pass::{BufferVectors, Table, encode_norms, reset_refused};
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
 use crate::error::Result;
+use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::BLOCK_ROWS;
 use crate::matrix::{ElementKind, MatrixView};
@@ -27,35 +28,37 @@ pub(crate) struct Centroids {
 
 impl Centroids {
     /// Buffers for centroids that are written later. They are narrowed around `centre`, or not at all without one.
-    pub(crate) async fn new(
-        gpu: &Arc<Gpu>,
+    pub(crate) fn new<'f>(
+        gpu: &'f Arc<Gpu>,
         metric: Metric,
         dim: usize,
         lists: u32,
         centre: Option<Vec<f32>>,
-    ) -> Result<Self> {
-        let layout = RowLayout::padded(ElementKind::F32, dim);
-        let padded = u64::from(lists.next_multiple_of(BLOCK_ROWS));
-        gpu.check_binding("centroids", padded * layout.row_bytes())?;
-        let ids = gpu.create_storage("numbers of lists", padded * 8)?;
-        let numbers: Vec<u64> = (0..padded).collect();
-        gpu.upload_bytes(&ids, 0, bytemuck::cast_slice(&numbers)).await?;
-        let narrowed = match centre {
-            None => None,
-            Some(centre) => {
-                let narrowed = NarrowedRows::around(gpu, metric, dim, centre).await?;
-                narrowed.allocate(gpu, padded)?.map(|copy| (narrowed, copy))
-            }
-        };
-        Ok(Self {
-            gpu: gpu.clone(),
-            metric,
-            dim,
-            lists,
-            rows: gpu.create_storage("centroids", padded * layout.row_bytes())?,
-            norms: gpu.create_storage("norms of centroids", padded * 8)?,
-            ids,
-            narrowed,
+    ) -> Boxed<'f, Self> {
+        Box::pin(async move {
+            let layout = RowLayout::padded(ElementKind::F32, dim);
+            let padded = u64::from(lists.next_multiple_of(BLOCK_ROWS));
+            gpu.check_binding("centroids", padded * layout.row_bytes())?;
+            let ids = gpu.create_storage("numbers of lists", padded * 8)?;
+            let numbers: Vec<u64> = (0..padded).collect();
+            gpu.upload_bytes(&ids, 0, bytemuck::cast_slice(&numbers)).await?;
+            let narrowed = match centre {
+                None => None,
+                Some(centre) => {
+                    let narrowed = NarrowedRows::around(gpu, metric, dim, centre).await?;
+                    narrowed.allocate(gpu, padded)?.map(|copy| (narrowed, copy))
+                }
+            };
+            Ok(Self {
+                gpu: gpu.clone(),
+                metric,
+                dim,
+                lists,
+                rows: gpu.create_storage("centroids", padded * layout.row_bytes())?,
+                norms: gpu.create_storage("norms of centroids", padded * 8)?,
+                ids,
+                narrowed,
+            })
         })
     }
 

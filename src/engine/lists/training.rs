@@ -7,6 +7,7 @@ use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::sample::Sample;
 use crate::engine::pass::{BufferVectors, Rescoring, Table, encode_norms, keys_and_ids, reset_refused};
 use crate::error::Result;
+use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::average::{self, Normalize};
 use crate::kernels::{norms, rescore, value_of};
@@ -40,42 +41,49 @@ pub(crate) fn most_rows(gpu: &Gpu, dim: usize) -> usize {
 impl GpuTraining {
     /// Training of `lists` centroids on the rows with these numbers, which ascend. The metric is squared L2, or cosine with means of
     /// length 1.
-    pub(crate) async fn new(
-        gpu: &Arc<Gpu>,
+    pub(crate) fn new<'f>(
+        gpu: &'f Arc<Gpu>,
         metric: Metric,
-        source: Sample<'_>,
-        numbers: &[u64],
+        source: Sample<'f>,
+        numbers: &'f [u64],
         lists: u32,
         is_narrowed: bool,
-    ) -> Result<Self> {
-        let (count, dim) = (numbers.len(), source.dim());
-        let layout = RowLayout::padded(ElementKind::F32, dim);
-        let rows = source.to_buffer(gpu, layout, numbers).await?;
-        let norms = gpu.create_storage("norms", count as u64 * 8)?;
-        let refused = gpu.create_storage("refused", 8)?;
-        reset_refused(gpu, &refused).await?;
-        let mut commands = Commands::new(gpu, None);
-        let vectors = BufferVectors { values: BufferSlice::all(&rows), layout };
-        encode_norms(&mut commands, vectors, ([0, count as u32], 0), ((&norms).into(), (&refused).into()))?;
-        let parts = commands.read(&[(&refused, 0, 8)]).await?;
-        norms::check("rows", &parts[0])?;
-        let order = gpu.create_storage("order of rows", count as u64 * 4)?;
-        let offsets = gpu.create_storage("starts of lists", (u64::from(lists) + 1) * 4)?;
-        let unread_ids = gpu.create_storage("numbers of rows", count as u64 * 8)?;
-        let centroids = Centroids::new(gpu, metric, dim, lists, None).await?;
-        let gpu = gpu.clone();
-        let mut training =
-            Self { gpu, layout, rows, norms, count, centroids, order, offsets, unread_ids, refused };
-        if is_narrowed {
-            // The centre is the mean of the first rows, as in an index.
-            let first = count.min(4096);
-            let order: Vec<u32> = (0..first as u32).collect();
-            training.encode_means(&order, &[0, first as u32]).await?.submit();
-            let centre = training.centroid(0).await?;
-            let gpu = training.gpu.clone();
-            training.centroids = Centroids::new(&gpu, metric, dim, lists, Some(centre)).await?;
-        }
-        Ok(training)
+    ) -> Boxed<'f, Self> {
+        Box::pin(async move {
+            let (count, dim) = (numbers.len(), source.dim());
+            let layout = RowLayout::padded(ElementKind::F32, dim);
+            let rows = source.to_buffer(gpu, layout, numbers).await?;
+            let norms = gpu.create_storage("norms", count as u64 * 8)?;
+            let refused = gpu.create_storage("refused", 8)?;
+            reset_refused(gpu, &refused).await?;
+            let mut commands = Commands::new(gpu, None);
+            let vectors = BufferVectors { values: BufferSlice::all(&rows), layout };
+            encode_norms(
+                &mut commands,
+                vectors,
+                ([0, count as u32], 0),
+                ((&norms).into(), (&refused).into()),
+            )?;
+            let parts = commands.read(&[(&refused, 0, 8)]).await?;
+            norms::check("rows", &parts[0])?;
+            let order = gpu.create_storage("order of rows", count as u64 * 4)?;
+            let offsets = gpu.create_storage("starts of lists", (u64::from(lists) + 1) * 4)?;
+            let unread_ids = gpu.create_storage("numbers of rows", count as u64 * 8)?;
+            let centroids = Centroids::new(gpu, metric, dim, lists, None).await?;
+            let gpu = gpu.clone();
+            let mut training =
+                Self { gpu, layout, rows, norms, count, centroids, order, offsets, unread_ids, refused };
+            if is_narrowed {
+                // The centre is the mean of the first rows, as in an index.
+                let first = count.min(4096);
+                let order: Vec<u32> = (0..first as u32).collect();
+                training.encode_means(&order, &[0, first as u32]).await?.submit();
+                let centre = training.centroid(0).await?;
+                let gpu = training.gpu.clone();
+                training.centroids = Centroids::new(&gpu, metric, dim, lists, Some(centre)).await?;
+            }
+            Ok(training)
+        })
     }
 
     /// Makes rows centroids: each pair is a list and the row that becomes its centroid, as the mean of that row alone.
@@ -92,7 +100,8 @@ impl GpuTraining {
     /// query, so the bits are those of [`assign`].
     pub(crate) async fn distances(&self, row: u32) -> Result<Vec<f32>> {
         // The centroid overwrites the first one, because a query has to start where a slice of a buffer can.
-        let mut commands = self.encode_means(&[row], &[0, 1]).await?;
+        let (order, offsets) = ([row], [0, 1]);
+        let mut commands = self.encode_means(&order, &offsets).await?;
         let count = self.count as u32;
         let table = Table {
             vectors: BufferVectors { values: BufferSlice::all(&self.rows), layout: self.layout },
@@ -129,19 +138,21 @@ impl GpuTraining {
         Ok(())
     }
 
-    async fn encode_means(&self, order: &[u32], offsets: &[u32]) -> Result<Commands<'_>> {
-        self.gpu.upload_bytes(&self.order, 0, bytemuck::cast_slice(order)).await?;
-        self.gpu.upload_bytes(&self.offsets, 0, bytemuck::cast_slice(offsets)).await?;
-        let mut commands = Commands::new(&self.gpu, None);
-        let normalize = match self.centroids.metric {
-            Metric::Cosine => Normalize::MeansAndRows,
-            _ => Normalize::Nothing,
-        };
-        let (lists, vectors) = (offsets.len() as u32 - 1, (self.layout.stride / 4) as u32);
-        let Self { rows, norms: row_norms, order, offsets, centroids, .. } = self;
-        let buffers = average::Buffers { rows, row_norms, order, offsets, means: &centroids.rows };
-        average::encode(&mut commands, normalize, &average::Params { lists, vectors }, &buffers)?;
-        Ok(commands)
+    fn encode_means<'f>(&'f self, order: &'f [u32], offsets: &'f [u32]) -> Boxed<'f, Commands<'f>> {
+        Box::pin(async move {
+            self.gpu.upload_bytes(&self.order, 0, bytemuck::cast_slice(order)).await?;
+            self.gpu.upload_bytes(&self.offsets, 0, bytemuck::cast_slice(offsets)).await?;
+            let mut commands = Commands::new(&self.gpu, None);
+            let normalize = match self.centroids.metric {
+                Metric::Cosine => Normalize::MeansAndRows,
+                _ => Normalize::Nothing,
+            };
+            let (lists, vectors) = (offsets.len() as u32 - 1, (self.layout.stride / 4) as u32);
+            let Self { rows, norms: row_norms, order, offsets, centroids, .. } = self;
+            let buffers = average::Buffers { rows, row_norms, order, offsets, means: &centroids.rows };
+            average::encode(&mut commands, normalize, &average::Params { lists, vectors }, &buffers)?;
+            Ok(commands)
+        })
     }
 
     async fn centroid(&self, list: u32) -> Result<Vec<f32>> {

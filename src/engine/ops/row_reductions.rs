@@ -127,13 +127,13 @@ async fn some_rows(
     encode_rows(&mut commands, &reduce, results, places)?;
     if is_short {
         commands
-            .read_each(&[(&scratch[0], 0, count * 4)], |_, bytes| found.extend(words::<u32>(bytes)))
+            .read_each(&[(&scratch[0], 0, count * 4)], &mut |_, bytes| found.extend(words::<u32>(bytes)))
             .await?;
         return job.note_times(profile, gpu).await;
     }
     let mut parts = [vec![], vec![]];
     let ranges = [(&scratch[0], 0, count * 8), (&scratch[2], 0, count * 4)];
-    commands.read_each(&ranges, |number, bytes| parts[number].extend(words::<u32>(bytes))).await?;
+    commands.read_each(&ranges, &mut |number, bytes| parts[number].extend(words::<u32>(bytes))).await?;
     job.note_times(profile, gpu).await?;
     let [records, places] = parts;
     let rows = records.chunks_exact(2).zip(places);

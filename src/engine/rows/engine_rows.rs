@@ -16,7 +16,7 @@ use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
 use crate::error::Result;
-use crate::future::RowProgress;
+use crate::future::{Boxed, RowProgress};
 use crate::host::HostRows;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -41,19 +41,21 @@ pub(crate) enum EngineRows {
 }
 
 impl EngineRows {
-    pub(crate) async fn new(device: &Device, shape: &RowShape) -> Result<Self> {
-        let &RowShape { metric, elements, dim, expected, screen } = shape;
-        match &device.engine {
-            Engine::Gpu(gpu) => {
-                let narrowed = NarrowedRows::new(gpu, screen, metric, dim).await?;
-                Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
+    pub(crate) fn new<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, Self> {
+        Box::pin(async move {
+            let &RowShape { metric, elements, dim, expected, screen } = shape;
+            match &device.engine {
+                Engine::Gpu(gpu) => {
+                    let narrowed = NarrowedRows::new(gpu, screen, metric, dim).await?;
+                    Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
+                }
+                Engine::Host(host) => {
+                    let is_narrowed = screen.is_wanted_on_host(dim);
+                    let rows = HostRows::new(host.clone(), metric, elements, dim, is_narrowed);
+                    Ok(Self::Host(rows.expecting(expected)?))
+                }
             }
-            Engine::Host(host) => {
-                let is_narrowed = screen.is_wanted_on_host(dim);
-                let rows = HostRows::new(host.clone(), metric, elements, dim, is_narrowed);
-                Ok(Self::Host(rows.expecting(expected)?))
-            }
-        }
+        })
     }
 
     /// Whether there is a narrowed copy of the rows.
@@ -67,19 +69,21 @@ impl EngineRows {
     /// Puts rows into slots that have none; all of them or, after an error, none.
     ///
     /// The caller chooses the slots. Slots behind the end are created, and those left out below it become gaps.
-    pub(crate) async fn put(
-        &mut self,
-        source: Vectors<'_>,
-        placing: &Placing<'_>,
-        progress: RowProgress<'_>,
-    ) -> Result<()> {
-        match self {
-            Self::Gpu(rows) => rows.put(source, placing, progress).await,
-            Self::Host(rows) => {
-                let places = (placing.slots, placing.ids, placing.freed);
-                rows.put(source.on_host()?, places, progress)
+    pub(crate) fn put<'f>(
+        &'f mut self,
+        source: Vectors<'f>,
+        placing: &'f Placing<'f>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            match self {
+                Self::Gpu(rows) => rows.put(source, placing, progress).await,
+                Self::Host(rows) => {
+                    let places = (placing.slots, placing.ids, placing.freed);
+                    rows.put(source.on_host()?, places, progress)
+                }
             }
-        }
+        })
     }
 
     /// Makes room for slots up to this one, so that filling them cannot run out of the host's memory.
@@ -102,11 +106,13 @@ impl EngineRows {
     }
 
     /// Moves rows, with their ids, to slots that have none.
-    pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
-        match self {
-            Self::Gpu(rows) => rows.relocate(from, to).await,
-            Self::Host(rows) => rows.relocate(from, to),
-        }
+    pub(crate) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            match self {
+                Self::Gpu(rows) => rows.relocate(from, to).await,
+                Self::Host(rows) => rows.relocate(from, to),
+            }
+        })
     }
 
     /// Frees memory behind the end where there is much of it.

@@ -11,7 +11,7 @@ use crate::engine::rows::moves::{STAGED_BYTES, Staged};
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
 use crate::error::Result;
-use crate::future::RowProgress;
+use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::{ElementKind, MatrixView};
@@ -44,45 +44,47 @@ struct Entering<'a> {
 
 impl GpuRows {
     /// Puts rows into slots; all of them or, after an error, none.
-    pub(crate) async fn put(
-        &mut self,
-        source: Vectors<'_>,
-        placing: &Placing<'_>,
-        progress: RowProgress<'_>,
-    ) -> Result<()> {
-        debug_assert!(source.rows() == placing.slots.len() && source.rows() == placing.ids.len());
-        let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
-        let gpu = self.gpu.clone();
-        let refused = gpu.create_storage("refused", 8)?;
-        reset_refused(&gpu, &refused).await?;
-        let (segments, mut narrowed) = self.reached(end)?;
-        let is_moved = match &mut narrowed {
-            Some(narrowed) => self.count(narrowed, source).await?,
-            None => false,
-        };
-        let entering = Entering { segments, narrowed, is_moved, placing: *placing, refused };
-        let is_appended = placing.slots.iter().zip(self.end() as u32..).all(|(&slot, next)| slot == next);
-        let commands = match source {
-            Vectors::Host(view) if is_appended => self.append(&entering, view, progress).await?,
-            _ => self.scatter(&entering, source, progress).await?,
-        };
-        let parts = commands.read(&[(&entering.refused, 0, 8)]).await?;
-        norms::check("rows", &parts[0])?;
-        let Placing { slots, freed, .. } = *placing;
-        let change = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
-        let Entering { mut segments, narrowed, .. } = entering;
-        cut(&mut segments, change.end);
-        if let (Some(narrowed), true) = (&narrowed, is_moved) {
-            let mut commands = Commands::new(&gpu, None);
-            for segment in &segments {
-                narrowed.encode(&mut commands, self.layout, segment, [0, segment.len])?;
+    pub(crate) fn put<'f>(
+        &'f mut self,
+        source: Vectors<'f>,
+        placing: &'f Placing<'f>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            debug_assert!(source.rows() == placing.slots.len() && source.rows() == placing.ids.len());
+            let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
+            let gpu = self.gpu.clone();
+            let refused = gpu.create_storage("refused", 8)?;
+            reset_refused(&gpu, &refused).await?;
+            let (segments, mut narrowed) = self.reached(end)?;
+            let is_moved = match &mut narrowed {
+                Some(narrowed) => self.count(narrowed, source).await?,
+                None => false,
+            };
+            let entering = Entering { segments, narrowed, is_moved, placing: *placing, refused };
+            let is_appended = placing.slots.iter().zip(self.end() as u32..).all(|(&slot, next)| slot == next);
+            let commands = match source {
+                Vectors::Host(view) if is_appended => self.append(&entering, view, progress).await?,
+                _ => self.scatter(&entering, source, progress).await?,
+            };
+            let parts = commands.read(&[(&entering.refused, 0, 8)]).await?;
+            norms::check("rows", &parts[0])?;
+            let Placing { slots, freed, .. } = *placing;
+            let change = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
+            let Entering { mut segments, narrowed, .. } = entering;
+            cut(&mut segments, change.end);
+            if let (Some(narrowed), true) = (&narrowed, is_moved) {
+                let mut commands = Commands::new(&gpu, None);
+                for segment in &segments {
+                    narrowed.encode(&mut commands, self.layout, segment, [0, segment.len])?;
+                }
+                commands.submit();
             }
-            commands.submit();
-        }
-        self.segments = segments;
-        self.narrowed = narrowed;
-        change.apply(&gpu, &mut self.alive);
-        Ok(())
+            self.segments = segments;
+            self.narrowed = narrowed;
+            change.apply(&gpu, &mut self.alive);
+            Ok(())
+        })
     }
 
     /// Counts new rows towards the centre: of those on the device a sample is read.

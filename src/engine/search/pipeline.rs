@@ -10,6 +10,7 @@ use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::Screening;
 use crate::error::Result;
+use crate::future::Boxed;
 use crate::gpu::Profile;
 
 /// Everything that a search has found so far.
@@ -32,12 +33,14 @@ impl SearchState {
     }
 
     /// The result, with the times of all stages.
-    pub(crate) async fn finish(self, rows: &GpuRows) -> Result<SearchResult> {
-        let Self { answers, mut statistics, profile, .. } = self;
-        if let Some(profile) = profile {
-            statistics.stages = profile.times(&rows.gpu).await?;
-        }
-        Ok(SearchResult { neighbors: answers.collected(), statistics })
+    pub(crate) fn finish<'f>(self, rows: &'f GpuRows) -> Boxed<'f, SearchResult> {
+        Box::pin(async move {
+            let Self { answers, mut statistics, profile, .. } = self;
+            if let Some(profile) = profile {
+                statistics.stages = profile.times(&rows.gpu).await?;
+            }
+            Ok(SearchResult { neighbors: answers.collected(), statistics })
+        })
     }
 }
 
@@ -52,51 +55,53 @@ pub(crate) async fn search(
 }
 
 /// Answers some of the queries from all rows.
-pub(crate) async fn search_some(
-    rows: &GpuRows,
-    queries: &Queries<'_>,
+pub(crate) fn search_some<'f>(
+    rows: &'f GpuRows,
+    queries: &'f Queries<'f>,
     some: QueryNumbers,
-    request: &SearchRequest<'_>,
-    state: &mut SearchState,
-) -> Result<()> {
-    let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.scope())?;
-    if request.scope().found(rows) == 0 {
-        return queries.check_values("queries");
-    }
-    let mut open = some;
-    loop {
-        let batches = open.batches(plan.batch as usize);
-        let overflowed = match Screening::reserve(rows, request, &plan).await? {
-            Some(screening) => {
-                let mut work = Nominating { screening, queries, state, overflowed: vec![] };
-                run_batches(batches, &mut work).await?;
-                work.overflowed
-            }
-            None => {
-                for numbers in batches {
-                    let profile = state.profile.as_mut();
-                    let found = exhaustive(rows, queries, &numbers, request, &plan, profile).await?;
-                    state.statistics.scored += found.len() as u64 * request.scope().visited(rows);
-                    state.answered += found.len();
-                    for (number, row) in numbers.iter().zip(found.rows()) {
-                        state.answers.put(number, row);
-                    }
-                    request.report(state.answered);
+    request: &'f SearchRequest<'f>,
+    state: &'f mut SearchState,
+) -> Boxed<'f, ()> {
+    Box::pin(async move {
+        let mut plan = Plan::new(rows, some.len() as u64, request.k as u64, request.scope())?;
+        if request.scope().found(rows) == 0 {
+            return queries.check_values("queries");
+        }
+        let mut open = some;
+        loop {
+            let batches = open.batches(plan.batch as usize);
+            let overflowed = match Screening::reserve(rows, request, &plan).await? {
+                Some(screening) => {
+                    let mut work = Nominating { screening, queries, state, overflowed: vec![] };
+                    run_batches(batches, &mut work).await?;
+                    work.overflowed
                 }
-                vec![]
+                None => {
+                    for numbers in batches {
+                        let profile = state.profile.as_mut();
+                        let found = exhaustive(rows, queries, &numbers, request, &plan, profile).await?;
+                        state.statistics.scored += found.len() as u64 * request.scope().visited(rows);
+                        state.answered += found.len();
+                        for (number, row) in numbers.iter().zip(found.rows()) {
+                            state.answers.put(number, row);
+                        }
+                        request.report(state.answered);
+                    }
+                    vec![]
+                }
+            };
+            // The scratch buffers of this pass are free again, so that the next pass never waits for buffers while it holds some.
+            if overflowed.is_empty() {
+                return Ok(());
             }
-        };
-        // The scratch buffers of this pass are free again, so that the next pass never waits for buffers while it holds some.
-        if overflowed.is_empty() {
-            return Ok(());
+            plan = plan.again(rows, overflowed.len() as u64, request.scope())?;
+            state.statistics.searched_again += overflowed.len() as u64;
+            if let Route::Exhaustive { .. } = plan.route {
+                state.statistics.searched_exhaustively += overflowed.len() as u64;
+            }
+            open = QueryNumbers::List(overflowed);
         }
-        plan = plan.again(rows, overflowed.len() as u64, request.scope())?;
-        state.statistics.searched_again += overflowed.len() as u64;
-        if let Route::Exhaustive { .. } = plan.route {
-            state.statistics.searched_exhaustively += overflowed.len() as u64;
-        }
-        open = QueryNumbers::List(overflowed);
-    }
+    })
 }
 
 /// The nominating route over batches.

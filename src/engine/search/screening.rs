@@ -11,6 +11,7 @@ use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
 use crate::engine::search::screens::{Scoring, ScreenKernel};
 use crate::error::Result;
+use crate::future::Boxed;
 use crate::gpu::{Commands, Profile, Reserved, scratch};
 use crate::kernels::collect::Round;
 use crate::kernels::{BLOCK_ROWS, Part, collect, select_k, tighten};
@@ -53,47 +54,49 @@ pub(crate) enum Thresholds {
 
 impl<'a> Screening<'a> {
     /// Takes the scratch buffers of a plan. None if the plan does not nominate.
-    pub(crate) async fn reserve(
+    pub(crate) fn reserve(
         rows: &'a GpuRows,
         request: &'a SearchRequest<'a>,
-        plan: &Plan,
-    ) -> Result<Option<Self>> {
-        let Route::Nominate { kernel, capacity, chunks, .. } = plan.route else { return Ok(None) };
-        let kernel = kernel.kernel();
-        let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
-        let padded = kernel.padded(count);
-        let chunks: Vec<Vec<Part>> =
-            (0..chunks).map(|chunk| chunk_parts(&rows.segments, chunk, chunks)).collect();
-        let columns = chunks.iter().map(|parts| blocks(parts)).max().unwrap_or(0) * BLOCK_ROWS;
-        let entries = count * u64::from(capacity);
-        let spare = if plan.k > select_k::SORTED_MAX { count * k } else { 0 };
-        let planes = kernel.planes(count);
-        let plane_bytes = rows.narrowed.as_ref().map_or(0, |narrowed| narrowed.plane_bytes(padded));
-        let bytes = ScreenBuffers {
-            queries: padded * rows.query_bytes(),
-            query_norms: padded * 8,
-            refused: 8,
-            scores: padded * u64::from(columns) * 4,
-            thresholds: count * 4,
-            counts: count * 4,
-            overflowed: count * 4,
-            candidates: entries * 12,
-            keys: entries * 4,
-            ids: entries * 8,
-            selected_keys: count * k * 4,
-            selected_ids: count * k * 8,
-            selected_counts: count * 4,
-            spare_keys: spare * 4,
-            spare_ids: spare * 8,
-            narrowed_queries: u64::from(planes) * plane_bytes,
-            query_terms: u64::from(planes.min(1)) * padded * TERMS_BYTES,
-            allowed: request.scope().bits_bytes(),
-        };
-        let buffers = bytes.reserve(&rows.gpu).await?;
-        request.scope().upload_bits(rows, &buffers.allowed).await?;
-        let intervals = (kernel.intervals)(rows, request.metric)?;
-        let (k, padded) = (plan.k, padded as u32);
-        Ok(Some(Self { rows, request, kernel, k, capacity, chunks, padded, planes, intervals, buffers }))
+        plan: &'a Plan,
+    ) -> Boxed<'a, Option<Self>> {
+        Box::pin(async move {
+            let Route::Nominate { kernel, capacity, chunks, .. } = plan.route else { return Ok(None) };
+            let kernel = kernel.kernel();
+            let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
+            let padded = kernel.padded(count);
+            let chunks: Vec<Vec<Part>> =
+                (0..chunks).map(|chunk| chunk_parts(&rows.segments, chunk, chunks)).collect();
+            let columns = chunks.iter().map(|parts| blocks(parts)).max().unwrap_or(0) * BLOCK_ROWS;
+            let entries = count * u64::from(capacity);
+            let spare = if plan.k > select_k::SORTED_MAX { count * k } else { 0 };
+            let planes = kernel.planes(count);
+            let plane_bytes = rows.narrowed.as_ref().map_or(0, |narrowed| narrowed.plane_bytes(padded));
+            let bytes = ScreenBuffers {
+                queries: padded * rows.query_bytes(),
+                query_norms: padded * 8,
+                refused: 8,
+                scores: padded * u64::from(columns) * 4,
+                thresholds: count * 4,
+                counts: count * 4,
+                overflowed: count * 4,
+                candidates: entries * 12,
+                keys: entries * 4,
+                ids: entries * 8,
+                selected_keys: count * k * 4,
+                selected_ids: count * k * 8,
+                selected_counts: count * 4,
+                spare_keys: spare * 4,
+                spare_ids: spare * 8,
+                narrowed_queries: u64::from(planes) * plane_bytes,
+                query_terms: u64::from(planes.min(1)) * padded * TERMS_BYTES,
+                allowed: request.scope().bits_bytes(),
+            };
+            let buffers = bytes.reserve(&rows.gpu).await?;
+            request.scope().upload_bits(rows, &buffers.allowed).await?;
+            let intervals = (kernel.intervals)(rows, request.metric)?;
+            let (k, padded) = (plan.k, padded as u32);
+            Ok(Some(Self { rows, request, kernel, k, capacity, chunks, padded, planes, intervals, buffers }))
+        })
     }
 
     /// Copies queries to the device, and begins a recording with their norms and, for screens on integers, their narrowing.

@@ -10,6 +10,7 @@ use crate::engine::search::planning::is_selective;
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::{Screening, Thresholds};
 use crate::error::Result;
+use crate::future::Boxed;
 use crate::gpu::{Commands, words};
 use crate::kernels::collect::Round;
 use crate::kernels::key_of;
@@ -19,54 +20,56 @@ use crate::neighbors::Neighbor;
 /// Candidates that a query's list holds in the first pass. A list that overflows tells how many it needs.
 const CAPACITY: u64 = 4096;
 
-pub(crate) async fn search_within(
-    rows: &GpuRows,
-    queries: &Queries<'_>,
+pub(crate) fn search_within<'f>(
+    rows: &'f GpuRows,
+    queries: &'f Queries<'f>,
     radius: f32,
-    request: &SearchRequest<'_>,
-) -> Result<SearchResult> {
-    let count = queries.rows();
-    let mut answers = Answers::new(count);
-    let mut statistics = Statistics::default();
-    let within = Within { rows, queries, request, radius };
-    // Queries without an answer, and the capacity that their lists need.
-    let mut open = QueryNumbers::Range(0..count);
-    if request.scope().found(rows) == 0 {
-        queries.check_values("queries")?;
-        open = QueryNumbers::Range(0..0);
-    }
-    let mut capacity = CAPACITY;
-    let mut answered = 0;
-    while open.len() > 0 {
-        let Some(plan) = Plan::within(rows, open.len() as u64, capacity, request.scope()) else {
-            let plan = Plan::exhaustive(rows, open.len() as u64, 1, request.scope())?;
-            // If a filter allows few rows, exhaustive search is the normal route and not a fallback.
-            if !is_selective(rows, request.scope()) {
-                statistics.searched_exhaustively += open.len() as u64;
-            }
-            statistics.scored += open.len() as u64 * request.scope().visited(rows);
+    request: &'f SearchRequest<'f>,
+) -> Boxed<'f, SearchResult> {
+    Box::pin(async move {
+        let count = queries.rows();
+        let mut answers = Answers::new(count);
+        let mut statistics = Statistics::default();
+        let within = Within { rows, queries, request, radius };
+        // Queries without an answer, and the capacity that their lists need.
+        let mut open = QueryNumbers::Range(0..count);
+        if request.scope().found(rows) == 0 {
+            queries.check_values("queries")?;
+            open = QueryNumbers::Range(0..0);
+        }
+        let mut capacity = CAPACITY;
+        let mut answered = 0;
+        while open.len() > 0 {
+            let Some(plan) = Plan::within(rows, open.len() as u64, capacity, request.scope()) else {
+                let plan = Plan::exhaustive(rows, open.len() as u64, 1, request.scope())?;
+                // If a filter allows few rows, exhaustive search is the normal route and not a fallback.
+                if !is_selective(rows, request.scope()) {
+                    statistics.searched_exhaustively += open.len() as u64;
+                }
+                statistics.scored += open.len() as u64 * request.scope().visited(rows);
+                for numbers in open.batches(plan.batch as usize) {
+                    within.exhaustive(&plan, &numbers, &mut answers).await?;
+                    answered += numbers.len();
+                    request.report(answered);
+                }
+                break;
+            };
+            let Some(screening) = Screening::reserve(rows, request, &plan).await? else { break };
+            let mut overflowed = vec![];
             for numbers in open.batches(plan.batch as usize) {
-                within.exhaustive(&plan, &numbers, &mut answers).await?;
-                answered += numbers.len();
+                let needed = within.nominated(&screening, &numbers, &mut answers, &mut statistics).await?;
+                capacity = needed.iter().map(|(_, needed)| u64::from(*needed)).fold(capacity, u64::max);
+                answered += numbers.len() - needed.len();
+                overflowed.extend(needed.into_iter().map(|(number, _)| number));
                 request.report(answered);
             }
-            break;
-        };
-        let Some(screening) = Screening::reserve(rows, request, &plan).await? else { break };
-        let mut overflowed = vec![];
-        for numbers in open.batches(plan.batch as usize) {
-            let needed = within.nominated(&screening, &numbers, &mut answers, &mut statistics).await?;
-            capacity = needed.iter().map(|(_, needed)| u64::from(*needed)).fold(capacity, u64::max);
-            answered += numbers.len() - needed.len();
-            overflowed.extend(needed.into_iter().map(|(number, _)| number));
-            request.report(answered);
+            statistics.scored += open.len() as u64 * rows.end();
+            statistics.searched_again += overflowed.len() as u64;
+            capacity = capacity.next_power_of_two();
+            open = QueryNumbers::List(overflowed);
         }
-        statistics.scored += open.len() as u64 * rows.end();
-        statistics.searched_again += overflowed.len() as u64;
-        capacity = capacity.next_power_of_two();
-        open = QueryNumbers::List(overflowed);
-    }
-    Ok(SearchResult { neighbors: answers.collected(), statistics })
+        Ok(SearchResult { neighbors: answers.collected(), statistics })
+    })
 }
 
 /// An upper bound of the distances within a radius, as kernels compute them: L2 as its square.

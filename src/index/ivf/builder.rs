@@ -88,22 +88,25 @@ impl<'a> IvfBuilder<'a> {
         })
     }
 
-    async fn trained(self, sample: Sample<'_>) -> Result<Ivf> {
-        let Self { settings, lists, means } = self;
-        let (mut common, copy) = settings.open().await?;
-        if sample.dim() != common.dim {
-            let needed = format!("dim {}, as the index has", common.dim);
-            return Err(Error::argument("sample", needed, sample.dim()));
-        }
-        let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
-        let trained = means.of(common.metric, lists).run(&common.device, sample).await?;
-        let engine = EngineLists::of(trained.training);
-        let copy = match copy {
-            Some(copy) => Some(copy.with_lists(&engine).await?),
-            None => None,
-        };
-        common.store = common.store.with_copy(copy);
-        Ok(Ivf { common, lists, pages: Pages::new(lists), engine })
+    fn trained(self, sample: Sample<'a>) -> Boxed<'a, Ivf> {
+        Box::pin(async move {
+            let Self { settings, lists, means } = self;
+            let (mut common, copy) = settings.open().await?;
+            if sample.dim() != common.dim {
+                let needed = format!("dim {}, as the index has", common.dim);
+                return Err(Error::argument("sample", needed, sample.dim()));
+            }
+            let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
+            let means = means.of(common.metric, lists);
+            let trained = means.run(&common.device, sample).await?;
+            let engine = EngineLists::of(trained.training);
+            let copy = match copy {
+                Some(copy) => Some(copy.with_lists(&engine).await?),
+                None => None,
+            };
+            common.store = common.store.with_copy(copy);
+            Ok(Ivf { common, lists, pages: Pages::new(lists), engine })
+        })
     }
 }
 

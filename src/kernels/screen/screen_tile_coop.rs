@@ -1,6 +1,6 @@
 //! Dot products of many narrowed queries on cooperative matrices.
 
-use crate::error::Result;
+use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored};
 use crate::kernels::screen::screen_tile_i8;
@@ -27,7 +27,7 @@ pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
 }
 
 /// Whether a tile gets the correct scores.
-async fn is_right(gpu: &Gpu) -> Result<bool> {
+fn is_right<'f>(gpu: &'f Gpu) -> Boxed<'f, bool> { Box::pin(async move {
     // Sums of 1,024 products of 127 by 127 come near 2^24.
     const GRANULES: usize = 64;
     const DIM: usize = 16 * GRANULES;
@@ -74,4 +74,4 @@ async fn is_right(gpu: &Gpu) -> Result<bool> {
     let mut found = crate::gpu::words::<f32>(&parts[0]);
     let wanted = queries.iter().flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32));
     Ok(wanted.into_iter().all(|wanted| found.next() == Some(wanted)))
-}
+}) }

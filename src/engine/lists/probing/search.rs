@@ -9,6 +9,7 @@ use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::pipeline::{SearchState, search_some};
 use crate::engine::search::request::SearchResult;
 use crate::error::{Error, Result};
+use crate::future::Boxed;
 use crate::gpu::{Reading, words};
 
 impl Probing<'_> {
@@ -37,36 +38,38 @@ impl Probing<'_> {
     }
 
     /// Answers some of the queries. Those whose candidates overflow are searched again with all rows of their lists as candidates.
-    async fn search_some(
-        &self,
-        queries: &Queries<'_>,
+    fn search_some<'f>(
+        &'f self,
+        queries: &'f Queries<'f>,
         some: QueryNumbers,
-        state: &mut SearchState,
-    ) -> Result<()> {
-        let mut open = some;
-        let mut is_again = false;
-        while open.len() > 0 {
-            let plan = match self.plan(open.len() as u64, is_again) {
-                // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
-                Err(_) if self.probes >= self.lists() => {
-                    return search_some(self.rows, queries, open, self.request, state).await;
+        state: &'f mut SearchState,
+    ) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let mut open = some;
+            let mut is_again = false;
+            while open.len() > 0 {
+                let plan = match self.plan(open.len() as u64, is_again) {
+                    // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
+                    Err(_) if self.probes >= self.lists() => {
+                        return search_some(self.rows, queries, open, self.request, state).await;
+                    }
+                    plan => plan?,
+                };
+                let batches = ProbeBatches::reserve(*self, plan).await?;
+                let mut work = ProbeWork { batches, queries, state, overflowed: vec![] };
+                run_batches(open.batches(plan.batch as usize), &mut work).await?;
+                let overflowed = work.overflowed;
+                // The second plan holds all candidates. Without this error, a fault of the library would become an endless loop.
+                if let (true, Some(query)) = (is_again, overflowed.first()) {
+                    let message = format!("query {query} has more candidates than its lists have rows");
+                    return Err(Error::internal(message));
                 }
-                plan => plan?,
-            };
-            let batches = ProbeBatches::reserve(*self, plan).await?;
-            let mut work = ProbeWork { batches, queries, state, overflowed: vec![] };
-            run_batches(open.batches(plan.batch as usize), &mut work).await?;
-            let overflowed = work.overflowed;
-            // The second plan holds all candidates. Without this error, a fault of the library would become an endless loop.
-            if let (true, Some(query)) = (is_again, overflowed.first()) {
-                let message = format!("query {query} has more candidates than its lists have rows");
-                return Err(Error::internal(message));
+                state.statistics.searched_again += overflowed.len() as u64;
+                open = QueryNumbers::List(overflowed);
+                is_again = true;
             }
-            state.statistics.searched_again += overflowed.len() as u64;
-            open = QueryNumbers::List(overflowed);
-            is_again = true;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
