@@ -39,8 +39,8 @@ impl HostRequest<'_> {
     /// The state of a query before any row was scored, for a search of `candidates` rows.
     pub(crate) fn nominees(&self, candidates: usize) -> Nominees {
         match self.limit {
-            SearchLimit::Nearest(k) => Nominees::nearest(k.min(candidates)),
-            SearchLimit::Within(limit) => Nominees::within(limit),
+            SearchLimit::Nearest(k) => Nominees::nearest(k.min(candidates), candidates),
+            SearchLimit::Within(limit) => Nominees::within(limit, candidates),
         }
     }
 
