@@ -24,9 +24,8 @@ pub(super) struct Script {
 
 /// Fails without a Python that has numpy.
 pub(super) fn check(python: &Path) -> Result<()> {
-    let tried = Command::new(python).args(["-c", "import numpy"]).output();
-    let tried =
-        tried.with_context(|| format!("--python: needed a Python, {} does not start", python.display()))?;
+    let absent = || format!("--python: needed a Python, {} does not start", python.display());
+    let tried = Command::new(python).args(["-c", "import numpy"]).output().with_context(absent)?;
     let text = String::from_utf8_lossy(&tried.stderr);
     ensure!(tried.status.success(), "--python: needed numpy: {}", text.lines().last().unwrap_or_default());
     Ok(())
