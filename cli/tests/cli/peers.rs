@@ -28,7 +28,8 @@ impl Place {
             .stdin(Stdio::piped())
             .spawn()?;
         let mut pipe = shell.stdin.take().context("a pipe")?;
-        writeln!(pipe, "#!/bin/sh\n{script}")?;
+        // Python is tried before it runs the script.
+        writeln!(pipe, "#!/bin/sh\n[ \"$1\" = -c ] && exit\n{script}")?;
         drop(pipe);
         ensure!(shell.wait()?.success(), "no script");
         Ok(place)
@@ -77,7 +78,7 @@ const SMALL: &str = "peers --rows 40 --dim 3 --queries 2 -k 4";
 /// A script that prints these lines.
 fn printing(lines: &[Value]) -> String {
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-    format!("read time\ncat <<'END'\n{}\nEND", lines.join("\n"))
+    format!("read go\ncat <<'END'\n{}\nEND", lines.join("\n"))
 }
 
 fn some_lines() -> [Value; 3] {
@@ -119,11 +120,11 @@ fn figures_of_peers_are_printed_and_reported() -> Result<()> {
 #[test]
 fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
     let script = r#"
-        read time
+        read go
         for word in "$@"; do
             case "$word" in */rows.npy) rows=$(wc -c < "$word");; */queries.npy) queries=$(wc -c < "$word");; esac
         done
-        echo "{\"record\":\"peer\",\"rows\":$rows,\"queries\":$queries,\"words\":\"$*\",\"time\":\"$time\"}""#;
+        echo "{\"record\":\"peer\",\"rows\":$rows,\"queries\":$queries,\"words\":\"$*\"}""#;
     let place = Place::new(script)?;
     let arguments = "--metric l2sq --suites exact,ivf --peers numpy,faiss-cpu --lists 5 --probes 1,5 --runs 7 --budget 1h";
     let lines = parsed(&place.succeed(&format!("{SMALL} {arguments} --json"))?)?;
@@ -144,18 +145,19 @@ fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
         "--runs 7",
         "--k 4",
         "--data clustered",
+        "--budget",
     ];
     for word in wanted {
         assert!(words.contains(word), "{word} in {words}");
     }
-    let time: f64 = line["time"].as_str().context("a time")?.parse()?;
+    let time: f64 = words.rsplit(' ').next().context("a time")?.parse()?;
     assert!((3000.0..=3600.0).contains(&time), "{time}");
     Ok(())
 }
 
 #[test]
 fn files_that_python_reads_are_not_written_again() -> Result<()> {
-    let script = "read time\nls \"$(dirname \"$1\")\" | tr '\\n' ' ' | sed 's/.*/{\"record\":\"peer\",\"files\":\"&\"}/'";
+    let script = "read go\nls \"$(dirname \"$1\")\" | tr '\\n' ' ' | sed 's/.*/{\"record\":\"peer\",\"files\":\"&\"}/'";
     let place = Place::new(script)?;
     let file = place.all.path().join("some.npy");
     nearfield::io::write_npy(&file, [4, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])?;
@@ -168,7 +170,7 @@ fn files_that_python_reads_are_not_written_again() -> Result<()> {
 
 #[test]
 fn numbers_of_queries_are_no_more_than_a_file_has() -> Result<()> {
-    let place = Place::new("read time\necho \"{\\\"record\\\":\\\"peer\\\",\\\"words\\\":\\\"$*\\\"}\"")?;
+    let place = Place::new("read go\necho \"{\\\"record\\\":\\\"peer\\\",\\\"words\\\":\\\"$*\\\"}\"")?;
     nearfield::io::write_npy(place.all.path().join("some.npy"), [4, 1], &[0f32, 1.0, 2.0, 3.0])?;
     for (arguments, wanted) in [
         ("--rows-file some.npy --queries-file some.npy", "--queries 1,4 "),
@@ -199,8 +201,7 @@ fn a_script_that_fails_or_a_python_that_is_not_there_is_one_line() -> Result<()>
     let place = Place::new("exit 3")?;
     let text = place.complaint(&place.python(), SMALL)?;
     assert!(text.contains("--python") && text.contains("exit status: 3"), "{text}");
-    let place = Place::new("echo '{\"record\":\"failed\",\"reason\":\"needed numpy\"}'\nexit 1")?;
-    assert_eq!(place.complaint(&place.python(), SMALL)?, "error: needed numpy\n");
+    assert!(place.complaint("false", SMALL)?.contains("needed numpy"));
     let place = Place::new("exit 0")?;
     assert!(place.complaint(&place.python(), SMALL)?.contains("printed none"));
     let text = place.complaint("./no-such-python", SMALL)?;
@@ -303,7 +304,8 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
         [("broken", "three", "--rows-file"), ("three", "broken", "--queries-file")]
     {
         let text = place.complaint("python3", &arguments(rows, queries))?;
-        let wanted = format!("error: {argument}: needed finite values, row 1 holds a NaN or an infinity\n");
+        let wanted =
+            format!("error: {argument}: rows: needed finite values, row 1 holds a NaN or an infinity\n");
         assert_eq!(text, wanted);
     }
     let norms = "needed norms that are 0 or within 2^-50 .. 2^50, row 2 has another";
@@ -313,7 +315,7 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
             [("broken", "three", "--rows-file"), ("three", "broken", "--queries-file")]
         {
             let text = place.complaint("python3", &arguments(rows, queries))?;
-            assert_eq!(text, format!("error: {argument}: {norms}\n"));
+            assert_eq!(text, format!("error: {argument}: rows: {norms}\n"));
         }
     }
     // Omitted numbers default to what there is; given ones that do not fit are refused.

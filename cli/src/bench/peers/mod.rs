@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use nearfield::io::write_npy;
-use nearfield::{Ivf, Metric};
+use nearfield::{Device, Ivf, Metric};
 
-use super::data::{Source, Vectors, asked_or};
+use super::data::{Source, asked_or};
 use super::run::{Run, Suite};
 use super::suites::select::Shape;
 use crate::arguments;
@@ -84,14 +84,20 @@ what is compared and lists the fields of the JSON lines."
 
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
-        let deadline = run.deadline;
         // Before the vectors are generated, because there may be no Python.
-        let script = Script::start(&self.python, |scratch| self.script_words(scratch, run.runs))?;
-        if self.searches() {
-            self.write(script.scratch.path())?;
+        script::check(&self.python)?;
+        let scratch = tempfile::Builder::new().prefix("nearfield-peers-").tempdir().context("TMPDIR")?;
+        let mut words = self.script_words(scratch.path(), run.runs)?;
+        if let Some(deadline) = run.deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            words.extend(["--budget".into(), left.as_secs_f64().to_string().into()]);
         }
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        script.run(left, |line| {
+        // Before the files are written, which it removes after an interrupt.
+        let script = Script::start(&self.python, scratch.path(), &words)?;
+        if self.searches() {
+            self.write(scratch.path(), &run.device)?;
+        }
+        script.run(|line| {
             let text = text::of(&line);
             run.tell(line, &text)
         })
@@ -163,22 +169,17 @@ impl Args {
         )
     }
 
-    /// Writes the files that the script lacks.
-    fn write(&self, scratch: &Path) -> Result<()> {
-        let most = self.counts()?.into_iter().max().unwrap_or(1);
-        let [(rows_file, is_made), (queries_file, are_made)] = self.files(scratch);
-        if is_made {
-            write(&rows_file, &self.source.rows()?)?;
-        }
-        if are_made {
-            let most = if self.source.queries_file.is_some() { most } else { most.max(LEAST_QUERIES) };
-            write(&queries_file, &self.source.queries(most)?)?;
+    /// Checks the vectors, and writes the files that the script lacks.
+    fn write(&self, scratch: &Path, host: &Device) -> Result<()> {
+        let (rows, queries) = self.source.both_at_least(&self.counts()?, LEAST_QUERIES)?;
+        let arguments = ["--rows-file", "--queries-file"].into_iter().zip([rows, queries]);
+        for ((argument, vectors), (path, is_made)) in arguments.zip(self.files(scratch)) {
+            // The host engine refuses vectors without distances.
+            let there = host.upload(vectors.view()?).context(argument)?;
+            if is_made {
+                write_npy(&path, [there.rows(), there.dim()], &vectors.values).context("TMPDIR")?;
+            }
         }
         Ok(())
     }
-}
-
-fn write(path: &Path, vectors: &Vectors) -> Result<()> {
-    let rows = vectors.values.len() / vectors.dim.max(1);
-    write_npy(path, [rows, vectors.dim], &vectors.values).context("TMPDIR")
 }
