@@ -163,7 +163,7 @@ impl Tables {
         request: &HostRequest<'_>,
         nominees: &mut [Nominees],
     ) {
-        let mut pairs: Vec<Pair> = vec![];
+        let mut pairs: Vec<Pair> = Vec::with_capacity(probed.iter().map(|lists| lists.len()).sum());
         for (query, lists) in (0..).zip(probed) {
             pairs.extend(lists.iter().enumerate().map(|(rank, &list)| Pair {
                 is_farther: rank > 0,
