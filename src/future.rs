@@ -6,8 +6,8 @@ use crate::error::Result;
 
 /// A future behind a pointer. Two kinds of functions return one:
 /// - generic public ones, because every program that uses them would compile their state machines again;
-/// - long ones that several modules await, because `rustc` compiles the body of an `async fn` again in every codegen unit that
-///   awaits it. Without these boxes the library's object code is a fifth larger and takes a fifth longer to compile.
+/// - those whose state machine is large, or holds large ones, because `rustc` compiles the body of an `async fn` again in every
+///   codegen unit that awaits it. Without these boxes a fifth of the library's object code would be such copies.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 /// The same in a browser, where a device belongs to one thread.

@@ -28,24 +28,25 @@ pub(crate) struct Nominees {
 
 impl Nominees {
     /// For the k nearest of `rows` rows, k > 0.
-    ///
-    /// Takes most of its memory at once. Vectors that grow a step at a time pass through the allocator dozens of times a query, and
-    /// glibc locks the arena that a chunk came from whenever one grows: 16 threads then spent two thirds of a search waiting.
     pub(crate) fn nearest(k: usize, rows: usize) -> Self {
         let at_once = rows.min(2 * MIN_WAITING);
         Self {
-            k: Some(k),
-            limit: f32::INFINITY,
             uppers: BinaryHeap::with_capacity(k.min(at_once)),
-            waiting: Vec::with_capacity(at_once),
-            best: vec![],
-            rescored: 0,
+            ..Self::new(Some(k), f32::INFINITY, at_once)
         }
     }
 
     /// For all of `rows` rows within a limit.
     pub(crate) fn within(limit: f32, rows: usize) -> Self {
-        Self { k: None, limit, ..Self::nearest(1, rows) }
+        Self::new(None, limit, rows.min(MIN_WAITING))
+    }
+
+    /// Takes memory for this many waiting rows at once, enough for most searches. A vector that grows step by step goes
+    /// through the allocator a dozen times, and glibc locks the arena of a chunk that grows: 16 threads then spent two thirds of a
+    /// search waiting.
+    fn new(k: Option<usize>, limit: f32, waiting: usize) -> Self {
+        let waiting = Vec::with_capacity(waiting);
+        Self { k, limit, uppers: BinaryHeap::new(), waiting, best: vec![], rescored: 0 }
     }
 
     /// Bytes that the nominees of a query take. Vectors exist twice while they grow, and waiting rows lie beside their rescored copies.
@@ -93,15 +94,17 @@ impl Nominees {
     /// Rescores the waiting rows and keeps the nearest.
     pub(crate) fn settle(&mut self, mut rescore: impl FnMut(u32) -> Hit) {
         let limit = self.limit;
-        self.best.reserve(self.waiting.len());
-        let near = self.waiting.drain(..).filter(|&(lower, _)| lower <= limit);
-        let hits = near.map(|(_, slot)| rescore(slot)).inspect(|_| self.rescored += 1);
+        self.waiting.retain(|&(lower, _)| lower <= limit);
+        self.rescored += self.waiting.len() as u64;
+        let hits = self.waiting.drain(..).map(|(_, slot)| rescore(slot));
         let Some(k) = self.k else {
             // Where all rows of a filter are nominees, most are far away.
             let most = key_of(limit);
             self.best.extend(hits.filter(|&(key, _)| key <= most));
             return;
         };
+        // Doubling would exceed what `bytes` counts.
+        self.best.reserve_exact(hits.len());
         self.best.extend(hits);
         self.best.sort_unstable();
         self.best.truncate(k);
@@ -125,6 +128,8 @@ impl Nominees {
     pub(crate) fn finish(mut self, rescore: impl FnMut(u32) -> Hit) -> (Vec<Hit>, u64) {
         self.settle(rescore);
         self.best.sort_unstable();
+        // The results of all batches are held together.
+        self.best.shrink_to_fit();
         (self.best, self.rescored)
     }
 }

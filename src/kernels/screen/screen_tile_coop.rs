@@ -27,51 +27,54 @@ pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
 }
 
 /// Whether a tile gets the correct scores.
-fn is_right<'f>(gpu: &'f Gpu) -> Boxed<'f, bool> { Box::pin(async move {
-    // Sums of 1,024 products of 127 by 127 come near 2^24.
-    const GRANULES: usize = 64;
-    const DIM: usize = 16 * GRANULES;
-    const SIDE: usize = BLOCK_ROWS as usize;
-    // A fixed mixture of small, large and opposite numbers.
-    let element = |vector: usize, dimension: usize, seed: usize| -> i32 {
-        let mixed = (vector * 7919 + dimension * 104_729 + seed).wrapping_mul(2_654_435_761) >> 7;
-        match vector % 4 {
-            0 => [127, -127][mixed % 2],
-            1 => 127,
-            _ => (mixed % 255) as i32 - 127,
-        }
-    };
-    let vectors = |seed: usize| -> Vec<Vec<i32>> {
-        (0..SIDE).map(|v| (0..DIM).map(|d| element(v, d, seed)).collect()).collect()
-    };
-    let (queries, rows) = (vectors(1), vectors(2));
-    let packed = |vectors: &[Vec<i32>]| {
-        let mut bytes = vec![0u8; SIDE * DIM];
-        for (v, vector) in vectors.iter().enumerate() {
-            for (d, &t) in vector.iter().enumerate() {
-                bytes[crate::kernels::screen::narrow::place(v, d, GRANULES)] = (t + 128) as u8;
+fn is_right<'f>(gpu: &'f Gpu) -> Boxed<'f, bool> {
+    Box::pin(async move {
+        // Sums of 1,024 products of 127 by 127 come near 2^24.
+        const GRANULES: usize = 64;
+        const DIM: usize = 16 * GRANULES;
+        const SIDE: usize = BLOCK_ROWS as usize;
+        // A fixed mixture of small, large and opposite numbers.
+        let element = |vector: usize, dimension: usize, seed: usize| -> i32 {
+            let mixed = (vector * 7919 + dimension * 104_729 + seed).wrapping_mul(2_654_435_761) >> 7;
+            match vector % 4 {
+                0 => [127, -127][mixed % 2],
+                1 => 127,
+                _ => (mixed % 255) as i32 - 127,
             }
-        }
-        bytes
-    };
-    let buffer = |bytes: usize| gpu.create_storage("self-test", bytes as u64);
-    let (query_buffer, row_buffer, scores) =
-        (buffer(SIDE * DIM)?, buffer(SIDE * DIM)?, buffer(SIDE * SIDE * 4)?);
-    gpu.upload_bytes(&query_buffer, 0, &packed(&queries)).await?;
-    gpu.upload_bytes(&row_buffer, 0, &packed(&rows)).await?;
-    let part = Part { segment: 0, block_first: 0, block_step: 1, blocks: 1, column_first: 0 };
-    let scored = Scored {
-        queries: &query_buffer,
-        count: BLOCK_ROWS,
-        rows: &row_buffer,
-        scores: &scores,
-        room: BLOCK_ROWS,
-        part,
-    };
-    let mut commands = Commands::new(gpu, None);
-    screen_tile_i8::encode(&mut commands, &KERNEL, &scored, GRANULES as u32)?;
-    let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
-    let mut found = crate::gpu::words::<f32>(&parts[0]);
-    let wanted = queries.iter().flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32));
-    Ok(wanted.into_iter().all(|wanted| found.next() == Some(wanted)))
-}) }
+        };
+        let vectors = |seed: usize| -> Vec<Vec<i32>> {
+            (0..SIDE).map(|v| (0..DIM).map(|d| element(v, d, seed)).collect()).collect()
+        };
+        let (queries, rows) = (vectors(1), vectors(2));
+        let packed = |vectors: &[Vec<i32>]| {
+            let mut bytes = vec![0u8; SIDE * DIM];
+            for (v, vector) in vectors.iter().enumerate() {
+                for (d, &t) in vector.iter().enumerate() {
+                    bytes[crate::kernels::screen::narrow::place(v, d, GRANULES)] = (t + 128) as u8;
+                }
+            }
+            bytes
+        };
+        let buffer = |bytes: usize| gpu.create_storage("self-test", bytes as u64);
+        let (query_buffer, row_buffer, scores) =
+            (buffer(SIDE * DIM)?, buffer(SIDE * DIM)?, buffer(SIDE * SIDE * 4)?);
+        gpu.upload_bytes(&query_buffer, 0, &packed(&queries)).await?;
+        gpu.upload_bytes(&row_buffer, 0, &packed(&rows)).await?;
+        let part = Part { segment: 0, block_first: 0, block_step: 1, blocks: 1, column_first: 0 };
+        let scored = Scored {
+            queries: &query_buffer,
+            count: BLOCK_ROWS,
+            rows: &row_buffer,
+            scores: &scores,
+            room: BLOCK_ROWS,
+            part,
+        };
+        let mut commands = Commands::new(gpu, None);
+        screen_tile_i8::encode(&mut commands, &KERNEL, &scored, GRANULES as u32)?;
+        let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
+        let mut found = crate::gpu::words::<f32>(&parts[0]);
+        let wanted =
+            queries.iter().flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32));
+        Ok(wanted.into_iter().all(|wanted| found.next() == Some(wanted)))
+    })
+}

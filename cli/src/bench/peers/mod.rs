@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use nearfield::io::write_npy;
-use nearfield::{Device, Ivf, Metric};
+use nearfield::{Device, Error, Ivf, Metric};
 
-use super::data::{Source, asked_or};
+use super::data::{Source, View, asked_or};
 use super::run::{Run, Suite};
 use super::suites::select::Shape;
 use crate::arguments;
@@ -22,6 +22,8 @@ const QUERIES: [usize; 2] = [1, 1024];
 const PROBES: [usize; 4] = [1, 4, 16, 64];
 /// The fewest queries to make: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
+/// Rows that are checked at a time, in a copy of their own.
+const CHECKED_AT_ONCE: usize = 1 << 14;
 
 const SUITES: [&str; 4] = ["exact", "ivf", "select", "reduce"];
 const PEERS: [&str; 6] = ["numpy", "faiss-cpu", "usearch", "torch", "cuvs", "faiss-gpu"];
@@ -95,7 +97,7 @@ impl Suite for Args {
         // Before the files are written, which it removes after an interrupt.
         let script = Script::start(&self.python, scratch.path(), &words)?;
         if self.searches() {
-            self.write(scratch.path(), &run.device)?;
+            self.write(scratch.path())?;
         }
         script.run(|line| {
             let text = text::of(&line);
@@ -170,16 +172,30 @@ impl Args {
     }
 
     /// Checks the vectors, and writes the files that the script lacks.
-    fn write(&self, scratch: &Path, host: &Device) -> Result<()> {
+    fn write(&self, scratch: &Path) -> Result<()> {
         let (rows, queries) = self.source.both_at_least(&self.counts()?, LEAST_QUERIES)?;
         let arguments = ["--rows-file", "--queries-file"].into_iter().zip([rows, queries]);
         for ((argument, vectors), (path, is_made)) in arguments.zip(self.files(scratch)) {
-            // The host engine refuses vectors without distances.
-            let there = host.upload(vectors.view()?).context(argument)?;
+            let view = vectors.view()?;
+            check(argument, view)?;
             if is_made {
-                write_npy(&path, [there.rows(), there.dim()], &vectors.values).context("TMPDIR")?;
+                write_npy(&path, [view.rows(), view.dim()], &vectors.values).context("TMPDIR")?;
             }
         }
         Ok(())
     }
+}
+
+/// Fails for vectors without distances, which the host engine refuses to take.
+fn check(argument: &'static str, vectors: View<'_>) -> nearfield::Result<()> {
+    let host = Device::host();
+    for start in (0..vectors.rows()).step_by(CHECKED_AT_ONCE) {
+        let piece = vectors.slice(start..vectors.rows().min(start + CHECKED_AT_ONCE));
+        host.upload(piece).map_err(|error| match error {
+            Error::NotFinite { row, .. } => Error::NotFinite { argument, row: row + start as u64 },
+            Error::NormOutOfRange { row, .. } => Error::NormOutOfRange { argument, row: row + start as u64 },
+            other => other,
+        })?;
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ or fails is named with the reason. docs/benchmark.md says what is timed and list
 """
 
 import argparse
+import contextlib
 import functools
 import importlib.metadata
 import itertools
@@ -89,12 +90,12 @@ def recall(metric, rows, queries, ids, limits):
 def measure(args, case, check, call, torch=None, launch=None, moved=None):
     """Checks a case and times it in a quarter of the time that this process has left. A call starts and ends on the
     host, a launch stays on the GPU; both are told their turn. `moved` is the bytes that a kernel moves."""
-    seconds = min(CASE, (args.end - time.monotonic()) / 4)
-    if seconds <= 0:
+    if args.end <= time.monotonic():
         raise TimeoutError("no time was left of --budget")
     case = {**case, "device_ms": None, **check()}
     if not case.get("error", 0.0) <= LARGEST_ERROR:
         raise ValueError("its result is wrong")
+    seconds = max(0.0, min(CASE, (args.end - time.monotonic()) / 4))
 
     def by_wall(turn):
         start = time.perf_counter()
@@ -114,7 +115,7 @@ def measure(args, case, check, call, torch=None, launch=None, moved=None):
     while not warm or time.monotonic() < end:
         warm.append(by_wall(len(warm)))
     # Half of the time for each clock, but three runs unless one takes all of it.
-    runs = max(3 if warm[0] < seconds * 1e3 else 1, min(args.runs, int(seconds / 2 * 1e3 / warm[-1])))
+    runs = max(3 if warm[0] < seconds * 1e3 else 1, min(args.runs, int(seconds / 2 * 1e3 / np.median(warm))))
     for name, clock in [("ms", by_wall), ("device_ms", by_device)][: 2 if torch else 1]:
         times = [clock(turn) for turn in range(runs)]
         for key, figure in ("", np.median), ("_least", min), ("_most", max):
@@ -154,6 +155,8 @@ def faiss_index(peer, rows, metric, lists):
     kind = faiss.METRIC_L2 if metric in ("l2sq", "l2") else faiss.METRIC_INNER_PRODUCT
     index = faiss.index_factory(rows.shape[1], f"IVF{lists},Flat" if lists else "Flat", kind)
     if peer == "faiss-gpu":
+        if not (hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0):
+            raise RuntimeError(f"needs faiss with a GPU: this is {faiss.__version__}, which finds none")
         index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
     rows = prepared(rows)
     index.train(rows)
@@ -227,31 +230,36 @@ def search(args, line):
     from_host = (lambda array, *how: [part.cpu() for part in find(upload(array), *how)][0].numpy()) if torch else find
     limits = list(zip(args.k, args.limits))[: 1 if lists else None]
     for probes, count, (k, limit) in itertools.product(args.probes if lists else [None], args.queries, limits):
-        turns = min(BATCHES, len(queries) // count)
-        batches = np.split(queries[: turns * count], turns)
-        there = [upload(batch) for batch in batches] if torch else []
-        check = lambda: recall(args.metric, rows, queries, from_host(queries[: len(limit)], k, probes), limit)
+        turns = max(1, min(BATCHES, len(queries) // count))
+        batches, there = [queries[turn * count : (turn + 1) * count] for turn in range(turns)], []
+
+        def check():
+            if torch:
+                there.extend(map(upload, batches))
+            return recall(args.metric, rows, queries, from_host(queries[: len(limit)], k, probes), limit)
+
         call = lambda turn: from_host(batches[turn % turns], k, probes)
         launch = lambda turn: find(there[turn % turns], k, probes)
-        case = {**line, **({"lists": lists, "probes": probes} if lists else {}), "queries": count, "k": k}
+        case = {**line, **({"lists": lists, "probes": probes} if lists else {}), "queries": len(batches[0]), "k": k}
         attempt(measure, args, {**case, "rotated": turns}, check, call, torch, launch)
 
 
 def select(args, line):
     torch = importlib.import_module("torch")
-    for shape, k in itertools.product(args.shapes, args.select_k):
+    for shape in args.shapes:
         rows, length = map(int, shape.split("x"))
         values = [torch.randn(rows, length, device="cuda") * 100 + 10 for _ in range(copies(rows * length))]
-        launch = lambda turn: values[turn % len(values)].topk(k, dim=1, largest=False, sorted=True)
-        call = lambda turn: (launch(turn), torch.cuda.synchronize())
+        for k in args.select_k:
+            launch = lambda turn: values[turn % len(values)].topk(k, dim=1, largest=False, sorted=True)
+            call = lambda turn: (launch(turn), torch.cuda.synchronize())
 
-        def check():
-            (found, places), wanted = launch(0), values[0].sort(dim=1).values[:, :k]
-            is_right = torch.equal(found, wanted) and torch.equal(values[0].gather(1, places), wanted)
-            return {"error": 1.0 - is_right, "verified": True}
+            def check():
+                (found, places), wanted = launch(0), values[0].sort(dim=1).values[:, :k]
+                is_right = torch.equal(found, wanted) and torch.equal(values[0].gather(1, places), wanted)
+                return {"error": 1.0 - is_right, "verified": True}
 
-        fields = {"on": "cuda", "rows": rows, "length": length, "values": "normal", "k": k, "rotated": len(values)}
-        attempt(measure, args, {**line, **fields}, check, call, torch, launch, 4 * rows * length)
+            fields = {"on": "cuda", "rows": rows, "length": length, "values": "normal", "k": k, "rotated": len(values)}
+            attempt(measure, args, {**line, **fields}, check, call, torch, launch, 4 * rows * length)
 
 
 # The same calls reduce in torch, and in numpy to check them.
@@ -296,12 +304,16 @@ SUITES = {  # The function that runs each suite, and the libraries.
 
 def describe():
     """Says what the libraries run on."""
-    cpu = subprocess.getoutput("grep -m 1 'model name' /proc/cpuinfo").partition("\t: ")[2] or platform.machine()
-    status, cards = subprocess.getstatusoutput("nvidia-smi --query-gpu=name,driver_version --format=csv,noheader")
-    adapter, driver = cards.splitlines()[0].split(", ") if status == 0 else (cpu, None)
+    cpu, card = platform.machine(), ""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        cpu = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), cpu)
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        card = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.partition("\n")[0]
+    adapter, _, driver = card.partition(", ")
     packages = {str(one.metadata["Name"]): one.version for one in importlib.metadata.distributions()}
     say({
-        "record": "peers", "adapter": adapter, "driver": driver, "cpu": cpu, "threads": THREADS,
+        "record": "peers", "adapter": adapter or cpu, "driver": driver or None, "cpu": cpu, "threads": THREADS,
         "python": platform.python_version(), "date": time.strftime("%Y-%m-%d"),
         "versions": {name: version for name, version in packages.items() if name.split("-")[0] in BUILD},
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -322,7 +334,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, kind, default in OPTIONS:
         parser.add_argument("--" + name, type=kind, default=default, help="default " + default)
-    parser.add_argument("--scratch", help="remove this directory, and end, when the standard input closes")
+    parser.add_argument("--scratch", help=argparse.SUPPRESS)  # Removed when the standard input closes.
     args = parser.parse_args()
     end = time.monotonic() + args.budget
     if args.scratch:
@@ -339,11 +351,14 @@ def main():
         process = multiprocessing.get_context("spawn").Process(target=attempt, args=(SUITES[suite][0], args, line))
         process.start()
         # One call of a slow library may take longer; a library that hangs is not waited for.
-        process.join(60 + 4 * share)
-        if process.exitcode != 0:
+        process.join(min(1e6, 60 + 4 * share))
+        status = process.exitcode
+        if status is None:
             process.kill()
-            ended = f"ended with exit status {process.exitcode}, perhaps for want of memory"
-            say({**line, "not_run": "it " + (ended if process.exitcode else "took longer than its share of --budget")})
+            process.join()
+            say({**line, "not_run": "it took longer than its share of --budget"})
+        elif status != 0:
+            say({**line, "not_run": f"it ended with exit status {status}, perhaps for want of memory"})
 
 
 if __name__ == "__main__":

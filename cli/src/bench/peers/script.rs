@@ -24,10 +24,12 @@ pub(super) struct Script {
 
 /// Fails without a Python that has numpy.
 pub(super) fn check(python: &Path) -> Result<()> {
-    let absent = || format!("--python: needed a Python, {} does not start", python.display());
+    let name = python.display();
+    let absent = || format!("--python: needed a Python, {name} does not start");
     let tried = Command::new(python).args(["-c", "import numpy"]).output().with_context(absent)?;
     let text = String::from_utf8_lossy(&tried.stderr);
-    ensure!(tried.status.success(), "--python: needed numpy: {}", text.lines().last().unwrap_or_default());
+    let reason = text.lines().last().map_or_else(|| tried.status.to_string(), str::to_owned);
+    ensure!(tried.status.success(), "--python: needed a Python with numpy 2, {name} says: {reason}");
     Ok(())
 }
 
@@ -46,8 +48,10 @@ impl Script {
     /// Lets the script begin, and passes on its lines as they come.
     pub(super) fn run(mut self, mut tell: impl FnMut(Value) -> Result<()>) -> Result<()> {
         let python = &self.python;
-        // If it has ended already, its status says why.
-        self.pipe.as_mut().and_then(|pipe| pipe.write_all(b"\n").ok());
+        if let Some(pipe) = &mut self.pipe {
+            // If it has ended already, its status says why.
+            let _ = pipe.write_all(b"\n");
+        }
         let lines = self.child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
         let mut count = 0;
         for (number, line) in (1..).zip(lines) {
