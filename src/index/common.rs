@@ -48,7 +48,7 @@ impl Settings {
     }
 
     /// Checks the settings, and makes the store without rows and the host copy that it is to have.
-    pub(crate) fn open<'f>(self) -> Boxed<'f, (Common, Option<HostCopy>)> {
+    pub(crate) fn open(self) -> Boxed<'static, (Common, Option<HostCopy>)> {
         Box::pin(async move {
             let Self {
                 resources: Resources { device, budget, capacity, copy },

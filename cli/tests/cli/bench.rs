@@ -404,7 +404,8 @@ fn a_run_that_is_ended_keeps_the_lines_it_has_finished() -> Result<()> {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    // Not an interrupt, which programs ignore that a script started in the background. The standard library has no safe call for it.
+    // Programs that a script starts in the background ignore interrupts, so this is no interrupt. The standard library has no
+    // safe call for signals.
     let killed = Command::new("kill").arg(child.id().to_string()).status()?;
     assert!(killed.success());
     assert!(!child.wait()?.success(), "it was ended");

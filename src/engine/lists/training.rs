@@ -100,8 +100,7 @@ impl GpuTraining {
     /// query, so the bits are those of [`assign`].
     pub(crate) async fn distances(&self, row: u32) -> Result<Vec<f32>> {
         // The centroid overwrites the first one, because a query has to start where a slice of a buffer can.
-        let (order, offsets) = ([row], [0, 1]);
-        let mut commands = self.encode_means(&order, &offsets).await?;
+        let mut commands = self.encode_means(&[row], &[0, 1]).await?;
         let count = self.count as u32;
         let table = Table {
             vectors: BufferVectors { values: BufferSlice::all(&self.rows), layout: self.layout },
@@ -138,21 +137,19 @@ impl GpuTraining {
         Ok(())
     }
 
-    fn encode_means<'f>(&'f self, order: &'f [u32], offsets: &'f [u32]) -> Boxed<'f, Commands<'f>> {
-        Box::pin(async move {
-            self.gpu.upload_bytes(&self.order, 0, bytemuck::cast_slice(order)).await?;
-            self.gpu.upload_bytes(&self.offsets, 0, bytemuck::cast_slice(offsets)).await?;
-            let mut commands = Commands::new(&self.gpu, None);
-            let normalize = match self.centroids.metric {
-                Metric::Cosine => Normalize::MeansAndRows,
-                _ => Normalize::Nothing,
-            };
-            let (lists, vectors) = (offsets.len() as u32 - 1, (self.layout.stride / 4) as u32);
-            let Self { rows, norms: row_norms, order, offsets, centroids, .. } = self;
-            let buffers = average::Buffers { rows, row_norms, order, offsets, means: &centroids.rows };
-            average::encode(&mut commands, normalize, &average::Params { lists, vectors }, &buffers)?;
-            Ok(commands)
-        })
+    async fn encode_means(&self, order: &[u32], offsets: &[u32]) -> Result<Commands<'_>> {
+        self.gpu.upload_bytes(&self.order, 0, bytemuck::cast_slice(order)).await?;
+        self.gpu.upload_bytes(&self.offsets, 0, bytemuck::cast_slice(offsets)).await?;
+        let mut commands = Commands::new(&self.gpu, None);
+        let normalize = match self.centroids.metric {
+            Metric::Cosine => Normalize::MeansAndRows,
+            _ => Normalize::Nothing,
+        };
+        let (lists, vectors) = (offsets.len() as u32 - 1, (self.layout.stride / 4) as u32);
+        let Self { rows, norms: row_norms, order, offsets, centroids, .. } = self;
+        let buffers = average::Buffers { rows, row_norms, order, offsets, means: &centroids.rows };
+        average::encode(&mut commands, normalize, &average::Params { lists, vectors }, &buffers)?;
+        Ok(commands)
     }
 
     async fn centroid(&self, list: u32) -> Result<Vec<f32>> {

@@ -69,21 +69,19 @@ impl EngineRows {
     /// Puts rows into slots that have none; all of them or, after an error, none.
     ///
     /// The caller chooses the slots. Slots behind the end are created, and those left out below it become gaps.
-    pub(crate) fn put<'f>(
-        &'f mut self,
-        source: Vectors<'f>,
-        placing: &'f Placing<'f>,
-        progress: RowProgress<'f>,
-    ) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            match self {
-                Self::Gpu(rows) => rows.put(source, placing, progress).await,
-                Self::Host(rows) => {
-                    let places = (placing.slots, placing.ids, placing.freed);
-                    rows.put(source.on_host()?, places, progress)
-                }
+    pub(crate) async fn put(
+        &mut self,
+        source: Vectors<'_>,
+        placing: &Placing<'_>,
+        progress: RowProgress<'_>,
+    ) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.put(source, placing, progress).await,
+            Self::Host(rows) => {
+                let places = (placing.slots, placing.ids, placing.freed);
+                rows.put(source.on_host()?, places, progress)
             }
-        })
+        }
     }
 
     /// Makes room for slots up to this one, so that filling them cannot run out of the host's memory.

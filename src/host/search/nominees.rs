@@ -41,9 +41,9 @@ impl Nominees {
         Self::new(None, limit, rows.min(MIN_WAITING))
     }
 
-    /// Takes memory for this many waiting rows at once, enough for most searches. A vector that grows step by step goes
-    /// through the allocator a dozen times, and glibc locks the arena of a chunk that grows: 16 threads then spent two thirds of a
-    /// search waiting.
+    /// Takes memory for this many waiting rows at once, enough for most searches. A vector that grows step by step goes through
+    /// the allocator a dozen times, and glibc locks the arena of a chunk that grows: 16 threads then waited for two thirds of a
+    /// search.
     fn new(k: Option<usize>, limit: f32, waiting: usize) -> Self {
         let waiting = Vec::with_capacity(waiting);
         Self { k, limit, uppers: BinaryHeap::new(), waiting, best: vec![], rescored: 0 }
@@ -131,5 +131,37 @@ impl Nominees {
         // The results of all batches are held together.
         self.best.shrink_to_fit();
         (self.best, self.rescored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that are held now.
+    fn held(nominees: &Nominees) -> usize {
+        let Nominees { uppers, waiting, best, .. } = nominees;
+        uppers.capacity() * size_of::<u32>()
+            + waiting.capacity() * size_of::<(f32, u32)>()
+            + best.capacity() * size_of::<Hit>()
+    }
+
+    #[test]
+    fn memory_stays_within_what_is_counted_when_no_row_can_be_excluded() {
+        for k in [1, 10, 300, 5000] {
+            let rows = 20 * k as u32 + 5000;
+            let rescore = |slot| (rows - slot, u64::from(slot));
+            let mut nominees = Nominees::nearest(k, rows as usize);
+            for slot in 0..rows {
+                if nominees.add(f32::NEG_INFINITY, f32::INFINITY, slot) {
+                    nominees.settle(rescore);
+                }
+                let (held, counted) = (held(&nominees), Nominees::bytes(k));
+                assert!(held <= counted, "k {k}, row {slot}: {held} bytes, {counted} are counted");
+            }
+            let (found, rescored) = nominees.finish(rescore);
+            assert_eq!((found.len(), found[0], rescored), (k, (1, u64::from(rows) - 1), u64::from(rows)));
+            assert_eq!(found.capacity(), k, "results hold nothing else");
+        }
     }
 }
