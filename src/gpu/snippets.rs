@@ -10,6 +10,8 @@ macro_rules! snippets {
 
 snippets! {
     ACROSS "lib/across";
+    CANDIDATES "lib/candidates";
+    COLLECT_TILE "lib/collect_tile";
     EXACT "lib/select/exact";
     GRID "lib/grid";
     INTEGERS "lib/integers";

@@ -10,7 +10,6 @@
 @group(0) @binding(6) var<storage, read_write> counts: array<atomic<u32>>; // [queries]
 @group(0) @binding(7) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
-override HAS_BITSET: u32 = 0u;
 override SAMPLE: u32 = 0u; // 1: there is no threshold yet, and every row is kept at a place of its own
 
 var<workgroup> query_side: array<Query, QUERIES>;
@@ -28,13 +27,6 @@ fn row_terms_of(row: u32) -> vec4<f32> {
   return row_side(vec4(row_terms[2u * row], row_terms[2u * row + 1u]));
 }
 
-fn is_usable(row: u32) -> bool {
-  if (row >= params.rows) { return false; }
-  if (HAS_BITSET == 0u) { return true; }
-  let slot = params.first_slot + row;
-  return ((allowed[slot >> 5u] >> (slot & 31u)) & 1u) == 1u;
-}
-
 // The first of the four rows of a group.
 fn row_of(group: u32) -> u32 {
   return (params.block_first + (group >> GROUPS_SHIFT) * params.block_step) * BLOCK_ROWS + (group & (GROUPS - 1u)) * GROUP;
@@ -50,16 +42,6 @@ fn keep_one(query: u32, group: u32, r: u32, place: u32) {
   let lower = lower_end(side, vec4(score), vec4(terms.x), vec4(terms.y), vec4(terms.z), vec4(terms.w - slack)).x;
   let margin = margin_of(side, vec4(score), vec4(terms.y), vec4(terms.z), vec4(slack)).x;
   put(query, place, params.first_slot + row, key_of(lower), key_of(lower + 2.0 * margin));
-}
-
-fn put(query: u32, place: u32, slot: u32, lower: u32, upper: u32) {
-  // A count above the capacity tells `tighten` that rows were dropped.
-  if (place < params.capacity) {
-    let entry = query * params.capacity + place;
-    candidates[entry] = slot;
-    candidates[params.plane + entry] = lower;
-    candidates[2u * params.plane + entry] = upper;
-  }
 }
 
 @compute @workgroup_size(WORKGROUP)

@@ -1,86 +1,20 @@
-// Dot products of narrowed queries and rows on cooperative matrices. A workgroup of four subgroups computes a tile of 128 x
-// 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are loaded. Integers
-// widen to f16 exactly, and sums of products stay below 2^24, so f32 holds them exactly in whatever order the hardware adds.
-// Scores only nominate.
-const TILE = BLOCK_ROWS; // queries, and rows
-const PART = 64u; // queries and rows of a subgroup
-const DEPTH = 32u; // dimensions of a slice
-const GRANULES = DEPTH / 16u;
-const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row; more than needed avoids bank conflicts
-const MATRICES = PART / SIDE;
-
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+// Scores of many narrowed queries on cooperative matrices: tiles of 128 queries by 128 rows. Scores only nominate.
 @group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, BLOCK_ROWS]
-
-var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
-var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
 
 @compute @workgroup_size(WORKGROUP)
 fn screen_tile_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let subgroup = index / 32u;
-  let part_query = (subgroup / 2u) * PART;
-  let part_row = (subgroup % 2u) * PART;
-  // An invocation loads granules of one query and of one row.
-  let first_query = workgroup.x * params.granules * TILE + index;
-  let first_row = (params.block_first + workgroup.y * params.block_step) * params.granules * TILE + index;
-  // Eight rows of this pitch lie in different banks, and the next eight in the same ones again: those swap their pairs of
-  // vectors.
-  let turn = (index >> 3u) & 1u;
-  var sums: array<array<Sum, MATRICES>, MATRICES>;
-  var next_query: array<vec4<u32>, GRANULES>;
-  var next_row: array<vec4<u32>, GRANULES>;
-  // unroll
-  for (var g = 0u; g < GRANULES; g++) {
-    next_query[g] = queries[first_query + g * TILE];
-    next_row[g] = rows[first_row + g * TILE];
-  }
-  for (var start = 0u; start < params.granules; start += GRANULES) {
-    // unroll
-    for (var g = 0u; g < GRANULES; g++) {
-      // unroll
-      for (var w = 0u; w < 4u; w++) {
-        let place = index * PITCH + g * 4u + (w ^ turn);
-        query_slice[place] = widen_integers(select(next_query[g][w], next_query[g][w ^ 1u], turn == 1u));
-        row_slice[place] = widen_integers(select(next_row[g][w], next_row[g][w ^ 1u], turn == 1u));
-      }
-    }
-    workgroupBarrier();
-    let ahead = start + GRANULES;
-    if (ahead < params.granules) {
-      // unroll
-      for (var g = 0u; g < GRANULES; g++) {
-        next_query[g] = queries[first_query + (ahead + g) * TILE];
-        next_row[g] = rows[first_row + (ahead + g) * TILE];
-      }
-    }
-    // unroll
-    for (var d = 0u; d < DEPTH / 4u; d += SIDE / 4u) {
-      var right: array<Right, MATRICES>;
-      // unroll
-      for (var j = 0u; j < MATRICES; j++) {
-        right[j] = coopLoad<Right>(&row_slice[(part_row + j * SIDE) * PITCH + d], PITCH);
-      }
-      // unroll
-      for (var i = 0u; i < MATRICES; i++) {
-        let left = coopLoadT<Left>(&query_slice[(part_query + i * SIDE) * PITCH + d], PITCH);
-        // unroll
-        for (var j = 0u; j < MATRICES; j++) {
-          sums[i][j] = coopMultiplyAdd(left, right[j], sums[i][j]);
-        }
-      }
-    }
-    workgroupBarrier();
-  }
-  // naga 30 accepts only named values as arguments of coopStoreT.
-  let first = score_place(workgroup.x * TILE + part_query, params.column_first + workgroup.y * TILE, params.room) + part_row;
+  var sums: Sums;
+  multiply_tile(workgroup.x, params.block_first + workgroup.y * params.block_step, index, &sums);
+  let query = workgroup.x * TILE + part_query(index);
+  let first = score_place(query, params.column_first + workgroup.y * TILE, params.room) + part_row(index);
   // unroll
   for (var i = 0u; i < MATRICES; i++) {
     // unroll
     for (var j = 0u; j < MATRICES; j++) {
+      // naga 30 accepts only named values as arguments of coopStoreT.
       let sum = sums[i][j];
       let place = first + i * SIDE * TILE + j * SIDE;
       coopStoreT(sum, &scores[place], TILE);

@@ -1,83 +1,13 @@
-// Dot products of narrowed queries and rows by four-way integer products. A workgroup computes a tile of 128 x 128, each
-// invocation 8 x 16 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory, four
-// dimensions per word, while the next ones are loaded. Sums stay below 2^24, so f32 holds them exactly. Scores only
-// nominate.
-const TILE = BLOCK_ROWS; // queries, and rows
-const WORDS = 8u; // words of a vector in a slice
-const ACROSS = 8u; // invocations along rows
-const DOWN = 16u; // invocations along queries
-const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
-const GRANULES = WORDS / 4u;
-
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+// Scores of many narrowed queries by four-way integer products: tiles of 128 queries by 128 rows. Scores only nominate.
 @group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
-
-var<workgroup> query_slice: array<array<vec4<u32>, PITCH>, WORDS>;
-var<workgroup> row_slice: array<array<vec4<u32>, PITCH>, WORDS>;
 
 @compute @workgroup_size(WORKGROUP)
 fn screen_tile_i8(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let across = index % ACROSS;
-  let down = index / ACROSS;
-  let first_query = workgroup.x * params.granules * TILE + index;
-  let first_row = (params.block_first + workgroup.y * params.block_step) * params.granules * TILE + index;
-  var sums: array<array<vec4<i32>, 4>, 8>;
-  var next_query: array<vec4<u32>, GRANULES>;
-  var next_row: array<vec4<u32>, GRANULES>;
-  // unroll
-  for (var g = 0u; g < GRANULES; g++) {
-    next_query[g] = queries[first_query + g * TILE];
-    next_row[g] = rows[first_row + g * TILE];
-  }
-  for (var start = 0u; start < params.granules; start += GRANULES) {
-    // unroll
-    for (var g = 0u; g < GRANULES; g++) {
-      // unroll
-      for (var w = 0u; w < 4u; w++) {
-        // Stored with 128 added: flipping the highest bit subtracts it.
-        query_slice[g * 4u + w][index / 4u][index % 4u] = next_query[g][w] ^ 0x80808080u;
-        row_slice[g * 4u + w][index / 4u][index % 4u] = next_row[g][w] ^ 0x80808080u;
-      }
-    }
-    workgroupBarrier();
-    let ahead = start + GRANULES;
-    if (ahead < params.granules) {
-      // unroll
-      for (var g = 0u; g < GRANULES; g++) {
-        next_query[g] = queries[first_query + (ahead + g) * TILE];
-        next_row[g] = rows[first_row + (ahead + g) * TILE];
-      }
-    }
-    // unroll
-    for (var w = 0u; w < WORDS; w++) {
-      var four: array<vec4<u32>, 4>;
-      // unroll
-      for (var j = 0u; j < 4u; j++) {
-        four[j] = row_slice[w][j * ACROSS + across];
-      }
-      // unroll
-      for (var i = 0u; i < 2u; i++) {
-        let query = query_slice[w][i * DOWN + down];
-        // unroll
-        for (var e = 0u; e < 4u; e++) {
-          // unroll
-          for (var j = 0u; j < 4u; j++) {
-            sums[i * 4u + e][j] += vec4(
-              dot4I8Packed(query[e], four[j].x),
-              dot4I8Packed(query[e], four[j].y),
-              dot4I8Packed(query[e], four[j].z),
-              dot4I8Packed(query[e], four[j].w),
-            );
-          }
-        }
-      }
-    }
-    workgroupBarrier();
-  }
+  var sums: Sums;
+  multiply_tile(workgroup.x, params.block_first + workgroup.y * params.block_step, index, &sums);
   let first_column = params.column_first + workgroup.y * TILE;
   // unroll
   for (var i = 0u; i < 2u; i++) {
@@ -85,8 +15,9 @@ fn screen_tile_i8(
     for (var e = 0u; e < 4u; e++) {
       // unroll
       for (var j = 0u; j < 4u; j++) {
-        let query = workgroup.x * TILE + (i * DOWN + down) * 4u + e;
-        scores[score_place(query, first_column, params.room) / 4u + j * ACROSS + across] = vec4<f32>(sums[i * 4u + e][j]);
+        let query = workgroup.x * TILE + (i * DOWN + index / ACROSS) * 4u + e;
+        let place = score_place(query, first_column, params.room) / 4u + j * ACROSS + index % ACROSS;
+        scores[place] = vec4<f32>(sums[i * 4u + e][j]);
       }
     }
   }

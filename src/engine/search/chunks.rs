@@ -3,6 +3,7 @@
 use crate::engine::rows::segments::{GpuRows, Segment};
 use crate::gpu::AdapterKind;
 use crate::kernels::collect::{GROUP, Round};
+use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::{BLOCK_ROWS, Part};
 
 /// Rows that the first threshold is taken from: at least, and at most if lists hold more.
@@ -75,6 +76,42 @@ pub(crate) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32, spread: u32)
         step = next;
     }
     rounds
+}
+
+/// The rounds over all blocks of an index that follow a first threshold, which was taken from every `sampled`-th block (a power of
+/// two). Their rows are collected as they are scored.
+///
+/// As in [`rounds`], rows that were inserted in the order of their distance lie in neighbouring blocks, and a round of g times as many
+/// blocks as were seen may keep g - 1 of them on either side of the query.
+pub(crate) fn block_rounds(sampled: u32, k: u32, capacity: u32, spread: u32) -> Vec<Round> {
+    let growth = u64::from(capacity) / (u64::from(spread) * u64::from(k)).max(u64::from(2 * BLOCK_ROWS));
+    let growth = (growth.max(2) + 1).next_power_of_two() as u32 / 2;
+    let mut rounds = vec![];
+    let mut skip = sampled;
+    while skip > 1 {
+        let step = (skip / growth).max(1);
+        rounds.push(Round { step, skip });
+        skip = step;
+    }
+    rounds
+}
+
+/// The blocks of a round in each segment, at most `most` at a time.
+pub(crate) fn round_parts(segments: &[Segment], round: Round, most: u32) -> Vec<RoundPart> {
+    // Blocks of the round among the first `blocks` of the index.
+    let before = |blocks: u32| {
+        blocks.div_ceil(round.step) - if round.skip > 0 { blocks.div_ceil(round.skip) } else { 0 }
+    };
+    let mut parts = vec![];
+    let mut base = 0;
+    for (segment, one) in segments.iter().enumerate() {
+        let end = before(base + one.blocks());
+        for first in (before(base)..end).step_by(most as usize) {
+            parts.push(RoundPart { segment, round, base, first, blocks: most.min(end - first) });
+        }
+        base += one.blocks();
+    }
+    parts
 }
 
 #[cfg(test)]

@@ -60,13 +60,14 @@ impl Screening<'_> {
         Ok(Pending { numbers, reading })
     }
 
-    /// Records the scores of all chunks, and the rounds that make rows candidates.
+    /// Records the scores of all chunks, the rounds that make rows candidates, and the rounds that score and collect at once.
     fn encode_chunks<'c>(&self, mut commands: Commands<'c>, count: u32) -> Result<Commands<'c>> {
         let rows = self.rows;
         let scoring = self.scoring(count);
         let all = rows.end();
         let padded_rows: u64 =
-            self.chunks.iter().map(|parts| u64::from(blocks(parts)) * u64::from(BLOCK_ROWS)).sum();
+            rows.segments.iter().map(|segment| u64::from(segment.blocks() * BLOCK_ROWS)).sum();
+        let flops_of = |rows_of_chunk| 2 * u64::from(self.padded) * rows_of_chunk * rows.layout.stride as u64;
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
         // For few queries, the dispatches of refining take longer than the rows that they save.
         let mut is_refined = !self.kernel.is_narrowed() || self.padded <= TILE_QUERIES;
@@ -76,7 +77,7 @@ impl Screening<'_> {
                 scoring.encode(&mut commands, *part)?;
             }
             let chunk_rows = u64::from(blocks(parts)) * u64::from(BLOCK_ROWS);
-            let flops = 2 * u64::from(self.padded) * chunk_rows * rows.layout.stride as u64;
+            let flops = flops_of(chunk_rows);
             unsent += flops;
             // The device starts while the rest is recorded. Later chunks are submitted several at a time, because it waits a little
             // between submissions.
@@ -107,6 +108,26 @@ impl Screening<'_> {
                 }
             }
             seen += chunk_rows;
+        }
+        for parts in &self.rounds {
+            let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
+            let round_rows = u64::from(blocks) * u64::from(BLOCK_ROWS);
+            if !is_refined && (seen + round_rows >= all / 2 || seen >= all / 16) {
+                self.encode_refining(&mut commands, count)?;
+                is_refined = true;
+            }
+            for part in parts {
+                let flops = flops_of(u64::from(part.blocks) * u64::from(BLOCK_ROWS));
+                if unsent + flops > submission_flops(rows) {
+                    commands = commands.submit_and_go_on();
+                    unsent = 0;
+                }
+                commands.stage(self.kernel.collects.unwrap_or(self.kernel.stage));
+                self.encode_collect_tile(&mut commands, count, part)?;
+                unsent += flops;
+            }
+            self.encode_tighten(&mut commands, count, false, false)?;
+            seen += round_rows;
         }
         Ok(commands)
     }

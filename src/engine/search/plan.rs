@@ -19,6 +19,9 @@ pub enum Route {
         chunk_blocks: u32,
         /// The number of such chunks.
         chunks: u32,
+        /// Chunks whose scores go to memory: all of them, or one if the rows of the others are collected as they are scored. A search
+        /// within a radius needs none, because it has its threshold.
+        stored_chunks: u32,
     },
     /// The reporting kernel computes the distance of every row.
     Exhaustive {
@@ -57,11 +60,17 @@ impl fmt::Display for Plan {
         let queries = plural(self.batch.into(), "query", "queries");
         write!(f, "{batches} of up to {queries}, k = {}: ", self.k)?;
         match self.route {
-            Route::Nominate { kernel, capacity, chunk_blocks, chunks } => {
-                let kernel = kernel.kernel().stage;
+            Route::Nominate { kernel, capacity, chunk_blocks, chunks, stored_chunks } => {
+                let kernel = kernel.kernel();
+                let stage = kernel.stage;
                 let rows = u64::from(chunk_blocks) * u64::from(BLOCK_ROWS);
-                let chunks = plural(chunks.into(), "chunk", "chunks");
-                write!(f, "{kernel} nominates in {chunks} of up to {rows} rows, ")?;
+                match kernel.collects.filter(|_| stored_chunks < chunks) {
+                    Some(collects) => write!(f, "{stage} samples {rows} rows, {collects} nominates, ")?,
+                    None => {
+                        let chunks = plural(chunks.into(), "chunk", "chunks");
+                        write!(f, "{stage} nominates in {chunks} of up to {rows} rows, ")?;
+                    }
+                }
                 write!(f, "lists of {capacity} rows a query, then rescore and select_k")?;
             }
             Route::Exhaustive { chunk_rows } => {

@@ -16,8 +16,11 @@ const CAPACITY: [u64; 2] = [2048, 32_768];
 /// Up to this many distances are computed by `rescore` alone, without the dozen dispatches of a nomination.
 const SMALL_PAIRS: u64 = 4096;
 
-/// The largest batch: with this many queries, reading the rows costs little beside the arithmetic.
+/// The largest batch of an exhaustive search.
 const BATCH: u64 = 1024;
+
+/// Blocks of the sample that the first threshold is taken from, where the others are collected as they are scored.
+const SAMPLE_BLOCKS: u64 = 64;
 
 impl Plan {
     /// The plan for the k nearest rows of each query.
@@ -51,7 +54,15 @@ impl Plan {
             return None;
         }
         let screen = screens(rows).into_iter().next()?;
-        Self::by_screen(screen, rows, queries, 1, capacity, scope)
+        let mut plan = Self::by_screen(screen, rows, queries, 1, capacity, scope)?;
+        // A kernel that collects as it scores needs no sample.
+        if let Route::Nominate { kernel, chunk_blocks, stored_chunks, .. } = &mut plan.route
+            && kernel.kernel().collects.is_some()
+        {
+            plan.scratch_bytes -= u64::from(*chunk_blocks) * score_bytes(kernel.kernel(), plan.batch.into());
+            (*chunk_blocks, *stored_chunks) = (0, 0);
+        }
+        Some(plan)
     }
 
     /// The plan with the first screen that fits the budget, or the exhaustive one.
@@ -79,15 +90,17 @@ impl Plan {
         scope: Scope<'_>,
     ) -> Option<Self> {
         let &ScreenPair { few, many, scan_limit, .. } = screen;
-        let batch = if rows.gpu.adapter.kind == AdapterKind::Software { BATCH / 4 } else { BATCH };
+        let software = rows.gpu.adapter.kind == AdapterKind::Software;
+        let batch = if software { many.most_queries / 4 } else { many.most_queries };
         let by = |kernel, most, capacity| Self::by_kernel(kernel, rows, most, (queries, k), capacity, scope);
-        // Lists may take a fifth of the scratch memory.
-        let longer = |most: u64| {
-            let fits = scope.usable() / 5 / (queries.min(most) * ENTRY_BYTES);
+        // Lists may take a fifth of the scratch memory, or half of it where few scores need memory.
+        let longer = |kernel: &ScreenKernel, most: u64| {
+            let share = if kernel.collects.is_some() { 2 } else { 5 };
+            let fits = scope.usable() / share / (queries.min(most) * ENTRY_BYTES);
             if fits > least { (fits + 1).next_power_of_two() / 2 } else { least }.min(CAPACITY[1].max(least))
         };
-        let tiles = if queries > scan_limit { by(many, batch, longer(batch)) } else { None };
-        tiles.or_else(|| by(few, scan_limit, longer(scan_limit))).or_else(|| by(few, scan_limit, least))
+        let tiles = if queries > scan_limit { by(many, batch, longer(many, batch)) } else { None };
+        tiles.or_else(|| by(few, scan_limit, longer(few, scan_limit))).or_else(|| by(few, scan_limit, least))
     }
 
     /// The plan with this kernel and batches of up to `most` queries.
@@ -108,13 +121,15 @@ impl Plan {
             // Batches of equal size.
             let batch = kernel.padded(queries.div_ceil(batches));
             let own_bytes = batch * (query_bytes(rows, k, capacity) + kernel.narrowed_bytes(rows));
-            let block_bytes = batch * u64::from(BLOCK_ROWS) * 4;
+            let block_bytes = score_bytes(kernel, batch);
             let fits = usable.saturating_sub(own_bytes).min(binding) / block_bytes;
-            let blocks = fits.min(all_blocks).min(chunk_limit(rows, batch));
+            let stored = if kernel.collects.is_some() { SAMPLE_BLOCKS } else { all_blocks };
+            let blocks = fits.min(all_blocks).min(stored).min(chunk_limit(rows, batch));
             let enough = if batch == smallest { 8 } else { 64 };
             if batch * capacity * 12 <= binding && blocks >= all_blocks.min(enough) {
-                // Chunks of equal size.
+                // Chunks of equal size; a sample takes one block of a power of two.
                 let chunks = all_blocks.div_ceil(blocks);
+                let chunks = if kernel.collects.is_some() { chunks.next_power_of_two() } else { chunks };
                 let chunk_blocks = all_blocks.div_ceil(chunks);
                 return Some(Self {
                     queries,
@@ -125,6 +140,7 @@ impl Plan {
                         capacity: capacity as u32,
                         chunk_blocks: chunk_blocks as u32,
                         chunks: chunks as u32,
+                        stored_chunks: if kernel.collects.is_some() { 1 } else { chunks as u32 },
                     },
                     scratch_bytes: own_bytes + chunk_blocks * block_bytes + scope.bits_bytes(),
                 });
@@ -193,6 +209,11 @@ pub(crate) fn is_selective(rows: &GpuRows, scope: Scope<'_>) -> bool {
 
 /// Scratch bytes of a candidate: slot and interval, and the distance and id of the row.
 const ENTRY_BYTES: u64 = 24;
+
+/// Scratch bytes of the scores of a block.
+fn score_bytes(kernel: &ScreenKernel, batch: u64) -> u64 {
+    kernel.padded(batch) * u64::from(BLOCK_ROWS) * 4
+}
 
 /// Scratch bytes of a query without its scores.
 fn query_bytes(rows: &GpuRows, k: u64, capacity: u64) -> u64 {

@@ -6,15 +6,16 @@ use crate::engine::pass::{CandidateLists, Rescoring, keys_and_ids};
 use crate::engine::rows::narrowed::{Integers, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::batches::QueryBuffers;
-use crate::engine::search::chunks::chunk_parts;
+use crate::engine::search::chunks::{block_rounds, chunk_limit, chunk_parts, round_parts};
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
-use crate::engine::search::screens::{Scoring, ScreenKernel};
+use crate::engine::search::screens::{Scoring, ScreenKernel, narrowed_segment};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Commands, Profile, Reserved, scratch};
 use crate::kernels::collect::Round;
-use crate::kernels::{BLOCK_ROWS, Part, collect, select_k, tighten};
+use crate::kernels::collect_tile_i8::RoundPart;
+use crate::kernels::{BLOCK_ROWS, Part, collect, collect_tile_i8, select_k, tighten};
 use crate::screen::certificate::Intervals;
 
 scratch! {
@@ -33,7 +34,10 @@ pub(crate) struct Screening<'a> {
     pub(crate) k: u32,
     /// Candidates that each query's list holds.
     pub(crate) capacity: u32,
+    /// The rows whose scores go to memory, chunk by chunk.
     pub(crate) chunks: Vec<Vec<Part>>,
+    /// The other rows, round by round: they are collected as they are scored.
+    pub(crate) rounds: Vec<Vec<RoundPart>>,
     /// Queries that buffers hold.
     pub(crate) padded: u32,
     /// Planes of integers that queries are narrowed to; 0 for f32.
@@ -60,12 +64,21 @@ impl<'a> Screening<'a> {
         plan: &'a Plan,
     ) -> Boxed<'a, Option<Self>> {
         Box::pin(async move {
-            let Route::Nominate { kernel, capacity, chunks, .. } = plan.route else { return Ok(None) };
+            let Route::Nominate { kernel, capacity, chunks, stored_chunks, .. } = plan.route else {
+                return Ok(None);
+            };
             let kernel = kernel.kernel();
             let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
             let padded = kernel.padded(count);
+            let most = chunk_limit(rows, padded) as u32;
+            let rounds = match stored_chunks {
+                0 => vec![Round { step: 1, skip: 0 }],
+                1 if chunks > 1 => block_rounds(chunks, plan.k, capacity, kernel.spread),
+                _ => vec![],
+            };
+            let rounds = rounds.into_iter().map(|round| round_parts(&rows.segments, round, most)).collect();
             let chunks: Vec<Vec<Part>> =
-                (0..chunks).map(|chunk| chunk_parts(&rows.segments, chunk, chunks)).collect();
+                (0..stored_chunks).map(|chunk| chunk_parts(&rows.segments, chunk, chunks)).collect();
             let columns = chunks.iter().map(|parts| blocks(parts)).max().unwrap_or(0) * BLOCK_ROWS;
             let entries = count * u64::from(capacity);
             let spare = if plan.k > select_k::SORTED_MAX { count * k } else { 0 };
@@ -95,7 +108,19 @@ impl<'a> Screening<'a> {
             request.scope().upload_bits(rows, &buffers.allowed).await?;
             let intervals = (kernel.intervals)(rows, request.metric)?;
             let (k, padded) = (plan.k, padded as u32);
-            Ok(Some(Self { rows, request, kernel, k, capacity, chunks, padded, planes, intervals, buffers }))
+            Ok(Some(Self {
+                rows,
+                request,
+                kernel,
+                k,
+                capacity,
+                chunks,
+                rounds,
+                padded,
+                planes,
+                intervals,
+                buffers,
+            }))
         })
     }
 
@@ -188,6 +213,39 @@ impl<'a> Screening<'a> {
             candidates: &buffers.candidates,
         };
         collect::encode(commands, &collecting, params, &buffers)
+    }
+
+    /// Scores blocks of rows, and makes those candidates that their scores do not exclude.
+    pub(crate) fn encode_collect_tile(
+        &self,
+        commands: &mut Commands<'_>,
+        count: u32,
+        part: &RoundPart,
+    ) -> Result<()> {
+        let Self { rows, buffers, .. } = self;
+        let segment = &rows.segments[part.segment];
+        let (narrowed, copy) = narrowed_segment(rows, part.segment)?;
+        let allowed = self.request.allowed.map(|_| &buffers.allowed).or(rows.alive_buffer());
+        let params = collect_tile_i8::Params {
+            granules: narrowed.granules(),
+            queries: count,
+            rows: segment.len,
+            first_slot: segment.first_slot,
+            capacity: self.capacity,
+            ..collect_tile_i8::Params::of(self.intervals.margin)
+        };
+        let buffers = collect_tile_i8::Buffers {
+            queries: &buffers.narrowed_queries,
+            rows: &copy.rows,
+            row_terms: &copy.terms,
+            query_terms: &buffers.query_terms,
+            thresholds: &buffers.thresholds,
+            allowed: allowed.unwrap_or(&buffers.thresholds),
+            counts: &buffers.counts,
+            candidates: &buffers.candidates,
+        };
+        let constants = (self.intervals.form, allowed.is_some());
+        collect_tile_i8::encode(commands, narrowed.collecting_tile(), constants, part, params, &buffers)
     }
 
     /// Lowers each query's threshold to the k-th smallest upper end among its candidates, and drops candidates above it.

@@ -55,6 +55,11 @@ pub(crate) struct ScreenKernel {
     /// two integer vectors, which makes its own residual vanish. For one or two queries that costs nothing, because their
     /// scan waits for memory. For more it would cost arithmetic.
     planes: [u32; 2],
+    /// The stage of a second kernel, which collects rows as it scores them. Where there is one, scores go to memory for a sample of the
+    /// rows only, from which the first threshold is taken.
+    pub(crate) collects: Option<&'static str>,
+    /// Queries of the largest batch. Beyond it, reading the rows costs little beside the arithmetic.
+    pub(crate) most_queries: u64,
     /// The intervals of its scores.
     pub(crate) intervals: fn(&GpuRows, Metric) -> Result<Intervals>,
     encode: fn(&Scoring<'_>, &mut Commands<'_>, Part) -> Result<()>,
@@ -66,6 +71,8 @@ const SCAN: ScreenKernel = ScreenKernel {
     unit: distance_scan::QUERIES_AT_ONCE,
     spread: 4,
     planes: [0, 0],
+    collects: None,
+    most_queries: 1024,
     intervals: |rows, metric| {
         let form = if is_l2(metric) { Form::Direct } else { float_form(metric) };
         Ok(Intervals::of_floats(form, rows.dim))
@@ -82,6 +89,8 @@ const TILE: ScreenKernel = ScreenKernel {
     unit: TILE_QUERIES,
     spread: 4,
     planes: [0, 0],
+    collects: None,
+    most_queries: 1024,
     intervals: |rows, metric| Ok(Intervals::of_floats(float_form(metric), rows.dim)),
     encode: |scoring, commands, part| {
         let (scored, rows) = scoring.floats(part);
@@ -95,6 +104,8 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     unit: screen_scan_i8::QUERIES_AT_ONCE,
     spread: 8,
     planes: [2, 1],
+    collects: None,
+    most_queries: 1024,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
     encode: |scoring, commands, part| {
         let (narrowed, scored) = scoring.integers(part)?;
@@ -108,6 +119,8 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     unit: TILE_QUERIES,
     spread: 16,
     planes: [1, 1],
+    collects: Some("collect_tile_i8"),
+    most_queries: 1024,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
     encode: |scoring, commands, part| {
         let (narrowed, scored) = scoring.integers(part)?;
@@ -116,8 +129,13 @@ const TILE_I8: ScreenKernel = ScreenKernel {
 };
 
 /// The tiles of [`TILE_I8`], on adapters with cooperative matrices.
-const TILE_COOP: ScreenKernel =
-    ScreenKernel { name: Nominator::TileCoop, stage: "screen_tile_coop", ..TILE_I8 };
+const TILE_COOP: ScreenKernel = ScreenKernel {
+    name: Nominator::TileCoop,
+    stage: "screen_tile_coop",
+    collects: Some("collect_tile_coop"),
+    most_queries: 2048,
+    ..TILE_I8
+};
 
 /// The two kernels of a screen: one for few queries and one for many.
 #[derive(Debug)]
@@ -209,10 +227,8 @@ impl Scoring<'_> {
 
     /// The narrowed queries and rows of a part.
     fn integers(&self, part: Part) -> Result<(&NarrowedRows, Scored<'_>)> {
-        let Some(NarrowedSegment { rows, .. }) = &self.rows.segments[part.segment].narrowed else {
-            return Err(no_copy());
-        };
-        Ok((narrowed(self.rows)?, self.scored(self.narrowed_queries, rows, part)))
+        let (narrowed, copy) = narrowed_segment(self.rows, part.segment)?;
+        Ok((narrowed, self.scored(self.narrowed_queries, &copy.rows, part)))
     }
 
     fn scored<'s>(&self, queries: &'s Buffer, rows: &'s Buffer, part: Part) -> Scored<'s>
@@ -234,6 +250,11 @@ fn float_form(metric: Metric) -> Form {
         Metric::Cosine => Form::Cosine,
         Metric::InnerProduct => Form::InnerProduct,
     }
+}
+
+/// How rows are narrowed, and the copy of a segment.
+pub(crate) fn narrowed_segment(rows: &GpuRows, segment: usize) -> Result<(&NarrowedRows, &NarrowedSegment)> {
+    Ok((narrowed(rows)?, rows.segments[segment].narrowed.as_ref().ok_or_else(no_copy)?))
 }
 
 fn narrowed(rows: &GpuRows) -> Result<&NarrowedRows> {

@@ -1,7 +1,7 @@
 //! Makes the rows that a screen cannot exclude candidates of their queries.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
 use crate::kernels::intervals::{FORMS, INTERVALS};
 use crate::kernels::keys::KEYS;
@@ -52,7 +52,7 @@ pub use crate::screen::certificate::{Form, Margin, Terms};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect")
-    .library(&[KEYS, SCORES, INTERVALS])
+    .library(&[KEYS, SCORES, INTERVALS, CANDIDATES])
     .source(wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE))
     .buffers(BUFFERS)
     .overrides(&[("FORM", FORMS), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])

@@ -2,14 +2,14 @@
 
 use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored};
+use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
 use crate::kernels::screen::screen_tile_i8;
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
-    .library(&[SCORES, INTEGERS])
+    .library(&[SCORES, INTEGERS, TILE_COOP])
     .source(wgsl!("screen/screen_tile_coop"))
     .buffers(SCORE_BUFFERS)
     .multiplies_matrices()

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::{SCORE_BUFFERS, SCORES, Scored};
+use crate::kernels::blocks::{SCORE_BUFFERS, SCORES, Scored, TILE_I8};
 use crate::kernels::distance::distance_tile::TILE_QUERIES;
 
 params! {
@@ -23,7 +23,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_i8")
-    .library(&[SCORES])
+    .library(&[SCORES, TILE_I8])
     .source(wgsl!("screen/screen_tile_i8"))
     .buffers(SCORE_BUFFERS)
     .workgroup(128, 2 * 8 * 33 * 16);

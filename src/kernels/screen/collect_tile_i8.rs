@@ -1,0 +1,112 @@
+//! Scores many narrowed queries and collects the rows that a screen cannot exclude, in one kernel.
+
+use crate::error::Result;
+use crate::gpu::{Buffer, CANDIDATES, COLLECT_TILE, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::kernels::blocks::TILE_I8;
+use crate::kernels::distance::distance_tile::TILE_QUERIES;
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
+use crate::kernels::keys::KEYS;
+use crate::kernels::screen::collect::Round;
+
+pub use crate::screen::certificate::{Form, Margin};
+
+params! {
+    /// Parameters of `collect_tile_i8`, and of `collect_tile_coop`.
+    pub struct Params {
+        /// Granules of 16 dimensions per narrowed vector, an even number.
+        granules: u32,
+        /// Queries.
+        queries: u32,
+        /// Rows of the segment.
+        rows: u32,
+        /// Slot of the segment's first row.
+        first_slot: u32,
+        /// Number of the dispatch's first block among those of its round.
+        first: u32,
+        /// The round takes the blocks whose number in the index is a multiple of this.
+        step: u32,
+        /// It skips multiples of this many steps; 0 if it skips none.
+        ratio: u32,
+        /// Number of the segment's first block in the index.
+        base: u32,
+        /// Candidates that a query can have.
+        capacity: u32,
+        /// Candidates of all queries.
+        plane: u32,
+        /// Bound of a score's error, relative to its scale.
+        margin: f32,
+        /// The same, absolute.
+        margin_floor: f32,
+        /// At least the length of the centre.
+        centre_length: f32,
+        /// Its square.
+        centre_squared: f32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
+    .library(&[KEYS, INTERVALS, CANDIDATES, COLLECT_TILE, TILE_I8])
+    .source(wgsl!("screen/collect_tile_i8"))
+    .buffers(BUFFERS)
+    .overrides(OVERRIDES)
+    .workgroup(128, 2 * 8 * 33 * 16 + 8);
+
+/// The override constants of both kernels.
+pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
+
+buffers! {
+    /// The rows to score, and where to put the ones that are kept.
+    pub(crate) struct Buffers<'a> {
+        queries: Read &'a Buffer,
+        rows: Read &'a Buffer,
+        row_terms: Read &'a Buffer,
+        query_terms: Read &'a Buffer,
+        thresholds: Read &'a Buffer,
+        /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
+        allowed: Read &'a Buffer,
+        counts: Write &'a Buffer,
+        candidates: Write &'a Buffer,
+    }
+}
+
+/// Neighbouring blocks of a round in one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundPart {
+    /// The segment.
+    pub segment: usize,
+    /// The blocks of the index that the round takes.
+    pub round: Round,
+    /// Number of the segment's first block in the index.
+    pub base: u32,
+    /// Number of the first block among those of the round.
+    pub first: u32,
+    /// Number of blocks.
+    pub blocks: u32,
+}
+
+/// Records this kernel or `collect_tile_coop`. `params` has what does not follow from the part: the granules, the margin, the queries,
+/// the rows and the capacity.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    kernel: &'static Kernel,
+    (form, has_bits): (Form, bool),
+    part: &RoundPart,
+    params: Params,
+    buffers: &Buffers<'_>,
+) -> Result<()> {
+    let &RoundPart { round: Round { step, skip }, base, first, blocks, .. } = part;
+    let pipeline = commands.gpu().pipeline(kernel, &[form as u32, has_bits.into()])?;
+    let plane = params.queries * params.capacity;
+    let params = Params { first, step, ratio: skip / step, base, plane, ..params };
+    let grid = Grid::Tiles(params.queries.div_ceil(TILE_QUERIES), blocks);
+    commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
+}
+
+impl Params {
+    /// The bounds of a screen's errors; all else is left 0.
+    pub fn of(margin: Margin) -> Self {
+        let Margin { relative: margin, floor: margin_floor, centre_length, centre_squared } = margin;
+        Self { margin, margin_floor, centre_length, centre_squared, ..Self::default() }
+    }
+}

@@ -1,0 +1,77 @@
+// The dot products of a tile of narrowed queries and rows by four-way integer products. A workgroup computes a tile of 128 x
+// 128, each invocation 8 x 16 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory,
+// four dimensions per word, while the next ones are loaded. Sums stay below 2^24, so f32 holds them exactly.
+const TILE = BLOCK_ROWS; // queries, and rows
+const WORDS = 8u; // words of a vector in a slice
+const ACROSS = 8u; // invocations along rows
+const DOWN = 16u; // invocations along queries
+const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
+const GRANULES = WORDS / 4u;
+// The sum of query `4 * (i * DOWN + index / ACROSS) + e` and the rows from `4 * (j * ACROSS + index % ACROSS)` on is `[4 * i + e][j]`.
+alias Sums = array<array<vec4<i32>, 4>, 8>;
+
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+
+var<workgroup> query_slice: array<array<vec4<u32>, PITCH>, WORDS>;
+var<workgroup> row_slice: array<array<vec4<u32>, PITCH>, WORDS>;
+
+// Adds the products of a block of queries and a block of rows to the sums of each invocation.
+fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<function, Sums>) {
+  let across = index % ACROSS;
+  let down = index / ACROSS;
+  let first_query = query_block * params.granules * TILE + index;
+  let first_row = row_block * params.granules * TILE + index;
+  var next_query: array<vec4<u32>, GRANULES>;
+  var next_row: array<vec4<u32>, GRANULES>;
+  // unroll
+  for (var g = 0u; g < GRANULES; g++) {
+    next_query[g] = queries[first_query + g * TILE];
+    next_row[g] = rows[first_row + g * TILE];
+  }
+  for (var start = 0u; start < params.granules; start += GRANULES) {
+    // unroll
+    for (var g = 0u; g < GRANULES; g++) {
+      // unroll
+      for (var w = 0u; w < 4u; w++) {
+        // Stored with 128 added: flipping the highest bit subtracts it.
+        query_slice[g * 4u + w][index / 4u][index % 4u] = next_query[g][w] ^ 0x80808080u;
+        row_slice[g * 4u + w][index / 4u][index % 4u] = next_row[g][w] ^ 0x80808080u;
+      }
+    }
+    workgroupBarrier();
+    let ahead = start + GRANULES;
+    if (ahead < params.granules) {
+      // unroll
+      for (var g = 0u; g < GRANULES; g++) {
+        next_query[g] = queries[first_query + (ahead + g) * TILE];
+        next_row[g] = rows[first_row + (ahead + g) * TILE];
+      }
+    }
+    // unroll
+    for (var w = 0u; w < WORDS; w++) {
+      var four: array<vec4<u32>, 4>;
+      // unroll
+      for (var j = 0u; j < 4u; j++) {
+        four[j] = row_slice[w][j * ACROSS + across];
+      }
+      // unroll
+      for (var i = 0u; i < 2u; i++) {
+        let query = query_slice[w][i * DOWN + down];
+        // unroll
+        for (var e = 0u; e < 4u; e++) {
+          // unroll
+          for (var j = 0u; j < 4u; j++) {
+            (*sums)[i * 4u + e][j] += vec4(
+              dot4I8Packed(query[e], four[j].x),
+              dot4I8Packed(query[e], four[j].y),
+              dot4I8Packed(query[e], four[j].z),
+              dot4I8Packed(query[e], four[j].w),
+            );
+          }
+        }
+      }
+    }
+    workgroupBarrier();
+  }
+}
