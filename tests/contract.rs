@@ -19,9 +19,12 @@ fn parse(kernel: &Kernel, variant: &Variant) -> Module {
 fn capabilities(variant: &Variant) -> Capabilities {
     // Unpacking f16 is part of WebGPU; only its downlevel subsets lack it.
     let plain = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
-    let subgroups = if variant.subgroups || variant.matrix_side > 0 { Capabilities::SUBGROUP } else { plain };
+    let subgroups = if variant.subgroups { Capabilities::SUBGROUP } else { plain };
     let atomics = if variant.float_atomics { Capabilities::SHADER_FLOAT32_ATOMIC } else { plain };
-    let matrices = Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16;
+    let matrices = Capabilities::COOPERATIVE_MATRIX
+        | Capabilities::SHADER_FLOAT16
+        | Capabilities::SUBGROUP
+        | Capabilities::SUBGROUP_BARRIER;
     plain | subgroups | atomics | if variant.matrix_side > 0 { matrices } else { plain }
 }
 

@@ -118,6 +118,7 @@ impl fmt::Display for Adapter {
 /// The features that kernels use where the adapter has them.
 pub(crate) fn wanted_features() -> wgpu::Features {
     wgpu::Features::SUBGROUP
+        | wgpu::Features::SUBGROUP_BARRIER
         | wgpu::Features::SHADER_F16
         | wgpu::Features::SHADER_FLOAT32_ATOMIC
         | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX

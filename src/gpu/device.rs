@@ -117,6 +117,11 @@ impl Gpu {
         self.options.max_segment_bytes.min(capabilities.max_binding_bytes).min(capabilities.max_buffer_bytes)
     }
 
+    /// Whether kernels may synchronise the invocations of a subgroup.
+    pub(crate) fn has_subgroup_barriers(&self) -> bool {
+        self.device.features().contains(wgpu::Features::SUBGROUP_BARRIER)
+    }
+
     /// Smallest and largest group of lanes of kernels that sum lanes, as subgroups; none without subgroups.
     pub(crate) fn subgroup_sizes(&self) -> Option<(u32, u32)> {
         self.adapter.capabilities.subgroup_sizes.filter(|_| self.subgroups)

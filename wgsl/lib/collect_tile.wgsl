@@ -35,10 +35,10 @@ fn coarse_query(query: u32, longest: vec2<f32>) -> vec2<f32> {
   return vec2(fma(-one.w, longest.y, rest), one.y);
 }
 
-// One bit for each of four rows: whether it passes.
-fn passing_rows(query: vec2<f32>, score: vec4<f32>, scale: vec4<f32>, bias: vec4<f32>) -> u32 {
-  let near = vec4<u32>(fma(vec4(query.y), scale * score, bias) >= vec4(query.x));
-  return near.x | (near.y << 1u) | (near.z << 2u) | (near.w << 3u);
+// Whether one of four rows passes.
+fn is_passing(query: vec2<f32>, score: vec4<f32>, scale: vec4<f32>, bias: vec4<f32>) -> bool {
+  let near = fma(vec4(query.y), scale * score, bias);
+  return max(max(near.x, near.y), max(near.z, near.w)) >= query.x;
 }
 
 // Puts a row on a query's list, unless its own interval excludes it.

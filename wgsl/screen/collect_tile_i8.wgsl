@@ -40,11 +40,8 @@ fn collect_tile_i8(
       // unroll
       for (var j = 0u; j < 4u; j++) {
         let score = vec4<f32>(sums[i * 4u + e][j]);
-        var passing = passing_rows(side, score, scale[j], bias[j]);
-        while (passing != 0u) {
-          let r = firstTrailingBit(passing);
-          passing &= passing - 1u;
-          keep_row(query, first_row + j * ACROSS * 4u + r, score[r]);
+        if (is_passing(side, score, scale[j], bias[j])) {
+          for (var r = 0u; r < 4u; r++) { keep_row(query, first_row + j * ACROSS * 4u + r, score[r]); }
         }
       }
     }

@@ -3,7 +3,7 @@
 use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
-use crate::kernels::screen::screen_tile_i8;
+use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
 
@@ -21,8 +21,9 @@ pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return known;
     }
-    let has_them = gpu.subgroups && gpu.adapter.capabilities.matrix_side().is_some();
-    let usable = has_them && gpu.check_limits(&KERNEL).is_ok() && is_right(gpu).await.unwrap_or(false);
+    let has_them = gpu.subgroups && gpu.has_subgroup_barriers() && gpu.adapter.capabilities.matrix_side().is_some();
+    let fits = [&KERNEL, &collect_tile_coop::KERNEL].iter().all(|kernel| gpu.check_limits(kernel).is_ok());
+    let usable = has_them && fits && is_right(gpu).await.unwrap_or(false);
     *gpu.multiplies_matrices.get_or_init(|| usable)
 }
 
