@@ -16,29 +16,37 @@ fn block_of(number: u32) -> u32 {
   return multiple * params.step - params.base;
 }
 
-const LARGEST = 3.4028234e38; // the largest f32, rounded down
+const FAR = 1e37; // beyond every nearness, and far from overflow
 
 // A row in the coarse test: its scale, its bias with the sign of a nearness, its length and its residual.
-fn coarse_row(row: u32) -> vec4<f32> {
+fn coarse_row(row: u32, terms: vec4<f32>) -> vec4<f32> {
   // Nothing is as near as a row that may not be found is far.
-  if (!is_usable(row)) { return vec4(0.0, -LARGEST, 0.0, 0.0); }
-  let terms = row_side(row_terms[row]);
-  return vec4(terms.x, slack_of(terms) - terms.w, terms.yz);
+  if (!is_usable(row)) { return vec4(0.0, -FAR, 0.0, 0.0); }
+  let side = row_side(terms);
+  return vec4(side.x, slack_of(side) - side.w, side.yz);
 }
 
-// The nearness from which on a row may be among the nearest of a query, and the factor of its scores. `longest` bounds the
-// lengths and the residuals of the rows.
-fn coarse_query(query: u32, longest: vec2<f32>) -> vec2<f32> {
-  if (query >= params.queries) { return vec2(LARGEST, 0.0); }
-  let one = query_of(query_terms[query], 0.0).one;
-  let rest = fma(-one.z, longest.x, one.x - value_of(thresholds[query]));
-  return vec2(fma(-one.w, longest.y, rest), one.y);
+// A query in the coarse test: its base minus its threshold, the factor of its scores, and those of lengths and residuals.
+fn coarse_query(query: u32, terms: vec4<f32>, threshold: u32) -> vec4<f32> {
+  if (query >= params.queries) { return vec4(FAR, 0.0, 0.0, 0.0); }
+  let one = query_of(terms, 0.0).one;
+  return vec4(one.x - value_of(threshold), one.yzw);
 }
 
-// Whether one of four rows passes.
-fn is_passing(query: vec2<f32>, score: vec4<f32>, scale: vec4<f32>, bias: vec4<f32>) -> bool {
-  let near = fma(vec4(query.y), scale * score, bias);
-  return max(max(near.x, near.y), max(near.z, near.w)) >= query.x;
+// The nearness from which on a row passes, and the factor of scores. `longest` bounds the rows' lengths and residuals.
+fn limit_of(query: vec4<f32>, longest: vec2<f32>) -> vec2<f32> {
+  return vec2(fma(-query.w, longest.y, fma(-query.z, longest.x, query.x)), query.y);
+}
+
+// The nearness of four rows, above the limit. Rows pass that are not below it.
+fn nearness(limit: vec2<f32>, score: vec4<f32>, scale: vec4<f32>, bias: vec4<f32>) -> vec4<f32> {
+  return fma(vec4(limit.y), scale * score, bias) - vec4(limit.x);
+}
+
+// One bit for each of four rows: whether it passes.
+fn passing_rows(nearness: vec4<f32>) -> u32 {
+  let near = vec4<u32>(nearness >= vec4(0.0));
+  return near.x | (near.y << 1u) | (near.z << 2u) | (near.w << 3u);
 }
 
 // Puts a row on a query's list, unless its own interval excludes it.

@@ -1,14 +1,55 @@
 // Scores many narrowed queries on cooperative matrices and collects the rows that can still be among the nearest, in one
-// kernel: no score goes to memory. A subgroup stores 16 x 16 sums at a time to workgroup memory, where each invocation reads
-// eight of them back: two queries by four rows. That tells whether any of them passes. The few pieces with such sums are stored
-// and read again, to find which.
+// kernel: no score goes to memory. A subgroup sweeps over its sums: it stores 16 x 16 of them at a time to workgroup memory,
+// where each invocation reads eight back, two queries by four rows. An invocation keeps the first that passes. In the rare case
+// that more pass, the subgroup sweeps again for the next.
 const PIECE = 16u;
 const PIECES = PART / PIECE;
 const PARTS = PIECE / SIDE; // matrices across a piece
+const LAST = PIECES * PIECES - 1u;
+const NONE = 0xffffffffu;
 
 // 24,576 bytes of workgroup memory in all: with more, an H200 runs one workgroup at a time on a multiprocessor, at 63% of the
-// speed.
+// speed. Before the sums, `pieces` holds what invocations share: from 0 on the scales of four rows each, from BIASES on their
+// biases, from LONGEST on the largest length and residual of each subgroup's rows, from QUERIES on the query's side.
 var<workgroup> pieces: array<vec4<f32>, 256>;
+const BIASES = 32u;
+const LONGEST = 64u;
+const QUERIES = 128u;
+
+struct Sweep {
+  kept: u32, // piece << 3 | number of the sum among the eight; NONE if nothing passed
+  score: f32,
+  has_more: bool,
+}
+
+// Tests eight sums. Those before `next` were kept by earlier sweeps.
+fn test_sums(
+  sweep: ptr<function, Sweep>,
+  next: u32,
+  piece: u32,
+  sides: vec4<f32>,
+  low: vec4<f32>,
+  high: vec4<f32>,
+  scale: vec4<f32>,
+  bias: vec4<f32>,
+) {
+  let near_low = nearness(sides.xy, low, scale, bias);
+  let near_high = nearness(sides.zw, high, scale, bias);
+  let most = max(near_low, near_high);
+  if (max(max(most.x, most.y), max(most.z, most.w)) < 0.0) { return; }
+  var passing = passing_rows(near_low) | (passing_rows(near_high) << 4u);
+  let first = piece << 3u;
+  if (next > first) { passing &= select(0u, 0xffu << (next - first), next - first < 8u); }
+  if (passing == 0u) { return; }
+  if ((*sweep).kept != NONE) {
+    (*sweep).has_more = true;
+    return;
+  }
+  let number = firstTrailingBit(passing);
+  (*sweep).kept = first | number;
+  (*sweep).score = select(low, high, number >= 4u)[number & 3u];
+  (*sweep).has_more = (passing & (passing - 1u)) != 0u;
+}
 
 @compute @workgroup_size(WORKGROUP)
 fn collect_tile_coop(
@@ -16,83 +57,80 @@ fn collect_tile_coop(
   @builtin(local_invocation_index) index: u32,
 ) {
   let block = block_of(workgroup.y);
+  // Loaded before the products, so that nothing waits for memory after them.
+  let own_row = block * TILE + index;
+  let own_query = workgroup.x * TILE + index;
+  let own_row_terms = row_terms[own_row];
+  let own_query_terms = query_terms[own_query];
+  let own_threshold = thresholds[own_query];
   var sums: Sums;
   multiply_tile(workgroup.x, block, index, &sums);
+
+  let row = coarse_row(own_row, own_row_terms);
+  pieces[index / 4u][index % 4u] = row.x;
+  pieces[BIASES + index / 4u][index % 4u] = row.y;
+  let longest_here = vec2(subgroupMax(row.z), subgroupMax(row.w));
+  if (index % 32u == 0u) { pieces[LONGEST + index / 32u] = vec4(longest_here, 0.0, 0.0); }
+  pieces[QUERIES + index] = coarse_query(own_query, own_query_terms, own_threshold);
+  workgroupBarrier();
   let lane = index % 32u;
-  let own_piece = index / 32u * 64u;
-  let first_query = workgroup.x * TILE + part_query(index) + lane / 4u;
-  let first_row = block * TILE + part_row(index) + lane % 4u * 4u;
+  let first_row = part_row(index) + lane % 4u * 4u;
+  let first_query = part_query(index) + lane / 4u;
   var scale: array<vec4<f32>, PIECES>;
   var bias: array<vec4<f32>, PIECES>;
-  var longest = vec2(0.0);
   // unroll
   for (var j = 0u; j < PIECES; j++) {
-    // unroll
-    for (var r = 0u; r < 4u; r++) {
-      let row = coarse_row(first_row + j * PIECE + r);
-      scale[j][r] = row.x;
-      bias[j][r] = row.y;
-      longest = max(longest, row.zw);
-    }
+    scale[j] = pieces[(first_row + j * PIECE) / 4u];
+    bias[j] = pieces[BIASES + (first_row + j * PIECE) / 4u];
   }
-  // The rows of the part lie in four neighbouring lanes.
-  longest = max(longest, subgroupShuffleXor(longest, 1u));
-  longest = max(longest, subgroupShuffleXor(longest, 2u));
-  var side: array<vec2<f32>, 2u * PIECES>;
-  // unroll
-  for (var q = 0u; q < 2u * PIECES; q++) { side[q] = coarse_query(first_query + q * 8u, longest); }
-  // One bit for each piece that has a row to keep.
-  var found = 0u;
+  let longest = max(pieces[LONGEST + part_row(index) / 32u], pieces[LONGEST + 1u + part_row(index) / 32u]).xy;
+  var sides: array<vec4<f32>, PIECES>;
   // unroll
   for (var i = 0u; i < PIECES; i++) {
+    let low_side = pieces[QUERIES + first_query + i * PIECE];
+    let high_side = pieces[QUERIES + first_query + i * PIECE + PIECE / 2u];
+    sides[i] = vec4(limit_of(low_side, longest), limit_of(high_side, longest));
+  }
+  workgroupBarrier();
+
+  let own_piece = index / 32u * 64u;
+  var next = 0u;
+  loop {
+    var sweep = Sweep(NONE, 0.0, false);
+    var low: vec4<f32>;
+    var high: vec4<f32>;
     // unroll
-    for (var j = 0u; j < PIECES; j++) {
+    for (var n = 0u; n <= LAST; n++) {
       // unroll
       for (var a = 0u; a < PARTS; a++) {
         // unroll
         for (var b = 0u; b < PARTS; b++) {
           // naga 30 accepts only named values as arguments of coopStoreT.
-          let sum = sums[i * PARTS + a][j * PARTS + b];
+          let sum = sums[n / PIECES * PARTS + a][n % PIECES * PARTS + b];
           let place = own_piece + a * SIDE * 4u + b * (SIDE / 4u);
           coopStoreT(sum, &pieces[place], 4u);
         }
       }
       subgroupBarrier();
-      let low = pieces[own_piece + lane];
-      let high = pieces[own_piece + 32u + lane];
-      subgroupBarrier();
-      let passes = is_passing(side[2u * i], low, scale[j], bias[j]) || is_passing(side[2u * i + 1u], high, scale[j], bias[j]);
-      found |= select(0u, 1u << (4u * i + j), passes);
-    }
-  }
-  found = subgroupOr(found);
-  while (found != 0u) {
-    let number = firstTrailingBit(found);
-    found &= found - 1u;
-    // unroll
-    for (var i = 0u; i < PIECES; i++) {
-      // unroll
-      for (var j = 0u; j < PIECES; j++) {
-        if (number == 4u * i + j) {
-          // unroll
-          for (var a = 0u; a < PARTS; a++) {
-            // unroll
-            for (var b = 0u; b < PARTS; b++) {
-              let sum = sums[i * PARTS + a][j * PARTS + b];
-              let place = own_piece + a * SIDE * 4u + b * (SIDE / 4u);
-              coopStoreT(sum, &pieces[place], 4u);
-            }
-          }
-        }
+      let next_low = pieces[own_piece + lane];
+      let next_high = pieces[own_piece + 32u + lane];
+      // The sums of one piece are tested while those of the next are on their way.
+      if (n > 0u) {
+        const last = (n + LAST) % (LAST + 1u);
+        test_sums(&sweep, next, last, sides[last / PIECES], low, high, scale[last % PIECES], bias[last % PIECES]);
       }
+      subgroupBarrier();
+      low = next_low;
+      high = next_high;
     }
-    subgroupBarrier();
-    let query = first_query + (number >> 2u) * PIECE;
-    let row = first_row + (number & 3u) * PIECE;
-    for (var half = 0u; half < 2u; half++) {
-      let score = pieces[own_piece + half * 32u + lane];
-      for (var r = 0u; r < 4u; r++) { keep_row(query + half * 8u, row + r, score[r]); }
+    test_sums(&sweep, next, LAST, sides[PIECES - 1u], low, high, scale[PIECES - 1u], bias[PIECES - 1u]);
+    if (sweep.kept != NONE) {
+      let piece = sweep.kept >> 3u;
+      let query = first_query + piece / PIECES * PIECE + ((sweep.kept >> 2u) & 1u) * (PIECE / 2u);
+      let row = first_row + piece % PIECES * PIECE + (sweep.kept & 3u);
+      keep_row(workgroup.x * TILE + query, block * TILE + row, sweep.score);
+      next = sweep.kept + 1u;
     }
-    subgroupBarrier();
+    if (!subgroupAny(sweep.has_more)) { break; }
   }
 }

@@ -21,7 +21,8 @@ fn collect_tile_i8(
   for (var j = 0u; j < 4u; j++) {
     // unroll
     for (var r = 0u; r < 4u; r++) {
-      let row = coarse_row(first_row + j * ACROSS * 4u + r);
+      let number = first_row + j * ACROSS * 4u + r;
+      let row = coarse_row(number, row_terms[number]);
       scale[j][r] = row.x;
       bias[j][r] = row.y;
       own_longest = max(own_longest, row.zw);
@@ -36,12 +37,15 @@ fn collect_tile_i8(
     // unroll
     for (var e = 0u; e < 4u; e++) {
       let query = first_query + i * DOWN * 4u + e;
-      let side = coarse_query(query, longest);
+      let limit = limit_of(coarse_query(query, query_terms[query], thresholds[query]), longest);
       // unroll
       for (var j = 0u; j < 4u; j++) {
         let score = vec4<f32>(sums[i * 4u + e][j]);
-        if (is_passing(side, score, scale[j], bias[j])) {
-          for (var r = 0u; r < 4u; r++) { keep_row(query, first_row + j * ACROSS * 4u + r, score[r]); }
+        var passing = passing_rows(nearness(limit, score, scale[j], bias[j]));
+        while (passing != 0u) {
+          let r = firstTrailingBit(passing);
+          passing &= passing - 1u;
+          keep_row(query, first_row + j * ACROSS * 4u + r, score[r]);
         }
       }
     }

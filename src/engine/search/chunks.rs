@@ -1,6 +1,7 @@
 //! Chunks of rows, the rounds in which their scores are collected, and the size of submissions.
 
 use crate::engine::rows::segments::{GpuRows, Segment};
+use crate::engine::search::screens::ScreenKernel;
 use crate::gpu::AdapterKind;
 use crate::kernels::collect::{GROUP, Round};
 use crate::kernels::collect_tile_i8::RoundPart;
@@ -20,9 +21,10 @@ pub(crate) fn submission_flops(rows: &GpuRows) -> u64 {
 }
 
 /// Blocks whose scores one submission computes: no more than a grid has workgroups.
-pub(crate) fn chunk_limit(rows: &GpuRows, batch: u64) -> u64 {
+pub(crate) fn chunk_limit(rows: &GpuRows, kernel: &ScreenKernel, batch: u64) -> u64 {
     let block_flops = 2 * batch * u64::from(BLOCK_ROWS) * rows.layout.stride as u64;
-    (submission_flops(rows) / block_flops).clamp(8, rows.gpu.adapter.capabilities.max_workgroups.into())
+    (submission_flops(rows) * kernel.speed / block_flops)
+        .clamp(8, rows.gpu.adapter.capabilities.max_workgroups.into())
 }
 
 /// Chunk number `chunk` of `chunks`: every `chunks`-th block of all segments, so that the rows of all chunks are alike in any order
@@ -85,7 +87,8 @@ pub(crate) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32, spread: u32)
 /// blocks as were seen may keep g - 1 of them on either side of the query.
 pub(crate) fn block_rounds(sampled: u32, k: u32, capacity: u32, spread: u32) -> Vec<Round> {
     let growth = u64::from(capacity) / (u64::from(spread) * u64::from(k)).max(u64::from(2 * BLOCK_ROWS));
-    let growth = (growth.max(2) + 1).next_power_of_two() as u32 / 2;
+    // A row that passes costs as much as many that do not: more rounds, with tighter thresholds, are faster.
+    let growth = if growth >= 4 { 4 } else { 2 };
     let mut rounds = vec![];
     let mut skip = sampled;
     while skip > 1 {

@@ -67,6 +67,7 @@ impl Screening<'_> {
         let all = rows.end();
         let padded_rows: u64 =
             rows.segments.iter().map(|segment| u64::from(segment.blocks() * BLOCK_ROWS)).sum();
+        let most_flops = submission_flops(rows) * self.kernel.speed;
         let flops_of = |rows_of_chunk| 2 * u64::from(self.padded) * rows_of_chunk * rows.layout.stride as u64;
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
         // For few queries, the dispatches of refining take longer than the rows that they save.
@@ -81,7 +82,7 @@ impl Screening<'_> {
             unsent += flops;
             // The device starts while the rest is recorded. Later chunks are submitted several at a time, because it waits a little
             // between submissions.
-            if seen == 0 || unsent + flops > submission_flops(rows) {
+            if seen == 0 || unsent + flops > most_flops {
                 commands = commands.submit_and_go_on();
                 unsent = 0;
             }
@@ -118,7 +119,7 @@ impl Screening<'_> {
             }
             for part in parts {
                 let flops = flops_of(u64::from(part.blocks) * u64::from(BLOCK_ROWS));
-                if unsent + flops > submission_flops(rows) {
+                if unsent + flops > most_flops {
                     commands = commands.submit_and_go_on();
                     unsent = 0;
                 }

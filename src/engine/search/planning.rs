@@ -124,7 +124,7 @@ impl Plan {
             let block_bytes = score_bytes(kernel, batch);
             let fits = usable.saturating_sub(own_bytes).min(binding) / block_bytes;
             let stored = if kernel.collects.is_some() { SAMPLE_BLOCKS } else { all_blocks };
-            let blocks = fits.min(all_blocks).min(stored).min(chunk_limit(rows, batch));
+            let blocks = fits.min(all_blocks).min(stored).min(chunk_limit(rows, kernel, batch));
             let enough = if batch == smallest { 8 } else { 64 };
             if batch * capacity * 12 <= binding && blocks >= all_blocks.min(enough) {
                 // Chunks of equal size; a sample takes one block of a power of two.

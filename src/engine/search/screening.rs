@@ -70,7 +70,7 @@ impl<'a> Screening<'a> {
             let kernel = kernel.kernel();
             let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
             let padded = kernel.padded(count);
-            let most = chunk_limit(rows, padded) as u32;
+            let most = chunk_limit(rows, kernel, padded) as u32;
             let rounds = match stored_chunks {
                 0 => vec![Round { step: 1, skip: 0 }],
                 1 if chunks > 1 => block_rounds(chunks, plan.k, capacity, kernel.spread),

@@ -58,6 +58,8 @@ pub(crate) struct ScreenKernel {
     /// The stage of a second kernel, which collects rows as it scores them. Where there is one, scores go to memory for a sample of the
     /// rows only, from which the first threshold is taken.
     pub(crate) collects: Option<&'static str>,
+    /// Its speed where matrices or products are weak, in multiples of f32 kernels: so much longer may a submission be.
+    pub(crate) speed: u64,
     /// Queries of the largest batch. Beyond it, reading the rows costs little beside the arithmetic.
     pub(crate) most_queries: u64,
     /// The intervals of its scores.
@@ -72,6 +74,7 @@ const SCAN: ScreenKernel = ScreenKernel {
     spread: 4,
     planes: [0, 0],
     collects: None,
+    speed: 1,
     most_queries: 1024,
     intervals: |rows, metric| {
         let form = if is_l2(metric) { Form::Direct } else { float_form(metric) };
@@ -90,6 +93,7 @@ const TILE: ScreenKernel = ScreenKernel {
     spread: 4,
     planes: [0, 0],
     collects: None,
+    speed: 1,
     most_queries: 1024,
     intervals: |rows, metric| Ok(Intervals::of_floats(float_form(metric), rows.dim)),
     encode: |scoring, commands, part| {
@@ -105,6 +109,7 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     spread: 8,
     planes: [2, 1],
     collects: None,
+    speed: 1,
     most_queries: 1024,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
     encode: |scoring, commands, part| {
@@ -120,6 +125,7 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     spread: 16,
     planes: [1, 1],
     collects: Some("collect_tile_i8"),
+    speed: 1,
     most_queries: 1024,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
     encode: |scoring, commands, part| {
@@ -133,6 +139,7 @@ const TILE_COOP: ScreenKernel = ScreenKernel {
     name: Nominator::TileCoop,
     stage: "screen_tile_coop",
     collects: Some("collect_tile_coop"),
+    speed: 10,
     most_queries: 2048,
     ..TILE_I8
 };
