@@ -14,10 +14,8 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// Below this, one call of `write_buffer` is faster than the ring.
 const SMALL_BYTES: u64 = 256 << 10;
 
-/// Threads that fill a staging buffer together.
-const COPY_THREADS: usize = 4;
-/// Below this a second thread costs more than it saves.
-const BYTES_A_THREAD: u64 = 1 << 20;
+/// Bytes that a task copies: fewer cost more to hand over than they save.
+const BYTES_A_TASK: u64 = 256 << 10;
 
 /// Where a staging buffer's contents go.
 #[derive(Clone, Copy)]
@@ -189,7 +187,7 @@ impl Gpu {
         })
     }
 
-    /// One thread copies about 7 GB/s into staging memory, half of what the bus takes: several do it together.
+    /// One thread copies about 7 GB/s into staging memory, a fraction of what the bus takes: several do it together.
     fn fill_staging(
         &self,
         staging: &wgpu::Buffer,
@@ -198,12 +196,8 @@ impl Gpu {
         fill: &Fill<'_>,
     ) -> Result<()> {
         let units = bytes / unit_bytes;
-        let threads = match bytes {
-            0..BYTES_A_THREAD => 1,
-            _ => std::thread::available_parallelism().map_or(1, |count| count.get().min(COPY_THREADS)) as u64,
-        };
         // Views start at multiples of 8 bytes.
-        let share = units.div_ceil(threads).next_multiple_of(2);
+        let share = units.div_ceil(bytes.div_ceil(BYTES_A_TASK)).next_multiple_of(2);
         let mut parts = vec![];
         for start in (0..units).step_by(share as usize) {
             let end = units.min(start + share);
@@ -212,11 +206,11 @@ impl Gpu {
                 .map_err(|fault| self.fault(&fault))?;
             parts.push((start..end, view));
         }
-        std::thread::scope(|scope| {
+        rayon::scope(|scope| {
             let mut parts = parts.into_iter();
             let first = parts.next();
             for (range, mut view) in parts {
-                scope.spawn(move || fill(range, &mut view.slice(..)));
+                scope.spawn(move |_| fill(range, &mut view.slice(..)));
             }
             if let Some((range, mut view)) = first {
                 fill(range, &mut view.slice(..));

@@ -7,6 +7,7 @@ mod average;
 mod candidates;
 mod certificate;
 mod certificate_rounding;
+mod collect_tiles;
 mod distances;
 mod ivf;
 mod lists;

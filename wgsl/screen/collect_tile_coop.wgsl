@@ -1,12 +1,11 @@
 // Scores many narrowed queries on cooperative matrices and collects the rows that can still be among the nearest, in one
 // kernel: no score goes to memory. A subgroup sweeps over its sums: it stores 16 x 16 of them at a time to workgroup memory,
-// where each invocation reads eight back, two queries by four rows. An invocation keeps the first that passes. In the rare case
-// that more pass, the subgroup sweeps again for the next.
+// where each invocation reads eight back, two queries by four rows. An invocation notes the first four that pass and puts their
+// rows on lists after the sweep. In the rare case that more pass, the subgroup sweeps again.
 const PIECE = 16u;
 const PIECES = PART / PIECE;
 const PARTS = PIECE / SIDE; // matrices across a piece
 const LAST = PIECES * PIECES - 1u;
-const NONE = 0xffffffffu;
 
 // 24,576 bytes of workgroup memory in all: with more, an H200 runs one workgroup at a time on a multiprocessor, at 63% of the
 // speed. Before the sums, `pieces` holds what invocations share: from 0 on the scales of four rows each, from BIASES on their
@@ -17,8 +16,9 @@ const LONGEST = 64u;
 const QUERIES = 128u;
 
 struct Sweep {
-  kept: u32, // piece << 3 | number of the sum among the eight; NONE if nothing passed
-  score: f32,
+  kept: vec4<u32>, // the latest first: piece << 3 | number of the sum among the eight
+  scores: vec4<f32>,
+  count: u32,
   has_more: bool,
 }
 
@@ -40,15 +40,14 @@ fn test_sums(
   var passing = passing_rows(near_low) | (passing_rows(near_high) << 4u);
   let first = piece << 3u;
   if (next > first) { passing &= select(0u, 0xffu << (next - first), next - first < 8u); }
-  if (passing == 0u) { return; }
-  if ((*sweep).kept != NONE) {
-    (*sweep).has_more = true;
-    return;
+  while (passing != 0u && (*sweep).count < 4u) {
+    let number = firstTrailingBit(passing);
+    passing &= passing - 1u;
+    (*sweep).kept = vec4(first | number, (*sweep).kept.xyz);
+    (*sweep).scores = vec4(select(low, high, number >= 4u)[number & 3u], (*sweep).scores.xyz);
+    (*sweep).count += 1u;
   }
-  let number = firstTrailingBit(passing);
-  (*sweep).kept = first | number;
-  (*sweep).score = select(low, high, number >= 4u)[number & 3u];
-  (*sweep).has_more = (passing & (passing - 1u)) != 0u;
+  (*sweep).has_more = (*sweep).has_more || passing != 0u;
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -96,7 +95,7 @@ fn collect_tile_coop(
   let own_piece = index / 32u * 64u;
   var next = 0u;
   loop {
-    var sweep = Sweep(NONE, 0.0, false);
+    var sweep = Sweep(vec4(0u), vec4(0.0), 0u, false);
     var low: vec4<f32>;
     var high: vec4<f32>;
     // unroll
@@ -124,12 +123,15 @@ fn collect_tile_coop(
       high = next_high;
     }
     test_sums(&sweep, next, LAST, sides[PIECES - 1u], low, high, scale[PIECES - 1u], bias[PIECES - 1u]);
-    if (sweep.kept != NONE) {
-      let piece = sweep.kept >> 3u;
-      let query = first_query + piece / PIECES * PIECE + ((sweep.kept >> 2u) & 1u) * (PIECE / 2u);
-      let row = first_row + piece % PIECES * PIECE + (sweep.kept & 3u);
-      keep_row(workgroup.x * TILE + query, block * TILE + row, sweep.score);
-      next = sweep.kept + 1u;
+    if (sweep.count > 0u) { next = sweep.kept.x + 1u; }
+    for (; sweep.count > 0u; sweep.count--) {
+      let kept = sweep.kept.x;
+      let piece = kept >> 3u;
+      let query = first_query + piece / PIECES * PIECE + ((kept >> 2u) & 1u) * (PIECE / 2u);
+      let row = first_row + piece % PIECES * PIECE + (kept & 3u);
+      keep_row(workgroup.x * TILE + query, block * TILE + row, sweep.scores.x);
+      sweep.kept = sweep.kept.yzwx;
+      sweep.scores = sweep.scores.yzwx;
     }
     if (!subgroupAny(sweep.has_more)) { break; }
   }

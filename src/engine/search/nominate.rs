@@ -110,7 +110,7 @@ impl Screening<'_> {
             }
             seen += chunk_rows;
         }
-        for parts in &self.rounds {
+        for (number, parts) in self.rounds.iter().enumerate() {
             let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
             let round_rows = u64::from(blocks) * u64::from(BLOCK_ROWS);
             if !is_refined && (seen + round_rows >= all / 2 || seen >= all / 16) {
@@ -129,6 +129,11 @@ impl Screening<'_> {
             }
             self.encode_tighten(&mut commands, count, false, false)?;
             seen += round_rows;
+            // The device works on the first round while the others are recorded.
+            if number == 0 {
+                commands = commands.submit_and_go_on();
+                unsent = 0;
+            }
         }
         Ok(commands)
     }

@@ -1,10 +1,13 @@
 //! Scores many narrowed queries on cooperative matrices and collects the rows that a screen cannot exclude, in one kernel.
 
-use crate::gpu::{CANDIDATES, COLLECT_TILE, INTEGERS, Kernel, wgsl};
-use crate::kernels::blocks::TILE_COOP;
+use crate::future::Boxed;
+use crate::gpu::{Buffer, CANDIDATES, COLLECT_TILE, Commands, Gpu, INTEGERS, Kernel, wgsl, words};
+use crate::kernels::blocks::{BLOCK_ROWS, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
-use crate::kernels::keys::KEYS;
-use crate::kernels::screen::collect_tile_i8::{BUFFERS, OVERRIDES};
+use crate::kernels::keys::{KEYS, key_of};
+use crate::kernels::screen::collect::Round;
+use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, OVERRIDES, RoundPart};
+use crate::screen::certificate::Terms;
 
 pub use crate::kernels::screen::collect_tile_i8::Params;
 
@@ -16,3 +19,59 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     .overrides(OVERRIDES)
     .multiplies_matrices()
     .workgroup(128, 2 * 128 * 10 * 8 + 4 * 1024);
+
+/// Whether the kernel keeps, of one tile with these scores `[queries, rows]`, the rows whose score reaches a threshold.
+pub(super) fn is_right<'f>(
+    gpu: &'f Gpu,
+    [queries, rows]: [&'f Buffer; 2],
+    granules: u32,
+    scores: &'f [f32],
+) -> Boxed<'f, bool> {
+    Box::pin(async move {
+        const SIDE: usize = BLOCK_ROWS as usize;
+        // An inner product in steps of 1 without any error: its interval is the negative score.
+        const LEAST: f32 = 100_000.0;
+        let terms = vec![Terms { scale: 1.0, ..Terms::default() }; SIDE];
+        let buffer = |words: usize| gpu.create_storage("self-test", words as u64 * 4);
+        let (row_terms, thresholds) = (buffer(SIDE * 4)?, buffer(SIDE)?);
+        let (counts, candidates) = (buffer(SIDE)?, buffer(3 * SIDE * SIDE)?);
+        gpu.upload_bytes(&row_terms, 0, bytemuck::cast_slice(&terms)).await?;
+        gpu.upload_bytes(&thresholds, 0, bytemuck::cast_slice(&[key_of(-LEAST); SIDE])).await?;
+        let part = RoundPart { segment: 0, round: Round { step: 1, skip: 0 }, base: 0, first: 0, blocks: 1 };
+        let params = Params {
+            granules,
+            queries: BLOCK_ROWS,
+            rows: BLOCK_ROWS,
+            capacity: BLOCK_ROWS,
+            ..Params::default()
+        };
+        let buffers = Buffers {
+            queries,
+            rows,
+            row_terms: &row_terms,
+            query_terms: &row_terms,
+            thresholds: &thresholds,
+            allowed: &thresholds,
+            counts: &counts,
+            candidates: &candidates,
+        };
+        let mut commands = Commands::new(gpu, None);
+        commands.clear(&counts, 0, SIDE as u64 * 4);
+        let constants = (Form::NarrowedInnerProduct, false);
+        collect_tile_i8::encode(&mut commands, &KERNEL, constants, &part, params, &buffers)?;
+        let bytes = SIDE as u64 * 4;
+        let lists = bytes * SIDE as u64;
+        let parts = commands.read(&[(&counts, 0, bytes), (&candidates, 0, 2 * lists)]).await?;
+        let entries: Vec<u32> = words(&parts[1]).collect();
+        let (slots, lowers) = entries.split_at(SIDE * SIDE);
+        Ok(scores.chunks(SIDE).zip(words::<u32>(&parts[0])).enumerate().all(|(query, (scores, count))| {
+            let passing = scores.iter().zip(0u32..).filter(|(score, _)| **score >= LEAST);
+            let wanted: Vec<(u32, u32)> = passing.map(|(score, row)| (row, key_of(-score))).collect();
+            let own = query * SIDE..query * SIDE + (count as usize).min(SIDE);
+            let mut found: Vec<(u32, u32)> =
+                slots[own.clone()].iter().copied().zip(lowers[own].iter().copied()).collect();
+            found.sort_unstable();
+            found == wanted
+        }))
+    })
+}

@@ -15,19 +15,20 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .multiplies_matrices()
     .workgroup(128, 2 * 128 * 10 * 8);
 
-/// Whether this device multiplies matrices and the kernel computes correctly on it. One tile of integers, the largest among them, tests
-/// that once per device.
+/// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the
+/// largest among them, tests that once per device.
 pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return known;
     }
-    let has_them = gpu.subgroups && gpu.has_subgroup_barriers() && gpu.adapter.capabilities.matrix_side().is_some();
+    let has_them =
+        gpu.subgroups && gpu.has_subgroup_barriers() && gpu.adapter.capabilities.matrix_side().is_some();
     let fits = [&KERNEL, &collect_tile_coop::KERNEL].iter().all(|kernel| gpu.check_limits(kernel).is_ok());
     let usable = has_them && fits && is_right(gpu).await.unwrap_or(false);
     *gpu.multiplies_matrices.get_or_init(|| usable)
 }
 
-/// Whether a tile gets the correct scores.
+/// Whether a tile gets the correct scores, and keeps the correct rows.
 fn is_right<'f>(gpu: &'f Gpu) -> Boxed<'f, bool> {
     Box::pin(async move {
         // Sums of 1,024 products of 127 by 127 come near 2^24.
@@ -73,9 +74,12 @@ fn is_right<'f>(gpu: &'f Gpu) -> Boxed<'f, bool> {
         let mut commands = Commands::new(gpu, None);
         screen_tile_i8::encode(&mut commands, &KERNEL, &scored, GRANULES as u32)?;
         let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
-        let mut found = crate::gpu::words::<f32>(&parts[0]);
-        let wanted =
-            queries.iter().flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32));
-        Ok(wanted.into_iter().all(|wanted| found.next() == Some(wanted)))
+        let wanted: Vec<f32> = queries
+            .iter()
+            .flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32))
+            .collect();
+        Ok(crate::gpu::words::<f32>(&parts[0]).eq(wanted.iter().copied())
+            && collect_tile_coop::is_right(gpu, [&query_buffer, &row_buffer], GRANULES as u32, &wanted)
+                .await?)
     })
 }
