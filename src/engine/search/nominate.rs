@@ -66,7 +66,7 @@ impl Screening<'_> {
         let scoring = self.scoring(count);
         let all = rows.end();
         let padded_rows: u64 =
-            rows.segments.iter().map(|segment| u64::from(segment.blocks() * BLOCK_ROWS)).sum();
+            rows.segments.iter().map(|segment| u64::from(segment.blocks()) * u64::from(BLOCK_ROWS)).sum();
         let most_flops = submission_flops(rows) * self.kernel.speed;
         let flops_of = |rows_of_chunk| 2 * u64::from(self.padded) * rows_of_chunk * rows.layout.stride as u64;
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
