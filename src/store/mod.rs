@@ -40,9 +40,14 @@ impl RowStore {
         Self { rows, copy: None, ids: Ids::Slots, inserted: 0 }
     }
 
-    /// The same with a copy in the host's memory. Neither has rows yet.
-    pub(crate) fn with_copy(self, copy: Option<HostCopy>) -> Self {
-        Self { copy, ..self }
+    /// Sets the copy in the host's memory. Neither has rows yet.
+    pub(crate) fn set_copy(&mut self, copy: Option<HostCopy>) {
+        self.copy = copy;
+    }
+
+    /// Whether searches may compute on the host.
+    pub(crate) fn is_on_host(&self) -> bool {
+        self.copy.is_some() || matches!(self.rows, EngineRows::Host(_))
     }
 
     /// Runs a search on the engine expected to be faster.
