@@ -30,8 +30,9 @@ pub struct DeviceOptions {
     /// the device little longer than a single one.
     ///
     /// Answers are the same, bit for bit, and an error stays its caller's. A search that finds no other in flight starts at once.
-    /// Searches with a filter, a radius, a profile or progress, those of 256 queries and more or of queries on the device, and those on
-    /// threads of rayon's pool for rows on the host, wait for nobody and run beside the others.
+    /// Searches with a filter, a radius, a profile or progress, and those of 256 queries and more or of queries on the device, wait for
+    /// nobody and run beside the others; for rows on the host also those of too few rows for all threads, and those of callers on
+    /// threads of rayon's pool.
     ///
     /// Blocking calls and futures mix. A future that is dropped or not polled again holds up no other search; as before, it keeps its
     /// share of the budget until it is dropped. Default: true.

@@ -48,7 +48,8 @@ impl SharedSearches {
     ) -> Result<SearchResult> {
         let kind = Kind { k: options.k, probes: lists.map(|(_, probes)| probes) };
         let alone = common.search(queries, options, goal(lists));
-        if !is_joinable(common, &queries, options) {
+        let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
+        if !is_joinable(common, &queries, options) || !common.store.gain_together(share) {
             return alone.await;
         }
         let request = || {

@@ -45,6 +45,12 @@ impl RowStore {
         self.copy = copy;
     }
 
+    /// Whether searches of this share of the rows are faster together: see [`EngineRows::gain_together`]. A copy answers those that are
+    /// small.
+    pub(crate) fn gain_together(&self, share: [u64; 2]) -> bool {
+        self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows).gain_together(share)
+    }
+
     /// Whether searches may compute on the host.
     pub(crate) fn is_on_host(&self) -> bool {
         self.copy.is_some() || matches!(self.rows, EngineRows::Host(_))

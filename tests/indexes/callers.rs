@@ -16,18 +16,25 @@ use rayon::prelude::*;
 use test_case::test_matrix;
 
 const DIM: usize = 20;
-const ROWS: usize = 5000;
 const QUERIES: usize = 24;
 const THREADS: usize = 8;
 
 type Bits = Vec<Vec<(u64, u32)>>;
+
+/// On the host so many that a search in a quarter of them takes all threads: smaller ones run side by side.
+fn row_count(engine: Engine) -> usize {
+    match engine {
+        Adapter => 5000,
+        Host => 4 * 4096 * rayon::current_num_threads() + 100,
+    }
+}
 
 /// An index of random rows, and queries.
 fn given(engine: Engine, kind: Kind, options: DeviceOptions) -> Option<(Index, Vec<f32>)> {
     let device = engine.open(options)?;
     let mut random = Random::new(0xca11);
     let mut index = kind.make(&device, Metric::L2, DIM, ElementKind::F32, Screen::Auto);
-    index.add(view(&random.floats(ROWS * DIM), DIM)).expect("good rows");
+    index.add(view(&random.floats(row_count(engine) * DIM), DIM)).expect("good rows");
     Some((index, random.floats(QUERIES * DIM)))
 }
 
@@ -150,7 +157,7 @@ fn rows_are_added_while_others_search(engine: Engine) {
         }
     });
     assert!(added > 2, "{added} rows");
-    assert_eq!(index.into_inner().expect("no panic").len(), ROWS + added);
+    assert_eq!(index.into_inner().expect("no panic").len(), row_count(engine) + added);
 }
 
 #[test_matrix([Adapter, Host])]
@@ -214,7 +221,7 @@ fn a_lost_device_gives_every_caller_an_error() {
 #[test_matrix([Adapter, Host])]
 fn other_searches_run_beside(engine: Engine) {
     let Some((index, queries)) = given(engine, Kind::Flat, DeviceOptions::default()) else { return };
-    let allowed: Vec<u64> = (0..ROWS as u64).step_by(3).collect();
+    let allowed: Vec<u64> = (0..row_count(engine) as u64).step_by(3).collect();
     let ask = asks()[0];
     let progress = |_: usize| {};
     let options = [
@@ -244,6 +251,17 @@ fn joining_can_be_turned_off(engine: Engine) {
     let Some((index, queries)) = given(engine, Kind::Flat, options) else { return };
     let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
     assert_eq!(load(&RwLock::new(index), &queries, &wanted, Duration::from_millis(300)), 0);
+}
+
+#[test]
+fn searches_that_one_thread_answers_run_side_by_side_on_the_host() {
+    let device = nearfield::Device::host();
+    let mut index = Kind::Flat.make(&device, Metric::L2, DIM, ElementKind::F32, Screen::Auto);
+    let mut random = Random::new(7);
+    index.add(view(&random.floats(500 * DIM), DIM)).expect("good rows");
+    let queries = random.floats(QUERIES * DIM);
+    let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
+    assert_eq!(load(&RwLock::new(index), &queries, &wanted, Duration::from_millis(200)), 0);
 }
 
 /// A thread of the pool that searches may take up another search in the middle of the first.

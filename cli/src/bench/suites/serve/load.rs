@@ -15,6 +15,9 @@ use crate::recipe::Random;
 /// The end of a sleep is this uncertain: a thread that waits for an arrival stays awake for the rest.
 const AWAKE: Duration = Duration::from_micros(200);
 
+/// The most times that a case is warmed up: on a slow device one search takes longer than a warm-up should.
+const MOST_WARM_UPS: usize = 4;
+
 /// The most arrivals of a case, whose times take memory.
 const MOST_ARRIVALS: usize = 100_000_000;
 
@@ -57,8 +60,6 @@ struct Seen {
 
 /// The times of a case.
 struct Clock {
-    /// From here on searches count; before that kernels are compiled and clocks rise.
-    start: Instant,
     end: Instant,
     /// When searches arrive, in an open loop.
     arrivals: Option<Vec<Instant>>,
@@ -68,13 +69,39 @@ struct Clock {
 
 impl Load<'_> {
     pub(super) fn serve(&self) -> Result<Served> {
+        self.warm_up()?;
+        let seen = self.run(self.rate, self.duration)?;
+        let late: usize = seen.iter().map(|seen| seen.late).sum();
+        let searches: usize = seen.iter().map(|seen| seen.latencies.len()).sum();
+        let together: u64 = seen.iter().map(|seen| seen.together).sum();
+        let queries: usize = seen.iter().map(|seen| seen.queries).sum();
+        Ok(Served {
+            latencies: Latencies::new(seen.into_iter().flat_map(|seen| seen.latencies).collect()),
+            queries_per_s: queries as f64 / self.duration.as_secs_f64(),
+            together: together as f64 / (searches - late).max(1) as f64,
+            late,
+        })
+    }
+
+    /// Raises clocks, and compiles the kernels of all sizes of batches: until that takes no longer than it should.
+    fn warm_up(&self) -> Result<()> {
+        for _ in 0..MOST_WARM_UPS {
+            let begin = Instant::now();
+            self.run(None, WARM_UP)?;
+            if begin.elapsed() < 2 * WARM_UP {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches from all threads for some time.
+    fn run(&self, rate: Option<usize>, duration: Duration) -> Result<Vec<Seen>> {
         let begin = Instant::now();
-        let start = begin + WARM_UP;
-        let end = start + self.duration;
-        let arrivals = self.rate.map(|rate| arrivals(begin, end, rate)).transpose()?;
-        let clock =
-            Clock { start, end, arrivals, next: AtomicUsize::new(0), has_failed: AtomicBool::new(false) };
-        let seen = std::thread::scope(|scope| {
+        let end = begin + duration;
+        let arrivals = rate.map(|rate| arrivals(begin, end, rate)).transpose()?;
+        let clock = Clock { end, arrivals, next: AtomicUsize::new(0), has_failed: AtomicBool::new(false) };
+        std::thread::scope(|scope| {
             let callers = (0..self.threads).map(|number| {
                 let clock = &clock;
                 let call = move || {
@@ -92,17 +119,7 @@ impl Load<'_> {
             let seen = callers
                 .into_iter()
                 .map(|caller| caller.join().unwrap_or_else(|_| Err(anyhow!("it panicked"))));
-            seen.collect::<Result<Vec<Seen>>>()
-        })?;
-        let late: usize = seen.iter().map(|seen| seen.late).sum();
-        let searches: usize = seen.iter().map(|seen| seen.latencies.len()).sum();
-        let together: u64 = seen.iter().map(|seen| seen.together).sum();
-        let queries: usize = seen.iter().map(|seen| seen.queries).sum();
-        Ok(Served {
-            latencies: Latencies::new(seen.into_iter().flat_map(|seen| seen.latencies).collect()),
-            queries_per_s: queries as f64 / self.duration.as_secs_f64(),
-            together: together as f64 / (searches - late).max(1) as f64,
-            late,
+            seen.collect()
         })
     }
 
@@ -111,13 +128,13 @@ impl Load<'_> {
         let mut random = Random::new(seed);
         let mut seen = Seen::default();
         while let Some(arrived) = clock.arrival() {
-            let now = Instant::now();
             if clock.has_failed.load(Ordering::Relaxed) {
                 break;
             }
-            if now >= clock.end {
+            let waited = arrived.elapsed();
+            if clock.arrivals.is_some() && arrived + waited >= clock.end {
                 seen.late += 1;
-                seen.latencies.push(now - arrived);
+                seen.latencies.push(waited);
                 continue;
             }
             let number = random.next() as usize % self.searches.len();
@@ -127,12 +144,10 @@ impl Load<'_> {
                 found.neighbors == self.answers[number],
                 "a timed search differs from the one that was checked"
             );
-            if arrived >= clock.start {
-                let queries = self.searches[number].rows();
-                seen.latencies.push(done - arrived);
-                seen.together += found.statistics.joined + queries as u64;
-                seen.queries += if done <= clock.end { queries } else { 0 };
-            }
+            let queries = self.searches[number].rows();
+            seen.latencies.push(done - arrived);
+            seen.together += found.statistics.joined + queries as u64;
+            seen.queries += if done <= clock.end { queries } else { 0 };
         }
         Ok(seen)
     }
