@@ -30,9 +30,9 @@ pub struct DeviceOptions {
     /// the device little longer than a single one.
     ///
     /// Answers are the same, bit for bit, and an error stays its caller's. A search that finds no other in flight starts at once.
-    /// Searches with a filter, a radius, a profile or progress, and those of 256 queries and more or of queries on the device, wait for
-    /// nobody and run beside the others; for rows on the host also those of too few rows for all threads, and those of callers on
-    /// threads of rayon's pool.
+    /// Some searches wait for nobody and run beside the others: those with a filter, a radius, a profile or progress, for more than
+    /// 4,096 neighbours, of 256 queries or 262,144 elements and more, or of queries on the device; those of tasks on threads of rayon's
+    /// pool; and on the host those of too few rows for all threads.
     ///
     /// Blocking calls and futures mix. A future that is dropped or not polled again holds up no other search; as before, it keeps its
     /// share of the budget until it is dropped. Default: true.

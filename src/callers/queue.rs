@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::callers::bell::Bell;
 use crate::callers::member::{Member, Stage};
-use crate::callers::request::{Kind, MOST};
+use crate::callers::request::{Kind, MOST, MOST_VALUES};
 
 /// The searches of an index.
 pub(super) struct Queue<K, A> {
@@ -79,14 +79,17 @@ impl<K: Kind, A> Queue<K, A> {
             return None;
         }
         self.place_of(leader)?;
-        let mut queries = leader.queries();
+        let (mut queries, mut values) = (leader.queries(), leader.request.values.len());
         let (members, others): (VecDeque<_>, _) = self.waiting.drain(..).partition(|member| {
-            let is_leader = Arc::ptr_eq(member, leader);
-            let fits = member.request.kind == kind && queries + member.queries() <= MOST;
-            if fits && !is_leader {
-                queries += member.queries();
+            if Arc::ptr_eq(member, leader) {
+                return true;
             }
-            fits || is_leader
+            let more = (queries + member.queries(), values + member.request.values.len());
+            let fits = member.request.kind == kind && more.0 <= MOST && more.1 <= MOST_VALUES;
+            if fits {
+                (queries, values) = more;
+            }
+            fits
         });
         self.waiting = others;
         self.waiting_queries -= queries;

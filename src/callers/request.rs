@@ -8,6 +8,9 @@ pub(crate) const MANY: usize = 256;
 /// The most queries of a batch: more are hardly faster.
 pub(super) const MOST: usize = 1024;
 
+/// The most elements of a batch's queries, of which it has a copy: those of 1,024 queries of 4,096.
+pub(super) const MOST_VALUES: usize = 1 << 22;
+
 /// What searches have in common that can run as one.
 pub(crate) trait Kind: Copy + PartialEq + Send + Sync + 'static {}
 

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use crate::callers::member::Member;
+use crate::callers::queue::Queue;
 use crate::callers::{Callers, Request};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -230,18 +232,35 @@ fn searches_of_other_kinds_form_batches_of_their_own_oldest_first() {
 #[test]
 fn a_batch_has_a_limit_and_the_rest_comes_next() {
     let index = Index::new(1);
-    let first = index.asynchronous(0.0);
-    let mut tasks: Vec<Task<'_>> = (0..9).map(|task| index.started(0, &[task as f32; 200], false)).collect();
-    index.device.finish(0);
-    drop(first);
+    let mut tasks = vec![index.asynchronous(0.0)];
+    tasks.extend((0..9).map(|task| index.started(0, &[task as f32; 200], false)));
     let mut answered = 0;
-    for job in 1..3 {
-        tasks.iter_mut().for_each(|task| answered += usize::from(task.run().is_some()));
-        assert!(index.device.jobs()[job].len() <= 1024);
+    for job in 0..3 {
         index.device.finish(job);
+        tasks.iter_mut().for_each(|task| answered += usize::from(task.run().is_some()));
     }
-    tasks.iter_mut().for_each(|task| answered += usize::from(task.run().is_some()));
-    assert_eq!(answered, 9);
+    assert_eq!(answered, 10);
+    let lengths: Vec<usize> = index.device.jobs().iter().map(Vec::len).collect();
+    assert_eq!(lengths, [1, 1000, 800]);
+}
+
+#[test]
+fn long_queries_make_batches_of_fewer() {
+    let mut queue = Queue::<u32, ()>::new(1);
+    let members: Vec<_> = (0..6)
+        .map(|_| {
+            let values = vec![0.0; 1_000_000];
+            Arc::new(Member::new(Request { kind: 0, values, queries: 1, is_blocking: false }))
+        })
+        .collect();
+    members.iter().for_each(|member| queue.push(member.clone()));
+    let first = queue.lead(&members[5]).expect("there is room");
+    let places: Vec<usize> =
+        first.iter().filter_map(|one| members.iter().position(|member| Arc::ptr_eq(one, member))).collect();
+    assert_eq!(places, [0, 1, 2, 5], "the oldest, and the one who leads");
+    assert!(queue.lead(&members[3]).is_none(), "there is no room");
+    queue.end(4);
+    assert_eq!(queue.lead(&members[3]).expect("there is room").len(), 2);
 }
 
 #[test]

@@ -19,6 +19,12 @@ const ON_GPU: usize = 2;
 /// On the host one search takes all threads.
 const ON_HOST: usize = 1;
 
+/// Searches for more neighbours run beside: a batch holds all answers twice, before and after each caller has its own.
+const MOST_NEIGHBORS: usize = 4096;
+
+/// Searches of this many elements run beside: one that waits has a copy of its queries.
+const MOST_ELEMENTS: usize = 1 << 18;
+
 /// The lists of an `Ivf`, and how many of them a query probes.
 pub(crate) type Probed<'l> = Option<(&'l Arc<EngineLists>, u32)>;
 
@@ -80,13 +86,15 @@ fn goal(lists: Probed<'_>) -> Goal<'_> {
 
 /// Whether a search can run together with others.
 fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'_>) -> bool {
-    let SearchOptions { k: _, probes: _, filter, profile, progress } = options;
-    let is_plain = filter.is_none() && !profile && progress.is_none();
-    let is_small = matches!(queries, Queries::Host(_)) && (1..MANY).contains(&queries.rows());
-    // A thread of the pool takes up other work in the middle of a search on the host. A search among that work must not wait for the
-    // one below it.
-    let may_wait = || !common.store.is_on_host() || rayon::current_thread_index().is_none();
-    common.device.options().join_searches && is_plain && is_small && may_wait()
+    let &SearchOptions { k, probes: _, filter, profile, progress } = options;
+    let is_plain = filter.is_none() && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
+    let is_small = matches!(queries, Queries::Host(_))
+        && (1..MANY).contains(&queries.rows())
+        && queries.rows() * common.dim < MOST_ELEMENTS;
+    // A thread of the pool takes up other work in the middle of a search on the host, and a search among that work must not wait for
+    // the one below it. Nor may all threads of the pool wait for a search that needs one.
+    let may_wait = rayon::current_thread_index().is_none();
+    common.device.options().join_searches && is_plain && is_small && may_wait
 }
 
 /// A search for several callers. It borrows nothing, so that whoever of them is awake can run it.

@@ -51,11 +51,6 @@ impl RowStore {
         self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows).gain_together(share)
     }
 
-    /// Whether searches may compute on the host.
-    pub(crate) fn is_on_host(&self) -> bool {
-        self.copy.is_some() || matches!(self.rows, EngineRows::Host(_))
-    }
-
     /// Runs a search on the engine expected to be faster.
     pub(crate) async fn search(
         &self,

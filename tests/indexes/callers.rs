@@ -264,16 +264,16 @@ fn searches_that_one_thread_answers_run_side_by_side_on_the_host() {
     assert_eq!(load(&RwLock::new(index), &queries, &wanted, Duration::from_millis(200)), 0);
 }
 
-/// A thread of the pool that searches may take up another search in the middle of the first.
-#[test]
-fn tasks_of_a_thread_pool_search_rows_on_the_host() {
-    let Some((index, queries)) = given(Host, Kind::Flat, DeviceOptions::default()) else { return };
+/// A thread of the pool that searches on the host may take up another search in the middle of the first.
+#[test_matrix([Adapter, Host])]
+fn tasks_of_a_thread_pool_search_beside_the_others(engine: Engine) {
+    let Some((index, queries)) = given(engine, Kind::Flat, DeviceOptions::default()) else { return };
     let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| (0..40).for_each(|_| assert_eq!(asks()[0].answer(&index, &queries), wanted[0])));
         }
-        (0..400usize).into_par_iter().for_each(|number| {
+        (0..120usize).into_par_iter().for_each(|number| {
             let number = number % wanted.len();
             assert_eq!(asks()[number].answer(&index, &queries), wanted[number]);
         });
