@@ -41,7 +41,7 @@ pub(crate) struct SharedSearches(Callers<Kind, SearchResult>);
 
 impl SharedSearches {
     pub(crate) fn new(common: &Common) -> Self {
-        Self(Callers::new(if common.device.is_host() { ON_HOST } else { ON_GPU }))
+        Self(Callers::new(in_flight(common)))
     }
 
     /// Searches for checked queries, with those of other callers where that is possible.
@@ -72,12 +72,17 @@ impl SharedSearches {
                 kind,
                 metric: common.metric,
                 dim: common.dim,
-                budget: common.budget,
+                budget: common.budget / in_flight(common) as u64,
             };
             Box::pin(joint.search(values, counts)) as Boxed<'static, Vec<SearchResult>>
         };
         self.0.search(queries.rows(), request, alone, &run).await
     }
+}
+
+/// How many searches are in flight at most.
+fn in_flight(common: &Common) -> usize {
+    if common.device.is_host() { ON_HOST } else { ON_GPU }
 }
 
 fn goal(lists: Probed<'_>) -> Goal<'_> {
@@ -104,6 +109,8 @@ struct Joint {
     kind: Kind,
     metric: Metric,
     dim: usize,
+    /// A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that is
+    /// not polled again. Where it is too little, each caller has the whole for itself.
     budget: u64,
 }
 

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::living::{Kind, bits};
 use crate::common::{Random, view};
+use crate::support::run_within;
 use nearfield::{
-    DeviceOptions, ElementKind, Error, Filter, Index, MatrixView, Metric, Screen, SearchOptions,
+    DeviceOptions, ElementKind, Error, Filter, Flat, Index, MatrixView, Metric, Screen, SearchOptions,
 };
 use rayon::prelude::*;
 use test_case::test_matrix;
@@ -251,6 +252,23 @@ fn joining_can_be_turned_off(engine: Engine) {
     let Some((index, queries)) = given(engine, Kind::Flat, options) else { return };
     let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
     assert_eq!(load(&RwLock::new(index), &queries, &wanted, Duration::from_millis(300)), 0);
+}
+
+#[test]
+fn a_budget_too_small_for_two_searches_is_enough_for_each() {
+    let Some(device) = Adapter.device() else { return };
+    let mut random = Random::new(0xb0d);
+    let (rows, queries) = (random.floats(5000 * DIM), random.floats(QUERIES * DIM));
+    let build = |budget| {
+        let mut index = Flat::builder(device, Metric::L2, DIM).budget(budget).build()?;
+        index.add(view(&rows, DIM))?;
+        index.search(asks()[0].queries(&queries), 10)?;
+        Ok(Index::from(index))
+    };
+    let (index, budget) = run_within(1000, 20, build);
+    assert!(build(budget / 2).is_err());
+    let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
+    assert_eq!(load(&RwLock::new(index), &queries, &wanted, Duration::from_millis(500)), 0);
 }
 
 #[test]
