@@ -25,11 +25,23 @@ pub struct DeviceOptions {
     pub subgroups: bool,
     /// Bytes of one segment of rows at most; the adapter's binding limit holds besides. Default: no other limit.
     pub max_segment_bytes: u64,
+    /// Search for the queries of several callers together. A search of an index that begins while others of the same index are in
+    /// flight waits until the device is done with one of them; then all that wait for the same k and probes run as one, which takes
+    /// the device little longer than a single one.
+    ///
+    /// Answers are the same, bit for bit, and an error stays its caller's. A search that finds no other in flight starts at once.
+    /// Some searches wait for nobody and run beside the others: those with a filter, a radius, a profile or progress, for more than
+    /// 4,096 neighbours, of 256 queries or 262,144 elements and more, or of queries on the device; those of tasks on threads of rayon's
+    /// pool; and on the host those of too few rows for all threads.
+    ///
+    /// Blocking calls and futures mix. A future that is dropped or not polled again holds up no other search; as before, it keeps its
+    /// share of the budget until it is dropped. Default: true.
+    pub join_searches: bool,
 }
 
 impl Default for DeviceOptions {
     fn default() -> Self {
-        Self { budget_bytes: 256 << 20, subgroups: true, max_segment_bytes: u64::MAX }
+        Self { budget_bytes: 256 << 20, subgroups: true, max_segment_bytes: u64::MAX, join_searches: true }
     }
 }
 
@@ -46,5 +58,7 @@ impl DeviceOptions {
         subgroups: bool;
         /// Sets [`DeviceOptions::max_segment_bytes`].
         max_segment_bytes: u64;
+        /// Sets [`DeviceOptions::join_searches`].
+        join_searches: bool;
     }
 }

@@ -36,6 +36,7 @@ compile_error!(
 );
 
 mod bits;
+mod callers;
 mod device_options;
 mod engine;
 mod error;
@@ -51,6 +52,7 @@ pub mod internals;
 #[cfg(feature = "io")]
 pub mod io;
 mod kernels;
+mod lock;
 mod matrix;
 mod metric;
 mod neighbors;

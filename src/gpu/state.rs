@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use futures_intrusive::sync::SharedSemaphore;
 
 use super::kernel::{Kernel, Variant};
 use crate::error::Error;
+pub(super) use crate::lock::lock;
 
 /// Staging buffers of a device, made when they are first needed: while one is filled the others are copied.
 const STAGING_BUFFERS: usize = 4;
@@ -16,11 +17,6 @@ const STAGING_BUFFERS: usize = 4;
 const KEPT_BYTES: u64 = 32 << 20;
 /// Larger readbacks come in pieces of this size.
 pub(super) const READBACK_PIECE_BYTES: u64 = 8 << 20;
-
-/// A mutex whose poisoning does not matter: what it guards is whole between statements.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Identifies a compiled kernel: the address of its declaration, and the variant.
 pub(super) type PipelineKey = (usize, Variant);

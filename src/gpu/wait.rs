@@ -10,12 +10,13 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::adapter::AdapterKind;
+use crate::lock::lock;
 
 thread_local! {
-    /// Whether this thread is inside [`Waiter::block_on`] and so polls the device itself.
-    static POLLS_ITSELF: Cell<bool> = const { Cell::new(false) };
-    /// The submission that this thread's future waits for; without one, the latest.
-    static AWAITED: RefCell<Option<wgpu::SubmissionIndex>> = const { RefCell::new(None) };
+    /// Whether this thread is inside of a blocking call.
+    static IS_BLOCKED: Cell<bool> = const { Cell::new(false) };
+    /// The blocking call that this thread is inside of, if it polls a device.
+    static POLLING: RefCell<Option<Arc<Parked>>> = const { RefCell::new(None) };
 }
 
 /// Pause between two polls of a device that has nothing to do.
@@ -31,9 +32,7 @@ pub(super) struct Waiter {
     device: wgpu::Device,
     /// None on a software adapter, whose work this processor does itself.
     spin: Duration,
-    /// Callbacks that the device still owes.
-    owed: AtomicUsize,
-    /// The callbacks among them that no blocking call polls for.
+    /// Callbacks that no blocking call polls for.
     background: Arc<Background>,
 }
 
@@ -50,12 +49,56 @@ struct State {
     closed: bool,
 }
 
+/// A blocking call.
+#[derive(Debug)]
+struct Parked {
+    thread: Thread,
+    woken: AtomicBool,
+    /// Callbacks that this call's future waits for: the call polls the device for them, and for no others, because threads that
+    /// poll hold each other up.
+    owed: AtomicUsize,
+    /// The submission that is waited for; without one, the latest.
+    awaited: Mutex<Option<wgpu::SubmissionIndex>>,
+}
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+/// Marks this thread as blocked, until it is dropped.
+struct Blocked {
+    was_blocked: bool,
+    was_polling: Option<Arc<Parked>>,
+}
+
+impl Blocked {
+    fn new(polling: Option<Arc<Parked>>) -> Self {
+        Self { was_blocked: IS_BLOCKED.replace(true), was_polling: POLLING.replace(polling) }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        IS_BLOCKED.set(self.was_blocked);
+        POLLING.set(self.was_polling.take());
+    }
+}
+
+/// Whether this thread is inside of a blocking call: it does nothing else until the call's future is ready.
+pub(crate) fn is_blocked() -> bool {
+    IS_BLOCKED.get()
+}
+
 /// Waits for futures that need no device, or one that is still to be opened.
 pub(crate) struct NoDevice;
 
 impl NoDevice {
     /// Runs a future to its end on this thread.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let _blocked = Blocked::new(None);
         pollster::block_on(future)
     }
 }
@@ -63,30 +106,18 @@ impl NoDevice {
 impl Waiter {
     pub(super) fn new(device: wgpu::Device, kind: AdapterKind) -> Self {
         let spin = if kind == AdapterKind::Software { Duration::ZERO } else { SPIN };
-        Self { device, spin, owed: AtomicUsize::new(0), background: Arc::default() }
+        Self { device, spin, background: Arc::default() }
     }
 
     /// Runs a future of this crate to its end on this thread.
     pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        struct Parked {
-            thread: Thread,
-            woken: AtomicBool,
-        }
-        impl Wake for Parked {
-            fn wake(self: Arc<Self>) {
-                self.woken.store(true, Ordering::Release);
-                self.thread.unpark();
-            }
-        }
-        /// Restores the flag also when the future panics.
-        struct Restore(bool);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                POLLS_ITSELF.set(self.0);
-            }
-        }
-        let _restore = Restore(POLLS_ITSELF.replace(true));
-        let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
+        let parked = Arc::new(Parked {
+            thread: std::thread::current(),
+            woken: AtomicBool::new(false),
+            owed: AtomicUsize::new(0),
+            awaited: Mutex::new(None),
+        });
+        let _blocked = Blocked::new(Some(parked.clone()));
         let waker = Waker::from(parked.clone());
         let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);
@@ -97,7 +128,7 @@ impl Waiter {
             // Once for each time that the future waits.
             let mut spin = self.spin;
             while !parked.woken.swap(false, Ordering::AcqRel) {
-                if self.owed.load(Ordering::Acquire) > 0 {
+                if parked.owed.load(Ordering::Acquire) > 0 {
                     let started = Instant::now();
                     while started.elapsed() < spin && !parked.woken.load(Ordering::Acquire) {
                         let _ = self.device.poll(wgpu::PollType::Poll);
@@ -108,7 +139,7 @@ impl Waiter {
                         continue;
                     }
                     // A failed poll shows as an error of the mapping that is waited for.
-                    let submission_index = AWAITED.with_borrow(Clone::clone);
+                    let submission_index = lock(&parked.awaited).clone();
                     let _ = self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });
                     if parked.woken.load(Ordering::Acquire) {
                         continue;
@@ -117,6 +148,10 @@ impl Waiter {
                     std::thread::park_timeout(Duration::from_micros(200));
                 } else {
                     std::thread::park_timeout(Duration::from_millis(10));
+                    // What this call waits for may wait for a callback that nobody polls for, if there is no thread for futures.
+                    if !parked.woken.load(Ordering::Acquire) {
+                        let _ = self.device.poll(wgpu::PollType::Poll);
+                    }
                 }
             }
         }
@@ -125,12 +160,12 @@ impl Waiter {
     /// Notes that a future waits for a callback of the device, until the guard is dropped. With a submission, later
     /// submissions are not waited for.
     pub(super) fn expect_callback(self: &Arc<Self>, submission: Option<wgpu::SubmissionIndex>) -> Expecting {
-        self.owed.fetch_add(1, Ordering::AcqRel);
-        let in_background = !POLLS_ITSELF.get();
-        if !in_background {
-            AWAITED.set(submission);
+        let polling = POLLING.with_borrow(Clone::clone);
+        if let Some(parked) = &polling {
+            parked.owed.fetch_add(1, Ordering::AcqRel);
+            *lock(&parked.awaited) = submission;
         } else {
-            let mut state = self.background.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&self.background.state);
             state.waiting += 1;
             if !state.started {
                 state.started = true;
@@ -141,13 +176,13 @@ impl Waiter {
             }
             self.background.changed.notify_one();
         }
-        Expecting { waiter: self.clone(), in_background }
+        Expecting { waiter: self.clone(), polling }
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.background.state.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        lock(&self.background.state).closed = true;
         self.background.changed.notify_all();
     }
 }
@@ -155,7 +190,7 @@ impl Drop for Waiter {
 impl Background {
     fn run(&self, device: &wgpu::Device) {
         loop {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&self.state);
             while state.waiting == 0 && !state.closed {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
@@ -167,7 +202,7 @@ impl Background {
             if !matches!(polled, Ok(status) if !status.is_queue_empty()) {
                 // Nothing is in flight: the woken futures have yet to run. A future that nobody polls must not keep this
                 // thread busy.
-                let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let state = lock(&self.state);
                 drop(self.changed.wait_timeout(state, IDLE_PAUSE).unwrap_or_else(PoisonError::into_inner));
             }
         }
@@ -178,17 +213,17 @@ impl Background {
 #[derive(Debug)]
 pub(super) struct Expecting {
     waiter: Arc<Waiter>,
-    in_background: bool,
+    /// The blocking call that polls; none for the thread in the background.
+    polling: Option<Arc<Parked>>,
 }
 
 impl Drop for Expecting {
     fn drop(&mut self) {
-        self.waiter.owed.fetch_sub(1, Ordering::AcqRel);
-        if !self.in_background {
-            AWAITED.set(None);
+        if let Some(parked) = &self.polling {
+            parked.owed.fetch_sub(1, Ordering::AcqRel);
+            *lock(&parked.awaited) = None;
         } else {
-            let background = &self.waiter.background;
-            background.state.lock().unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+            lock(&self.waiter.background.state).waiting -= 1;
         }
     }
 }

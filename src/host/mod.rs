@@ -25,3 +25,4 @@ pub(crate) use rows::norms::checked;
 pub(crate) use rows::store::HostRows;
 pub(crate) use search::distances::distances;
 pub(crate) use search::request::{Hits, HostRequest, SearchLimit};
+pub(crate) use search::schedule::fills_threads;

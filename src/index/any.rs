@@ -29,7 +29,6 @@ use crate::options::{AddOptions, SearchOptions, WithinOptions};
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "programs hold few indexes, and move them rarely")]
 pub enum Index {
     /// Exact search over all rows.
     Flat(Flat),

@@ -1,5 +1,7 @@
 //! The part that every kind of index has: its device, its rows, and how it was built.
 
+use std::sync::Arc;
+
 use crate::engine::{Device, EngineRows, Queries, RowShape, Screen, SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -61,7 +63,7 @@ impl Settings {
             let budget = budget_of(&device, budget)?;
             let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen };
             let copy = copy.copy(&device, &shape).await?;
-            let store = RowStore::new(EngineRows::new(&device, &shape).await?);
+            let store = Arc::new(RowStore::new(EngineRows::new(&device, &shape).await?));
             Ok((Common { device, metric, dim, elements, budget, screen, store }, copy))
         })
     }
@@ -110,10 +112,27 @@ pub(crate) struct Common {
     pub(crate) budget: u64,
     /// As the caller asked for it.
     pub(crate) screen: Screen,
-    pub(crate) store: RowStore,
+    /// Shared with searches for several callers. Their futures are gone when nobody borrows the index.
+    pub(crate) store: Arc<RowStore>,
+}
+
+/// What an index shares with searches for several callers, to change it.
+///
+/// # Errors
+/// [`Error::Argument`] when such a search was never finished or dropped.
+pub(crate) fn changing<T>(shared: &mut Arc<T>) -> Result<&mut T> {
+    Arc::get_mut(shared).ok_or_else(|| {
+        let needed = "futures of searches that are finished or dropped before a change";
+        Error::argument("index", needed, "one that was forgotten")
+    })
 }
 
 impl Common {
+    /// The store, to change it.
+    pub(crate) fn store_mut(&mut self) -> Result<&mut RowStore> {
+        changing(&mut self.store)
+    }
+
     /// Checks that the index can store these rows.
     pub(crate) fn check_rows(&self, rows: &Rows<'_>) -> Result<()> {
         check_rows("rows", (self.dim, self.elements), (rows.dim(), rows.kind()))?;

@@ -10,6 +10,7 @@ use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, Saving};
+use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
@@ -19,7 +20,9 @@ use crate::store::{Goal, check_k, check_queries};
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
 /// Searches take `&self` and run from many threads at once; the same query has the same answer bit for bit, whatever
-/// batch, thread or budget it is searched in.
+/// batch, thread or budget it is searched in. Searches that arrive while the device works are searched together, so that many callers
+/// with a query each are served about as fast as one with all queries. Nothing has to be set for this, and a search that finds the
+/// device idle starts at once; [`DeviceOptions::join_searches`](crate::DeviceOptions::join_searches) turns it off.
 ///
 /// ```no_run
 /// use nearfield::{Device, Flat, MatrixView, Metric};
@@ -33,6 +36,7 @@ use crate::store::{Goal, check_k, check_queries};
 #[derive(Debug)]
 pub struct Flat {
     common: Common,
+    callers: SharedSearches,
 }
 
 /// Options of a new [`Flat`]. Made by [`Flat::builder`].
@@ -78,8 +82,8 @@ impl Flat {
 
     async fn of(settings: Settings) -> Result<Self> {
         let (mut common, copy) = settings.open().await?;
-        common.store = common.store.with_copy(copy);
-        Ok(Self { common })
+        common.store_mut()?.set_copy(copy);
+        Ok(Self { callers: SharedSearches::new(&common), common })
     }
 
     /// How a search for the k nearest of this many queries would run.
@@ -105,7 +109,7 @@ impl Flat {
             if let Some(probes) = options.probes {
                 return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
             }
-            self.common.search(queries, options, Goal::Nearest).await
+            self.callers.search(&self.common, queries, options, None).await
         })
     }
 
@@ -129,7 +133,7 @@ impl Flat {
     pub(crate) fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
         Box::pin(async move {
             self.common.check_rows(&rows)?;
-            let store = &mut self.common.store;
+            let store = self.common.store_mut()?;
             store.add(rows, options.ids, &mut |rows| options.report(rows)).await
         })
     }
@@ -137,7 +141,7 @@ impl Flat {
     pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Rows<'s>) -> Boxed<'s, ()> {
         Box::pin(async move {
             self.common.replaced(ids, &rows)?;
-            let store = &mut self.common.store;
+            let store = self.common.store_mut()?;
             let slots = store.vacant(ids.len())?;
             store.update_at(ids, rows, &slots).await
         })
@@ -145,7 +149,7 @@ impl Flat {
 
     pub(crate) fn boxed_remove<'s>(&'s mut self, ids: &'s [u64]) -> Boxed<'s, ()> {
         Box::pin(async move {
-            let store = &mut self.common.store;
+            let store = self.common.store_mut()?;
             store.remove(ids).await?;
             if store.is_sparse() {
                 // The rows are gone, whether this succeeds or not: a device that fails here says so in the next call.
@@ -156,7 +160,7 @@ impl Flat {
     }
 
     pub(crate) fn boxed_compact(&mut self) -> Boxed<'_, ()> {
-        Box::pin(self.common.store.compact())
+        Box::pin(async move { self.common.store_mut()?.compact().await })
     }
 
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {
@@ -172,7 +176,7 @@ impl FromSaved for Flat {
         Box::pin(async move {
             let ids = loading.ids()?;
             let mut index = Self::of(loading.settings(resources, ids.len())).await?;
-            let store = &mut index.common.store;
+            let store = index.common.store_mut()?;
             let slots = store.vacant(ids.len())?;
             loading.fill(store, &ids, &slots).await?;
             Ok(index)

@@ -9,3 +9,4 @@ pub(crate) mod ivf;
 pub(crate) mod kmeans;
 pub(crate) mod loader;
 pub(crate) mod saved;
+mod shared;

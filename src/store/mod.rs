@@ -40,9 +40,15 @@ impl RowStore {
         Self { rows, copy: None, ids: Ids::Slots, inserted: 0 }
     }
 
-    /// The same with a copy in the host's memory. Neither has rows yet.
-    pub(crate) fn with_copy(self, copy: Option<HostCopy>) -> Self {
-        Self { copy, ..self }
+    /// Sets the copy in the host's memory. Neither has rows yet.
+    pub(crate) fn set_copy(&mut self, copy: Option<HostCopy>) {
+        self.copy = copy;
+    }
+
+    /// Whether searches of this share of the rows are faster together: see [`EngineRows::gain_together`]. A copy answers those that are
+    /// small.
+    pub(crate) fn gain_together(&self, share: [u64; 2]) -> bool {
+        self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows).gain_together(share)
     }
 
     /// Runs a search on the engine expected to be faster.

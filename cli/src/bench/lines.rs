@@ -7,13 +7,14 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
 /// Identity fields by suite: cases equal in these are one case.
-const IDENTITY: [(&str, &str); 6] = [
+const IDENTITY: [(&str, &str); 7] = [
     ("distance", "rows dim queries metric elements data"),
     ("reduce", "operation elements summation length row_length"),
     ("select", "rows length k values"),
     ("exact", "rows dim queries k metric data screened scratch"),
     ("ivf", "rows dim lists iterations probes queries k metric data screened scratch"),
     ("breakeven", "rows dim queries k metric data scratch"),
+    ("serve", "rows dim lists probes queries k metric data screened scratch threads rate joined"),
 ];
 
 /// The identity fields of a suite, or none if the suite is unknown.

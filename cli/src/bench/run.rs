@@ -244,7 +244,7 @@ impl Run {
     }
 
     /// The time for the next case.
-    fn share(&self) -> Duration {
+    pub(super) fn share(&self) -> Duration {
         self.deadline.map_or(CASE, |deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
             (left / self.cases_left.max(1) as u32).min(CASE)

@@ -5,7 +5,7 @@ use clap::{Args, FromArgMatches, Subcommand};
 
 use super::peers;
 use super::run::{Common, Run, Shared, Suite};
-use super::suites::{breakeven, distance, exact, ivf, reduce, select};
+use super::suites::{breakeven, distance, exact, ivf, reduce, select, serve};
 
 /// A command that measures, with the arguments that all have.
 #[derive(Debug, Subcommand)]
@@ -28,6 +28,9 @@ pub(super) enum Step {
     /// Time exact search on a GPU and on the processor, to find how much work makes the GPU faster
     #[command(after_long_help = breakeven::HELP)]
     Breakeven(Timed<breakeven::Args>),
+    /// Time searches of many callers at once: queries per second and latencies
+    #[command(after_long_help = serve::HELP)]
+    Serve(Timed<serve::Args>),
     /// Time other libraries at the same work, through Python: numpy, faiss, usearch, PyTorch, cuVS
     #[command(after_long_help = peers::HELP)]
     Peers(Timed<peers::Args, Shared>),
@@ -64,6 +67,7 @@ impl Step {
             Self::Exact(timed) => of(timed),
             Self::Ivf(timed) => of(timed),
             Self::Breakeven(timed) => of(timed),
+            Self::Serve(timed) => of(timed),
             Self::Peers(timed) => (&timed.own, None, &timed.common),
         }
     }

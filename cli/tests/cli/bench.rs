@@ -295,6 +295,7 @@ fn nothing_is_built_when_the_time_is_over() -> Result<()> {
     for (suite, builds) in [
         ("exact --rows 300 --dim 8 --queries 1,2 --screen none,i8", "upload"),
         ("ivf --rows 300 --dim 8 --queries 1 --probes 1", "build"),
+        ("serve --rows 300 --dim 8", "case"),
         ("distance --rows 300 --dim 8 --queries 1,2", "case"),
         ("reduce --length 1000 --operation sum,dot", "case"),
         ("reduce --length 1000 --row-length 10", "case"),
@@ -342,6 +343,46 @@ fn lists_have_their_recall_and_a_build() -> Result<()> {
 }
 
 #[test]
+fn many_callers_have_latencies_and_the_answers_of_one() -> Result<()> {
+    let made = "--rows 3000 --dim 16 --duration 300ms";
+    let closed = lines(&format!("serve {made} --threads 1,8 --probes 3,4 --lists 20 --queries 2"))?;
+    let closed = cases(&closed);
+    assert_eq!(closed.len(), 4);
+    for case in closed {
+        let of = |key: &str| case[key].as_f64().with_context(|| format!("{key} of {case}"));
+        let latencies = ["ms_least", "ms", "p90_ms", "p99_ms", "p999_ms", "ms_most"];
+        let latencies = latencies.iter().map(|key| of(key)).collect::<Result<Vec<f64>>>()?;
+        assert!(latencies[0] > 0.0 && latencies.is_sorted(), "{case}");
+        let classes = case["histogram"].as_array().context("a histogram")?;
+        let shares: f64 = classes.iter().filter_map(|class| class[1].as_f64()).sum();
+        assert!((shares - 1.0).abs() < 0.01, "{case}");
+        assert!(of("queries_per_s")? > 0.0 && of("together")? >= 2.0 && case["rate"].is_null(), "{case}");
+        assert!(case["threads"] == 8 || of("together")? == 2.0, "one thread searches alone: {case}");
+        assert_eq!((&case["verified"], &case["late"]), (&case["runs"], &0.into()), "{case}");
+    }
+    let open = lines(&format!("serve {made} --threads 4 --rate 200 --apart"))?;
+    let open = cases(&open)[0];
+    assert!(
+        open["runs"].as_u64().is_some_and(|runs| (30..100).contains(&runs)),
+        "300 ms of 200 a second: {open}"
+    );
+    assert_eq!((&open["together"], &open["joined"]), (&1.0.into(), &false.into()), "{open}");
+    // More arrive than one thread can answer: those that were left count too.
+    let late = lines(&format!("serve {made} --threads 1 --rate 1000000"))?;
+    let late = cases(&late)[0];
+    assert!(late["late"].as_u64() > Some(100) && late["ms"].as_f64() > Some(10.0), "{late}");
+    for (arguments, part) in [
+        ("serve --rows 100 --dim 4 --probes 9 --lists 8", "--probes: needed 1 to 8"),
+        ("serve --rows 100 --dim 4 --threads 0", "--threads"),
+        ("serve --rows 100 --dim 4 --lists 8", "--probes"),
+    ] {
+        let text = complaint(arguments)?;
+        assert!(text.contains(part), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
 fn all_suites_leave_lines_behind_and_name_what_had_no_time() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let report = directory.path().join("out");
@@ -349,7 +390,7 @@ fn all_suites_leave_lines_behind_and_name_what_had_no_time() -> Result<()> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = parsed(&fs::read_to_string(report.join("figures.jsonl"))?)?;
     let commands: Vec<&str> = lines.iter().filter_map(|line| line["command"].as_str()).skip(1).collect();
-    for suite in ["reduce", "distance", "exact", "ivf"] {
+    for suite in ["reduce", "distance", "exact", "ivf", "serve"] {
         assert!(
             commands.iter().any(|text| text.starts_with(&format!("nearfield bench {suite} "))),
             "{suite}"
@@ -374,7 +415,7 @@ fn a_software_adapter_runs_all_suites_too() -> Result<()> {
     let output = command("software", "all --budget 12s --json").output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = parsed(&String::from_utf8(output.stdout)?)?;
-    for suite in ["reduce", "select", "distance", "exact", "ivf", "breakeven"] {
+    for suite in ["reduce", "select", "distance", "exact", "ivf", "serve", "breakeven"] {
         let is_there = |line: &&Value| line["suite"] == suite && line["record"] != "suite";
         assert!(lines.iter().any(|line| is_there(&line)), "{suite}: neither figures nor why not");
     }

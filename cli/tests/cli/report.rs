@@ -77,6 +77,15 @@ fn breakeven(rows: u64, quicker: &str) -> Value {
     case("breakeven", &format!("{rows}x384"), own)
 }
 
+fn serve(threads: u64) -> Value {
+    let own = json!({
+        "rows": 1_000_000, "dim": 768, "lists": null, "probes": null, "queries": 1, "k": 10, "metric": "cosine", "data": "embedding",
+        "screened": true, "scratch": 1 << 28, "threads": threads, "rate": null, "joined": true, "p90_ms": 1.5, "p99_ms": 2.75,
+        "p999_ms": 3.5, "queries_per_s": 40_000.0, "together": 31.5, "late": 0, "histogram": [[0.5, 0.25], [0.63, 0.75]],
+    });
+    case("serve", &format!("1000000x768 {threads} threads"), own)
+}
+
 fn reduce() -> Value {
     let own = json!({
         "operation": "dot", "elements": "f32", "summation": "plain", "length": 1 << 28, "row_length": null,
@@ -128,6 +137,8 @@ fn everything() -> Vec<Value> {
         peer(json!({})),
         peer(json!({"peer": "faiss", "dim": 100})),
         peer(json!({"peer": "cuvs", "ms": null, "not_run": "needs cuVS"})),
+        serve(1),
+        serve(64),
     ]
 }
 
@@ -194,10 +205,11 @@ fn headings(html: &str) -> Vec<&str> {
     html.split("<h2>").skip(1).filter_map(|part| Some(part.split_once("</h2>")?.0)).collect()
 }
 
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 10] = [
     "Other libraries",
     "Exact search",
     "Inverted lists",
+    "Many callers",
     "Reductions",
     "Selection",
     "Distance matrix",
@@ -219,13 +231,15 @@ fn a_page_shows_key_figures_then_every_section() -> Result<()> {
         "<strong>509,250 queries/s</strong>\n<span>inverted lists at a recall of 0.961",
         "<strong>1 of 2</strong>\n<span>sizes at which the GPU is faster",
         "<strong>1 of 1</strong>\n<span>comparisons with other libraries",
-        "All 13 cases verified before they were timed.",
+        "All 15 cases verified before they were timed.",
         "Not run: exact 10000000x768 (--budget was spent); rung i (needs subgroup operations).",
         "<p class=\"problem\">Failed, which ended the run: ivf probes 16 (a timed search differs).</p>",
         "<pre>nearfield bench exact --rows 1000000</pre>",
         "They ran on NVIDIA H200, 580.159.04, 16 threads, Python 3.12.3, torch 2.11.0.",
         "<b>82.061</b></td><td class=\"number\">164.122</td>",
         "needs cuVS",
+        "<th scope=\"col\" class=\"number\">p99, ms</th>",
+        ">31.5</td>",
         "0.082 / 0.010 *",
     ] {
         assert!(html.contains(needed), "{needed}: {html}");
@@ -236,6 +250,8 @@ fn a_page_shows_key_figures_then_every_section() -> Result<()> {
         "Time by number of rows",
         "Time by number of dimensions",
         "Queries per second by recall",
+        "Queries per second by threads",
+        "Latencies: the part of searches in each tenth of a decade",
         "The ladder of the dot product",
         "Bytes read per second by k",
         "Bandwidth by size of the working set",
@@ -540,8 +556,8 @@ fn bad_input_is_one_error_line() -> Result<()> {
     let cases: [(&[&str], &[&str]); 11] = [
         (&["none.jsonl"], &["FILE", "none.jsonl: "]),
         (&["empty.jsonl"], &["FILE", "empty.jsonl: needed lines"]),
-        (&["words.jsonl"], &["FILE", "words.jsonl, line 26: needed JSON"]),
-        (&["cut.jsonl"], &["FILE", "cut.jsonl, line 25: needed JSON"]),
+        (&["words.jsonl"], &["FILE", "words.jsonl, line 28: needed JSON"]),
+        (&["cut.jsonl"], &["FILE", "cut.jsonl, line 27: needed JSON"]),
         (&["other.jsonl"], &["FILE", "other.jsonl, line 1: ", "`record`"]),
         (&["bytes.jsonl"], &["FILE", "bytes.jsonl: "]),
         (&["good.jsonl", "none.jsonl"], &["FILE", "none.jsonl: "]),

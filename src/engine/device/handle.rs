@@ -161,6 +161,11 @@ impl Device {
         self.engine.gpu(operation)
     }
 
+    /// Whether this thread is inside of a blocking call, and does nothing else until its future is ready.
+    pub(crate) fn is_blocked() -> bool {
+        gpu::is_blocked()
+    }
+
     /// Runs a future of this crate to its end on this thread: how every blocking call waits.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.engine.block_on(future)

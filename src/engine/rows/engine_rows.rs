@@ -17,7 +17,7 @@ use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
-use crate::host::HostRows;
+use crate::host::{HostRows, fills_threads};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::screen::Screen;
@@ -203,6 +203,15 @@ impl EngineRows {
         match self {
             Self::Gpu(_) => None,
             Self::Host(rows) => rows.expected(queries),
+        }
+    }
+
+    /// Whether searches of this share of the rows, `[probes, lists]`, are faster together. On the host those that one thread answers
+    /// are faster side by side.
+    pub(crate) fn gain_together(&self, [probes, lists]: [u64; 2]) -> bool {
+        match self {
+            Self::Gpu(_) => true,
+            Self::Host(rows) => fills_threads(rows.end() as u64 * probes / lists.max(1)),
         }
     }
 

@@ -51,6 +51,10 @@ pub struct Statistics {
     /// Whether an [`Ivf`](crate::Ivf) searched all of its rows because the device had no memory for the tables of its lists. The answers
     /// are those of a search that probes every list. The next change of the index tries again to make the tables.
     pub tables_missing: bool,
+    /// Queries of other callers that were searched together with these: see
+    /// [`DeviceOptions::join_searches`](crate::DeviceOptions::join_searches). The counts above are then the part of the whole search's
+    /// that the number of these queries is of all queries, rounded so that they add up over the callers.
+    pub joined: u64,
     /// Device time of each stage, if the request asked for it and the adapter has timestamps.
     pub stages: Vec<StageTime>,
 }

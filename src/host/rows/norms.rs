@@ -16,12 +16,18 @@ const PIECE: usize = 256;
 /// The squared norm of each row, or an error for the first row that is refused.
 pub(crate) fn checked(argument: &'static str, rows: HostVectors<'_>) -> Result<Vec<f64>> {
     let mut squared = vec![0.0; rows.rows()];
-    squared.par_chunks_mut(PIECE).enumerate().for_each(|(piece, squared)| {
+    let fill = |(piece, squared): (usize, &mut [f64])| {
         let mut scratch = vec![0.0; rows.dim()];
         for (row, squared) in squared.iter_mut().enumerate() {
             *squared = squares(rows.row(piece * PIECE + row).widened(&mut scratch));
         }
-    });
+    };
+    // Waking a thread costs more than a little work.
+    if rows.rows() <= PIECE {
+        fill((0, &mut squared));
+    } else {
+        squared.par_chunks_mut(PIECE).enumerate().for_each(fill);
+    }
     // A sum of squares of finite f32 is finite in f64.
     if let Some(row) = squared.iter().position(|squared| !squared.is_finite()) {
         return Err(Error::NotFinite { argument, row: row as u64 });

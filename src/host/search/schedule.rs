@@ -100,6 +100,11 @@ impl HostRows {
     }
 }
 
+/// Whether a single query that is compared with this many rows takes all threads.
+pub(crate) fn fills_threads(rows: u64) -> bool {
+    rows / (GROUP * GROUPS_PER_TASK) as u64 >= rayon::current_num_threads() as u64
+}
+
 /// The parts that each chunk of queries is divided into, so that all threads have work: by the number of chunks, and of groups of rows.
 pub(crate) fn parts_of(chunks: usize, groups: usize, threads: usize) -> usize {
     if chunks >= 2 * threads || threads == 1 {

@@ -1,11 +1,14 @@
 //! Options of a new `Ivf`, and its training.
 
+use std::sync::Arc;
+
 use crate::engine::{Device, DeviceMatrix, EngineLists, Sample, Screen};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Rows, Settings, resource_methods};
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
+use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::options::setters;
@@ -104,8 +107,9 @@ impl<'a> IvfBuilder<'a> {
                 Some(copy) => Some(copy.with_lists(&engine).await?),
                 None => None,
             };
-            common.store = common.store.with_copy(copy);
-            Ok(Ivf { common, lists, pages: Pages::new(lists), engine })
+            common.store_mut()?.set_copy(copy);
+            let (callers, pages) = (SharedSearches::new(&common), Pages::new(lists));
+            Ok(Ivf { common, lists, pages, engine: Arc::new(engine), callers })
         })
     }
 }

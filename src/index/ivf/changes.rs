@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::index::common::Rows;
+use crate::index::common::{Rows, changing};
 use crate::index::ivf::{Ivf, Pages};
 use crate::options::AddOptions;
 
@@ -11,7 +11,10 @@ impl Ivf {
         Box::pin(async move {
             self.common.check_rows(&rows)?;
             let (slots, pages) = self.placed(rows).await?;
-            self.common.store.add_at(rows, options.ids, &slots, &mut |rows| options.report(rows)).await?;
+            self.common
+                .store_mut()?
+                .add_at(rows, options.ids, &slots, &mut |rows| options.report(rows))
+                .await?;
             self.pages = pages;
             self.announce_pages().await;
             Ok(())
@@ -22,7 +25,7 @@ impl Ivf {
         Box::pin(async move {
             let replaced = self.common.replaced(ids, &rows)?;
             let (slots, pages) = self.placed(rows).await?;
-            self.common.store.update_at(ids, rows, &slots).await?;
+            self.common.store_mut()?.update_at(ids, rows, &slots).await?;
             self.pages = pages;
             self.leave_pages(&replaced);
             self.announce_pages().await;
@@ -35,7 +38,7 @@ impl Ivf {
             let mut slots: Vec<u32> = ids.iter().filter_map(|&id| self.common.store.slot_of(id)).collect();
             slots.sort_unstable();
             slots.dedup();
-            self.common.store.remove(ids).await?;
+            self.common.store_mut()?.remove(ids).await?;
             self.leave_pages(&slots);
             self.announce_pages().await;
             if self.pages.is_sparse() {
@@ -50,7 +53,7 @@ impl Ivf {
     pub(crate) fn boxed_compact(&mut self) -> Boxed<'_, ()> {
         Box::pin(async move {
             for step in [Pages::consolidated, Pages::lowered] {
-                let store = &mut self.common.store;
+                let store = self.common.store_mut()?;
                 let moves = step(&self.pages, &store.rows.has_row());
                 if !moves.from.is_empty() {
                     store.relocate(&moves.from, &moves.to).await?;
@@ -80,6 +83,9 @@ impl Ivf {
     /// until the next change. A copy on the host knows its pages in any case.
     async fn announce_pages(&mut self) {
         let Self { common, engine, pages, .. } = self;
-        let _ = common.store.set_lists(engine, pages.of_lists(), pages.sizes()).await;
+        // Neither is shared, because the change is made.
+        if let (Ok(store), Ok(engine)) = (common.store_mut(), changing(engine)) {
+            let _ = store.set_lists(engine, pages.of_lists(), pages.sizes()).await;
+        }
     }
 }

@@ -7,6 +7,7 @@ mod persist;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::engine::{Device, EngineLists, Queries, SearchResult};
 use crate::error::{Error, Result};
@@ -14,18 +15,19 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Rows};
 use crate::index::face::index_methods;
 use crate::index::loader::Loader;
+use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};
-use crate::store::Goal;
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
 /// (J. Sivic, A. Zisserman, *Video Google*, ICCV 2003). Among the rows of those lists its answer is exact, with the distances, the
 /// order and the tie rule of [`Flat`](crate::Flat); with as many probes as there are lists it is the same, bit for bit.
 ///
-/// Rows come and go as in `Flat`, and ids stay. Searches take `&self` and run from many threads at once.
+/// Rows come and go as in `Flat`, and ids stay. Searches take `&self` and run from many threads at once. As in `Flat`, those that arrive
+/// while the device works are searched together.
 ///
 /// ```no_run
 /// use nearfield::{Device, Ivf, MatrixView, Metric};
@@ -43,7 +45,8 @@ pub struct Ivf {
     common: Common,
     lists: usize,
     pages: Pages,
-    engine: EngineLists,
+    engine: Arc<EngineLists>,
+    callers: SharedSearches,
 }
 
 index_methods!(Ivf);
@@ -169,8 +172,7 @@ impl Ivf {
                 let needed = format!("1 to {}, the number of lists", self.lists);
                 return Err(Error::argument("probes", needed, probes));
             }
-            let goal = Goal::InLists { lists: &self.engine, probes: probes as u32 };
-            self.common.search(queries, options, goal).await
+            self.callers.search(&self.common, queries, options, Some((&self.engine, probes as u32))).await
         })
     }
 }

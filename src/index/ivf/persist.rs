@@ -1,5 +1,7 @@
 //! Saves and loads an `Ivf`.
 
+use std::sync::Arc;
+
 use crate::engine::{EngineLists, PAGE};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -7,6 +9,7 @@ use crate::index::common::Resources;
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::loader::FromSaved;
 use crate::index::saved::{Loading, SavedLists, Saving};
+use crate::index::shared::SharedSearches;
 use crate::matrix::MatrixView;
 
 impl Ivf {
@@ -40,13 +43,14 @@ impl FromSaved for Ivf {
                 Some(copy) => Some(copy.with_lists(&engine).await?),
                 None => None,
             };
-            common.store = common.store.with_copy(copy);
-            loading.fill(&mut common.store, &ids, &slots).await?;
-            if common.store.len() > 0 {
+            let store = common.store_mut()?;
+            store.set_copy(copy);
+            loading.fill(store, &ids, &slots).await?;
+            if store.len() > 0 {
                 // Without them a search would look at all rows, and answer otherwise than the saved index.
-                common.store.set_lists(&mut engine, pages.of_lists(), pages.sizes()).await?;
+                store.set_lists(&mut engine, pages.of_lists(), pages.sizes()).await?;
             }
-            Ok(Self { common, lists, pages, engine })
+            Ok(Self { callers: SharedSearches::new(&common), common, lists, pages, engine: Arc::new(engine) })
         })
     }
 }

@@ -120,6 +120,7 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
         add(1, "exact --queries 1,64", &made(5000, high));
         let ivf = format!("ivf --lists {lists} --iterations 2 --probes {probes} --queries {few} --k {k}");
         add(2, &ivf, &given(made(5000, low)));
+        add(1, &format!("serve --threads 1,8 --duration 1s --k {k}"), &searched);
     } else {
         let most = if scale == Scale::Large { 10_000 } else { 1000 };
         let several_k = at_most(&[10, 100], rows_there);
@@ -135,6 +136,9 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
         let queries = queries(&[1, 100, most]);
         add(4, &format!("ivf --probes {probes} --queries {queries} --k {k}"), &searched);
         add(2, &format!("ivf --probes 1,4,16,64 --queries 1,{most}"), &made(rows, low));
+        add(2, &format!("serve --threads 1,4,16,64 --k {k}"), &searched);
+        let probes = at_most(&[16], rows_there.map(Ivf::recommend));
+        add(2, &format!("serve --threads 1,4,16,64 --probes {probes} --k {k}"), &searched);
     }
     if is_gpu {
         let options = match scale {

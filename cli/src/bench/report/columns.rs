@@ -8,12 +8,17 @@ use crate::bench::units::{byte_rate, decimal, operation_rate, percent, whole};
 /// A column of figures: its key, its head, and the text for a line.
 type Figure = (&'static str, &'static str, fn(&Line, &str) -> Option<String>);
 
-const FIGURES: [Figure; 24] = [
+const FIGURES: [Figure; 29] = [
     ("recall", "recall", |line, key| Some(decimal(line.number(key)?, 4))),
     ("ms", "time, ms", milliseconds),
     ("spread", "least – most", |line, _| {
         Some(format!("{} – {}", milliseconds(line, "ms_least")?, milliseconds(line, "ms_most")?))
     }),
+    ("p90_ms", "p90, ms", milliseconds),
+    ("p99_ms", "p99, ms", milliseconds),
+    ("p999_ms", "p99.9, ms", milliseconds),
+    ("ms_most", "most, ms", milliseconds),
+    ("together", "queries together", |line, key| line.number(key).map(|number| decimal(number, 1))),
     ("device_ms", "on device, ms", milliseconds),
     ("queries_per_s", "queries/s", rate),
     ("device_queries_per_s", "queries/s from device", rate),

@@ -43,6 +43,10 @@ fn phrase(line: &Line, key: &str) -> Option<String> {
         "k" => format!("k = {text}"),
         "length" => format!("length {text}"),
         "row_length" => format!("rows of {text}"),
+        "threads" => counted("thread", "threads"),
+        "rate" => format!("{text} searches/s arrive"),
+        // Callers are joined unless they say otherwise.
+        "joined" => (if value.as_bool()? { "" } else { "apart" }).to_owned(),
         // Searches are screened unless they say otherwise.
         "screened" => (if value.as_bool()? { "" } else { "not screened" }).to_owned(),
         _ => text,

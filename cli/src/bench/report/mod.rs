@@ -10,6 +10,7 @@ mod html;
 mod markdown;
 mod overview;
 mod peers;
+mod serve;
 mod suites;
 
 use std::fs;
@@ -92,6 +93,7 @@ fn page(device: &DeviceLines<'_>) -> Page {
         peers::section(device),
         suites::exact(device),
         suites::ivf(device),
+        serve::section(device),
         suites::reductions(device),
         suites::selection(device),
         suites::distance(device),

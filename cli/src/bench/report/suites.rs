@@ -9,18 +9,23 @@ use crate::bench::lines::{Line, identity};
 use crate::bench::units::{byte_rate, grouped, percent, short, time, trimmed};
 
 /// A section of a suite, with the commands that reproduce it.
-fn section(device: &DeviceLines<'_>, suite: &'static str, title: &'static str, lead: &str) -> Section {
+pub(super) fn section(
+    device: &DeviceLines<'_>,
+    suite: &'static str,
+    title: &'static str,
+    lead: &str,
+) -> Section {
     Section { commands: device.commands(suite), ..Section::new(suite, title, lead) }
 }
 
 /// Adds the table of all cases.
-fn add_cases(section: &mut Section, device: &DeviceLines<'_>, figures: &str) {
+pub(super) fn add_cases(section: &mut Section, device: &DeviceLines<'_>, figures: &str) {
     let suite = section.name;
     section.table(table("", &device.of("case", suite), &identity(suite), figures));
 }
 
 /// Adds a chart with a line for each group of cases that differ only in the field `over`.
-fn add_lines(
+pub(super) fn add_lines(
     section: &mut Section,
     device: &DeviceLines<'_>,
     (name, caption, over): (&'static str, &str, &str),
@@ -31,9 +36,9 @@ fn add_lines(
     section.figure(name, caption, note, Chart::Lines(LineChart { x, y, series }));
 }
 
-const TIME: Axis = Axis { name: "", is_log: true, format: |ms| trimmed(&time(ms / 1e3)) };
+pub(super) const TIME: Axis = Axis { name: "", is_log: true, format: |ms| trimmed(&time(ms / 1e3)) };
 
-const fn count(name: &'static str) -> Axis {
+pub(super) const fn count(name: &'static str) -> Axis {
     Axis { name, is_log: true, format: short }
 }
 

@@ -6,3 +6,4 @@ pub(super) mod exact;
 pub(super) mod ivf;
 pub(super) mod reduce;
 pub(super) mod select;
+pub(super) mod serve;

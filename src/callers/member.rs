@@ -1,0 +1,64 @@
+//! Members: callers who wait for the lead, or for the answer of a batch.
+
+use std::sync::{Arc, Mutex};
+
+use crate::callers::bell::Bell;
+use crate::callers::request::Request;
+use crate::lock::lock;
+
+/// A caller who waits.
+pub(super) struct Member<K, A> {
+    pub(super) request: Request<K>,
+    pub(super) bell: Arc<Bell>,
+    /// Changes from [`Stage::Waits`] only while the queue is locked.
+    stage: Mutex<Stage<K, A>>,
+}
+
+/// How far a caller's search is.
+pub(super) enum Stage<K, A> {
+    /// In the queue.
+    Waits,
+    /// About to join a batch.
+    Taken,
+    Joined(Arc<dyn Joint<K, A>>),
+    /// With the bells of other callers who have their answers too. This caller wakes them, so that one caller need not wake everybody.
+    Answered(A, Vec<Arc<Bell>>),
+    /// The batch failed: the caller searches by itself.
+    Alone,
+    /// The caller has its answer or was dropped.
+    Gone,
+}
+
+/// A search for several callers.
+pub(super) trait Joint<K, A>: Send + Sync {
+    /// Drives the search on, if it is this member's to drive. Whether its stage has changed.
+    fn drive(&self, by: &Member<K, A>) -> bool;
+}
+
+impl<K, A> Member<K, A> {
+    pub(super) fn new(request: Request<K>) -> Self {
+        Self { request, bell: Arc::default(), stage: Mutex::new(Stage::Waits) }
+    }
+
+    pub(super) fn queries(&self) -> usize {
+        self.request.queries
+    }
+
+    /// Sets the stage to what `next` makes of it. What is left of the former one is dropped by the caller, without the lock: a search
+    /// may go with it.
+    pub(super) fn change<T>(&self, next: impl FnOnce(Stage<K, A>) -> (Stage<K, A>, T)) -> T {
+        let mut stage = lock(&self.stage);
+        let (new, left) = next(std::mem::replace(&mut *stage, Stage::Gone));
+        *stage = new;
+        left
+    }
+
+    /// Sets the stage of a caller who waits for a batch, or returns the new stage if the caller is gone.
+    pub(super) fn settle(&self, new: Stage<K, A>) -> Result<(), Stage<K, A>> {
+        let former = self.change(|stage| match stage {
+            Stage::Taken | Stage::Joined(_) => (new, Ok(stage)),
+            other => (other, Err(new)),
+        });
+        former.map(drop)
+    }
+}

@@ -1,0 +1,111 @@
+//! The queue: how much is in flight, who waits, and who may start next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::callers::bell::Bell;
+use crate::callers::member::{Member, Stage};
+use crate::callers::request::{Kind, MOST, MOST_VALUES};
+
+/// The searches of an index.
+pub(super) struct Queue<K, A> {
+    /// The most searches in flight.
+    most: usize,
+    searches: usize,
+    /// Queries of the searches in flight.
+    queries: usize,
+    /// Those who wait, the oldest first.
+    waiting: VecDeque<Arc<Member<K, A>>>,
+    /// Queries of those who wait.
+    waiting_queries: usize,
+}
+
+impl<K: Kind, A> Queue<K, A> {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, searches: 0, queries: 0, waiting: VecDeque::new(), waiting_queries: 0 }
+    }
+
+    /// Whether a search may start, with `more` queries beside those that wait.
+    ///
+    /// A search beside one in flight hides the host's work behind the device's. It has to be as large as the one in flight: otherwise
+    /// the first caller to come back from a batch would start alone, and batches would never grow.
+    fn has_room(&self, more: usize) -> bool {
+        self.searches == 0 || self.searches < self.most && self.waiting_queries + more >= self.queries
+    }
+
+    /// Starts a search without waiting, if nobody waits and there is room.
+    pub(super) fn start(&mut self, queries: usize) -> bool {
+        let starts = self.waiting.is_empty() && self.has_room(queries);
+        if starts {
+            self.begin(queries);
+        }
+        starts
+    }
+
+    /// Notes that a search is in flight.
+    pub(super) fn begin(&mut self, queries: usize) {
+        self.searches += 1;
+        self.queries += queries;
+    }
+
+    /// Notes that a search is in flight no longer.
+    pub(super) fn end(&mut self, queries: usize) {
+        self.searches -= 1;
+        self.queries -= queries;
+    }
+
+    pub(super) fn push(&mut self, member: Arc<Member<K, A>>) {
+        self.waiting_queries += member.queries();
+        self.waiting.push_back(member);
+    }
+
+    /// Removes a caller, if it waits.
+    pub(super) fn remove(&mut self, member: &Arc<Member<K, A>>) {
+        if let Some(at) = self.place_of(member) {
+            self.waiting.remove(at);
+            self.waiting_queries -= member.queries();
+        }
+    }
+
+    fn place_of(&self, member: &Arc<Member<K, A>>) -> Option<usize> {
+        self.waiting.iter().position(|other| Arc::ptr_eq(other, member))
+    }
+
+    /// Starts a search for this caller and the oldest others who wait with one of its kind, as many as a batch holds. None unless the
+    /// caller waits, its kind is that of the oldest, and there is room.
+    pub(super) fn lead(&mut self, leader: &Arc<Member<K, A>>) -> Option<Vec<Arc<Member<K, A>>>> {
+        let kind = leader.request.kind;
+        if !self.has_room(0) || self.waiting.front()?.request.kind != kind {
+            return None;
+        }
+        self.place_of(leader)?;
+        let (mut queries, mut values) = (leader.queries(), leader.request.values.len());
+        let (members, others): (VecDeque<_>, _) = self.waiting.drain(..).partition(|member| {
+            if Arc::ptr_eq(member, leader) {
+                return true;
+            }
+            let more = (queries + member.queries(), values + member.request.values.len());
+            let fits = member.request.kind == kind && more.0 <= MOST && more.1 <= MOST_VALUES;
+            if fits {
+                (queries, values) = more;
+            }
+            fits
+        });
+        self.waiting = others;
+        self.waiting_queries -= queries;
+        self.begin(queries);
+        members.iter().for_each(|member| member.change(|_| (Stage::Taken, ())));
+        Some(members.into())
+    }
+
+    /// The bells of those who are to take the lead next: one whose thread is sure to run or, where there is none, all who could. None
+    /// without room.
+    pub(super) fn next(&self) -> Vec<Arc<Bell>> {
+        let Some(front) = self.waiting.front().filter(|_| self.has_room(0)) else { return vec![] };
+        let fitting = self.waiting.iter().filter(|member| member.request.kind == front.request.kind);
+        match fitting.clone().find(|member| member.request.is_blocking) {
+            Some(member) => vec![member.bell.clone()],
+            None => fitting.map(|member| member.bell.clone()).collect(),
+        }
+    }
+}

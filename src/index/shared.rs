@@ -1,0 +1,189 @@
+//! Searches of an index for several callers at once.
+
+use std::sync::Arc;
+
+use crate::callers::{Callers, MANY, Request};
+use crate::engine::{Device, EngineLists, Queries, SearchRequest, SearchResult, Statistics};
+use crate::error::Result;
+use crate::future::Boxed;
+use crate::index::common::Common;
+use crate::matrix::MatrixView;
+use crate::metric::Metric;
+use crate::neighbors::Neighbors;
+use crate::options::SearchOptions;
+use crate::store::{Goal, RowStore};
+
+/// Searches in flight on a GPU: the host prepares one and reads its answers while the device works on the other.
+const ON_GPU: usize = 2;
+
+/// On the host one search takes all threads.
+const ON_HOST: usize = 1;
+
+/// Searches for more neighbours run beside: a batch holds all answers twice, before and after each caller has its own.
+const MOST_NEIGHBORS: usize = 4096;
+
+/// Searches of this many elements run beside: one that waits has a copy of its queries.
+const MOST_ELEMENTS: usize = 1 << 18;
+
+/// The lists of an `Ivf`, and how many of them a query probes.
+pub(crate) type Probed<'l> = Option<(&'l Arc<EngineLists>, u32)>;
+
+/// What searches have in common that run as one. An index has one metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Kind {
+    k: usize,
+    probes: Option<u32>,
+}
+
+/// The searches of an index that share batches.
+#[derive(Debug)]
+pub(crate) struct SharedSearches(Callers<Kind, SearchResult>);
+
+impl SharedSearches {
+    pub(crate) fn new(common: &Common) -> Self {
+        Self(Callers::new(in_flight(common)))
+    }
+
+    /// Searches for checked queries, with those of other callers where that is possible.
+    pub(crate) async fn search(
+        &self,
+        common: &Common,
+        queries: Queries<'_>,
+        options: &SearchOptions<'_>,
+        lists: Probed<'_>,
+    ) -> Result<SearchResult> {
+        let kind = Kind { k: options.k, probes: lists.map(|(_, probes)| probes) };
+        let alone = common.search(queries, options, goal(lists));
+        let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
+        if !is_joinable(common, &queries, options) || !common.store.gain_together(share) {
+            return alone.await;
+        }
+        let request = || {
+            let Queries::Host(vectors) = queries else { return None };
+            // Searched by itself, a query that is refused has the engine's own error, with its number.
+            queries.check_values("queries").ok()?;
+            let (values, count) = (vectors.to_f32(), vectors.rows());
+            Some(Request { kind, values, queries: count, is_blocking: Device::is_blocked() })
+        };
+        let run = |kind: Kind, values, counts: Vec<usize>| {
+            let joint = Joint {
+                store: common.store.clone(),
+                lists: lists.map(|(lists, _)| lists.clone()),
+                kind,
+                metric: common.metric,
+                dim: common.dim,
+                budget: common.budget / in_flight(common) as u64,
+            };
+            Box::pin(joint.search(values, counts)) as Boxed<'static, Vec<SearchResult>>
+        };
+        self.0.search(queries.rows(), request, alone, &run).await
+    }
+}
+
+/// How many searches are in flight at most.
+fn in_flight(common: &Common) -> usize {
+    if common.device.is_host() { ON_HOST } else { ON_GPU }
+}
+
+fn goal(lists: Probed<'_>) -> Goal<'_> {
+    lists.map_or(Goal::Nearest, |(lists, probes)| Goal::InLists { lists, probes })
+}
+
+/// Whether a search can run together with others.
+fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'_>) -> bool {
+    let &SearchOptions { k, probes: _, filter, profile, progress } = options;
+    let is_plain = filter.is_none() && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
+    let is_small = matches!(queries, Queries::Host(_))
+        && (1..MANY).contains(&queries.rows())
+        && queries.rows() * common.dim < MOST_ELEMENTS;
+    // A thread of the pool takes up other work in the middle of a search on the host, and a search among that work must not wait for
+    // the one below it. Nor may all threads of the pool wait for a search that needs one.
+    let may_wait = rayon::current_thread_index().is_none();
+    common.device.options().join_searches && is_plain && is_small && may_wait
+}
+
+/// A search for several callers. It borrows nothing, so that whoever of them is awake can run it.
+struct Joint {
+    store: Arc<RowStore>,
+    lists: Option<Arc<EngineLists>>,
+    kind: Kind,
+    metric: Metric,
+    dim: usize,
+    /// A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that is
+    /// not polled again. Where it is too little, each caller has the whole for itself.
+    budget: u64,
+}
+
+impl Joint {
+    /// The answer of each caller, in the order of their queries.
+    async fn search(self, values: Vec<f32>, counts: Vec<usize>) -> Result<Vec<SearchResult>> {
+        let Kind { k, probes } = self.kind;
+        let Self { store, lists, metric, dim, budget, .. } = self;
+        let (allowed, profile, progress) = (None, false, None);
+        let request = SearchRequest { metric, k, budget, allowed, profile, progress };
+        let queries = MatrixView::new(&values, dim)?.into();
+        let found = store.search(&queries, &request, goal(lists.as_ref().zip(probes))).await?;
+        Ok(shares(&found, &counts))
+    }
+}
+
+/// The shares of callers with these numbers of queries.
+fn shares(found: &SearchResult, counts: &[usize]) -> Vec<SearchResult> {
+    let SearchResult { neighbors, statistics } = found;
+    let all = neighbors.queries();
+    let mut end = 0;
+    let share = |&count: &usize| {
+        let start = end;
+        end += count;
+        let of = |whole: u64| part(whole, end, all) - part(whole, start, all);
+        let hits = neighbors.offsets()[end] - neighbors.offsets()[start];
+        let mut own = Neighbors::with_capacity(count, hits);
+        (start..end).for_each(|query| own.push_row(neighbors.row(query).iter().copied()));
+        let statistics = Statistics {
+            scored: of(statistics.scored),
+            rescored: of(statistics.rescored),
+            searched_again: of(statistics.searched_again),
+            searched_exhaustively: of(statistics.searched_exhaustively),
+            joined: (all - count) as u64,
+            ..statistics.clone()
+        };
+        SearchResult { neighbors: own, statistics }
+    };
+    counts.iter().map(share).collect()
+}
+
+/// The part of a whole that falls to the first `queries` of `all`.
+fn part(whole: u64, queries: usize, all: usize) -> u64 {
+    (u128::from(whole) * queries as u128 / all.max(1) as u128) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::neighbors::Neighbor;
+
+    #[test]
+    fn shares_are_those_of_each_caller_and_add_up() {
+        let mut neighbors = Neighbors::with_capacity(4, 5);
+        for query in 0..4u64 {
+            neighbors.push_row((0..query).map(|id| Neighbor { id: 10 * query + id, distance: 0.5 }));
+        }
+        let statistics = Statistics {
+            scored: 1001,
+            rescored: 7,
+            searched_again: 1,
+            on_host: true,
+            ..Statistics::default()
+        };
+        let shares = shares(&SearchResult { neighbors, statistics }, &[1, 2, 1]);
+        let ids: Vec<&[u64]> = shares.iter().map(|share| share.neighbors.ids()).collect();
+        assert_eq!(ids, [&[][..], &[10, 20, 21], &[30, 31, 32]]);
+        assert_eq!(shares[1].neighbors.offsets(), [0, 1, 3]);
+        let sum = |of: fn(&Statistics) -> u64| shares.iter().map(|share| of(&share.statistics)).sum::<u64>();
+        assert_eq!(sum(|of| of.scored), 1001);
+        assert_eq!((sum(|of| of.rescored), sum(|of| of.searched_again)), (7, 1));
+        assert_eq!(shares[1].statistics.scored, 500);
+        assert!(shares.iter().all(|share| share.statistics.on_host));
+        assert_eq!(sum(|of| of.joined), 3 + 2 + 3);
+    }
+}
