@@ -1,6 +1,9 @@
 //! Uploads, through a ring of staging buffers.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::device::Gpu;
 use super::state::lock;
@@ -16,6 +19,17 @@ const SMALL_BYTES: u64 = 256 << 10;
 
 /// Bytes that a task copies: fewer cost more to hand over than they save.
 const BYTES_A_TASK: u64 = 256 << 10;
+
+/// Threads that fill staging buffers: more are no faster.
+const COPY_THREADS: usize = 8;
+
+/// The threads of all devices. Nothing but copies runs on them: on the pool that everybody shares, a thread that waits for a copy takes
+/// up other work in the meantime, and a search among that work may wait for the scratch memory of this one.
+static COPIERS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(COPY_THREADS));
+    let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|_| "nearfield copy".to_owned());
+    builder.build().ok().filter(|_| threads > 1)
+});
 
 /// Where a staging buffer's contents go.
 #[derive(Clone, Copy)]
@@ -206,16 +220,15 @@ impl Gpu {
                 .map_err(|fault| self.fault(&fault))?;
             parts.push((start..end, view));
         }
-        rayon::scope(|scope| {
-            let mut parts = parts.into_iter();
-            let first = parts.next();
-            for (range, mut view) in parts {
-                scope.spawn(move |_| fill(range, &mut view.slice(..)));
-            }
-            if let Some((range, mut view)) = first {
-                fill(range, &mut view.slice(..));
-            }
-        });
+        // A thread of another pool would take up work of that pool while it waits.
+        let copiers = COPIERS.as_ref().filter(|_| parts.len() > 1 && rayon::current_thread_index().is_none());
+        let copy = |(range, mut view): (Range<u64>, wgpu::BufferViewMut)| fill(range, &mut view.slice(..));
+        match copiers {
+            Some(copiers) => copiers.scope(|scope| {
+                parts.into_iter().for_each(|part| scope.spawn(move |_| copy(part)));
+            }),
+            None => parts.into_iter().for_each(copy),
+        }
         Ok(())
     }
 }
