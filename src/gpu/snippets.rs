@@ -20,6 +20,7 @@ snippets! {
     RADIX "lib/select/radix";
     RECORDS "lib/reduce/records";
     RESULTS "lib/select/results";
+    ROUNDING "lib/rounding";
     SAMPLE "lib/select/sample";
     SCATTERED "lib/select/scattered";
     SPAN "lib/reduce/span";

@@ -12,6 +12,7 @@ mod ivf;
 mod lists;
 mod move_rows;
 mod narrowed;
+mod pairs;
 mod reduce;
 mod rescore;
 mod screens;

@@ -4,6 +4,7 @@
 mod common;
 
 mod ceilings;
+mod distances;
 mod ladder;
 mod recorded;
 mod reduce;

@@ -56,6 +56,8 @@ impl MatrixMemory {
 pub struct DeviceMatrix {
     engine: Engine,
     memory: MatrixMemory,
+    /// Squared and inverse norms, on a GPU.
+    norms: Option<Buffer>,
     rows: usize,
     dim: usize,
     stride: usize,
@@ -97,14 +99,17 @@ impl Device {
 impl DeviceMatrix {
     async fn upload(engine: &Engine, vectors: HostVectors<'_>) -> Result<Self> {
         let (rows, dim) = (vectors.rows(), vectors.dim());
-        let (memory, stride) = match engine {
-            Engine::Gpu(gpu) => upload(gpu, vectors).await?,
+        let (memory, norms, stride) = match engine {
+            Engine::Gpu(gpu) => {
+                let (buffer, norms, stride) = upload(gpu, vectors).await?;
+                (MatrixMemory::Gpu(buffer), Some(norms), stride)
+            }
             Engine::Host(_) => {
                 host::checked("rows", vectors)?;
-                (MatrixMemory::Host(vectors.to_f32().into()), dim)
+                (MatrixMemory::Host(vectors.to_f32().into()), None, dim)
             }
         };
-        Ok(Self { engine: engine.clone(), memory, rows, dim, stride })
+        Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })
     }
 
     blocking_and_async! { self.engine;
@@ -147,6 +152,11 @@ impl DeviceMatrix {
         self.memory.buffer()
     }
 
+    /// Squared and inverse norms in a buffer of a GPU, `[rows, 2]`.
+    pub(crate) fn norms(&self) -> Option<BufferSlice<'_>> {
+        self.norms.as_ref().map(BufferSlice::all)
+    }
+
     /// The vectors of the host engine.
     pub(crate) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
         MatrixView::new(self.memory.on_host(), self.dim)
@@ -176,8 +186,8 @@ impl DeviceMatrix {
     }
 }
 
-/// Copies vectors into a new buffer and validates them there. Returns the stride too.
-async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(MatrixMemory, usize)> {
+/// Copies vectors into a new buffer and validates them there. Returns their norms and the stride too.
+async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Buffer, Buffer, usize)> {
     let layout = RowLayout::padded(ElementKind::F32, vectors.dim());
     let bytes = vectors.rows() as u64 * layout.row_bytes();
     gpu.check_binding("vectors", bytes)?;
@@ -192,7 +202,7 @@ async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(MatrixMemor
     encode_norms(&mut commands, rows, range, ((&norm_buffer).into(), (&refused).into()))?;
     let parts = commands.read(&[(&refused, 0, 8)]).await?;
     norms::check("rows", &parts[0])?;
-    Ok((MatrixMemory::Gpu(buffer), layout.stride))
+    Ok((buffer, norm_buffer, layout.stride))
 }
 
 /// Distances on a device, `[queries, rows]`, f32.
@@ -277,7 +287,7 @@ mod tests {
             let vectors =
                 device.upload(MatrixView::new(&[1.0f32, 2.0], 1).expect("whole rows")).expect("memory");
             let metric = crate::metric::Metric::L2;
-            let output = crate::kernels::distance_pairs::Output::Distance;
+            let output = crate::distance_options::Output::Distance;
             device.distances(&vectors, &vectors, metric, output).expect("memory")
         });
         assert_eq!(gpu.read(&there).expect("memory"), Device::host().read(&here).expect("memory"));

@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
+use crate::distance_options::{DistanceOptions, Output};
 use crate::error::{Error, Result};
 use crate::host::arithmetic::sums::{dot, squares};
 use crate::host::search::pair::{NormedVector, cosine, distance};
-use crate::kernels::distance_pairs::Output;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
@@ -13,8 +13,7 @@ use crate::metric::Metric;
 pub(crate) fn distances(
     queries: MatrixView<'_, f32>,
     rows: MatrixView<'_, f32>,
-    metric: Metric,
-    output: Output,
+    DistanceOptions { metric, output, .. }: DistanceOptions,
 ) -> Result<Vec<f32>> {
     let count = queries.rows().saturating_mul(rows.rows());
     let mut matrix = vec![];

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use nearfield::internals::kernels::distance_pairs::Pairs;
-use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, Metric, Output};
+use nearfield::recording::Pairs;
+use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, DistanceOptions, Metric, Output};
 use serde_json::json;
 
 use crate::bench::case::Case;
@@ -176,9 +176,9 @@ fn time(
     let bytes = 4 * queries.rows() as u64 * rows.rows() as u64;
     let buffer = storage(device, "distances", bytes)?;
     let pairs = Pairs {
-        metric,
+        options: DistanceOptions::new(metric),
         unit_vectors: false,
-        output: Output::Distance,
+        norms: None,
         queries: queries.as_slice()?,
         query_count: queries.rows() as u32,
         query_stride: queries.stride() as u32,

@@ -1,0 +1,110 @@
+//! The pairs whose distances a call computes, and what their kernels share.
+
+use crate::distance_options::{DistanceOptions, Output};
+use crate::error::{Error, Result};
+use crate::gpu::{BufferSlice, Snippet, wgsl};
+use crate::matrix::MatrixView;
+use crate::metric::Metric;
+
+/// Values of `METRIC`: the metrics, and cosine of vectors known to have norm 1.
+const PAIRS_L2_SQUARED: u32 = 0;
+const PAIRS_L2: u32 = 1;
+const PAIRS_COSINE: u32 = 2;
+const PAIRS_COSINE_OF_UNITS: u32 = 3;
+const PAIRS_INNER_PRODUCT: u32 = 4;
+
+/// All of them.
+pub(super) const METRICS: &[u32] =
+    &[PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_COSINE_OF_UNITS, PAIRS_INNER_PRODUCT];
+
+/// The value of a pair, from its sum.
+pub(super) const PAIRS: Snippet =
+    wgsl!("lib/pairs", PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_INNER_PRODUCT);
+
+/// The pairs to compute: f32 vectors, each at its stride.
+#[derive(Debug, Clone, Copy)]
+pub struct Pairs<'a> {
+    /// Metric, output and precision. Fast sums need strides and a dim that are multiples of four, and for cosine `norms` or
+    /// `unit_vectors`; without them the kernel of the compensated sums computes plain ones, more slowly.
+    pub options: DistanceOptions,
+    /// For cosine: all vectors have norm 1, so norms are not computed.
+    pub unit_vectors: bool,
+    /// For cosine: the norms of queries and of rows, as [`Recorder::norms`](crate::Recorder::norms) writes them.
+    pub norms: Option<[BufferSlice<'a>; 2]>,
+    /// `[queries, query_stride]`.
+    pub queries: BufferSlice<'a>,
+    /// Number of queries.
+    pub query_count: u32,
+    /// Elements between two queries.
+    pub query_stride: u32,
+    /// `[rows, row_stride]`.
+    pub rows: BufferSlice<'a>,
+    /// Number of rows.
+    pub row_count: u32,
+    /// Elements between two rows.
+    pub row_stride: u32,
+    /// Elements per vector.
+    pub dim: u32,
+    /// `[queries, distance_stride]`.
+    pub distances: BufferSlice<'a>,
+    /// Elements between the distances of two queries.
+    pub distance_stride: u32,
+}
+
+impl<'a> Pairs<'a> {
+    /// Checks that vectors, norms and results lie within their buffers, and that the metric has such an output.
+    pub(super) fn check(&self) -> Result<()> {
+        self.options.check()?;
+        check_extent("queries", self.queries, self.query_count, self.query_stride, self.dim)?;
+        check_extent("rows", self.rows, self.row_count, self.row_stride, self.dim)?;
+        check_extent("distances", self.distances, self.query_count, self.distance_stride, self.row_count)?;
+        if let Some([queries, rows]) = self.norms {
+            queries.check_rows("norms", self.query_count, [1; 2], 8)?;
+            rows.check_rows("norms", self.row_count, [1; 2], 8)?;
+        }
+        Ok(())
+    }
+
+    /// The value of `METRIC`.
+    pub(super) fn metric_constant(&self) -> u32 {
+        match self.options.metric {
+            Metric::L2Squared => PAIRS_L2_SQUARED,
+            Metric::L2 => PAIRS_L2,
+            Metric::Cosine if self.unit_vectors => PAIRS_COSINE_OF_UNITS,
+            Metric::Cosine => PAIRS_COSINE,
+            Metric::InnerProduct => PAIRS_INNER_PRODUCT,
+        }
+    }
+
+    /// 1 if similarities are written.
+    pub(super) fn as_similarity(&self) -> u32 {
+        (self.options.output == Output::Similarity).into()
+    }
+
+    /// The buffers of a kernel that reads whole vectors of four. Metrics without norms bind the vectors in their places.
+    pub(super) fn buffers(&self) -> [BufferSlice<'a>; 5] {
+        let [query_norms, row_norms] = self.norms.unwrap_or([self.queries, self.rows]);
+        [self.queries, self.rows, query_norms, row_norms, self.distances]
+    }
+}
+
+/// Checks that `count` vectors of `dim` elements, `stride` apart, lie within a buffer.
+fn check_extent(
+    argument: &'static str,
+    slice: BufferSlice<'_>,
+    count: u32,
+    stride: u32,
+    dim: u32,
+) -> Result<()> {
+    if stride < dim {
+        return Err(Error::argument(argument, format!("a stride of at least {dim}"), stride));
+    }
+    slice.check_rows(argument, count, [stride, dim], 4)
+}
+
+/// The distances in f64, `[queries, rows]`.
+pub fn reference(metric: Metric, queries: MatrixView<'_, f32>, rows: MatrixView<'_, f32>) -> Vec<f64> {
+    (0..queries.rows())
+        .flat_map(|query| (0..rows.rows()).map(move |row| metric.exact(queries.row(query), rows.row(row))))
+        .collect()
+}
