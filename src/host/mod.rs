@@ -23,5 +23,5 @@ pub(crate) use reduce::records::{Reduced, reduce, reduce_rows};
 pub(crate) use reduce::top_k::top_k;
 pub(crate) use rows::norms::checked;
 pub(crate) use rows::store::HostRows;
-pub(crate) use search::distances::distances;
+pub(crate) use search::distances::{NormedVectors, distances};
 pub(crate) use search::request::{Hits, HostRequest, SearchLimit};

@@ -6,6 +6,7 @@ mod common;
 mod ceilings;
 mod distances;
 mod ladder;
+mod nearest;
 mod recorded;
 mod reduce;
 mod reduce_paths;

@@ -1,6 +1,6 @@
 //! Matrices on a device: vectors and distances, in a buffer of a GPU or in the host's memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
@@ -8,7 +8,7 @@ use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
-use crate::host;
+use crate::host::{self, NormedVectors};
 use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::vectors::HostVectors;
@@ -17,7 +17,7 @@ use crate::vectors::HostVectors;
 #[derive(Debug, Clone)]
 enum MatrixMemory {
     Gpu(Buffer),
-    Host(Arc<[f32]>),
+    Host(Arc<Vec<f32>>),
 }
 
 impl MatrixMemory {
@@ -51,13 +51,21 @@ impl MatrixMemory {
     }
 }
 
+/// The norms of a matrix's vectors.
+#[derive(Debug, Clone)]
+enum MatrixNorms {
+    /// Squared and inverse, `[rows, 2]`, and the numbers of the rows as u64, which the first search makes.
+    Gpu(Buffer, Arc<OnceLock<Buffer>>),
+    /// Squared, `[rows]`.
+    Host(Arc<[f64]>),
+}
+
 /// Vectors on a device, `[rows, dim]`, f32, checked to be finite.
 #[derive(Debug, Clone)]
 pub struct DeviceMatrix {
     engine: Engine,
     memory: MatrixMemory,
-    /// Squared and inverse norms, on a GPU.
-    norms: Option<Buffer>,
+    norms: MatrixNorms,
     rows: usize,
     dim: usize,
     stride: usize,
@@ -86,7 +94,7 @@ impl Device {
         async read_async;
     }
 
-    fn upload_boxed<'a>(&'a self, rows: HostVectors<'a>) -> Boxed<'a, DeviceMatrix> {
+    pub(crate) fn upload_boxed<'a>(&'a self, rows: HostVectors<'a>) -> Boxed<'a, DeviceMatrix> {
         Box::pin(DeviceMatrix::upload(&self.engine, rows))
     }
 
@@ -102,11 +110,11 @@ impl DeviceMatrix {
         let (memory, norms, stride) = match engine {
             Engine::Gpu(gpu) => {
                 let (buffer, norms, stride) = upload(gpu, vectors).await?;
-                (MatrixMemory::Gpu(buffer), Some(norms), stride)
+                (MatrixMemory::Gpu(buffer), MatrixNorms::Gpu(norms, Arc::default()), stride)
             }
             Engine::Host(_) => {
-                host::checked("rows", vectors)?;
-                (MatrixMemory::Host(vectors.to_f32().into()), None, dim)
+                let squared = host::checked("rows", vectors)?;
+                (MatrixMemory::Host(vectors.to_f32().into()), MatrixNorms::Host(squared.into()), dim)
             }
         };
         Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })
@@ -154,7 +162,41 @@ impl DeviceMatrix {
 
     /// Squared and inverse norms in a buffer of a GPU, `[rows, 2]`.
     pub(crate) fn norms(&self) -> Option<BufferSlice<'_>> {
-        self.norms.as_ref().map(BufferSlice::all)
+        match &self.norms {
+            MatrixNorms::Gpu(norms, _) => Some(norms.into()),
+            MatrixNorms::Host(_) => None,
+        }
+    }
+
+    /// The vectors of the host engine, and their norms.
+    pub(crate) fn normed_on_host(&self) -> Result<NormedVectors<'_>> {
+        let squared = match &self.norms {
+            MatrixNorms::Gpu(..) => &[],
+            MatrixNorms::Host(squared) => &squared[..],
+        };
+        Ok(NormedVectors { vectors: self.on_host()?, squared })
+    }
+
+    /// The numbers of the rows in a buffer of a GPU, u64 each, made at the first call.
+    pub(crate) async fn numbers(&self, gpu: &Gpu) -> Result<Buffer> {
+        let MatrixNorms::Gpu(_, kept) = &self.norms else {
+            return Err(Error::internal("a buffer of numbers for vectors in the host's memory"));
+        };
+        if let Some(numbers) = kept.get() {
+            return Ok(numbers.clone());
+        }
+        let buffer = gpu.create_storage("numbers of rows", self.rows as u64 * 8)?;
+        let numbers: Vec<u64> = (0..self.rows as u64).collect();
+        gpu.upload_bytes(&buffer, 0, bytemuck::cast_slice(&numbers)).await?;
+        Ok(kept.get_or_init(|| buffer).clone())
+    }
+
+    /// The vectors of the host engine, to be kept by whoever searches them.
+    pub(crate) fn shared_on_host(&self) -> Arc<Vec<f32>> {
+        match &self.memory {
+            MatrixMemory::Gpu(_) => Arc::default(),
+            MatrixMemory::Host(values) => values.clone(),
+        }
     }
 
     /// The vectors of the host engine.

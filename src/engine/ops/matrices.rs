@@ -112,7 +112,7 @@ impl Device {
         match &self.engine {
             Engine::Gpu(gpu) => distances_on_gpu(gpu, queries, rows, options).await,
             Engine::Host(_) => {
-                let values = host::distances(queries.on_host()?, rows.on_host()?, options)?;
+                let values = host::distances(queries.normed_on_host()?, rows.normed_on_host()?, options)?;
                 Ok(DistanceMatrix::in_memory(&self.engine, values, [queries.rows(), rows.rows()]))
             }
         }
