@@ -1,5 +1,8 @@
 //! Options of the distances of all pairs: the metric, what is written, and how exactly it is computed.
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::error::{Error, Result};
 use crate::metric::Metric;
 use crate::options::setters;
@@ -41,6 +44,17 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// Every precision.
+    pub const ALL: [Self; 2] = [Self::Fast, Self::Compensated];
+
+    /// The name that `FromStr` reads and `Display` writes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Compensated => "compensated",
+        }
+    }
+
     /// The largest difference between a computed distance and [`Metric::exact`].
     ///
     /// # Panics
@@ -64,6 +78,21 @@ impl Precision {
             Metric::InnerProduct => 4.0 * unit * exact.abs() + 2.0 * tail * norm(query) * norm(row) + lost,
             Metric::Cosine => 20.0 * unit + 2.0 * tail,
         }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let named = Self::ALL.into_iter().find(|precision| precision.name() == text);
+        named.ok_or_else(|| Error::argument("precision", "fast or compensated", text))
     }
 }
 

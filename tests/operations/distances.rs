@@ -168,3 +168,39 @@ fn compensated_distances_do_not_depend_on_the_other_vectors(engine: Engine) {
         assert_eq!(computed(device, &few, &rows_there, options), all[7 * 140..9 * 140], "{metric}");
     }
 }
+
+/// The memory of earlier distances is written again, but never that of a clone.
+#[test_case(Engine::Adapter)]
+#[test_case(Engine::Host)]
+fn distances_into_a_matrix_are_those_of_a_new_one(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let (dim, mut random) = (20, Random::new(20));
+    let options = DistanceOptions::new(Metric::L2);
+    let matrices = [7, 50, 1, 0, 30].map(|count| {
+        let vectors = random.floats(count * dim);
+        device.upload(view(&vectors, dim)).expect("good vectors")
+    });
+    let mut kept = device.distances_with(&matrices[0], &matrices[0], options).expect("distances");
+    // It shrinks, grows, becomes empty and grows again.
+    for (queries, rows) in [(0, 1), (2, 2), (1, 1), (3, 1), (1, 3), (4, 0)] {
+        let (queries, rows) = (&matrices[queries], &matrices[rows]);
+        device.distances_into(queries, rows, options, &mut kept).expect("distances");
+        assert_eq!([kept.queries(), kept.rows()], [queries.rows(), rows.rows()]);
+        let wanted = computed(device, queries, rows, options);
+        assert_eq!(device.read(&kept).expect("distances"), wanted);
+        let (clone, before) = (kept.clone(), wanted);
+        device.distances_into(rows, queries, options, &mut kept).expect("distances");
+        assert_eq!(device.read(&clone).expect("distances"), before, "a clone keeps its distances");
+        assert_eq!(device.read(&kept).expect("distances"), computed(device, rows, queries, options));
+    }
+    // An error leaves what was there.
+    let before = device.read(&kept).expect("distances");
+    let similarities = options.output(Output::Similarity);
+    assert!(device.distances_into(&matrices[1], &matrices[1], similarities, &mut kept).is_err());
+    assert_eq!(device.read(&kept).expect("distances"), before);
+    // Distances of another device give way to new ones.
+    let host = Device::host();
+    let two = host.upload(view(&[0.0f32, 3.0], 1)).expect("good vectors");
+    host.distances_into(&two, &two, options, &mut kept).expect("distances");
+    assert_eq!(host.read(&kept).expect("distances"), [0.0, 3.0, 3.0, 0.0]);
+}

@@ -13,10 +13,10 @@ use crate::kernels::norms;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::vectors::HostVectors;
 
-/// f32 values that a device keeps.
+/// f32 values that a device keeps, perhaps shared with clones.
 #[derive(Debug, Clone)]
 enum MatrixMemory {
-    Gpu(Buffer),
+    Gpu(Arc<Buffer>),
     Host(Arc<Vec<f32>>),
 }
 
@@ -110,7 +110,7 @@ impl DeviceMatrix {
         let (memory, norms, stride) = match engine {
             Engine::Gpu(gpu) => {
                 let (buffer, norms, stride) = upload(gpu, vectors).await?;
-                (MatrixMemory::Gpu(buffer), MatrixNorms::Gpu(norms, Arc::default()), stride)
+                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::Gpu(norms, Arc::default()), stride)
             }
             Engine::Host(_) => {
                 let squared = host::checked("rows", vectors)?;
@@ -158,14 +158,6 @@ impl DeviceMatrix {
     /// The buffer of a GPU.
     pub(crate) fn buffer(&self) -> Result<&Buffer> {
         self.memory.buffer()
-    }
-
-    /// Squared and inverse norms in a buffer of a GPU, `[rows, 2]`.
-    pub(crate) fn norms(&self) -> Option<BufferSlice<'_>> {
-        match &self.norms {
-            MatrixNorms::Gpu(norms, _) => Some(norms.into()),
-            MatrixNorms::Host(_) => None,
-        }
     }
 
     /// The vectors of the host engine, and their norms.
@@ -226,6 +218,20 @@ impl DeviceMatrix {
     pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
         Ok(BufferSlice::all(self.buffer()?))
     }
+
+    /// The squared and inverse norms of the vectors, `[rows, 2]`, f32, for kernels that the caller records. The inverse of a zero
+    /// vector's norm is 0.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    pub fn norms(&self) -> Result<BufferSlice<'_>> {
+        match &self.norms {
+            MatrixNorms::Gpu(norms, _) => Ok(norms.into()),
+            MatrixNorms::Host(_) => {
+                Err(Error::unsupported("a buffer of norms", "a GPU", "vectors in the host's memory"))
+            }
+        }
+    }
 }
 
 /// Copies vectors into a new buffer and validates them there. Returns their norms and the stride too.
@@ -259,7 +265,26 @@ pub struct DistanceMatrix {
 impl DistanceMatrix {
     /// Distances in a buffer of a GPU.
     pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: Buffer, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: gpu.into(), memory: MatrixMemory::Gpu(buffer), queries, rows }
+        Self { engine: gpu.into(), memory: MatrixMemory::Gpu(buffer.into()), queries, rows }
+    }
+
+    /// The buffer, to be written again, if this GPU has it, it holds `bytes`, and no clone shares it.
+    pub(crate) fn reusable_buffer(&mut self, gpu: &Arc<Gpu>, bytes: u64) -> Option<Buffer> {
+        self.check_device("distances", &gpu.into()).ok()?;
+        match &mut self.memory {
+            MatrixMemory::Gpu(buffer) => {
+                Arc::get_mut(buffer).filter(|buffer| buffer.size() >= bytes).map(|buffer| buffer.clone())
+            }
+            MatrixMemory::Host(_) => None,
+        }
+    }
+
+    /// The values of the host engine, to be written again, if no clone shares them.
+    pub(crate) fn reusable_values(&mut self) -> Option<&mut Vec<f32>> {
+        match &mut self.memory {
+            MatrixMemory::Gpu(_) => None,
+            MatrixMemory::Host(values) => Arc::get_mut(values),
+        }
     }
 
     /// Distances of the host engine.

@@ -46,7 +46,7 @@ impl Device {
             metric: Metric,
             output: Output,
         ) -> Result<DistanceMatrix> {
-            self.all_distances(queries, rows, DistanceOptions::new(metric).output(output))
+            self.all_distances(queries, rows, DistanceOptions::new(metric).output(output), None)
         }
         async distances_async;
 
@@ -70,9 +70,39 @@ impl Device {
             rows: &DeviceMatrix,
             options: DistanceOptions,
         ) -> Result<DistanceMatrix> {
-            self.all_distances(queries, rows, options)
+            self.all_distances(queries, rows, options, None)
         }
         async distances_with_async;
+
+        /// [`Device::distances_with`] into the memory of an earlier call, which saves allocating and clearing it. New memory
+        /// takes its place where it is too small, belongs to another device, or is shared with a clone.
+        ///
+        /// # Errors
+        /// As there. After an error, `distances` holds what it held before.
+        ///
+        /// ```no_run
+        /// use nearfield::{Device, DistanceOptions, MatrixView, Metric};
+        /// let device = Device::best()?;
+        /// let rows = device.upload(MatrixView::new(&[3.0f32, 4.0, 0.0, 1.0], 2)?)?;
+        /// let options = DistanceOptions::new(Metric::L2);
+        /// let mut distances = device.distances_with(&rows, &rows, options)?;
+        /// for batch in [[0.0f32, 0.0], [3.0, 0.0]] {
+        ///     let queries = device.upload(MatrixView::new(&batch, 2)?)?;
+        ///     device.distances_into(&queries, &rows, options, &mut distances)?;
+        ///     println!("{:?}", device.read(&distances)?);
+        /// }
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn distances_into(
+            &self,
+            queries: &DeviceMatrix,
+            rows: &DeviceMatrix,
+            options: DistanceOptions,
+            distances: &mut DistanceMatrix,
+        ) -> Result<()> {
+            self.replace_distances(queries, rows, options, distances)
+        }
+        async distances_into_async;
 
         /// The k smallest values of each row with their column numbers as ids, ties by the smaller column, `[rows, up to k]`. NaN is
         /// never selected; infinities are values like others. Rows are a matrix on the host (f32 or f16), vectors on the device, or
@@ -101,6 +131,7 @@ impl Device {
         queries: &DeviceMatrix,
         rows: &DeviceMatrix,
         options: DistanceOptions,
+        kept: Option<&mut DistanceMatrix>,
     ) -> Result<DistanceMatrix> {
         options.check()?;
         if queries.dim() != rows.dim() {
@@ -110,12 +141,25 @@ impl Device {
         queries.check_device("queries", &self.engine)?;
         rows.check_device("rows", &self.engine)?;
         match &self.engine {
-            Engine::Gpu(gpu) => distances_on_gpu(gpu, queries, rows, options).await,
+            Engine::Gpu(gpu) => distances_on_gpu(gpu, queries, rows, options, kept).await,
             Engine::Host(_) => {
-                let values = host::distances(queries.normed_on_host()?, rows.normed_on_host()?, options)?;
-                Ok(DistanceMatrix::in_memory(&self.engine, values, [queries.rows(), rows.rows()]))
+                let counts = [queries.rows(), rows.rows()];
+                let mut values = host::room_for(counts, kept.and_then(DistanceMatrix::reusable_values))?;
+                host::distances(queries.normed_on_host()?, rows.normed_on_host()?, options, &mut values);
+                Ok(DistanceMatrix::in_memory(&self.engine, values, counts))
             }
         }
+    }
+
+    async fn replace_distances(
+        &self,
+        queries: &DeviceMatrix,
+        rows: &DeviceMatrix,
+        options: DistanceOptions,
+        distances: &mut DistanceMatrix,
+    ) -> Result<()> {
+        *distances = self.all_distances(queries, rows, options, Some(distances)).await?;
+        Ok(())
     }
 
     fn top_k_boxed<'a>(&'a self, rows: ValueRows<'a>, k: usize) -> Boxed<'a, Neighbors> {
@@ -168,16 +212,20 @@ async fn distances_on_gpu(
     queries: &DeviceMatrix,
     rows: &DeviceMatrix,
     options: DistanceOptions,
+    kept: Option<&mut DistanceMatrix>,
 ) -> Result<DistanceMatrix> {
     // Reductions read whole vectors of four.
     let bytes = (queries.rows() as u64 * rows.rows() as u64 * 4).next_multiple_of(16);
     gpu.check_binding("distances", bytes)?;
-    let buffer = gpu.create_storage("distances", bytes)?;
+    let buffer = match kept.and_then(|kept| kept.reusable_buffer(gpu, bytes)) {
+        Some(buffer) => buffer,
+        None => gpu.create_storage("distances", bytes)?,
+    };
     let mut commands = Commands::new(gpu, None);
     let pairs = pairs::Pairs {
         options,
         unit_vectors: false,
-        norms: queries.norms().zip(rows.norms()).map(|(queries, rows)| [queries, rows]),
+        norms: Some([queries.norms()?, rows.norms()?]),
         queries: queries.as_slice()?,
         query_count: queries.rows() as u32,
         query_stride: queries.stride() as u32,

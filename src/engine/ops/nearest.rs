@@ -88,9 +88,8 @@ impl Device {
         let dim = matrix.dim();
         Ok(match &self.engine {
             Engine::Gpu(gpu) => {
-                let norms =
-                    matrix.norms().ok_or_else(|| Error::internal("a matrix on a GPU without norms"))?;
-                let buffers = [matrix.buffer()?.clone(), norms.buffer.clone(), matrix.numbers(gpu).await?];
+                let norms = matrix.norms()?.buffer.clone();
+                let buffers = [matrix.buffer()?.clone(), norms, matrix.numbers(gpu).await?];
                 EngineRows::Gpu(GpuRows::of_matrix(gpu.clone(), dim, matrix.rows() as u32, buffers)?)
             }
             Engine::Host(host) => {

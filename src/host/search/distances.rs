@@ -38,29 +38,36 @@ struct Task<'m> {
     distances: Vec<&'m mut [f32]>,
 }
 
-/// The distance, or the similarity, of every query to every row, `[queries, rows]`.
+/// Memory for the distances of `queries` and `rows`. It takes `kept`, which stays as it is after an error.
+pub(crate) fn room_for([queries, rows]: [usize; 2], kept: Option<&mut Vec<f32>>) -> Result<Vec<f32>> {
+    let count = queries.saturating_mul(rows);
+    let mut new = vec![];
+    let matrix = kept.unwrap_or(&mut new);
+    matrix.try_reserve_exact(count.saturating_sub(matrix.len())).map_err(|_| Error::OutOfMemory {
+        purpose: "distances".to_owned(),
+        bytes: Some((count as u64).saturating_mul(4)),
+    })?;
+    let mut matrix = std::mem::take(matrix);
+    matrix.resize(count, 0.0);
+    Ok(matrix)
+}
+
+/// The distance, or the similarity, of every query to every row, into `matrix`, `[queries, rows]`.
 pub(crate) fn distances(
     queries: NormedVectors<'_>,
     rows: NormedVectors<'_>,
     options: DistanceOptions,
-) -> Result<Vec<f32>> {
+    matrix: &mut [f32],
+) {
     let counts = [queries, rows].map(|vectors| vectors.vectors.rows());
-    let count = counts[0].saturating_mul(counts[1]);
-    let mut matrix = vec![];
-    matrix.try_reserve_exact(count).map_err(|_| Error::OutOfMemory {
-        purpose: "distances".to_owned(),
-        bytes: Some((count as u64).saturating_mul(4)),
-    })?;
-    if count == 0 {
-        return Ok(matrix);
+    if matrix.is_empty() {
+        return;
     }
-    matrix.resize(count, 0.0);
-    tasks(&mut matrix, counts).into_par_iter().for_each(|task| match options.precision {
+    tasks(matrix, counts).into_par_iter().for_each(|task| match options.precision {
         Precision::Compensated => tiled::<f64>(task, queries, rows, options),
         Precision::Fast if task.queries.len() > FEW => tiled::<f32>(task, queries, rows, options),
         Precision::Fast => one_by_one(task, queries, rows, options),
     });
-    Ok(matrix)
 }
 
 /// Divides the matrix into bands of queries, and these into ranges of rows where there are too few bands for the threads.
