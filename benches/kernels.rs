@@ -50,6 +50,7 @@ fn distances(criterion: &mut Criterion) {
         options: DistanceOptions::new(metric),
         unit_vectors: false,
         norms: None,
+        halves: None,
         queries: query_buffer.bound(),
         query_count: count as u32,
         query_stride: dim as u32,

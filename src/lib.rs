@@ -87,7 +87,7 @@ pub use reduce::{Norm, Reduce};
 pub use vectors::HostVectors;
 /// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.
 pub mod recording {
-    pub use crate::kernels::pairs::Pairs;
+    pub use crate::kernels::pairs::{HalfVectors, Pairs};
     pub use crate::kernels::reduce_blocks::{Operation, Reduce, Shape};
     pub use crate::kernels::rescore::{Candidates, Rescore};
     pub use crate::kernels::select_k::{Rows, Scratch, Select, Selected};

@@ -1,8 +1,10 @@
 //! The kernels of all distances: `distance_pairs`, `pairs_scan` and `pairs_tile`.
 
-use crate::common::bench::{Bench, Bound, GUARD, Output as Written, floats_of};
+use crate::common::bench::{Bench, Bound, GUARD, Output as Written, floats_of, two_rows};
 use crate::common::{Random, view};
+use half::f16;
 use nearfield::internals::kernels::distance_pairs::reference;
+use nearfield::internals::kernels::halve;
 use nearfield::recording::Pairs;
 use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, Precision, wgpu};
 
@@ -65,6 +67,7 @@ impl Matrices {
             options,
             unit_vectors,
             norms: (self.dim % 4 == 0).then(|| [queries.norms(), rows.norms()]),
+            halves: None,
             queries: queries.vectors.bound(),
             query_count: query_count as u32,
             query_stride: (self.dim + self.beyond[0]) as u32,
@@ -308,6 +311,7 @@ fn shapes_that_exceed_their_buffers_are_refused() {
         options: DistanceOptions::new(Metric::L2),
         unit_vectors: false,
         norms: None,
+        halves: None,
         queries: vectors.bound(),
         query_count: 10,
         query_stride: 3,
@@ -331,5 +335,51 @@ fn shapes_that_exceed_their_buffers_are_refused() {
         ("output", Pairs { options: good.options.output(Output::Similarity), ..good }),
     ] {
         bench.refuses(argument, |recorder| recorder.distances(&pairs));
+    }
+}
+
+#[test]
+fn halves_are_scaled_by_powers_of_two_and_lose_only_bits_of_f16() {
+    let Some(bench) = Bench::open() else { return };
+    for (dim, count) in [(4, 1), (36, 5), (100, 67), (384, 3)] {
+        let mut vectors = Random::new(dim as u64).adversarial(count, dim);
+        // Zeros, the edges of the range of norms, and an element beyond the largest f16.
+        for (row, element) in
+            [0.0, 2f32.powi(-50), 2f32.powi(50) * 0.99, 1e6].into_iter().enumerate().take(count)
+        {
+            vectors[row * dim..(row + 1) * dim].fill(0.0);
+            vectors[row * dim] = element;
+        }
+        let normed = Normed::new(bench, &vectors, dim, 0);
+        let (quads, pitch) = (dim as u32 / 4, halve::pitch_of(dim as u32 / 4));
+        let (halves, factors) = (bench.output(count * pitch as usize * 2), bench.output(2 * count));
+        let params =
+            halve::Params { rows: count as u32, vectors: quads, row_pitch: quads, half_pitch: pitch };
+        let buffers: [&dyn Bound; 4] = [&normed.vectors, &normed.norms, &halves, &factors];
+        let workgroups = two_rows((count * pitch as usize).div_ceil(256));
+        bench.dispatch(&halve::KERNEL, &[], &params, &buffers, workgroups);
+        let halves: Vec<f16> = bytemuck::cast_slice(&bench.read(&halves)).to_vec();
+        let factors = bench.read_records::<2>(&factors);
+        for (row, vector) in vectors.chunks_exact(dim).enumerate() {
+            let found = &halves[row * 4 * pitch as usize..][..4 * pitch as usize];
+            let (wanted, back) = halve::reference(vector);
+            let [to_product, to_cosine] = factors[row].map(f32::from_bits);
+            let norm = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+            if norm > 0.0 {
+                // Where the norm is next to a power of two, its exponent may be taken for the next one.
+                let ratio = f64::from(to_product) / back;
+                assert!([0.5, 1.0, 2.0].contains(&ratio), "dim {dim}, row {row}: {ratio}");
+                let cosine = f64::from(to_product) / norm;
+                assert!((f64::from(to_cosine) - cosine).abs() <= 1e-6 * cosine, "dim {dim}, row {row}");
+                for (place, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+                    let off = (f64::from(*found) * ratio - f64::from(*wanted)).abs();
+                    let bound = f64::from(*wanted).abs() * 2f64.powi(-10) + 2f64.powi(-23);
+                    assert!(off <= bound, "dim {dim}, row {row}, element {place}: {found}, not {wanted}");
+                }
+            } else {
+                assert!(found.iter().all(|&half| half == f16::ZERO) && to_cosine == 0.0, "row {row}");
+            }
+            assert!(found[dim..].iter().all(|&half| half == f16::ZERO), "padding of row {row}");
+        }
     }
 }

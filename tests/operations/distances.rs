@@ -1,7 +1,7 @@
 //! `Device::distances` against f64, on an adapter and on the host engine.
 
 use crate::common::{DIMS, Engine, Random, rounded, view};
-use nearfield::{Device, DeviceMatrix, DistanceOptions, Metric, Output, Precision};
+use nearfield::{Device, DeviceMatrix, DistanceOptions, Error, Metric, Output, Precision};
 use test_case::test_case;
 
 const PRECISIONS: [Precision; 2] = [Precision::Fast, Precision::Compensated];
@@ -203,4 +203,75 @@ fn distances_into_a_matrix_are_those_of_a_new_one(engine: Engine) {
     let two = host.upload(view(&[0.0f32, 3.0], 1)).expect("good vectors");
     host.distances_into(&two, &two, options, &mut kept).expect("distances");
     assert_eq!(host.read(&kept).expect("distances"), [0.0, 3.0, 3.0, 0.0]);
+}
+
+/// On an adapter without cooperative matrices, and on the host engine, these are the fast distances.
+#[test_case(Engine::Adapter)]
+#[test_case(Engine::Host)]
+fn distances_by_halves_are_within_their_bounds(engine: Engine) {
+    for device in engine.devices() {
+        for (dim, queries, rows) in
+            [(1, 40, 70), (7, 25, 129), (100, 129, 260), (384, 70, 130), (1024, 26, 40)]
+        {
+            let mut random = Random::new(dim as u64);
+            let [mut queries, rows] = [queries, rows].map(|count| random.adversarial(count, dim));
+            queries[dim..2 * dim].fill(0.0);
+            let (queries, rows) = (view(&queries, dim), view(&rows, dim));
+            let [there, rows_there] =
+                [queries, rows].map(|vectors| device.upload(vectors).expect("good vectors"));
+            for metric in [Metric::Cosine, Metric::InnerProduct] {
+                let options = DistanceOptions::new(metric).precision(Precision::Half);
+                let found = computed(device, &there, &rows_there, options);
+                let similarities = computed(device, &there, &rows_there, options.output(Output::Similarity));
+                for (place, (found, similarity)) in found.into_iter().zip(similarities).enumerate() {
+                    let (query, row) = (queries.row(place / rows.rows()), rows.row(place % rows.rows()));
+                    let bound = Precision::Half.error_bound(metric, query, row);
+                    let exact = metric.exact(query, row);
+                    let said = format!("{metric}, dim {dim}, pair {place}, {}", device.describe());
+                    assert!((f64::from(found) - exact).abs() <= bound, "{said}: {found:e}, not {exact:e}");
+                    let wanted = if metric == Metric::Cosine { 1.0 - similarity } else { -similarity };
+                    assert!((found - wanted).abs() <= 2f32.powi(-23), "{said}: similarity {similarity}");
+                }
+            }
+        }
+    }
+}
+
+/// Small whole numbers are of f16, and their sums are exact in f32.
+#[test_case(Engine::Adapter)]
+#[test_case(Engine::Host)]
+fn whole_numbers_lose_nothing_by_halves(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    for (dim, queries, rows) in [(3, 30, 40), (33, 128, 128), (260, 131, 257)] {
+        let mut random = Random::new(dim as u64);
+        let [queries, rows] = [queries, rows].map(|count| random.integers(count * dim, 8));
+        let (queries, rows) = (view(&queries, dim), view(&rows, dim));
+        let [there, rows_there] =
+            [queries, rows].map(|vectors| device.upload(vectors).expect("good vectors"));
+        let options = DistanceOptions::new(Metric::InnerProduct).precision(Precision::Half);
+        // The second call finds the copies of the first.
+        for _ in 0..2 {
+            let found = computed(device, &there, &rows_there, options);
+            for (place, found) in found.into_iter().enumerate() {
+                let (query, row) = (queries.row(place / rows.rows()), rows.row(place % rows.rows()));
+                assert_eq!(
+                    f64::from(found),
+                    Metric::InnerProduct.exact(query, row),
+                    "dim {dim}, pair {place}"
+                );
+            }
+        }
+    }
+}
+
+#[test_case(Engine::Adapter)]
+#[test_case(Engine::Host)]
+fn halves_have_no_l2(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let two = device.upload(view(&[0.0f32, 3.0], 1)).expect("good vectors");
+    for metric in [Metric::L2, Metric::L2Squared] {
+        let options = DistanceOptions::new(metric).precision(Precision::Half);
+        let refused = device.distances_with(&two, &two, options);
+        assert!(matches!(refused, Err(Error::Argument { argument: "precision", .. })), "{refused:?}");
+    }
 }

@@ -103,6 +103,7 @@ fn kernels_of_one_recording_read_what_the_kernels_before_them_wrote() {
             options: DistanceOptions::new(Metric::L2),
             unit_vectors: false,
             norms: None,
+            halves: None,
             queries: queries.as_slice().expect("a GPU"),
             query_count: 5,
             query_stride: queries.stride() as u32,

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::host::{self, NormedVectors};
-use crate::kernels::norms;
+use crate::kernels::pairs::HalfVectors;
+use crate::kernels::{halve, norms};
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::vectors::HostVectors;
 
@@ -54,10 +55,20 @@ impl MatrixMemory {
 /// The norms of a matrix's vectors.
 #[derive(Debug, Clone)]
 enum MatrixNorms {
-    /// Squared and inverse, `[rows, 2]`, and the numbers of the rows as u64, which the first search makes.
-    Gpu(Buffer, Arc<OnceLock<Buffer>>),
+    Gpu(Arc<GpuNorms>),
     /// Squared, `[rows]`.
     Host(Arc<[f64]>),
+}
+
+/// Norms in a buffer, and what some calls make of the vectors and keep.
+#[derive(Debug)]
+struct GpuNorms {
+    /// Squared and inverse, `[rows, 2]`.
+    norms: Buffer,
+    /// The numbers of the rows, u64 each.
+    numbers: OnceLock<Buffer>,
+    /// The vectors in f16, and their factors.
+    halves: OnceLock<[Buffer; 2]>,
 }
 
 /// Vectors on a device, `[rows, dim]`, f32, checked to be finite.
@@ -110,7 +121,8 @@ impl DeviceMatrix {
         let (memory, norms, stride) = match engine {
             Engine::Gpu(gpu) => {
                 let (buffer, norms, stride) = upload(gpu, vectors).await?;
-                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::Gpu(norms, Arc::default()), stride)
+                let norms = GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() };
+                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::Gpu(norms.into()), stride)
             }
             Engine::Host(_) => {
                 let squared = host::checked("rows", vectors)?;
@@ -169,11 +181,38 @@ impl DeviceMatrix {
         Ok(NormedVectors { vectors: self.on_host()?, squared })
     }
 
+    fn on_gpu(&self) -> Result<&GpuNorms> {
+        match &self.norms {
+            MatrixNorms::Gpu(norms) => Ok(norms),
+            MatrixNorms::Host(_) => {
+                Err(Error::unsupported("a buffer of norms", "a GPU", "vectors in the host's memory"))
+            }
+        }
+    }
+
+    /// Makes the copy of the vectors in f16, unless there is one.
+    pub(crate) fn make_halves(&self, gpu: &Gpu) -> Result<()> {
+        let kept = &self.on_gpu()?.halves;
+        if kept.get().is_some() {
+            return Ok(());
+        }
+        let quads = (self.stride / 4) as u32;
+        let bytes = self.rows as u64 * u64::from(halve::pitch_of(quads)) * 8;
+        gpu.check_binding("vectors in f16", bytes)?;
+        let values = gpu.create_storage("vectors in f16", bytes)?;
+        let factors = gpu.create_storage("factors", self.rows as u64 * 8)?;
+        let buffers = [self.as_slice()?, self.norms()?, (&values).into(), (&factors).into()];
+        let mut commands = Commands::new(gpu, None);
+        halve::encode(&mut commands, [self.rows as u32, quads], buffers)?;
+        // Whoever finds the copy may submit work that reads it.
+        commands.submit();
+        kept.get_or_init(|| [values, factors]);
+        Ok(())
+    }
+
     /// The numbers of the rows in a buffer of a GPU, u64 each, made at the first call.
     pub(crate) async fn numbers(&self, gpu: &Gpu) -> Result<Buffer> {
-        let MatrixNorms::Gpu(_, kept) = &self.norms else {
-            return Err(Error::internal("a buffer of numbers for vectors in the host's memory"));
-        };
+        let kept = &self.on_gpu()?.numbers;
         if let Some(numbers) = kept.get() {
             return Ok(numbers.clone());
         }
@@ -225,12 +264,15 @@ impl DeviceMatrix {
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
     pub fn norms(&self) -> Result<BufferSlice<'_>> {
-        match &self.norms {
-            MatrixNorms::Gpu(norms, _) => Ok(norms.into()),
-            MatrixNorms::Host(_) => {
-                Err(Error::unsupported("a buffer of norms", "a GPU", "vectors in the host's memory"))
-            }
-        }
+        Ok((&self.on_gpu()?.norms).into())
+    }
+
+    /// The copy of the vectors in f16, for kernels that the caller records. None before a call by
+    /// [`Precision::Half`](crate::Precision::Half) has used one.
+    pub fn halves(&self) -> Option<HalfVectors<'_>> {
+        let [values, factors] = self.on_gpu().ok()?.halves.get()?;
+        let pitch = halve::pitch_of((self.stride / 4) as u32);
+        Some(HalfVectors { values: values.into(), factors: factors.into(), pitch })
     }
 }
 

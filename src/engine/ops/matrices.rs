@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::distance_options::{DistanceOptions, Output};
+use crate::distance_options::{DistanceOptions, Output, Precision};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{BufferSlice, Commands, Gpu};
 use crate::host::{self, Host};
-use crate::kernels::{all_pairs, pairs};
+use crate::kernels::{all_pairs, pairs, screen_tile_coop};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
@@ -221,11 +221,19 @@ async fn distances_on_gpu(
         Some(buffer) => buffer,
         None => gpu.create_storage("distances", bytes)?,
     };
+    let takes_halves = options.precision == Precision::Half
+        && all_pairs::has_tiles(queries.rows())
+        && screen_tile_coop::is_usable(gpu).await;
+    if takes_halves {
+        queries.make_halves(gpu)?;
+        rows.make_halves(gpu)?;
+    }
     let mut commands = Commands::new(gpu, None);
     let pairs = pairs::Pairs {
         options,
         unit_vectors: false,
         norms: Some([queries.norms()?, rows.norms()?]),
+        halves: queries.halves().zip(rows.halves()).filter(|_| takes_halves).map(|(q, x)| [q, x]),
         queries: queries.as_slice()?,
         query_count: queries.rows() as u32,
         query_stride: queries.stride() as u32,

@@ -65,8 +65,8 @@ pub(crate) fn distances(
     }
     tasks(matrix, counts).into_par_iter().for_each(|task| match options.precision {
         Precision::Compensated => tiled::<f64>(task, queries, rows, options),
-        Precision::Fast if task.queries.len() > FEW => tiled::<f32>(task, queries, rows, options),
-        Precision::Fast => one_by_one(task, queries, rows, options),
+        _ if task.queries.len() > FEW => tiled::<f32>(task, queries, rows, options),
+        _ => one_by_one(task, queries, rows, options),
     });
 }
 

@@ -4,8 +4,13 @@ use crate::distance_options::Precision;
 use crate::error::Result;
 use crate::gpu::Commands;
 use crate::kernels::distance::pairs::Pairs;
-use crate::kernels::distance::{distance_pairs, pairs_scan, pairs_tile};
+use crate::kernels::distance::{distance_pairs, pairs_scan, pairs_tile, pairs_tile_coop};
 use crate::metric::Metric;
+
+/// Whether so many queries go to tiles, which may take f16.
+pub(crate) fn has_tiles(queries: usize) -> bool {
+    queries > SCANNED_QUERIES as usize
+}
 
 /// Up to this many queries are scanned: a tile would compute 128.
 const SCANNED_QUERIES: u32 = 24;
@@ -20,7 +25,12 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
     let is_whole = [pairs.dim, pairs.query_stride, pairs.row_stride].iter().all(|count| count % 4 == 0);
     let has_norms = !is_cosine || pairs.unit_vectors || pairs.norms.is_some();
     let is_few = pairs.query_count <= SCANNED_QUERIES;
-    if pairs.options.precision != Precision::Fast || !is_whole || !has_norms {
+    if pairs.options.precision == Precision::Half
+        && let Some(halves) = pairs.halves
+        && !is_few
+    {
+        pairs_tile_coop::encode(commands, pairs, halves)
+    } else if pairs.options.precision == Precision::Compensated || !is_whole || !has_norms {
         distance_pairs::encode(commands, pairs)
     } else if !is_few {
         pairs_tile::encode(commands, pairs)

@@ -5,5 +5,6 @@ pub mod pairs;
 
 kernels! {
     DISTANCE:
-    norms distance_scan distance_tile distance_pairs pairs_scan pairs_tile rescore
+    norms distance_scan distance_tile distance_pairs pairs_scan pairs_tile pairs_tile_coop halve
+    rescore
 }

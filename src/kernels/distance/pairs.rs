@@ -9,9 +9,9 @@ use crate::metric::Metric;
 /// Values of `METRIC`: the metrics, and cosine of vectors known to have norm 1.
 const PAIRS_L2_SQUARED: u32 = 0;
 const PAIRS_L2: u32 = 1;
-const PAIRS_COSINE: u32 = 2;
+pub(super) const PAIRS_COSINE: u32 = 2;
 const PAIRS_COSINE_OF_UNITS: u32 = 3;
-const PAIRS_INNER_PRODUCT: u32 = 4;
+pub(super) const PAIRS_INNER_PRODUCT: u32 = 4;
 
 /// All of them.
 pub(super) const METRICS: &[u32] =
@@ -20,6 +20,17 @@ pub(super) const METRICS: &[u32] =
 /// The value of a pair, from its sum.
 pub(super) const PAIRS: Snippet =
     wgsl!("lib/pairs", PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_INNER_PRODUCT);
+
+/// A copy of vectors in f16, each multiplied by a power of two.
+#[derive(Debug, Clone, Copy)]
+pub struct HalfVectors<'a> {
+    /// `[vectors, 4 * pitch]`, f16, padded with zeros.
+    pub(crate) values: BufferSlice<'a>,
+    /// `[vectors, 2]`, f32: what turns a sum of products into the inner product, and into the cosine, with the other vector's.
+    pub(crate) factors: BufferSlice<'a>,
+    /// Vectors of four elements from one vector to the next.
+    pub(crate) pitch: u32,
+}
 
 /// The pairs to compute: f32 vectors, each at its stride.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +42,9 @@ pub struct Pairs<'a> {
     pub unit_vectors: bool,
     /// For cosine: the norms of queries and of rows, as [`Recorder::norms`](crate::Recorder::norms) writes them.
     pub norms: Option<[BufferSlice<'a>; 2]>,
+    /// For [`Precision::Half`](crate::Precision::Half): the copies of queries and rows in f16, as
+    /// [`DeviceMatrix::halves`](crate::DeviceMatrix::halves) returns them. Without them sums are fast ones.
+    pub halves: Option<[HalfVectors<'a>; 2]>,
     /// `[queries, query_stride]`.
     pub queries: BufferSlice<'a>,
     /// Number of queries.
@@ -61,6 +75,16 @@ impl<'a> Pairs<'a> {
         if let Some([queries, rows]) = self.norms {
             queries.check_rows("norms", self.query_count, [1; 2], 8)?;
             rows.check_rows("norms", self.row_count, [1; 2], 8)?;
+        }
+        if let Some(halves) = self.halves {
+            for (halves, count) in halves.into_iter().zip([self.query_count, self.row_count]) {
+                halves.values.check_rows("halves", count, [halves.pitch; 2], 8)?;
+                halves.factors.check_rows("halves", count, [1; 2], 8)?;
+            }
+            if halves[0].pitch != halves[1].pitch || halves[0].pitch < self.dim.div_ceil(4) {
+                let given = format!("{} and {} vectors of four", halves[0].pitch, halves[1].pitch);
+                return Err(Error::argument("halves", format!("copies of dim {}", self.dim), given));
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Distances of many queries to many rows: tiles in registers.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 pub use crate::kernels::distance::pairs::reference;
 use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
 
@@ -66,16 +66,25 @@ pub(super) fn params_of(pairs: &Pairs<'_>) -> Params {
 
 /// Records the kernel for checked pairs of whole vectors of four.
 pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, &[pairs.metric_constant()])?;
+    encode_tiles(commands, (&KERNEL, pairs.metric_constant()), params_of(pairs), &pairs.buffers())
+}
+
+/// Records a kernel of tiles, a workgroup each, with its constant `METRIC`.
+pub(super) fn encode_tiles(
+    commands: &mut Commands<'_>,
+    (kernel, metric): (&'static Kernel, u32),
+    mut params: Params,
+    buffers: &[BufferSlice<'_>],
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(kernel, &[metric])?;
     let limit = commands.gpu().adapter.capabilities.max_workgroups;
-    let mut params = params_of(pairs);
-    let [query_tiles, row_tiles] = [pairs.query_count, pairs.row_count].map(|count| count.div_ceil(TILE));
+    let [query_tiles, row_tiles] = [params.queries, params.rows].map(|count| count.div_ceil(TILE));
     // A dispatch takes at most `limit` tiles along each side.
     for query_tile in (0..query_tiles).step_by(limit as usize) {
         for row_tile in (0..row_tiles).step_by(limit as usize) {
             (params.first_query, params.first_row) = (query_tile * TILE, row_tile * TILE);
             let grid = Grid::Tiles(limit.min(query_tiles - query_tile), limit.min(row_tiles - row_tile));
-            commands.dispatch(&pipeline, &params, &pairs.buffers(), grid)?;
+            commands.dispatch(&pipeline, &params, buffers, grid)?;
         }
     }
     Ok(())

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
     metric: Vec<Metric>,
-    /// Precisions, one case each: fast, compensated
+    /// Precisions, one case each: fast, compensated, half (cosine and ip)
     #[arg(long, value_delimiter = ',', default_value = "fast", value_name = "PRECISION,…")]
     precision: Vec<Precision>,
     /// Pairs of a case that are checked against f64
@@ -156,7 +156,11 @@ fn case(
             "{name}: the distances after the timed runs differ from those that were checked"
         );
     }
-    let bytes = (4 * (size * dim + count * dim + pairs)) as f64;
+    // Matrices have a copy in f16 when calls use it.
+    let is_half = queries_there[0].halves().is_some() && rows_there[0].halves().is_some();
+    let (element, unit) =
+        if precision == Precision::Half && is_half { (2, Unit::Matrices) } else { (4, Unit::Floats) };
+    let bytes = (element * (size * dim + count * dim) + 4 * pairs) as f64;
     run.case(Case {
         name,
         fields: json!({
@@ -168,8 +172,8 @@ fn case(
         work: Some(Work {
             bytes,
             operations: 2.0 * pairs as f64 * dim as f64,
-            unit: Unit::Floats,
-            working_set: (4 * (size * dim * rows_there.len() + count * dim * queries.len() + pairs)) as f64,
+            unit,
+            working_set: (element * (size * dim * rows_there.len() + count * dim * queries.len()) + 4 * pairs) as f64,
         }),
         verified: json!(verified),
         rotated: turns,
@@ -192,6 +196,7 @@ fn time(
         options,
         unit_vectors: false,
         norms: Some([queries.norms()?, rows.norms()?]),
+        halves: queries.halves().zip(rows.halves()).map(|(queries, rows)| [queries, rows]),
         queries: queries.as_slice()?,
         query_count: queries.rows() as u32,
         query_stride: queries.stride() as u32,
