@@ -1,20 +1,18 @@
 //! Operations on matrices, on either engine: all distances of two sets, the smallest values of every row, and the time of an
 //! empty launch.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::distance_options::{DistanceOptions, Output, Precision};
+use crate::distance_options::{DistanceOptions, Output};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
 use crate::engine::device::values::ValueRows;
-use crate::engine::ops::top_k;
+use crate::engine::ops::{distances, top_k};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::gpu::{BufferSlice, Commands, Gpu};
+use crate::gpu::Commands;
 use crate::host::{self, Host};
-use crate::kernels::{all_pairs, pairs, screen_tile_coop};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
@@ -141,7 +139,7 @@ impl Device {
         queries.check_device("queries", &self.engine)?;
         rows.check_device("rows", &self.engine)?;
         match &self.engine {
-            Engine::Gpu(gpu) => distances_on_gpu(gpu, queries, rows, options, kept).await,
+            Engine::Gpu(gpu) => distances::on_gpu(gpu, queries, rows, options, kept).await,
             Engine::Host(_) => {
                 let counts = [queries.rows(), rows.rows()];
                 let mut values = host::room_for(counts, kept.and_then(DistanceMatrix::reusable_values))?;
@@ -204,49 +202,4 @@ fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors
     }
     let budget = host.options.budget_bytes;
     host::top_k(rows.on_host()?, k, budget)
-}
-
-/// The distance, or the similarity, of every query to every row; both have one dim and live on this GPU.
-async fn distances_on_gpu(
-    gpu: &Arc<Gpu>,
-    queries: &DeviceMatrix,
-    rows: &DeviceMatrix,
-    options: DistanceOptions,
-    kept: Option<&mut DistanceMatrix>,
-) -> Result<DistanceMatrix> {
-    // Reductions read whole vectors of four.
-    let bytes = (queries.rows() as u64 * rows.rows() as u64 * 4).next_multiple_of(16);
-    gpu.check_binding("distances", bytes)?;
-    let buffer = match kept.and_then(|kept| kept.reusable_buffer(gpu, bytes)) {
-        Some(buffer) => buffer,
-        None => gpu.create_storage("distances", bytes)?,
-    };
-    let takes_halves = options.precision == Precision::Half
-        && all_pairs::has_tiles(queries.rows())
-        && screen_tile_coop::is_usable(gpu).await;
-    if takes_halves {
-        queries.make_halves(gpu)?;
-        rows.make_halves(gpu)?;
-    }
-    let mut commands = Commands::new(gpu, None);
-    let pairs = pairs::Pairs {
-        options,
-        unit_vectors: false,
-        norms: Some([queries.norms()?, rows.norms()?]),
-        halves: queries.halves().zip(rows.halves()).filter(|_| takes_halves).map(|(q, x)| [q, x]),
-        queries: queries.as_slice()?,
-        query_count: queries.rows() as u32,
-        query_stride: queries.stride() as u32,
-        rows: rows.as_slice()?,
-        row_count: rows.rows() as u32,
-        row_stride: rows.stride() as u32,
-        // The zeros behind a vector add nothing.
-        dim: rows.stride() as u32,
-        distances: BufferSlice::all(&buffer),
-        distance_stride: rows.rows() as u32,
-    };
-    all_pairs::encode(&mut commands, &pairs)?;
-    commands.submit();
-    gpu.check_faults().await?;
-    Ok(DistanceMatrix::in_buffer(gpu, buffer, [queries.rows(), rows.rows()]))
 }

@@ -1,6 +1,7 @@
 //! Operations on whole sets: distances, selections, reductions. `matrices`, `nearest` and `reductions` serve either engine; the other files run on
 //! a GPU.
 
+pub(crate) mod distances;
 pub(crate) mod job;
 pub(crate) mod matrices;
 pub(crate) mod nearest;

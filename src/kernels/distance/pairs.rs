@@ -66,6 +66,28 @@ pub struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
+    /// The pairs of `count` queries from query `first` on, a multiple of [`Pairs::UNIT`].
+    pub(crate) fn of_queries(&self, first: u32, count: u32) -> Self {
+        let from = |slice: BufferSlice<'a>, row_bytes: u64| {
+            let skipped = u64::from(first) * row_bytes;
+            BufferSlice { offset: slice.offset + skipped, bytes: slice.bytes - skipped, ..slice }
+        };
+        Self {
+            queries: from(self.queries, u64::from(self.query_stride) * 4),
+            distances: from(self.distances, u64::from(self.distance_stride) * 4),
+            norms: self.norms.map(|[queries, rows]| [from(queries, 8), rows]),
+            halves: self.halves.map(|[queries, rows]| {
+                let values = from(queries.values, u64::from(queries.pitch) * 8);
+                [HalfVectors { values, factors: from(queries.factors, 8), ..queries }, rows]
+            }),
+            query_count: count,
+            ..*self
+        }
+    }
+
+    /// Any row of a buffer begins where a binding may, 256 bytes on, if its number is a multiple of this.
+    pub(crate) const UNIT: u32 = 128;
+
     /// Checks that vectors, norms and results lie within their buffers, and that the metric has such an output.
     pub(super) fn check(&self) -> Result<()> {
         self.options.check()?;
