@@ -35,7 +35,7 @@ impl Normed {
         let vectors = bench.input(&spread);
         let count = values.len() / dim;
         let (norms, refused) = (bench.output(2 * count), bench.filled(&[u32::MAX; 2]));
-        if dim % 4 == 0 {
+        if dim.is_multiple_of(4) {
             let plain = bench.input(values);
             let quads = dim as u32 / 4;
             bench.run(|recorder| {
@@ -66,7 +66,7 @@ impl Matrices {
         let pairs = Pairs {
             options,
             unit_vectors,
-            norms: (self.dim % 4 == 0).then(|| [queries.norms(), rows.norms()]),
+            norms: self.dim.is_multiple_of(4).then(|| [queries.norms(), rows.norms()]),
             halves: None,
             queries: queries.vectors.bound(),
             query_count: query_count as u32,

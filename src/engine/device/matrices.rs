@@ -1,56 +1,19 @@
-//! Matrices on a device: vectors and distances, in a buffer of a GPU or in the host's memory.
+//! Vectors on a device, in a buffer of a GPU or in the host's memory.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
+use crate::engine::device::memory::MatrixMemory;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::host::{self, NormedVectors};
 use crate::kernels::pairs::HalfVectors;
 use crate::kernels::{halve, norms};
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::vectors::HostVectors;
-
-/// f32 values that a device keeps, perhaps shared with clones.
-#[derive(Debug, Clone)]
-enum MatrixMemory {
-    Gpu(Arc<Buffer>),
-    Host(Arc<Vec<f32>>),
-}
-
-impl MatrixMemory {
-    /// The buffer of a GPU.
-    fn buffer(&self) -> Result<&Buffer> {
-        match self {
-            Self::Gpu(buffer) => Ok(buffer),
-            Self::Host(_) => Err(Error::unsupported("a buffer", "a GPU", "values in the host's memory")),
-        }
-    }
-
-    /// The values of the host engine; none on a GPU.
-    fn on_host(&self) -> &[f32] {
-        match self {
-            Self::Gpu(_) => &[],
-            Self::Host(values) => values,
-        }
-    }
-
-    /// Fetches the first `count` values, wherever they are.
-    fn read<'f>(&'f self, engine: &'f Engine, count: usize) -> Boxed<'f, Vec<f32>> {
-        Box::pin(async move {
-            let Engine::Gpu(gpu) = engine else { return Ok(self.on_host().to_vec()) };
-            let mut values = Vec::with_capacity(count);
-            let range = (self.buffer()?, 0, count as u64 * 4);
-            Commands::new(gpu, None)
-                .read_each(&[range], &mut |_, bytes| values.extend(words::<f32>(bytes)))
-                .await?;
-            Ok(values)
-        })
-    }
-}
 
 /// The norms of a matrix's vectors.
 #[derive(Debug, Clone)]
@@ -94,24 +57,10 @@ impl Device {
             self.upload_boxed(rows.into())
         }
         async upload_async;
-
-        /// Fetches distances from the device, `[queries, rows]`.
-        ///
-        /// # Errors
-        /// [`Error::Argument`] for distances on another device; [`Error::DeviceLost`], [`Error::OutOfMemory`].
-        pub fn read(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
-            self.read_values(distances)
-        }
-        async read_async;
     }
 
     pub(crate) fn upload_boxed<'a>(&'a self, rows: HostVectors<'a>) -> Boxed<'a, DeviceMatrix> {
         Box::pin(DeviceMatrix::upload(&self.engine, rows))
-    }
-
-    async fn read_values(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
-        distances.check_device("distances", &self.engine)?;
-        distances.memory.read(&self.engine, distances.queries * distances.rows).await
     }
 }
 
@@ -295,79 +244,6 @@ async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Buffer, Buf
     Ok((buffer, norm_buffer, layout.stride))
 }
 
-/// Distances on a device, `[queries, rows]`, f32.
-#[derive(Debug, Clone)]
-pub struct DistanceMatrix {
-    engine: Engine,
-    memory: MatrixMemory,
-    queries: usize,
-    rows: usize,
-}
-
-impl DistanceMatrix {
-    /// Distances in a buffer of a GPU.
-    pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: Buffer, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: gpu.into(), memory: MatrixMemory::Gpu(buffer.into()), queries, rows }
-    }
-
-    /// The buffer, to be written again, if this GPU has it, it holds `bytes`, and no clone shares it.
-    pub(crate) fn reusable_buffer(&mut self, gpu: &Arc<Gpu>, bytes: u64) -> Option<Buffer> {
-        self.check_device("distances", &gpu.into()).ok()?;
-        match &mut self.memory {
-            MatrixMemory::Gpu(buffer) => {
-                Arc::get_mut(buffer).filter(|buffer| buffer.size() >= bytes).map(|buffer| buffer.clone())
-            }
-            MatrixMemory::Host(_) => None,
-        }
-    }
-
-    /// The values of the host engine, to be written again, if no clone shares them.
-    pub(crate) fn reusable_values(&mut self) -> Option<&mut Vec<f32>> {
-        match &mut self.memory {
-            MatrixMemory::Gpu(_) => None,
-            MatrixMemory::Host(values) => Arc::get_mut(values),
-        }
-    }
-
-    /// Distances of the host engine.
-    pub(crate) fn in_memory(engine: &Engine, values: Vec<f32>, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: engine.clone(), memory: MatrixMemory::Host(values.into()), queries, rows }
-    }
-
-    /// An error when the matrix lives on another device.
-    pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
-        engine.check(argument, "a matrix", &self.engine)
-    }
-
-    /// The buffer of a GPU.
-    pub(crate) fn buffer(&self) -> Result<&Buffer> {
-        self.memory.buffer()
-    }
-
-    /// The distances of the host engine, `[queries, rows]`.
-    pub(crate) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
-        MatrixView::new(self.memory.on_host(), self.rows)
-    }
-
-    /// How many queries.
-    pub fn queries(&self) -> usize {
-        self.queries
-    }
-
-    /// How many rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The buffer, for kernels that the caller records.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] on the host engine, which has no buffers.
-    pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
-        Ok(BufferSlice::all(self.buffer()?))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,20 +263,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn distances_are_read_on_their_own_device_alone() {
-        let Ok(gpu) = Device::named("gpu") else { return };
-        let [there, here] = [&gpu, &Device::host()].map(|device| {
-            let vectors =
-                device.upload(MatrixView::new(&[1.0f32, 2.0], 1).expect("whole rows")).expect("memory");
-            let metric = crate::metric::Metric::L2;
-            let output = crate::distance_options::Output::Distance;
-            device.distances(&vectors, &vectors, metric, output).expect("memory")
-        });
-        assert_eq!(gpu.read(&there).expect("memory"), Device::host().read(&here).expect("memory"));
-        assert!(matches!(gpu.read(&here), Err(Error::Argument { argument: "distances", .. })));
-        assert!(matches!(Device::host().read(&there), Err(Error::Argument { argument: "distances", .. })));
     }
 }

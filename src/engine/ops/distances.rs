@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::distance_options::{DistanceOptions, Precision};
-use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
+use crate::engine::device::distance_matrix::DistanceMatrix;
+use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::search::chunks::submission_flops_on;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu};

@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use crate::distance_options::{DistanceOptions, Output};
+use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
+use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::values::ValueRows;
 use crate::engine::ops::{distances, top_k};
 use crate::error::{Error, Result};

@@ -22,7 +22,8 @@ const SCANNED_DIM: u32 = 32;
 pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<()> {
     pairs.check()?;
     let is_cosine = pairs.options.metric == Metric::Cosine;
-    let is_whole = [pairs.dim, pairs.query_stride, pairs.row_stride].iter().all(|count| count % 4 == 0);
+    let is_whole =
+        [pairs.dim, pairs.query_stride, pairs.row_stride].iter().all(|count| count.is_multiple_of(4));
     let has_norms = !is_cosine || pairs.unit_vectors || pairs.norms.is_some();
     let is_few = pairs.query_count <= SCANNED_QUERIES;
     if pairs.options.precision == Precision::Half
