@@ -20,8 +20,9 @@ pub enum Output {
 
 /// How exactly the distances of all pairs are computed.
 ///
-/// L2 is computed from the differences of elements, so that near vectors lose nothing to cancellation. With `u = 2^-23`,
-/// distances of vectors of `dim` elements are off by at most:
+/// L2 is computed from the differences of elements, so that near vectors lose nothing to cancellation. (The host engine computes
+/// pairs that are far apart from products, within the same bounds.) With `u = 2^-23`, distances of vectors of `dim` elements are
+/// off by at most:
 ///
 /// | metric | `Fast` | `Compensated` | `Half` |
 /// |---|---|---|---|
@@ -42,9 +43,9 @@ pub enum Precision {
     /// rounded once. A distance depends on its two vectors alone. Many times slower on a GPU.
     Compensated,
     /// Elements may be rounded to f16, and products are summed in f32: for many queries on adapters with cooperative matrices,
-    /// several times as fast as f32. Elsewhere this computes what [`Precision::Fast`] does. A power of two for each vector keeps
-    /// its elements within the range of f16, and vectors that are of f16 already are not rounded. Cosine and inner product only:
-    /// L2 from such products would lose near vectors to cancellation.
+    /// several times as fast as f32. Elsewhere this computes what [`Precision::Fast`] does. A power of two for each vector brings
+    /// its elements into the range of f16. Vectors that are of f16 already lose nothing, except for elements below 2^-28 of the
+    /// norm. Cosine and inner product only: L2 from such products would lose near vectors to cancellation.
     ///
     /// The first call makes an f16 copy of each matrix, which the matrix keeps: half of its bytes on top of them.
     Half,

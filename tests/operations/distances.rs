@@ -275,3 +275,26 @@ fn halves_have_no_l2(engine: Engine) {
         assert!(matches!(refused, Err(Error::Argument { argument: "precision", .. })), "{refused:?}");
     }
 }
+
+/// From next to each other to far apart: the host engine computes far pairs from products, and near ones from differences.
+#[test_case(Engine::Adapter)]
+#[test_case(Engine::Host)]
+fn every_distance_between_near_and_far_is_within_its_bound(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    for dim in [64, 128, 384, 1000] {
+        let mut random = Random::new(dim as u64);
+        let queries = random.floats(9 * dim);
+        let mut rows: Vec<Vec<f32>> = (0..300)
+            .map(|row| {
+                let (own, step) = (row % 9, 2f32.powi(row as i32 % 27 - 22));
+                let noise = random.floats(dim);
+                queries[own * dim..][..dim].iter().zip(noise).map(|(x, noise)| x + step * noise).collect()
+            })
+            .collect();
+        // The far ones first, and the near ones first: the first rows decide how the next are computed.
+        rows.sort_by_key(|row| (0..9).any(|own| Metric::L2.exact(&queries[own * dim..][..dim], row) < 1.0));
+        check(device, &queries, &rows.concat(), dim);
+        rows.reverse();
+        check(device, &queries, &rows.concat(), dim);
+    }
+}

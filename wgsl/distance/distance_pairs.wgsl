@@ -20,7 +20,7 @@ fn row_vector(place: u32) -> vec4<f32> {
 
 fn add(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   var result = sums;
-  if (is_direct()) {
+  if (METRIC <= PAIRS_L2) {
     let difference = q - x;
     result.dot = fma(difference, difference, sums.dot);
   } else {
@@ -73,7 +73,7 @@ fn keep(kept: Kept, a: vec4<f32>, b: vec4<f32>) -> Kept {
 
 fn keep_all(sums: KeptSums, q: vec4<f32>, x: vec4<f32>) -> KeptSums {
   var result = sums;
-  if (is_direct()) {
+  if (METRIC <= PAIRS_L2) {
     // (d + e)^2 = d d + 2 d e, and e e is too small to matter.
     let difference = opaque(q - x);
     result.dot = keep(sums.dot, difference, difference);

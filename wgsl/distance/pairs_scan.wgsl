@@ -42,7 +42,7 @@ fn pairs_scan(
           let query = queries[min(first_query + q, last_query) * params.query_pitch + i];
           // unroll
           for (var r = 0u; r < 4u; r++) {
-            if (is_direct()) {
+            if (METRIC <= PAIRS_L2) {
               let difference = query - four[r];
               sums[q][r] = fma(difference, difference, sums[q][r]);
             } else {

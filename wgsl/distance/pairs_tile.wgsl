@@ -92,7 +92,7 @@ fn pairs_tile(
         for (var e = 0u; e < 4u; e++) {
           // unroll
           for (var j = 0u; j < 4u; j++) {
-            if (is_direct()) {
+            if (METRIC <= PAIRS_L2) {
               let difference = vec4(query[e]) - four[j];
               sums[i * 4u + e][j] = fma(difference, difference, sums[i * 4u + e][j]);
             } else {

@@ -1,8 +1,5 @@
-// The value of a pair, from its sum: products of elements, or squares of their differences.
+// The value of a pair, from its sum: of products of elements or, up to PAIRS_L2, of squared differences.
 override METRIC: u32 = 0u;
-
-// Whether sums are of squared differences.
-fn is_direct() -> bool { return METRIC <= PAIRS_L2; }
 
 // `scale` is 1 / (|q| |x|) for cosine, and otherwise unused.
 fn pair_value(sum: f32, scale: f32) -> f32 {

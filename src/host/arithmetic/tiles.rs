@@ -1,13 +1,17 @@
 //! Sums over pairs of vectors, of products or of squared differences, for many vectors at once: rows lie side by side in the lanes of
 //! registers, and a few queries share every load of them.
 //!
-//! A sum takes the dimensions one after another, so it depends on its two vectors alone.
+//! A sum takes the dimensions in order, so it depends on its two vectors alone. Sums of [`CHAIN`] dimensions are added up, which rounds
+//! less than one long chain of additions.
 
 use bytemuck::Pod;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Registers of rows in a panel.
 const WIDTH: usize = 2;
+
+/// Dimensions that are added up before the sum joins the others.
+pub(crate) const CHAIN: usize = 32;
 
 /// Rows and dimensions that are transposed at a time.
 const SIDE: usize = 8;
@@ -18,6 +22,8 @@ pub(crate) trait Number: Pod + Send + Sync + Into<f64> + From<f32> {
     type Register<S: Simd>: Pod + Send + Sync;
 
     fn splat<S: Simd>(simd: S, value: Self) -> Self::Register<S>;
+
+    fn add<S: Simd>(simd: S, a: Self::Register<S>, b: Self::Register<S>) -> Self::Register<S>;
 
     fn subtract<S: Simd>(simd: S, a: Self::Register<S>, b: Self::Register<S>) -> Self::Register<S>;
 
@@ -32,13 +38,18 @@ pub(crate) trait Number: Pod + Send + Sync + Into<f64> + From<f32> {
 
 /// Implements [`Number`] by the methods of [`Simd`].
 macro_rules! number {
-    ($number:ident, $register:ident, $splat:ident, $subtract:ident, $multiply_add:ident) => {
+    ($number:ident, $register:ident, $splat:ident, $add:ident, $subtract:ident, $multiply_add:ident) => {
         impl Number for $number {
             type Register<S: Simd> = S::$register;
 
             #[inline(always)]
             fn splat<S: Simd>(simd: S, value: Self) -> S::$register {
                 simd.$splat(value)
+            }
+
+            #[inline(always)]
+            fn add<S: Simd>(simd: S, a: S::$register, b: S::$register) -> S::$register {
+                simd.$add(a, b)
             }
 
             #[inline(always)]
@@ -59,8 +70,8 @@ macro_rules! number {
     };
 }
 
-number!(f32, f32s, splat_f32s, sub_f32s, mul_add_e_f32s);
-number!(f64, f64s, splat_f64s, sub_f64s, mul_add_e_f64s);
+number!(f32, f32s, splat_f32s, add_f32s, sub_f32s, mul_add_e_f32s);
+number!(f64, f64s, splat_f64s, add_f64s, sub_f64s, mul_add_e_f64s);
 
 /// The sums of all pairs of two sets of vectors.
 pub(crate) struct Tiles<'a, F> {
@@ -169,18 +180,27 @@ fn tile<S: Simd, T: Number, const QUERIES: usize, const DIRECT: bool>(
     panel: &[[T::Register<S>; WIDTH]],
     queries: &[[T; QUERIES]],
 ) -> [[T::Register<S>; WIDTH]; QUERIES] {
-    let mut sums = [[T::splat(simd, T::from(0.0)); WIDTH]; QUERIES];
-    for (rows, values) in panel.iter().zip(queries) {
+    let zero = T::splat(simd, T::from(0.0));
+    let mut sums = [[zero; WIDTH]; QUERIES];
+    for (panel, queries) in panel.chunks(CHAIN).zip(queries.chunks(CHAIN)) {
+        let mut chains = [[zero; WIDTH]; QUERIES];
+        for (rows, values) in panel.iter().zip(queries) {
+            for query in 0..QUERIES {
+                let value = T::splat(simd, values[query]);
+                for part in 0..WIDTH {
+                    let (a, b) = if DIRECT {
+                        let difference = T::subtract(simd, value, rows[part]);
+                        (difference, difference)
+                    } else {
+                        (value, rows[part])
+                    };
+                    chains[query][part] = T::multiply_add(simd, a, b, chains[query][part]);
+                }
+            }
+        }
         for query in 0..QUERIES {
-            let value = T::splat(simd, values[query]);
             for part in 0..WIDTH {
-                let (a, b) = if DIRECT {
-                    let difference = T::subtract(simd, value, rows[part]);
-                    (difference, difference)
-                } else {
-                    (value, rows[part])
-                };
-                sums[query][part] = T::multiply_add(simd, a, b, sums[query][part]);
+                sums[query][part] = T::add(simd, sums[query][part], chains[query][part]);
             }
         }
     }

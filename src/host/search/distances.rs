@@ -1,4 +1,7 @@
 //! The matrix of distances between two sets of vectors.
+//!
+//! L2 in f32 is computed from products and norms where the distance is large enough for that: processors multiply matrices nearly twice
+//! as fast as they add up squared differences. Near pairs are computed from differences, so the relative bound holds for them as well.
 
 use std::ops::Range;
 
@@ -7,8 +10,8 @@ use rayon::prelude::*;
 use crate::distance_options::{DistanceOptions, Output, Precision};
 use crate::error::{Error, Result};
 use crate::host::arithmetic::registers::with_widest_registers;
-use crate::host::arithmetic::sums::quick_sum_of;
-use crate::host::arithmetic::tiles::{Number, Tiles};
+use crate::host::arithmetic::sums::{quick_sum_of, squared_differences};
+use crate::host::arithmetic::tiles::{CHAIN, Number, Tiles};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
@@ -23,6 +26,13 @@ const TASKS_PER_THREAD: usize = 4;
 
 /// Rows of a task, at least.
 const LEAST_ROWS: usize = 64;
+
+/// Rows that tell whether L2 of the next ones is computed from products, and rows that are computed together after them.
+const PROBED_ROWS: usize = 64;
+const STRETCH: usize = 4096;
+
+/// L2 is computed from products until one pair in this many is near, and has to be computed again from differences.
+const MOST_NEAR: usize = 32;
 
 /// Vectors and their squared norms.
 #[derive(Debug, Clone, Copy)]
@@ -98,30 +108,110 @@ fn tiled<T: Number>(
     rows: NormedVectors<'_>,
     options: DistanceOptions,
 ) {
-    let squared = (&queries.squared[task.queries.clone()], &rows.squared[task.rows.clone()]);
-    let take = |query: usize, first: usize, sums: &[T]| {
-        let places = &mut task.distances[query][first..first + sums.len()];
-        match options.metric {
-            // Without a branch for each distance.
-            Metric::L2Squared => {
-                places.iter_mut().zip(sums).for_each(|(place, &sum)| *place = narrowed(sum.into()))
+    let dim = rows.vectors.dim();
+    let is_l2 = is_l2(options.metric);
+    let limit = if is_l2 && options.precision == Precision::Fast { near_limit(dim) } else { None };
+    let mut is_direct = is_l2 && limit.is_none();
+    let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
+    let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
+    let mut start = task.rows.start;
+    while start < task.rows.end {
+        // A few rows tell whether many pairs are near.
+        let most = if start == task.rows.start { PROBED_ROWS } else { STRETCH };
+        let stretch = start..task.rows.end.min(start + most);
+        let mut near = 0;
+        let take = |query: usize, first: usize, sums: &[T]| {
+            let first = stretch.start + first;
+            let places = &mut task.distances[query][first - task.rows.start..][..sums.len()];
+            let query = task.queries.start + query;
+            let squared = (queries.squared[query], &rows.squared[first..]);
+            match limit {
+                None => {
+                    let scales = inverse_rows[first - task.rows.start..].iter();
+                    let pairs = places.iter_mut().zip(sums).zip(scales);
+                    let own = inverse_queries[query - task.queries.start];
+                    pairs.for_each(|((place, &sum), scale)| *place = value(options, sum.into(), own * scale));
+                }
+                Some(limit) => {
+                    let found = write_l2(places, (sums, is_direct), squared, limit);
+                    near += found;
+                    if found > 0 && !is_direct {
+                        let exact = |row: usize| {
+                            squared_differences(queries.vectors.row(query), rows.vectors.row(first + row))
+                        };
+                        correct(places, sums, squared, limit, exact);
+                    }
+                    if options.metric == Metric::L2 {
+                        places.iter_mut().for_each(|place| *place = place.sqrt());
+                    }
+                }
             }
-            _ => {
-                let pairs = places.iter_mut().zip(sums).zip(&squared.1[first..]);
-                pairs.for_each(|((place, &sum), &row)| {
-                    *place = value(options, sum.into(), [squared.0[query], row])
-                });
-            }
+        };
+        let tiles = Tiles {
+            queries: queries.vectors.slice(task.queries.clone()).values(),
+            rows: rows.vectors.slice(stretch.clone()).values(),
+            dim,
+            is_direct,
+            take,
+        };
+        tiles.compute();
+        is_direct = limit.map_or(is_direct, |_| near * MOST_NEAR > stretch.len() * task.queries.len());
+        start = stretch.end;
+    }
+}
+
+/// The least squared distance, as a share of `|q| |x|`, that products give within the promised bound. None where products are
+/// hardly better than differences.
+///
+/// A sum of `dim` products in chains is off by `(CHAIN + dim / CHAIN + 2) 2^-24 |q| |x|` at most, and the squared distance by twice that.
+/// The bound is `(dim + 4) 2^-23` of the distance, and two of these units are left for rounding the result.
+fn near_limit(dim: usize) -> Option<f64> {
+    let chained = CHAIN + dim.div_ceil(CHAIN) + 2;
+    Some(chained as f64 / (dim + 2) as f64).filter(|&limit| limit <= 0.5)
+}
+
+/// The squared distance of a pair from its products.
+#[inline(always)]
+fn by_product(sum: f64, query: f64, row: f64) -> f64 {
+    (query + row - 2.0 * sum).max(0.0)
+}
+
+/// Whether a squared distance is too small a part of the norms for products.
+#[inline(always)]
+fn is_near(distance: f64, query: f64, row: f64, limit: f64) -> bool {
+    distance * distance < limit * limit * query * row
+}
+
+/// Writes the squared distances of a query from sums of products, or of squared differences. Returns how many of them are near.
+#[inline(always)]
+fn write_l2<T: Number>(
+    places: &mut [f32],
+    (sums, is_direct): (&[T], bool),
+    (query, rows): (f64, &[f64]),
+    limit: f64,
+) -> usize {
+    let mut near = 0;
+    for ((place, &sum), &row) in places.iter_mut().zip(sums).zip(rows) {
+        let distance = if is_direct { sum.into() } else { by_product(sum.into(), query, row) };
+        near += usize::from(is_near(distance, query, row, limit));
+        *place = narrowed(distance);
+    }
+    near
+}
+
+/// Replaces near squared distances by exact ones.
+fn correct<T: Number>(
+    places: &mut [f32],
+    sums: &[T],
+    (query, rows): (f64, &[f64]),
+    limit: f64,
+    exact: impl Fn(usize) -> f64,
+) {
+    for (number, ((place, &sum), &row)) in places.iter_mut().zip(sums).zip(rows).enumerate() {
+        if is_near(by_product(sum.into(), query, row), query, row, limit) {
+            *place = narrowed(exact(number));
         }
-    };
-    let tiles = Tiles {
-        queries: queries.vectors.slice(task.queries.clone()).values(),
-        rows: rows.vectors.slice(task.rows.clone()).values(),
-        dim: rows.vectors.dim(),
-        is_direct: is_direct(options.metric),
-        take,
-    };
-    tiles.compute();
+    }
 }
 
 /// Computes a task pair by pair.
@@ -131,10 +221,13 @@ fn one_by_one(
     rows: NormedVectors<'_>,
     options: DistanceOptions,
 ) {
-    let is_direct = is_direct(options.metric);
-    for (place, row) in task.rows.enumerate() {
+    let is_direct = is_l2(options.metric);
+    let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
+    let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
+    for (place, (row, inverse)) in task.rows.zip(inverse_rows).enumerate() {
         let values = rows.vectors.row(row);
-        for (query, distances) in task.queries.clone().zip(&mut task.distances) {
+        let places = task.distances.iter_mut().zip(&inverse_queries);
+        for (query, (distances, own)) in task.queries.clone().zip(places) {
             let query_values = queries.vectors.row(query);
             let sum = with_widest_registers(
                 #[inline(always)]
@@ -143,26 +236,32 @@ fn one_by_one(
                     false => quick_sum_of(query_values, values, |a, b| a * b),
                 },
             );
-            distances[place] = value(options, sum.into(), [queries.squared[query], rows.squared[row]]);
+            distances[place] = value(options, sum.into(), own * inverse);
         }
     }
 }
 
-/// Whether sums are of squared differences.
-fn is_direct(metric: Metric) -> bool {
+/// Whether a distance is by L2.
+fn is_l2(metric: Metric) -> bool {
     matches!(metric, Metric::L2Squared | Metric::L2)
 }
 
-/// The value of a pair, from its sum and the squared norms of both vectors.
-fn value(DistanceOptions { metric, output, .. }: DistanceOptions, sum: f64, [query, row]: [f64; 2]) -> f32 {
+/// The inverse norms that cosine needs, 0 for zero vectors; nothing that matters for other metrics.
+fn inverses(metric: Metric, squared: &[f64]) -> Vec<f64> {
+    let inverse = |&squared: &f64| if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 };
+    if metric == Metric::Cosine { squared.iter().map(inverse).collect() } else { squared.to_vec() }
+}
+
+/// The value of a pair, from its sum and the product of both inverse norms.
+#[inline(always)]
+fn value(DistanceOptions { metric, output, .. }: DistanceOptions, sum: f64, scale: f64) -> f32 {
     narrowed(match (metric, output) {
         (Metric::L2Squared, _) => sum,
         (Metric::L2, _) => sum.sqrt(),
         (Metric::InnerProduct, Output::Distance) => -sum,
         (Metric::InnerProduct, Output::Similarity) => sum,
         (Metric::Cosine, _) => {
-            let norms = query.sqrt() * row.sqrt();
-            let similarity = if norms == 0.0 { 0.0 } else { (sum / norms).clamp(-1.0, 1.0) };
+            let similarity = (sum * scale).clamp(-1.0, 1.0);
             if output == Output::Similarity { similarity } else { 1.0 - similarity }
         }
     })
