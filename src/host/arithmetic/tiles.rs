@@ -21,6 +21,8 @@ pub(crate) trait Number: Pod + Send + Sync + Into<f64> + From<f32> {
     /// As many as a register holds.
     type Register<S: Simd>: Pod + Send + Sync;
 
+    fn rounded(self) -> f32;
+
     fn splat<S: Simd>(simd: S, value: Self) -> Self::Register<S>;
 
     fn add<S: Simd>(simd: S, a: Self::Register<S>, b: Self::Register<S>) -> Self::Register<S>;
@@ -41,6 +43,11 @@ macro_rules! number {
     ($number:ident, $register:ident, $splat:ident, $add:ident, $subtract:ident, $multiply_add:ident) => {
         impl Number for $number {
             type Register<S: Simd> = S::$register;
+
+            #[inline(always)]
+            fn rounded(self) -> f32 {
+                self as f32
+            }
 
             #[inline(always)]
             fn splat<S: Simd>(simd: S, value: Self) -> S::$register {

@@ -114,17 +114,18 @@ fn tiled<T: Number>(
     let mut is_direct = is_l2 && limit.is_none();
     let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
     let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
+    let squared_rows: Vec<f32> =
+        rows.squared[task.rows.clone()].iter().map(|&squared| squared as f32).collect();
     let mut start = task.rows.start;
     while start < task.rows.end {
         // A few rows tell whether many pairs are near.
-        let most = if start == task.rows.start { PROBED_ROWS } else { STRETCH };
+        let most = if limit.is_some() && start == task.rows.start { PROBED_ROWS } else { STRETCH };
         let stretch = start..task.rows.end.min(start + most);
         let mut near = 0;
         let take = |query: usize, first: usize, sums: &[T]| {
             let first = stretch.start + first;
             let places = &mut task.distances[query][first - task.rows.start..][..sums.len()];
             let query = task.queries.start + query;
-            let squared = (queries.squared[query], &rows.squared[first..]);
             match limit {
                 None => {
                     let scales = inverse_rows[first - task.rows.start..].iter();
@@ -133,13 +134,14 @@ fn tiled<T: Number>(
                     pairs.for_each(|((place, &sum), scale)| *place = value(options, sum.into(), own * scale));
                 }
                 Some(limit) => {
+                    let squared = (queries.squared[query] as f32, &squared_rows[first - task.rows.start..]);
                     let found = write_l2(places, (sums, is_direct), squared, limit);
                     near += found;
                     if found > 0 && !is_direct {
-                        let exact = |row: usize| {
-                            squared_differences(queries.vectors.row(query), rows.vectors.row(first + row))
-                        };
-                        correct(places, sums, squared, limit, exact);
+                        let (query, rows) = (queries.vectors.row(query), rows.vectors);
+                        correct(places, squared, limit, |row| {
+                            squared_differences(query, rows.row(first + row))
+                        });
                     }
                     if options.metric == Metric::L2 {
                         places.iter_mut().for_each(|place| *place = place.sqrt());
@@ -160,56 +162,52 @@ fn tiled<T: Number>(
     }
 }
 
-/// The least squared distance, as a share of `|q| |x|`, that products give within the promised bound. None where products are
+/// The least squared distance, as a share of `|q|^2 + |x|^2`, that products give within the promised bound. None where products are
 /// hardly better than differences.
 ///
-/// A sum of `dim` products in chains is off by `(CHAIN + dim / CHAIN + 2) 2^-24 |q| |x|` at most, and the squared distance by twice that.
-/// The bound is `(dim + 4) 2^-23` of the distance, and two of these units are left for rounding the result.
-fn near_limit(dim: usize) -> Option<f64> {
-    let chained = CHAIN + dim.div_ceil(CHAIN) + 2;
-    Some(chained as f64 / (dim + 2) as f64).filter(|&limit| limit <= 0.5)
+/// In units of 2^-23: products in chains are off by `(CHAIN + dim / CHAIN + 2) / 2 |q| |x|` at most, so the squared distance by
+/// `(CHAIN + dim / CHAIN + 2) / 2 (|q|^2 + |x|^2)`; the norms and their sum are rounded by 1 more, and the distance by 1/2 of itself. The
+/// bound is `dim + 4` of the distance.
+fn near_limit(dim: usize) -> Option<f32> {
+    let rounded = (CHAIN + dim.div_ceil(CHAIN) + 2) as f32 / 2.0 + 1.0;
+    Some(rounded / (dim + 2) as f32).filter(|&limit| limit <= 0.25)
 }
 
-/// The squared distance of a pair from its products.
+/// The squared distance of a pair from its products. `norms` is the sum of both squared norms.
 #[inline(always)]
-fn by_product(sum: f64, query: f64, row: f64) -> f64 {
-    (query + row - 2.0 * sum).max(0.0)
+fn by_product(sum: f32, norms: f32) -> f32 {
+    (norms - 2.0 * sum).max(0.0)
 }
 
-/// Whether a squared distance is too small a part of the norms for products.
-#[inline(always)]
-fn is_near(distance: f64, query: f64, row: f64, limit: f64) -> bool {
-    distance * distance < limit * limit * query * row
-}
-
-/// Writes the squared distances of a query from sums of products, or of squared differences. Returns how many of them are near.
+/// Writes the squared distances of a query from sums of products, or of squared differences. Returns how many of them are near: below
+/// the limit, where products are not exact enough.
 #[inline(always)]
 fn write_l2<T: Number>(
     places: &mut [f32],
     (sums, is_direct): (&[T], bool),
-    (query, rows): (f64, &[f64]),
-    limit: f64,
+    (query, rows): (f32, &[f32]),
+    limit: f32,
 ) -> usize {
-    let mut near = 0;
+    let mut near = 0u32;
     for ((place, &sum), &row) in places.iter_mut().zip(sums).zip(rows) {
-        let distance = if is_direct { sum.into() } else { by_product(sum.into(), query, row) };
-        near += usize::from(is_near(distance, query, row, limit));
-        *place = narrowed(distance);
+        let norms = query + row;
+        let distance = if is_direct { sum.rounded() } else { by_product(sum.rounded(), norms) };
+        near += u32::from(distance < limit * norms);
+        *place = distance;
     }
-    near
+    near as usize
 }
 
-/// Replaces near squared distances by exact ones.
-fn correct<T: Number>(
+/// Replaces near squared distances by those from differences.
+fn correct(
     places: &mut [f32],
-    sums: &[T],
-    (query, rows): (f64, &[f64]),
-    limit: f64,
-    exact: impl Fn(usize) -> f64,
+    (query, rows): (f32, &[f32]),
+    limit: f32,
+    from_differences: impl Fn(usize) -> f64,
 ) {
-    for (number, ((place, &sum), &row)) in places.iter_mut().zip(sums).zip(rows).enumerate() {
-        if is_near(by_product(sum.into(), query, row), query, row, limit) {
-            *place = narrowed(exact(number));
+    for (number, (place, &row)) in places.iter_mut().zip(rows).enumerate() {
+        if *place < limit * (query + row) {
+            *place = narrowed(from_differences(number));
         }
     }
 }
