@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{
-    ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params, wgsl,
+    ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params,
+    wgsl,
 };
 use crate::kernels::reduce::operation::EXTREMES;
 pub use crate::kernels::reduce::operation::{Operation, Summation};
