@@ -10,10 +10,10 @@ mod common;
 use common::bench::{Bench, Bound};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nearfield::internals::kernels::distance_pairs::Pairs;
 use nearfield::internals::kernels::select_k::{Rows, Select, Selected};
 use nearfield::internals::kernels::{key_of, norms, prefix_sum, select_k};
-use nearfield::{ElementKind, Metric, Output, Recorder, Result, wgpu};
+use nearfield::recording::Pairs;
+use nearfield::{DistanceOptions, ElementKind, Metric, Recorder, Result, wgpu};
 
 /// Integers from -2 to 1, so that sums are exact in any order.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
@@ -47,9 +47,10 @@ fn distances(criterion: &mut Criterion) {
     let (row_buffer, query_buffer) = (bench.input(&row_values), bench.input(&query_values));
     let results = bench.output(rows * count);
     let pairs = |metric| Pairs {
-        metric,
+        options: DistanceOptions::new(metric),
         unit_vectors: false,
-        output: Output::Distance,
+        norms: None,
+        halves: None,
         queries: query_buffer.bound(),
         query_count: count as u32,
         query_stride: dim as u32,

@@ -38,6 +38,7 @@ compile_error!(
 mod bits;
 mod callers;
 mod device_options;
+mod distance_options;
 mod engine;
 mod error;
 mod files;
@@ -63,6 +64,7 @@ mod store;
 mod vectors;
 
 pub use device_options::DeviceOptions;
+pub use distance_options::{DistanceOptions, Output, Precision};
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
     SearchResult, Stages, Statistics, ValueRows, Values, Vectors,
@@ -78,7 +80,6 @@ pub use index::ivf::builder::IvfBuilder;
 pub use index::kmeans::{Clusters, KMeans};
 pub use index::loader::{Load, Loader};
 pub use index::saved::SavedIndex;
-pub use kernels::distance_pairs::Output;
 pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use metric::Metric;
@@ -88,7 +89,7 @@ pub use reduce::{Norm, Reduce};
 pub use vectors::HostVectors;
 /// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.
 pub mod recording {
-    pub use crate::kernels::distance_pairs::Pairs;
+    pub use crate::kernels::pairs::{HalfVectors, Pairs};
     pub use crate::kernels::reduce_blocks::{Operation, Reduce, Shape};
     pub use crate::kernels::rescore::{Candidates, Rescore};
     pub use crate::kernels::select_k::{Rows, Scratch, Select, Selected};

@@ -8,8 +8,9 @@ mod pass;
 pub(crate) mod rows;
 pub(crate) mod search;
 
+pub use device::distance_matrix::DistanceMatrix;
 pub use device::handle::Device;
-pub use device::matrices::{DeviceMatrix, DistanceMatrix};
+pub use device::matrices::DeviceMatrix;
 pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
 pub use device::vectors::{Queries, Vectors};

@@ -10,8 +10,8 @@ macro_rules! snippets {
 
 snippets! {
     ACROSS "lib/across";
-    CANDIDATES "lib/candidates";
-    COLLECT_TILE "lib/collect_tile";
+    CANDIDATES "lib/screen/candidates";
+    COLLECT_TILE "lib/screen/collect_tile";
     EXACT "lib/select/exact";
     GRID "lib/grid";
     INTEGERS "lib/integers";
@@ -22,6 +22,7 @@ snippets! {
     RADIX "lib/select/radix";
     RECORDS "lib/reduce/records";
     RESULTS "lib/select/results";
+    ROUNDING "lib/rounding";
     SAMPLE "lib/select/sample";
     SCATTERED "lib/select/scattered";
     SPAN "lib/reduce/span";

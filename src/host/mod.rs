@@ -1,7 +1,7 @@
 //! The host engine: the library's operations on the processor, for machines without a GPU and for work too small for one.
 //!
-//! Distances are summed in f64 and rounded to f32 once, so they do not depend on the order of summation. Searches exclude rows by the same
-//! certificates as on a GPU.
+//! Distances that searches report are summed in f64 and rounded to f32 once, so they do not depend on the order of summation. Searches
+//! exclude rows by the same certificates as on a GPU.
 //!
 //! Layers, each of which uses only those before it: `arithmetic`, `integers`, `rows`, `search`, `lists`. `reduce` needs `arithmetic` alone.
 
@@ -23,6 +23,6 @@ pub(crate) use reduce::records::{Reduced, reduce, reduce_rows};
 pub(crate) use reduce::top_k::top_k;
 pub(crate) use rows::norms::checked;
 pub(crate) use rows::store::HostRows;
-pub(crate) use search::distances::distances;
+pub(crate) use search::distances::{NormedVectors, distances, room_for};
 pub(crate) use search::request::{Hits, HostRequest, SearchLimit};
 pub(crate) use search::schedule::fills_threads;

@@ -9,13 +9,13 @@ pub const BLOCK_ROWS: u32 = 128;
 pub(crate) const BLOCK_SHIFT: u32 = BLOCK_ROWS.trailing_zeros();
 
 /// Where the score of a query and a column lies.
-pub(crate) const SCORES: Snippet = wgsl!("lib/scores", BLOCK_ROWS, BLOCK_SHIFT);
+pub(crate) const SCORES: Snippet = wgsl!("lib/screen/scores", BLOCK_ROWS, BLOCK_SHIFT);
 
 /// The products of a tile by four-way integer products.
-pub(crate) const TILE_I8: Snippet = wgsl!("lib/tile_i8", BLOCK_ROWS);
+pub(crate) const TILE_I8: Snippet = wgsl!("lib/screen/tile_i8", BLOCK_ROWS);
 
 /// The products of a tile on cooperative matrices.
-pub(crate) const TILE_COOP: Snippet = wgsl!("lib/tile_coop", BLOCK_ROWS);
+pub(crate) const TILE_COOP: Snippet = wgsl!("lib/screen/tile_coop", BLOCK_ROWS);
 
 /// The blocks of one segment whose scores share a buffer with those of other segments: `blocks` blocks of [`BLOCK_ROWS`]
 /// rows, every `block_step`-th from `block_first` on, in columns from `column_first` on.

@@ -7,7 +7,7 @@ fn the_examples_are_those_that_ci_runs() {
         std::fs::read_to_string(path).expect("it is in the repository").replace("\r\n", "\n")
     };
     for (document, examples) in
-        [("README.md", &["search"][..]), ("docs/guide.md", &["changes", "ivf", "reduce"])]
+        [("README.md", &["search"][..]), ("docs/guide.md", &["changes", "distances", "ivf", "reduce"])]
     {
         for name in examples {
             let example = read(&format!("examples/{name}.rs"));

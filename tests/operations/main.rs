@@ -4,7 +4,9 @@
 mod common;
 
 mod ceilings;
+mod distances;
 mod ladder;
+mod nearest;
 mod recorded;
 mod reduce;
 mod reduce_paths;

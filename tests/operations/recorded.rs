@@ -5,7 +5,7 @@ use crate::common::bench::{Bench, floats_of, ids_of};
 use crate::common::{Random, view};
 use nearfield::internals::kernels::value_of;
 use nearfield::recording::{Candidates, Pairs, Rescore, Rows, Select, Selected};
-use nearfield::{BufferSlice, ElementKind, Metric, Output, wgpu};
+use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, wgpu};
 
 #[test]
 fn slices_that_wgpu_would_refuse_later_are_refused() {
@@ -100,16 +100,17 @@ fn kernels_of_one_recording_read_what_the_kernels_before_them_wrote() {
     let (keys, ids, counts) = (bench.output(5 * 8), bench.output(5 * 16), bench.output(5));
     bench.run(|recorder| {
         recorder.distances(&Pairs {
-            metric: Metric::L2,
+            options: DistanceOptions::new(Metric::L2),
             unit_vectors: false,
-            output: Output::Distance,
+            norms: None,
+            halves: None,
             queries: queries.as_slice().expect("a GPU"),
             query_count: 5,
             query_stride: queries.stride() as u32,
             rows: rows.as_slice().expect("a GPU"),
             row_count: 700,
             row_stride: rows.stride() as u32,
-            dim: 6,
+            dim: rows.stride() as u32,
             distances: distances.slice(),
             distance_stride: 700,
         })?;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// Identity fields by suite: cases equal in these are one case.
 const IDENTITY: [(&str, &str); 7] = [
-    ("distance", "rows dim queries metric elements data"),
+    ("distance", "rows dim queries metric elements precision data"),
     ("reduce", "operation elements summation length row_length"),
     ("select", "rows length k values"),
     ("exact", "rows dim queries k metric data screened scratch"),

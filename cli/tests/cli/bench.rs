@@ -311,9 +311,11 @@ fn nothing_is_built_when_the_time_is_over() -> Result<()> {
 
 #[test]
 fn distances_are_verified_and_timed() -> Result<()> {
-    let lines = lines("distance --rows 400 --dim 19 --queries 1,9 --metric l2sq,l2,cosine,ip --runs 3")?;
+    let arguments = "--queries 1,9,30 --metric l2sq,l2,cosine,ip --precision fast,compensated --runs 3";
+    let lines = lines(&format!("distance --rows 400 --dim 19 {arguments}"))?;
     let cases = cases(&lines);
-    assert_eq!(cases.len(), 2 * 4);
+    assert_eq!(cases.len(), 3 * 4 * 2);
+    assert_eq!(cases.iter().filter(|case| case["precision"] == "compensated").count(), 3 * 4);
     for case in cases {
         let error = case["error"].as_f64().context("an error")?;
         assert!((0.0..=1.0).contains(&error), "{case}");

@@ -290,6 +290,27 @@ fn numpy_finds_what_is_nearest() -> Result<()> {
 }
 
 #[test]
+fn numpy_computes_all_products() -> Result<()> {
+    if !has_numpy() {
+        return Ok(());
+    }
+    let place = Place::new("exit 0")?;
+    let arguments =
+        "peers --rows 300 --dim 8 --queries 1,20 --suites distance --peers numpy --runs 3 --report out";
+    for (metric, is_there) in [("cosine", true), ("ip", true), ("l2sq", false)] {
+        let output = place.run("python3", &format!("{arguments} --metric {metric} --json"))?;
+        let lines = parsed(&succeeded(output)?)?;
+        assert_eq!(lines.len(), 1 + if is_there { 2 } else { 1 }, "{lines:?}");
+        for line in &lines[1..] {
+            assert_eq!((&line["peer"], &line["metric"]), (&"numpy".into(), &metric.into()), "{line}");
+            assert_eq!(line["error"].as_f64().is_some_and(|error| error <= 1e-6), is_there, "{line}");
+            assert_eq!(line["not_run"].is_null(), is_there, "{line}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<()> {
     if !has_numpy() {
         return Ok(());

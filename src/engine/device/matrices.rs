@@ -1,54 +1,37 @@
-//! Matrices on a device: vectors and distances, in a buffer of a GPU or in the host's memory.
+//! Vectors on a device, in a buffer of a GPU or in the host's memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
+use crate::engine::device::memory::MatrixMemory;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
-use crate::host;
-use crate::kernels::norms;
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
+use crate::host::{self, NormedVectors};
+use crate::kernels::pairs::HalfVectors;
+use crate::kernels::{halve, norms};
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::vectors::HostVectors;
 
-/// f32 values that a device keeps.
+/// The norms of a matrix's vectors.
 #[derive(Debug, Clone)]
-enum MatrixMemory {
-    Gpu(Buffer),
-    Host(Arc<[f32]>),
+enum MatrixNorms {
+    Gpu(Arc<GpuNorms>),
+    /// Squared, `[rows]`.
+    Host(Arc<[f64]>),
 }
 
-impl MatrixMemory {
-    /// The buffer of a GPU.
-    fn buffer(&self) -> Result<&Buffer> {
-        match self {
-            Self::Gpu(buffer) => Ok(buffer),
-            Self::Host(_) => Err(Error::unsupported("a buffer", "a GPU", "values in the host's memory")),
-        }
-    }
-
-    /// The values of the host engine; none on a GPU.
-    fn on_host(&self) -> &[f32] {
-        match self {
-            Self::Gpu(_) => &[],
-            Self::Host(values) => values,
-        }
-    }
-
-    /// Fetches the first `count` values, wherever they are.
-    fn read<'f>(&'f self, engine: &'f Engine, count: usize) -> Boxed<'f, Vec<f32>> {
-        Box::pin(async move {
-            let Engine::Gpu(gpu) = engine else { return Ok(self.on_host().to_vec()) };
-            let mut values = Vec::with_capacity(count);
-            let range = (self.buffer()?, 0, count as u64 * 4);
-            Commands::new(gpu, None)
-                .read_each(&[range], &mut |_, bytes| values.extend(words::<f32>(bytes)))
-                .await?;
-            Ok(values)
-        })
-    }
+/// Norms in a buffer, and what some calls make of the vectors and keep.
+#[derive(Debug)]
+struct GpuNorms {
+    /// Squared and inverse, `[rows, 2]`.
+    norms: Buffer,
+    /// The numbers of the rows, u64 each.
+    numbers: OnceLock<Buffer>,
+    /// The vectors in f16, and their factors.
+    halves: OnceLock<[Buffer; 2]>,
 }
 
 /// Vectors on a device, `[rows, dim]`, f32, checked to be finite.
@@ -56,6 +39,7 @@ impl MatrixMemory {
 pub struct DeviceMatrix {
     engine: Engine,
     memory: MatrixMemory,
+    norms: MatrixNorms,
     rows: usize,
     dim: usize,
     stride: usize,
@@ -73,38 +57,28 @@ impl Device {
             self.upload_boxed(rows.into())
         }
         async upload_async;
-
-        /// Fetches distances from the device, `[queries, rows]`.
-        ///
-        /// # Errors
-        /// [`Error::Argument`] for distances on another device; [`Error::DeviceLost`], [`Error::OutOfMemory`].
-        pub fn read(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
-            self.read_values(distances)
-        }
-        async read_async;
     }
 
-    fn upload_boxed<'a>(&'a self, rows: HostVectors<'a>) -> Boxed<'a, DeviceMatrix> {
+    pub(crate) fn upload_boxed<'a>(&'a self, rows: HostVectors<'a>) -> Boxed<'a, DeviceMatrix> {
         Box::pin(DeviceMatrix::upload(&self.engine, rows))
-    }
-
-    async fn read_values(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
-        distances.check_device("distances", &self.engine)?;
-        distances.memory.read(&self.engine, distances.queries * distances.rows).await
     }
 }
 
 impl DeviceMatrix {
     async fn upload(engine: &Engine, vectors: HostVectors<'_>) -> Result<Self> {
         let (rows, dim) = (vectors.rows(), vectors.dim());
-        let (memory, stride) = match engine {
-            Engine::Gpu(gpu) => upload(gpu, vectors).await?,
+        let (memory, norms, stride) = match engine {
+            Engine::Gpu(gpu) => {
+                let (buffer, norms, stride) = upload(gpu, vectors).await?;
+                let norms = GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() };
+                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::Gpu(norms.into()), stride)
+            }
             Engine::Host(_) => {
-                host::checked("rows", vectors)?;
-                (MatrixMemory::Host(vectors.to_f32().into()), dim)
+                let squared = host::checked("rows", vectors)?;
+                (MatrixMemory::Host(vectors.to_f32().into()), MatrixNorms::Host(squared.into()), dim)
             }
         };
-        Ok(Self { engine: engine.clone(), memory, rows, dim, stride })
+        Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })
     }
 
     blocking_and_async! { self.engine;
@@ -147,6 +121,64 @@ impl DeviceMatrix {
         self.memory.buffer()
     }
 
+    /// The vectors of the host engine, and their norms.
+    pub(crate) fn normed_on_host(&self) -> Result<NormedVectors<'_>> {
+        let squared = match &self.norms {
+            MatrixNorms::Gpu(..) => &[],
+            MatrixNorms::Host(squared) => &squared[..],
+        };
+        Ok(NormedVectors { vectors: self.on_host()?, squared })
+    }
+
+    fn on_gpu(&self) -> Result<&GpuNorms> {
+        match &self.norms {
+            MatrixNorms::Gpu(norms) => Ok(norms),
+            MatrixNorms::Host(_) => {
+                Err(Error::unsupported("a buffer of norms", "a GPU", "vectors in the host's memory"))
+            }
+        }
+    }
+
+    /// Makes the copy of the vectors in f16, unless there is one.
+    pub(crate) fn make_halves(&self, gpu: &Gpu) -> Result<()> {
+        let kept = &self.on_gpu()?.halves;
+        if kept.get().is_some() {
+            return Ok(());
+        }
+        let quads = (self.stride / 4) as u32;
+        let bytes = self.rows as u64 * u64::from(halve::pitch_of(quads)) * 8;
+        gpu.check_binding("vectors in f16", bytes)?;
+        let values = gpu.create_storage("vectors in f16", bytes)?;
+        let factors = gpu.create_storage("factors", self.rows as u64 * 8)?;
+        let buffers = [self.as_slice()?, self.norms()?, (&values).into(), (&factors).into()];
+        let mut commands = Commands::new(gpu, None);
+        halve::encode(&mut commands, [self.rows as u32, quads], buffers)?;
+        // Whoever finds the copy may submit work that reads it.
+        commands.submit();
+        kept.get_or_init(|| [values, factors]);
+        Ok(())
+    }
+
+    /// The numbers of the rows in a buffer of a GPU, u64 each, made at the first call.
+    pub(crate) async fn numbers(&self, gpu: &Gpu) -> Result<Buffer> {
+        let kept = &self.on_gpu()?.numbers;
+        if let Some(numbers) = kept.get() {
+            return Ok(numbers.clone());
+        }
+        let buffer = gpu.create_storage("numbers of rows", self.rows as u64 * 8)?;
+        let numbers: Vec<u64> = (0..self.rows as u64).collect();
+        gpu.upload_bytes(&buffer, 0, bytemuck::cast_slice(&numbers)).await?;
+        Ok(kept.get_or_init(|| buffer).clone())
+    }
+
+    /// The vectors of the host engine, to be kept by whoever searches them.
+    pub(crate) fn shared_on_host(&self) -> Arc<Vec<f32>> {
+        match &self.memory {
+            MatrixMemory::Gpu(_) => Arc::default(),
+            MatrixMemory::Host(values) => values.clone(),
+        }
+    }
+
     /// The vectors of the host engine.
     pub(crate) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
         MatrixView::new(self.memory.on_host(), self.dim)
@@ -174,10 +206,27 @@ impl DeviceMatrix {
     pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
         Ok(BufferSlice::all(self.buffer()?))
     }
+
+    /// The squared and inverse norms of the vectors, `[rows, 2]`, f32, for kernels that the caller records. The inverse of a zero
+    /// vector's norm is 0.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    pub fn norms(&self) -> Result<BufferSlice<'_>> {
+        Ok((&self.on_gpu()?.norms).into())
+    }
+
+    /// The copy of the vectors in f16, for kernels that the caller records. None before a call by
+    /// [`Precision::Half`](crate::Precision::Half) has used one.
+    pub fn halves(&self) -> Option<HalfVectors<'_>> {
+        let [values, factors] = self.on_gpu().ok()?.halves.get()?;
+        let pitch = halve::pitch_of((self.stride / 4) as u32);
+        Some(HalfVectors { values: values.into(), factors: factors.into(), pitch })
+    }
 }
 
-/// Copies vectors into a new buffer and validates them there. Returns the stride too.
-async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(MatrixMemory, usize)> {
+/// Copies vectors into a new buffer and validates them there. Returns their norms and the stride too.
+async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Buffer, Buffer, usize)> {
     let layout = RowLayout::padded(ElementKind::F32, vectors.dim());
     let bytes = vectors.rows() as u64 * layout.row_bytes();
     gpu.check_binding("vectors", bytes)?;
@@ -192,61 +241,7 @@ async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(MatrixMemor
     encode_norms(&mut commands, rows, range, ((&norm_buffer).into(), (&refused).into()))?;
     let parts = commands.read(&[(&refused, 0, 8)]).await?;
     norms::check("rows", &parts[0])?;
-    Ok((MatrixMemory::Gpu(buffer), layout.stride))
-}
-
-/// Distances on a device, `[queries, rows]`, f32.
-#[derive(Debug, Clone)]
-pub struct DistanceMatrix {
-    engine: Engine,
-    memory: MatrixMemory,
-    queries: usize,
-    rows: usize,
-}
-
-impl DistanceMatrix {
-    /// Distances in a buffer of a GPU.
-    pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: Buffer, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: gpu.into(), memory: MatrixMemory::Gpu(buffer), queries, rows }
-    }
-
-    /// Distances of the host engine.
-    pub(crate) fn in_memory(engine: &Engine, values: Vec<f32>, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: engine.clone(), memory: MatrixMemory::Host(values.into()), queries, rows }
-    }
-
-    /// An error when the matrix lives on another device.
-    pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
-        engine.check(argument, "a matrix", &self.engine)
-    }
-
-    /// The buffer of a GPU.
-    pub(crate) fn buffer(&self) -> Result<&Buffer> {
-        self.memory.buffer()
-    }
-
-    /// The distances of the host engine, `[queries, rows]`.
-    pub(crate) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
-        MatrixView::new(self.memory.on_host(), self.rows)
-    }
-
-    /// How many queries.
-    pub fn queries(&self) -> usize {
-        self.queries
-    }
-
-    /// How many rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The buffer, for kernels that the caller records.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] on the host engine, which has no buffers.
-    pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
-        Ok(BufferSlice::all(self.buffer()?))
-    }
+    Ok((buffer, norm_buffer, layout.stride))
 }
 
 #[cfg(test)]
@@ -268,20 +263,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn distances_are_read_on_their_own_device_alone() {
-        let Ok(gpu) = Device::named("gpu") else { return };
-        let [there, here] = [&gpu, &Device::host()].map(|device| {
-            let vectors =
-                device.upload(MatrixView::new(&[1.0f32, 2.0], 1).expect("whole rows")).expect("memory");
-            let metric = crate::metric::Metric::L2;
-            let output = crate::kernels::distance_pairs::Output::Distance;
-            device.distances(&vectors, &vectors, metric, output).expect("memory")
-        });
-        assert_eq!(gpu.read(&there).expect("memory"), Device::host().read(&here).expect("memory"));
-        assert!(matches!(gpu.read(&here), Err(Error::Argument { argument: "distances", .. })));
-        assert!(matches!(Device::host().read(&there), Err(Error::Argument { argument: "distances", .. })));
     }
 }

@@ -7,7 +7,7 @@ use crate::future::blocking_and_async;
 use crate::gpu::Grid;
 use crate::gpu::{BufferSlice, Commands, Gpu, Profile, StageTime};
 use crate::kernels::{
-    distance_pairs, locate, norms, prefix_sum, reduce_blocks, reduce_partials, reduce_rows,
+    all_pairs, locate, norms, pairs, prefix_sum, reduce_blocks, reduce_partials, reduce_rows,
 };
 use crate::kernels::{rescore, select_k};
 use crate::matrix::ElementKind;
@@ -97,9 +97,10 @@ impl<'a> Recorder<'a> {
     /// Computes the distances of all pairs.
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) when vectors or results do not lie within their buffers.
-    pub fn distances(&mut self, pairs: &distance_pairs::Pairs<'_>) -> Result<()> {
-        distance_pairs::encode(self.commands()?, pairs)
+    /// [`Error::Argument`](crate::Error::Argument) when vectors, norms or results do not lie within their buffers, or for
+    /// similarities by L2.
+    pub fn distances(&mut self, pairs: &pairs::Pairs<'_>) -> Result<()> {
+        all_pairs::encode(self.commands()?, pairs)
     }
 
     /// Computes distances of candidates by their slots, or of a range of slots, in one segment of rows.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
+use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Gpu};

@@ -1,30 +1,33 @@
 //! Operations on matrices, on either engine: all distances of two sets, the smallest values of every row, and the time of an
 //! empty launch.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::distance_options::{DistanceOptions, Output};
+use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::device::matrices::{DeviceMatrix, DistanceMatrix};
+use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::values::ValueRows;
-use crate::engine::ops::top_k;
+use crate::engine::ops::{distances, top_k};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::gpu::{BufferSlice, Commands, Gpu};
+use crate::gpu::Commands;
 use crate::host::{self, Host};
-use crate::kernels::distance_pairs::{self, Output};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
 impl Device {
     blocking_and_async! { self;
-        /// The distance, or the similarity, of every query to every row, in the direct form and by the metric's own
-        /// precision. It stays on the device; [`Device::read`] fetches it.
+        /// The distance, or the similarity, of every query to every row, `[queries, rows]`, within
+        /// [`Metric::error_bound`]. It stays on the device; [`Device::read`] fetches it.
+        ///
+        /// L2 is computed from the differences of elements, so that the relative error holds for near vectors, too.
+        /// [`Device::distances_with`] computes with less error.
         ///
         /// # Errors
-        /// [`Error::Argument`] for vectors of different dims, or similarities by L2; [`Error::Unsupported`] when
-        /// `[queries, rows]` does not fit one binding of the adapter; [`Error::OutOfMemory`].
+        /// [`Error::Argument`] for vectors of different dims or on another device, or similarities by L2;
+        /// [`Error::Unsupported`] when `[queries, rows]` does not fit one binding of the adapter; [`Error::OutOfMemory`].
         ///
         /// ```no_run
         /// use nearfield::{Device, MatrixView, Metric, Output};
@@ -42,9 +45,63 @@ impl Device {
             metric: Metric,
             output: Output,
         ) -> Result<DistanceMatrix> {
-            self.all_distances(queries, rows, metric, output)
+            self.all_distances(queries, rows, DistanceOptions::new(metric).output(output), None)
         }
         async distances_async;
+
+        /// [`Device::distances`] with a choice of [`Precision`](crate::Precision).
+        ///
+        /// # Errors
+        /// As there.
+        ///
+        /// ```no_run
+        /// use nearfield::{Device, DistanceOptions, MatrixView, Metric, Precision};
+        /// let device = Device::best()?;
+        /// let vectors = device.upload(MatrixView::new(&[0.1f32, 0.2, 0.1, 0.3], 2)?)?;
+        /// let options = DistanceOptions::new(Metric::L2Squared).precision(Precision::Compensated);
+        /// let distances = device.distances_with(&vectors, &vectors, options)?;
+        /// assert_eq!((distances.queries(), distances.rows()), (2, 2));
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn distances_with(
+            &self,
+            queries: &DeviceMatrix,
+            rows: &DeviceMatrix,
+            options: DistanceOptions,
+        ) -> Result<DistanceMatrix> {
+            self.all_distances(queries, rows, options, None)
+        }
+        async distances_with_async;
+
+        /// [`Device::distances_with`] into the memory of an earlier call, which saves allocating and clearing it. New memory
+        /// takes its place where it is too small, belongs to another device, or is shared with a clone.
+        ///
+        /// # Errors
+        /// As there. After an error, `distances` holds what it held before.
+        ///
+        /// ```no_run
+        /// use nearfield::{Device, DistanceOptions, MatrixView, Metric};
+        /// let device = Device::best()?;
+        /// let rows = device.upload(MatrixView::new(&[3.0f32, 4.0, 0.0, 1.0], 2)?)?;
+        /// let options = DistanceOptions::new(Metric::L2);
+        /// let mut distances = device.distances_with(&rows, &rows, options)?;
+        /// for batch in [[0.0f32, 0.0], [3.0, 0.0]] {
+        ///     let queries = device.upload(MatrixView::new(&batch, 2)?)?;
+        ///     device.distances_into(&queries, &rows, options, &mut distances)?;
+        ///     println!("{:?}", device.read(&distances)?);
+        /// }
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn distances_into(
+            &self,
+            queries: &DeviceMatrix,
+            rows: &DeviceMatrix,
+            options: DistanceOptions,
+            distances: &mut DistanceMatrix,
+        ) -> Result<()> {
+            self.replace_distances(queries, rows, options, distances)
+        }
+        async distances_into_async;
 
         /// The k smallest values of each row with their column numbers as ids, ties by the smaller column, `[rows, up to k]`. NaN is
         /// never selected; infinities are values like others. Rows are a matrix on the host (f32 or f16), vectors on the device, or
@@ -72,9 +129,10 @@ impl Device {
         &self,
         queries: &DeviceMatrix,
         rows: &DeviceMatrix,
-        metric: Metric,
-        output: Output,
+        options: DistanceOptions,
+        kept: Option<&mut DistanceMatrix>,
     ) -> Result<DistanceMatrix> {
+        options.check()?;
         if queries.dim() != rows.dim() {
             let needed = format!("dim {}, as the rows have", rows.dim());
             return Err(Error::argument("queries", needed, queries.dim()));
@@ -82,13 +140,25 @@ impl Device {
         queries.check_device("queries", &self.engine)?;
         rows.check_device("rows", &self.engine)?;
         match &self.engine {
-            Engine::Gpu(gpu) => distances_on_gpu(gpu, queries, rows, metric, output).await,
+            Engine::Gpu(gpu) => distances::on_gpu(gpu, queries, rows, options, kept).await,
             Engine::Host(_) => {
-                distance_pairs::check(metric, output)?;
-                let values = host::distances(queries.on_host()?, rows.on_host()?, metric, output)?;
-                Ok(DistanceMatrix::in_memory(&self.engine, values, [queries.rows(), rows.rows()]))
+                let counts = [queries.rows(), rows.rows()];
+                let mut values = host::room_for(counts, kept.and_then(DistanceMatrix::reusable_values))?;
+                host::distances(queries.normed_on_host()?, rows.normed_on_host()?, options, &mut values);
+                Ok(DistanceMatrix::in_memory(&self.engine, values, counts))
             }
         }
+    }
+
+    async fn replace_distances(
+        &self,
+        queries: &DeviceMatrix,
+        rows: &DeviceMatrix,
+        options: DistanceOptions,
+        distances: &mut DistanceMatrix,
+    ) -> Result<()> {
+        *distances = self.all_distances(queries, rows, options, Some(distances)).await?;
+        Ok(())
     }
 
     fn top_k_boxed<'a>(&'a self, rows: ValueRows<'a>, k: usize) -> Boxed<'a, Neighbors> {
@@ -133,37 +203,4 @@ fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors
     }
     let budget = host.options.budget_bytes;
     host::top_k(rows.on_host()?, k, budget)
-}
-
-/// The distance, or the similarity, of every query to every row; both have one dim and live on this GPU.
-async fn distances_on_gpu(
-    gpu: &Arc<Gpu>,
-    queries: &DeviceMatrix,
-    rows: &DeviceMatrix,
-    metric: Metric,
-    output: Output,
-) -> Result<DistanceMatrix> {
-    // Reductions read whole vectors of four.
-    let bytes = (queries.rows() as u64 * rows.rows() as u64 * 4).next_multiple_of(16);
-    gpu.check_binding("distances", bytes)?;
-    let buffer = gpu.create_storage("distances", bytes)?;
-    let mut commands = Commands::new(gpu, None);
-    let pairs = distance_pairs::Pairs {
-        metric,
-        unit_vectors: false,
-        output,
-        queries: queries.as_slice()?,
-        query_count: queries.rows() as u32,
-        query_stride: queries.stride() as u32,
-        rows: rows.as_slice()?,
-        row_count: rows.rows() as u32,
-        row_stride: rows.stride() as u32,
-        dim: rows.dim() as u32,
-        distances: BufferSlice::all(&buffer),
-        distance_stride: rows.rows() as u32,
-    };
-    distance_pairs::encode(&mut commands, &pairs)?;
-    commands.submit();
-    gpu.check_faults().await?;
-    Ok(DistanceMatrix::in_buffer(gpu, buffer, [queries.rows(), rows.rows()]))
 }

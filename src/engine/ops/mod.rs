@@ -1,8 +1,10 @@
-//! Operations on whole sets: distances, selections, reductions. `matrices` and `reductions` serve either engine; the other files run on
+//! Operations on whole sets: distances, selections, reductions. `matrices`, `nearest` and `reductions` serve either engine; the other files run on
 //! a GPU.
 
+pub(crate) mod distances;
 pub(crate) mod job;
 pub(crate) mod matrices;
+pub(crate) mod nearest;
 pub(crate) mod reductions;
 pub(crate) mod row_reductions;
 pub(crate) mod top_k;

@@ -118,6 +118,19 @@ impl GpuRows {
         Ok(Self { gpu, layout, dim, segments: vec![], narrowed, alive: None, segment_rows, expected })
     }
 
+    /// The rows of a matrix, to be searched: f32, with their norms, and with a u64 for each as its id.
+    pub(crate) fn of_matrix(
+        gpu: Arc<Gpu>,
+        dim: usize,
+        count: u32,
+        [rows, norms, ids]: [Buffer; 3],
+    ) -> Result<Self> {
+        let mut of_matrix = Self::new(gpu, ElementKind::F32, dim, 0, None)?;
+        let (first_slot, len, capacity) = (0, count, count);
+        of_matrix.segments.push(Segment { rows, norms, ids, narrowed: None, first_slot, len, capacity });
+        Ok(of_matrix)
+    }
+
     pub(crate) fn vectors(&self) -> u32 {
         (self.layout.stride / 4) as u32
     }

@@ -13,7 +13,12 @@ const SAMPLE: [u64; 2] = [2048, 8192];
 /// The largest number of operations of one submission: about 100 ms on a weak adapter of its kind, because systems kill programs
 /// whose submissions run for seconds. They do not kill software adapters.
 pub(crate) fn submission_flops(rows: &GpuRows) -> u64 {
-    match rows.gpu.adapter.kind {
+    submission_flops_on(rows.gpu.adapter.kind)
+}
+
+/// The same on an adapter of this kind.
+pub(crate) fn submission_flops_on(kind: AdapterKind) -> u64 {
+    match kind {
         AdapterKind::Software => 20_000_000_000,
         AdapterKind::Discrete => 400_000_000_000,
         _ => 40_000_000_000,

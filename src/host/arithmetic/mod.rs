@@ -2,5 +2,6 @@
 
 pub(crate) mod registers;
 pub(crate) mod sums;
+pub(crate) mod tiles;
 pub(crate) mod values;
 pub(crate) mod widen;

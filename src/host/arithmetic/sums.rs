@@ -1,4 +1,4 @@
-//! Sums over the elements of vectors, accumulated in f64.
+//! Sums over the elements of vectors, accumulated in f64, or in f32 where that is enough.
 
 use crate::host::arithmetic::registers::with_widest_registers;
 
@@ -52,6 +52,29 @@ fn sum_of(a: &[f32], b: &[f32], term: impl Fn(f64, f64) -> f64) -> f64 {
     let sums: [f64; 4] = halved(sums);
     let [one, other] = halved(sums);
     one + other
+}
+
+/// The sum of `term` over pairs of elements, in f32: for code that is compiled for the widest registers.
+#[inline(always)]
+pub(crate) fn quick_sum_of(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
+    const LANES: usize = 64;
+    let mut sums = [0.0f32; LANES];
+    let (whole, rest) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let tail = whole.remainder().iter().zip(rest.remainder());
+    for (a, b) in whole.zip(rest) {
+        for lane in 0..LANES {
+            sums[lane] += term(a[lane], b[lane]);
+        }
+    }
+    tail.enumerate().for_each(|(lane, (&a, &b))| sums[lane] += term(a, b));
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            sums[lane] += sums[lane + width];
+        }
+        width /= 2;
+    }
+    sums[0]
 }
 
 /// Adds the upper half of the lanes to the lower half.

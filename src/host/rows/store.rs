@@ -48,6 +48,19 @@ impl HostRows {
         Self { host, metric, values, ids: vec![], alive: None, narrowed, expected: 0 }
     }
 
+    /// The rows of a matrix, to be searched: row numbers are their ids.
+    pub(crate) fn of_matrix(
+        host: Arc<Host>,
+        metric: Metric,
+        dim: usize,
+        values: Arc<Vec<f32>>,
+        squared: &[f64],
+    ) -> Self {
+        let ids = (0..squared.len() as u64).collect();
+        let values = RowValues::shared(values, dim, squared.to_vec());
+        Self { host, metric, values, ids, alive: None, narrowed: None, expected: 0 }
+    }
+
     /// Reserves memory for the rows that are expected.
     pub(crate) fn expecting(mut self, rows: u64) -> Result<Self> {
         self.expected = usize::try_from(rows).unwrap_or(usize::MAX);

@@ -1,6 +1,7 @@
 //! The elements of rows as they are stored, and their squared norms, by slot.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use half::f16;
 
@@ -19,10 +20,10 @@ pub(crate) struct RowValues {
     pub(crate) squared: Vec<f64>,
 }
 
-/// `[slots, dim]` in either element type.
+/// `[slots, dim]` in either element type. A matrix may share those of f32; whoever writes to shared ones gets a copy.
 #[derive(Debug)]
 enum Elements {
-    F32(Vec<f32>),
+    F32(Arc<Vec<f32>>),
     F16(Vec<f16>),
 }
 
@@ -34,15 +35,29 @@ macro_rules! of_either {
             Elements::F16($values) => $work,
         }
     };
+    (mut $elements:expr, $values:ident => $work:expr) => {
+        match $elements {
+            Elements::F32(shared) => {
+                let $values = Arc::make_mut(shared);
+                $work
+            }
+            Elements::F16($values) => $work,
+        }
+    };
 }
 
 impl RowValues {
     pub(crate) fn new(elements: ElementKind, dim: usize) -> Self {
         let elements = match elements {
-            ElementKind::F32 => Elements::F32(vec![]),
+            ElementKind::F32 => Elements::F32(Arc::default()),
             ElementKind::F16 => Elements::F16(vec![]),
         };
         Self { dim, elements, squared: vec![] }
+    }
+
+    /// The rows of a matrix, with their squared norms.
+    pub(crate) fn shared(values: Arc<Vec<f32>>, dim: usize, squared: Vec<f64>) -> Self {
+        Self { dim, elements: Elements::F32(values), squared }
     }
 
     fn elements(&self, range: Range<usize>) -> HostValues<'_> {
@@ -71,8 +86,10 @@ impl RowValues {
     pub(crate) fn write(&mut self, slot: usize, row: HostValues<'_>, squared: f64) {
         let range = slot * self.dim..(slot + 1) * self.dim;
         match (&mut self.elements, row) {
-            (Elements::F32(values), HostValues::F32(row)) => values[range].copy_from_slice(row),
-            (Elements::F32(values), HostValues::F16(row)) => widen(row, &mut values[range]),
+            (Elements::F32(values), HostValues::F32(row)) => {
+                Arc::make_mut(values)[range].copy_from_slice(row);
+            }
+            (Elements::F32(values), HostValues::F16(row)) => widen(row, &mut Arc::make_mut(values)[range]),
             (Elements::F16(values), HostValues::F16(row)) => values[range].copy_from_slice(row),
             // Never taken: an index of f16 refuses f32 rows at its door.
             (Elements::F16(values), HostValues::F32(row)) => {
@@ -85,7 +102,7 @@ impl RowValues {
     pub(crate) fn resize(&mut self, slots: usize) -> Result<()> {
         let len = self.len_of(slots)?;
         match &mut self.elements {
-            Elements::F32(values) => memory::resize(values, len, 0.0)?,
+            Elements::F32(values) => memory::resize(Arc::make_mut(values), len, 0.0)?,
             Elements::F16(values) => memory::resize(values, len, f16::ZERO)?,
         }
         memory::resize(&mut self.squared, slots, 0.0)
@@ -93,7 +110,7 @@ impl RowValues {
 
     pub(crate) fn reserve(&mut self, slots: usize) -> Result<()> {
         let len = self.len_of(slots)?;
-        of_either!(&mut self.elements, values => memory::reserve(values, len)?);
+        of_either!(mut &mut self.elements, values => memory::reserve(values, len)?);
         memory::reserve(&mut self.squared, slots)
     }
 
@@ -104,19 +121,19 @@ impl RowValues {
     /// Copies the row in slot `from` to slot `to`.
     pub(crate) fn relocate(&mut self, from: usize, to: usize) {
         let (start, end) = (from * self.dim, (from + 1) * self.dim);
-        of_either!(&mut self.elements, values => values.copy_within(start..end, to * self.dim));
+        of_either!(mut &mut self.elements, values => values.copy_within(start..end, to * self.dim));
         self.squared[to] = self.squared[from];
     }
 
     /// Drops the slots from `end` on.
     pub(crate) fn truncate(&mut self, end: usize) {
-        of_either!(&mut self.elements, values => values.truncate(end * self.dim));
+        of_either!(mut &mut self.elements, values => values.truncate(end * self.dim));
         self.squared.truncate(end);
     }
 
     /// Frees memory beyond that of `slots` slots.
     pub(crate) fn shrink(&mut self, slots: usize) {
-        of_either!(&mut self.elements, values => values.shrink_to(slots.saturating_mul(self.dim)));
+        of_either!(mut &mut self.elements, values => values.shrink_to(slots.saturating_mul(self.dim)));
         self.squared.shrink_to(slots);
     }
 

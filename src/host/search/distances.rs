@@ -1,44 +1,271 @@
 //! The matrix of distances between two sets of vectors.
+//!
+//! L2 in f32 is computed from products and norms where the distance is large enough for that: processors multiply matrices nearly twice
+//! as fast as they add up squared differences. Near pairs are computed from differences, so the relative bound holds for them as well.
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::distance_options::{DistanceOptions, Output, Precision};
 use crate::error::{Error, Result};
-use crate::host::arithmetic::sums::{dot, squares};
-use crate::host::search::pair::{NormedVector, cosine, distance};
-use crate::kernels::distance_pairs::Output;
+use crate::host::arithmetic::registers::with_widest_registers;
+use crate::host::arithmetic::sums::{quick_sum_of, squared_differences};
+use crate::host::arithmetic::tiles::{CHAIN, Number, Tiles};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
-/// The distance, or the similarity, of every query to every row, `[queries, rows]`.
-pub(crate) fn distances(
-    queries: MatrixView<'_, f32>,
-    rows: MatrixView<'_, f32>,
-    metric: Metric,
-    output: Output,
-) -> Result<Vec<f32>> {
-    let count = queries.rows().saturating_mul(rows.rows());
-    let mut matrix = vec![];
-    matrix.try_reserve_exact(count).map_err(|_| Error::OutOfMemory {
+/// Up to this many queries are compared with rows one by one: tiles would spend more time on copying rows side by side.
+const FEW: usize = 4;
+
+/// Queries of a task, at most: enough that copying the rows is a small part of its work.
+const BAND: usize = 512;
+
+/// Tasks for each thread, so that no thread waits long for the last one.
+const TASKS_PER_THREAD: usize = 4;
+
+/// Rows of a task, at least.
+const LEAST_ROWS: usize = 64;
+
+/// Rows that tell whether L2 of the next ones is computed from products, and rows that are computed together after them.
+const PROBED_ROWS: usize = 64;
+const STRETCH: usize = 4096;
+
+/// L2 is computed from products until one pair in this many is near, and has to be computed again from differences.
+const MOST_NEAR: usize = 32;
+
+/// Vectors and their squared norms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NormedVectors<'a> {
+    pub(crate) vectors: MatrixView<'a, f32>,
+    pub(crate) squared: &'a [f64],
+}
+
+/// Some queries, some rows, and the places of their distances: a slice for each query.
+struct Task<'m> {
+    queries: Range<usize>,
+    rows: Range<usize>,
+    distances: Vec<&'m mut [f32]>,
+}
+
+/// Memory for the distances of `queries` and `rows`. It takes `kept`, which stays as it is after an error.
+pub(crate) fn room_for([queries, rows]: [usize; 2], kept: Option<&mut Vec<f32>>) -> Result<Vec<f32>> {
+    let count = queries.saturating_mul(rows);
+    let mut new = vec![];
+    let matrix = kept.unwrap_or(&mut new);
+    matrix.try_reserve_exact(count.saturating_sub(matrix.len())).map_err(|_| Error::OutOfMemory {
         purpose: "distances".to_owned(),
         bytes: Some((count as u64).saturating_mul(4)),
     })?;
-    if count == 0 {
-        return Ok(matrix);
-    }
+    let mut matrix = std::mem::take(matrix);
     matrix.resize(count, 0.0);
-    let squared: Vec<f64> = (0..rows.rows()).into_par_iter().map(|row| squares(rows.row(row))).collect();
-    matrix.par_chunks_mut(rows.rows()).enumerate().for_each(|(query, distances)| {
-        let values = queries.row(query);
-        let query = NormedVector { values, squared: squares(values) };
-        for (row, entry) in distances.iter_mut().enumerate() {
-            let row = NormedVector { values: rows.row(row), squared: squared[row] };
-            *entry = match (metric, output) {
-                (Metric::Cosine, Output::Similarity) => cosine(query, row) as f32,
-                (Metric::InnerProduct, Output::Similarity) => dot(query.values, row.values) as f32,
-                (Metric::L2, _) => distance(metric, query, row).sqrt(),
-                _ => distance(metric, query, row),
-            };
-        }
-    });
     Ok(matrix)
+}
+
+/// The distance, or the similarity, of every query to every row, into `matrix`, `[queries, rows]`.
+pub(crate) fn distances(
+    queries: NormedVectors<'_>,
+    rows: NormedVectors<'_>,
+    options: DistanceOptions,
+    matrix: &mut [f32],
+) {
+    let counts = [queries, rows].map(|vectors| vectors.vectors.rows());
+    if matrix.is_empty() {
+        return;
+    }
+    tasks(matrix, counts).into_par_iter().for_each(|task| match options.precision {
+        Precision::Compensated => tiled::<f64>(task, queries, rows, options),
+        _ if task.queries.len() > FEW => tiled::<f32>(task, queries, rows, options),
+        _ => one_by_one(task, queries, rows, options),
+    });
+}
+
+/// Divides the matrix into bands of queries, and these into ranges of rows where there are too few bands for the threads.
+fn tasks(matrix: &mut [f32], [queries, rows]: [usize; 2]) -> Vec<Task<'_>> {
+    let wanted = TASKS_PER_THREAD * rayon::current_num_threads();
+    let width = rows.div_ceil(wanted.div_ceil(queries.div_ceil(BAND))).next_multiple_of(LEAST_ROWS);
+    let mut tasks = vec![];
+    for (band, matrix) in matrix.chunks_mut(BAND * rows).enumerate() {
+        let queries = band * BAND..band * BAND + matrix.len() / rows;
+        let first = tasks.len();
+        tasks.extend((0..rows).step_by(width).map(|start| Task {
+            queries: queries.clone(),
+            rows: start..rows.min(start + width),
+            distances: Vec::with_capacity(queries.len()),
+        }));
+        for distances in matrix.chunks_mut(rows) {
+            let pieces = tasks[first..].iter_mut().zip(distances.chunks_mut(width));
+            pieces.for_each(|(task, piece)| task.distances.push(piece));
+        }
+    }
+    tasks
+}
+
+/// Computes a task by tiles of sums in numbers of type `T`.
+fn tiled<T: Number>(
+    mut task: Task<'_>,
+    queries: NormedVectors<'_>,
+    rows: NormedVectors<'_>,
+    options: DistanceOptions,
+) {
+    let dim = rows.vectors.dim();
+    let is_l2 = is_l2(options.metric);
+    let limit = if is_l2 && options.precision == Precision::Fast { near_limit(dim) } else { None };
+    let mut is_direct = is_l2 && limit.is_none();
+    let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
+    let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
+    let squared_rows: Vec<f32> =
+        rows.squared[task.rows.clone()].iter().map(|&squared| squared as f32).collect();
+    let mut start = task.rows.start;
+    while start < task.rows.end {
+        // A few rows tell whether many pairs are near.
+        let most = if limit.is_some() && start == task.rows.start { PROBED_ROWS } else { STRETCH };
+        let stretch = start..task.rows.end.min(start + most);
+        let mut near = 0;
+        let take = |query: usize, first: usize, sums: &[T]| {
+            let first = stretch.start + first;
+            let places = &mut task.distances[query][first - task.rows.start..][..sums.len()];
+            let query = task.queries.start + query;
+            match limit {
+                None => {
+                    let scales = inverse_rows[first - task.rows.start..].iter();
+                    let pairs = places.iter_mut().zip(sums).zip(scales);
+                    let own = inverse_queries[query - task.queries.start];
+                    pairs.for_each(|((place, &sum), scale)| *place = value(options, sum.into(), own * scale));
+                }
+                Some(limit) => {
+                    let squared = (queries.squared[query] as f32, &squared_rows[first - task.rows.start..]);
+                    let found = write_l2(places, (sums, is_direct), squared, limit);
+                    near += found;
+                    if found > 0 && !is_direct {
+                        let (query, rows) = (queries.vectors.row(query), rows.vectors);
+                        correct(places, squared, limit, |row| {
+                            squared_differences(query, rows.row(first + row))
+                        });
+                    }
+                    if options.metric == Metric::L2 {
+                        places.iter_mut().for_each(|place| *place = place.sqrt());
+                    }
+                }
+            }
+        };
+        let tiles = Tiles {
+            queries: queries.vectors.slice(task.queries.clone()).values(),
+            rows: rows.vectors.slice(stretch.clone()).values(),
+            dim,
+            is_direct,
+            take,
+        };
+        tiles.compute();
+        is_direct = limit.map_or(is_direct, |_| near * MOST_NEAR > stretch.len() * task.queries.len());
+        start = stretch.end;
+    }
+}
+
+/// The least squared distance, as a share of `|q|^2 + |x|^2`, that products give within the promised bound. None where products are
+/// hardly better than differences.
+///
+/// In units of 2^-23: products in chains are off by `(CHAIN + dim / CHAIN + 2) / 2 |q| |x|` at most, so the squared distance by
+/// `(CHAIN + dim / CHAIN + 2) / 2 (|q|^2 + |x|^2)`; the norms and their sum are rounded by 1 more, and the distance by 1/2 of itself. The
+/// bound is `dim + 4` of the distance.
+fn near_limit(dim: usize) -> Option<f32> {
+    let rounded = (CHAIN + dim.div_ceil(CHAIN) + 2) as f32 / 2.0 + 1.0;
+    Some(rounded / (dim + 2) as f32).filter(|&limit| limit <= 0.25)
+}
+
+/// The squared distance of a pair from its products. `norms` is the sum of both squared norms.
+#[inline(always)]
+fn by_product(sum: f32, norms: f32) -> f32 {
+    (norms - 2.0 * sum).max(0.0)
+}
+
+/// Writes the squared distances of a query from sums of products, or of squared differences. Returns how many of them are near: below
+/// the limit, where products are not exact enough.
+#[inline(always)]
+fn write_l2<T: Number>(
+    places: &mut [f32],
+    (sums, is_direct): (&[T], bool),
+    (query, rows): (f32, &[f32]),
+    limit: f32,
+) -> usize {
+    let mut near = 0u32;
+    for ((place, &sum), &row) in places.iter_mut().zip(sums).zip(rows) {
+        let norms = query + row;
+        let distance = if is_direct { sum.rounded() } else { by_product(sum.rounded(), norms) };
+        near += u32::from(distance < limit * norms);
+        *place = distance;
+    }
+    near as usize
+}
+
+/// Replaces near squared distances by those from differences.
+fn correct(
+    places: &mut [f32],
+    (query, rows): (f32, &[f32]),
+    limit: f32,
+    from_differences: impl Fn(usize) -> f64,
+) {
+    for (number, (place, &row)) in places.iter_mut().zip(rows).enumerate() {
+        if *place < limit * (query + row) {
+            *place = narrowed(from_differences(number));
+        }
+    }
+}
+
+/// Computes a task pair by pair.
+fn one_by_one(
+    mut task: Task<'_>,
+    queries: NormedVectors<'_>,
+    rows: NormedVectors<'_>,
+    options: DistanceOptions,
+) {
+    let is_direct = is_l2(options.metric);
+    let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
+    let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
+    for (place, (row, inverse)) in task.rows.zip(inverse_rows).enumerate() {
+        let values = rows.vectors.row(row);
+        let places = task.distances.iter_mut().zip(&inverse_queries);
+        for (query, (distances, own)) in task.queries.clone().zip(places) {
+            let query_values = queries.vectors.row(query);
+            let sum = with_widest_registers(
+                #[inline(always)]
+                || match is_direct {
+                    true => quick_sum_of(query_values, values, |a, b| (a - b) * (a - b)),
+                    false => quick_sum_of(query_values, values, |a, b| a * b),
+                },
+            );
+            distances[place] = value(options, sum.into(), own * inverse);
+        }
+    }
+}
+
+/// Whether a distance is by L2.
+fn is_l2(metric: Metric) -> bool {
+    matches!(metric, Metric::L2Squared | Metric::L2)
+}
+
+/// The inverse norms that cosine needs, 0 for zero vectors; nothing that matters for other metrics.
+fn inverses(metric: Metric, squared: &[f64]) -> Vec<f64> {
+    let inverse = |&squared: &f64| if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 };
+    if metric == Metric::Cosine { squared.iter().map(inverse).collect() } else { squared.to_vec() }
+}
+
+/// The value of a pair, from its sum and the product of both inverse norms.
+#[inline(always)]
+fn value(DistanceOptions { metric, output, .. }: DistanceOptions, sum: f64, scale: f64) -> f32 {
+    narrowed(match (metric, output) {
+        (Metric::L2Squared, _) => sum,
+        (Metric::L2, _) => sum.sqrt(),
+        (Metric::InnerProduct, Output::Distance) => -sum,
+        (Metric::InnerProduct, Output::Similarity) => sum,
+        (Metric::Cosine, _) => {
+            let similarity = (sum * scale).clamp(-1.0, 1.0);
+            if output == Output::Similarity { similarity } else { 1.0 - similarity }
+        }
+    })
+}
+
+/// Rounds to f32, and turns -0 into 0.
+fn narrowed(value: f64) -> f32 {
+    value as f32 + 0.0
 }

@@ -1,6 +1,7 @@
 //! Dot products of f32 rows with f32 queries.
 
 use crate::host::arithmetic::registers::with_widest_registers;
+use crate::host::arithmetic::sums::quick_sum_of;
 
 /// Up to this many queries are multiplied one by one: a matrix product would spend more time on packing.
 const FEW: usize = 4;
@@ -14,7 +15,7 @@ pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: 
                 #[inline(always)]
                 || {
                     for (row, product) in rows.chunks_exact(dim).zip(products.iter_mut()) {
-                        *product = dot(query, row);
+                        *product = quick_sum_of(query, row, |a, b| a * b);
                     }
                 },
             );
@@ -47,27 +48,4 @@ pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: 
             gemm::Parallelism::None,
         );
     }
-}
-
-/// A dot product in f32.
-#[inline(always)]
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    const LANES: usize = 64;
-    let mut sums = [0.0f32; LANES];
-    let (whole, rest) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let tail = whole.remainder().iter().zip(rest.remainder());
-    for (a, b) in whole.zip(rest) {
-        for lane in 0..LANES {
-            sums[lane] += a[lane] * b[lane];
-        }
-    }
-    tail.enumerate().for_each(|(lane, (a, b))| sums[lane] += a * b);
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            sums[lane] += sums[lane + width];
-        }
-        width /= 2;
-    }
-    sums[0]
 }

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{
-    ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, SPAN, WORKGROUP, params, wgsl,
+    ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params,
+    wgsl,
 };
 use crate::kernels::reduce::operation::EXTREMES;
 pub use crate::kernels::reduce::operation::{Operation, Summation};
@@ -36,7 +37,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_blocks")
-    .library(&[GRID, ACROSS, EXTREMES, RECORDS, SPAN])
+    .library(&[GRID, ACROSS, EXTREMES, ROUNDING, RECORDS, SPAN])
     .source(wgsl!("reduce/reduce_blocks"))
     .buffers(&[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)])
     .overrides(&[

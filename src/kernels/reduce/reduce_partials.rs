@@ -1,7 +1,7 @@
 //! Merges the records of blocks into one record per row.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, params, wgsl};
+use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, params, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Operation, Summation};
 
 params! {
@@ -18,7 +18,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_partials")
-    .library(&[GRID, EXTREMES, RECORDS])
+    .library(&[GRID, EXTREMES, ROUNDING, RECORDS])
     .source(wgsl!("reduce/reduce_partials"))
     .buffers(&[("partials", Access::Read), ("results", Access::Write)])
     .overrides(&[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])])

@@ -1,7 +1,7 @@
 //! Reduces short rows to one word each, in one pass.
 
 use crate::error::Result;
-use crate::gpu::{ACROSS, Access, Commands, GRID, Grid, Kernel, RECORDS, SPAN, wgsl};
+use crate::gpu::{ACROSS, Access, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Summation};
 use crate::kernels::reduce::reduce_blocks::{Params, Reduce};
 
@@ -10,7 +10,7 @@ pub const LONGEST: u64 = 4096;
 
 /// The declaration. Its parameters are those of `reduce_blocks`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_rows")
-    .library(&[GRID, ACROSS, EXTREMES, RECORDS, SPAN])
+    .library(&[GRID, ACROSS, EXTREMES, ROUNDING, RECORDS, SPAN])
     .source(wgsl!("reduce/reduce_rows"))
     .buffers(&[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)])
     .overrides(&[

@@ -9,8 +9,8 @@ use crate::common::{Random, gpu, view};
 use crate::support::{flat, own_gpu};
 use nearfield::MatrixView;
 use nearfield::{
-    AdapterKind, AddOptions, Device, DeviceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors,
-    Output, Screen, SearchOptions, SearchResult,
+    AdapterKind, AddOptions, Device, DeviceOptions, DistanceOptions, Error, Filter, Flat, Ivf, KMeans,
+    Metric, Neighbors, Output, Precision, Screen, SearchOptions, SearchResult,
 };
 
 fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
@@ -152,7 +152,7 @@ fn a_fallback_needs_a_copy() {
 }
 
 #[test]
-fn distances_are_f64_rounded_once() {
+fn compensated_distances_are_f64_rounded_once() {
     let device = Device::host();
     let mut random = Random::new(8);
     for dim in [1, 5, 33, 384] {
@@ -160,7 +160,8 @@ fn distances_are_f64_rounded_once() {
         let [a, b] = [&a, &b].map(|values| view(values, dim));
         let [on_a, on_b] = [a, b].map(|view| device.upload(view).expect("memory"));
         for metric in Metric::ALL {
-            let found = device.distances(&on_a, &on_b, metric, Output::Distance).expect("distances");
+            let options = DistanceOptions::new(metric).precision(Precision::Compensated);
+            let found = device.distances_with(&on_a, &on_b, options).expect("distances");
             for (place, found) in device.read(&found).expect("read").into_iter().enumerate() {
                 let exact = metric.exact(a.row(place / 9), b.row(place % 9));
                 assert!(

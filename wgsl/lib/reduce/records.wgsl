@@ -2,17 +2,6 @@
 // smallest key and a number that breaks ties, smaller first. `combine` merges two.
 override COMPENSATED: u32 = 0u; // 1: the rounding errors of additions are kept beside the sum
 
-// The same number, by way of an integer that only the host knows to be 0. A compiler that treats floats as real numbers
-// (Metal's does by default) would conclude that rounding errors are 0, and drop them.
-fn opaque(four: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bitcast<vec4<u32>>(four) ^ vec4(params.zero)); }
-
-// The rounding error of sum = a + b (Knuth, TAOCP 2, 4.2.2, theorem B).
-fn rounded_off(a: vec4<f32>, b: vec4<f32>, sum: vec4<f32>) -> vec4<f32> {
-  let b_part = opaque(sum - a);
-  let a_part = opaque(sum - b_part);
-  return opaque(a - a_part) + opaque(b - b_part);
-}
-
 // The record of no values.
 fn empty_record() -> vec2<u32> {
   if (OPERATION >= OPERATION_MAX_ABS) { return vec2(NOTHING); }

@@ -4,17 +4,6 @@ override COARSENING: u32 = 4u; // vectors in flight, up to 8
 
 struct State { sums: vec4<f32>, errors: vec4<f32>, keys: vec4<u32>, vectors: vec4<u32>, }
 
-// The rounding error of product = a b, to within 2^-32 of itself: by halves of 12 bits, without fused multiply-add (Dekker 1971).
-fn product_rounded_off(a: vec4<f32>, b: vec4<f32>, product: vec4<f32>) -> vec4<f32> {
-  let a_high = bitcast<vec4<f32>>(bitcast<vec4<u32>>(a) & vec4(0xfffff000u));
-  let b_high = bitcast<vec4<f32>>(bitcast<vec4<u32>>(b) & vec4(0xfffff000u));
-  let a_low = opaque(a - a_high);
-  let b_low = opaque(b - b_high);
-  let high = opaque(opaque(a_high * b_high) - product);
-  let middle = opaque(opaque(high + opaque(a_high * b_low)) + opaque(a_low * b_high));
-  return middle + opaque(a_low * b_low);
-}
-
 // Adds a vector to the state. `vector` is its number, for an argmin of rows; an invocation takes vectors in rising order.
 fn take(state: State, vector: u32, value: vec4<f32>, other: vec4<f32>, inside: vec4<bool>) -> State {
   var next = state;

@@ -155,15 +155,17 @@ pub(super) fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec
     const SHARED: &str = "--rows-file --queries-file --data --rows --dim --queries --k --metric --lists --probes \
         --shapes --length";
     // Only peers on the same kind of processor: the others take minutes for what takes seconds here.
-    let peers = if is_processor { "numpy,faiss-cpu,usearch" } else { "torch,cuvs,faiss-gpu" };
-    let suites = [("exact", 3), ("ivf", 3), ("select", 1), ("reduce", 1)].into_iter();
+    let peers = if is_processor { "numpy,scipy,faiss-cpu,usearch" } else { "torch,cuvs,faiss-gpu" };
+    let suites = [("exact", 3), ("ivf", 3), ("distance", 1), ("select", 1), ("reduce", 1)].into_iter();
     let steps = suites.filter_map(|(suite, weight)| {
         let like = plan.iter().find(|planned| planned.words[0] == suite)?;
         let mut more = vec!["--python".to_owned(), python.display().to_string()];
         for option in like.words[1..].chunks(2).filter(|option| split(SHARED).any(|name| name == option[0])) {
             let name =
                 if suite == "select" { option[0].replace("--k", "--select-k") } else { option[0].clone() };
-            more.extend([name, option[1].clone()]);
+            // Peers compute one metric in a run: the first.
+            let value = if name == "--metric" { option[1].split(',').next() } else { None };
+            more.extend([name, value.unwrap_or(&option[1]).to_owned()]);
         }
         Some(Planned::new(weight, &format!("peers --suites {suite} --peers {peers}"), &more))
     });
@@ -184,7 +186,7 @@ mod tests {
             for (is_gpu, files) in [(true, None), (true, Some(&few)), (false, None), (false, Some(&few))] {
                 let mut plan = plan(scale, is_gpu, files);
                 let peers = beside(&plan, !is_gpu, Path::new("venv/bin/python"));
-                assert_eq!(peers.len(), if is_gpu { 4 } else { 3 });
+                assert_eq!(peers.len(), if is_gpu { 5 } else { 4 });
                 plan.extend(peers);
                 for Planned { words, .. } in plan {
                     Step::parse(&words).with_context(|| words.join(" "))?;

@@ -25,8 +25,8 @@ const LEAST_QUERIES: usize = 200;
 /// Rows that are checked at a time, in a copy of their own.
 const CHECKED_AT_ONCE: usize = 1 << 14;
 
-const SUITES: [&str; 4] = ["exact", "ivf", "select", "reduce"];
-const PEERS: [&str; 6] = ["numpy", "faiss-cpu", "usearch", "torch", "cuvs", "faiss-gpu"];
+const SUITES: [&str; 5] = ["exact", "ivf", "distance", "select", "reduce"];
+const PEERS: [&str; 7] = ["numpy", "scipy", "faiss-cpu", "usearch", "torch", "cuvs", "faiss-gpu"];
 const SHAPES: &str = "20000x500,1000x10000,100x100000,10x1000000";
 
 #[derive(Debug, clap::Args)]
@@ -96,7 +96,7 @@ impl Suite for Args {
         }
         // Before the files are written, which it removes after an interrupt.
         let script = Script::start(&self.python, scratch.path(), &words)?;
-        if self.searches() {
+        if self.has_vectors() {
             self.write(scratch.path())?;
         }
         script.run(|line| {
@@ -107,8 +107,8 @@ impl Suite for Args {
 }
 
 impl Args {
-    fn searches(&self) -> bool {
-        self.suites.iter().any(|suite| suite == "exact" || suite == "ivf")
+    fn has_vectors(&self) -> bool {
+        self.suites.iter().any(|suite| ["exact", "ivf", "distance"].contains(&suite.as_str()))
     }
 
     /// The arguments of the script.
@@ -127,7 +127,7 @@ impl Args {
         ]
         .map(|(name, value)| (name, value.into()))
         .into();
-        if self.searches() {
+        if self.has_vectors() {
             let (rows, _) = self.source.shape()?;
             let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows));
             let (queries, k) = (self.counts()?, asked_or(&self.k, &[10], rows));

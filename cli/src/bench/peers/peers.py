@@ -32,7 +32,8 @@ CACHE, PIECE = 256 << 20, 1 << 14  # Bytes that no cache holds; rows converted t
 copies = lambda size: max(1, min(64, -(-CACHE // (4 * size))))  # Enough arrays that no cache holds them all.
 NAMES, NUMBERS = lambda text: text.split(","), lambda text: [int(part) for part in text.split(",")]
 OPTIONS = [  # How they are read, and their defaults. The budget is in seconds.
-    ("suites", NAMES, "exact,ivf,select,reduce"), ("peers", NAMES, "numpy,faiss-cpu,usearch,torch,cuvs,faiss-gpu"),
+    ("suites", NAMES, "exact,ivf,distance,select,reduce"),
+    ("peers", NAMES, "numpy,scipy,faiss-cpu,usearch,torch,cuvs,faiss-gpu"),
     ("rows-file", str, "rows.npy"), ("queries-file", str, "queries.npy"), ("data", str, "files"),
     ("metric", str, "cosine"), ("queries", NUMBERS, "1,1024"), ("k", NUMBERS, "10"), ("lists", int, "1000"),
     ("probes", NUMBERS, "1,4,16,64"), ("shapes", NAMES, "20000x500,1000x10000,100x100000,10x1000000"),
@@ -69,12 +70,12 @@ def distances(metric, queries, rows):
 
 
 def prepare(args):
-    """Finds the distance of the k-th true neighbour of some queries for each k. Returns identity fields."""
+    """Finds the distance of the k-th true neighbour of some queries for each k, for searches. Returns identity fields."""
     rows, queries = np.load(args.rows_file, mmap_mode="r"), np.load(args.queries_file, mmap_mode="r")[:CHECKED]
     best = np.empty((len(queries), 0))
-    for piece in np.split(rows, range(PIECE, len(rows), PIECE)):
+    for piece in np.split(rows, range(PIECE, len(rows), PIECE)) if {"exact", "ivf"} & {*args.suites} else []:
         best = np.sort(np.hstack([best, distances(args.metric, queries, piece)]), axis=1)[:, : max(args.k)]
-    args.limits = best[:, [k - 1 for k in args.k]].T
+    args.limits = best[:, [k - 1 for k in args.k]].T if best.size else None
     return {"rows": len(rows), "dim": rows.shape[1], "metric": args.metric, "data": args.data}
 
 
@@ -120,9 +121,10 @@ def measure(args, case, check, call, torch=None, launch=None, moved=None):
         times = [clock(turn) for turn in range(runs)]
         for key, figure in ("", np.median), ("_least", min), ("_most", max):
             case[name + key] = round(float(figure(times)), 5)
-    if moved:
+    if moved and torch:
         case["back_to_back_ms"] = round(by_device(*range(runs)) / runs, 5)
-    rate, work, clock = ("bytes_per_s", moved, "device_ms") if moved else ("queries_per_s", case["queries"], "ms")
+    clock = "device_ms" if moved and torch else "ms"
+    rate, work = ("bytes_per_s", moved) if moved else ("queries_per_s", case["queries"])
     say({**case, "runs": runs, rate: round(work / case[clock] * 1e3, 2)})
 
 
@@ -244,6 +246,69 @@ def search(args, line):
         attempt(measure, args, {**case, "rotated": turns}, check, call, torch, launch)
 
 
+def scipy_pairs(torch, form, metric):
+    cdist = importlib.import_module("scipy.spatial.distance").cdist
+    return lambda queries, rows: cdist(queries, rows, {"l2sq": "sqeuclidean", "l2": "euclidean"}.get(metric, metric))
+
+
+def faiss_pairs(torch, form, metric):
+    faiss = importlib.import_module("faiss")
+    kind = faiss.METRIC_L2 if metric in ("l2sq", "l2") else faiss.METRIC_INNER_PRODUCT
+    squares = lambda queries, rows: faiss.pairwise_distances(queries, rows, metric=kind)
+    return squares if metric != "l2" else lambda *operands: np.sqrt(found := squares(*operands), out=found)
+
+
+def numpy_pairs(torch, form, metric):
+    return lambda queries, rows: queries @ rows.T
+
+
+def torch_pairs(torch, form, metric):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    if form == "matmul":
+        return lambda queries, rows: queries @ rows.T
+    mode = "use_mm_for_euclid_dist" if form == "cdist" else "donot_use_mm_for_euclid_dist"
+    roots = lambda queries, rows: torch.cdist(queries, rows, compute_mode=mode)
+    return roots if metric == "l2" else lambda *operands: roots(*operands).square_()
+
+
+# Each returns a function from queries and rows to their distances, or to their products for cosine and ip.
+PAIRS = {"numpy": numpy_pairs, "scipy": scipy_pairs, "faiss": faiss_pairs, "torch": torch_pairs}
+
+
+def all_pairs(args, line):
+    """Measures the distances of all queries to all rows. For cosine the vectors of products are normalized before."""
+    (library, _, form), metric = line["peer"].partition("-"), args.metric
+    multiplies = {"scipy": False, "faiss": metric in ("cosine", "ip"), "torch": form == "matmul"}.get(library, True)
+    if (library == "scipy" and metric == "ip") or (library != "scipy" and multiplies != (metric in ("cosine", "ip"))):
+        raise ValueError(f"has no such function for the metric {metric}")
+    torch = importlib.import_module("torch") if library == "torch" else None
+    compute = PAIRS[library](torch, form, metric)
+    line["on"], line["threads"] = ("cuda", None) if torch else ("cpu", 1 if library == "scipy" else THREADS)
+    rows = np.ascontiguousarray(np.load(args.rows_file), np.float32)
+    queries = np.ascontiguousarray(np.load(args.queries_file)[: max(*args.queries, 2 * CHECKED)], np.float32)
+    prepared = normalized if multiplies and metric == "cosine" else lambda vectors: vectors
+    place = (lambda vectors: torch.from_numpy(prepared(vectors)).to("cuda")) if torch else prepared
+    there = [place(rows) for _ in range(copies(rows.size) if torch else 1)]
+    for count in args.queries:
+        turns = max(1, min(BATCHES, len(queries) // count))
+        batches = [place(queries[turn * count : (turn + 1) * count]) for turn in range(turns)]
+        launch = lambda turn: compute(batches[turn % turns], there[turn % len(there)])
+        call = (lambda turn: (launch(turn), torch.cuda.synchronize())) if torch else launch
+
+        def check():
+            found, some = launch(0)[:CHECKED, :PIECE], queries[:count][:CHECKED]
+            found = (found.cpu().numpy() if torch else found).astype(np.float64)
+            true = distances(metric, some, rows[:PIECE])
+            if metric == "l2sq":
+                true = true * true
+            found = -found if multiplies else found - (metric == "cosine")
+            return {"error": float(abs(found - true).max() / abs(true).max()), "verified": found.size}
+
+        case = {**line, "queries": len(batches[0]), "elements": "f32", "rotated": max(turns, len(there))}
+        moved = 4 * (rows.size + batches[0].shape[0] * rows.shape[1] + batches[0].shape[0] * len(rows))
+        attempt(measure, args, case, check, call, torch, launch, moved)
+
+
 def select(args, line):
     torch = importlib.import_module("torch")
     for shape in args.shapes:
@@ -297,9 +362,13 @@ def reduce(args, line):
 SUITES = {  # The function that runs each suite, and the libraries.
     "exact": (search, ["numpy", "faiss-cpu", "usearch", "torch-f32", "torch-f16", "cuvs", "faiss-gpu"]),
     "ivf": (search, ["faiss-cpu", "cuvs", "faiss-gpu"]),
+    "distance": (all_pairs, ["numpy", "scipy", "faiss-cpu", "torch-matmul", "torch-cdist", "torch-direct"]),
     "select": (select, ["torch"]),
     "reduce": (reduce, ["torch"]),
 }
+
+
+VECTORS = {"exact", "ivf", "distance"}  # The suites of rows and queries.
 
 
 def describe():
@@ -315,7 +384,7 @@ def describe():
     say({
         "record": "peers", "adapter": adapter or cpu, "driver": driver or None, "cpu": cpu, "threads": THREADS,
         "python": platform.python_version(), "date": time.strftime("%Y-%m-%d"),
-        "versions": {name: version for name, version in packages.items() if name.split("-")[0] in BUILD},
+        "versions": {name: version for name, version in packages.items() if name.split("-")[0] in {*BUILD, *PAIRS}},
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
     })
 
@@ -341,13 +410,13 @@ def main():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # An interrupt ends the program, and so this script.
         follow(args.scratch)
         threading.Thread(target=follow, args=(args.scratch,), daemon=True).start()
-    vectors = prepare(args) if {"exact", "ivf"} & {*args.suites} else {}
+    vectors = prepare(args) if VECTORS & {*args.suites} else {}
     describe()
     jobs = [(suite, peer) for suite in args.suites for peer in SUITES[suite][1] if peer.startswith(tuple(args.peers))]
     for number, (suite, peer) in enumerate(jobs):
         share = max(end - time.monotonic(), 0.0) / (len(jobs) - number)  # An equal part of the time that is left.
         args.end = time.monotonic() + share
-        line = {"record": "peer", "suite": suite, "peer": peer, **(vectors if suite in ("exact", "ivf") else {})}
+        line = {"record": "peer", "suite": suite, "peer": peer, **(vectors if suite in VECTORS else {})}
         process = multiprocessing.get_context("spawn").Process(target=attempt, args=(SUITES[suite][0], args, line))
         process.start()
         # One call of a slow library may take longer; a library that hangs is not waited for.

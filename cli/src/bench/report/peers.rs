@@ -35,13 +35,14 @@ struct Row<'a> {
 }
 
 /// Identity fields that a line may lack: they say how a case gets its answer, or have a usual value.
-const OPTIONAL: &str = "screened iterations scratch data elements summation values row_length";
+const OPTIONAL: &str = "screened iterations scratch data elements precision summation values row_length";
 
 fn is_same_work(suite: &str, case: &Line, peer: &Line) -> bool {
     identity(suite).into_iter().all(|key| match (case.plain(key), peer.plain(key)) {
         (Some(ours), Some(theirs)) => ours == theirs || key == "data" && cell(case, key) == cell(peer, key),
         (Some(ours), None) if key == "elements" => ours == "f32",
         (Some(ours), None) if key == "summation" => ours == "plain",
+        (Some(ours), None) if key == "precision" => ours == "fast",
         (Some(_), None) if key == "row_length" => false,
         _ => OPTIONAL.split(' ').any(|optional| optional == key),
     })

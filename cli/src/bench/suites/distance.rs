@@ -1,10 +1,11 @@
 //! `nearfield bench distance`: distances of all pairs of two sets that lie on the device.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use nearfield::internals::kernels::distance_pairs::Pairs;
-use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceMatrix, Metric, Output};
+use nearfield::recording::Pairs;
+use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceOptions, Metric, Precision, wgpu};
 use serde_json::json;
 
 use crate::bench::case::Case;
@@ -29,6 +30,9 @@ pub(crate) struct Args {
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
     metric: Vec<Metric>,
+    /// Precisions, one case each: fast, compensated, half (cosine and ip)
+    #[arg(long, value_delimiter = ',', default_value = "fast", value_name = "PRECISION,…")]
+    precision: Vec<Precision>,
     /// Pairs of a case that are checked against f64
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::arguments::count)]
     verify: usize,
@@ -38,12 +42,13 @@ pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench distance
   nearfield bench distance --rows 100000 --dim 768 --queries 1,16,256 --metric cosine --json
+  nearfield bench distance --rows 100000 --dim 384 --queries 256 --metric l2 --precision fast,compensated
 
-Computes the distances that searches report, of every query to every row, in the promised precision. Rows, queries and results \
-stay on the device. Times are from the call until the work is done, and on the device by its timestamps. Every case checks some \
-pairs against f64 before it is timed; an error above the promised bound ends the run with exit code 1. Batches of queries and \
-copies of a small set take turns, so that they do not come from a cache. The least bytes are those of both sets and the results. \
-docs/benchmark.md lists the fields of the JSON lines.";
+Computes the distances of every query to every row. Rows, queries and results stay on the device, and results take the memory of \
+those before them. Times are from the call until the work is done, and on the device by its timestamps. Every case checks some \
+pairs against f64 before it is timed; an error above the bound of its precision ends the run with exit code 1. Batches of queries \
+and copies of a small set take turns, so that they do not come from a cache. The least bytes are those of both sets and the \
+results, and the least operations a multiply-add for each element of each pair. docs/benchmark.md lists the fields of the JSON lines.";
 
 const QUERIES: [usize; 2] = [1, 128];
 
@@ -53,7 +58,7 @@ impl Suite for Args {
         let (rows, queries) = self.source.both_at_least(&counts, BATCHES)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
         let sizes = self.source.sizes(&self.sizes, rows)?;
-        run.begin("distance", sizes.len() * counts.len() * self.metric.len())?;
+        run.begin("distance", sizes.len() * counts.len() * self.metric.len() * self.precision.len())?;
         let device = run.device.clone();
         let upload = |vectors| device.upload(vectors);
         for size in sizes {
@@ -67,8 +72,11 @@ impl Suite for Args {
                 let queries = batches(queries, count);
                 let queries_there =
                     queries.iter().map(|&queries| upload(queries)).collect::<nearfield::Result<Vec<_>>>()?;
-                for &metric in &self.metric {
-                    case(self, run, (rows, &rows_there), (&queries, &queries_there), metric)?;
+                for (&metric, &precision) in
+                    self.metric.iter().flat_map(|metric| self.precision.iter().map(move |one| (metric, one)))
+                {
+                    let options = DistanceOptions::new(metric).precision(precision);
+                    case(self, run, (rows, &rows_there), (&queries, &queries_there), options)?;
                 }
             }
         }
@@ -81,11 +89,13 @@ fn case(
     run: &mut Run,
     (rows, rows_there): (View<'_>, &[DeviceMatrix]),
     (queries, queries_there): (&[View<'_>], &[DeviceMatrix]),
-    metric: Metric,
+    options: DistanceOptions,
 ) -> Result<()> {
+    let DistanceOptions { metric, precision, .. } = options;
     let (count, size, dim) = (queries[0].rows(), rows.rows(), rows.dim());
     let data = args.source.name_of(size);
-    let name = format!("{size} x {dim} {data}, {}, {}", output::queries(count), metric.name());
+    let how = if precision == Precision::Fast { String::new() } else { format!(", {precision}") };
+    let name = format!("{size} x {dim} {data}, {}, {}{how}", output::queries(count), metric.name());
     if run.is_over(&name)? {
         return Ok(());
     }
@@ -94,13 +104,18 @@ fn case(
     let of = |number: usize| {
         (&queries_there[number % queries_there.len()], &rows_there[number % rows_there.len()])
     };
-    let compute = |number: usize| -> Result<DistanceMatrix> {
+    let distances = RefCell::new(device.distances_with(&queries_there[0], &rows_there[0], options)?);
+    let compute = |number: usize| -> Result<()> {
         let (queries, rows) = of(number);
-        let distances = device.distances(queries, rows, metric, Output::Distance)?;
+        device.distances_into(queries, rows, options, &mut distances.borrow_mut())?;
         if has_kernels(&device) {
             wait(&device)?;
         }
-        Ok(distances)
+        Ok(())
+    };
+    let computed = |number: usize| -> Result<Vec<f32>> {
+        compute(number)?;
+        Ok(device.read(&distances.borrow())?)
     };
     let pairs = count * size;
     // A step that shares no factor with the number of rows visits all of them.
@@ -108,11 +123,11 @@ fn case(
     let step = (first_step..).find(|&step| gcd(step, size) == 1).unwrap_or(1);
     let (mut error, mut verified, mut all) = (0.0f64, 0, vec![]);
     for (number, queries) in queries.iter().enumerate() {
-        let found = device.read(&compute(number)?)?;
+        let found = computed(number)?;
         for pair in (0..pairs).step_by(step) {
             let (query, row) = (queries.row(pair / size), rows.row(pair % size));
             let off = (f64::from(found[pair]) - metric.exact(query, row)).abs();
-            let bound = metric.error_bound(query, row);
+            let bound = precision.error_bound(metric, query, row);
             ensure!(off <= bound, "{name}: pair {pair} is off by {off}, more than the promised {bound}");
             error = error.max(off / bound.max(f64::MIN_POSITIVE));
             verified += 1;
@@ -120,6 +135,7 @@ fn case(
         all.push(found);
     }
     let warmer = Warmer::of(&device)?;
+    let into = warmer.is_some().then(|| storage(&device, "distances", 4 * pairs as u64)).transpose()?;
     let (wall, times) = run.time(
         1,
         |number| {
@@ -128,24 +144,27 @@ fn case(
             Ok(started.elapsed())
         },
         |number| {
-            let Some(warmer) = &warmer else { return Ok(None) };
+            let Some((warmer, into)) = warmer.as_ref().zip(into.as_ref()) else { return Ok(None) };
             warmer.warm(&device)?;
-            let (queries, rows) = of(number);
-            time(&device, queries, rows, metric)
+            time(&device, of(number), options, into)
         },
     )?;
     let turns = queries_there.len().max(rows_there.len());
     for number in 0..turns {
         ensure!(
-            device.read(&compute(number)?)? == all[number % all.len()],
+            computed(number)? == all[number % all.len()],
             "{name}: the distances after the timed runs differ from those that were checked"
         );
     }
-    let bytes = (4 * (size * dim + count * dim + pairs)) as f64;
+    // Matrices have a copy in f16 when calls use it.
+    let is_half = queries_there[0].halves().is_some() && rows_there[0].halves().is_some();
+    let (element, unit) =
+        if precision == Precision::Half && is_half { (2, Unit::Matrices) } else { (4, Unit::Floats) };
+    let bytes = (element * (size * dim + count * dim) + 4 * pairs) as f64;
     run.case(Case {
         name,
         fields: json!({
-            "rows": size, "dim": dim, "queries": count, "metric": metric.name(), "elements": "f32",
+            "rows": size, "dim": dim, "queries": count, "metric": metric.name(), "elements": "f32", "precision": precision.name(),
             "data": data, "error": rounded(error),
         }),
         wall,
@@ -153,8 +172,8 @@ fn case(
         work: Some(Work {
             bytes,
             operations: 2.0 * pairs as f64 * dim as f64,
-            unit: Unit::Floats,
-            working_set: (4 * (size * dim * rows_there.len() + count * dim * queries.len() + pairs)) as f64,
+            unit,
+            working_set: (element * (size * dim * rows_there.len() + count * dim * queries.len()) + 4 * pairs) as f64,
         }),
         verified: json!(verified),
         rotated: turns,
@@ -169,24 +188,24 @@ fn gcd(a: usize, b: usize) -> usize {
 /// The time of the kernel on the device, or nothing without timestamps.
 fn time(
     device: &Device,
-    queries: &DeviceMatrix,
-    rows: &DeviceMatrix,
-    metric: Metric,
+    (queries, rows): (&DeviceMatrix, &DeviceMatrix),
+    options: DistanceOptions,
+    into: &wgpu::Buffer,
 ) -> Result<Option<std::time::Duration>> {
-    let bytes = 4 * queries.rows() as u64 * rows.rows() as u64;
-    let buffer = storage(device, "distances", bytes)?;
     let pairs = Pairs {
-        metric,
+        options,
         unit_vectors: false,
-        output: Output::Distance,
+        norms: Some([queries.norms()?, rows.norms()?]),
+        halves: queries.halves().zip(rows.halves()).map(|(queries, rows)| [queries, rows]),
         queries: queries.as_slice()?,
         query_count: queries.rows() as u32,
         query_stride: queries.stride() as u32,
         rows: rows.as_slice()?,
         row_count: rows.rows() as u32,
         row_stride: rows.stride() as u32,
-        dim: rows.dim() as u32,
-        distances: BufferSlice::all(&buffer),
+        // As the library does: zeros pad the vectors.
+        dim: rows.stride() as u32,
+        distances: BufferSlice::all(into),
         distance_stride: rows.rows() as u32,
     };
     let stages = profiled(device, false, |recorder| Ok(recorder.distances(&pairs)?))?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::candidates::{Lists, WIDE, random_terms, slack};
+use super::{Lists, WIDE, random_terms, slack};
 use crate::common::Random;
 use crate::common::bench::{Bench, Bound};
 use crate::common::narrowed::{integers, packed};

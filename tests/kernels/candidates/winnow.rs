@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::candidates::{Lists, NONE, WIDE, random_terms, slack};
+use super::{Lists, NONE, WIDE, random_terms, slack};
 use crate::common::Random;
 use crate::common::bench::{Bench, Bound, GUARD, two_rows};
 use crate::common::lists::{BLOCK, PAGE, Tables, pairs_of, random_probes};

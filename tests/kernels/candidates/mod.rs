@@ -1,5 +1,9 @@
 //! Candidate lists, and the terms and margins by which `collect` and `winnow` fill them.
 
+mod collect_tiles;
+mod lists;
+mod winnow;
+
 use crate::common::Random;
 use crate::common::bench::GUARD;
 use nearfield::internals::certificate::{Form, Margin, Terms};

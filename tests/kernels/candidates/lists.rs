@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::candidates::{Lists, NONE, WIDE, random_terms, slack};
+use super::{Lists, NONE, WIDE, random_terms, slack};
 use crate::common::Random;
 use crate::common::bench::{Bench, Bound, GUARD, PARTS, columns_of, score_place, two_rows};
 use nearfield::internals::kernels::collect::{self, Form, GROUP, Margin, Terms};

@@ -1,0 +1,123 @@
+//! Distances on a device.
+
+use std::sync::Arc;
+
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::engine::device::memory::MatrixMemory;
+use crate::error::Result;
+use crate::future::blocking_and_async;
+use crate::gpu::{Buffer, BufferSlice, Gpu};
+use crate::matrix::MatrixView;
+
+impl Device {
+    blocking_and_async! { self;
+        /// Fetches distances from the device, `[queries, rows]`.
+        ///
+        /// # Errors
+        /// [`Error::Argument`](crate::Error::Argument) for distances on another device; [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+        pub fn read(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
+            self.read_values(distances)
+        }
+        async read_async;
+    }
+
+    async fn read_values(&self, distances: &DistanceMatrix) -> Result<Vec<f32>> {
+        distances.check_device("distances", &self.engine)?;
+        distances.memory.read(&self.engine, distances.queries * distances.rows).await
+    }
+}
+
+/// Distances on a device, `[queries, rows]`, f32.
+#[derive(Debug, Clone)]
+pub struct DistanceMatrix {
+    engine: Engine,
+    memory: MatrixMemory,
+    queries: usize,
+    rows: usize,
+}
+
+impl DistanceMatrix {
+    /// Distances in a buffer of a GPU.
+    pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: Buffer, [queries, rows]: [usize; 2]) -> Self {
+        Self { engine: gpu.into(), memory: MatrixMemory::Gpu(buffer.into()), queries, rows }
+    }
+
+    /// The buffer, to be written again, if this GPU has it, it holds `bytes`, and no clone shares it.
+    pub(crate) fn reusable_buffer(&mut self, gpu: &Arc<Gpu>, bytes: u64) -> Option<Buffer> {
+        self.check_device("distances", &gpu.into()).ok()?;
+        match &mut self.memory {
+            MatrixMemory::Gpu(buffer) => {
+                Arc::get_mut(buffer).filter(|buffer| buffer.size() >= bytes).map(|buffer| buffer.clone())
+            }
+            MatrixMemory::Host(_) => None,
+        }
+    }
+
+    /// The values of the host engine, to be written again, if no clone shares them.
+    pub(crate) fn reusable_values(&mut self) -> Option<&mut Vec<f32>> {
+        match &mut self.memory {
+            MatrixMemory::Gpu(_) => None,
+            MatrixMemory::Host(values) => Arc::get_mut(values),
+        }
+    }
+
+    /// Distances of the host engine.
+    pub(crate) fn in_memory(engine: &Engine, values: Vec<f32>, [queries, rows]: [usize; 2]) -> Self {
+        Self { engine: engine.clone(), memory: MatrixMemory::Host(values.into()), queries, rows }
+    }
+
+    /// An error when the matrix lives on another device.
+    pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
+        engine.check(argument, "a matrix", &self.engine)
+    }
+
+    /// The buffer of a GPU.
+    pub(crate) fn buffer(&self) -> Result<&Buffer> {
+        self.memory.buffer()
+    }
+
+    /// The distances of the host engine, `[queries, rows]`.
+    pub(crate) fn on_host(&self) -> Result<MatrixView<'_, f32>> {
+        MatrixView::new(self.memory.on_host(), self.rows)
+    }
+
+    /// How many queries.
+    pub fn queries(&self) -> usize {
+        self.queries
+    }
+
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The buffer, for kernels that the caller records.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
+        Ok(BufferSlice::all(self.buffer()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn distances_are_read_on_their_own_device_alone() {
+        let Ok(gpu) = Device::named("gpu") else { return };
+        let [there, here] = [&gpu, &Device::host()].map(|device| {
+            let vectors =
+                device.upload(MatrixView::new(&[1.0f32, 2.0], 1).expect("whole rows")).expect("memory");
+            let metric = crate::metric::Metric::L2;
+            let output = crate::distance_options::Output::Distance;
+            device.distances(&vectors, &vectors, metric, output).expect("memory")
+        });
+        assert_eq!(gpu.read(&there).expect("memory"), Device::host().read(&here).expect("memory"));
+        assert!(matches!(gpu.read(&here), Err(Error::Argument { argument: "distances", .. })));
+        assert!(matches!(Device::host().read(&there), Err(Error::Argument { argument: "distances", .. })));
+    }
+}

@@ -1,0 +1,133 @@
+//! The distances of all pairs, on a GPU.
+
+use std::sync::Arc;
+
+use crate::distance_options::{DistanceOptions, Precision};
+use crate::engine::device::distance_matrix::DistanceMatrix;
+use crate::engine::device::matrices::DeviceMatrix;
+use crate::engine::search::chunks::submission_flops_on;
+use crate::error::Result;
+use crate::gpu::{BufferSlice, Commands, Gpu};
+use crate::kernels::pairs::Pairs;
+use crate::kernels::{all_pairs, pairs_tile_coop, screen_tile_coop};
+
+/// The distance, or the similarity, of every query to every row; both have one dim and live on this GPU.
+pub(crate) async fn on_gpu(
+    gpu: &Arc<Gpu>,
+    queries: &DeviceMatrix,
+    rows: &DeviceMatrix,
+    options: DistanceOptions,
+    kept: Option<&mut DistanceMatrix>,
+) -> Result<DistanceMatrix> {
+    // Reductions read whole vectors of four.
+    let bytes = (queries.rows() as u64 * rows.rows() as u64 * 4).next_multiple_of(16);
+    gpu.check_binding("distances", bytes)?;
+    let buffer = match kept.and_then(|kept| kept.reusable_buffer(gpu, bytes)) {
+        Some(buffer) => buffer,
+        None => gpu.create_storage("distances", bytes)?,
+    };
+    let takes_halves = options.precision == Precision::Half
+        && all_pairs::has_tiles(queries.rows())
+        && gpu.check_limits(&pairs_tile_coop::KERNEL).is_ok()
+        && screen_tile_coop::is_usable(gpu).await;
+    if takes_halves {
+        queries.make_halves(gpu)?;
+        rows.make_halves(gpu)?;
+    }
+    let pairs = Pairs {
+        options,
+        unit_vectors: false,
+        norms: Some([queries.norms()?, rows.norms()?]),
+        halves: queries.halves().zip(rows.halves()).filter(|_| takes_halves).map(|(q, x)| [q, x]),
+        queries: queries.as_slice()?,
+        query_count: queries.rows() as u32,
+        query_stride: queries.stride() as u32,
+        rows: rows.as_slice()?,
+        row_count: rows.rows() as u32,
+        row_stride: rows.stride() as u32,
+        // The zeros behind a vector add nothing.
+        dim: rows.stride() as u32,
+        distances: BufferSlice::all(&buffer),
+        distance_stride: rows.rows() as u32,
+    };
+    submit_bands(gpu, &pairs, queries_a_submission(gpu, &pairs))?;
+    gpu.check_faults().await?;
+    Ok(DistanceMatrix::in_buffer(gpu, buffer, [queries.rows(), rows.rows()]))
+}
+
+/// Submits the distances of `band` queries at a time.
+fn submit_bands(gpu: &Gpu, pairs: &Pairs<'_>, band: u32) -> Result<()> {
+    for first in (0..pairs.query_count).step_by(band as usize) {
+        let mut commands = Commands::new(gpu, None);
+        let count = band.min(pairs.query_count - first);
+        all_pairs::encode(&mut commands, &pairs.of_queries(first, count))?;
+        commands.submit();
+    }
+    Ok(())
+}
+
+/// How many queries one submission computes, so that no system takes a weak GPU for hung.
+fn queries_a_submission(gpu: &Gpu, pairs: &Pairs<'_>) -> u32 {
+    // An element of a compensated sum takes about thirty instructions.
+    let cost = if pairs.options.precision == Precision::Compensated { 32 } else { 2 };
+    let query_flops = cost * u64::from(pairs.row_count) * u64::from(pairs.dim);
+    let queries = submission_flops_on(gpu.adapter.kind) / query_flops.max(1);
+    let unit = Pairs::UNIT;
+    (queries.min(1 << 30) as u32 / unit * unit).max(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::device::handle::Device;
+    use crate::matrix::MatrixView;
+    use crate::metric::Metric;
+
+    #[test]
+    fn distances_in_several_submissions_are_those_of_one() {
+        let Ok(device) = Device::named("gpu") else { return };
+        let gpu = device.gpu("distances").expect("a GPU");
+        let upload = |count: usize, dim: usize| {
+            let values: Vec<f32> =
+                (0..count * dim).map(|i| ((i * 2_654_435_761) >> 7 & 63) as f32 - 31.0).collect();
+            device.upload(MatrixView::new(&values, dim).expect("whole rows")).expect("memory")
+        };
+        // Odd numbers of rows, so that a band of distances begins anywhere in a vector of four.
+        for (queries, rows, dim) in [(300, 37, 12), (129, 5, 3), (256, 130, 40)] {
+            let (queries, rows) = (upload(queries, dim), upload(rows, dim));
+            for precision in Precision::ALL {
+                let options = DistanceOptions::new(Metric::Cosine).precision(precision);
+                let whole = device.distances_with(&queries, &rows, options).expect("distances");
+                let whole = device.read(&whole).expect("distances");
+                let counts = [queries.rows(), rows.rows()];
+                let bytes = whole.len() as u64 * 4;
+                let buffer = gpu.create_storage("distances", bytes.next_multiple_of(16)).expect("memory");
+                let of = |matrix: &DeviceMatrix| [matrix.rows() as u32, matrix.stride() as u32];
+                let ([query_count, query_stride], [row_count, row_stride]) = (of(&queries), of(&rows));
+                let pairs = Pairs {
+                    options,
+                    unit_vectors: false,
+                    norms: Some([queries.norms().expect("a GPU"), rows.norms().expect("a GPU")]),
+                    halves: queries.halves().zip(rows.halves()).map(|(queries, rows)| [queries, rows]),
+                    queries: queries.as_slice().expect("a GPU"),
+                    query_count,
+                    query_stride,
+                    rows: rows.as_slice().expect("a GPU"),
+                    row_count,
+                    row_stride,
+                    dim: row_stride,
+                    distances: BufferSlice::all(&buffer),
+                    distance_stride: row_count,
+                };
+                submit_bands(gpu, &pairs, Pairs::UNIT).expect("bands");
+                let banded = DistanceMatrix::in_buffer(gpu, buffer, counts);
+                let banded = device.read(&banded).expect("distances");
+                let off =
+                    whole.iter().zip(&banded).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
+                // The last band may be so small that another kernel takes it.
+                assert!(off <= if precision == Precision::Half { 0.01 } else { 1e-6 }, "{precision}: {off}");
+                assert_eq!(banded.len(), counts[0] * counts[1]);
+            }
+        }
+    }
+}

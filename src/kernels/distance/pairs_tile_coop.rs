@@ -1,0 +1,42 @@
+//! Distances of many queries to many rows in f16, on cooperative matrices.
+
+use crate::error::Result;
+use crate::gpu::{Access, Commands, Kernel, wgsl};
+pub use crate::kernels::distance::pairs::reference;
+use crate::kernels::distance::pairs::{HalfVectors, PAIRS, PAIRS_COSINE, PAIRS_INNER_PRODUCT, Pairs};
+pub use crate::kernels::distance::pairs_tile::Params;
+use crate::kernels::distance::pairs_tile::{encode_tiles, params_of};
+use crate::metric::Metric;
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile_coop")
+    .library(&[PAIRS])
+    .source(wgsl!("distance/pairs_tile_coop"))
+    .buffers(&[
+        ("queries", Access::Read),
+        ("rows", Access::Read),
+        ("query_factors", Access::Read),
+        ("row_factors", Access::Read),
+        ("distances", Access::Write),
+    ])
+    .overrides(&[("METRIC", &[PAIRS_COSINE, PAIRS_INNER_PRODUCT])])
+    .multiplies_matrices()
+    .workgroup(128, 2 * 128 * 10 * 8 + 4096);
+
+/// Records the kernel for checked pairs and their halves, by cosine or inner product.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    pairs: &Pairs<'_>,
+    [queries, rows]: [HalfVectors<'_>; 2],
+) -> Result<()> {
+    // Vectors of norm 1 need no norms, but the factors have them anyway.
+    let metric = if pairs.options.metric == Metric::Cosine { PAIRS_COSINE } else { PAIRS_INNER_PRODUCT };
+    let params = Params {
+        vectors: queries.pitch,
+        query_pitch: queries.pitch,
+        row_pitch: rows.pitch,
+        ..params_of(pairs)
+    };
+    let buffers = [queries.values, rows.values, queries.factors, rows.factors, pairs.distances];
+    encode_tiles(commands, (&KERNEL, metric), params, &buffers)
+}
