@@ -26,8 +26,8 @@ pub struct DeviceOptions {
     /// Bytes of one segment of rows at most; the adapter's binding limit holds besides. Default: no other limit.
     pub max_segment_bytes: u64,
     /// Search for the queries of several callers together. A search of an index that begins while others of the same index are in
-    /// flight waits until the device is done with one of them; then all that wait for the same k and probes run as one, which takes
-    /// the device little longer than a single one.
+    /// flight waits until the device is done with one of them, or until as many queries wait as are in flight; then all that wait for the
+    /// same k and probes run as one, which takes the device little longer than a single one.
     ///
     /// Answers are the same, bit for bit, and an error stays its caller's. A search that finds no other in flight starts at once.
     /// Some searches wait for nobody and run beside the others: those with a filter, a radius, a profile or progress, for more than

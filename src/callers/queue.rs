@@ -71,11 +71,18 @@ impl<K: Kind, A> Queue<K, A> {
         self.waiting.iter().position(|other| Arc::ptr_eq(other, member))
     }
 
+    /// The blocking call that is asked first: one of the kind that waits longest.
+    fn first_asked(&self) -> Option<&Arc<Member<K, A>>> {
+        let oldest = self.waiting.front()?.request.kind;
+        self.waiting.iter().find(|member| member.request.kind == oldest && member.request.is_blocking)
+    }
+
     /// Starts a search for this caller and the oldest others who wait with one of its kind, as many as a batch holds. None unless the
-    /// caller waits, its kind is that of the oldest, and there is room.
+    /// caller waits and there is room. A blocking call with the kind of the oldest goes before callers of other kinds; a future does
+    /// not, because nobody may be polling it.
     pub(super) fn lead(&mut self, leader: &Arc<Member<K, A>>) -> Option<Vec<Arc<Member<K, A>>>> {
         let kind = leader.request.kind;
-        if !self.has_room(0) || self.waiting.front()?.request.kind != kind {
+        if !self.has_room(0) || self.first_asked().is_some_and(|first| first.request.kind != kind) {
             return None;
         }
         self.place_of(leader)?;
@@ -98,14 +105,15 @@ impl<K: Kind, A> Queue<K, A> {
         Some(members.into())
     }
 
-    /// The bells of those who are to take the lead next: one whose thread is sure to run or, where there is none, all who could. None
-    /// without room.
+    /// The bells of those who are to take the lead next: one whose thread is sure to run or, where there is none with the kind of the
+    /// oldest, all who wait. None without room.
     pub(super) fn next(&self) -> Vec<Arc<Bell>> {
-        let Some(front) = self.waiting.front().filter(|_| self.has_room(0)) else { return vec![] };
-        let fitting = self.waiting.iter().filter(|member| member.request.kind == front.request.kind);
-        match fitting.clone().find(|member| member.request.is_blocking) {
-            Some(member) => vec![member.bell.clone()],
-            None => fitting.map(|member| member.bell.clone()).collect(),
+        if !self.has_room(0) {
+            return vec![];
+        }
+        match self.first_asked() {
+            Some(first) => vec![first.bell.clone()],
+            None => self.waiting.iter().map(|member| member.bell.clone()).collect(),
         }
     }
 }

@@ -294,6 +294,21 @@ fn an_offered_lead_that_its_future_does_not_take_goes_to_another() {
 }
 
 #[test]
+fn a_waiting_future_that_is_not_polled_holds_up_no_other_kind() {
+    let index = Index::new(1);
+    let _first = index.asynchronous(1.0);
+    let mut suspended = index.started(7, &[2.0], false);
+    let mut other = index.started(8, &[3.0], false);
+    index.device.finish(0);
+    assert_eq!(other.run(), None);
+    index.device.finish(1);
+    assert_eq!(other.run(), Some(vec![3.5]));
+    assert_eq!(suspended.run(), None);
+    index.device.finish(2);
+    assert_eq!(suspended.run(), Some(vec![2.5]));
+}
+
+#[test]
 fn a_leader_that_is_not_polled_again_holds_up_nobody() {
     let index = Index::new(1);
     let _first = index.asynchronous(1.0);

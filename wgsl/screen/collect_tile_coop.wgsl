@@ -93,6 +93,8 @@ fn collect_tile_coop(
   workgroupBarrier();
 
   let own_piece = index / 32u * 64u;
+  // The lanes of a subgroup exchange sums through workgroup memory. naga 30 gives `subgroupBarrier` no semantics for that memory on
+  // Vulkan, where this relies on a driver that keeps the order of a subgroup's accesses across it; the self-test checks that it does.
   var next = 0u;
   loop {
     var sweep = Sweep(vec4(0u), vec4(0.0), 0u, false);

@@ -31,7 +31,7 @@ impl Engine {
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         match self {
             Self::Gpu(gpu) => gpu.block_on(future),
-            // The host's futures never wait.
+            // The host's futures wait for nothing but each other.
             Self::Host(_) => gpu::NoDevice.block_on(future),
         }
     }

@@ -56,7 +56,8 @@ impl Device {
     /// variable `RAYON_NUM_THREADS` sets how many there are. As with all work on that pool, a deadlock is possible for a caller who is
     /// itself a task of the pool and holds a lock that other tasks wait for.
     ///
-    /// Its futures are ready when they return: they compute on the thread that polls them and on those of the pool.
+    /// Its futures compute on the thread that polls them and on those of the pool. They are ready when they return, except for searches
+    /// that wait for others: see [`DeviceOptions::join_searches`].
     ///
     /// [rayon]: https://docs.rs/rayon
     pub fn host() -> Self {

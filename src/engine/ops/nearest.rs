@@ -86,6 +86,7 @@ impl Device {
     /// The vectors of a matrix as rows that can be searched.
     async fn rows_of(&self, matrix: &DeviceMatrix, metric: Metric) -> Result<EngineRows> {
         let dim = matrix.dim();
+        Error::check_slots(matrix.rows() as u64)?;
         Ok(match &self.engine {
             Engine::Gpu(gpu) => {
                 let norms = matrix.norms()?.buffer.clone();

@@ -17,7 +17,7 @@ pub enum Route {
         capacity: u32,
         /// Blocks of 128 rows that are scored at a time.
         chunk_blocks: u32,
-        /// The number of such chunks.
+        /// The number of such chunks that the rows would make.
         chunks: u32,
         /// Chunks whose scores go to memory: all of them, or one if the rows of the others are collected as they are scored. A search
         /// within a radius needs none, because it has its threshold.

@@ -96,11 +96,14 @@ impl Plan {
         // Lists may take a fifth of the scratch memory, or half of it where few scores need memory.
         let longer = |kernel: &ScreenKernel, most: u64| {
             let share = if kernel.collects.is_some() { 2 } else { 5 };
-            let fits = scope.usable() / share / (queries.min(most) * ENTRY_BYTES);
+            let fits = scope.usable() / share / (kernel.padded(queries.min(most)) * ENTRY_BYTES);
             if fits > least { (fits + 1).next_power_of_two() / 2 } else { least }.min(CAPACITY[1].max(least))
         };
-        let tiles = if queries > scan_limit { by(many, batch, longer(many, batch)) } else { None };
-        tiles.or_else(|| by(few, scan_limit, longer(few, scan_limit))).or_else(|| by(few, scan_limit, least))
+        let tiles = |capacity| if queries > scan_limit { by(many, batch, capacity) } else { None };
+        tiles(longer(many, batch))
+            .or_else(|| tiles(least))
+            .or_else(|| by(few, scan_limit, longer(few, scan_limit)))
+            .or_else(|| by(few, scan_limit, least))
     }
 
     /// The plan with this kernel and batches of up to `most` queries.

@@ -3,6 +3,7 @@
 use crate::distance_options::{DistanceOptions, Output};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Snippet, wgsl};
+use crate::kernels::distance::halve;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 
@@ -103,7 +104,7 @@ impl<'a> Pairs<'a> {
                 halves.values.check_rows("halves", count, [halves.pitch; 2], 8)?;
                 halves.factors.check_rows("halves", count, [1; 2], 8)?;
             }
-            if halves[0].pitch != halves[1].pitch || halves[0].pitch < self.dim.div_ceil(4) {
+            if halves.iter().any(|halves| halves.pitch != halve::pitch_of(self.dim.div_ceil(4))) {
                 let given = format!("{} and {} vectors of four", halves[0].pitch, halves[1].pitch);
                 return Err(Error::argument("halves", format!("copies of dim {}", self.dim), given));
             }
