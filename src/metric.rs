@@ -34,6 +34,11 @@ impl Metric {
     /// Every metric.
     pub const ALL: [Self; 4] = [Self::L2Squared, Self::L2, Self::Cosine, Self::InnerProduct];
 
+    /// Whether it is L2, squared or not.
+    pub(crate) fn is_l2(self) -> bool {
+        matches!(self, Self::L2Squared | Self::L2)
+    }
+
     /// The name that [`FromStr`] reads and `Display` writes.
     pub fn name(self) -> &'static str {
         match self {

@@ -44,8 +44,8 @@ impl<K, A> Member<K, A> {
         self.request.queries
     }
 
-    /// Sets the stage to what `next` makes of it. What is left of the former one is dropped by the caller, without the lock: a search
-    /// may go with it.
+    /// Sets the stage to the one that `next` returns. The caller drops the rest of the former stage without the lock, because a search
+    /// may end with it.
     pub(super) fn change<T>(&self, next: impl FnOnce(Stage<K, A>) -> (Stage<K, A>, T)) -> T {
         let mut stage = lock(&self.stage);
         let (new, left) = next(std::mem::replace(&mut *stage, Stage::Gone));

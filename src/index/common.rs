@@ -116,7 +116,7 @@ pub(crate) struct Common {
     pub(crate) store: Arc<RowStore>,
 }
 
-/// What an index shares with searches for several callers, to change it.
+/// Mutable access to a part of an index that joint searches share.
 ///
 /// # Errors
 /// [`Error::Argument`] when such a search was never finished or dropped.

@@ -29,3 +29,17 @@ pub(crate) const FORMS: &[u32] = &[
 /// The forms of narrowed vectors.
 pub(crate) const NARROWED_FORMS: &[u32] =
     &[Form::NarrowedL2 as u32, Form::NarrowedInnerProduct as u32, Form::NarrowedCosine as u32];
+
+/// Writes `Params::of`, for kernels that compute intervals.
+macro_rules! params_of_margin {
+    () => {
+        impl Params {
+            /// The bounds of a screen's errors; all else is left 0.
+            pub fn of(margin: Margin) -> Self {
+                let Margin { relative: margin, floor: margin_floor, centre_length, centre_squared } = margin;
+                Self { margin, margin_floor, centre_length, centre_squared, ..Self::default() }
+            }
+        }
+    };
+}
+pub(crate) use params_of_margin;

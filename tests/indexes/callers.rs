@@ -22,7 +22,7 @@ const THREADS: usize = 8;
 
 type Bits = Vec<Vec<(u64, u32)>>;
 
-/// On the host so many that a search in a quarter of them takes all threads: smaller ones run side by side.
+/// Rows of the test index. The host engine joins searches only where one search takes all threads, which needs more rows.
 fn row_count(engine: Engine) -> usize {
     match engine {
         Adapter => 5000,
@@ -39,7 +39,7 @@ fn given(engine: Engine, kind: Kind, options: DeviceOptions) -> Option<(Index, V
     Some((index, random.floats(QUERIES * DIM)))
 }
 
-/// What a caller asks for: a few queries from `first` on.
+/// The search of one caller: a few queries from `first` on.
 #[derive(Clone, Copy)]
 struct Ask {
     first: usize,

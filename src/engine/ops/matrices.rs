@@ -52,7 +52,7 @@ impl Device {
         /// [`Device::distances`] with a choice of [`Precision`](crate::Precision).
         ///
         /// # Errors
-        /// As there.
+        /// As there, and [`Error::Argument`](crate::Error::Argument) for [`Precision::Half`](crate::Precision::Half) by L2.
         ///
         /// ```no_run
         /// use nearfield::{Device, DistanceOptions, MatrixView, Metric, Precision};
@@ -77,7 +77,7 @@ impl Device {
         /// takes its place where it is too small, belongs to another device, or is shared with a clone.
         ///
         /// # Errors
-        /// As there. After an error, `distances` holds what it held before.
+        /// As there. Arguments are refused before `distances` changes; after an error of the device its values are undefined.
         ///
         /// ```no_run
         /// use nearfield::{Device, DistanceOptions, MatrixView, Metric};

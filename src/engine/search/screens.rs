@@ -77,12 +77,12 @@ const SCAN: ScreenKernel = ScreenKernel {
     speed: 1,
     most_queries: 1024,
     intervals: |rows, metric| {
-        let form = if is_l2(metric) { Form::Direct } else { float_form(metric) };
+        let form = if metric.is_l2() { Form::Direct } else { float_form(metric) };
         Ok(Intervals::of_floats(form, rows.dim))
     },
     encode: |scoring, commands, part| {
         let (scored, rows) = scoring.floats(part);
-        distance_scan::encode(commands, &scored, rows, is_l2(scoring.metric))
+        distance_scan::encode(commands, &scored, rows, scoring.metric.is_l2())
     },
 };
 
@@ -244,10 +244,6 @@ impl Scoring<'_> {
     {
         Scored { queries, count: self.count, rows, scores: self.scores, room: self.padded, part }
     }
-}
-
-fn is_l2(metric: Metric) -> bool {
-    matches!(metric, Metric::L2 | Metric::L2Squared)
 }
 
 /// The form of f32 dot products.

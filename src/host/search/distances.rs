@@ -109,7 +109,7 @@ fn tiled<T: Number>(
     options: DistanceOptions,
 ) {
     let dim = rows.vectors.dim();
-    let is_l2 = is_l2(options.metric);
+    let is_l2 = options.metric.is_l2();
     let limit = if is_l2 && options.precision == Precision::Fast { near_limit(dim) } else { None };
     let mut is_direct = is_l2 && limit.is_none();
     let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
@@ -219,7 +219,7 @@ fn one_by_one(
     rows: NormedVectors<'_>,
     options: DistanceOptions,
 ) {
-    let is_direct = is_l2(options.metric);
+    let is_direct = options.metric.is_l2();
     let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
     let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
     for (place, (row, inverse)) in task.rows.zip(inverse_rows).enumerate() {
@@ -237,11 +237,6 @@ fn one_by_one(
             distances[place] = value(options, sum.into(), own * inverse);
         }
     }
-}
-
-/// Whether a distance is by L2.
-fn is_l2(metric: Metric) -> bool {
-    matches!(metric, Metric::L2Squared | Metric::L2)
 }
 
 /// The inverse norms that cosine needs, 0 for zero vectors; nothing that matters for other metrics.

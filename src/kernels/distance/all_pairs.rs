@@ -7,7 +7,7 @@ use crate::kernels::distance::pairs::Pairs;
 use crate::kernels::distance::{distance_pairs, pairs_scan, pairs_tile, pairs_tile_coop};
 use crate::metric::Metric;
 
-/// Whether so many queries go to tiles, which may take f16.
+/// Whether tiles compute the distances of this many queries. Tiles can read f16.
 pub(crate) fn has_tiles(queries: usize) -> bool {
     queries > SCANNED_QUERIES as usize
 }

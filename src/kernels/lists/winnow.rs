@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::pages::{NO_PAGE, PAGE};
 
@@ -72,13 +72,7 @@ buffers! {
     }
 }
 
-impl Params {
-    /// The bounds of a screen's errors; all else is left 0.
-    pub(crate) fn of(margin: Margin) -> Self {
-        let Margin { relative: margin, floor: margin_floor, centre_length, centre_squared } = margin;
-        Self { margin, margin_floor, centre_length, centre_squared, ..Self::default() }
-    }
-}
+params_of_margin!();
 
 /// Records the kernel. `is_probed` if only the rows of probed lists were scored.
 pub(crate) fn encode(

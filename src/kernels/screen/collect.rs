@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
-use crate::kernels::intervals::{FORMS, INTERVALS};
+use crate::kernels::intervals::{FORMS, INTERVALS, params_of_margin};
 use crate::kernels::keys::KEYS;
 
 params! {
@@ -85,13 +85,7 @@ pub(crate) struct Collect {
     pub(crate) sample: Option<u32>,
 }
 
-impl Params {
-    /// The bounds of a screen's errors; all else is left 0.
-    pub(crate) fn of(margin: Margin) -> Self {
-        let Margin { relative: margin, floor: margin_floor, centre_length, centre_squared } = margin;
-        Self { margin, margin_floor, centre_length, centre_squared, ..Self::default() }
-    }
-}
+params_of_margin!();
 
 /// Invocations per workgroup, each with one group of rows.
 const INVOCATIONS: u32 = 256;

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Buffer, CANDIDATES, COLLECT_TILE, Commands, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::TILE_I8;
 use crate::kernels::distance::distance_tile::TILE_QUERIES;
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::collect::Round;
 
@@ -103,10 +103,4 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }
 
-impl Params {
-    /// The bounds of a screen's errors; all else is left 0.
-    pub fn of(margin: Margin) -> Self {
-        let Margin { relative: margin, floor: margin_floor, centre_length, centre_squared } = margin;
-        Self { margin, margin_floor, centre_length, centre_squared, ..Self::default() }
-    }
-}
+params_of_margin!();

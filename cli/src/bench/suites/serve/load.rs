@@ -47,7 +47,7 @@ pub(super) struct Served {
     pub(super) late: usize,
 }
 
-/// What a thread has seen.
+/// The latencies and counts of one thread.
 #[derive(Default)]
 struct Seen {
     latencies: Vec<Duration>,
