@@ -19,7 +19,7 @@ const BESIDE = 8u; // blocks of scores that a workgroup visits at the same time
 const FEW = 64u; // up to this k, one upper end per invocation suffices
 
 var<workgroup> side: Query;
-var<workgroup> smallest: array<vec4<u32>, 2u * WORKGROUP>;
+var<workgroup> smallest: array<vec4<u32>, WORKGROUP / 4u>;
 var<workgroup> threshold: u32;
 var<workgroup> kept: atomic<u32>;
 
@@ -89,10 +89,10 @@ fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
   }
 }
 
-// The rank of an upper end, ties by place.
-fn rank_of(own: u32, place: u32, vectors: u32) -> u32 {
+// The rank of an invocation's upper end, ties by place.
+fn rank_of(own: u32, place: u32) -> u32 {
   var rank = 0u;
-  for (var v = 0u; v < vectors; v++) {
+  for (var v = 0u; v < WORKGROUP / 4u; v++) {
     let others = smallest[v];
     let places = vec4(v * 4u) + vec4(0u, 1u, 2u, 3u);
     let before = (others < vec4(own)) | ((others == vec4(own)) & (places < vec4(place)));
@@ -137,16 +137,20 @@ fn winnow(
     let own = min(min(both.x, both.y), min(both.z, both.w));
     smallest[index >> 2u][index & 3u] = own;
     workgroupBarrier();
-    if (own < LARGEST_KEY && rank_of(own, index, WORKGROUP / 4u) == params.k - 1u) { threshold = own; }
+    if (own < LARGEST_KEY && rank_of(own, index) == params.k - 1u) { threshold = own; }
   } else {
-    smallest[2u * index] = even;
-    smallest[2u * index + 1u] = odd;
-    workgroupBarrier();
-    // unroll
-    for (var r = 0u; r < 4u; r++) {
-      if (even[r] < LARGEST_KEY && rank_of(even[r], index * 8u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = even[r]; }
-      if (odd[r] < LARGEST_KEY && rank_of(odd[r], index * 8u + 4u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = odd[r]; }
+    var found = vec2(0u, params.k - 1u);
+    for (var digit = 0u; digit < 3u; digit++) {
+      let shift = select(21u - 11u * digit, 0u, digit == 2u);
+      clear_digits(index);
+      // unroll
+      for (var r = 0u; r < 4u; r++) {
+        count_digit(even[r], found.x, shift);
+        count_digit(odd[r], found.x, shift);
+      }
+      found = pick_digit(index, found, shift);
     }
+    if (index == 0u) { threshold = min(found.x, LARGEST_KEY); }
   }
   let limit = workgroupUniformLoad(&threshold);
 

@@ -6,6 +6,7 @@ use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::pages::{NO_PAGE, PAGE};
+use crate::kernels::screen::tighten::{DIGITS, SHORT};
 
 pub use crate::screen::certificate::{Form, Margin};
 
@@ -47,11 +48,11 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
-    .library(&[KEYS, GRID, INTERVALS])
+    .library(&[KEYS, GRID, INTERVALS, DIGITS])
     .source(wgsl!("lists/winnow", BLOCK_ROWS, PAGE, NO_PAGE))
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("PROBED", &[0, 1])])
-    .workgroup(256, 512 * 16 + 32 + 2 * 16);
+    .workgroup(256, 256 * 4 + (2048 + SHORT) * 4 + 8 + 32 + 2 * 4);
 
 /// The largest k. A workgroup keeps four times as many upper ends, so that the nearest rows rarely compete for one.
 pub const K_MAX: u32 = 512;
