@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
-use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, Kernel, RowLayout};
+use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{
-    BLOCK_ROWS, Scored, collect_tile_coop, collect_tile_i8, narrow, screen_lists_coop, screen_lists_i8,
-    screen_scan_i8, screen_tile_coop, screen_tile_i8,
+    BLOCK_ROWS, Scored, narrow, screen_lists_coop, screen_lists_i8, screen_scan_i8, screen_tile_coop,
+    screen_tile_i8,
 };
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
@@ -205,11 +205,6 @@ impl NarrowedRows {
     pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, scored: &Scored<'_>) -> Result<()> {
         let kernel = if self.has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
         screen_tile_i8::encode(commands, kernel, scored, self.granules())
-    }
-
-    /// The kernel that scores rows by tiles and collects those that can still be among the nearest.
-    pub(crate) fn collecting_tile(&self) -> &'static Kernel {
-        if self.has_matrices { &collect_tile_coop::KERNEL } else { &collect_tile_i8::KERNEL }
     }
 
     /// Scores the rows of lists for the queries that probe them.
