@@ -15,6 +15,7 @@ snippets! {
     EXACT "lib/select/exact";
     GRID "lib/grid";
     INTEGERS "lib/integers";
+    KEEP_ROW "lib/lists/keep_row";
     OPERANDS "lib/operands";
     ORDER "lib/select/order";
     PASSING "lib/select/passing";
@@ -30,4 +31,5 @@ snippets! {
     STATES "lib/select/states";
     STREAM "lib/select/stream";
     SWEEP_COOP "lib/screen/sweep_coop";
+    USABLE "lib/screen/usable";
 }

@@ -5,15 +5,8 @@
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 @group(0) @binding(2) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
 @group(0) @binding(3) var<storage, read> query_terms: array<vec4<f32>>; // [queries]
-@group(0) @binding(4) var<storage, read> allowed: array<u32>; // one bit per slot of the index, if PROBED = 1
-// If PROBED = 1, for each list that a query probes: its first block of scores, the number of blocks, its first tile, and the
-// query's place in a block.
-@group(0) @binding(5) var<storage, read> pairs: array<vec4<u32>>; // [queries, probes]
-@group(0) @binding(6) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
-@group(0) @binding(7) var<storage, read_write> counts: array<u32>; // [queries]
-@group(0) @binding(8) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
-
-override PROBED: u32 = 0u; // 1: only rows of probed lists were scored; 0: every row, in order
+@group(0) @binding(4) var<storage, read_write> counts: array<u32>; // [queries]
+@group(0) @binding(5) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
 const BESIDE = 8u; // blocks of scores that a workgroup visits at the same time
 const FEW = 64u; // up to this k, one upper end per invocation suffices
@@ -23,21 +16,14 @@ var<workgroup> smallest: array<vec4<u32>, WORKGROUP / 4u>;
 var<workgroup> threshold: u32;
 var<workgroup> kept: atomic<u32>;
 
-struct Ends { lower: vec4<u32>, upper: vec4<u32>, slot: u32, usable: u32 }
+struct Ends { lower: vec4<u32>, upper: vec4<u32>, usable: u32 }
 
 // The intervals of four neighbouring rows.
-fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
-  var row = tile * BLOCK_ROWS + lane * 4u;
-  var usable = 0u;
-  if (PROBED == 1u) {
-    let page = tiles[tile][lane >> 3u];
-    row = page * PAGE + (lane & 7u) * 4u - params.first_slot;
-    if (page != NO_PAGE && row < params.rows) { usable = (allowed[page] >> ((lane & 7u) * 4u)) & 15u; }
-  } else if (row < params.rows) {
-    usable = select((1u << (params.rows - row)) - 1u, 15u, params.rows - row >= 4u);
-  }
-  if (usable == 0u) { return Ends(vec4(ABSENT), vec4(ABSENT), 0u, 0u); }
-  let score = scores[(block * params.room + within) * (BLOCK_ROWS / 4u) + lane];
+fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
+  let row = block * BLOCK_ROWS + lane * 4u;
+  if (row >= params.rows) { return Ends(vec4(ABSENT), vec4(ABSENT), 0u); }
+  let usable = select((1u << (params.rows - row)) - 1u, 15u, params.rows - row >= 4u);
+  let score = scores[(block * params.room + query) * (BLOCK_ROWS / 4u) + lane];
   var scale: vec4<f32>;
   var length: vec4<f32>;
   var residual: vec4<f32>;
@@ -55,7 +41,7 @@ fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
   let own = side;
   let lower = lower_end(own, score, scale, length, residual, floor_x);
   let upper = lower + 2.0 * margin_of(own, score, length, residual, slack);
-  var ends = Ends(vec4(ABSENT), vec4(ABSENT), params.first_slot + row, usable);
+  var ends = Ends(vec4(ABSENT), vec4(ABSENT), usable);
   // unroll
   for (var r = 0u; r < 4u; r++) {
     if ((usable >> r & 1u) == 1u) {
@@ -66,21 +52,9 @@ fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
   return ends;
 }
 
-// The entry of `pairs` for a probe, cut to the blocks whose scores are there.
-fn pair_of(query: u32, probe: u32) -> vec4<u32> {
-  if (PROBED == 0u) { return vec4(probe, 1u, probe, query); }
-  var pair = pairs[query * params.probes + probe];
-  if (pair.x < params.block_first) {
-    let cut = min(params.block_first - pair.x, pair.y);
-    pair = vec4(pair.x + cut, pair.y - cut, pair.z + cut, pair.w);
-  }
-  let local = pair.x - params.block_first;
-  return vec4(local, min(pair.y, params.blocks - min(local, params.blocks)), pair.z, pair.w);
-}
-
 fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
   let place = atomicAdd(&kept, 1u);
-  // A count above the capacity tells `tighten` that rows were dropped.
+  // The count tells that rows were dropped.
   if (place < params.capacity) {
     let entry = query * params.capacity + place;
     candidates[entry] = slot;
@@ -115,7 +89,7 @@ fn winnow(
   if (index == 0u) {
     side = query_of(terms_of(query_terms[query]), 0.0);
     threshold = LARGEST_KEY;
-    atomicStore(&kept, select(counts[query], 0u, params.is_first != 0u));
+    atomicStore(&kept, 0u);
   }
   workgroupBarrier();
 
@@ -124,13 +98,10 @@ fn winnow(
   var even = vec4(ABSENT);
   var odd = vec4(ABSENT);
   var turn = 0u;
-  for (var probe = beside; probe < params.probes; probe += BESIDE) {
-    let pair = pair_of(query, probe);
-    for (var t = 0u; t < pair.y; t++) {
-      let ends = ends_of(query, pair.x + t, pair.w, pair.z + t, lane);
-      if ((turn & 1u) == 0u) { even = min(even, ends.upper); } else { odd = min(odd, ends.upper); }
-      turn += 1u;
-    }
+  for (var block = beside; block < params.blocks; block += BESIDE) {
+    let ends = ends_of(query, block, lane);
+    if ((turn & 1u) == 0u) { even = min(even, ends.upper); } else { odd = min(odd, ends.upper); }
+    turn += 1u;
   }
   if (params.k <= FEW) {
     let both = min(even, odd);
@@ -154,13 +125,12 @@ fn winnow(
   }
   let limit = workgroupUniformLoad(&threshold);
 
-  for (var probe = beside; probe < params.probes; probe += BESIDE) {
-    let pair = pair_of(query, probe);
-    for (var t = 0u; t < pair.y; t++) {
-      let ends = ends_of(query, pair.x + t, pair.w, pair.z + t, lane);
-      // unroll
-      for (var r = 0u; r < 4u; r++) {
-        if ((ends.usable >> r & 1u) == 1u && ends.lower[r] <= limit) { keep(query, ends.slot + r, ends.lower[r], ends.upper[r]); }
+  for (var block = beside; block < params.blocks; block += BESIDE) {
+    let ends = ends_of(query, block, lane);
+    // unroll
+    for (var r = 0u; r < 4u; r++) {
+      if ((ends.usable >> r & 1u) == 1u && ends.lower[r] <= limit) {
+        keep(query, params.first_slot + block * BLOCK_ROWS + lane * 4u + r, ends.lower[r], ends.upper[r]);
       }
     }
   }

@@ -1,7 +1,7 @@
 //! Lowers each query's threshold to the k-th smallest upper end of its candidates, and drops candidates above it.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, Snippet, buffers, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, Snippet, buffers, params, wgsl};
 use crate::kernels::keys::KEYS;
 
 params! {
@@ -34,10 +34,10 @@ pub(crate) const DIGITS: Snippet = wgsl!("lib/screen/digits", SHORT);
 buffers! {
     /// The candidates of a search. Without thresholds yet, `thresholds` and `overflowed` are overwritten.
     pub(crate) struct Buffers<'a> {
-        thresholds: Write &'a Buffer,
-        counts: Write &'a Buffer,
+        thresholds: Write BufferSlice<'a>,
+        counts: Write BufferSlice<'a>,
         candidates: Write &'a Buffer,
-        overflowed: Write &'a Buffer,
+        overflowed: Write BufferSlice<'a>,
         /// Keys of the distances that will be reported, `[queries, capacity]`, which replace the intervals; or any buffer.
         exact: Read &'a Buffer,
     }

@@ -2,6 +2,8 @@
 
 mod collect_tiles;
 mod lists;
+mod pick;
+mod probes;
 mod winnow;
 
 use crate::common::Random;

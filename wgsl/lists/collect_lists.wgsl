@@ -1,0 +1,92 @@
+// Scores the rows of lists for the queries that probe them by four-way integer products, and collects the rows that thresholds do
+// not exclude: no score goes to memory. A workgroup takes one block after the other. An invocation takes a row, and slices of the
+// block's queries lie in workgroup memory. Lists have few queries each: the arithmetic grows with their number, where a tile on
+// matrices would compute for all places of a block, and widen the rows first.
+const TILE = BLOCK_ROWS; // rows
+const SLICE = 8u; // granules of a vector in a slice
+const AT_ONCE = 8u; // queries that are skipped together where a block has fewer
+const NOTHING = vec4(0x80808080u); // zeros, stored with 128 added
+
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries; then their terms
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(6) var<storage, read> blocks: array<u32>; // how many; from HEADER on the blocks, as `group` writes them
+@group(0) @binding(7) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
+
+var<workgroup> query_slice: array<array<vec4<u32>, BLOCK_QUERIES>, SLICE>;
+var<workgroup> sides: array<Query, BLOCK_QUERIES>;
+
+@compute @workgroup_size(WORKGROUP)
+fn collect_lists(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let end = blocks[0];
+  for (var number = workgroup.x; number < end; number += workgroups.x) {
+    let entry = HEADER + number * ENTRY;
+    let count = blocks[entry + BLOCK_QUERIES + PAGES];
+    let row = row_of(blocks[entry + BLOCK_QUERIES + index / PAGE], index);
+    // Another row stands for one that is not there. Its score is not used.
+    let some_row = min(row, params.rows - 1u);
+    let first_row = granules_of(some_row);
+    let own_query = blocks[entry + min(index % BLOCK_QUERIES, count - 1u)];
+    let first_query = granules_of(own_query);
+    let terms = row_side(row_terms[some_row]);
+    if (index < BLOCK_QUERIES) { sides[index] = query_of(query_terms_of(own_query), value_of(threshold_of(own_query))); }
+    var sums: array<i32, BLOCK_QUERIES>;
+    for (var start = 0u; start < params.granules; start += SLICE) {
+      var granules: array<vec4<u32>, SLICE>;
+      // unroll
+      for (var g = 0u; g < SLICE; g++) {
+        granules[g] = NOTHING;
+        if (start + g < params.granules) { granules[g] = rows[first_row + (start + g) * TILE]; }
+      }
+      workgroupBarrier();
+      // unroll
+      for (var s = 0u; s < SLICE; s += WORKGROUP / BLOCK_QUERIES) {
+        let g = s + index / BLOCK_QUERIES;
+        var granule = NOTHING;
+        if (start + g < params.granules) { granule = queries[first_query + (start + g) * TILE]; }
+        // Flipping the highest bit subtracts 128.
+        query_slice[g][index % BLOCK_QUERIES] = granule ^ NOTHING;
+      }
+      workgroupBarrier();
+      // unroll
+      for (var g = 0u; g < SLICE; g++) {
+        let own = granules[g] ^ NOTHING;
+        // unroll
+        for (var first = 0u; first < BLOCK_QUERIES; first += AT_ONCE) {
+          if (first < count) {
+            // unroll
+            for (var q = 0u; q < AT_ONCE; q++) {
+              let granule = query_slice[g][first + q];
+              sums[first + q] += dot4I8Packed(granule.x, own.x) + dot4I8Packed(granule.y, own.y)
+                + dot4I8Packed(granule.z, own.z) + dot4I8Packed(granule.w, own.w);
+            }
+          }
+        }
+      }
+    }
+    let floor_x = vec4(terms.w - slack_of(terms));
+    var passing = 0u;
+    // unroll
+    for (var q = 0u; q < BLOCK_QUERIES; q++) {
+      if (q < count) {
+        let side = sides[q];
+        let lower = lower_end(side, vec4(f32(sums[q])), vec4(terms.x), vec4(terms.y), vec4(terms.z), floor_x).x;
+        passing |= select(0u, 1u << q, lower <= side.two.x);
+      }
+    }
+    if (!is_usable(row)) { passing = 0u; }
+    while (passing != 0u) {
+      let place = firstTrailingBit(passing);
+      passing &= passing - 1u;
+      var score = 0i;
+      // unroll
+      for (var q = 0u; q < BLOCK_QUERIES; q++) { score = select(score, sums[q], q == place); }
+      keep_row(blocks[entry + place], row, f32(score));
+    }
+    // The next block's sides come after all have used these.
+    workgroupBarrier();
+  }
+}
