@@ -7,9 +7,9 @@ use crate::engine::search::chunks::{rounds, submission_flops};
 use crate::engine::search::screening::{ScreenBuffers, Screening, Thresholds, blocks};
 use crate::error::Result;
 use crate::gpu::{Commands, Profile, Reading, words};
-use crate::kernels::BLOCK_ROWS;
 use crate::kernels::collect::GROUP;
 use crate::kernels::distance_tile::TILE_QUERIES;
+use crate::kernels::{BLOCK_ROWS, key_of};
 
 /// A batch that the device works on.
 pub(crate) struct Pending {
@@ -36,6 +36,13 @@ impl Screening<'_> {
         profile: Option<&mut Profile>,
     ) -> Result<Pending> {
         let count = numbers.len() as u32;
+        if self.chunks.iter().any(|parts| self.picks(parts)) {
+            let ScreenBuffers { thresholds, counts, .. } = &*self.buffers;
+            for (buffer, value) in [(thresholds, key_of(f32::MAX)), (counts, 0)] {
+                let values = vec![value; numbers.len()];
+                self.rows.gpu.upload_bytes(buffer, 0, bytemuck::cast_slice(&values)).await?;
+            }
+        }
         let commands = self.begin(queries, &numbers, profile).await?;
         let mut commands = self.encode_chunks(commands, count)?;
         commands.stage("rescore");
@@ -90,7 +97,7 @@ impl Screening<'_> {
                 unsent = 0;
             }
             if self.picks(parts) {
-                self.encode_pick(&mut commands, &scoring, parts, seen == 0)?;
+                self.encode_pick(&mut commands, &scoring, parts)?;
                 seen += chunk_rows;
                 continue;
             }
