@@ -1,10 +1,11 @@
 // Scores the rows of lists for the queries that probe them by four-way integer products, and collects the rows that thresholds do
-// not exclude: no score goes to memory. A workgroup takes one block after the other. An invocation takes a row, and slices of the
+// not exclude: no score goes to memory. A workgroup takes one block after the other. An invocation takes two rows, and slices of the
 // block's queries lie in workgroup memory. Lists have few queries each: the arithmetic grows with their number, where a tile on
 // matrices would compute for all places of a block, and widen the rows first.
 const TILE = BLOCK_ROWS; // rows
-const SLICE = 8u; // granules of a vector in a slice
-const AT_ONCE = 8u; // queries that are skipped together where a block has fewer
+const ROWS = TILE / WORKGROUP; // of an invocation: a word of a query that was loaded serves both
+const SLICE = 4u; // granules of a vector in a slice
+const AT_ONCE = 4u; // queries that are skipped together where a block has fewer
 const NOTHING = vec4(0x80808080u); // zeros, stored with 128 added
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries; then their terms
@@ -25,21 +26,31 @@ fn collect_lists(
   for (var number = workgroup.x; number < end; number += workgroups.x) {
     let entry = HEADER + number * ENTRY;
     let count = blocks[entry + BLOCK_QUERIES + PAGES];
-    let row = row_of(blocks[entry + BLOCK_QUERIES + index / PAGE], index);
-    // Another row stands for one that is not there. Its score is not used.
-    let some_row = min(row, params.rows - 1u);
-    let first_row = granules_of(some_row);
     let own_query = blocks[entry + min(index % BLOCK_QUERIES, count - 1u)];
     let first_query = granules_of(own_query);
-    let terms = row_side(row_terms[some_row]);
     if (index < BLOCK_QUERIES) { sides[index] = query_of(query_terms_of(own_query), value_of(threshold_of(own_query))); }
-    var sums: array<i32, BLOCK_QUERIES>;
+    var own_row: array<u32, ROWS>;
+    var first_row: array<u32, ROWS>;
+    var terms: array<vec4<f32>, ROWS>;
+    // unroll
+    for (var r = 0u; r < ROWS; r++) {
+      let place = index + r * WORKGROUP;
+      own_row[r] = row_of(blocks[entry + BLOCK_QUERIES + place / PAGE], place);
+      // Another row stands for one that is not there. Its score is not used.
+      let some_row = min(own_row[r], params.rows - 1u);
+      first_row[r] = granules_of(some_row);
+      terms[r] = row_side(row_terms[some_row]);
+    }
+    var sums: array<array<i32, BLOCK_QUERIES>, ROWS>;
     for (var start = 0u; start < params.granules; start += SLICE) {
-      var granules: array<vec4<u32>, SLICE>;
+      var granules: array<array<vec4<u32>, SLICE>, ROWS>;
       // unroll
-      for (var g = 0u; g < SLICE; g++) {
-        granules[g] = NOTHING;
-        if (start + g < params.granules) { granules[g] = rows[first_row + (start + g) * TILE]; }
+      for (var r = 0u; r < ROWS; r++) {
+        // unroll
+        for (var g = 0u; g < SLICE; g++) {
+          granules[r][g] = NOTHING;
+          if (start + g < params.granules) { granules[r][g] = rows[first_row[r] + (start + g) * TILE]; }
+        }
       }
       workgroupBarrier();
       // unroll
@@ -53,38 +64,45 @@ fn collect_lists(
       workgroupBarrier();
       // unroll
       for (var g = 0u; g < SLICE; g++) {
-        let own = granules[g] ^ NOTHING;
         // unroll
         for (var first = 0u; first < BLOCK_QUERIES; first += AT_ONCE) {
           if (first < count) {
             // unroll
             for (var q = 0u; q < AT_ONCE; q++) {
               let granule = query_slice[g][first + q];
-              sums[first + q] += dot4I8Packed(granule.x, own.x) + dot4I8Packed(granule.y, own.y)
-                + dot4I8Packed(granule.z, own.z) + dot4I8Packed(granule.w, own.w);
+              // unroll
+              for (var r = 0u; r < ROWS; r++) {
+                let own = granules[r][g] ^ NOTHING;
+                sums[r][first + q] += dot4I8Packed(granule.x, own.x) + dot4I8Packed(granule.y, own.y)
+                  + dot4I8Packed(granule.z, own.z) + dot4I8Packed(granule.w, own.w);
+              }
             }
           }
         }
       }
     }
-    let floor_x = vec4(terms.w - slack_of(terms));
-    var passing = 0u;
     // unroll
-    for (var q = 0u; q < BLOCK_QUERIES; q++) {
-      if (q < count) {
-        let side = sides[q];
-        let lower = lower_end(side, vec4(f32(sums[q])), vec4(terms.x), vec4(terms.y), vec4(terms.z), floor_x).x;
-        passing |= select(0u, 1u << q, lower <= side.two.x);
-      }
-    }
-    if (!is_usable(row)) { passing = 0u; }
-    while (passing != 0u) {
-      let place = firstTrailingBit(passing);
-      passing &= passing - 1u;
-      var score = 0i;
+    for (var r = 0u; r < ROWS; r++) {
+      let floor_x = vec4(terms[r].w - slack_of(terms[r]));
+      var passing = 0u;
       // unroll
-      for (var q = 0u; q < BLOCK_QUERIES; q++) { score = select(score, sums[q], q == place); }
-      keep_row(blocks[entry + place], row, f32(score));
+      for (var q = 0u; q < BLOCK_QUERIES; q++) {
+        if (q < count) {
+          let side = sides[q];
+          let score = vec4(f32(sums[r][q]));
+          let lower = lower_end(side, score, vec4(terms[r].x), vec4(terms[r].y), vec4(terms[r].z), floor_x).x;
+          passing |= select(0u, 1u << q, lower <= side.two.x);
+        }
+      }
+      if (!is_usable(own_row[r])) { passing = 0u; }
+      while (passing != 0u) {
+        let place = firstTrailingBit(passing);
+        passing &= passing - 1u;
+        var score = 0i;
+        // unroll
+        for (var q = 0u; q < BLOCK_QUERIES; q++) { score = select(score, sums[r][q], q == place); }
+        keep_row(blocks[entry + place], own_row[r], f32(score));
+      }
     }
     // The next block's sides come after all have used these.
     workgroupBarrier();

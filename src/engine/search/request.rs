@@ -45,6 +45,9 @@ pub struct Statistics {
     pub searched_again: u64,
     /// Queries among them that were searched exhaustively.
     pub searched_exhaustively: u64,
+    /// Queries for which an [`Ivf`](crate::Ivf) searched all of its rows, because their lists would not have taken less time: see
+    /// [`Ivf::search`](crate::Ivf::search). The answers are those of a `Flat`.
+    pub searched_flat: u64,
     /// Whether the host answered for a GPU: see [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
     /// [`IvfBuilder::keep_host_copy`](crate::IvfBuilder::keep_host_copy).
     pub on_host: bool,

@@ -47,7 +47,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
     .source(wgsl!("lists/collect_lists", BLOCK_ROWS, BLOCK_QUERIES, PAGE, PAGES = PAGES, HEADER, ENTRY))
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
-    .workgroup(128, BLOCK_QUERIES * (8 * 16 + 32));
+    .workgroup(64, BLOCK_QUERIES * (4 * 16 + 32));
 
 buffers! {
     /// Narrowed queries with their terms, the rows of a segment, the blocks to score, and where to put the rows that are kept.
