@@ -90,9 +90,10 @@ impl Screening<'_> {
             let chunk_rows = u64::from(blocks(parts)) * u64::from(BLOCK_ROWS);
             let flops = flops_of(chunk_rows);
             unsent += flops;
-            // The device starts while the rest is recorded. Later chunks are submitted several at a time, because it waits a little
-            // between submissions.
-            if seen == 0 || unsent + flops > most_flops {
+            // The device starts while the rest is recorded, unless it would be done before. Later chunks are submitted several at a
+            // time, because it waits a little between submissions.
+            let is_short = !self.rounds.is_empty() && self.padded <= TILE_QUERIES;
+            if (seen == 0 && !is_short) || unsent + flops > most_flops {
                 commands = commands.submit_and_go_on();
                 unsent = 0;
             }
@@ -126,6 +127,8 @@ impl Screening<'_> {
             seen += chunk_rows;
         }
         let Some(collecting) = self.kernel.collects else { return Ok(commands) };
+        commands = commands.submit_and_go_on();
+        unsent = 0;
         for (number, parts) in self.rounds.iter().enumerate() {
             let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
             let round_rows = u64::from(blocks) * u64::from(BLOCK_ROWS);
