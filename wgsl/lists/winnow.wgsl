@@ -10,19 +10,20 @@
 
 const BESIDE = 8u; // blocks of scores that a workgroup visits at the same time
 const FEW = 64u; // up to this k, one upper end per invocation suffices
+const HELD = 4u; // turns whose intervals stay in registers: those of 4,096 rows
 
 var<workgroup> side: Query;
 var<workgroup> smallest: array<vec4<u32>, WORKGROUP / 4u>;
 var<workgroup> threshold: u32;
 var<workgroup> kept: atomic<u32>;
 
-struct Ends { lower: vec4<u32>, upper: vec4<u32>, usable: u32 }
+struct Ends { lower: vec4<u32>, upper: vec4<u32> }
 
-// The intervals of four neighbouring rows.
+// The intervals of four neighbouring rows. Those of rows that are not there end nowhere.
 fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
   let row = block * BLOCK_ROWS + lane * 4u;
-  if (row >= params.rows) { return Ends(vec4(ABSENT), vec4(ABSENT), 0u); }
-  let usable = select((1u << (params.rows - row)) - 1u, 15u, params.rows - row >= 4u);
+  var ends = Ends(vec4(ABSENT), vec4(ABSENT));
+  if (row >= params.rows) { return ends; }
   let score = scores[(block * params.room + query) * (BLOCK_ROWS / 4u) + lane];
   var scale: vec4<f32>;
   var length: vec4<f32>;
@@ -38,13 +39,11 @@ fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
     slack[r] = slack_of(terms);
     floor_x[r] = terms.w - slack[r];
   }
-  let own = side;
-  let lower = lower_end(own, score, scale, length, residual, floor_x);
-  let upper = lower + 2.0 * margin_of(own, score, length, residual, slack);
-  var ends = Ends(vec4(ABSENT), vec4(ABSENT), usable);
+  let lower = lower_end(side, score, scale, length, residual, floor_x);
+  let upper = lower + 2.0 * margin_of(side, score, length, residual, slack);
   // unroll
   for (var r = 0u; r < 4u; r++) {
-    if ((usable >> r & 1u) == 1u) {
+    if (row + r < params.rows) {
       ends.lower[r] = key_of(lower[r]);
       ends.upper[r] = key_of(upper[r]);
     }
@@ -52,14 +51,20 @@ fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
   return ends;
 }
 
-fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
-  let place = atomicAdd(&kept, 1u);
-  // The count tells that rows were dropped.
-  if (place < params.capacity) {
-    let entry = query * params.capacity + place;
-    candidates[entry] = slot;
-    candidates[params.plane + entry] = lower;
-    candidates[2u * params.plane + entry] = upper;
+// Puts those of four neighbouring rows on the list that the threshold does not exclude.
+fn keep(query: u32, block: u32, lane: u32, ends: Ends, limit: u32) {
+  // unroll
+  for (var r = 0u; r < 4u; r++) {
+    if (ends.lower[r] <= limit) {
+      let place = atomicAdd(&kept, 1u);
+      // The count tells that rows were dropped.
+      if (place < params.capacity) {
+        let entry = query * params.capacity + place;
+        candidates[entry] = params.first_slot + block * BLOCK_ROWS + lane * 4u + r;
+        candidates[params.plane + entry] = ends.lower[r];
+        candidates[2u * params.plane + entry] = ends.upper[r];
+      }
+    }
   }
 }
 
@@ -97,11 +102,15 @@ fn winnow(
   // neighbours.
   var even = vec4(ABSENT);
   var odd = vec4(ABSENT);
-  var turn = 0u;
-  for (var block = beside; block < params.blocks; block += BESIDE) {
-    let ends = ends_of(query, block, lane);
-    if ((turn & 1u) == 0u) { even = min(even, ends.upper); } else { odd = min(odd, ends.upper); }
-    turn += 1u;
+  var held: array<Ends, HELD>;
+  // unroll
+  for (var turn = 0u; turn < HELD; turn++) {
+    held[turn] = ends_of(query, beside + turn * BESIDE, lane);
+    if (turn % 2u == 0u) { even = min(even, held[turn].upper); } else { odd = min(odd, held[turn].upper); }
+  }
+  for (var block = beside + HELD * BESIDE; block < params.blocks; block += 2u * BESIDE) {
+    even = min(even, ends_of(query, block, lane).upper);
+    odd = min(odd, ends_of(query, block + BESIDE, lane).upper);
   }
   if (params.k <= FEW) {
     let both = min(even, odd);
@@ -125,14 +134,10 @@ fn winnow(
   }
   let limit = workgroupUniformLoad(&threshold);
 
-  for (var block = beside; block < params.blocks; block += BESIDE) {
-    let ends = ends_of(query, block, lane);
-    // unroll
-    for (var r = 0u; r < 4u; r++) {
-      if ((ends.usable >> r & 1u) == 1u && ends.lower[r] <= limit) {
-        keep(query, params.first_slot + block * BLOCK_ROWS + lane * 4u + r, ends.lower[r], ends.upper[r]);
-      }
-    }
+  // unroll
+  for (var turn = 0u; turn < HELD; turn++) { keep(query, beside + turn * BESIDE, lane, held[turn], limit); }
+  for (var block = beside + HELD * BESIDE; block < params.blocks; block += BESIDE) {
+    keep(query, block, lane, ends_of(query, block, lane), limit);
   }
   let all = workgroupUniformLoad(&kept);
   if (index == 0u) { counts[query] = all; }

@@ -143,7 +143,7 @@ const KS: [usize; 4] = [1, 64, 65, 512];
 fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
     let Some(bench) = Bench::open() else { return };
     for form in FORMS {
-        for rows in [1, 3, 30, 127, 130, 2556, 3200] {
+        for rows in [1, 3, 30, 127, 130, 2556, 3200, 5300] {
             let winnowing = Winnowing::whole(form, 5, rows);
             for k in KS {
                 let lists = winnowing.run(bench, k, &Lists::new(5, 3300));

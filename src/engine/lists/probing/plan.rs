@@ -117,9 +117,18 @@ impl Probing<'_> {
     }
 
     /// The rounds in which the lists of a query are searched, nearest first. Each lowers the threshold for the next.
-    pub(super) fn rounds(&self, way: Way) -> Vec<Range<u32>> {
-        let most = if way == Way::Lists { ROUND } else { u32::MAX };
-        let mut end = if self.probes <= 2 * FIRST { self.probes } else { FIRST };
+    pub(super) fn rounds(&self, plan: &ProbePlan) -> Vec<Range<u32>> {
+        match plan.way {
+            Way::Lists => self.rounds_of(FIRST, ROUND),
+            // A list of candidates that is as long as lists get has room for all rounds.
+            _ if u64::from(plan.capacity) >= CAPACITY[1] => self.rounds_of(self.probes, self.probes),
+            _ => self.rounds_of(FIRST, self.probes),
+        }
+    }
+
+    /// A round of `first` lists, unless few more are left, then rounds of up to `most`.
+    fn rounds_of(&self, first: u32, most: u32) -> Vec<Range<u32>> {
+        let mut end = if self.probes / 2 <= first { self.probes } else { first };
         let mut rounds = vec![0..end];
         while end < self.probes {
             let start = end;
@@ -152,7 +161,7 @@ impl Probing<'_> {
 
     /// Words of the numbers of queries that probe each list, in all rounds.
     pub(super) fn count_words(&self, way: Way) -> u64 {
-        let rounds = if way == Way::Lists { self.rounds(way).len() as u64 } else { 0 };
+        let rounds = if way == Way::Lists { self.rounds_of(FIRST, ROUND).len() as u64 } else { 0 };
         rounds * u64::from(self.lists()).next_multiple_of(ALIGNED_WORDS as u64)
     }
 
@@ -161,7 +170,8 @@ impl Probing<'_> {
         if way != Way::Lists {
             return 0;
         }
-        let longest = self.rounds(way).iter().map(|round| round.end - round.start).max().unwrap_or(0);
+        let rounds = self.rounds_of(FIRST, ROUND);
+        let longest = rounds.iter().map(|round| round.end - round.start).max().unwrap_or(0);
         self.tables.most_blocks(batch, longest)
     }
 

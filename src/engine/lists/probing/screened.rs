@@ -29,7 +29,7 @@ impl ProbeBatches<'_> {
         if way == Way::Lists {
             commands.clear(&self.buffers.list_counts, 0, self.probing.count_words(way) * 4);
         }
-        for (number, round) in self.probing.rounds(way).into_iter().enumerate() {
+        for (number, round) in self.probing.rounds(&self.plan).into_iter().enumerate() {
             match way {
                 Way::Lists => self.encode_lists(commands, narrowed, (count, number), &round)?,
                 _ => self.encode_probes(commands, narrowed, count, &round)?,
