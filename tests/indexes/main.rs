@@ -13,7 +13,6 @@ mod flat_paths;
 mod flat_screen;
 mod host;
 mod ivf;
-mod ivf_screen;
 mod kmeans;
 mod limits;
 mod living;

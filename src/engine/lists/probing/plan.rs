@@ -128,14 +128,11 @@ impl Probing<'_> {
 
     /// A round of `first` lists, unless few more are left, then rounds of up to `most`.
     fn rounds_of(&self, first: u32, most: u32) -> Vec<Range<u32>> {
-        let mut end = if self.probes / 2 <= first { self.probes } else { first };
-        let mut rounds = vec![0..end];
-        while end < self.probes {
-            let start = end;
-            end = start.saturating_add(most).min(self.probes);
-            rounds.push(start..end);
-        }
-        rounds
+        let probes = self.probes;
+        let first = if probes / 2 <= first { probes } else { first };
+        let others = (first..probes).step_by(most as usize);
+        let others = others.map(|start| start..start.saturating_add(most).min(probes));
+        std::iter::once(0..first).chain(others).collect()
     }
 
     /// The rows that give first thresholds for this k.
