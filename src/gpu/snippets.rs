@@ -11,6 +11,7 @@ macro_rules! snippets {
 snippets! {
     ACROSS "lib/across";
     CANDIDATES "lib/screen/candidates";
+    COARSE_TEST "lib/screen/coarse_test";
     COLLECT_TILE "lib/screen/collect_tile";
     EXACT "lib/select/exact";
     GRID "lib/grid";

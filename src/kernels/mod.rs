@@ -36,7 +36,6 @@ pub use blocks::{BLOCK_ROWS, Part};
 pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};
 pub use lists::*;
-pub use pages::BLOCK_QUERIES;
 pub(crate) use pages::{NO_PAGE, PAGE, PAGES, table_bytes};
 pub use reduce::*;
 pub use screen::*;

@@ -12,18 +12,13 @@ pub(crate) const PAGES: usize = (BLOCK_ROWS / PAGE) as usize;
 /// Stands where a tile has no page.
 pub(crate) const NO_PAGE: u32 = u32::MAX;
 
-/// Queries of a block, which are scored against the rows of a tile together: about as many of a batch as probe one list.
-pub const BLOCK_QUERIES: u32 = 32;
-
 /// Words in front of a table of blocks. The first is their number.
 pub(crate) const HEADER: u32 = 4;
 
-/// Words of a block in the table: its queries, the pages of its tile, and the number of its queries.
-pub(crate) const ENTRY: u32 = BLOCK_QUERIES + PAGES as u32 + 1;
-
-/// Bytes of a table of this many blocks.
-pub(crate) fn table_bytes(blocks: u64) -> u64 {
-    (u64::from(HEADER) + blocks * u64::from(ENTRY)) * 4
+/// Bytes of a table of this many blocks of up to `height` queries: for each its queries, the pages of its tile, and the number of its
+/// queries.
+pub(crate) fn table_bytes(blocks: u64, height: u32) -> u64 {
+    (u64::from(HEADER) + blocks * (u64::from(height) + PAGES as u64 + 1)) * 4
 }
 
 /// Terms of queries, states of their searches, and rows of pages in WGSL.
@@ -31,3 +26,6 @@ pub(crate) const SCREENED: Snippet = wgsl!("lib/lists/screened", BLOCK_ROWS, BLO
 
 /// The lists that a query probes, and the scores of their rows.
 pub(crate) const PROBES: Snippet = wgsl!("lib/lists/probes", BLOCK_ROWS, PAGE, PAGES = PAGES);
+
+/// The table of blocks. Kernels declare the constant `BLOCK_QUERIES`, the most queries of a block.
+pub(crate) const LIST_BLOCKS: Snippet = wgsl!("lib/lists/blocks", PAGE, PAGES = PAGES, HEADER);

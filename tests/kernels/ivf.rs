@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::common::Random;
 use crate::common::bench::{Bench, Bound, GUARD, two_rows};
 use crate::common::lists::{Tables, random_probes, wide};
-use nearfield::internals::kernels::{BLOCK_QUERIES, group, list_work, probe_slots};
+use nearfield::internals::kernels::{group, list_work, probe_slots};
 
 // group, list_work
 
@@ -13,16 +13,16 @@ use nearfield::internals::kernels::{BLOCK_QUERIES, group, list_work, probe_slots
 fn queries_go_to_the_blocks_of_the_lists_that_they_probe() {
     let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(31);
-    // Queries, lists that each probes, first of them and number of them in this round, lists.
-    for (queries, stride, first, probes, lists) in [
-        (1, 1, 0, 1, 1),
-        (300, 7, 0, 7, 40),
-        (97, 3, 1, 2, 3001),
-        (500, 2, 0, 1, 2),
-        (40, 20, 5, 9, 1025),
-        (700, 3, 2, 1, 4),
-        (2, 2, 0, 2, 1024),
-        (900, 9, 4, 5, 9001),
+    // Queries, lists that each probes, first of them and number of them in this round, lists, queries of a block.
+    for (queries, stride, first, probes, lists, height) in [
+        (1, 1, 0, 1, 1, 32),
+        (300, 7, 0, 7, 40, 32),
+        (97, 3, 1, 2, 3001, 128),
+        (500, 2, 0, 1, 2, 3),
+        (40, 20, 5, 9, 1025, 1),
+        (700, 3, 2, 1, 4, 128),
+        (2, 2, 0, 2, 1024, 32),
+        (900, 9, 4, 5, 9001, 16),
     ] {
         // The tiles of the first list are not the first tiles.
         let mut tables = Tables { tiles: vec![], list_tiles: vec![17] };
@@ -40,8 +40,8 @@ fn queries_go_to_the_blocks_of_the_lists_that_they_probe() {
             .collect();
         let grouped = group::reference(&usable, lists);
         let counts_wanted: Vec<u32> = grouped.iter().map(|list| list.len() as u32).collect();
-        let starts_wanted = list_work::reference(&counts_wanted, &tables.counts());
-        let wanted = group::table(&grouped, &tables.by_list());
+        let starts_wanted = list_work::reference(&counts_wanted, &tables.counts(), height);
+        let wanted = group::table(&grouped, &tables.by_list(), height as usize);
         let (words, tiles) = tables.words();
         let probed_buffer = bench.input(&wide(&probed, lists));
         let counts = bench.filled(&vec![0; lists]);
@@ -54,14 +54,15 @@ fn queries_go_to_the_blocks_of_the_lists_that_they_probe() {
             stride: stride as u32,
             lists: lists as u32,
             tiles,
+            height,
         };
-        let work = list_work::Params { lists: lists as u32 };
+        let work = list_work::Params { lists: lists as u32, height };
         let grid = two_rows((queries * probes).div_ceil(256));
         let buffers: [&dyn Bound; 6] = [&probed_buffer, &counts, &ranks, &starts, &table_buffer, &blocks];
         bench.dispatch(&group::KERNEL, &[0], &params, &buffers, grid);
         bench.dispatch(&list_work::KERNEL, &[], &work, &[&counts, &table_buffer, &starts], [1, 1]);
         bench.dispatch(&group::KERNEL, &[1], &params, &buffers, grid);
-        let said = format!("{queries} queries, {probes} of {stride} probes, {lists} lists");
+        let said = format!("{queries} queries, {probes} of {stride} probes, {lists} lists, {height} high");
         assert_eq!(bench.read(&counts), counts_wanted, "{said}");
         assert_eq!(bench.read(&starts), starts_wanted, "{said}");
         let found = bench.read(&blocks);
@@ -70,7 +71,7 @@ fn queries_go_to_the_blocks_of_the_lists_that_they_probe() {
             let tiles = tables.list_tiles[list + 1] - tables.list_tiles[list];
             let own = starts_wanted[list]..starts_wanted[list + 1];
             let [found, wanted] = [&found, &wanted]
-                .map(|words| own.clone().map(|block| block_of(words, block)).collect::<Vec<_>>());
+                .map(|words| own.clone().map(|block| block_of(words, block, height)).collect::<Vec<_>>());
             // The queries of a list lie in any order, the same for all of its tiles.
             let queries_of = |blocks: &[Block]| {
                 let firsts = blocks.iter().step_by(tiles.max(1) as usize);
@@ -91,8 +92,8 @@ fn queries_go_to_the_blocks_of_the_lists_that_they_probe() {
 type Block = (Vec<u32>, Vec<u32>);
 
 /// A block of the table.
-fn block_of(table: &[u32], number: u32) -> Block {
-    let height = BLOCK_QUERIES as usize;
+fn block_of(table: &[u32], number: u32, height: u32) -> Block {
+    let height = height as usize;
     let words = &table[4 + number as usize * (height + 5)..][..height + 5];
     (words[..words[height + 4] as usize].to_vec(), words[height..height + 4].to_vec())
 }

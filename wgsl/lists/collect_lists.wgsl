@@ -10,8 +10,6 @@ const NOTHING = vec4(0x80808080u); // zeros, stored with 128 added
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries; then their terms
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
-@group(0) @binding(6) var<storage, read> blocks: array<u32>; // how many; from HEADER on the blocks, as `group` writes them
-@group(0) @binding(7) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
 var<workgroup> query_slice: array<array<vec4<u32>, BLOCK_QUERIES>, SLICE>;
 var<workgroup> sides: array<Query, BLOCK_QUERIES>;
@@ -24,8 +22,8 @@ fn collect_lists(
 ) {
   let end = blocks[0];
   for (var number = workgroup.x; number < end; number += workgroups.x) {
-    let entry = HEADER + number * ENTRY;
-    let count = blocks[entry + BLOCK_QUERIES + PAGES];
+    let entry = entry_of(number);
+    let count = queries_of(entry);
     let own_query = blocks[entry + min(index % BLOCK_QUERIES, count - 1u)];
     let first_query = granules_of(own_query);
     if (index < BLOCK_QUERIES) { sides[index] = query_of(query_terms_of(own_query), value_of(threshold_of(own_query))); }
@@ -35,7 +33,7 @@ fn collect_lists(
     // unroll
     for (var r = 0u; r < ROWS; r++) {
       let place = index + r * WORKGROUP;
-      own_row[r] = row_of(blocks[entry + BLOCK_QUERIES + place / PAGE], place);
+      own_row[r] = row_at(entry, place);
       // Another row stands for one that is not there. Its score is not used.
       let some_row = min(own_row[r], params.rows - 1u);
       first_row[r] = granules_of(some_row);

@@ -2,7 +2,7 @@
 // is the number of pairs of its list counted before it. `list_work` then finds where the blocks of lists start, and with PLACE = 1
 // queries go to their blocks. The order within a list is arbitrary, and no reported result depends on it.
 //
-// A block is a tile of a list with up to BLOCK_QUERIES of the queries that probe it: words for these queries, the tile's four pages,
+// A block is a tile of a list with up to `height` of the queries that probe it: words for these queries, the tile's four pages,
 // and the number of the queries.
 @group(0) @binding(1) var<storage, read> probed: array<vec2<u32>>; // [queries, stride]: list numbers, u64
 @group(0) @binding(2) var<storage, read_write> counts: array<atomic<u32>>; // [lists]: initially 0
@@ -32,17 +32,17 @@ fn group(
   if (pair == 0u) { blocks[0] = starts[params.lists]; }
   if (!is_list) { return; }
   let rank = ranks[pair];
-  let place = rank % BLOCK_QUERIES;
-  let is_last = place + 1u == BLOCK_QUERIES || rank + 1u == atomicLoad(&counts[list]);
+  let place = rank % params.height;
+  let is_last = place + 1u == params.height || rank + 1u == atomicLoad(&counts[list]);
   let first_tile = tables[list];
   let tiles = tables[list + 1u] - first_tile;
   for (var t = 0u; t < tiles; t++) {
-    let entry = HEADER + (starts[list] + rank / BLOCK_QUERIES * tiles + t) * ENTRY;
+    let entry = HEADER + (starts[list] + rank / params.height * tiles + t) * (params.height + PAGES + 1u);
     blocks[entry + place] = query;
-    if (is_last) { blocks[entry + BLOCK_QUERIES + PAGES] = place + 1u; }
+    if (is_last) { blocks[entry + params.height + PAGES] = place + 1u; }
     if (place == 0u) {
       // unroll
-      for (var p = 0u; p < PAGES; p++) { blocks[entry + BLOCK_QUERIES + p] = tables[params.tiles + (first_tile + t) * PAGES + p]; }
+      for (var p = 0u; p < PAGES; p++) { blocks[entry + params.height + p] = tables[params.tiles + (first_tile + t) * PAGES + p]; }
     }
   }
 }

@@ -1,4 +1,4 @@
-// Where the blocks of each list start: BLOCK_QUERIES queries by the rows of a tile. One workgroup walks over all lists, four per
+// Where the blocks of each list start: `height` queries by the rows of a tile. One workgroup walks over all lists, four per
 // invocation at a time.
 @group(0) @binding(1) var<storage, read> counts: array<u32>; // [lists]: queries that probe it
 @group(0) @binding(2) var<storage, read> tables: array<u32>; // [lists + 1]: where the tiles of a list start
@@ -18,7 +18,7 @@ fn list_work(@builtin(local_invocation_index) index: u32) {
       own[i] = total;
       if (first + i < params.lists) {
         let tiles = tables[first + i + 1u] - tables[first + i];
-        total += (counts[first + i] + BLOCK_QUERIES - 1u) / BLOCK_QUERIES * tiles;
+        total += (counts[first + i] + params.height - 1u) / params.height * tiles;
       }
     }
     sums[index] = total;

@@ -1,6 +1,8 @@
 // The first threshold of each query: the k-th smallest upper end among the first rows of its nearest lists. One workgroup per
-// query. k rows lie at or below it, so it is valid; the other rows of the lists mostly lie above it. Queries then have no
-// candidates yet.
+// query. k rows lie at or below it, so it is valid; the other rows of the lists mostly lie above it. A turn takes the next pages of
+// a few lists: the nearest alone may be of another kind than the query. Queries then have no candidates yet.
+const TURN_PAGES = WORKGROUP / PAGE;
+
 var<workgroup> uppers: array<u32, UPPERS>;
 var<workgroup> seen: atomic<u32>;
 
@@ -14,22 +16,29 @@ fn probe_thresholds(
   if (query >= params.queries) { return; }
   if (index == 0u) { atomicStore(&seen, 0u); }
   let side = query_of(query_terms_of(query), 0.0);
-  // A filter may leave few rows of many, so turns are limited as well.
-  var turn = 0u;
-  for (var probe = 0u; probe < params.probes && turn < params.turns; probe++) {
-    let list = probed[query * params.stride + probe].x;
+  let first_probe = query * params.stride;
+  var longest = 0u;
+  for (var probe = 0u; probe < params.probes; probe++) {
+    let list = probed[first_probe + probe].x;
     // A query that was refused has no lists.
-    if (list >= params.lists) { continue; }
-    let end = tables[list + 1u];
-    for (var tile = tables[list]; tile < end && turn < params.turns; tile += BESIDE) {
-      let row = own_row(tile, end, index);
-      let score = score_of(query, row, index);
-      if (is_usable(row)) {
-        let place = atomicAdd(&seen, 1u);
-        if (place < UPPERS) { uppers[place] = keys_of(side, score, row_side(row_terms[row])).y; }
-      }
-      turn = select(turn + 1u, params.turns, workgroupUniformLoad(&seen) >= params.wanted);
+    if (list < params.lists) { longest = max(longest, (tables[list + 1u] - tables[list]) * PAGES); }
+  }
+  let each = TURN_PAGES / params.probes; // pages of each list in a turn
+  let own_list = probed[first_probe + index / PAGE / each].x;
+  // A filter may leave few rows of many, so turns are limited.
+  var first = 0u;
+  for (var turn = 0u; turn < params.turns && first < longest; turn++) {
+    var row = NO_ROW;
+    if (own_list < params.lists) {
+      let page = tables[own_list] * PAGES + first + index / PAGE % each;
+      if (page < tables[own_list + 1u] * PAGES) { row = row_of(tables[params.tiles + page], index); }
     }
+    let score = score_of(query, row, index);
+    if (is_usable(row)) {
+      let place = atomicAdd(&seen, 1u);
+      if (place < UPPERS) { uppers[place] = keys_of(side, score, row_side(row_terms[row])).y; }
+    }
+    first = select(first + each, longest, workgroupUniformLoad(&seen) >= params.wanted);
   }
   let count = min(workgroupUniformLoad(&seen), UPPERS);
   var limit = LARGEST_KEY;

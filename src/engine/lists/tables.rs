@@ -5,7 +5,7 @@ use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Gpu};
 pub(crate) use crate::kernels::PAGE;
-use crate::kernels::{BLOCK_QUERIES, NO_PAGE, PAGES};
+use crate::kernels::{NO_PAGE, PAGES};
 
 /// The pages of all lists, segment by segment.
 #[derive(Debug)]
@@ -88,11 +88,6 @@ impl ListTables {
     pub(crate) fn most_rows(&self, lists: u32) -> u64 {
         self.largest[(lists as usize).min(self.sizes.len())]
     }
-
-    /// The largest number of blocks of one segment when each query probes `probes` lists.
-    pub(crate) fn most_blocks(&self, queries: u32, probes: u32) -> u64 {
-        self.segments.iter().map(|segment| segment.most_blocks(queries, probes)).max().unwrap_or(0)
-    }
 }
 
 impl SegmentTables {
@@ -106,10 +101,10 @@ impl SegmentTables {
         BufferSlice::range(&self.tables, u64::from(self.tiles) * 4, self.count.max(1) * 4 * PAGES as u64)
     }
 
-    /// The largest number of blocks of queries and tiles when each query probes `probes` lists.
-    pub(crate) fn most_blocks(&self, queries: u32, probes: u32) -> u64 {
+    /// The largest number of blocks of a tile and up to `height` queries when each query probes `probes` lists.
+    pub(crate) fn most_blocks(&self, queries: u32, probes: u32, height: u32) -> u64 {
         // Every tile may have one block that is not full. Full blocks are most if the longest lists are probed.
-        let full = u64::from(queries / BLOCK_QUERIES);
+        let full = u64::from(queries / height);
         self.count + full * self.largest[(probes as usize).min(self.largest.len() - 1)]
     }
 }

@@ -8,7 +8,11 @@ use std::sync::Arc;
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{BLOCK_ROWS, Scored, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8};
+use crate::kernels::collect_lists::ListKernel;
+use crate::kernels::{
+    BLOCK_ROWS, Scored, collect_lists, collect_lists_strip, collect_lists_tile, narrow, screen_scan_i8,
+    screen_tile_coop, screen_tile_i8,
+};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::screen::Screen;
@@ -203,6 +207,17 @@ impl NarrowedRows {
     pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, scored: &Scored<'_>) -> Result<()> {
         let kernel = if self.has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
         screen_tile_i8::encode(commands, kernel, scored, self.granules())
+    }
+
+    /// The kernel that collects from lists that are probed by so many queries each.
+    pub(crate) fn list_kernel(&self, queries: u64) -> ListKernel {
+        // A strip and a tile take as long for one query as for all they hold. They are for lists of which most have as many.
+        match queries {
+            0..8 => collect_lists::LISTS,
+            _ if !self.has_matrices => collect_lists::LISTS,
+            8..32 => collect_lists_strip::STRIPS,
+            _ => collect_lists_tile::TILES,
+        }
     }
 
     /// Granules of a narrowed vector, as kernels count them.

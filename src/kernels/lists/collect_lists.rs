@@ -7,12 +7,12 @@ use crate::gpu::{
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
-use crate::kernels::pages::{BLOCK_QUERIES, ENTRY, HEADER, PAGE, PAGES, SCREENED};
+use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 
 pub use crate::screen::certificate::{Form, Margin};
 
 params! {
-    /// Parameters of `collect_lists`.
+    /// Parameters of `collect_lists`, `collect_lists_strip` and `collect_lists_tile`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,
@@ -43,11 +43,28 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
-    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, SCREENED, KEEP_ROW])
-    .source(wgsl!("lists/collect_lists", BLOCK_ROWS, BLOCK_QUERIES, PAGE, PAGES = PAGES, HEADER, ENTRY))
+    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, SCREENED, KEEP_ROW, LIST_BLOCKS])
+    .source(wgsl!("lists/collect_lists", BLOCK_ROWS, BLOCK_QUERIES))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
+    .overrides(OVERRIDES)
     .workgroup(64, BLOCK_QUERIES * (4 * 16 + 32));
+
+/// The override constants of all kernels that collect from lists.
+pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
+
+/// The most queries of a block.
+const BLOCK_QUERIES: u32 = 32;
+
+/// A kernel that collects from lists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListKernel {
+    pub(crate) kernel: &'static Kernel,
+    /// The most queries of a block.
+    pub(crate) height: u32,
+}
+
+/// This kernel.
+pub(crate) const LISTS: ListKernel = ListKernel { kernel: &KERNEL, height: BLOCK_QUERIES };
 
 buffers! {
     /// Narrowed queries with their terms, the rows of a segment, the blocks to score, and where to put the rows that are kept.
@@ -68,14 +85,15 @@ params_of_margin!();
 /// Workgroups that fill a large GPU; each computes one block after the other.
 const WORKGROUPS: u64 = 4096;
 
-/// Records the kernel. There are at most `most` blocks. `has_bits` if `allowed` has a bit for each slot.
+/// Records one of the kernels. There are at most `most` blocks. `has_bits` if `allowed` has a bit for each slot.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
+    kernel: ListKernel,
     (form, has_bits): (Form, bool),
     params: &Params,
     buffers: &Buffers<'_>,
     most: u64,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, &[form as u32, has_bits.into()])?;
+    let pipeline = commands.gpu().pipeline(kernel.kernel, &[form as u32, has_bits.into()])?;
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Tiles(most.min(WORKGROUPS) as u32, 1))
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
-use crate::kernels::pages::{BLOCK_QUERIES, ENTRY, HEADER, PAGES};
+use crate::kernels::pages::{HEADER, PAGES};
 
 params! {
     /// Parameters of `group`.
@@ -19,13 +19,15 @@ params! {
         lists: u32,
         /// Place of the tiles in the tables, in words.
         tiles: u32,
+        /// Queries of a block.
+        height: u32,
     }
 }
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("group")
     .library(&[GRID])
-    .source(wgsl!("lists/group", BLOCK_QUERIES, HEADER, ENTRY, PAGES = PAGES))
+    .source(wgsl!("lists/group", HEADER, PAGES = PAGES))
     .buffers(BUFFERS)
     .overrides(&[("PLACE", &[0, 1])])
     .workgroup(256, 0);
@@ -65,16 +67,16 @@ pub fn reference(probed: &[Vec<u32>], lists: usize) -> Vec<Vec<u32>> {
     grouped
 }
 
-/// The table of blocks, from the queries of each list and the pages of its tiles.
-pub fn table(grouped: &[Vec<u32>], tiles: &[Vec<[u32; PAGES]>]) -> Vec<u32> {
+/// The table of blocks with up to `height` queries, from the queries of each list and the pages of its tiles.
+pub fn table(grouped: &[Vec<u32>], tiles: &[Vec<[u32; PAGES]>], height: usize) -> Vec<u32> {
     let mut words = vec![0; HEADER as usize];
     for (queries, tiles) in grouped.iter().zip(tiles) {
-        for queries in queries.chunks(BLOCK_QUERIES as usize) {
+        for queries in queries.chunks(height) {
             for pages in tiles {
                 words[0] += 1;
                 // Places without a query are never read.
                 words.extend(queries);
-                words.resize(words.len() + BLOCK_QUERIES as usize - queries.len(), u32::MAX);
+                words.resize(words.len() + height - queries.len(), u32::MAX);
                 words.extend(pages);
                 words.push(queries.len() as u32);
             }

@@ -2,40 +2,46 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::pages::BLOCK_QUERIES;
 
 params! {
     /// Parameters of `list_work`.
     pub struct Params {
         /// Lists.
         lists: u32,
+        /// Queries of a block.
+        height: u32,
     }
 }
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("list_work")
-    .source(wgsl!("lists/list_work", BLOCK_QUERIES))
+    .source(wgsl!("lists/list_work"))
     .buffers(&[("counts", Access::Read), ("tables", Access::Read), ("starts", Access::Write)])
     .workgroup(256, 256 * 4);
 
 /// Records the kernel. The number of blocks must stay below 2^32.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
-    lists: u32,
+    (lists, height): (u32, u32),
     counts: BufferSlice<'_>,
     tables: &Buffer,
     starts: &Buffer,
 ) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
-    commands.dispatch(&pipeline, &Params { lists }, &[counts, tables.into(), starts.into()], Grid::Linear(1))
+    commands.dispatch(
+        &pipeline,
+        &Params { lists, height },
+        &[counts, tables.into(), starts.into()],
+        Grid::Linear(1),
+    )
 }
 
 /// The first block of each list, and the number of all blocks.
-pub fn reference(counts: &[u32], tiles: &[u32]) -> Vec<u32> {
+pub fn reference(counts: &[u32], tiles: &[u32], height: u32) -> Vec<u32> {
     let mut starts = vec![0];
     let mut end = 0;
     for (&count, &tiles) in counts.iter().zip(tiles) {
-        end += count.div_ceil(BLOCK_QUERIES) * tiles;
+        end += count.div_ceil(height) * tiles;
         starts.push(end);
     }
     starts

@@ -22,7 +22,7 @@ params! {
         room: u32,
         /// Neighbours wanted.
         k: u32,
-        /// Lists of each query that are looked at.
+        /// Lists of each query that are looked at: 1, 2, 4 or 8.
         probes: u32,
         /// Lists that each query probes.
         stride: u32,
@@ -32,7 +32,7 @@ params! {
         tiles: u32,
         /// Rows that are enough for a threshold.
         wanted: u32,
-        /// The most turns of two tiles.
+        /// The most turns of eight pages.
         turns: u32,
         /// Rows of the segment.
         rows: u32,

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Buffer, BufferSlice, CANDIDATES, Commands, GRID, Grid, KEEP_ROW, Kernel, USABLE, buffers, params, wgsl,
+    Buffer, BufferSlice, CANDIDATES, Commands, GRID, Grid, Kernel, USABLE, buffers, params, wgsl,
 };
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
@@ -52,11 +52,14 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_probes")
-    .library(&[KEYS, GRID, INTERVALS, USABLE, CANDIDATES, SCREENED, KEEP_ROW, PROBES])
-    .source(wgsl!("lists/screen_probes"))
+    .library(&[KEYS, GRID, INTERVALS, USABLE, CANDIDATES, SCREENED, PROBES])
+    .source(wgsl!("lists/screen_probes", SHARE))
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
-    .workgroup(256, 64 * 16);
+    .workgroup(128, 64 * 16);
+
+/// Workgroups that share the tiles of a list.
+const SHARE: u32 = 2;
 
 buffers! {
     /// Narrowed queries with their terms, the rows of a segment, the lists that queries probe, and where to put the rows that are kept.
@@ -84,6 +87,6 @@ pub(crate) fn encode(
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, &[form as u32, has_bits.into()])?;
-    let pairs = u64::from(params.queries) * u64::from(params.probes);
-    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(pairs))
+    let workgroups = u64::from(params.queries) * u64::from(params.probes) * u64::from(SHARE);
+    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(workgroups))
 }

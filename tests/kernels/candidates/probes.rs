@@ -1,4 +1,5 @@
-//! The kernels that screen the rows of probed lists: `probe_thresholds`, `screen_probes` and `collect_lists`.
+//! The kernels that screen the rows of probed lists: `probe_thresholds`, `screen_probes`, `collect_lists`, `collect_lists_strip` and
+//! `collect_lists_tile`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use crate::common::narrowed::{integers, packed};
 use nearfield::Metric;
 use nearfield::internals::certificate::{Form, Narrowing, Terms};
 use nearfield::internals::kernels::{
-    Kernel, collect_lists, group, key_of, narrow, probe_thresholds, screen_probes, screen_tile_i8, value_of,
+    Kernel, collect_lists, collect_lists_strip, collect_lists_tile, group, key_of, narrow, probe_thresholds,
+    screen_probes, screen_tile_i8, value_of,
 };
 
 /// Room for the rows of the segment, which are fewer.
@@ -148,7 +150,8 @@ impl Probed {
             };
             let buffers: [&dyn Bound; 8] =
                 [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables, &candidates];
-            let grid = two_rows(self.count() * self.round.len());
+            // Two workgroups share a list.
+            let grid = two_rows(self.count() * self.round.len() * 2);
             bench.dispatch(kernel, &constants, &params, &buffers, grid);
         } else {
             let probed: Vec<Vec<u32>> = (0..self.count())
@@ -157,7 +160,8 @@ impl Probed {
             let mut grouped = group::reference(&probed, self.tables.lists());
             // In any order.
             grouped.iter_mut().for_each(|own| own.reverse());
-            let blocks = bench.input(&group::table(&grouped, &self.tables.by_list()));
+            let height = if kernel.name() == "collect_lists_tile" { 128 } else { 32 };
+            let blocks = bench.input(&group::table(&grouped, &self.tables.by_list(), height));
             let params = collect_lists::Params {
                 granules,
                 queries: count,
@@ -268,16 +272,24 @@ impl Probed {
         bench.read(&states)
     }
 
-    /// The intervals' upper ends of the rows that give a query's threshold.
+    /// The intervals' upper ends of the rows that give a query's threshold: turns of eight pages of its lists.
     fn sampled(&self, query: usize, [wanted, turns]: [u32; 2]) -> Vec<f64> {
-        let (mut seen, mut turn) = (vec![], 0);
-        for list in self.lists_of(query) {
-            for tile in self.tiles_of(list).step_by(2) {
-                if turn < turns && seen.len() < wanted as usize {
-                    turn += 1;
-                    let tiles = tile..self.tiles_of(list).end.min(tile + 2);
-                    seen.extend(tiles.flat_map(|tile| self.slots_of(tile)));
+        let each = 8 / self.round.len();
+        let mut seen = vec![];
+        for turn in 0..turns as usize {
+            for list in self.lists_of(query) {
+                let pages = (turn * each..(turn + 1) * each).map(|page| (page / 4, page % 4));
+                for (tile, page) in pages {
+                    let tile = self.tiles_of(list).start + tile as u32;
+                    if tile < self.tiles_of(list).end {
+                        let (places, slots) = (page * 32..(page + 1) * 32, self.slots_of(tile));
+                        let of_page = places.filter_map(|place| self.tables.slot(tile, place));
+                        seen.extend(of_page.filter(|slot| slots.contains(slot)));
+                    }
                 }
+            }
+            if seen.len() >= wanted as usize {
+                break;
             }
         }
         seen.iter().map(|&slot| self.interval(query, slot)[1]).collect()
@@ -307,6 +319,11 @@ fn probes_keep_exactly_the_rows_of_lists_that_thresholds_do_not_exclude() {
 fn blocks_keep_exactly_the_rows_of_lists_that_thresholds_do_not_exclude() {
     let Some(bench) = Bench::open() else { return };
     check_all(bench, &collect_lists::KERNEL);
+    if bench.device.capabilities().matrix_side().is_none() {
+        return println!("skipped: no cooperative matrices of f16");
+    }
+    check_all(bench, &collect_lists_strip::KERNEL);
+    check_all(bench, &collect_lists_tile::KERNEL);
 }
 
 #[test]
@@ -314,7 +331,7 @@ fn first_thresholds_are_the_kth_upper_ends_of_the_nearest_lists() {
     let Some(bench) = Bench::open() else { return };
     let mut missing = 0;
     for (turn, form) in FORMS.into_iter().enumerate() {
-        let probed = Probed::new(form, 33, 23, 0..6, turn == 1);
+        let probed = Probed::new(form, 33, 23, 0..[1, 4, 8][turn], turn == 1);
         for [k, wanted, turns] in
             [[1, 1, 100], [10, 40, 100], [10, 300, 2], [100, 1024, 100], [512, 1024, 100]]
         {

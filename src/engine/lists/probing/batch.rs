@@ -10,7 +10,7 @@ use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::search::batches::QueryBuffers;
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, scratch};
-use crate::kernels::{BLOCK_ROWS, probe_slots, select_k, table_bytes};
+use crate::kernels::{BLOCK_ROWS, probe_slots, select_k};
 
 scratch! {
     /// The scratch buffers of a batch.
@@ -48,7 +48,6 @@ impl<'a> ProbeBatches<'a> {
         let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
         let spare = if_many(plan.k).max(if_many(probing.probes));
         let lists = u64::from(probing.lists());
-        let blocks = probing.most_blocks(way, batch);
         let padded = u64::from(coarse.batch);
         let screened = rows.narrowed.as_ref().filter(|_| is_screened);
         let terms = count.next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES;
@@ -78,7 +77,7 @@ impl<'a> ProbeBatches<'a> {
             list_counts: probing.count_words(way) * 4,
             ranks: if_by_list(pairs * 4),
             starts: if_by_list((lists + 1) * 4),
-            blocks: if_by_list(table_bytes(blocks)),
+            blocks: probing.table_bytes(way, batch),
         };
         let buffers = bytes.reserve(&rows.gpu).await?;
         scope.upload_bits(rows, &buffers.allowed).await?;

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use crate::engine::lists::coarse::Coarse;
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::tables::ALIGNED_WORDS;
-use crate::engine::rows::narrowed::TERMS_BYTES;
+use crate::engine::lists::tables::{ALIGNED_WORDS, PAGE};
+use crate::engine::rows::narrowed::{NarrowedRows, TERMS_BYTES};
 use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
 use crate::gpu::budget_for;
+use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{BLOCK_ROWS, probe_thresholds, select_k, table_bytes};
 
 /// How the rows of the probed lists become candidates.
@@ -44,7 +45,7 @@ const FEW_A_LIST: u64 = 1;
 const BATCH: u64 = 8192;
 
 /// Candidates that a query's list holds: at least, and at most where there are few queries.
-const CAPACITY: [u64; 2] = [1024, 16_384];
+const CAPACITY: [u32; 2] = [1024, 16_384];
 
 /// The largest k of a screen: as many rows as can give a threshold with some to spare.
 const K_MAX: u32 = probe_thresholds::UPPERS / 2;
@@ -56,38 +57,51 @@ const FIRST: u32 = 16;
 const ROUND: u32 = 64;
 
 /// Rows of the nearest lists that give the first threshold: at least.
-const SAMPLE: u32 = 128;
+const SAMPLE: u32 = 64;
+
+/// Lists that they are taken from. The nearest alone would have more of the nearest rows for most queries, and none for some.
+const SAMPLE_LISTS: u32 = 4;
 
 /// The rows that give a query's first threshold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     /// Enough rows.
     pub(crate) wanted: u32,
-    /// Lists that are looked at: the nearest ones may be short.
+    /// Lists that are looked at.
     pub(crate) probes: u32,
-    /// Turns of two tiles. A filter may leave few of their rows.
+    /// Turns of eight pages of them. A filter may leave few of their rows.
     pub(crate) turns: u32,
 }
 
+impl ProbePlan {
+    /// Whether another plan may find room for the candidates of a screen.
+    fn can_be_longer(&self) -> bool {
+        self.capacity < CAPACITY[1] || self.coarse.is_screened()
+    }
+}
+
 impl Probing<'_> {
-    /// The plan for this many queries. With `is_again` it is for queries whose candidates overflowed under another plan.
-    pub(super) fn plan(&self, queries: u64, is_again: bool) -> Result<ProbePlan> {
+    /// The plan for this many queries. With another plan it is for queries whose candidates overflowed under that one: first with longer
+    /// lists of candidates, then with all rows.
+    pub(super) fn plan(&self, queries: u64, before: Option<ProbePlan>) -> Result<ProbePlan> {
         let k = (self.request.k as u64).min(self.rows.len()).max(1) as u32;
         let coarse = Coarse::new(self.centroids, self.probes, queries);
+        let coarse = if before.is_some() { coarse.exhaustive() } else { coarse };
         let pairs = queries * u64::from(self.probes);
         let is_small = pairs * self.rows_a_list() <= SMALL;
-        if self.rows.narrowed.is_some() && !is_again && !is_small && k <= K_MAX {
+        let is_last = before.is_some_and(|plan| plan.way == Way::Rows || !plan.can_be_longer());
+        if self.rows.narrowed.is_some() && !is_last && !is_small && k <= K_MAX {
             let is_many = pairs > FEW_A_LIST * u64::from(self.lists());
             let way = if is_many { Way::Lists } else { Way::Queries };
+            let least = CAPACITY[usize::from(before.is_some())];
             // A budget that is too small for a tile of queries may suffice for one query.
             let ways = [(way, coarse), (Way::Queries, coarse.exhaustive())];
             let mut plans =
-                ways.into_iter().filter_map(|(way, coarse)| self.screened(way, coarse, k, queries));
+                ways.into_iter().filter_map(|(way, coarse)| self.screened(way, coarse, [k, least], queries));
             if let Some(plan) = plans.next() {
                 return Ok(plan);
             }
         }
-        let coarse = if is_again { coarse.exhaustive() } else { coarse };
         let capacity = self.tables.most_rows(self.probes).max(1);
         let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
         let available = self.request.scope().usable();
@@ -121,7 +135,7 @@ impl Probing<'_> {
         match plan.way {
             Way::Lists => self.rounds_of(FIRST, ROUND),
             // A list of candidates that is as long as lists get has room for all rounds.
-            _ if u64::from(plan.capacity) >= CAPACITY[1] => self.rounds_of(self.probes, self.probes),
+            _ if plan.capacity >= CAPACITY[1] => self.rounds_of(self.probes, self.probes),
             _ => self.rounds_of(FIRST, self.probes),
         }
     }
@@ -138,11 +152,11 @@ impl Probing<'_> {
     /// The rows that give first thresholds for this k.
     pub(super) fn sample(&self, k: u32) -> Sample {
         let wanted = (4 * k).clamp(SAMPLE, probe_thresholds::UPPERS);
-        let found = self.request.scope().found(self.rows) / u64::from(self.lists());
-        let probes = 2 * u64::from(wanted) / found.max(1) + 2;
-        // Four times as many as if all places of the tiles had a row.
-        let turns = wanted.div_ceil(2 * BLOCK_ROWS) * 4;
-        Sample { wanted, probes: probes.min(self.probes.into()) as u32, turns }
+        // A power of two.
+        let probes = 1 << self.probes.min(SAMPLE_LISTS).ilog2();
+        // Four times as many as if all places of the pages had a row that is allowed.
+        let turns = wanted.div_ceil(8 * PAGE) * 4;
+        Sample { wanted, probes, turns }
     }
 
     /// The mean number of rows of a list.
@@ -162,18 +176,29 @@ impl Probing<'_> {
         rounds * u64::from(self.lists()).next_multiple_of(ALIGNED_WORDS as u64)
     }
 
-    /// Blocks of the largest round of a batch.
-    pub(super) fn most_blocks(&self, way: Way, batch: u32) -> u64 {
-        if way != Way::Lists {
-            return 0;
-        }
-        let rounds = self.rounds_of(FIRST, ROUND);
-        let longest = rounds.iter().map(|round| round.end - round.start).max().unwrap_or(0);
-        self.tables.most_blocks(batch, longest)
+    /// The kernel for a round of lists.
+    pub(super) fn list_kernel(&self, narrowed: &NarrowedRows, queries: u32, probes: u32) -> ListKernel {
+        narrowed.list_kernel(u64::from(queries) * u64::from(probes) / u64::from(self.lists()))
     }
 
-    /// The plan with a screen on integers. None if the budget is too small for it.
-    fn screened(&self, way: Way, coarse: Coarse, k: u32, queries: u64) -> Option<ProbePlan> {
+    /// Bytes of the table of blocks that a batch needs.
+    pub(super) fn table_bytes(&self, way: Way, batch: u32) -> u64 {
+        let Some(narrowed) = self.rows.narrowed.as_ref().filter(|_| way == Way::Lists) else { return 0 };
+        let mut most = 0;
+        for round in self.rounds_of(FIRST, ROUND) {
+            let probes = round.end - round.start;
+            // A last batch may have fewer queries, and another kernel.
+            for height in [batch, 1].map(|queries| self.list_kernel(narrowed, queries, probes).height) {
+                for segment in &self.tables.segments {
+                    most = most.max(table_bytes(segment.most_blocks(batch, probes, height), height));
+                }
+            }
+        }
+        most
+    }
+
+    /// The plan with a screen on integers, for this k and lists of at least so many candidates. None if the budget is too small for it.
+    fn screened(&self, way: Way, coarse: Coarse, [k, least]: [u32; 2], queries: u64) -> Option<ProbePlan> {
         let narrowed = self.rows.narrowed.as_ref()?;
         let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
         let vector = narrowed.vector_bytes() + TERMS_BYTES;
@@ -181,8 +206,8 @@ impl Probing<'_> {
         let fixed = u64::from(BLOCK_ROWS) * vector
             + (self.count_words(way) + u64::from(self.lists()) + 4 * ALIGNED_WORDS as u64) * 4;
         let available = self.request.scope().usable().checked_sub(fixed)?;
-        let mut capacity = (16 * u64::from(k)).next_power_of_two().max(CAPACITY[0]);
-        while capacity < CAPACITY[1] && queries.min(BATCH) * 2 * capacity * 24 <= available / 8 {
+        let mut capacity = u64::from((16 * k).next_power_of_two().max(least));
+        while capacity < CAPACITY[1].into() && queries.min(BATCH) * 2 * capacity * 24 <= available / 8 {
             capacity *= 2;
         }
         // The scores of the coarse step and the candidates share a buffer.
@@ -204,7 +229,7 @@ impl Probing<'_> {
             .min(binding / coarse.widest(self.centroids))
             .min(quick.max(unit))
             .min(BATCH);
-        let table = |batch: u64| table_bytes(self.most_blocks(way, batch as u32));
+        let table = |batch: u64| self.table_bytes(way, batch as u32);
         while most >= unit && (most * each + table(most) > available || table(most) > binding) {
             most -= most.div_ceil(8);
         }

@@ -178,6 +178,7 @@ impl ProbeBatches<'_> {
         let words = u64::from(lists).next_multiple_of(ALIGNED_WORDS as u64);
         let counts = BufferSlice::range(list_counts, number as u64 * words * 4, words * 4);
         let probes = round.end - round.start;
+        let kernel = self.probing.list_kernel(narrowed, count, probes);
         for (number, (segment, copy, tables)) in self.parts().enumerate() {
             commands.stage("group");
             let params = group::Params {
@@ -187,12 +188,13 @@ impl ProbeBatches<'_> {
                 stride: self.probing.probes,
                 lists,
                 tiles: tables.tiles,
+                height: kernel.height,
             };
             let grouped = group::Buffers { probed, counts, ranks, starts, tables: &tables.tables, blocks };
             if number == 0 {
                 group::encode(commands, false, &params, &grouped)?;
             }
-            list_work::encode(commands, lists, counts, &tables.tables, starts)?;
+            list_work::encode(commands, (lists, kernel.height), counts, &tables.tables, starts)?;
             group::encode(commands, true, &params, &grouped)?;
             commands.stage("collect_lists");
             let params = collect_lists::Params {
@@ -210,8 +212,8 @@ impl ProbeBatches<'_> {
             let buffers =
                 collect_lists::Buffers { queries, rows, row_terms, allowed, states, blocks, candidates };
             let constants = (intervals.form, has_bits);
-            let most = tables.most_blocks(count, probes);
-            collect_lists::encode(commands, constants, &params, &buffers, most)?;
+            let most = tables.most_blocks(count, probes, kernel.height);
+            collect_lists::encode(commands, kernel, constants, &params, &buffers, most)?;
         }
         Ok(())
     }

@@ -39,7 +39,8 @@ impl Probing<'_> {
         state.finish(self.rows).await
     }
 
-    /// Answers some of the queries. Those whose candidates overflow are searched again with all rows of their lists as candidates.
+    /// Answers some of the queries. Those whose candidates overflow are searched again: with longer lists of candidates, then with all
+    /// rows of their lists as candidates.
     fn search_some<'f>(
         &'f self,
         queries: &'f Queries<'f>,
@@ -48,9 +49,9 @@ impl Probing<'_> {
     ) -> Boxed<'f, ()> {
         Box::pin(async move {
             let mut open = some;
-            let mut is_again = false;
+            let mut before = None;
             while open.len() > 0 {
-                let plan = match self.plan(open.len() as u64, is_again) {
+                let plan = match self.plan(open.len() as u64, before) {
                     // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
                     Err(_) if self.probes >= self.lists() => {
                         return search_some(self.rows, queries, open, self.request, state).await;
@@ -61,14 +62,15 @@ impl Probing<'_> {
                 let mut work = ProbeWork { batches, queries, state, overflowed: vec![] };
                 run_batches(open.batches(plan.batch as usize), &mut work).await?;
                 let overflowed = work.overflowed;
-                // The second plan holds all candidates. Without this error, a fault of the library would become an endless loop.
-                if let (true, Some(query)) = (is_again, overflowed.first()) {
+                // The last plan holds all candidates. Without this error, a fault of the library would become an endless loop.
+                let is_last = before.is_some() && plan.way == Way::Rows;
+                if let (true, Some(query)) = (is_last, overflowed.first()) {
                     let message = format!("query {query} has more candidates than its lists have rows");
                     return Err(Error::internal(message));
                 }
                 state.statistics.searched_again += overflowed.len() as u64;
                 open = QueryNumbers::List(overflowed);
-                is_again = true;
+                before = Some(plan);
             }
             Ok(())
         })
