@@ -3,6 +3,7 @@
 
 mod adapter;
 mod commands;
+mod compiler;
 mod device;
 mod faults;
 mod kernel;
@@ -19,6 +20,7 @@ mod wait;
 pub(crate) use adapter::AdapterChoice;
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
+pub(crate) use compiler::Wanted;
 pub(crate) use device::Gpu;
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
 pub(crate) use kernel::{Snippet, Uniform, params, wgsl};

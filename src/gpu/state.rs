@@ -1,13 +1,13 @@
 //! The state that a device keeps between calls: compiled kernels, buffers and faults.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use futures_intrusive::sync::SharedSemaphore;
 
-use super::kernel::{Kernel, Variant};
+use super::kernel::Kernel;
 use crate::error::Error;
 pub(super) use crate::lock::lock;
 
@@ -18,9 +18,6 @@ const KEPT_BYTES: u64 = 32 << 20;
 /// Larger readbacks come in pieces of this size.
 pub(super) const READBACK_PIECE_BYTES: u64 = 8 << 20;
 
-/// Identifies a compiled kernel: the address of its declaration, and the variant.
-pub(super) type PipelineKey = (usize, Variant);
-
 /// A compiled variant of a kernel.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
@@ -28,9 +25,6 @@ pub(crate) struct Pipeline {
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) layout: wgpu::BindGroupLayout,
 }
-
-/// The compiled variants of kernels.
-pub(super) type Pipelines = Mutex<HashMap<PipelineKey, Arc<Pipeline>>>;
 
 /// Free scratch buffers, oldest first, and the calls that wait for some.
 #[derive(Debug, Default)]

@@ -136,6 +136,10 @@ impl Index {
         delegate!(self.boxed_compact())
     }
 
+    fn boxed_warm_up(&self) -> Boxed<'_, ()> {
+        delegate!(self.boxed_warm_up())
+    }
+
     fn saving(&self) -> Boxed<'_, Saving<'_>> {
         delegate!(self.saving())
     }

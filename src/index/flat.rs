@@ -163,6 +163,10 @@ impl Flat {
         Box::pin(async move { self.common.store_mut()?.compact().await })
     }
 
+    pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
+        Box::pin(self.common.store.rows.warm_up(self.common.metric))
+    }
+
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {
         let saving = Saving { common: &self.common, slots: self.common.store.slots(), lists: None };
         Box::pin(std::future::ready(Ok(saving)))

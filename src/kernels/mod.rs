@@ -18,7 +18,7 @@ mod blocks;
 mod held;
 mod intervals;
 mod keys;
-mod metrics;
+pub(crate) mod metrics;
 mod pages;
 mod sixteen;
 

@@ -17,4 +17,5 @@ mod kmeans;
 mod limits;
 mod living;
 mod support;
+mod warm_up;
 mod within;

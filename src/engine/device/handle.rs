@@ -167,6 +167,13 @@ impl Device {
         gpu::is_blocked()
     }
 
+    /// How many variants of kernels were compiled on this device so far; 0 on the host engine.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn compiled_kernels(&self) -> usize {
+        self.gpu("").map_or(0, |gpu| gpu.compiled())
+    }
+
     /// Runs a future of this crate to its end on this thread: how every blocking call waits.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.engine.block_on(future)

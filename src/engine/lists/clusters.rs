@@ -6,6 +6,7 @@ use crate::engine::EngineRows;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::lists::ahead;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::on_host;
@@ -13,6 +14,7 @@ use crate::engine::lists::probing::Probing;
 use crate::engine::lists::sample::Sample;
 use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
+use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
@@ -51,6 +53,7 @@ impl<'a> Training<'a> {
         match &device.engine {
             Engine::Gpu(gpu) => {
                 let is_narrowed = screen.is_wanted(gpu, dim);
+                gpu.compile_ahead(|| ahead::training(gpu, metric, is_narrowed));
                 Ok(Self::Gpu(GpuTraining::new(gpu, metric, rows, numbers, lists, is_narrowed).await?))
             }
             Engine::Host(host) => {
@@ -178,6 +181,22 @@ impl EngineLists {
             }
             _ => None,
         }
+    }
+
+    /// Starts to compile the kernels of searches in these lists.
+    pub(crate) fn compile_ahead(&self, rows: &EngineRows, metric: Metric) {
+        if let (Self::Gpu { .. }, EngineRows::Gpu(rows)) = (self, rows) {
+            rows.gpu.compile_ahead(|| ahead::probing(Searched::of(rows, metric)));
+        }
+    }
+
+    /// Compiles the kernels of searches in these lists and in all rows, and waits for them.
+    pub(crate) async fn warm_up(&self, rows: &EngineRows, metric: Metric) -> Result<()> {
+        if let (Self::Gpu { .. }, EngineRows::Gpu(rows)) = (self, rows) {
+            let searched = Searched::of(rows, metric);
+            rows.gpu.compile_all(&[ahead::probing(searched), searched.kernels()].concat()).await?;
+        }
+        Ok(())
     }
 
     /// All centroids, `[lists, dim]`.

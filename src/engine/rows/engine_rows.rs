@@ -11,6 +11,7 @@ use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::write::Placing;
+use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -46,6 +47,9 @@ impl EngineRows {
             let &RowShape { metric, elements, dim, expected, screen } = shape;
             match &device.engine {
                 Engine::Gpu(gpu) => {
+                    // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
+                    let is_narrowed = screen.is_wanted(gpu, dim);
+                    gpu.compile_ahead(|| Searched::expected(gpu, metric, elements, is_narrowed).kernels());
                     let narrowed = NarrowedRows::new(gpu, screen, metric, dim).await?;
                     Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
                 }
@@ -56,6 +60,14 @@ impl EngineRows {
                 }
             }
         })
+    }
+
+    /// Compiles the kernels of searches in these rows, and waits for them.
+    pub(crate) async fn warm_up(&self, metric: Metric) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.gpu.compile_all(&Searched::of(rows, metric).kernels()).await,
+            Self::Host(_) => Ok(()),
+        }
     }
 
     /// Whether there is a narrowed copy of the rows.

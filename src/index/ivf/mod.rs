@@ -160,6 +160,10 @@ impl Ivf {
         &self.common
     }
 
+    pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
+        Box::pin(self.engine.warm_up(&self.common.store.rows, self.common.metric))
+    }
+
     pub(crate) fn boxed_search<'s>(
         &'s self,
         queries: Queries<'s>,

@@ -21,11 +21,18 @@ pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return known;
     }
+    let usable = is_expected(gpu) && is_right(gpu).await.unwrap_or(false);
+    *gpu.multiplies_matrices.get_or_init(|| usable)
+}
+
+/// Whether [`is_usable`] is expected to say yes: what it said, or else what the adapter lists.
+pub(crate) fn is_expected(gpu: &Gpu) -> bool {
+    if let Some(&known) = gpu.multiplies_matrices.get() {
+        return known;
+    }
     let has_them =
         gpu.subgroups && gpu.has_subgroup_barriers() && gpu.adapter.capabilities.matrix_side().is_some();
-    let fits = [&KERNEL, &collect_tile_coop::KERNEL].iter().all(|kernel| gpu.check_limits(kernel).is_ok());
-    let usable = has_them && fits && is_right(gpu).await.unwrap_or(false);
-    *gpu.multiplies_matrices.get_or_init(|| usable)
+    has_them && [&KERNEL, &collect_tile_coop::KERNEL].iter().all(|kernel| gpu.check_limits(kernel).is_ok())
 }
 
 /// Whether a tile gets the correct scores, and keeps the correct rows.
