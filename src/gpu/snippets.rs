@@ -29,4 +29,5 @@ snippets! {
     SPLITTING "lib/select/splitters";
     STATES "lib/select/states";
     STREAM "lib/select/stream";
+    SWEEP_COOP "lib/screen/sweep_coop";
 }

@@ -1,53 +1,12 @@
 // Scores many narrowed queries on cooperative matrices and collects the rows that can still be among the nearest, in one
-// kernel: no score goes to memory. A subgroup sweeps over its sums: it stores 16 x 16 of them at a time to workgroup memory,
-// where each invocation reads eight back, two queries by four rows. An invocation notes the first four that pass and puts their
-// rows on lists after the sweep. In the rare case that more pass, the subgroup sweeps again.
-const PIECE = 16u;
-const PIECES = PART / PIECE;
-const PARTS = PIECE / SIDE; // matrices across a piece
-const LAST = PIECES * PIECES - 1u;
-
-// 24,576 bytes of workgroup memory in all: with more, an H200 runs one workgroup at a time on a multiprocessor, at 63% of the
-// speed. Before the sums, `pieces` holds what invocations share: from 0 on the scales of four rows each, from BIASES on their
-// biases, from LONGEST on the largest length and residual of each subgroup's rows, from QUERIES on the query's side.
-var<workgroup> pieces: array<vec4<f32>, 256>;
-const BIASES = 32u;
-const LONGEST = 64u;
-const QUERIES = 128u;
-
-struct Sweep {
-  kept: vec4<u32>, // the latest first: piece << 3 | number of the sum among the eight
-  scores: vec4<f32>,
-  count: u32,
-  has_more: bool,
+// kernel: no score goes to memory.
+struct Place {
+  query: u32, // the tile's first
+  row: u32,
 }
 
-// Tests eight sums. Those before `next` were kept by earlier sweeps.
-fn test_sums(
-  sweep: ptr<function, Sweep>,
-  next: u32,
-  piece: u32,
-  sides: vec4<f32>,
-  low: vec4<f32>,
-  high: vec4<f32>,
-  scale: vec4<f32>,
-  bias: vec4<f32>,
-) {
-  let near_low = nearness(sides.xy, low, scale, bias);
-  let near_high = nearness(sides.zw, high, scale, bias);
-  let most = max(near_low, near_high);
-  if (max(max(most.x, most.y), max(most.z, most.w)) < 0.0) { return; }
-  var passing = passing_rows(near_low) | (passing_rows(near_high) << 4u);
-  let first = piece << 3u;
-  if (next > first) { passing &= select(0u, 0xffu << (next - first), next - first < 8u); }
-  while (passing != 0u && (*sweep).count < 4u) {
-    let number = firstTrailingBit(passing);
-    passing &= passing - 1u;
-    (*sweep).kept = vec4(first | number, (*sweep).kept.xyz);
-    (*sweep).scores = vec4(select(low, high, number >= 4u)[number & 3u], (*sweep).scores.xyz);
-    (*sweep).count += 1u;
-  }
-  (*sweep).has_more = (*sweep).has_more || passing != 0u;
+fn keep(place: Place, query: u32, row: u32, score: f32) {
+  keep_row(place.query + query, place.row + row, score);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -56,85 +15,16 @@ fn collect_tile_coop(
   @builtin(local_invocation_index) index: u32,
 ) {
   let block = block_of(workgroup.y);
+  let place = Place(workgroup.x * TILE, block * TILE);
   // Loaded before the products, so that nothing waits for memory after them.
-  let own_row = block * TILE + index;
-  let own_query = workgroup.x * TILE + index;
+  let own_row = place.row + index;
+  let own_query = place.query + index;
   let own_row_terms = row_terms[own_row];
   let own_query_terms = query_terms[own_query];
   let own_threshold = thresholds[own_query];
   var sums: Sums;
   multiply_tile(workgroup.x, block, index, &sums);
-
-  let row = coarse_row(own_row, own_row_terms);
-  pieces[index / 4u][index % 4u] = row.x;
-  pieces[BIASES + index / 4u][index % 4u] = row.y;
-  let longest_here = vec2(subgroupMax(row.z), subgroupMax(row.w));
-  if (index % 32u == 0u) { pieces[LONGEST + index / 32u] = vec4(longest_here, 0.0, 0.0); }
+  share_row(index, coarse_row(own_row, own_row_terms));
   pieces[QUERIES + index] = coarse_query(own_query, own_query_terms, own_threshold);
-  workgroupBarrier();
-  let lane = index % 32u;
-  let first_row = part_row(index) + lane % 4u * 4u;
-  let first_query = part_query(index) + lane / 4u;
-  var scale: array<vec4<f32>, PIECES>;
-  var bias: array<vec4<f32>, PIECES>;
-  // unroll
-  for (var j = 0u; j < PIECES; j++) {
-    scale[j] = pieces[(first_row + j * PIECE) / 4u];
-    bias[j] = pieces[BIASES + (first_row + j * PIECE) / 4u];
-  }
-  let longest = max(pieces[LONGEST + part_row(index) / 32u], pieces[LONGEST + 1u + part_row(index) / 32u]).xy;
-  var sides: array<vec4<f32>, PIECES>;
-  // unroll
-  for (var i = 0u; i < PIECES; i++) {
-    let low_side = pieces[QUERIES + first_query + i * PIECE];
-    let high_side = pieces[QUERIES + first_query + i * PIECE + PIECE / 2u];
-    sides[i] = vec4(limit_of(low_side, longest), limit_of(high_side, longest));
-  }
-  workgroupBarrier();
-
-  let own_piece = index / 32u * 64u;
-  // The lanes of a subgroup exchange sums through workgroup memory. naga 30 gives `subgroupBarrier` no semantics for that memory on
-  // Vulkan, where this relies on a driver that keeps the order of a subgroup's accesses across it; the self-test checks that it does.
-  var next = 0u;
-  loop {
-    var sweep = Sweep(vec4(0u), vec4(0.0), 0u, false);
-    var low: vec4<f32>;
-    var high: vec4<f32>;
-    // unroll
-    for (var n = 0u; n <= LAST; n++) {
-      // unroll
-      for (var a = 0u; a < PARTS; a++) {
-        // unroll
-        for (var b = 0u; b < PARTS; b++) {
-          // naga 30 accepts only named values as arguments of coopStoreT.
-          let sum = sums[n / PIECES * PARTS + a][n % PIECES * PARTS + b];
-          let place = own_piece + a * SIDE * 4u + b * (SIDE / 4u);
-          coopStoreT(sum, &pieces[place], 4u);
-        }
-      }
-      subgroupBarrier();
-      let next_low = pieces[own_piece + lane];
-      let next_high = pieces[own_piece + 32u + lane];
-      // The sums of one piece are tested while those of the next are on their way.
-      if (n > 0u) {
-        const last = (n + LAST) % (LAST + 1u);
-        test_sums(&sweep, next, last, sides[last / PIECES], low, high, scale[last % PIECES], bias[last % PIECES]);
-      }
-      subgroupBarrier();
-      low = next_low;
-      high = next_high;
-    }
-    test_sums(&sweep, next, LAST, sides[PIECES - 1u], low, high, scale[PIECES - 1u], bias[PIECES - 1u]);
-    if (sweep.count > 0u) { next = sweep.kept.x + 1u; }
-    for (; sweep.count > 0u; sweep.count--) {
-      let kept = sweep.kept.x;
-      let piece = kept >> 3u;
-      let query = first_query + piece / PIECES * PIECE + ((kept >> 2u) & 1u) * (PIECE / 2u);
-      let row = first_row + piece % PIECES * PIECE + (kept & 3u);
-      keep_row(workgroup.x * TILE + query, block * TILE + row, sweep.scores.x);
-      sweep.kept = sweep.kept.yzwx;
-      sweep.scores = sweep.scores.yzwx;
-    }
-    if (!subgroupAny(sweep.has_more)) { break; }
-  }
+  keep_passing(index, place, &sums);
 }

@@ -50,7 +50,7 @@ impl EngineRows {
                     // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
                     let is_narrowed = screen.is_wanted(gpu, dim);
                     gpu.compile_ahead(|| Searched::expected(gpu, metric, elements, is_narrowed).kernels());
-                    let narrowed = NarrowedRows::new(gpu, screen, metric, dim).await?;
+                    let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
                     Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
                 }
                 Engine::Host(host) => {

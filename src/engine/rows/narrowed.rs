@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
-use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, Kernel, RowLayout};
+use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{
-    BLOCK_ROWS, Scored, collect_tile_coop, collect_tile_i8, narrow, screen_lists_coop, screen_lists_i8,
-    screen_scan_i8, screen_tile_coop, screen_tile_i8,
+    BLOCK_ROWS, Scored, narrow, screen_lists_coop, screen_lists_i8, screen_scan_i8, screen_tile_coop,
+    screen_tile_i8,
 };
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
@@ -36,7 +36,7 @@ impl Screen {
 pub(crate) struct NarrowedRows {
     metric: Metric,
     dim: usize,
-    /// Whether cooperative matrices score tiles.
+    /// Whether cooperative matrices score tiles: expected before there are rows, and tested from then on.
     pub(crate) has_matrices: bool,
     /// Whether an index without memory for the copy goes without it.
     is_optional: bool,
@@ -78,12 +78,7 @@ impl NarrowedSegment {
 
 impl NarrowedRows {
     /// None if the index keeps no copy.
-    pub(crate) async fn new(
-        gpu: &Arc<Gpu>,
-        screen: Screen,
-        metric: Metric,
-        dim: usize,
-    ) -> Result<Option<Self>> {
+    pub(crate) fn new(gpu: &Gpu, screen: Screen, metric: Metric, dim: usize) -> Result<Option<Self>> {
         if !screen.is_wanted(gpu, dim) {
             return Ok(None);
         }
@@ -91,7 +86,7 @@ impl NarrowedRows {
         Ok(Some(Self {
             metric,
             dim,
-            has_matrices: screen_tile_coop::is_usable(gpu).await,
+            has_matrices: screen_tile_coop::is_expected(gpu),
             is_optional: screen == Screen::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
@@ -108,6 +103,12 @@ impl NarrowedRows {
             centre_buffer: upload_centre(gpu, &centre, dim).await?,
             centre: Centre::fixed(metric, centre),
         })
+    }
+
+    /// Tests the kernels that will score tiles of these rows. Callers do that before the first row can be searched for, but after it was
+    /// sent: on a new device the test waits for the compiler.
+    pub(crate) async fn test(&mut self, gpu: &Gpu) {
+        self.has_matrices = screen_tile_coop::is_usable(gpu).await;
     }
 
     /// Bytes of a row's integers or of its terms, whichever is larger.
@@ -205,11 +206,6 @@ impl NarrowedRows {
     pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, scored: &Scored<'_>) -> Result<()> {
         let kernel = if self.has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
         screen_tile_i8::encode(commands, kernel, scored, self.granules())
-    }
-
-    /// The kernel that scores rows by tiles and collects those that can still be among the nearest.
-    pub(crate) fn collecting_tile(&self) -> &'static Kernel {
-        if self.has_matrices { &collect_tile_coop::KERNEL } else { &collect_tile_i8::KERNEL }
     }
 
     /// Scores the rows of lists for the queries that probe them.

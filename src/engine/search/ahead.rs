@@ -34,10 +34,12 @@ impl Searched {
     pub(crate) fn kernels(self) -> Vec<Wanted> {
         let Self { metric, elements, has_matrices } = self;
         let mut wanted = vec![];
-        for (number, pair) in screens_of(has_matrices).into_iter().enumerate() {
-            for screen in [pair.many, pair.few] {
-                wanted.extend((screen.kernels)(metric, elements));
-                wanted.push(Wanted::of(&collect::KERNEL).with("FORM", (screen.form)(metric) as u32));
+        for (number, screen) in screens_of(has_matrices).into_iter().enumerate() {
+            for kernel in screen.kernels.iter().rev() {
+                let form = (kernel.form)(metric) as u32;
+                wanted.extend(kernel.collects.map(|one| Wanted::of(one.kernel).with("FORM", form)));
+                wanted.extend((kernel.scoring)(metric, elements));
+                wanted.push(Wanted::of(&collect::KERNEL).with("FORM", form));
             }
             if number == 0 {
                 wanted.push(Wanted::of(&tighten::KERNEL));

@@ -110,6 +110,7 @@ impl Screening<'_> {
             }
             seen += chunk_rows;
         }
+        let Some(collecting) = self.kernel.collects else { return Ok(commands) };
         for (number, parts) in self.rounds.iter().enumerate() {
             let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
             let round_rows = u64::from(blocks) * u64::from(BLOCK_ROWS);
@@ -123,8 +124,8 @@ impl Screening<'_> {
                     commands = commands.submit_and_go_on();
                     unsent = 0;
                 }
-                commands.stage(self.kernel.collects.unwrap_or(self.kernel.stage));
-                self.encode_collect_tile(&mut commands, count, part)?;
+                commands.stage(collecting.kernel.name);
+                self.encode_collect_tile(&mut commands, collecting, count, part)?;
                 unsent += flops;
             }
             self.encode_tighten(&mut commands, count, false, false)?;

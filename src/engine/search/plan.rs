@@ -65,7 +65,9 @@ impl fmt::Display for Plan {
                 let stage = kernel.stage;
                 let rows = u64::from(chunk_blocks) * u64::from(BLOCK_ROWS);
                 match kernel.collects.filter(|_| stored_chunks < chunks) {
-                    Some(collects) => write!(f, "{stage} samples {rows} rows, {collects} nominates, ")?,
+                    Some(collects) => {
+                        write!(f, "{stage} samples {rows} rows, {} nominates, ", collects.kernel.name)?;
+                    }
                     None => {
                         let chunks = plural(chunks.into(), "chunk", "chunks");
                         write!(f, "{stage} nominates in {chunks} of up to {rows} rows, ")?;

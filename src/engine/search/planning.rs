@@ -4,10 +4,11 @@ use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::chunks::{chunk_limit, submission_flops};
 use crate::engine::search::plan::{Plan, Route};
-use crate::engine::search::screens::{ScreenKernel, ScreenPair, screens};
+use crate::engine::search::screens::{ScreenKernel, ScreenKernels, screens};
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;
+use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::SORTED_MAX;
 
 /// Candidates that a query's list holds: at least, and at most if there are few queries. Long lists need fewer rounds.
@@ -67,7 +68,7 @@ impl Plan {
 
     /// The plan with the first screen that fits the budget, or the exhaustive one.
     fn by_screens(
-        screens: &[&ScreenPair],
+        screens: &[&ScreenKernels],
         rows: &GpuRows,
         queries: u64,
         k: u64,
@@ -79,31 +80,31 @@ impl Plan {
         plans.next().map_or_else(|| Self::exhaustive(rows, queries, k, scope), Ok)
     }
 
-    /// The plan with the screen's kernel for this many queries. If the budget is too small for batches of many queries, the kernel for
-    /// few takes them a few at a time.
+    /// The plan with the screen's kernel for this many queries. If the budget is too small for its batches, the kernels for fewer take
+    /// them a few at a time.
     fn by_screen(
-        screen: &ScreenPair,
+        screen: &ScreenKernels,
         rows: &GpuRows,
         queries: u64,
         k: u64,
         least: u64,
         scope: Scope<'_>,
     ) -> Option<Self> {
-        let &ScreenPair { few, many, scan_limit, .. } = screen;
-        let software = rows.gpu.adapter.kind == AdapterKind::Software;
-        let batch = if software { many.most_queries / 4 } else { many.most_queries };
-        let by = |kernel, most, capacity| Self::by_kernel(kernel, rows, most, (queries, k), capacity, scope);
-        // Lists may take a fifth of the scratch memory, or half of it where few scores need memory.
-        let longer = |kernel: &ScreenKernel, most: u64| {
+        let kernels = screen.kernels;
+        let fitting = kernels.iter().position(|kernel| queries <= kernel.most_queries);
+        let fitting = fitting.map_or(kernels, |place| &kernels[..=place]);
+        let mut plans = fitting.iter().rev().flat_map(|kernel| {
+            let is_slow = rows.gpu.adapter.kind == AdapterKind::Software && kernel.unit == TILE_QUERIES;
+            let most = if is_slow { kernel.most_queries / 4 } else { kernel.most_queries };
+            // Lists may take a fifth of the scratch memory, or half of it where few scores need memory.
             let share = if kernel.collects.is_some() { 2 } else { 5 };
             let fits = scope.usable() / share / (kernel.padded(queries.min(most)) * ENTRY_BYTES);
-            if fits > least { (fits + 1).next_power_of_two() / 2 } else { least }.min(CAPACITY[1].max(least))
-        };
-        let tiles = |capacity| if queries > scan_limit { by(many, batch, capacity) } else { None };
-        tiles(longer(many, batch))
-            .or_else(|| tiles(least))
-            .or_else(|| by(few, scan_limit, longer(few, scan_limit)))
-            .or_else(|| by(few, scan_limit, least))
+            let longer = if fits > least { (fits + 1).next_power_of_two() / 2 } else { least };
+            let longer = longer.min(CAPACITY[1].max(least));
+            let by = move |capacity| Self::by_kernel(kernel, rows, most, (queries, k), capacity, scope);
+            [longer, least].into_iter().filter_map(by)
+        });
+        plans.next()
     }
 
     /// The plan with this kernel and batches of up to `most` queries.

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Commands, Profile, Reserved, scratch};
 use crate::kernels::collect::Round;
-use crate::kernels::collect_tile_i8::RoundPart;
+use crate::kernels::collect_tile_i8::{CollectingKernel, RoundPart};
 use crate::kernels::{BLOCK_ROWS, Part, collect, collect_tile_i8, select_k, tighten};
 use crate::screen::certificate::Intervals;
 
@@ -219,6 +219,7 @@ impl<'a> Screening<'a> {
     pub(crate) fn encode_collect_tile(
         &self,
         commands: &mut Commands<'_>,
+        collecting: &CollectingKernel,
         count: u32,
         part: &RoundPart,
     ) -> Result<()> {
@@ -245,7 +246,7 @@ impl<'a> Screening<'a> {
             candidates: &buffers.candidates,
         };
         let constants = (self.intervals.form, allowed.is_some());
-        collect_tile_i8::encode(commands, narrowed.collecting_tile(), constants, part, params, &buffers)
+        collect_tile_i8::encode(commands, collecting, constants, part, params, &buffers)
     }
 
     /// Lowers each query's threshold to the k-th smallest upper end among its candidates, and drops candidates above it.

@@ -6,10 +6,11 @@ use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, Commands, Wanted};
+use crate::kernels::collect_tile_i8::CollectingKernel;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{
-    BLOCK_ROWS, Part, Scored, collect_tile_coop, collect_tile_i8, distance_scan, distance_tile,
-    screen_scan_i8, screen_tile_coop, screen_tile_i8,
+    BLOCK_ROWS, Part, Scored, collect_strip_coop, collect_tile_coop, collect_tile_i8, distance_scan,
+    distance_tile, screen_scan_i8, screen_tile_coop, screen_tile_i8,
 };
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -25,9 +26,11 @@ pub enum Nominator {
     Tile,
     /// `screen_scan_i8`: reads every narrowed row once for up to eight queries.
     ScanI8,
-    /// `screen_tile_i8`: tiles of narrowed queries and rows, by integer products.
+    /// `collect_tile_i8`: tiles of narrowed queries and rows, by integer products.
     TileI8,
-    /// `screen_tile_coop`: the same tiles on cooperative matrices.
+    /// `collect_strip_coop`: tiles of 32 queries on cooperative matrices.
+    StripCoop,
+    /// `collect_tile_coop`: tiles of 128 queries on cooperative matrices.
     TileCoop,
 }
 
@@ -38,6 +41,7 @@ impl Nominator {
             Self::Tile => &TILE,
             Self::ScanI8 => &SCAN_I8,
             Self::TileI8 => &TILE_I8,
+            Self::StripCoop => &STRIP_COOP,
             Self::TileCoop => &TILE_COOP,
         }
     }
@@ -58,20 +62,21 @@ pub(crate) struct ScreenKernel {
     /// two integer vectors, which makes its own residual vanish. For one or two queries that costs nothing, because their
     /// scan waits for memory. For more it would cost arithmetic.
     planes: [u32; 2],
-    /// The stage of a second kernel, which collects rows as it scores them. Where there is one, scores go to memory for a sample of the
-    /// rows only, from which the first threshold is taken.
-    pub(crate) collects: Option<&'static str>,
+    /// A second kernel, which collects rows as it scores them. Where there is one, scores go to memory for a sample of the rows only,
+    /// from which the first threshold is taken.
+    pub(crate) collects: Option<&'static CollectingKernel>,
     /// Its speed where matrices or products are weak, in multiples of f32 kernels: so much longer may a submission be.
     pub(crate) speed: u64,
-    /// Queries of the largest batch. Beyond it, reading the rows costs little beside the arithmetic.
+    /// Queries of the largest batch. More of them take the screen's next kernel, which is then as fast. A batch of the last kernel is so
+    /// large that reading the rows costs little beside the arithmetic.
     pub(crate) most_queries: u64,
     /// The intervals of its scores.
     pub(crate) intervals: fn(&GpuRows, Metric) -> Result<Intervals>,
     /// The form of those intervals.
     pub(crate) form: fn(Metric) -> Form,
     encode: fn(&Scoring<'_>, &mut Commands<'_>, Part) -> Result<()>,
-    /// What `encode` records, and the kernel that collects, for rows of this metric and element type.
-    pub(crate) kernels: fn(Metric, ElementKind) -> Vec<Wanted>,
+    /// What `encode` records for rows of this metric and element type.
+    pub(crate) scoring: fn(Metric, ElementKind) -> Vec<Wanted>,
 }
 
 const SCAN: ScreenKernel = ScreenKernel {
@@ -82,14 +87,14 @@ const SCAN: ScreenKernel = ScreenKernel {
     planes: [0, 0],
     collects: None,
     speed: 1,
-    most_queries: 1024,
+    most_queries: 16,
     intervals: |rows, metric| Ok(Intervals::of_floats((SCAN.form)(metric), rows.dim)),
     form: |metric| if metric.is_l2() { Form::Direct } else { float_form(metric) },
     encode: |scoring, commands, part| {
         let (scored, rows) = scoring.floats(part);
         distance_scan::encode(commands, &scored, rows, scoring.metric.is_l2())
     },
-    kernels: |metric, elements| {
+    scoring: |metric, elements| {
         vec![Wanted::of(&distance_scan::KERNEL).rows(elements).with("DIRECT", metric.is_l2().into())]
     },
 };
@@ -109,7 +114,7 @@ const TILE: ScreenKernel = ScreenKernel {
         let (scored, rows) = scoring.floats(part);
         distance_tile::encode(commands, &scored, rows)
     },
-    kernels: |_, elements| vec![Wanted::of(&distance_tile::KERNEL).rows(elements)],
+    scoring: |_, elements| vec![Wanted::of(&distance_tile::KERNEL).rows(elements)],
 };
 
 const SCAN_I8: ScreenKernel = ScreenKernel {
@@ -120,15 +125,18 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     planes: [2, 1],
     collects: None,
     speed: 1,
-    most_queries: 1024,
+    most_queries: 32,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
     form: Form::narrowed,
     encode: |scoring, commands, part| {
         let (narrowed, scored) = scoring.integers(part)?;
         narrowed.encode_scan(commands, &scored, scoring.planes)
     },
-    kernels: |_, _| vec![Wanted::of(&screen_scan_i8::KERNEL)],
+    scoring: |_, _| vec![Wanted::of(&screen_scan_i8::KERNEL)],
 };
+
+/// The same scan where strips take over.
+const SCAN_I8_FEW: ScreenKernel = ScreenKernel { most_queries: 8, ..SCAN_I8 };
 
 const TILE_I8: ScreenKernel = ScreenKernel {
     name: Nominator::TileI8,
@@ -136,7 +144,7 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     unit: TILE_QUERIES,
     spread: 16,
     planes: [1, 1],
-    collects: Some("collect_tile_i8"),
+    collects: Some(&collect_tile_i8::COLLECTING),
     speed: 1,
     most_queries: 1024,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
@@ -145,52 +153,56 @@ const TILE_I8: ScreenKernel = ScreenKernel {
         let (narrowed, scored) = scoring.integers(part)?;
         narrowed.encode_tile(commands, &scored)
     },
-    kernels: |metric, _| {
-        let form = Form::narrowed(metric) as u32;
-        vec![Wanted::of(&screen_tile_i8::KERNEL), Wanted::of(&collect_tile_i8::KERNEL).with("FORM", form)]
-    },
+    scoring: |_, _| vec![Wanted::of(&screen_tile_i8::KERNEL)],
+};
+
+/// Tiles of 32 queries on adapters with cooperative matrices. A scan scores the sample.
+const STRIP_COOP: ScreenKernel = ScreenKernel {
+    name: Nominator::StripCoop,
+    unit: collect_strip_coop::HEIGHT,
+    spread: 16,
+    planes: [1, 1],
+    collects: Some(&collect_strip_coop::COLLECTING),
+    speed: 10,
+    most_queries: 64,
+    ..SCAN_I8
 };
 
 /// The tiles of [`TILE_I8`], on adapters with cooperative matrices.
 const TILE_COOP: ScreenKernel = ScreenKernel {
     name: Nominator::TileCoop,
     stage: "screen_tile_coop",
-    collects: Some("collect_tile_coop"),
+    collects: Some(&collect_tile_coop::COLLECTING),
     speed: 10,
     most_queries: 2048,
-    kernels: |metric, _| {
-        let form = Form::narrowed(metric) as u32;
-        vec![Wanted::of(&screen_tile_coop::KERNEL), Wanted::of(&collect_tile_coop::KERNEL).with("FORM", form)]
-    },
+    scoring: |_, _| vec![Wanted::of(&screen_tile_coop::KERNEL)],
     ..TILE_I8
 };
 
-/// The two kernels of a screen: one for few queries and one for many.
+/// A screen: kernels for few queries and for more.
 #[derive(Debug)]
-pub(crate) struct ScreenPair {
-    pub(crate) few: &'static ScreenKernel,
-    pub(crate) many: &'static ScreenKernel,
-    /// At most this many queries are few. A tile costs the same for 1 query as for 128, a scan grows with the queries: these are the
-    /// counts at which they cost the same (on an H200 at dim 768: `docs/performance.md`).
-    pub(crate) scan_limit: u64,
+pub(crate) struct ScreenKernels {
+    /// Each takes batches of up to its `most_queries`. These are the counts at which it costs as much as the next one, which takes as
+    /// long for fewer (on an H200 at dim 768: `docs/performance.md`).
+    pub(crate) kernels: &'static [&'static ScreenKernel],
     /// If a filter allows less than this share of the rows, their distances are computed without scoring the others: `rescore`
     /// reaches about a tenth of a f32 tile's speed, and integers are scored several times as fast.
     pub(crate) selective_share: u64,
 }
 
-const FLOATS: ScreenPair = ScreenPair { few: &SCAN, many: &TILE, scan_limit: 16, selective_share: 16 };
-const INTEGERS: ScreenPair =
-    ScreenPair { few: &SCAN_I8, many: &TILE_I8, scan_limit: 32, selective_share: 64 };
-const INTEGERS_COOP: ScreenPair = ScreenPair { many: &TILE_COOP, ..INTEGERS };
+const FLOATS: ScreenKernels = ScreenKernels { kernels: &[&SCAN, &TILE], selective_share: 16 };
+const INTEGERS: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_I8], selective_share: 64 };
+const INTEGERS_COOP: ScreenKernels =
+    ScreenKernels { kernels: &[&SCAN_I8_FEW, &STRIP_COOP, &TILE_COOP], ..INTEGERS };
 
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
 /// one scores the rows as they are.
-pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenPair> {
+pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
     screens_of(rows.narrowed.as_ref().map(|narrowed| narrowed.has_matrices))
 }
 
 /// The screens of an index with a narrowed copy, which cooperative matrices score or not, or of one without.
-pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenPair> {
+pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenKernels> {
     match has_matrices {
         Some(true) => vec![&INTEGERS_COOP, &FLOATS],
         Some(false) => vec![&INTEGERS, &FLOATS],
@@ -198,9 +210,9 @@ pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenPair>
     }
 }
 
-impl ScreenPair {
+impl ScreenKernels {
     pub(crate) fn has(&self, kernel: Nominator) -> bool {
-        self.few.name == kernel || self.many.name == kernel
+        self.kernels.iter().any(|one| one.name == kernel)
     }
 }
 

@@ -135,8 +135,10 @@ impl Within<'_> {
             commands = commands.submit_and_go_on();
         }
         for part in screening.rounds.iter().flatten() {
-            screening.encode_collect_tile(&mut commands, count, part)?;
-            commands = commands.submit_and_go_on();
+            if let Some(collecting) = screening.kernel.collects {
+                screening.encode_collect_tile(&mut commands, collecting, count, part)?;
+                commands = commands.submit_and_go_on();
+            }
         }
         screening.encode_rescore(&mut commands, count)?;
         let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];

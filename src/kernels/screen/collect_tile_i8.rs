@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, CANDIDATES, COLLECT_TILE, Commands, Grid, Kernel, buffers, params, wgsl};
-use crate::kernels::blocks::TILE_I8;
-use crate::kernels::distance::distance_tile::TILE_QUERIES;
+use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::collect::Round;
@@ -11,7 +10,7 @@ use crate::kernels::screen::collect::Round;
 pub use crate::screen::certificate::{Form, Margin};
 
 params! {
-    /// Parameters of `collect_tile_i8`, and of `collect_tile_coop`.
+    /// Parameters of `collect_tile_i8`, and of the collecting kernels on cooperative matrices.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,
@@ -52,8 +51,18 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
     .overrides(OVERRIDES)
     .workgroup(128, 2 * 8 * 33 * 16 + 8);
 
-/// The override constants of both kernels.
+/// The override constants of all collecting kernels.
 pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
+
+/// A kernel that scores and collects, and how many queries a workgroup takes.
+#[derive(Debug)]
+pub(crate) struct CollectingKernel {
+    pub(crate) kernel: &'static Kernel,
+    pub(crate) height: u32,
+}
+
+/// This kernel.
+pub(crate) static COLLECTING: CollectingKernel = CollectingKernel { kernel: &KERNEL, height: BLOCK_ROWS };
 
 buffers! {
     /// The rows to score, and where to put the ones that are kept.
@@ -85,21 +94,21 @@ pub struct RoundPart {
     pub blocks: u32,
 }
 
-/// Records this kernel or `collect_tile_coop`. `params` has what does not follow from the part: the granules, the margin, the queries,
+/// Records a collecting kernel. `params` has what does not follow from the part: the granules, the margin, the queries,
 /// the rows and the capacity.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
-    kernel: &'static Kernel,
+    collecting: &CollectingKernel,
     (form, has_bits): (Form, bool),
     part: &RoundPart,
     params: Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let &RoundPart { round: Round { step, skip }, base, first, blocks, .. } = part;
-    let pipeline = commands.gpu().pipeline(kernel, &[form as u32, has_bits.into()])?;
+    let pipeline = commands.gpu().pipeline(collecting.kernel, &[form as u32, has_bits.into()])?;
     let plane = params.queries * params.capacity;
     let params = Params { first, step, ratio: skip / step, base, plane, ..params };
-    let grid = Grid::Tiles(params.queries.div_ceil(TILE_QUERIES), blocks);
+    let grid = Grid::Tiles(params.queries.div_ceil(collecting.height), blocks);
     commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }
 

@@ -10,7 +10,8 @@ use nearfield::Metric;
 use nearfield::internals::certificate::{Margin, Narrowing, Terms};
 use nearfield::internals::kernels::collect::Form;
 use nearfield::internals::kernels::{
-    BLOCK_ROWS, Kernel, collect_tile_coop, collect_tile_i8, key_of, narrow, screen_tile_i8, value_of,
+    BLOCK_ROWS, Kernel, collect_strip_coop, collect_tile_coop, collect_tile_i8, key_of, narrow,
+    screen_tile_i8, value_of,
 };
 
 const BLOCK: usize = BLOCK_ROWS as usize;
@@ -80,7 +81,9 @@ impl Tiles {
         let buffers: [&dyn Bound; 8] =
             [&queries, &rows, &row_terms, &query_terms, &limits, &bits, &counts, &candidates];
         let constants = [self.form as u32, allowed.is_some().into()];
-        let grid = [count.div_ceil(BLOCK) as u32, blocks.len() as u32];
+        let height =
+            if kernel.name() == "collect_strip_coop" { collect_strip_coop::HEIGHT } else { BLOCK_ROWS };
+        let grid = [(count as u32).div_ceil(height), blocks.len() as u32];
         bench.dispatch(kernel, &constants, &params, &buffers, grid);
         Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists }
     }
@@ -176,13 +179,22 @@ fn check_all(bench: Bench<'_>, kernel: &'static Kernel) {
     }
 }
 
+/// The kernels that the device runs.
+fn kernels(bench: Bench<'_>) -> &'static [&'static Kernel] {
+    let all: &[&Kernel] =
+        &[&collect_tile_i8::KERNEL, &collect_tile_coop::KERNEL, &collect_strip_coop::KERNEL];
+    if bench.device.capabilities().matrix_side().is_some() {
+        return all;
+    }
+    println!("skipped: no cooperative matrices of f16");
+    &all[..1]
+}
+
 #[test]
 fn a_tile_keeps_exactly_the_rows_that_thresholds_do_not_exclude() {
     let Some(bench) = Bench::open() else { return };
-    check_all(bench, &collect_tile_i8::KERNEL);
-    match bench.device.capabilities().matrix_side() {
-        Some(_) => check_all(bench, &collect_tile_coop::KERNEL),
-        None => println!("skipped: no cooperative matrices of f16"),
+    for kernel in kernels(bench) {
+        check_all(bench, kernel);
     }
 }
 
@@ -190,10 +202,6 @@ fn a_tile_keeps_exactly_the_rows_that_thresholds_do_not_exclude() {
 #[test]
 fn a_bound_that_rows_share_loses_none_of_them() {
     let Some(bench) = Bench::open() else { return };
-    let kernels = [
-        Some(&collect_tile_i8::KERNEL),
-        bench.device.capabilities().matrix_side().map(|_| &collect_tile_coop::KERNEL),
-    ];
     for form in [Form::NarrowedL2, Form::NarrowedInnerProduct, Form::NarrowedCosine] {
         let mut tiles = Tiles::new(form, 64, 20, Margin { relative: 1e-5, ..WIDE });
         for (number, terms) in tiles.terms[1].iter_mut().enumerate() {
@@ -205,7 +213,7 @@ fn a_bound_that_rows_share_loses_none_of_them() {
                 terms.bias *= factor * factor;
             }
         }
-        for kernel in kernels.into_iter().flatten() {
+        for &kernel in kernels(bench) {
             tiles.check(bench, kernel, ROUNDS[0], None);
         }
     }

@@ -3,11 +3,12 @@
 // loaded. Integers widen to f16 exactly, and sums of products stay below 2^24, so f32 holds them exactly in whatever order the
 // hardware adds.
 const TILE = BLOCK_ROWS; // queries, and rows
-const PART = 64u; // queries and rows of a subgroup
+const PART_QUERIES = 64u; // of a subgroup
+const PART_ROWS = 64u;
 const DEPTH = 32u; // dimensions of a slice
 const GRANULES = DEPTH / 16u;
 const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row; more than needed avoids bank conflicts
-const MATRICES = PART / SIDE;
+const MATRICES = PART_ROWS / SIDE;
 alias Sums = array<array<Sum, MATRICES>, MATRICES>;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
@@ -17,8 +18,8 @@ var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
 
 // The first query, or row, of a subgroup's part.
-fn part_query(index: u32) -> u32 { return (index / 64u) * PART; }
-fn part_row(index: u32) -> u32 { return ((index / 32u) % 2u) * PART; }
+fn part_query(index: u32) -> u32 { return (index / 64u) * PART_QUERIES; }
+fn part_row(index: u32) -> u32 { return ((index / 32u) % 2u) * PART_ROWS; }
 
 // Adds the products of a block of queries and a block of rows to the sums of each subgroup.
 fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<function, Sums>) {

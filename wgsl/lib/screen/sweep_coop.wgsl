@@ -1,0 +1,133 @@
+// Collects from the sums of a workgroup's subgroups, on cooperative matrices. A subgroup sweeps over its sums: it stores 16 x 16 of
+// them at a time to workgroup memory, where each invocation reads eight back, two queries by four rows. An invocation notes the
+// first four that pass and keeps their rows after the sweep. In the rare case that more pass, the subgroup sweeps again.
+//
+// A file in front declares the sums: `Sums`, [PART_QUERIES, PART_ROWS] of each subgroup, with `part_query` and `part_row`. The kernel
+// declares `Place`, which tells where its queries and rows are, and `keep`, which puts a row on the list of a query.
+const PIECE = 16u;
+const PARTS = PIECE / SIDE; // matrices across a piece
+const PIECES = PART_ROWS / PIECE; // pieces across
+const PIECES_DOWN = PART_QUERIES / PIECE;
+const LAST = PIECES * PIECES_DOWN - 1u;
+
+// 24,576 bytes of workgroup memory in all: with more, an H200 runs one workgroup at a time on a multiprocessor, at 63% of the
+// speed. Before the sums, `pieces` holds what invocations share: from 0 on the scales of four rows each, from BIASES on their
+// biases, from LONGEST on the largest length and residual of each subgroup's rows, from QUERIES on the query's side.
+var<workgroup> pieces: array<vec4<f32>, 256>;
+const BIASES = 32u;
+const LONGEST = 64u;
+const QUERIES = 128u;
+
+struct Sweep {
+  kept: vec4<u32>, // the latest first: piece << 3 | number of the sum among the eight
+  scores: vec4<f32>,
+  count: u32,
+  has_more: bool,
+}
+
+// Tests eight sums. Those before `next` were kept by earlier sweeps.
+fn test_sums(
+  sweep: ptr<function, Sweep>,
+  next: u32,
+  piece: u32,
+  sides: vec4<f32>,
+  low: vec4<f32>,
+  high: vec4<f32>,
+  scale: vec4<f32>,
+  bias: vec4<f32>,
+) {
+  let near_low = nearness(sides.xy, low, scale, bias);
+  let near_high = nearness(sides.zw, high, scale, bias);
+  let most = max(near_low, near_high);
+  if (max(max(most.x, most.y), max(most.z, most.w)) < 0.0) { return; }
+  var passing = passing_rows(near_low) | (passing_rows(near_high) << 4u);
+  let first = piece << 3u;
+  if (next > first) { passing &= select(0u, 0xffu << (next - first), next - first < 8u); }
+  while (passing != 0u && (*sweep).count < 4u) {
+    let number = firstTrailingBit(passing);
+    passing &= passing - 1u;
+    (*sweep).kept = vec4(first | number, (*sweep).kept.xyz);
+    (*sweep).scores = vec4(select(low, high, number >= 4u)[number & 3u], (*sweep).scores.xyz);
+    (*sweep).count += 1u;
+  }
+  (*sweep).has_more = (*sweep).has_more || passing != 0u;
+}
+
+// Shares the coarse terms of an invocation's own row.
+fn share_row(index: u32, row: vec4<f32>) {
+  pieces[index / 4u][index % 4u] = row.x;
+  pieces[BIASES + index / 4u][index % 4u] = row.y;
+  let longest_here = vec2(subgroupMax(row.z), subgroupMax(row.w));
+  if (index % 32u == 0u) { pieces[LONGEST + index / 32u] = vec4(longest_here, 0.0, 0.0); }
+}
+
+// Keeps the rows whose sums pass. The invocations have shared the terms of rows and queries.
+fn keep_passing(index: u32, place: Place, sums: ptr<function, Sums>) {
+  workgroupBarrier();
+  let lane = index % 32u;
+  let first_row = part_row(index) + lane % 4u * 4u;
+  let first_query = part_query(index) + lane / 4u;
+  var scale: array<vec4<f32>, PIECES>;
+  var bias: array<vec4<f32>, PIECES>;
+  // unroll
+  for (var j = 0u; j < PIECES; j++) {
+    scale[j] = pieces[(first_row + j * PIECE) / 4u];
+    bias[j] = pieces[BIASES + (first_row + j * PIECE) / 4u];
+  }
+  // A subgroup's rows are those of one or two subgroups' invocations.
+  let longest = max(pieces[LONGEST + part_row(index) / 32u], pieces[LONGEST + (part_row(index) + PART_ROWS - 1u) / 32u]).xy;
+  var sides: array<vec4<f32>, PIECES_DOWN>;
+  // unroll
+  for (var i = 0u; i < PIECES_DOWN; i++) {
+    let low_side = pieces[QUERIES + first_query + i * PIECE];
+    let high_side = pieces[QUERIES + first_query + i * PIECE + PIECE / 2u];
+    sides[i] = vec4(limit_of(low_side, longest), limit_of(high_side, longest));
+  }
+  workgroupBarrier();
+
+  let own_piece = index / 32u * 64u;
+  // The lanes of a subgroup exchange sums through workgroup memory. naga 30 gives `subgroupBarrier` no semantics for that memory on
+  // Vulkan, where this relies on a driver that keeps the order of a subgroup's accesses across it; the self-test checks that it does.
+  var next = 0u;
+  loop {
+    var sweep = Sweep(vec4(0u), vec4(0.0), 0u, false);
+    var low: vec4<f32>;
+    var high: vec4<f32>;
+    // unroll
+    for (var n = 0u; n <= LAST; n++) {
+      // unroll
+      for (var a = 0u; a < PARTS; a++) {
+        // unroll
+        for (var b = 0u; b < PARTS; b++) {
+          // naga 30 accepts only named values as arguments of coopStoreT.
+          let sum = (*sums)[n / PIECES * PARTS + a][n % PIECES * PARTS + b];
+          let at = own_piece + a * SIDE * 4u + b * (SIDE / 4u);
+          coopStoreT(sum, &pieces[at], 4u);
+        }
+      }
+      subgroupBarrier();
+      let next_low = pieces[own_piece + lane];
+      let next_high = pieces[own_piece + 32u + lane];
+      // The sums of one piece are tested while those of the next are on their way.
+      if (n > 0u) {
+        const last = (n + LAST) % (LAST + 1u);
+        test_sums(&sweep, next, last, sides[last / PIECES], low, high, scale[last % PIECES], bias[last % PIECES]);
+      }
+      subgroupBarrier();
+      low = next_low;
+      high = next_high;
+    }
+    test_sums(&sweep, next, LAST, sides[PIECES_DOWN - 1u], low, high, scale[PIECES - 1u], bias[PIECES - 1u]);
+    if (sweep.count > 0u) { next = sweep.kept.x + 1u; }
+    for (; sweep.count > 0u; sweep.count--) {
+      let kept = sweep.kept.x;
+      let piece = kept >> 3u;
+      let query = first_query + piece / PIECES * PIECE + ((kept >> 2u) & 1u) * (PIECE / 2u);
+      let row = first_row + piece % PIECES * PIECE + (kept & 3u);
+      keep(place, query, row, sweep.scores.x);
+      sweep.kept = sweep.kept.yzwx;
+      sweep.scores = sweep.scores.yzwx;
+    }
+    if (!subgroupAny(sweep.has_more)) { break; }
+  }
+}
