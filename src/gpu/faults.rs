@@ -1,32 +1,10 @@
 //! Device errors: those caught in scopes, and those outside of any call.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Mutex;
-use std::task::{Context, Poll, Waker};
 
 use super::device::Gpu;
-use super::state::{Faults, OpenScope, lock};
+use super::state::lock;
 use crate::error::{Error, Result};
-
-/// Closes an error scope without waiting. A native device has told by then what the scope caught. In a browser the answer comes
-/// later: the next readback waits for it and fails with the error.
-pub(super) fn close_scope(
-    faults: &Mutex<Faults>,
-    scope: wgpu::ErrorScopeGuard,
-    error: impl FnOnce(wgpu::Error) -> Error + Send + 'static,
-) -> Result<()> {
-    let mut caught: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(scope.pop());
-    match caught.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(None) => Ok(()),
-        Poll::Ready(Some(fault)) => Err(error(fault)),
-        Poll::Pending => {
-            lock(faults).open.push(OpenScope { caught, error: Box::new(error) });
-            Ok(())
-        }
-    }
-}
 
 impl Gpu {
     /// The error for a failed command: the device's own, where it has one.

@@ -6,8 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use super::device::Gpu;
-use super::faults::close_scope;
-use super::state::{Pool, lock};
+use super::state::{Pool, close_scope, lock};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use futures_intrusive::sync::SharedSemaphore;
 
 use super::kernel::Kernel;
-use crate::error::Error;
+use crate::error::{Error, Result};
 pub(super) use crate::lock::lock;
 
 /// Staging buffers of a device, made when they are first needed: while one is filled the others are copied.
@@ -103,4 +103,22 @@ pub(super) struct Faults {
 pub(super) struct OpenScope {
     pub(super) caught: Pin<Box<dyn Future<Output = Option<wgpu::Error>> + Send>>,
     pub(super) error: Box<dyn FnOnce(wgpu::Error) -> Error + Send>,
+}
+
+/// Closes an error scope without waiting. A native device has told by then what the scope caught. In a browser the answer comes
+/// later: the next readback waits for it and fails with the error.
+pub(super) fn close_scope(
+    faults: &Mutex<Faults>,
+    scope: wgpu::ErrorScopeGuard,
+    error: impl FnOnce(wgpu::Error) -> Error + Send + 'static,
+) -> Result<()> {
+    let mut caught: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(scope.pop());
+    match caught.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(None) => Ok(()),
+        Poll::Ready(Some(fault)) => Err(error(fault)),
+        Poll::Pending => {
+            lock(faults).open.push(OpenScope { caught, error: Box::new(error) });
+            Ok(())
+        }
+    }
 }

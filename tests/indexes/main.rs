@@ -17,5 +17,4 @@ mod kmeans;
 mod limits;
 mod living;
 mod support;
-mod warm_up;
 mod within;

@@ -15,3 +15,4 @@ mod pairs;
 mod reduce;
 mod rescore;
 mod screens;
+mod warm_up;

@@ -10,9 +10,8 @@ use super::file::CacheFile;
 use crate::device_options::DeviceOptions;
 use crate::error::{Error, Result};
 use crate::gpu::adapter::Adapter;
-use crate::gpu::faults::close_scope;
 use crate::gpu::kernel::{Access, Kernel, Variant};
-use crate::gpu::state::{Faults, Pipeline};
+use crate::gpu::state::{Faults, Pipeline, close_scope};
 use crate::lock::lock;
 use crate::matrix::ElementKind;
 

@@ -13,8 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
 use crate::files::Pending;
-use crate::gpu::faults::close_scope;
-use crate::gpu::state::Faults;
+use crate::gpu::state::{Faults, close_scope};
 
 /// The first bytes of a file. The checksum of all bytes behind both follows.
 const MAGIC: &[u8; 8] = b"nearfKC1";

@@ -181,13 +181,13 @@ fn check_all(bench: Bench<'_>, kernel: &'static Kernel) {
 
 /// The kernels that the device runs.
 fn kernels(bench: Bench<'_>) -> &'static [&'static Kernel] {
-    let all: &[&Kernel] =
+    static ALL: &[&Kernel] =
         &[&collect_tile_i8::KERNEL, &collect_tile_coop::KERNEL, &collect_strip_coop::KERNEL];
     if bench.device.capabilities().matrix_side().is_some() {
-        return all;
+        return ALL;
     }
     println!("skipped: no cooperative matrices of f16");
-    &all[..1]
+    &ALL[..1]
 }
 
 #[test]
