@@ -30,4 +30,5 @@ snippets! {
     STATES "lib/select/states";
     STREAM "lib/select/stream";
     SWEEP_COOP "lib/screen/sweep_coop";
+    USABLE "lib/screen/usable";
 }

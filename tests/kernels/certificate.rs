@@ -88,9 +88,22 @@ fn pairs(
         Screen::ScanI8 { planes } => {
             let fraction = 1.0 / Narrowing::of(case.metric, case.dim).finer as f32;
             let plane = q.plane_words as u32 / 4;
-            let params =
-                screen_scan_i8::Params { granules, plane, room, block_step, fraction, ..Default::default() };
-            bench.dispatch(&screen_scan_i8::KERNEL, &[8, planes as u32], &params, &narrowed, [1, 1]);
+            let params = screen_scan_i8::Params {
+                granules,
+                plane,
+                queries: QUERIES as u32,
+                room,
+                block_step,
+                blocks: 1,
+                rows: ROWS as u32,
+                fraction,
+                ..screen_scan_i8::Params::of(margin)
+            };
+            let best = bench.output(2 * QUERIES);
+            let buffers: [&dyn Bound; 7] =
+                [&q.integers, &x.integers, &scores, &row_terms, &query_terms, &unused, &best];
+            let constants = [8, planes as u32, form as u32, 0];
+            bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, [1, 1]);
         }
         Screen::TileI8 => {
             let params = screen_tile_i8::Params { granules, room, column_first, block_first, block_step };

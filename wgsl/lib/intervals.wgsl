@@ -92,3 +92,11 @@ fn margin_of(side: Query, score: vec4<f32>, length: vec4<f32>, residual: vec4<f3
   if (FORM == FORM_DIRECT) { return score * params.margin + side.two.y; }
   return side.one.z * length + side.one.w * residual + (slack + side.two.y);
 }
+
+// The keys of both ends, from a row's terms with their sign.
+fn keys_of(side: Query, score: f32, terms: vec4<f32>) -> vec2<u32> {
+  let slack = slack_of(terms);
+  let lower = lower_end(side, vec4(score), vec4(terms.x), vec4(terms.y), vec4(terms.z), vec4(terms.w - slack)).x;
+  let margin = margin_of(side, vec4(score), vec4(terms.y), vec4(terms.z), vec4(slack)).x;
+  return vec2(key_of(lower), key_of(lower + 2.0 * margin));
+}

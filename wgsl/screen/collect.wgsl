@@ -38,10 +38,8 @@ fn keep_one(query: u32, group: u32, r: u32, place: u32) {
   let terms = row_terms_of(row);
   let side = query_side[query % QUERIES];
   let score = scores[(score_place(query, params.column_first + group * GROUP, params.room) >> 2u)][r];
-  let slack = slack_of(terms);
-  let lower = lower_end(side, vec4(score), vec4(terms.x), vec4(terms.y), vec4(terms.z), vec4(terms.w - slack)).x;
-  let margin = margin_of(side, vec4(score), vec4(terms.y), vec4(terms.z), vec4(slack)).x;
-  put(query, place, params.first_slot + row, key_of(lower), key_of(lower + 2.0 * margin));
+  let keys = keys_of(side, score, terms);
+  put(query, place, params.first_slot + row, keys.x, keys.y);
 }
 
 @compute @workgroup_size(WORKGROUP)

@@ -9,52 +9,14 @@
 override EXACT: u32 = 0u; // 1: intervals become the distances that will be reported
 
 const HELD = 16u; // entries that an invocation loads together
-const BINS = 2048u; // values of a digit of 11 bits
 
 var<workgroup> list_length: u32;
 var<workgroup> threshold: u32;
 var<workgroup> kept: atomic<u32>;
-var<workgroup> histogram: array<atomic<u32>, BINS>;
-var<workgroup> bins: array<u32, SHORT>;
-var<workgroup> picked: vec2<u32>;
 
 fn upper_of(query: u32, entry: u32) -> u32 {
   if (EXACT == 1u) { return exact[query * params.capacity + entry]; }
   return candidates[2u * params.plane + query * params.capacity + entry];
-}
-
-// Counts the digit at `shift` of a key if its higher digits are those of the prefix.
-fn count_digit(key: u32, prefix: u32, shift: u32) {
-  // The first digit has none above it, and a shift by 32 is not defined.
-  if (shift == 21u || (key ^ prefix) >> 21u == 0u) { atomicAdd(&histogram[(key >> shift) & (BINS - 1u)], 1u); }
-}
-
-// Adds the digit at `shift` that holds the rank to the prefix, and subtracts from the rank the elements below that digit.
-fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
-  workgroupBarrier();
-  var own = 0u;
-  // unroll
-  for (var b = 0u; b < BINS / WORKGROUP; b++) { own += atomicLoad(&histogram[index * (BINS / WORKGROUP) + b]); }
-  bins[index] = own;
-  workgroupBarrier();
-  for (var distance = 1u; distance < WORKGROUP; distance <<= 1u) {
-    var before = 0u;
-    if (index >= distance) { before = bins[index - distance]; }
-    workgroupBarrier();
-    bins[index] += before;
-    workgroupBarrier();
-  }
-  var below = bins[index] - own;
-  if (found.y >= below && found.y < below + own) {
-    // unroll
-    for (var b = 0u; b < BINS / WORKGROUP; b++) {
-      let bin = index * (BINS / WORKGROUP) + b;
-      let count = atomicLoad(&histogram[bin]);
-      if (found.y >= below && found.y < below + count) { picked = vec2(found.x | bin << shift, found.y - below); }
-      below += count;
-    }
-  }
-  return workgroupUniformLoad(&picked);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -108,9 +70,7 @@ fn tighten(
       var found = vec2(0u, rank);
       for (var turn = 0u; turn < 2u; turn++) {
         let shift = 21u - 11u * turn;
-        // unroll
-        for (var b = 0u; b < BINS / WORKGROUP; b++) { atomicStore(&histogram[index + b * WORKGROUP], 0u); }
-        workgroupBarrier();
+        clear_digits(index);
         // unroll
         for (var h = 0u; h < HELD; h++) {
           if (index + h * WORKGROUP < length) { count_digit(uppers[h], found.x, shift); }

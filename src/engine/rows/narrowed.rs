@@ -196,10 +196,11 @@ impl NarrowedRows {
         &self,
         commands: &mut Commands<'_>,
         scored: &Scored<'_>,
+        scan: &screen_scan_i8::Scan<'_>,
         planes: u32,
     ) -> Result<()> {
         let finer = Narrowing::of(self.metric, self.dim).finer;
-        screen_scan_i8::encode(commands, scored, self.granules(), (planes, finer))
+        screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer))
     }
 
     /// Scores rows for narrowed queries by tiles.

@@ -37,7 +37,7 @@ impl Searched {
         for (number, screen) in screens_of(has_matrices).into_iter().enumerate() {
             for kernel in screen.kernels.iter().rev() {
                 let form = (kernel.form)(metric) as u32;
-                wanted.extend(kernel.collects.map(|one| Wanted::of(one.kernel).with("FORM", form)));
+                wanted.extend(kernel.collects.map(|collects| Wanted::of(collects).with("FORM", form)));
                 wanted.extend((kernel.scoring)(metric, elements));
                 wanted.push(Wanted::of(&collect::KERNEL).with("FORM", form));
             }

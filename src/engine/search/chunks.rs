@@ -5,6 +5,7 @@ use crate::engine::search::screens::ScreenKernel;
 use crate::gpu::AdapterKind;
 use crate::kernels::collect::{GROUP, Round};
 use crate::kernels::collect_tile_i8::RoundPart;
+use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{BLOCK_ROWS, Part};
 
 /// Rows that the first threshold is taken from: at least, and at most if lists hold more.
@@ -90,10 +91,13 @@ pub(crate) fn rounds(blocks: u32, seen: u64, k: u32, capacity: u32, spread: u32)
 ///
 /// As in [`rounds`], rows that were inserted in the order of their distance lie in neighbouring blocks, and a round of g times as many
 /// blocks as were seen may keep g - 1 of them on either side of the query.
-pub(crate) fn block_rounds(sampled: u32, k: u32, capacity: u32, spread: u32) -> Vec<Round> {
-    let growth = u64::from(capacity) / (u64::from(spread) * u64::from(k)).max(u64::from(2 * BLOCK_ROWS));
-    // A row that passes costs as much as many that do not: more rounds, with tighter thresholds, are faster.
-    let growth = if growth >= 4 { 4 } else { 2 };
+pub(crate) fn block_rounds(sampled: u32, k: u32, capacity: u32, spread: u32, queries: u64) -> Vec<Round> {
+    let passing = (u64::from(spread) * u64::from(k)).max(u64::from(2 * BLOCK_ROWS));
+    let growth = (u64::from(capacity) / passing + 1).next_power_of_two() / 2;
+    // A row that passes costs as much as many that do not: more rounds, with tighter thresholds, are faster. For few queries, a round
+    // costs more than the rows.
+    let most = if queries <= TILE_QUERIES.into() { 128 } else { 4 };
+    let growth = growth.clamp(2, most) as u32;
     let mut rounds = vec![];
     let mut skip = sampled;
     while skip > 1 {

@@ -49,12 +49,14 @@ impl Screening<'_> {
         let rescored = keys_and_ids(&buffers.keys, &buffers.ids);
         selection.encode(&mut commands, rescored, self.candidates().to_select(), count)?;
         let results = u64::from(count) * u64::from(self.k);
+        // Without `tighten`, nothing is dropped from a list but what exceeds its capacity.
+        let flags = if self.tightens() { u64::from(count) * 4 } else { 0 };
         let reading = commands.submit_with_readback(&[
             (&buffers.refused, 0, 8),
             (selected_keys, 0, results * 4),
             (selected_ids, 0, results * 8),
             (selected_counts, 0, u64::from(count) * 4),
-            (&buffers.overflowed, 0, u64::from(count) * 4),
+            (&buffers.overflowed, 0, flags),
             (&buffers.counts, 0, u64::from(count) * 4),
         ])?;
         Ok(Pending { numbers, reading })
@@ -63,17 +65,18 @@ impl Screening<'_> {
     /// Records the scores of all chunks, the rounds that make rows candidates, and the rounds that score and collect at once.
     fn encode_chunks<'c>(&self, mut commands: Commands<'c>, count: u32) -> Result<Commands<'c>> {
         let rows = self.rows;
-        let scoring = self.scoring(count);
         let all = rows.end();
         let padded_rows: u64 =
             rows.segments.iter().map(|segment| u64::from(segment.blocks()) * u64::from(BLOCK_ROWS)).sum();
         let most_flops = submission_flops(rows) * self.kernel.speed;
         let flops_of = |rows_of_chunk| 2 * u64::from(self.padded) * rows_of_chunk * rows.layout.stride as u64;
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
+        let mut is_first = true;
         // For few queries, the dispatches of refining take longer than the rows that they save.
         let mut is_refined = !self.kernel.is_narrowed() || self.padded <= TILE_QUERIES;
         for parts in &self.chunks {
-            commands.stage(self.kernel.stage);
+            let scoring = self.scoring(count, parts);
+            commands.stage(self.scores_with.stage);
             for part in parts {
                 scoring.encode(&mut commands, *part)?;
             }
@@ -85,6 +88,11 @@ impl Screening<'_> {
             if seen == 0 || unsent + flops > most_flops {
                 commands = commands.submit_and_go_on();
                 unsent = 0;
+            }
+            if self.picks(parts) {
+                self.encode_pick(&mut commands, &scoring, parts, seen == 0)?;
+                seen += chunk_rows;
+                continue;
             }
             let rounds = rounds(blocks(parts), seen, self.k, self.capacity, self.kernel.spread);
             for (number, round) in rounds.iter().enumerate() {
@@ -104,7 +112,7 @@ impl Screening<'_> {
                 // After few more rows the threshold would hardly fall.
                 let is_last = seen + chunk_rows >= padded_rows;
                 if number + 1 < rounds.len() || is_last || seen + chunk_rows >= 2 * tightened {
-                    self.encode_tighten(&mut commands, count, thresholds != Thresholds::Set, false)?;
+                    self.encode_tighten(&mut commands, count, std::mem::take(&mut is_first), false)?;
                     tightened = seen + chunk_rows / u64::from(round.step);
                 }
             }
@@ -124,11 +132,11 @@ impl Screening<'_> {
                     commands = commands.submit_and_go_on();
                     unsent = 0;
                 }
-                commands.stage(collecting.kernel.name);
+                commands.stage(collecting.name);
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
                 unsent += flops;
             }
-            self.encode_tighten(&mut commands, count, false, false)?;
+            self.encode_tighten(&mut commands, count, std::mem::take(&mut is_first), false)?;
             seen += round_rows;
             // The device works on the first round while the others are recorded.
             if number == 0 {
@@ -146,10 +154,15 @@ impl Screening<'_> {
         numbers.check(&parts[0])?;
         let results =
             Results::new(self.request.metric, [self.k as usize; 2], &parts[1], &parts[2], &parts[3]);
-        let flags = words::<u32>(&parts[4]);
-        let overflowed = numbers.iter().zip(flags).filter(|(_, flag)| *flag != 0).map(|(number, _)| number);
-        let overflowed = overflowed.collect();
-        let rescored = words::<u32>(&parts[5]).map(|count| u64::from(count.min(self.capacity))).sum();
+        let mut flags = words::<u32>(&parts[4]);
+        let (mut overflowed, mut rescored) = (vec![], 0);
+        for (number, count) in numbers.iter().zip(words::<u32>(&parts[5])) {
+            let is_flagged = flags.next().is_some_and(|flag| flag != 0);
+            if is_flagged || count > self.capacity {
+                overflowed.push(number);
+            }
+            rescored += u64::from(count.min(self.capacity));
+        }
         Ok(Nominated { numbers, results, overflowed, rescored })
     }
 }

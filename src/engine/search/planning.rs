@@ -4,6 +4,7 @@ use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::chunks::{chunk_limit, submission_flops};
 use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::screening::PICKED_BLOCKS;
 use crate::engine::search::screens::{ScreenKernel, ScreenKernels, screens};
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, budget_for, usable};
@@ -109,7 +110,7 @@ impl Plan {
 
     /// The plan with this kernel and batches of up to `most` queries.
     fn by_kernel(
-        kernel: &ScreenKernel,
+        kernel: &'static ScreenKernel,
         rows: &GpuRows,
         most: u64,
         (queries, k): (u64, u64),
@@ -127,7 +128,8 @@ impl Plan {
             let own_bytes = batch * (query_bytes(rows, k, capacity) + kernel.narrowed_bytes(rows));
             let block_bytes = score_bytes(kernel, batch);
             let fits = usable.saturating_sub(own_bytes).min(binding) / block_bytes;
-            let stored = if kernel.collects.is_some() { SAMPLE_BLOCKS } else { all_blocks };
+            let sample = if kernel.scores_with(batch).has_bests { PICKED_BLOCKS * k } else { 0 };
+            let stored = if kernel.collects.is_some() { SAMPLE_BLOCKS.max(sample) } else { all_blocks };
             let blocks = fits.min(all_blocks).min(stored).min(chunk_limit(rows, kernel, batch));
             let enough = if batch == smallest { 8 } else { 64 };
             if batch * capacity * 12 <= binding && blocks >= all_blocks.min(enough) {
@@ -215,8 +217,9 @@ pub(crate) fn is_selective(rows: &GpuRows, scope: Scope<'_>) -> bool {
 const ENTRY_BYTES: u64 = 24;
 
 /// Scratch bytes of the scores of a block.
-fn score_bytes(kernel: &ScreenKernel, batch: u64) -> u64 {
-    kernel.padded(batch) * u64::from(BLOCK_ROWS) * 4
+fn score_bytes(kernel: &'static ScreenKernel, batch: u64) -> u64 {
+    kernel.padded(batch)
+        * (u64::from(BLOCK_ROWS) * 4 + if kernel.scores_with(batch).has_bests { 8 } else { 0 })
 }
 
 /// Scratch bytes of a query without its scores.

@@ -12,16 +12,19 @@ use crate::engine::search::request::SearchRequest;
 use crate::engine::search::screens::{Scoring, ScreenKernel, narrowed_segment};
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::gpu::{Commands, Profile, Reserved, scratch};
+use crate::gpu::{Buffer, Commands, Profile, Reserved, scratch};
 use crate::kernels::collect::Round;
-use crate::kernels::collect_tile_i8::{CollectingKernel, RoundPart};
-use crate::kernels::{BLOCK_ROWS, Part, collect, collect_tile_i8, select_k, tighten};
+use crate::kernels::collect_tile_i8::RoundPart;
+use crate::kernels::{BLOCK_ROWS, Kernel, Part, collect, collect_tile_i8, pick, select_k, tighten};
 use crate::screen::certificate::Intervals;
+
+/// Blocks for each of the k nearest rows, from which on the best row of each block makes a good threshold.
+pub(crate) const PICKED_BLOCKS: u64 = 4;
 
 scratch! {
     /// The scratch buffers of a screened batch.
     pub(crate) struct ScreenBuffers {
-        queries, query_norms, refused, scores, thresholds, counts, overflowed, candidates, keys, ids, selected_keys,
+        queries, query_norms, refused, scores, best, thresholds, counts, overflowed, candidates, keys, ids, selected_keys,
         selected_ids, selected_counts, spare_keys, spare_ids, narrowed_queries, query_terms, allowed,
     }
 }
@@ -31,6 +34,8 @@ pub(crate) struct Screening<'a> {
     pub(crate) rows: &'a GpuRows,
     pub(crate) request: &'a SearchRequest<'a>,
     pub(crate) kernel: &'static ScreenKernel,
+    /// The kernel that scores `chunks`.
+    pub(crate) scores_with: &'static ScreenKernel,
     pub(crate) k: u32,
     /// Candidates that each query's list holds.
     pub(crate) capacity: u32,
@@ -68,12 +73,13 @@ impl<'a> Screening<'a> {
                 return Ok(None);
             };
             let kernel = kernel.kernel();
+            let scores_with = kernel.scores_with(plan.batch.into());
             let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
             let padded = kernel.padded(count);
             let most = chunk_limit(rows, kernel, padded) as u32;
             let rounds = match stored_chunks {
                 0 => vec![Round { step: 1, skip: 0 }],
-                1 if chunks > 1 => block_rounds(chunks, plan.k, capacity, kernel.spread),
+                1 if chunks > 1 => block_rounds(chunks, plan.k, capacity, kernel.spread, count),
                 _ => vec![],
             };
             let rounds = rounds.into_iter().map(|round| round_parts(&rows.segments, round, most)).collect();
@@ -89,6 +95,7 @@ impl<'a> Screening<'a> {
                 query_norms: padded * 8,
                 refused: 8,
                 scores: padded * u64::from(columns) * 4,
+                best: if scores_with.has_bests { padded * u64::from(columns / BLOCK_ROWS) * 8 } else { 0 },
                 thresholds: count * 4,
                 counts: count * 4,
                 overflowed: count * 4,
@@ -112,6 +119,7 @@ impl<'a> Screening<'a> {
                 rows,
                 request,
                 kernel,
+                scores_with,
                 k,
                 capacity,
                 chunks,
@@ -148,10 +156,15 @@ impl<'a> Screening<'a> {
         Ok(commands)
     }
 
-    /// The scoring of a batch.
-    pub(crate) fn scoring(&self, count: u32) -> Scoring<'_> {
+    /// One bit per slot, if some rows may not be found.
+    fn allowed(&self) -> Option<&Buffer> {
+        self.request.allowed.map(|_| &self.buffers.allowed).or(self.rows.alive_buffer())
+    }
+
+    /// The scoring of a batch and a chunk.
+    pub(crate) fn scoring(&self, count: u32, parts: &[Part]) -> Scoring<'_> {
         Scoring {
-            kernel: self.kernel,
+            kernel: self.scores_with,
             rows: self.rows,
             metric: self.request.metric,
             queries: &self.buffers.queries,
@@ -160,7 +173,41 @@ impl<'a> Screening<'a> {
             scores: &self.buffers.scores,
             padded: self.padded,
             planes: self.planes,
+            intervals: self.intervals,
+            query_terms: &self.buffers.query_terms,
+            allowed: self.allowed(),
+            best: &self.buffers.best,
+            blocks: blocks(parts),
         }
+    }
+
+    /// Whether the best intervals of this chunk give good thresholds.
+    pub(crate) fn picks(&self, parts: &[Part]) -> bool {
+        self.scores_with.has_bests && u64::from(blocks(parts)) >= PICKED_BLOCKS * u64::from(self.k)
+    }
+
+    /// Whether `tighten` runs.
+    pub(crate) fn tightens(&self) -> bool {
+        !self.rounds.is_empty() || !self.chunks.iter().all(|parts| self.picks(parts))
+    }
+
+    /// Makes the rows of a chunk candidates, unless the best intervals exclude them.
+    pub(crate) fn encode_pick(
+        &self,
+        commands: &mut Commands<'_>,
+        scoring: &Scoring<'_>,
+        parts: &[Part],
+        is_first: bool,
+    ) -> Result<()> {
+        commands.stage("pick");
+        let ScreenBuffers { thresholds, counts, candidates, .. } = &*self.buffers;
+        let (queries, k, capacity) = (scoring.count, self.k, self.capacity);
+        let into = pick::Picked { queries, k, thresholds, counts, candidates, capacity };
+        for (number, part) in parts.iter().enumerate() {
+            let scores = (scoring.scores, scoring.padded);
+            pick::encode(commands, scores, &scoring.scan(*part)?, *part, &into, is_first && number == 0)?;
+        }
+        Ok(())
     }
 
     /// The candidates of each query.
@@ -184,7 +231,7 @@ impl<'a> Screening<'a> {
             Some(narrowed) if self.kernel.is_narrowed() => (&narrowed.terms, &buffers.query_terms),
             _ => (&segment.norms, &buffers.query_norms),
         };
-        let allowed = self.request.allowed.map(|_| &buffers.allowed).or(rows.alive_buffer());
+        let allowed = self.allowed();
         let collecting = collect::Collect {
             form: self.intervals.form,
             part,
@@ -219,14 +266,14 @@ impl<'a> Screening<'a> {
     pub(crate) fn encode_collect_tile(
         &self,
         commands: &mut Commands<'_>,
-        collecting: &CollectingKernel,
+        kernel: &'static Kernel,
         count: u32,
         part: &RoundPart,
     ) -> Result<()> {
         let Self { rows, buffers, .. } = self;
         let segment = &rows.segments[part.segment];
         let (narrowed, copy) = narrowed_segment(rows, part.segment)?;
-        let allowed = self.request.allowed.map(|_| &buffers.allowed).or(rows.alive_buffer());
+        let allowed = self.allowed();
         let params = collect_tile_i8::Params {
             granules: narrowed.granules(),
             queries: count,
@@ -246,7 +293,7 @@ impl<'a> Screening<'a> {
             candidates: &buffers.candidates,
         };
         let constants = (self.intervals.form, allowed.is_some());
-        collect_tile_i8::encode(commands, collecting, constants, part, params, &buffers)
+        collect_tile_i8::encode(commands, kernel, constants, part, params, &buffers)
     }
 
     /// Lowers each query's threshold to the k-th smallest upper end among its candidates, and drops candidates above it.

@@ -6,11 +6,10 @@ use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, Commands, Wanted};
-use crate::kernels::collect_tile_i8::CollectingKernel;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{
-    BLOCK_ROWS, Part, Scored, collect_strip_coop, collect_tile_coop, collect_tile_i8, distance_scan,
-    distance_tile, screen_scan_i8, screen_tile_coop, screen_tile_i8,
+    BLOCK_ROWS, Kernel, Part, Scored, collect, collect_tile_coop, collect_tile_i8, distance_scan,
+    distance_tile, pick, screen_scan_i8, screen_tile_coop, screen_tile_i8,
 };
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -28,9 +27,7 @@ pub enum Nominator {
     ScanI8,
     /// `collect_tile_i8`: tiles of narrowed queries and rows, by integer products.
     TileI8,
-    /// `collect_strip_coop`: tiles of 32 queries on cooperative matrices.
-    StripCoop,
-    /// `collect_tile_coop`: tiles of 128 queries on cooperative matrices.
+    /// `collect_tile_coop`: the same tiles on cooperative matrices.
     TileCoop,
 }
 
@@ -41,7 +38,6 @@ impl Nominator {
             Self::Tile => &TILE,
             Self::ScanI8 => &SCAN_I8,
             Self::TileI8 => &TILE_I8,
-            Self::StripCoop => &STRIP_COOP,
             Self::TileCoop => &TILE_COOP,
         }
     }
@@ -62,9 +58,11 @@ pub(crate) struct ScreenKernel {
     /// two integer vectors, which makes its own residual vanish. For one or two queries that costs nothing, because their
     /// scan waits for memory. For more it would cost arithmetic.
     planes: [u32; 2],
+    /// Whether it reports the best intervals of each block, from which `pick` takes a threshold.
+    pub(crate) has_bests: bool,
     /// A second kernel, which collects rows as it scores them. Where there is one, scores go to memory for a sample of the rows only,
     /// from which the first threshold is taken.
-    pub(crate) collects: Option<&'static CollectingKernel>,
+    pub(crate) collects: Option<&'static Kernel>,
     /// Its speed where matrices or products are weak, in multiples of f32 kernels: so much longer may a submission be.
     pub(crate) speed: u64,
     /// Queries of the largest batch. More of them take the screen's next kernel, which is then as fast. A batch of the last kernel is so
@@ -85,6 +83,7 @@ const SCAN: ScreenKernel = ScreenKernel {
     unit: distance_scan::QUERIES_AT_ONCE,
     spread: 4,
     planes: [0, 0],
+    has_bests: false,
     collects: None,
     speed: 1,
     most_queries: 16,
@@ -105,6 +104,7 @@ const TILE: ScreenKernel = ScreenKernel {
     unit: TILE_QUERIES,
     spread: 4,
     planes: [0, 0],
+    has_bests: false,
     collects: None,
     speed: 1,
     most_queries: 1024,
@@ -120,9 +120,10 @@ const TILE: ScreenKernel = ScreenKernel {
 const SCAN_I8: ScreenKernel = ScreenKernel {
     name: Nominator::ScanI8,
     stage: "screen_scan_i8",
-    unit: screen_scan_i8::QUERIES_AT_ONCE,
+    unit: collect::AT_ONCE,
     spread: 8,
     planes: [2, 1],
+    has_bests: true,
     collects: None,
     speed: 1,
     most_queries: 32,
@@ -130,13 +131,20 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     form: Form::narrowed,
     encode: |scoring, commands, part| {
         let (narrowed, scored) = scoring.integers(part)?;
-        narrowed.encode_scan(commands, &scored, scoring.planes)
+        narrowed.encode_scan(commands, &scored, &scoring.scan(part)?, scoring.planes)
     },
-    scoring: |_, _| vec![Wanted::of(&screen_scan_i8::KERNEL)],
+    scoring: |metric, _| {
+        let form = Form::narrowed(metric) as u32;
+        let scan = |planes| Wanted::of(&screen_scan_i8::KERNEL).with("FORM", form).with("PLANES", planes);
+        // Two planes are for one or two queries.
+        vec![
+            scan(1),
+            scan(2).with("QUERIES", 1),
+            scan(2).with("QUERIES", 2),
+            Wanted::of(&pick::KERNEL).with("FORM", form),
+        ]
+    },
 };
-
-/// The same scan where strips take over.
-const SCAN_I8_FEW: ScreenKernel = ScreenKernel { most_queries: 8, ..SCAN_I8 };
 
 const TILE_I8: ScreenKernel = ScreenKernel {
     name: Nominator::TileI8,
@@ -144,7 +152,8 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     unit: TILE_QUERIES,
     spread: 16,
     planes: [1, 1],
-    collects: Some(&collect_tile_i8::COLLECTING),
+    has_bests: false,
+    collects: Some(&collect_tile_i8::KERNEL),
     speed: 1,
     most_queries: 1024,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
@@ -156,23 +165,11 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     scoring: |_, _| vec![Wanted::of(&screen_tile_i8::KERNEL)],
 };
 
-/// Tiles of 32 queries on adapters with cooperative matrices. A scan scores the sample.
-const STRIP_COOP: ScreenKernel = ScreenKernel {
-    name: Nominator::StripCoop,
-    unit: collect_strip_coop::HEIGHT,
-    spread: 16,
-    planes: [1, 1],
-    collects: Some(&collect_strip_coop::COLLECTING),
-    speed: 10,
-    most_queries: 64,
-    ..SCAN_I8
-};
-
 /// The tiles of [`TILE_I8`], on adapters with cooperative matrices.
 const TILE_COOP: ScreenKernel = ScreenKernel {
     name: Nominator::TileCoop,
     stage: "screen_tile_coop",
-    collects: Some(&collect_tile_coop::COLLECTING),
+    collects: Some(&collect_tile_coop::KERNEL),
     speed: 10,
     most_queries: 2048,
     scoring: |_, _| vec![Wanted::of(&screen_tile_coop::KERNEL)],
@@ -192,8 +189,7 @@ pub(crate) struct ScreenKernels {
 
 const FLOATS: ScreenKernels = ScreenKernels { kernels: &[&SCAN, &TILE], selective_share: 16 };
 const INTEGERS: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_I8], selective_share: 64 };
-const INTEGERS_COOP: ScreenKernels =
-    ScreenKernels { kernels: &[&SCAN_I8_FEW, &STRIP_COOP, &TILE_COOP], ..INTEGERS };
+const INTEGERS_COOP: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_COOP], ..INTEGERS };
 
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
 /// one scores the rows as they are.
@@ -220,6 +216,15 @@ impl ScreenKernel {
     /// How many queries buffers have to hold for this many.
     pub(crate) fn padded(&self, queries: u64) -> u64 {
         queries.next_multiple_of(self.unit.into())
+    }
+
+    /// The kernel that scores rows to memory. The sample of a tile of few queries is scanned.
+    pub(crate) fn scores_with(&'static self, queries: u64) -> &'static Self {
+        if self.collects.is_some() && self.padded(queries) == u64::from(TILE_QUERIES) {
+            &SCAN_I8
+        } else {
+            self
+        }
     }
 
     /// Whether it scores narrowed vectors.
@@ -256,6 +261,14 @@ pub(crate) struct Scoring<'a> {
     pub(crate) padded: u32,
     /// Planes of `narrowed_queries`.
     pub(crate) planes: u32,
+    pub(crate) intervals: Intervals,
+    pub(crate) query_terms: &'a Buffer,
+    /// One bit per slot, if some rows may not be found.
+    pub(crate) allowed: Option<&'a Buffer>,
+    /// Receives the best intervals.
+    pub(crate) best: &'a Buffer,
+    /// Blocks of the chunk that is scored.
+    pub(crate) blocks: u32,
 }
 
 impl Scoring<'_> {
@@ -274,6 +287,23 @@ impl Scoring<'_> {
     fn integers(&self, part: Part) -> Result<(&NarrowedRows, Scored<'_>)> {
         let (narrowed, copy) = narrowed_segment(self.rows, part.segment)?;
         Ok((narrowed, self.scored(self.narrowed_queries, &copy.rows, part)))
+    }
+
+    /// The intervals of narrowed rows.
+    pub(crate) fn scan(&self, part: Part) -> Result<screen_scan_i8::Scan<'_>> {
+        let segment = &self.rows.segments[part.segment];
+        let (_, copy) = narrowed_segment(self.rows, part.segment)?;
+        Ok(screen_scan_i8::Scan {
+            form: self.intervals.form,
+            margin: self.intervals.margin,
+            row_terms: &copy.terms,
+            query_terms: self.query_terms,
+            allowed: self.allowed,
+            best: self.best,
+            blocks: self.blocks,
+            rows: segment.len,
+            first_slot: segment.first_slot,
+        })
     }
 
     fn scored<'s>(&self, queries: &'s Buffer, rows: &'s Buffer, part: Part) -> Scored<'s>

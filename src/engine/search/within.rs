@@ -123,8 +123,8 @@ impl Within<'_> {
         gpu.upload_bytes(&buffers.thresholds, 0, bytemuck::cast_slice(&thresholds)).await?;
         let mut commands = screening.begin(self.queries, numbers, None).await?;
         commands.clear(&buffers.counts, 0, u64::from(count) * 4);
-        let scoring = screening.scoring(count);
         for parts in &screening.chunks {
+            let scoring = screening.scoring(count, parts);
             for part in parts {
                 scoring.encode(&mut commands, *part)?;
             }

@@ -1,7 +1,7 @@
 //! Makes the rows that a screen cannot exclude candidates of their queries.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
 use crate::kernels::intervals::{FORMS, INTERVALS, params_of_margin};
 use crate::kernels::keys::KEYS;
@@ -52,7 +52,7 @@ pub use crate::screen::certificate::{Form, Margin, Terms};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect")
-    .library(&[KEYS, SCORES, INTERVALS, CANDIDATES])
+    .library(&[KEYS, SCORES, INTERVALS, USABLE, CANDIDATES])
     .source(wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE))
     .buffers(BUFFERS)
     .overrides(&[("FORM", FORMS), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])
@@ -98,7 +98,7 @@ const GROUPS_SHIFT: u32 = GROUPS.trailing_zeros();
 /// Queries of a workgroup, except in a sample.
 const QUERIES: u32 = 32;
 /// Queries whose scores are loaded together, and the queries of a workgroup in a sample.
-const AT_ONCE: u32 = 4;
+pub(crate) const AT_ONCE: u32 = 4;
 
 /// The groups of four columns of a chunk that a round takes: every `step`-th, but not every `skip`-th. Both are powers of two;
 /// `skip` may be 0.

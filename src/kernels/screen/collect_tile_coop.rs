@@ -1,34 +1,30 @@
 //! Scores many narrowed queries on cooperative matrices and collects the rows that a screen cannot exclude, in one kernel.
 
 use crate::future::Boxed;
-use crate::gpu::{Buffer, CANDIDATES, COLLECT_TILE, Commands, Gpu, INTEGERS, Kernel, SWEEP_COOP, wgsl, words};
+use crate::gpu::{
+    Buffer, CANDIDATES, COLLECT_TILE, Commands, Gpu, INTEGERS, Kernel, SWEEP_COOP, USABLE, wgsl, words,
+};
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::screen::collect::Round;
-use crate::kernels::screen::collect_tile_i8::{
-    self, BUFFERS, Buffers, CollectingKernel, Form, OVERRIDES, RoundPart,
-};
+use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, OVERRIDES, RoundPart};
 use crate::screen::certificate::Terms;
 
 pub use crate::kernels::screen::collect_tile_i8::Params;
 
 /// The declaration. `collect_tile_i8::encode` records it on adapters where [`is_usable`](crate::kernels::screen_tile_coop::is_usable).
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
-    .library(&[KEYS, INTERVALS, CANDIDATES, COLLECT_TILE, INTEGERS, TILE_COOP, SWEEP_COOP])
+    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COLLECT_TILE, INTEGERS, TILE_COOP, SWEEP_COOP])
     .source(wgsl!("screen/collect_tile_coop"))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .multiplies_matrices()
     .workgroup(128, 2 * 128 * 10 * 8 + 4 * 1024);
 
-/// The kernel, as `collect_tile_i8::encode` takes it.
-pub(crate) static COLLECTING: CollectingKernel = CollectingKernel { kernel: &KERNEL, height: BLOCK_ROWS };
-
-/// Whether a collecting kernel keeps, of one tile with these scores `[queries, rows]`, the rows whose score reaches a threshold.
+/// Whether the kernel keeps, of one tile with these scores `[queries, rows]`, the rows whose score reaches a threshold.
 pub(super) fn is_right<'f>(
     gpu: &'f Gpu,
-    kernel: &'static CollectingKernel,
     [queries, rows]: [&'f Buffer; 2],
     granules: u32,
     scores: &'f [f32],
@@ -64,7 +60,7 @@ pub(super) fn is_right<'f>(
         let mut commands = Commands::new(gpu, None);
         commands.clear(&counts, 0, SIDE as u64 * 4);
         let constants = (Form::NarrowedInnerProduct, false);
-        collect_tile_i8::encode(&mut commands, kernel, constants, &part, params, &buffers)?;
+        collect_tile_i8::encode(&mut commands, &KERNEL, constants, &part, params, &buffers)?;
         let bytes = SIDE as u64 * 4;
         let lists = bytes * SIDE as u64;
         let parts = commands.read(&[(&counts, 0, bytes), (&candidates, 0, 2 * lists)]).await?;

@@ -1,7 +1,7 @@
 //! Scores many narrowed queries and collects the rows that a screen cannot exclude, in one kernel.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, CANDIDATES, COLLECT_TILE, Commands, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, CANDIDATES, COLLECT_TILE, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
@@ -10,7 +10,7 @@ use crate::kernels::screen::collect::Round;
 pub use crate::screen::certificate::{Form, Margin};
 
 params! {
-    /// Parameters of `collect_tile_i8`, and of the collecting kernels on cooperative matrices.
+    /// Parameters of `collect_tile_i8`, and of `collect_tile_coop`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,
@@ -45,24 +45,14 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
-    .library(&[KEYS, INTERVALS, CANDIDATES, COLLECT_TILE, TILE_I8])
+    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COLLECT_TILE, TILE_I8])
     .source(wgsl!("screen/collect_tile_i8"))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .workgroup(128, 2 * 8 * 33 * 16 + 8);
 
-/// The override constants of all collecting kernels.
+/// The override constants of both kernels.
 pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
-
-/// A kernel that scores and collects, and how many queries a workgroup takes.
-#[derive(Debug)]
-pub(crate) struct CollectingKernel {
-    pub(crate) kernel: &'static Kernel,
-    pub(crate) height: u32,
-}
-
-/// This kernel.
-pub(crate) static COLLECTING: CollectingKernel = CollectingKernel { kernel: &KERNEL, height: BLOCK_ROWS };
 
 buffers! {
     /// The rows to score, and where to put the ones that are kept.
@@ -94,21 +84,21 @@ pub struct RoundPart {
     pub blocks: u32,
 }
 
-/// Records a collecting kernel. `params` has what does not follow from the part: the granules, the margin, the queries,
+/// Records this kernel or `collect_tile_coop`. `params` has what does not follow from the part: the granules, the margin, the queries,
 /// the rows and the capacity.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
-    collecting: &CollectingKernel,
+    kernel: &'static Kernel,
     (form, has_bits): (Form, bool),
     part: &RoundPart,
     params: Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let &RoundPart { round: Round { step, skip }, base, first, blocks, .. } = part;
-    let pipeline = commands.gpu().pipeline(collecting.kernel, &[form as u32, has_bits.into()])?;
+    let pipeline = commands.gpu().pipeline(kernel, &[form as u32, has_bits.into()])?;
     let plane = params.queries * params.capacity;
     let params = Params { first, step, ratio: skip / step, base, plane, ..params };
-    let grid = Grid::Tiles(params.queries.div_ceil(collecting.height), blocks);
+    let grid = Grid::Tiles(params.queries.div_ceil(BLOCK_ROWS), blocks);
     commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }
 

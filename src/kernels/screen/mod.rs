@@ -3,5 +3,5 @@
 kernels! {
     SCREEN:
     narrow screen_scan_i8 screen_tile_i8 screen_tile_coop collect collect_tile_i8 collect_tile_coop
-    collect_strip_coop tighten
+    pick tighten
 }

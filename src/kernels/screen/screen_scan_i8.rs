@@ -1,8 +1,12 @@
-//! Scores of few narrowed queries: reads every narrowed row once, at the speed of memory.
+//! Scores of few narrowed queries, and the best intervals of each block: reads every narrowed row once, at the speed of memory.
 
 use crate::error::Result;
-use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, SCORE_BUFFERS, SCORES, Scored};
+use crate::gpu::{Buffer, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, SCORES, Scored};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::kernels::keys::KEYS;
+
+pub use crate::screen::certificate::{Form, Margin};
 
 params! {
     /// Parameters of `screen_scan_i8`.
@@ -11,6 +15,8 @@ params! {
         granules: u32,
         /// Granules of a plane of queries.
         plane: u32,
+        /// Queries.
+        queries: u32,
         /// Queries that a block of scores has room for.
         room: u32,
         /// First column of this part.
@@ -19,45 +25,109 @@ params! {
         block_first: u32,
         /// Distance between blocks.
         block_step: u32,
+        /// Blocks of scores in all.
+        blocks: u32,
+        /// Rows of the segment.
+        rows: u32,
+        /// Slot of the segment's first row.
+        first_slot: u32,
         /// Step of the second plane, in steps of the first.
         fraction: f32,
+        /// Bound of a score's error, relative to its scale.
+        margin: f32,
+        /// The same, absolute.
+        margin_floor: f32,
+        /// At least the length of the centre.
+        centre_length: f32,
+        /// Its square.
+        centre_squared: f32,
     }
 }
 
-/// Queries that one pass over the rows takes at most. Buffers of scores have room for a multiple of it.
-pub const QUERIES_AT_ONCE: u32 = 8;
+/// Queries that one pass over the rows takes at most.
+pub const QUERIES_AT_ONCE: u32 = 16;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
-    .library(&[SCORES])
+    .library(&[KEYS, SCORES, INTERVALS, USABLE])
     .source(wgsl!("screen/screen_scan_i8", QUERIES_AT_ONCE))
-    .buffers(SCORE_BUFFERS)
-    .overrides(&[("QUERIES", &[1, 2, 4, QUERIES_AT_ONCE]), ("PLANES", &[1, 2])])
-    .workgroup(128, 8 * 2 * 8 * 16);
+    .buffers(BUFFERS)
+    .overrides(&[
+        ("QUERIES", &[1, 2, 4, 8, QUERIES_AT_ONCE]),
+        ("PLANES", &[1, 2]),
+        ("FORM", NARROWED_FORMS),
+        ("HAS_BITSET", &[0, 1]),
+    ])
+    .workgroup(128, 8 * 2 * 16 * 16 + 16 * 136 * 4);
+
+buffers! {
+    /// What is scored, and where scores and intervals go.
+    pub(crate) struct Buffers<'a> {
+        queries: Read &'a Buffer,
+        rows: Read &'a Buffer,
+        scores: Write &'a Buffer,
+        row_terms: Read &'a Buffer,
+        query_terms: Read &'a Buffer,
+        /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
+        allowed: Read &'a Buffer,
+        best: Write &'a Buffer,
+    }
+}
+
+/// The intervals of the scores of a segment's rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scan<'a> {
+    pub(crate) form: Form,
+    pub(crate) margin: Margin,
+    pub(crate) row_terms: &'a Buffer,
+    pub(crate) query_terms: &'a Buffer,
+    /// One bit per slot: rows whose bit is 0 are skipped.
+    pub(crate) allowed: Option<&'a Buffer>,
+    /// The smallest lower and upper key of each query in each block.
+    pub(crate) best: &'a Buffer,
+    /// Blocks of scores in all parts.
+    pub(crate) blocks: u32,
+    /// Rows of the segment.
+    pub(crate) rows: u32,
+    /// Slot of the segment's first row.
+    pub(crate) first_slot: u32,
+}
 
 /// Records the kernel for narrowed queries of one plane or two, of one block each, with `finer` steps of the second plane in a step of
-/// the first. `scores` has room for a multiple of eight queries.
+/// the first. `scores` has room for all queries.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     scored: &Scored<'_>,
+    scan: &Scan<'_>,
     granules: u32,
     (planes, finer): (u32, u32),
 ) -> Result<()> {
-    let &Scored { count, room, part, .. } = scored;
+    let &Scored { queries, count, rows, scores, room, part } = scored;
     let at_once = count.next_power_of_two().min(QUERIES_AT_ONCE);
-    let pipeline = commands.gpu().pipeline(&KERNEL, &[at_once, planes])?;
+    let constants = [at_once, planes, scan.form as u32, scan.allowed.is_some().into()];
+    let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let params = Params {
         granules,
         plane: granules * BLOCK_ROWS,
+        queries: count,
         room,
         column_first: part.column_first,
         block_first: part.block_first,
         block_step: part.block_step,
+        blocks: scan.blocks,
+        rows: scan.rows,
+        first_slot: scan.first_slot,
         fraction: 1.0 / finer as f32,
+        ..Params::of(scan.margin)
     };
-    let grid = Grid::Tiles(part.blocks, count.div_ceil(at_once));
-    commands.dispatch(&pipeline, &params, &scored.buffers(), grid)
+    let &Scan { row_terms, query_terms, best, .. } = scan;
+    let allowed = scan.allowed.unwrap_or(query_terms);
+    let buffers = Buffers { queries, rows, scores, row_terms, query_terms, allowed, best };
+    let grid = Grid::Tiles(count.div_ceil(at_once), part.blocks);
+    commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }
+
+params_of_margin!();
 
 /// The score of a query of one or two planes, as the kernel rounds it.
 pub fn reference(planes: &[&[i32]], finer: u32, row: &[i32]) -> f32 {

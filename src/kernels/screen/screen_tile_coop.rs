@@ -3,7 +3,7 @@
 use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
-use crate::kernels::screen::{collect_strip_coop, collect_tile_coop, screen_tile_i8};
+use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
 
@@ -15,8 +15,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .multiplies_matrices()
     .workgroup(128, 2 * 128 * 10 * 8);
 
-/// Whether this device multiplies matrices, and this kernel and the collecting ones compute correctly on it. One tile of integers,
-/// the largest among them, tests that once per device.
+/// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the
+/// largest among them, tests that once per device.
 pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return known;
@@ -32,8 +32,7 @@ pub(crate) fn is_expected(gpu: &Gpu) -> bool {
     }
     let has_them =
         gpu.subgroups && gpu.has_subgroup_barriers() && gpu.adapter.capabilities.matrix_side().is_some();
-    let kernels = [&KERNEL, &collect_tile_coop::KERNEL, &collect_strip_coop::KERNEL];
-    has_them && kernels.iter().all(|kernel| gpu.check_limits(kernel).is_ok())
+    has_them && [&KERNEL, &collect_tile_coop::KERNEL].iter().all(|kernel| gpu.check_limits(kernel).is_ok())
 }
 
 /// Whether a tile gets the correct scores, and keeps the correct rows.
@@ -86,15 +85,8 @@ fn is_right<'f>(gpu: &'f Gpu) -> Boxed<'f, bool> {
             .iter()
             .flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32))
             .collect();
-        if !crate::gpu::words::<f32>(&parts[0]).eq(wanted.iter().copied()) {
-            return Ok(false);
-        }
-        for kernel in [&collect_tile_coop::COLLECTING, &collect_strip_coop::COLLECTING] {
-            let tile = [&query_buffer, &row_buffer];
-            if !collect_tile_coop::is_right(gpu, kernel, tile, GRANULES as u32, &wanted).await? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(crate::gpu::words::<f32>(&parts[0]).eq(wanted.iter().copied())
+            && collect_tile_coop::is_right(gpu, [&query_buffer, &row_buffer], GRANULES as u32, &wanted)
+                .await?)
     })
 }

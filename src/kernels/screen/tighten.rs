@@ -1,7 +1,7 @@
 //! Lowers each query's threshold to the k-th smallest upper end of its candidates, and drops candidates above it.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, Snippet, buffers, params, wgsl};
 use crate::kernels::keys::KEYS;
 
 params! {
@@ -22,11 +22,14 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("tighten")
-    .library(&[KEYS, GRID])
+    .library(&[KEYS, GRID, DIGITS])
     .source(wgsl!("screen/tighten", SHORT, ROUNDED_BITS))
     .buffers(BUFFERS)
     .overrides(&[("EXACT", &[0, 1])])
     .workgroup(256, (2048 + 512) * 4 + 8 + 3 * 4);
+
+/// The key of a rank, by its digits.
+pub(super) const DIGITS: Snippet = wgsl!("lib/screen/digits", SHORT);
 
 buffers! {
     /// The candidates of a search. Without thresholds yet, `thresholds` and `overflowed` are overwritten.
@@ -60,7 +63,7 @@ pub(crate) fn encode(
 /// Among up to this many candidates, exactly the k-th smallest upper end is found.
 const SHORT: u32 = 512;
 /// Among more, its highest 22 bits are found, and the others set.
-const ROUNDED_BITS: u32 = (1 << 10) - 1;
+pub(super) const ROUNDED_BITS: u32 = (1 << 10) - 1;
 
 /// The threshold and the slots that stay, from `(slot, lower key, upper key)`.
 pub fn reference(threshold: u32, list: &[(u32, u32, u32)], k: usize) -> (u32, Vec<u32>) {

@@ -10,8 +10,7 @@ use nearfield::Metric;
 use nearfield::internals::certificate::{Margin, Narrowing, Terms};
 use nearfield::internals::kernels::collect::Form;
 use nearfield::internals::kernels::{
-    BLOCK_ROWS, Kernel, collect_strip_coop, collect_tile_coop, collect_tile_i8, key_of, narrow,
-    screen_tile_i8, value_of,
+    BLOCK_ROWS, Kernel, collect_tile_coop, collect_tile_i8, key_of, narrow, screen_tile_i8, value_of,
 };
 
 const BLOCK: usize = BLOCK_ROWS as usize;
@@ -81,9 +80,7 @@ impl Tiles {
         let buffers: [&dyn Bound; 8] =
             [&queries, &rows, &row_terms, &query_terms, &limits, &bits, &counts, &candidates];
         let constants = [self.form as u32, allowed.is_some().into()];
-        let height =
-            if kernel.name() == "collect_strip_coop" { collect_strip_coop::HEIGHT } else { BLOCK_ROWS };
-        let grid = [(count as u32).div_ceil(height), blocks.len() as u32];
+        let grid = [count.div_ceil(BLOCK) as u32, blocks.len() as u32];
         bench.dispatch(kernel, &constants, &params, &buffers, grid);
         Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists }
     }
@@ -181,10 +178,9 @@ fn check_all(bench: Bench<'_>, kernel: &'static Kernel) {
 
 /// The kernels that the device runs.
 fn kernels(bench: Bench<'_>) -> &'static [&'static Kernel] {
-    static ALL: &[&Kernel] =
-        &[&collect_tile_i8::KERNEL, &collect_tile_coop::KERNEL, &collect_strip_coop::KERNEL];
+    static ALL: [&Kernel; 2] = [&collect_tile_i8::KERNEL, &collect_tile_coop::KERNEL];
     if bench.device.capabilities().matrix_side().is_some() {
-        return ALL;
+        return &ALL;
     }
     println!("skipped: no cooperative matrices of f16");
     &ALL[..1]

@@ -2,6 +2,7 @@
 
 mod collect_tiles;
 mod lists;
+mod pick;
 mod winnow;
 
 use crate::common::Random;

@@ -52,11 +52,7 @@ fn passing_rows(nearness: vec4<f32>) -> u32 {
 // Puts a row on a query's list, unless its own interval excludes it.
 fn keep_row(query: u32, row: u32, score: f32) {
   if (query >= params.queries || !is_usable(row)) { return; }
-  let side = query_of(query_terms[query], value_of(thresholds[query]));
-  let terms = row_side(row_terms[row]);
-  let slack = slack_of(terms);
-  let lower = lower_end(side, vec4(score), vec4(terms.x), vec4(terms.y), vec4(terms.z), vec4(terms.w - slack)).x;
-  if (lower > side.two.x) { return; }
-  let upper = lower + 2.0 * margin_of(side, vec4(score), vec4(terms.y), vec4(terms.z), vec4(slack)).x;
-  put(query, atomicAdd(&counts[query], 1u), params.first_slot + row, key_of(lower), key_of(upper));
+  let keys = keys_of(query_of(query_terms[query], 0.0), score, row_side(row_terms[row]));
+  if (keys.x > thresholds[query]) { return; }
+  put(query, atomicAdd(&counts[query], 1u), params.first_slot + row, keys.x, keys.y);
 }

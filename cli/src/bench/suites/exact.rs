@@ -209,7 +209,6 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
             Nominator::Tile => (Unit::Floats, Some("distance_tile")),
             Nominator::ScanI8 => (Unit::Integers, Some("screen_scan_i8")),
             Nominator::TileI8 => (Unit::Integers, Some("collect_tile_i8")),
-            Nominator::StripCoop => (Unit::Matrices, Some("collect_strip_coop")),
             Nominator::TileCoop => (Unit::Matrices, Some("collect_tile_coop")),
             _ => return (None, None),
         },

@@ -1,0 +1,132 @@
+//! Puts the rows on the queries' lists that the best intervals of a scan do not exclude.
+
+use crate::error::Result;
+use crate::gpu::{Buffer, CANDIDATES, Commands, GRID, Grid, Kernel, USABLE, buffers, params, wgsl};
+use crate::kernels::blocks::{Part, SCORES};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::kernels::keys::KEYS;
+use crate::kernels::screen::screen_scan_i8::Scan;
+use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS};
+
+pub use crate::screen::certificate::{Form, Margin};
+
+params! {
+    /// Parameters of `pick`.
+    pub struct Params {
+        /// Queries.
+        queries: u32,
+        /// Queries that a block of scores has room for.
+        room: u32,
+        /// Neighbours wanted.
+        k: u32,
+        /// First column of this part.
+        column_first: u32,
+        /// First block of rows.
+        block_first: u32,
+        /// Distance between blocks.
+        block_step: u32,
+        /// Blocks of this part.
+        part_blocks: u32,
+        /// Blocks of scores in all.
+        blocks: u32,
+        /// Rows of the segment.
+        rows: u32,
+        /// Slot of the segment's first row.
+        first_slot: u32,
+        /// Candidates that a query can have.
+        capacity: u32,
+        /// Candidates of all queries.
+        plane: u32,
+        /// 1: there are no thresholds and no candidates yet.
+        is_first: u32,
+        /// Bound of a score's error, relative to its scale.
+        margin: f32,
+        /// The same, absolute.
+        margin_floor: f32,
+        /// At least the length of the centre.
+        centre_length: f32,
+        /// Its square.
+        centre_squared: f32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel::new::<Params>("pick")
+    .library(&[KEYS, SCORES, INTERVALS, USABLE, CANDIDATES, GRID, DIGITS])
+    .source(wgsl!("screen/pick", ROUNDED_BITS))
+    .buffers(BUFFERS)
+    .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
+    .workgroup(256, (2048 + 512 + 1024) * 4 + 8 + 3 * 4);
+
+buffers! {
+    /// The scores of a scan, and the candidates. Without thresholds yet, `thresholds` and `counts` are overwritten.
+    pub(crate) struct Buffers<'a> {
+        scores: Read &'a Buffer,
+        best: Read &'a Buffer,
+        row_terms: Read &'a Buffer,
+        query_terms: Read &'a Buffer,
+        /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
+        allowed: Read &'a Buffer,
+        thresholds: Write &'a Buffer,
+        counts: Write &'a Buffer,
+        candidates: Write &'a Buffer,
+    }
+}
+
+/// The lists that rows are put on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Picked<'a> {
+    pub(crate) queries: u32,
+    pub(crate) k: u32,
+    pub(crate) thresholds: &'a Buffer,
+    pub(crate) counts: &'a Buffer,
+    pub(crate) candidates: &'a Buffer,
+    /// Candidates that a list holds.
+    pub(crate) capacity: u32,
+}
+
+/// Records the kernel for a part of the scores, which hold `room` queries. The first part comes first, because it lowers the
+/// thresholds for all of them. `is_first` if there are no candidates yet.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    (scores, room): (&Buffer, u32),
+    scan: &Scan<'_>,
+    part: Part,
+    into: &Picked<'_>,
+    is_first: bool,
+) -> Result<()> {
+    let &Picked { queries, k, thresholds, counts, candidates, capacity } = into;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[scan.form as u32, scan.allowed.is_some().into()])?;
+    let params = Params {
+        queries,
+        room,
+        k,
+        column_first: part.column_first,
+        block_first: part.block_first,
+        block_step: part.block_step,
+        part_blocks: part.blocks,
+        blocks: scan.blocks,
+        rows: scan.rows,
+        first_slot: scan.first_slot,
+        capacity,
+        plane: queries * capacity,
+        is_first: is_first.into(),
+        ..Params::of(scan.margin)
+    };
+    let &Scan { best, row_terms, query_terms, .. } = scan;
+    let allowed = scan.allowed.unwrap_or(query_terms);
+    let buffers = Buffers { scores, best, row_terms, query_terms, allowed, thresholds, counts, candidates };
+    commands.dispatch(&pipeline, &params, &buffers.slices(), Grid::Linear(queries.into()))
+}
+
+params_of_margin!();
+
+/// The threshold and the slots that stay, from the lower and upper keys of each block's rows, `(slot, lower key, upper key)`.
+pub fn reference(threshold: u32, blocks: &[Vec<(u32, u32, u32)>], k: usize) -> (u32, Vec<u32>) {
+    let best = |block: &Vec<(u32, u32, u32)>| block.iter().map(|row| row.2).min();
+    let mut uppers: Vec<u32> = blocks.iter().filter_map(best).collect();
+    uppers.sort_unstable();
+    let threshold = uppers.get(k - 1).map_or(threshold, |&upper| threshold.min(upper | ROUNDED_BITS));
+    let staying = blocks.iter().flatten().filter(|row| row.1 <= threshold);
+    (threshold, staying.map(|row| row.0).collect())
+}

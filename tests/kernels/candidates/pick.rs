@@ -1,0 +1,164 @@
+//! The kernel `pick`: thresholds from the best interval of each block, and the rows that they do not exclude.
+
+use super::{Lists, NONE};
+use crate::common::Random;
+use crate::common::bench::{Bench, Bound, GUARD, two_rows};
+use nearfield::internals::certificate::{Form, Terms};
+use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, key_of, pick};
+
+const BLOCK: usize = BLOCK_ROWS as usize;
+const FORM: Form = Form::NarrowedInnerProduct;
+
+/// A row of a block of scores: its slot, and the keys of its interval.
+type Row = (u32, u32, u32);
+
+/// Scores of a chunk whose blocks lie in two segments. All numbers are small integers, so intervals are exact.
+struct Chunk {
+    queries: usize,
+    /// Blocks of each segment's part.
+    blocks: [usize; 2],
+    rows: [usize; 2],
+    terms: [Vec<Terms>; 3],
+    scores: Vec<f32>,
+    allowed: Vec<u32>,
+}
+
+const ROOM: usize = 8;
+const FIRST_SLOTS: [u32; 2] = [70, 4000];
+/// Parts take every second block of a segment, from this one on.
+const BLOCK_FIRST: [usize; 2] = [0, 1];
+
+impl Chunk {
+    fn new(random: &mut Random, queries: usize, blocks: [usize; 2]) -> Self {
+        let rows = [2 * blocks[0] * BLOCK - 140, 2 * blocks[1] * BLOCK - 50];
+        let mut terms = |count: usize| -> Vec<Terms> {
+            let mut of = |most: usize| random.below(most) as f32;
+            (0..count).map(|_| Terms { scale: 1.0, length: of(4), residual: of(3), bias: of(10) }).collect()
+        };
+        let terms = [terms(queries), terms(2 * blocks[0] * BLOCK), terms(2 * blocks[1] * BLOCK)];
+        let columns = (blocks[0] + blocks[1]) * BLOCK;
+        let scores = (0..columns * ROOM).map(|_| random.below(4000) as f32).collect();
+        let allowed = (0..9_000u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x1010).collect();
+        Self { queries, blocks, rows, terms, scores, allowed }
+    }
+
+    /// The usable rows of each block of a part.
+    fn part(&self, query: usize, part: usize, has_bits: bool) -> Vec<Vec<Row>> {
+        let column_first = part * self.blocks[0];
+        let of_block = |number: usize| {
+            let usable = (0..BLOCK).filter_map(|within| {
+                let row = (BLOCK_FIRST[part] + 2 * number) * BLOCK + within;
+                let slot = FIRST_SLOTS[part] + row as u32;
+                let is_allowed = self.allowed[slot as usize / 32] >> (slot % 32) & 1 == 1;
+                (row < self.rows[part] && (!has_bits || is_allowed)).then(|| {
+                    let score = self.scores[((column_first + number) * ROOM + query) * BLOCK + within];
+                    let [q, x] = [self.terms[0][query], self.terms[1 + part][row]];
+                    let ends = NONE.interval(FORM, score.into(), q, x).map(|end| key_of(end as f32));
+                    (slot, ends[0], ends[1])
+                })
+            });
+            usable.collect()
+        };
+        (0..self.blocks[part]).map(of_block).collect()
+    }
+
+    /// Runs the kernel for both parts; returns the thresholds and the lists.
+    fn run(
+        &self,
+        bench: Bench<'_>,
+        k: usize,
+        has_bits: bool,
+        before: Option<(&[u32], Lists)>,
+        capacity: usize,
+    ) -> (Vec<u32>, Lists) {
+        let all = self.blocks[0] + self.blocks[1];
+        let mut best = vec![];
+        for query in 0..self.queries {
+            for part in 0..2 {
+                for rows in self.part(query, part, has_bits) {
+                    let lower = rows.iter().map(|row| row.1).min().unwrap_or(ABSENT);
+                    best.push([lower, rows.iter().map(|row| row.2).min().unwrap_or(ABSENT)]);
+                }
+            }
+        }
+        let is_first = before.is_none();
+        let (limits, lists) = match before {
+            Some((limits, lists)) => (limits.to_vec(), lists),
+            None => (vec![GUARD; self.queries], Lists::new(self.queries, capacity)),
+        };
+        let (scores, best) = (bench.input(&self.scores), bench.input(&best));
+        let (query_terms, allowed) = (bench.input(&self.terms[0]), bench.input(&self.allowed));
+        let (thresholds, counts) = (bench.filled(&limits), bench.filled(&lists.counts));
+        let candidates = bench.filled(&lists.words);
+        for part in 0..2 {
+            let row_terms = bench.input(&self.terms[1 + part]);
+            let params = pick::Params {
+                queries: self.queries as u32,
+                room: ROOM as u32,
+                k: k as u32,
+                column_first: (part * self.blocks[0] * BLOCK) as u32,
+                block_first: BLOCK_FIRST[part] as u32,
+                block_step: 2,
+                part_blocks: self.blocks[part] as u32,
+                blocks: all as u32,
+                rows: self.rows[part] as u32,
+                first_slot: FIRST_SLOTS[part],
+                capacity: capacity as u32,
+                plane: (self.queries * capacity) as u32,
+                is_first: (is_first && part == 0).into(),
+                ..pick::Params::of(NONE)
+            };
+            let buffers: [&dyn Bound; 8] =
+                [&scores, &best, &row_terms, &query_terms, &allowed, &thresholds, &counts, &candidates];
+            let constants = [FORM as u32, has_bits.into()];
+            bench.dispatch(&pick::KERNEL, &constants, &params, &buffers, two_rows(self.queries));
+        }
+        let lists = Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists };
+        (bench.read(&thresholds), lists)
+    }
+
+    fn check(&self, bench: Bench<'_>, k: usize, has_bits: bool) {
+        // One of the queries has a threshold already that is lower than any that follows from these blocks.
+        let mut limits = vec![key_of(f32::MAX); self.queries];
+        limits[0] = key_of(-3500.0);
+        for capacity in [40_000, 7] {
+            for thresholds in [None, Some(&limits[..])] {
+                let before = thresholds.map(|limits| {
+                    let mut lists = Lists::new(self.queries, capacity);
+                    (0..self.queries).for_each(|query| lists.put(query, &[[1, 2, 3]; 2]));
+                    (limits, lists)
+                });
+                let (found, lists) = self.run(bench, k, has_bits, before, capacity);
+                for query in 0..self.queries {
+                    let blocks = [0, 1].map(|part| self.part(query, part, has_bits)).concat();
+                    let limit = thresholds.map_or(key_of(f32::MAX), |limits| limits[query]);
+                    let (limit, mut slots) = pick::reference(limit, &blocks, k);
+                    let said = || format!("k {k}, query {query}, capacity {capacity}, {thresholds:?}");
+                    assert_eq!(found[query], limit, "{}", said());
+                    slots.extend(thresholds.iter().flat_map(|_| [1, 1]));
+                    slots.sort_unstable();
+                    assert_eq!(lists.counts[query] as usize, slots.len(), "{}", said());
+                    if capacity > slots.len() {
+                        assert_eq!(lists.slots(query), slots, "{}", said());
+                    }
+                    for entry in lists.of(query) {
+                        let mut rows = blocks.iter().flatten();
+                        assert!(entry == [1, 2, 3] || rows.any(|&row| entry == [row.0, row.1, row.2]));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_are_picked_that_the_best_of_k_blocks_do_not_exclude() {
+    let Some(bench) = Bench::open() else { return };
+    let mut random = Random::new(77);
+    for (queries, blocks) in [(1, [3, 2]), (5, [40, 7]), (3, [1, 1100])] {
+        let chunk = Chunk::new(&mut random, queries, blocks);
+        for k in [1, 5, 47] {
+            chunk.check(bench, k, k == 5);
+        }
+    }
+}
