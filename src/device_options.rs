@@ -50,6 +50,9 @@ pub struct DeviceOptions {
     /// Default: the directory that the environment variable `NEARFIELD_CACHE` names, none if that is empty; without the variable,
     /// `nearfield` in the user's directory for caches, such as `~/.cache`.
     pub cache_dir: Option<PathBuf>,
+    /// Let `warm_up` of an index time kernels that were not timed on such a device yet, to use their faster forms: see
+    /// [`Flat::tune`](crate::Flat::tune). Default: true.
+    pub tune: bool,
 }
 
 /// The default of [`DeviceOptions::cache_dir`].
@@ -68,6 +71,7 @@ impl Default for DeviceOptions {
             max_segment_bytes: u64::MAX,
             join_searches: true,
             cache_dir: cache_dir(),
+            tune: true,
         }
     }
 }
@@ -89,5 +93,7 @@ impl DeviceOptions {
         join_searches: bool;
         /// Sets [`DeviceOptions::cache_dir`].
         cache_dir: Option<PathBuf>;
+        /// Sets [`DeviceOptions::tune`].
+        tune: bool;
     }
 }

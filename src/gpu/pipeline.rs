@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::adapter::AdapterKind;
-use super::compiler::Wanted;
+use super::compiler::{FormChoice, FormTimes, Wanted, WantedForms};
 use super::device::Gpu;
 use super::kernel::{Kernel, Variant};
 use super::state::Pipeline;
@@ -39,17 +39,42 @@ impl Gpu {
     }
 
     /// Starts to compile kernels that will be needed, on threads of their own, and returns at once. What is needed before it is
-    /// compiled is compiled or waited for where it is needed.
-    pub(crate) fn compile_ahead(&self, wanted: impl FnOnce() -> Vec<Wanted>) {
+    /// compiled is compiled or waited for where it is needed. Vectors have `dim` elements.
+    pub(crate) fn compile_ahead(&self, dim: usize, wanted: impl FnOnce() -> Vec<Wanted>) {
         // A software driver compiles on the processor that also runs the kernels, and of a list like this few may be needed.
         if self.adapter.kind != AdapterKind::Software {
-            self.ahead.start(&wanted());
+            self.ahead.start(&wanted(), WantedForms::Tuned(dim as u32));
         }
     }
 
-    /// Compiles kernels, several at a time, and waits for them.
-    pub(crate) async fn compile_all(&self, wanted: &[Wanted]) -> Result<()> {
-        self.ahead.finish(wanted).await
+    /// Compiles kernels, several at a time, and waits for them. Vectors have `dim` elements.
+    pub(crate) async fn compile_all(&self, dim: usize, wanted: &[Wanted]) -> Result<()> {
+        self.ahead.finish(wanted, WantedForms::Tuned(dim as u32)).await
+    }
+
+    /// Compiles both forms of kernels, so that they can be timed.
+    pub(crate) async fn compile_forms(&self, dim: usize, wanted: &[Wanted]) -> Result<()> {
+        self.ahead.finish(wanted, WantedForms::All(dim as u32)).await
+    }
+
+    /// The forms for one number of elements that trials ran since this was called last.
+    pub(crate) fn tried_forms(&self) -> Vec<(&'static Kernel, Variant)> {
+        self.compiler.tried()
+    }
+
+    /// Whether both forms were timed on such a device.
+    pub(crate) fn is_timed(&self, kernel: &Kernel, variant: &Variant) -> bool {
+        self.compiler.times(kernel, variant).is_some()
+    }
+
+    /// Runs the forms for vectors of this many elements wherever there are such, to test them.
+    pub(crate) fn specialise(&self, dimension: u32) {
+        self.compiler.choose(FormChoice::Specialised(dimension));
+    }
+
+    /// Keeps the times of forms, and uses the faster ones.
+    pub(crate) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
+        self.compiler.keep_times(times)
     }
 
     /// How many variants of kernels were compiled so far.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_intrusive::sync::SharedSemaphore;
 
-use super::kernel::Kernel;
+use super::kernel::{Kernel, Variant};
 use crate::error::{Error, Result};
 pub(super) use crate::lock::lock;
 
@@ -22,6 +22,7 @@ pub(super) const READBACK_PIECE_BYTES: u64 = 8 << 20;
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(super) kernel: &'static Kernel,
+    pub(super) variant: Variant,
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) layout: wgpu::BindGroupLayout,
 }

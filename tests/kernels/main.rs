@@ -8,6 +8,7 @@ mod candidates;
 mod certificate;
 mod certificate_rounding;
 mod distances;
+mod forms;
 mod ivf;
 mod move_rows;
 mod narrowed;

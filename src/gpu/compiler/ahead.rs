@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use futures_intrusive::sync::ManualResetEvent;
 
 use super::compile::Compiler;
+use super::forms::FormTimes;
 use crate::error::{Error, Result};
 use crate::gpu::kernel::{Kernel, Variant};
 use crate::lock::lock;
@@ -62,6 +63,15 @@ impl Wanted {
     }
 }
 
+/// The forms for one number of elements that are compiled beside the general ones.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::gpu) enum WantedForms {
+    /// Those that the tuner found faster for this number. They are used from then on.
+    Tuned(u32),
+    /// All, to be timed.
+    All(u32),
+}
+
 /// The threads that compile kernels of a device ahead of their use.
 #[derive(Debug)]
 pub(in crate::gpu) struct Ahead {
@@ -76,18 +86,33 @@ impl Ahead {
         Self { compiler, is_over: Arc::default(), threads: Mutex::default() }
     }
 
-    /// Starts to compile what is not compiled yet, in this order, and returns at once. None if there is nothing to do.
-    pub(in crate::gpu) fn start(&self, wanted: &[Wanted]) -> Option<Arc<Batch>> {
+    /// Starts to compile what is not compiled yet, in this order, and returns at once. None if there is nothing to do. `forms` tells which
+    /// forms for one number of elements are wanted as well.
+    pub(in crate::gpu) fn start(&self, wanted: &[Wanted], forms: WantedForms) -> Option<Arc<Batch>> {
         let compiler = self.compiler.clone();
-        let mut variants: Vec<_> = wanted.iter().flat_map(|wanted| wanted.variants(&compiler)).collect();
+        let mut variants = vec![];
+        for (kernel, variant) in wanted.iter().flat_map(|wanted| wanted.variants(&compiler)) {
+            let form = |dimension| (kernel, Variant { dimension, ..variant.clone() });
+            let specialised = match forms {
+                _ if kernel.lengths.is_empty() => None,
+                WantedForms::Tuned(dimension) => Some(form(dimension)).filter(|(kernel, variant)| {
+                    compiler.times(kernel, variant).is_some_and(FormTimes::specialises)
+                }),
+                WantedForms::All(dimension) => Some(form(dimension)),
+            };
+            variants.push((kernel, variant));
+            variants.extend(specialised);
+        }
         variants.retain(|(kernel, variant)| !compiler.has(kernel, variant));
         if variants.is_empty() {
             return None;
         }
         let most = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         let threads = most.min(variants.len());
+        let uses_forms = matches!(forms, WantedForms::Tuned(_));
         let batch = Arc::new(Batch {
             compiler,
+            uses_forms,
             is_over: self.is_over.clone(),
             variants,
             next: AtomicUsize::new(0),
@@ -102,8 +127,8 @@ impl Ahead {
     }
 
     /// Compiles what is not compiled yet, and waits for it.
-    pub(in crate::gpu) async fn finish(&self, wanted: &[Wanted]) -> Result<()> {
-        let Some(batch) = self.start(wanted) else { return Ok(()) };
+    pub(in crate::gpu) async fn finish(&self, wanted: &[Wanted], forms: WantedForms) -> Result<()> {
+        let Some(batch) = self.start(wanted, forms) else { return Ok(()) };
         batch.ended.wait().await;
         // What no thread took, because none could be started.
         batch.run();
@@ -129,6 +154,8 @@ impl Drop for Ahead {
 pub(in crate::gpu) struct Batch {
     compiler: Arc<Compiler>,
     is_over: Arc<AtomicBool>,
+    /// Whether recordings use the forms for one number of elements that are among them.
+    uses_forms: bool,
     variants: Vec<(&'static Kernel, Variant)>,
     /// The first that no thread has taken.
     next: AtomicUsize,
@@ -145,7 +172,11 @@ impl Batch {
         while !self.is_over.load(Ordering::Relaxed)
             && let Some((kernel, variant)) = self.variants.get(self.next.fetch_add(1, Ordering::Relaxed))
         {
-            if let Err(error) = self.compiler.get(kernel, variant.clone()) {
+            let compiled = match self.uses_forms && variant.dimension > 0 {
+                true => self.compiler.use_form(kernel, variant.clone()),
+                false => self.compiler.get(kernel, variant.clone()).map(drop),
+            };
+            if let Err(error) = compiled {
                 lock(&self.failed).get_or_insert(error);
             }
         }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::file::CacheFile;
+use super::forms::{FormTimes, Forms};
 use crate::device_options::DeviceOptions;
 use crate::error::{Error, Result};
 use crate::gpu::adapter::Adapter;
@@ -17,6 +18,18 @@ use crate::matrix::ElementKind;
 
 /// Identifies a compiled kernel: the address of its declaration, because two may have one name, and the variant.
 type Key = (usize, Variant);
+
+/// How recordings choose between the forms of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FormChoice {
+    /// As the tuner found.
+    #[default]
+    Tuned,
+    /// The general one.
+    General,
+    /// The one for vectors with this many elements.
+    Specialised(u32),
+}
 
 /// A compiled variant, or the place of one.
 #[derive(Debug, Default)]
@@ -37,6 +50,11 @@ pub(in crate::gpu) struct Compiler {
     count: AtomicUsize,
     /// Those among them that the file lacks.
     unsaved: AtomicUsize,
+    forms: Forms,
+    /// The choice of recordings that make none of their own.
+    usual: Mutex<FormChoice>,
+    /// The tuner's, while it times forms.
+    trial: Mutex<Vec<(&'static Kernel, Variant)>>,
     /// Opened before the first variant is compiled.
     file: OnceLock<Option<CacheFile>>,
 }
@@ -64,6 +82,9 @@ impl Compiler {
         faults: Arc<Mutex<Faults>>,
     ) -> Self {
         Self {
+            forms: Forms::new(&adapter, options.cache_dir.as_deref()),
+            usual: Mutex::default(),
+            trial: Mutex::default(),
             device,
             adapter,
             options,
@@ -92,6 +113,7 @@ impl Compiler {
                 _ => 0,
             },
             constants,
+            dimension: 0,
         }
     }
 
@@ -119,6 +141,66 @@ impl Compiler {
         // After an error the next caller tries again.
         let pipeline = Arc::new(self.compile(kernel, &variant)?);
         Ok(cell.compiled.get_or_init(|| pipeline).clone())
+    }
+
+    /// The form of a kernel to run with these parameters, if it is not the one that reads everything from them. A search uses a form for
+    /// one number of elements only once it is compiled; a trial compiles it.
+    pub(in crate::gpu) fn form(
+        &self,
+        general: &Pipeline,
+        params: &[u8],
+        choice: FormChoice,
+    ) -> Result<Option<Arc<Pipeline>>> {
+        let (kernel, variant) = (general.kernel, &general.variant);
+        if kernel.lengths.is_empty() || variant.dimension > 0 {
+            return Ok(None);
+        }
+        let usual = *lock(&self.usual);
+        match if choice == FormChoice::Tuned { usual } else { choice } {
+            FormChoice::Tuned => Ok(self.forms.in_use(general, params)),
+            FormChoice::Specialised(dimension) if kernel.is_of(dimension, params) => {
+                let variant = Variant { dimension, ..variant.clone() };
+                let mut trial = lock(&self.trial);
+                if !trial.iter().any(|(other, tried)| std::ptr::eq(*other, kernel) && *tried == variant) {
+                    trial.push((kernel, variant.clone()));
+                }
+                drop(trial);
+                self.get(kernel, variant).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets recordings choose like this.
+    pub(in crate::gpu) fn choose(&self, usual: FormChoice) {
+        *lock(&self.usual) = usual;
+    }
+
+    /// The forms for one number of elements that were run since this was called last.
+    pub(in crate::gpu) fn tried(&self) -> Vec<(&'static Kernel, Variant)> {
+        std::mem::take(&mut lock(&self.trial))
+    }
+
+    /// The times of a form for one number of elements, if it was timed.
+    pub(in crate::gpu) fn times(&self, kernel: &Kernel, variant: &Variant) -> Option<FormTimes> {
+        self.forms.times(kernel, variant)
+    }
+
+    /// Keeps the times of forms, and uses the faster ones, which were compiled to be timed.
+    pub(in crate::gpu) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
+        for (kernel, variant, times) in times {
+            if times.specialises() {
+                self.use_form(kernel, variant.clone())?;
+            }
+        }
+        self.forms.keep(times);
+        Ok(())
+    }
+
+    /// Compiles a form for one number of elements, and uses it from now on.
+    pub(super) fn use_form(&self, kernel: &'static Kernel, variant: Variant) -> Result<()> {
+        self.forms.take(self.get(kernel, variant)?);
+        Ok(())
     }
 
     /// Whether this variant is compiled.
@@ -224,6 +306,6 @@ impl Compiler {
         })?;
         self.count.fetch_add(1, Ordering::Relaxed);
         self.unsaved.fetch_add(1, Ordering::Relaxed);
-        Ok(Pipeline { kernel, pipeline, layout })
+        Ok(Pipeline { kernel, variant: variant.clone(), pipeline, layout })
     }
 }

@@ -73,7 +73,7 @@ impl CacheFile {
         if self.stored.swap(checksum, Ordering::Relaxed) != checksum
             && write(&self.path, checksum, &data).is_ok()
         {
-            remove_oldest(&self.path);
+            remove_oldest(&self.path, EXTENSION);
         }
     }
 }
@@ -104,11 +104,11 @@ fn write(path: &Path, checksum: u64, data: &[u8]) -> std::io::Result<()> {
     pending.finish()
 }
 
-/// Removes the files of caches beside this one that were written longest ago.
-fn remove_oldest(path: &Path) {
+/// Removes the files with this extension beside one that were written longest ago.
+pub(super) fn remove_oldest(path: &Path, extension: &str) {
     let Some(Ok(entries)) = path.parent().map(fs::read_dir) else { return };
     let written = |entry: fs::DirEntry| {
-        let is_ours = entry.path().extension().is_some_and(|extension| extension == EXTENSION);
+        let is_ours = entry.path().extension().is_some_and(|own| own == extension);
         let time = entry.metadata().and_then(|about| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         is_ours.then(|| (time, entry.path()))
     };
@@ -154,7 +154,7 @@ mod tests {
             let file = fs::File::options().append(true).open(path(number)).expect("there");
             file.set_modified(time).expect("a time");
         }
-        remove_oldest(&path(0));
+        remove_oldest(&path(0), EXTENSION);
         let left: Vec<usize> = (0..MOST_FILES + 3).filter(|&number| path(number).exists()).collect();
         assert_eq!(left, (3..MOST_FILES + 3).collect::<Vec<_>>());
         assert!(directory.path().join("other.txt").exists());

@@ -3,7 +3,10 @@
 mod ahead;
 mod compile;
 mod file;
+mod forms;
 
-pub(super) use ahead::Ahead;
 pub(crate) use ahead::Wanted;
+pub(super) use ahead::{Ahead, WantedForms};
 pub(super) use compile::Compiler;
+pub(crate) use compile::FormChoice;
+pub(crate) use forms::FormTimes;

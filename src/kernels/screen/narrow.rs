@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{ACROSS, Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::lengths::{GRANULES, VECTORS};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::ElementKind;
@@ -52,6 +53,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("narrow")
     .buffers(BUFFERS)
     .overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
     .loads_rows()
+    .lengths(&[VECTORS, GRANULES])
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
 /// Elements of a granule, one byte each.

@@ -3,6 +3,7 @@
 use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
@@ -13,6 +14,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .source(wgsl!("screen/screen_tile_coop"))
     .buffers(SCORE_BUFFERS)
     .multiplies_matrices()
+    .lengths(&[GRANULES])
     .workgroup(128, 2 * 128 * 10 * 8);
 
 /// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the

@@ -68,6 +68,7 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Rng) {
         budget: 512 << 10,
         allowed: None,
         profile: false,
+        forms: crate::engine::FormChoice::Tuned,
         progress: None,
     };
     let found = gpu.block_on(search(rows, &queries, &request)).expect("an answer").neighbors;
