@@ -16,9 +16,12 @@ fn bits(found: &Neighbors) -> Vec<(u64, u32)> {
     found.hits().iter().map(|hit| (hit.id, hit.distance.to_bits())).collect()
 }
 
+/// Neighbours of searches, and distances of all pairs, as bits.
+type Answers = (Vec<Vec<(u64, u32)>>, Vec<Vec<u32>>);
+
 /// Answers of the searches and operations that have such kernels. A software driver takes seconds to compile those of one number of
 /// elements, so the turns share metrics, element types, screens and operations among them.
-fn answers(device: &Device, dim: usize, turn: usize) -> (Vec<Vec<(u64, u32)>>, Vec<Vec<u32>>) {
+fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
     let mut random = Random::new(dim as u64);
     let (halves, rows) = rounded(&random.floats(ROWS * dim));
     let queries = random.floats(QUERIES * dim);
@@ -31,7 +34,7 @@ fn answers(device: &Device, dim: usize, turn: usize) -> (Vec<Vec<(u64, u32)>>, V
         Flat::builder(device, metric, dim).elements(elements).screen(screen).build().expect("an index"),
     );
     let builder = Ivf::builder(device, metric, dim).elements(elements).screen(screen).lists(8);
-    if turn % 5 == 0 {
+    if turn.is_multiple_of(5) {
         index = Index::from(builder.train(view(&rows, dim)).expect("trains"));
     }
     match is_half {
@@ -99,4 +102,57 @@ fn other_numbers_of_elements_run_general_forms() {
     assert_eq!(one, other);
     let ran = device.specialised_kernels();
     assert!(ran.is_empty(), "{ran:?}");
+}
+
+/// Files with this extension in a directory.
+fn files(directory: &std::path::Path, extension: &str) -> Vec<std::path::PathBuf> {
+    let entries =
+        std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.extension().is_some_and(|own| own == extension)).collect()
+}
+
+#[test]
+fn tuning_times_both_forms_keeps_the_times_and_changes_no_answer() {
+    const DIM: usize = 64;
+    const MANY: usize = 1 << 16;
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = DeviceOptions::new().cache_dir(Some(directory.path().to_path_buf()));
+    let Some(device) = Adapter.open(options.clone()) else { return };
+    let mut index = Flat::builder(&device, Metric::L2, DIM).build().expect("an index");
+    let rows = Random::new(5).floats(MANY * DIM);
+    index.add(view(&rows[..100 * DIM], DIM)).expect("good rows");
+    assert_eq!(index.tune().expect("nothing to do"), [], "too few rows to time anything");
+    index.add(view(&rows[100 * DIM..], DIM)).expect("good rows");
+    let queries = view(&rows[..4 * DIM], DIM);
+    let before = bits(&index.search(queries, 10).expect("an answer"));
+    let timed = index.tune().expect("times");
+    if !device.capabilities().timestamps {
+        assert_eq!(timed, []);
+        return;
+    }
+    let names: Vec<&str> = timed.iter().map(|one| one.kernel).collect();
+    assert!(names.contains(&"rescore") && names.contains(&"norms"), "{names:?}");
+    for one in &timed {
+        assert!(one.dim == DIM && one.queries >= 1, "{one:?}");
+        assert!(
+            one.general > std::time::Duration::ZERO && one.specialised > std::time::Duration::ZERO,
+            "{one:?}"
+        );
+        assert!(!one.is_specialised || one.specialised < one.general, "{one:?}");
+    }
+    assert_eq!(bits(&index.search(queries, 10).expect("an answer")), before);
+    // A damaged file of times is none.
+    let [file] = &files(directory.path(), "forms")[..] else { panic!("one file of times") };
+    assert!(std::fs::read_to_string(file).expect("text").lines().count() >= timed.len());
+    drop((index, device));
+    for damage in [false, true] {
+        if damage {
+            std::fs::write(file, "{\"form\":").expect("written");
+        }
+        let device = Adapter.open(options.clone()).expect("the same adapter");
+        let mut index = Flat::builder(&device, Metric::L2, DIM).build().expect("an index");
+        index.add(view(&rows, DIM)).expect("good rows");
+        index.warm_up().expect("good kernels");
+        assert_eq!(bits(&index.search(queries, 10).expect("an answer")), before);
+    }
 }
