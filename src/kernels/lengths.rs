@@ -1,7 +1,14 @@
 //! The numbers of elements that kernels can be compiled for, and the parameters that follow from them.
 
 use crate::gpu::Length;
-use crate::kernels::screen::narrow::granules;
+
+/// Elements of a granule, one byte each.
+pub(crate) const GRANULE: usize = 16;
+
+/// Granules of a narrowed vector: whole slices of 32 dimensions, as the tiles take them.
+pub fn granules(dim: usize) -> u32 {
+    (dim.div_ceil(2 * GRANULE) * 2) as u32
+}
 
 /// The usual numbers of elements of a vector.
 pub const DIMENSIONS: [u32; 11] = [64, 96, 100, 128, 256, 384, 512, 768, 1024, 1536, 3072];
