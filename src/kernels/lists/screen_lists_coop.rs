@@ -1,6 +1,7 @@
 //! Scores of the rows of lists against the queries that probe them, on cooperative matrices.
 
 use crate::gpu::{INTEGERS, Kernel, wgsl};
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::lists::screen_lists_i8::{BUFFERS, LIST_BLOCKS};
 
 pub use crate::kernels::lists::screen_lists_i8::{Params, reference};
@@ -11,4 +12,5 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_lists_coop")
     .source(wgsl!("lists/screen_lists_coop"))
     .buffers(BUFFERS)
     .multiplies_matrices()
+    .lengths(&[GRANULES])
     .workgroup(128, (32 + 128) * 10 * 8);

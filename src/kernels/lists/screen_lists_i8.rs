@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, Grid, Kernel, Snippet, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::pages::{PAGE, PAGE_SHIFT};
 
 pub use crate::kernels::screen::screen_tile_i8::reference;
@@ -30,6 +31,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_lists_i8")
     .library(&[LIST_BLOCKS])
     .source(wgsl!("lists/screen_lists_i8"))
     .buffers(BUFFERS)
+    .lengths(&[GRANULES])
     .workgroup(128, 8 * (9 + 33) * 16);
 
 /// Where blocks of scores get their queries and rows from.
