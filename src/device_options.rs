@@ -1,5 +1,9 @@
 //! Options of a device.
 
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy;
+
 use crate::options::setters;
 
 /// How a device is opened.
@@ -37,11 +41,38 @@ pub struct DeviceOptions {
     /// Blocking calls and futures mix. A future that is dropped or not polled again holds up no other search; as before, it keeps its
     /// share of the budget until it is dropped. Default: true.
     pub join_searches: bool,
+    /// A directory for compiled kernels, so that the next process does not compile them again; none for no such files. On Vulkan the
+    /// library keeps there what the driver made of its kernels, a few MiB, in a file for each adapter, driver and version of the
+    /// library. The file is read before the first kernel is compiled, and written when an index was made or warmed up and when the
+    /// device is dropped. A file that is damaged or that cannot be read or written is no error: kernels are then compiled again.
+    /// Drivers trust these files, so let nobody else write to the directory.
+    ///
+    /// Default: the directory that the environment variable `NEARFIELD_CACHE` names, none if that is empty; without the variable,
+    /// `nearfield` in the user's directory for caches, such as `~/.cache`.
+    pub cache_dir: Option<PathBuf>,
+    /// Let `warm_up` of an index time kernels that were not timed on such a device yet, to use their faster forms: see
+    /// [`Flat::tune`](crate::Flat::tune). Default: true.
+    pub tune: bool,
+}
+
+/// The default of [`DeviceOptions::cache_dir`].
+fn cache_dir() -> Option<PathBuf> {
+    match std::env::var_os("NEARFIELD_CACHE") {
+        Some(named) => (!named.is_empty()).then(|| named.into()),
+        None => Some(etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir().join("nearfield")),
+    }
 }
 
 impl Default for DeviceOptions {
     fn default() -> Self {
-        Self { budget_bytes: 256 << 20, subgroups: true, max_segment_bytes: u64::MAX, join_searches: true }
+        Self {
+            budget_bytes: 256 << 20,
+            subgroups: true,
+            max_segment_bytes: u64::MAX,
+            join_searches: true,
+            cache_dir: cache_dir(),
+            tune: true,
+        }
     }
 }
 
@@ -60,5 +91,9 @@ impl DeviceOptions {
         max_segment_bytes: u64;
         /// Sets [`DeviceOptions::join_searches`].
         join_searches: bool;
+        /// Sets [`DeviceOptions::cache_dir`].
+        cache_dir: Option<PathBuf>;
+        /// Sets [`DeviceOptions::tune`].
+        tune: bool;
     }
 }

@@ -67,7 +67,7 @@ pub use device_options::DeviceOptions;
 pub use distance_options::{DistanceOptions, Output, Precision};
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
-    SearchResult, Stages, Statistics, ValueRows, Values, Vectors,
+    SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
 pub use error::{Error, Result};
 pub use filter::Filter;

@@ -53,10 +53,26 @@ fn every_kernel() -> impl Iterator<Item = &'static Kernel> {
     kernels::all().chain(internal)
 }
 
+/// All variants of a kernel. Of those for one number of elements, which differ in a number of the text, a few stand for all.
+fn forms(kernel: &Kernel) -> Vec<Variant> {
+    let mut forms = kernel.variants();
+    if kernel.has_lengths() {
+        let of = |variant: &Variant, dimension| Variant { dimension, ..variant.clone() };
+        let others: Vec<Variant> = match &forms[..] {
+            [first, .., last] => {
+                [64, 3072].map(|dimension| of(first, dimension)).into_iter().chain([of(last, 100)]).collect()
+            }
+            all => all.iter().flat_map(|one| [64, 100, 3072].map(|dimension| of(one, dimension))).collect(),
+        };
+        forms.extend(others);
+    }
+    forms
+}
+
 /// Checks all variants, numbered kernel by kernel, on all threads.
 fn each_variant(check: impl Fn(&Kernel, usize, &Variant) + Sync) {
     every_kernel().collect::<Vec<_>>().into_par_iter().for_each(|kernel| {
-        kernel.variants().iter().enumerate().for_each(|(number, variant)| check(kernel, number, variant));
+        forms(kernel).iter().enumerate().for_each(|(number, variant)| check(kernel, number, variant));
     });
 }
 

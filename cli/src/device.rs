@@ -16,6 +16,9 @@ pub(crate) struct Choice {
     /// Scratch memory on the device, like 256MiB (the default) or 1GiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     scratch: Option<u64>,
+    /// Compile kernels anew, and keep no files of compiled ones. NEARFIELD_CACHE names another directory for them than the user's own
+    #[arg(long)]
+    no_cache: bool,
 }
 
 /// Reads bytes with or without a unit.
@@ -41,12 +44,16 @@ impl Choice {
     pub(crate) fn words(&self) -> Vec<String> {
         let device = (self.device != BEST).then(|| ["--device".to_owned(), self.device.clone()]);
         let scratch = self.scratch.map(|bytes| ["--scratch".to_owned(), bytes.to_string()]);
-        device.into_iter().chain(scratch).flatten().collect()
+        let cache = self.no_cache.then(|| "--no-cache".to_owned());
+        device.into_iter().chain(scratch).flatten().chain(cache).collect()
     }
 
     pub(crate) fn open(&self) -> Result<Device> {
         let mut options = DeviceOptions::default();
         options.budget_bytes = self.scratch.unwrap_or(options.budget_bytes);
+        if self.no_cache {
+            options.cache_dir = None;
+        }
         let is_best = self.device.is_empty() || self.device.eq_ignore_ascii_case(BEST);
         let name = (!is_best).then_some(self.device.as_str());
         Device::open(name, options).map_err(|error| blame(error, name))

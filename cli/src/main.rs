@@ -15,6 +15,7 @@ mod recall;
 mod recipe;
 mod search;
 mod truth;
+mod tune;
 mod verify;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ Examples:
 
 Environment:
   NEARFIELD_ADAPTER  device to use without --device: host, gpu, software, or a part of an adapter's name
+  NEARFIELD_CACHE    directory for compiled kernels; empty for none
   WGPU_BACKEND       the only graphics interface to use: vulkan, metal, dx12 or gl
 
 The exit code is 0 on success, 2 for wrong arguments, and 1 for any other failure. A failure prints one line on stderr.";
@@ -50,6 +52,7 @@ enum Command {
     Demo(demo::Args),
     Generate(generate::Args),
     Truth(truth::Args),
+    Tune(tune::Args),
     Verify(verify::Args),
     /// Verify, then time
     Bench(bench::Args),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Truth(args) => truth::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(args),
     };

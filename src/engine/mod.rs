@@ -7,6 +7,7 @@ pub(crate) mod ops;
 mod pass;
 pub(crate) mod rows;
 pub(crate) mod search;
+pub(crate) mod tune;
 
 pub use device::distance_matrix::DistanceMatrix;
 pub use device::handle::Device;
@@ -29,4 +30,6 @@ pub(crate) use search::request::SearchRequest;
 pub use search::request::{SearchResult, Statistics};
 pub use search::screens::Nominator;
 
+pub(crate) use crate::gpu::FormChoice;
 pub use crate::screen::Screen;
+pub use tune::TunedKernel;

@@ -123,6 +123,7 @@ pub(crate) fn wanted_features() -> wgpu::Features {
         | wgpu::Features::SHADER_FLOAT32_ATOMIC
         | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
         | wgpu::Features::TIMESTAMP_QUERY
+        | wgpu::Features::PIPELINE_CACHE
 }
 
 pub(crate) fn describe(

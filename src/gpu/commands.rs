@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 
+use super::compiler::FormChoice;
 use super::device::Gpu;
 use super::kernel::Kernel;
 use super::memory::BufferSlice;
@@ -151,6 +152,9 @@ impl<'a> Commands<'a> {
         grid: Grid,
     ) -> Result<()> {
         let kernel = pipeline.kernel;
+        let forms = self.profile.as_ref().map_or(FormChoice::Tuned, |profile| profile.forms);
+        let form = self.gpu.compiler.form(pipeline, params, forms)?;
+        let pipeline = form.as_deref().unwrap_or(pipeline);
         let (given, needed) = ((buffers.len(), params.len()), (kernel.buffers.len(), kernel.params_bytes));
         if given != needed {
             let message =
@@ -167,7 +171,7 @@ impl<'a> Commands<'a> {
         if let EncoderTarget::Caller(_) = self.target {
             self.check_slices(kernel, buffers)?;
         }
-        if self.each_kernel {
+        if self.each_kernel || forms != FormChoice::Tuned {
             self.stage(kernel.name);
         }
         let (arena, offset) = self.place(params)?;

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::adapter::{self, Adapter, AdapterChoice};
-use super::state::{Faults, Pipelines, Pool, Readbacks, Staging, lock};
+use super::compiler::{Ahead, Compiler};
+use super::state::{Faults, Pool, Readbacks, Staging, lock};
 use super::wait::Waiter;
 use crate::device_options::DeviceOptions;
 use crate::error::{Error, Result};
@@ -20,7 +21,8 @@ pub(crate) struct Gpu {
     pub(crate) subgroups: bool,
     /// Whether cooperative matrices passed the self-test, once it ran.
     pub(crate) multiplies_matrices: OnceLock<bool>,
-    pub(super) pipelines: Pipelines,
+    pub(super) compiler: Arc<Compiler>,
+    pub(super) ahead: Ahead,
     pub(super) pool: Mutex<Pool>,
     /// Free buffers for parameters.
     pub(super) arenas: Mutex<Vec<wgpu::Buffer>>,
@@ -72,6 +74,9 @@ impl Gpu {
     }
 
     fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, options: DeviceOptions) -> Self {
+        let faults = Arc::default();
+        let compiler = Compiler::new(device.clone(), adapter.clone(), options.clone(), Arc::clone(&faults));
+        let compiler = Arc::new(compiler);
         Self {
             subgroups: options.subgroups && adapter.capabilities.subgroup_sizes.is_some(),
             waiter: Arc::new(Waiter::new(device.clone(), adapter.kind)),
@@ -80,12 +85,13 @@ impl Gpu {
             adapter,
             options,
             multiplies_matrices: OnceLock::new(),
-            pipelines: Mutex::default(),
+            ahead: Ahead::new(compiler.clone()),
+            compiler,
             pool: Mutex::default(),
             arenas: Mutex::default(),
             staging: Staging::new(),
             readbacks: Readbacks::default(),
-            faults: Arc::default(),
+            faults,
         }
     }
 

@@ -1,33 +1,12 @@
 //! Device errors: those caught in scopes, and those outside of any call.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 
 use super::device::Gpu;
-use super::state::{OpenScope, lock};
+use super::state::lock;
 use crate::error::{Error, Result};
 
 impl Gpu {
-    /// Closes an error scope without waiting. A native device has told by then what the scope caught. In a browser the answer comes
-    /// later: the next readback waits for it and fails with the error.
-    pub(super) fn close_scope(
-        &self,
-        scope: wgpu::ErrorScopeGuard,
-        error: impl FnOnce(wgpu::Error) -> Error + Send + 'static,
-    ) -> Result<()> {
-        let mut caught: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(scope.pop());
-        match caught.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(None) => Ok(()),
-            Poll::Ready(Some(fault)) => Err(error(fault)),
-            Poll::Pending => {
-                lock(&self.faults).open.push(OpenScope { caught, error: Box::new(error) });
-                Ok(())
-            }
-        }
-    }
-
     /// The error for a failed command: the device's own, where it has one.
     pub(crate) fn fault(&self, message: &dyn fmt::Display) -> Error {
         // A lost device says so when it is polled.

@@ -15,6 +15,7 @@ macro_rules! params {
         pub struct Params { $($(#[$field_meta])* pub $field: $kind,)* }
 
         impl crate::gpu::Uniform for Params {
+            const FIELDS: &[&str] = &[$(stringify!($field),)*];
             const WGSL: &str = concat!(
                 "struct Params {", $(stringify!($field), ": ", stringify!($kind), ", ",)* "}\n",
                 "@group(0) @binding(0) var<uniform> params: Params;\n",
@@ -44,6 +45,8 @@ pub(crate) use wgsl;
 
 /// Parameters of a kernel, as [`params!`] declares them.
 pub(crate) trait Uniform: bytemuck::Pod {
+    /// The fields' names. Each field takes four bytes.
+    const FIELDS: &[&str];
     /// The struct in WGSL, bound as `params`.
     const WGSL: &str;
 }
@@ -75,6 +78,7 @@ pub struct Kernel {
     source: Snippet,
     /// The parameters in WGSL.
     params: &'static str,
+    fields: &'static [&'static str],
     pub(crate) params_bytes: usize,
     pub(crate) buffers: &'static [(&'static str, Access)],
     pub(crate) overrides: &'static [(&'static str, &'static [u32])],
@@ -82,6 +86,8 @@ pub struct Kernel {
     pub(crate) sums_lanes: bool,
     pub(crate) adds_floats: bool,
     pub(crate) multiplies_matrices: bool,
+    /// The lengths of vectors among the parameters that may be constants of the text.
+    pub(crate) lengths: &'static [Length],
     pub(crate) workgroup_size: u32,
     pub(crate) workgroup_bytes: u32,
 }
@@ -103,6 +109,39 @@ pub struct Variant {
     pub matrix_side: u32,
     /// Values of all override constants, in the declaration's order.
     pub constants: Vec<u32>,
+    /// Elements of a vector, for kernels that are written for one number of them; 0 if the parameters tell.
+    pub dimension: u32,
+}
+
+/// The form as the files of a tuner name it.
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { elements, subgroups, float_atomics, matrix_side, constants, dimension } = self;
+        write!(f, "{elements:?}")?;
+        if *subgroups {
+            write!(f, " subgroups")?;
+        }
+        if *float_atomics {
+            write!(f, " float_atomics")?;
+        }
+        if *matrix_side > 0 {
+            write!(f, " matrices of {matrix_side}")?;
+        }
+        for constant in constants {
+            write!(f, " {constant}")?;
+        }
+        if *dimension > 0 {
+            write!(f, " for {dimension}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A parameter that follows from the number of elements of a vector: its name, and its value for a number of elements.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Length {
+    pub(crate) field: &'static str,
+    pub(crate) of: fn(dimension: u32) -> u32,
 }
 
 /// How a kernel is declared.
@@ -115,6 +154,7 @@ impl Kernel {
             library: &[],
             source: Snippet { text: "", constants: &[] },
             params: P::WGSL,
+            fields: P::FIELDS,
             params_bytes: size_of::<P>(),
             buffers: &[],
             overrides: &[],
@@ -122,6 +162,7 @@ impl Kernel {
             sums_lanes: false,
             adds_floats: false,
             multiplies_matrices: false,
+            lengths: &[],
             workgroup_size: 256,
             workgroup_bytes: 0,
         }
@@ -167,6 +208,12 @@ impl Kernel {
     /// `add_to_total`.
     pub(crate) const fn adds_floats(self) -> Self {
         Self { adds_floats: true, ..self }
+    }
+
+    /// May have the lengths of vectors as constants: a variant that reads them from the parameters, and one for every number of
+    /// elements that the tuner finds faster. In the text of those, `params.FIELD` is a number.
+    pub(crate) const fn lengths(self, lengths: &'static [Length]) -> Self {
+        Self { lengths, ..self }
     }
 
     /// Multiplies cooperative matrices: a variant for each of their sizes, with its `Left`, `Right` and `Sum`. Adapters
@@ -218,7 +265,22 @@ impl Kernel {
         self.workgroup_bytes
     }
 
-    /// Every variant: element types, with and without subgroups, and each value of each override constant.
+    /// Whether there are variants for one number of elements.
+    pub fn has_lengths(&self) -> bool {
+        !self.lengths.is_empty()
+    }
+
+    /// Whether parameters are those of vectors of this many elements.
+    pub(crate) fn is_of(&self, dimension: u32, params: &[u8]) -> bool {
+        self.lengths.iter().all(|length| {
+            let place = self.fields.iter().position(|field| *field == length.field);
+            let bytes = place.and_then(|place| params.get(place * 4..place * 4 + 4));
+            bytes.is_some_and(|bytes| bytes == (length.of)(dimension).to_le_bytes())
+        })
+    }
+
+    /// Every variant that takes the lengths of vectors from the parameters: element types, with and without subgroups, and each value
+    /// of each override constant.
     pub fn variants(&self) -> Vec<Variant> {
         let elements: &[ElementKind] =
             if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
@@ -244,6 +306,7 @@ impl Kernel {
                             float_atomics,
                             matrix_side,
                             constants: constants.clone(),
+                            dimension: 0,
                         }));
                     }
                 }
@@ -275,6 +338,11 @@ impl Kernel {
         text.push_str(self.params);
         for snippet in snippets {
             text.push_str(snippet.text);
+        }
+        if variant.dimension > 0 {
+            for length in self.lengths {
+                text = with_number(&text, length.field, (length.of)(variant.dimension));
+            }
         }
         unroll(&text).map_err(|fault| Error::internal(format!("kernel {}: {fault}", self.name)))
     }
@@ -322,4 +390,18 @@ impl Kernel {
         let names = self.overrides.iter().map(|(name, _)| *name);
         names.zip(variant.constants.iter().map(|&value| f64::from(value))).collect()
     }
+}
+
+/// The text with a number in the place of a parameter.
+fn with_number(text: &str, field: &str, value: u32) -> String {
+    let parameter = format!("params.{field}");
+    let mut pieces = text.split(&parameter);
+    let mut result = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        // A longer name only begins with the field's.
+        let is_longer = piece.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+        result.push_str(&if is_longer { parameter.clone() } else { format!("{value}u") });
+        result.push_str(piece);
+    }
+    result
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use super::device::Gpu;
-use super::state::{Pool, lock};
+use super::state::{Pool, close_scope, lock};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 
@@ -81,7 +81,7 @@ impl Gpu {
         let buffer = self.device.create_buffer(descriptor);
         let purpose = descriptor.label.unwrap_or_default().to_owned();
         let bytes = Some(descriptor.size);
-        self.close_scope(memory, move |_| Error::OutOfMemory { purpose, bytes })?;
+        close_scope(&self.faults, memory, move |_| Error::OutOfMemory { purpose, bytes })?;
         Ok(buffer)
     }
 

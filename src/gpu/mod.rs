@@ -3,6 +3,7 @@
 
 mod adapter;
 mod commands;
+mod compiler;
 mod device;
 mod faults;
 mod kernel;
@@ -19,9 +20,10 @@ mod wait;
 pub(crate) use adapter::AdapterChoice;
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use commands::{Commands, Grid};
+pub(crate) use compiler::{FormChoice, FormTimes, Wanted};
 pub(crate) use device::Gpu;
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
-pub(crate) use kernel::{Snippet, Uniform, params, wgsl};
+pub(crate) use kernel::{Length, Snippet, Uniform, params, wgsl};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Reserved, Scratch, budget_for, buffers, scratch, usable};
 pub use profile::{Profile, StageTime};

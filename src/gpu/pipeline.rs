@@ -1,11 +1,12 @@
-//! Compiles variants of kernels into pipelines, once per device.
+//! The compiled kernels of a GPU.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::adapter::AdapterKind;
+use super::compiler::{FormChoice, FormTimes, Wanted, WantedForms};
 use super::device::Gpu;
-use super::kernel::{Access, Kernel, Variant};
-use super::state::{Pipeline, lock};
+use super::kernel::{Kernel, Variant};
+use super::state::Pipeline;
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 
@@ -29,107 +30,60 @@ impl Gpu {
                 kernel.overrides.len()
             )));
         }
-        let variant = Variant {
-            elements: if kernel.loads_rows { elements } else { ElementKind::default() },
-            subgroups: kernel.sums_lanes && self.subgroups,
-            float_atomics: kernel.adds_floats && self.adapter.capabilities.float_atomics,
-            matrix_side: match self.adapter.capabilities.matrix_side() {
-                Some(side) if kernel.multiplies_matrices => side,
-                _ => 0,
-            },
-            constants: constants.to_vec(),
-        };
-        self.pipeline_of(kernel, variant)
+        self.pipeline_of(kernel, self.compiler.variant(kernel, elements, constants.to_vec()))
     }
 
     /// This variant of `kernel`, compiled on first use. The adapter must be able to run it.
     pub(crate) fn pipeline_of(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
-        // By address: two declarations may have one name.
-        let key = (std::ptr::from_ref(kernel).addr(), variant);
-        if let Some(pipeline) = lock(&self.pipelines).get(&key) {
-            return Ok(pipeline.clone());
+        self.compiler.get(kernel, variant)
+    }
+
+    /// Starts to compile kernels that will be needed, on threads of their own, and returns at once. What is needed before it is
+    /// compiled is compiled or waited for where it is needed. Vectors have `dim` elements.
+    pub(crate) fn compile_ahead(&self, dim: usize, wanted: impl FnOnce() -> Vec<Wanted>) {
+        // A software driver compiles on the processor that also runs the kernels, and of a list like this few may be needed.
+        if self.adapter.kind != AdapterKind::Software {
+            self.ahead.start(&wanted(), WantedForms::Tuned(dim as u32));
         }
-        // Compiled outside the lock: two threads may both compile a variant, which wastes time once and is correct.
-        let pipeline = Arc::new(self.compile(kernel, &key.1)?);
-        lock(&self.pipelines).insert(key, pipeline.clone());
-        Ok(pipeline)
     }
 
-    /// Checks the limits that wgpu does not check for kernels with override constants (gfx-rs/wgpu issue 8946).
+    /// Compiles kernels, several at a time, and waits for them. Vectors have `dim` elements.
+    pub(crate) async fn compile_all(&self, dim: usize, wanted: &[Wanted]) -> Result<()> {
+        self.ahead.finish(wanted, WantedForms::Tuned(dim as u32)).await
+    }
+
+    /// Compiles both forms of kernels, so that they can be timed.
+    pub(crate) async fn compile_forms(&self, dim: usize, wanted: &[Wanted]) -> Result<()> {
+        self.ahead.finish(wanted, WantedForms::All(dim as u32)).await
+    }
+
+    /// The forms for one number of elements that trials ran since this was called last.
+    pub(crate) fn tried_forms(&self) -> Vec<(&'static Kernel, Variant)> {
+        self.compiler.tried()
+    }
+
+    /// Whether both forms were timed on such a device.
+    pub(crate) fn is_timed(&self, kernel: &Kernel, variant: &Variant) -> bool {
+        self.compiler.times(kernel, variant).is_some()
+    }
+
+    /// Runs the forms for vectors of this many elements wherever there are such, to test them.
+    pub(crate) fn specialise(&self, dimension: u32) {
+        self.compiler.choose(FormChoice::Specialised(dimension));
+    }
+
+    /// Keeps the times of forms, and uses the faster ones.
+    pub(crate) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
+        self.compiler.keep_times(times)
+    }
+
+    /// How many variants of kernels were compiled so far.
+    pub(crate) fn compiled(&self) -> usize {
+        self.compiler.count()
+    }
+
+    /// Checks the limits that wgpu does not check for kernels with override constants.
     pub(crate) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
-        let have = &self.adapter.capabilities;
-        let check = |what: &str, needed: u32, available: u32| {
-            if needed <= available {
-                return Ok(());
-            }
-            Err(Error::unsupported(format!("kernel {}", kernel.name), format!("{needed} {what}"), available))
-        };
-        check("invocations per workgroup", kernel.workgroup_size, have.max_workgroup_size)?;
-        check("bytes of workgroup memory", kernel.workgroup_bytes, have.max_workgroup_bytes)?;
-        check("storage buffers", kernel.buffers.len() as u32, have.max_storage_buffers)
-    }
-
-    fn compile(&self, kernel: &'static Kernel, variant: &Variant) -> Result<Pipeline> {
-        self.check_limits(kernel)?;
-        let source = kernel.wgsl(variant)?;
-        let label = Some(kernel.name);
-        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let descriptor =
-            wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(Cow::Owned(source)) };
-        let checks = wgpu::ShaderRuntimeChecks {
-            // Loop bounding costs up to 40% on an H200 and 2.6 times on lavapipe.
-            force_loop_bounding: false,
-            ..wgpu::ShaderRuntimeChecks::checked()
-        };
-        #[expect(
-            unsafe_code,
-            reason = "only the bounding of loops is left out: each loop of each kernel ends, and bounds checks stay on"
-        )]
-        // SAFETY: every loop of the module ends for all inputs, and the other checks stay on.
-        let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
-        let uniform = wgpu::BindGroupLayoutEntry {
-            binding: 0,
-            visibility: wgpu::ShaderStages::COMPUTE,
-            ty: wgpu::BindingType::Buffer {
-                ty: wgpu::BufferBindingType::Uniform,
-                has_dynamic_offset: true,
-                min_binding_size: None,
-            },
-            count: None,
-        };
-        let storage =
-            kernel.buffers.iter().zip(1..).map(|((_, access), binding)| wgpu::BindGroupLayoutEntry {
-                binding,
-                visibility: wgpu::ShaderStages::COMPUTE,
-                ty: wgpu::BindingType::Buffer {
-                    ty: wgpu::BufferBindingType::Storage { read_only: *access == Access::Read },
-                    has_dynamic_offset: false,
-                    min_binding_size: None,
-                },
-                count: None,
-            });
-        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
-        let layout = self
-            .device
-            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
-        let pipeline_layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-            label,
-            bind_group_layouts: &[Some(&layout)],
-            immediate_size: 0,
-        });
-        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label,
-            layout: Some(&pipeline_layout),
-            module: &module,
-            entry_point: Some(kernel.name),
-            compilation_options: wgpu::PipelineCompilationOptions {
-                constants: &kernel.constants(variant),
-                zero_initialize_workgroup_memory: false,
-            },
-            cache: None,
-        });
-        let name = kernel.name;
-        self.close_scope(scope, move |fault| Error::Device { message: format!("kernel {name}: {fault}") })?;
-        Ok(Pipeline { kernel, pipeline, layout })
+        self.compiler.check_limits(kernel)
     }
 }

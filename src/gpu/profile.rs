@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compiler::FormChoice;
 use super::device::Gpu;
 use crate::error::Result;
 
@@ -26,6 +27,8 @@ pub struct StageTime {
 pub struct Profile {
     queries: wgpu::QuerySet,
     stages: Vec<&'static str>,
+    /// The forms of kernels that are timed.
+    pub(super) forms: FormChoice,
 }
 
 impl Profile {
@@ -38,7 +41,13 @@ impl Profile {
                 count: 2 * PASSES,
             }),
             stages: vec![],
+            forms: FormChoice::Tuned,
         })
+    }
+
+    /// For these forms of kernels, each kernel a stage of its own name.
+    pub(crate) fn of_forms(gpu: &Gpu, forms: FormChoice) -> Option<Self> {
+        Self::new(gpu).map(|profile| Self { forms, ..profile })
     }
 
     /// Reserves two timestamps for the next pass.

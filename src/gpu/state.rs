@@ -1,14 +1,14 @@
 //! The state that a device keeps between calls: compiled kernels, buffers and faults.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use futures_intrusive::sync::SharedSemaphore;
 
 use super::kernel::{Kernel, Variant};
-use crate::error::Error;
+use crate::error::{Error, Result};
 pub(super) use crate::lock::lock;
 
 /// Staging buffers of a device, made when they are first needed: while one is filled the others are copied.
@@ -18,19 +18,14 @@ const KEPT_BYTES: u64 = 32 << 20;
 /// Larger readbacks come in pieces of this size.
 pub(super) const READBACK_PIECE_BYTES: u64 = 8 << 20;
 
-/// Identifies a compiled kernel: the address of its declaration, and the variant.
-pub(super) type PipelineKey = (usize, Variant);
-
 /// A compiled variant of a kernel.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(super) kernel: &'static Kernel,
+    pub(super) variant: Variant,
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) layout: wgpu::BindGroupLayout,
 }
-
-/// The compiled variants of kernels.
-pub(super) type Pipelines = Mutex<HashMap<PipelineKey, Arc<Pipeline>>>;
 
 /// Free scratch buffers, oldest first, and the calls that wait for some.
 #[derive(Debug, Default)]
@@ -109,4 +104,22 @@ pub(super) struct Faults {
 pub(super) struct OpenScope {
     pub(super) caught: Pin<Box<dyn Future<Output = Option<wgpu::Error>> + Send>>,
     pub(super) error: Box<dyn FnOnce(wgpu::Error) -> Error + Send>,
+}
+
+/// Closes an error scope without waiting. A native device has told by then what the scope caught. In a browser the answer comes
+/// later: the next readback waits for it and fails with the error.
+pub(super) fn close_scope(
+    faults: &Mutex<Faults>,
+    scope: wgpu::ErrorScopeGuard,
+    error: impl FnOnce(wgpu::Error) -> Error + Send + 'static,
+) -> Result<()> {
+    let mut caught: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(scope.pop());
+    match caught.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(None) => Ok(()),
+        Poll::Ready(Some(fault)) => Err(error(fault)),
+        Poll::Pending => {
+            lock(faults).open.push(OpenScope { caught, error: Box::new(error) });
+            Ok(())
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Queries, SearchResult};
+use crate::engine::{Device, Queries, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::{Common, Resources, Rows};
@@ -134,6 +134,14 @@ impl Index {
 
     fn boxed_compact(&mut self) -> Boxed<'_, ()> {
         delegate!(self.boxed_compact())
+    }
+
+    fn boxed_warm_up(&self) -> Boxed<'_, ()> {
+        delegate!(self.boxed_warm_up())
+    }
+
+    fn tuned(&self, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+        delegate!(self.tuned(is_again))
     }
 
     fn saving(&self) -> Boxed<'_, Saving<'_>> {

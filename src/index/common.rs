@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Device, EngineRows, Queries, RowShape, Screen, SearchRequest, SearchResult};
+use crate::engine::{Device, EngineRows, FormChoice, Queries, RowShape, Screen, SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::matrix::ElementKind;
@@ -174,6 +174,7 @@ impl Common {
             budget: self.budget,
             allowed: allowed.as_ref(),
             profile: options.profile,
+            forms: FormChoice::Tuned,
             progress: options.progress,
         };
         self.store.search(&queries, &request, goal).await

@@ -2,7 +2,7 @@
 
 /// Writes the methods that [`Flat`](crate::Flat), [`Ivf`](crate::Ivf) and [`Index`](crate::Index) share.
 ///
-/// The type has `common`, `boxed_add`, `boxed_remove`, `boxed_update`, `boxed_compact`, `boxed_search` and `saving`, and
+/// The type has `common`, `boxed_add`, `boxed_remove`, `boxed_update`, `boxed_compact`, `boxed_search`, `boxed_warm_up`, `tuned` and `saving`, and
 /// implements [`Load`](crate::index::loader::Load).
 macro_rules! index_methods {
     ($Index:ident) => {
@@ -126,6 +126,61 @@ macro_rules! index_methods {
             }
 
             crate::future::blocking_and_async! { self.common().device;
+                /// Compiles every kernel that searches of this index run, several at a time, and returns when all are ready: no search
+                /// for up to 1,024 neighbours compiles one any more, whatever its queries, filter, radius or probes.
+                ///
+                /// A GPU's driver compiles kernels when they are first used, up to a second of work where it has not seen them
+                /// before. An index begins with that by itself, in the background, when it is made or loaded, so a program that
+                /// searches later needs no call. Call this where the first search must not wait, such as before a server
+                /// accepts queries, or to fill [`DeviceOptions::cache_dir`](crate::DeviceOptions::cache_dir). The index
+                /// needs no rows yet. On the host engine there is nothing to do.
+                ///
+                /// # Errors
+                /// [`Error::Device`](crate::Error::Device) when the driver refuses a kernel;
+                /// [`Error::DeviceLost`](crate::Error::DeviceLost).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::Cosine, 2).build()?;
+                /// index.add(MatrixView::new(&[1.0f32, 0.0, 0.0, 1.0], 2)?)?; // kernels are compiled meanwhile
+                /// index.warm_up()?; // waits for those that are not ready
+                /// let found = index.search(MatrixView::new(&[1.0f32, 1.0], 2)?, 1)?;
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn warm_up(&self) -> Result<()> {
+                    self.boxed_warm_up()
+                }
+                async warm_up_async;
+
+                /// Times kernels of searches in two forms, uses the faster ones from now on, and returns the times: of forms that take
+                /// the length of vectors from their parameters, and of forms compiled for this dim. Answers do not depend on it.
+                ///
+                /// [`warm_up`](Self::warm_up) does the same for kernels that were not timed yet, in at most 0.2 s of searches beside
+                /// compiling, and a file in [`DeviceOptions::cache_dir`](crate::DeviceOptions::cache_dir) keeps the times for an
+                /// adapter, driver and version of the library. This call times them again. The searches are for some of the index's own
+                /// rows; other searches may run meanwhile, but disturb the times. Kernels are timed only on GPUs with timestamps, for
+                /// the usual dims (64, 96, 100, 128, 256, 384, 512, 768, 1024, 1536 and 3072), and where there are at least four
+                /// million elements. Otherwise the result is empty, as on the host engine.
+                ///
+                /// # Errors
+                /// As a search's, and those of [`warm_up`](Self::warm_up).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let mut index = Flat::builder(&Device::best()?, Metric::Cosine, 128).build()?;
+                /// let rows: Vec<f32> = (0..100_000 * 128).map(|i| (i as f32 * 0.37).sin()).collect();
+                /// index.add(MatrixView::new(&rows, 128)?)?;
+                /// for timed in index.tune()? {
+                ///     println!("{} {:?} {:?}", timed.kernel, timed.general, timed.specialised);
+                /// }
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn tune(&self) -> Result<Vec<TunedKernel>> {
+                    self.tuned(true)
+                }
+                async tune_async;
+
                 /// The rows with these ids, `[ids, dim]`, in the order of the ids: as they were given, f16 widened to f32.
                 ///
                 /// # Errors

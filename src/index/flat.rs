@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Plan, Queries, Screen, SearchResult};
+use crate::engine::{Device, Plan, Queries, Screen, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
@@ -161,6 +161,20 @@ impl Flat {
 
     pub(crate) fn boxed_compact(&mut self) -> Boxed<'_, ()> {
         Box::pin(async move { self.common.store_mut()?.compact().await })
+    }
+
+    pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            self.common.store.rows.warm_up(self.common.metric).await?;
+            if self.common.device.options().tune {
+                self.tuned(false).await?;
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn tuned(&self, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+        Box::pin(self.common.store.rows.tune(self.common.metric, is_again))
     }
 
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::callers::{Callers, MANY, Request};
-use crate::engine::{Device, EngineLists, Queries, SearchRequest, SearchResult, Statistics};
+use crate::engine::{Device, EngineLists, FormChoice, Queries, SearchRequest, SearchResult, Statistics};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::index::common::Common;
@@ -120,7 +120,8 @@ impl Joint {
         let Kind { k, probes } = self.kind;
         let Self { store, lists, metric, dim, budget, .. } = self;
         let (allowed, profile, progress) = (None, false, None);
-        let request = SearchRequest { metric, k, budget, allowed, profile, progress };
+        let request =
+            SearchRequest { metric, k, budget, allowed, profile, forms: FormChoice::Tuned, progress };
         let queries = MatrixView::new(&values, dim)?.into();
         let found = store.search(&queries, &request, goal(lists.as_ref().zip(probes))).await?;
         Ok(shares(&found, &counts))

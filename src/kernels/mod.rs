@@ -18,7 +18,8 @@ mod blocks;
 mod held;
 mod intervals;
 mod keys;
-mod metrics;
+mod lengths;
+pub(crate) mod metrics;
 mod pages;
 mod sixteen;
 
@@ -35,6 +36,7 @@ pub(crate) use blocks::Scored;
 pub use blocks::{BLOCK_ROWS, Part};
 pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};
+pub use lengths::DIMENSIONS;
 pub use lists::*;
 pub(crate) use pages::{NO_PAGE, PAGE, PAGES, table_bytes};
 pub use reduce::*;

@@ -6,7 +6,6 @@
 @group(0) @binding(3) var<storage, read_write> distances: array<f32>; // [queries, distance_stride]
 
 override ACCUMULATORS: u32 = 1u; // independent sums, up to ACCUMULATORS_MAX; 0: one, with its rounding errors beside it
-override DIM: u32 = 0u; // elements per vector where the compiler should know them; 0: params.dim
 
 struct Sums { dot: vec4<f32>, query: vec4<f32>, row: vec4<f32>, }
 
@@ -118,8 +117,7 @@ fn distance_pairs(
   let row = params.first_row + id.x;
   let query = params.first_query + id.y;
   if (row >= params.rows || query >= params.queries) { return; }
-  var dim = params.dim;
-  if (DIM > 0u) { dim = DIM; }
+  let dim = params.dim;
   var sums: vec3<f32>;
   if (ACCUMULATORS == 0u) {
     sums = compensated_sums(query * params.query_stride, row * params.row_stride, dim);

@@ -10,8 +10,8 @@ use nearfield::io::{VectorFile, read_distances, read_ids, write_npy};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{failed, program};
-use crate::runs::{fail, has_device, record, succeed, zeros};
+use crate::common::{failed, lines, program, succeeded};
+use crate::runs::{self, adapter, fail, has_adapter, has_device, record, succeed, zeros};
 
 /// A file of examples/data.
 fn data(name: &str) -> String {
@@ -267,5 +267,43 @@ fn help_has_examples_of_a_line_each() -> Result<()> {
         ensure!(broken.is_empty(), "{command:?}: {broken:?}");
     }
     assert_eq!(succeed(here, "--version")?, format!("nearfield {}\n", env!("CARGO_PKG_VERSION")));
+    Ok(())
+}
+
+#[test]
+fn tune_prints_the_times_of_both_forms_of_kernels() -> Result<()> {
+    let directory = TempDir::new()?;
+    // Refused before anything is printed: there are no kernels on the host, and too few rows.
+    fail(
+        directory.path(),
+        "tune --dim 64 --rows 100 --device host",
+        &["--dim", "GPU with timestamps", "on"],
+    )?;
+    fail(directory.path(), "tune", &["--dim"])?;
+    if !has_adapter() {
+        return Ok(());
+    }
+    let tune = |arguments: &str| {
+        let mut command =
+            runs::program(directory.path(), &format!("tune {arguments} --device {}", adapter()));
+        command.env("NEARFIELD_CACHE", directory.path().join("kernels"));
+        succeeded(command.output()?)
+    };
+    let printed = match tune("--dim 64 --rows 70000 --json") {
+        // Not every driver has timestamps.
+        Err(error) if error.to_string().contains("timestamps") => return Ok(()),
+        printed => printed?,
+    };
+    for line in lines(&printed)? {
+        assert!(
+            line["general_ms"].as_f64() > Some(0.0) && line["specialised_ms"].as_f64() > Some(0.0),
+            "{line}"
+        );
+        assert_eq!((&line["dim"], &line["index"]), (&64.into(), &"flat".into()), "{line}");
+    }
+    assert!(printed.contains("\"rescore\""), "{printed}");
+    assert!(directory.path().join("kernels").is_dir());
+    let printed = tune("--dim 64 --rows 70000")?;
+    assert!(printed.contains("flat, cosine, dim 64") && printed.contains("rescore"), "{printed}");
     Ok(())
 }

@@ -167,6 +167,30 @@ impl Device {
         gpu::is_blocked()
     }
 
+    /// Runs the forms of kernels for vectors of this many elements wherever there are such.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn specialise(&self, dimension: u32) {
+        if let Ok(gpu) = self.gpu("") {
+            gpu.specialise(dimension);
+        }
+    }
+
+    /// The forms for one number of elements that ran since this was called last, by kernel and variant.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn specialised_kernels(&self) -> Vec<(&'static str, String)> {
+        let ran = self.gpu("").map_or(vec![], |gpu| gpu.tried_forms());
+        ran.into_iter().map(|(kernel, variant)| (kernel.name(), variant.to_string())).collect()
+    }
+
+    /// How many variants of kernels were compiled on this device so far; 0 on the host engine.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn compiled_kernels(&self) -> usize {
+        self.gpu("").map_or(0, |gpu| gpu.compiled())
+    }
+
     /// Runs a future of this crate to its end on this thread: how every blocking call waits.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.engine.block_on(future)

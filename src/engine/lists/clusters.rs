@@ -6,6 +6,7 @@ use crate::engine::EngineRows;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::lists::ahead;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::on_host;
@@ -13,8 +14,10 @@ use crate::engine::lists::probing::Probing;
 use crate::engine::lists::sample::Sample;
 use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
+use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::tune::{self, TunedKernel};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::matrix::MatrixView;
@@ -51,6 +54,7 @@ impl<'a> Training<'a> {
         match &device.engine {
             Engine::Gpu(gpu) => {
                 let is_narrowed = screen.is_wanted(gpu, dim);
+                gpu.compile_ahead(dim, || ahead::training(gpu, metric, is_narrowed));
                 Ok(Self::Gpu(GpuTraining::new(gpu, metric, rows, numbers, lists, is_narrowed).await?))
             }
             Engine::Host(host) => {
@@ -180,6 +184,39 @@ impl EngineLists {
         }
     }
 
+    /// Starts to compile the kernels of searches in these lists.
+    pub(crate) fn compile_ahead(&self, rows: &EngineRows, metric: Metric) {
+        if let (Self::Gpu { .. }, EngineRows::Gpu(rows)) = (self, rows) {
+            rows.gpu.compile_ahead(rows.dim, || ahead::probing(Searched::of(rows, metric)));
+        }
+    }
+
+    /// Times the kernels of searches in these lists, and uses the faster forms.
+    pub(crate) async fn tune(
+        &self,
+        rows: &EngineRows,
+        metric: Metric,
+        is_again: bool,
+    ) -> Result<Vec<TunedKernel>> {
+        match (self, rows) {
+            (Self::Gpu { centroids, tables: Some(tables) }, EngineRows::Gpu(rows))
+                if tune::is_worthwhile(rows) =>
+            {
+                tune::tune_lists(rows, (centroids, tables), metric, is_again).await
+            }
+            _ => Ok(vec![]),
+        }
+    }
+
+    /// Compiles the kernels of searches in these lists and in all rows, and waits for them.
+    pub(crate) async fn warm_up(&self, rows: &EngineRows, metric: Metric) -> Result<()> {
+        if let (Self::Gpu { .. }, EngineRows::Gpu(rows)) = (self, rows) {
+            let searched = Searched::of(rows, metric);
+            rows.gpu.compile_all(rows.dim, &[ahead::probing(searched), searched.kernels()].concat()).await?;
+        }
+        Ok(())
+    }
+
     /// All centroids, `[lists, dim]`.
     pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
         match self {
@@ -259,8 +296,15 @@ mod tests {
         let lists = EngineLists::around(&device, metric, centroids, screen);
         let mut lists = device.block_on(lists).expect("two lists");
         let queries = Queries::from(MatrixView::new(&[1.0f32], 1).expect("a query"));
-        let request =
-            SearchRequest { metric, k: 2, budget: 1 << 20, allowed: None, profile: false, progress: None };
+        let request = SearchRequest {
+            metric,
+            k: 2,
+            budget: 1 << 20,
+            allowed: None,
+            profile: false,
+            forms: crate::engine::FormChoice::Tuned,
+            progress: None,
+        };
         let search = |lists: &EngineLists| {
             let found = device.block_on(lists.search(&rows, &queries, &request, 1)).expect("an answer");
             let ids: Vec<u64> = found.neighbors.row(0).iter().map(|hit| hit.id).collect();

@@ -1,5 +1,6 @@
 //! Lists of rows around centroids, on a GPU.
 
+pub(crate) mod ahead;
 pub(crate) mod assign;
 pub(crate) mod centroids;
 pub(crate) mod clusters;

@@ -9,6 +9,7 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::request::SearchRequest;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
+use crate::gpu::FormChoice;
 use crate::host::HostRows;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
@@ -77,7 +78,15 @@ impl Device {
                 }
             };
             let budget = self.options().budget_bytes;
-            let request = SearchRequest { metric, k, budget, allowed: None, profile: false, progress: None };
+            let request = SearchRequest {
+                metric,
+                k,
+                budget,
+                allowed: None,
+                profile: false,
+                forms: FormChoice::Tuned,
+                progress: None,
+            };
             let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
             Ok(found.neighbors)
         })

@@ -11,10 +11,12 @@ use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::write::Placing;
+use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
+use crate::engine::tune::{self, TunedKernel};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::host::{HostRows, fills_threads};
@@ -46,7 +48,12 @@ impl EngineRows {
             let &RowShape { metric, elements, dim, expected, screen } = shape;
             match &device.engine {
                 Engine::Gpu(gpu) => {
-                    let narrowed = NarrowedRows::new(gpu, screen, metric, dim).await?;
+                    // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
+                    let is_narrowed = screen.is_wanted(gpu, dim);
+                    gpu.compile_ahead(dim, || {
+                        Searched::expected(gpu, metric, elements, is_narrowed).kernels()
+                    });
+                    let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
                     Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
                 }
                 Engine::Host(host) => {
@@ -56,6 +63,22 @@ impl EngineRows {
                 }
             }
         })
+    }
+
+    /// Compiles the kernels of searches in these rows, and waits for them.
+    pub(crate) async fn warm_up(&self, metric: Metric) -> Result<()> {
+        match self {
+            Self::Gpu(rows) => rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await,
+            Self::Host(_) => Ok(()),
+        }
+    }
+
+    /// Times the kernels of searches in these rows, and uses the faster forms.
+    pub(crate) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
+        match self {
+            Self::Gpu(rows) if tune::is_worthwhile(rows) => tune::tune_rows(rows, metric, is_again).await,
+            _ => Ok(vec![]),
+        }
     }
 
     /// Whether there is a narrowed copy of the rows.

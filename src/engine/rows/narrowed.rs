@@ -37,7 +37,7 @@ impl Screen {
 pub(crate) struct NarrowedRows {
     metric: Metric,
     dim: usize,
-    /// Whether cooperative matrices score tiles.
+    /// Whether cooperative matrices score tiles: expected before there are rows, and tested from then on.
     pub(crate) has_matrices: bool,
     /// Whether an index without memory for the copy goes without it.
     is_optional: bool,
@@ -79,12 +79,7 @@ impl NarrowedSegment {
 
 impl NarrowedRows {
     /// None if the index keeps no copy.
-    pub(crate) async fn new(
-        gpu: &Arc<Gpu>,
-        screen: Screen,
-        metric: Metric,
-        dim: usize,
-    ) -> Result<Option<Self>> {
+    pub(crate) fn new(gpu: &Gpu, screen: Screen, metric: Metric, dim: usize) -> Result<Option<Self>> {
         if !screen.is_wanted(gpu, dim) {
             return Ok(None);
         }
@@ -92,7 +87,7 @@ impl NarrowedRows {
         Ok(Some(Self {
             metric,
             dim,
-            has_matrices: screen_tile_coop::is_usable(gpu).await,
+            has_matrices: screen_tile_coop::is_expected(gpu),
             is_optional: screen == Screen::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
@@ -109,6 +104,12 @@ impl NarrowedRows {
             centre_buffer: upload_centre(gpu, &centre, dim).await?,
             centre: Centre::fixed(metric, centre),
         })
+    }
+
+    /// Tests the kernels that will score tiles of these rows. Callers do that before the first row can be searched for, but after it was
+    /// sent: on a new device the test waits for the compiler.
+    pub(crate) async fn test(&mut self, gpu: &Gpu) {
+        self.has_matrices = screen_tile_coop::is_usable(gpu).await;
     }
 
     /// Bytes of a row's integers or of its terms, whichever is larger.

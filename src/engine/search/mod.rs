@@ -1,5 +1,6 @@
 //! Exact search on a GPU: plans, batches, the nominating and the exhaustive route, and search within a radius.
 
+pub(crate) mod ahead;
 pub(crate) mod answers;
 pub(crate) mod batches;
 pub(crate) mod chunks;

@@ -27,7 +27,7 @@ impl SearchState {
         Self {
             answers: Answers::new(queries),
             statistics: Statistics::default(),
-            profile: if request.profile { Profile::new(&rows.gpu) } else { None },
+            profile: if request.profile { Profile::of_forms(&rows.gpu, request.forms) } else { None },
             answered: 0,
         }
     }

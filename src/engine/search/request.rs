@@ -1,7 +1,7 @@
 //! The request of a search, and its result with statistics.
 
 use crate::engine::rows::allowed::{Allowed, Scope};
-use crate::gpu::StageTime;
+use crate::gpu::{FormChoice, StageTime};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
@@ -14,6 +14,8 @@ pub(crate) struct SearchRequest<'a> {
     pub(crate) allowed: Option<&'a Allowed>,
     /// Measures the time of each stage on the device.
     pub(crate) profile: bool,
+    /// The forms of kernels to run. A profile of other than the tuned ones times each kernel.
+    pub(crate) forms: FormChoice,
     /// Called with the number of answered queries.
     pub(crate) progress: Option<&'a (dyn Fn(usize) + Send + Sync)>,
 }

@@ -5,11 +5,11 @@
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
-use crate::gpu::{Buffer, Commands};
+use crate::gpu::{Buffer, Commands, Wanted};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{
     BLOCK_ROWS, Kernel, Part, Scored, collect, collect_tile_coop, collect_tile_i8, distance_scan,
-    distance_tile, screen_scan_i8,
+    distance_tile, pick, screen_scan_i8, screen_tile_coop, screen_tile_i8,
 };
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -70,7 +70,11 @@ pub(crate) struct ScreenKernel {
     pub(crate) most_queries: u64,
     /// The intervals of its scores.
     pub(crate) intervals: fn(&GpuRows, Metric) -> Result<Intervals>,
+    /// The form of those intervals.
+    pub(crate) form: fn(Metric) -> Form,
     encode: fn(&Scoring<'_>, &mut Commands<'_>, Part) -> Result<()>,
+    /// What `encode` records for rows of this metric and element type.
+    pub(crate) scoring: fn(Metric, ElementKind) -> Vec<Wanted>,
 }
 
 const SCAN: ScreenKernel = ScreenKernel {
@@ -83,13 +87,14 @@ const SCAN: ScreenKernel = ScreenKernel {
     collects: None,
     speed: 1,
     most_queries: 16,
-    intervals: |rows, metric| {
-        let form = if metric.is_l2() { Form::Direct } else { float_form(metric) };
-        Ok(Intervals::of_floats(form, rows.dim))
-    },
+    intervals: |rows, metric| Ok(Intervals::of_floats((SCAN.form)(metric), rows.dim)),
+    form: |metric| if metric.is_l2() { Form::Direct } else { float_form(metric) },
     encode: |scoring, commands, part| {
         let (scored, rows) = scoring.floats(part);
         distance_scan::encode(commands, &scored, rows, scoring.metric.is_l2())
+    },
+    scoring: |metric, elements| {
+        vec![Wanted::of(&distance_scan::KERNEL).rows(elements).with("DIRECT", metric.is_l2().into())]
     },
 };
 
@@ -104,10 +109,12 @@ const TILE: ScreenKernel = ScreenKernel {
     speed: 1,
     most_queries: 1024,
     intervals: |rows, metric| Ok(Intervals::of_floats(float_form(metric), rows.dim)),
+    form: float_form,
     encode: |scoring, commands, part| {
         let (scored, rows) = scoring.floats(part);
         distance_tile::encode(commands, &scored, rows)
     },
+    scoring: |_, elements| vec![Wanted::of(&distance_tile::KERNEL).rows(elements)],
 };
 
 const SCAN_I8: ScreenKernel = ScreenKernel {
@@ -121,9 +128,21 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     speed: 1,
     most_queries: 36,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
+    form: Form::narrowed,
     encode: |scoring, commands, part| {
         let (narrowed, scored) = scoring.integers(part)?;
         narrowed.encode_scan(commands, &scored, &scoring.scan(part)?, scoring.planes)
+    },
+    scoring: |metric, _| {
+        let form = Form::narrowed(metric) as u32;
+        let scan = |planes| Wanted::of(&screen_scan_i8::KERNEL).with("FORM", form).with("PLANES", planes);
+        // Two planes are for one or two queries.
+        vec![
+            scan(1),
+            scan(2).with("QUERIES", 1),
+            scan(2).with("QUERIES", 2),
+            Wanted::of(&pick::KERNEL).with("FORM", form),
+        ]
     },
 };
 
@@ -138,10 +157,12 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     speed: 1,
     most_queries: 1024,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
+    form: Form::narrowed,
     encode: |scoring, commands, part| {
         let (narrowed, scored) = scoring.integers(part)?;
         narrowed.encode_tile(commands, &scored)
     },
+    scoring: |_, _| vec![Wanted::of(&screen_tile_i8::KERNEL)],
 };
 
 /// The tiles of [`TILE_I8`], on adapters with cooperative matrices.
@@ -151,6 +172,7 @@ const TILE_COOP: ScreenKernel = ScreenKernel {
     collects: Some(&collect_tile_coop::KERNEL),
     speed: 10,
     most_queries: 2048,
+    scoring: |_, _| vec![Wanted::of(&screen_tile_coop::KERNEL)],
     ..TILE_I8
 };
 
@@ -172,9 +194,14 @@ const INTEGERS_COOP: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
 /// one scores the rows as they are.
 pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
-    match &rows.narrowed {
-        Some(narrowed) if narrowed.has_matrices => vec![&INTEGERS_COOP, &FLOATS],
-        Some(_) => vec![&INTEGERS, &FLOATS],
+    screens_of(rows.narrowed.as_ref().map(|narrowed| narrowed.has_matrices))
+}
+
+/// The screens of an index with a narrowed copy, which cooperative matrices score or not, or of one without.
+pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenKernels> {
+    match has_matrices {
+        Some(true) => vec![&INTEGERS_COOP, &FLOATS],
+        Some(false) => vec![&INTEGERS, &FLOATS],
         None => vec![&FLOATS],
     }
 }

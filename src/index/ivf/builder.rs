@@ -103,6 +103,7 @@ impl<'a> IvfBuilder<'a> {
             let means = means.of(common.metric, lists);
             let trained = means.run(&common.device, sample).await?;
             let engine = EngineLists::of(trained.training);
+            engine.compile_ahead(&common.store.rows, common.metric);
             let copy = match copy {
                 Some(copy) => Some(copy.with_lists(&engine).await?),
                 None => None,

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::{Device, EngineLists, Queries, SearchResult};
+use crate::engine::{Device, EngineLists, Queries, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Rows};
@@ -172,6 +172,20 @@ impl Ivf {
         !self.common.device.is_host()
             && self.common.store.len() >= FLAT_ROWS
             && probes.saturating_mul(FLAT_SHARE) >= self.lists
+    }
+
+    pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            self.engine.warm_up(&self.common.store.rows, self.common.metric).await?;
+            if self.common.device.options().tune {
+                self.tuned(false).await?;
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn tuned(&self, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+        Box::pin(self.engine.tune(&self.common.store.rows, self.common.metric, is_again))
     }
 
     pub(crate) fn boxed_search<'s>(

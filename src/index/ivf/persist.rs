@@ -39,6 +39,7 @@ impl FromSaved for Ivf {
             let centroids = MatrixView::new(&centroids, common.dim)?;
             let mut engine =
                 EngineLists::around(&common.device, common.metric, centroids, common.screen).await?;
+            engine.compile_ahead(&common.store.rows, common.metric);
             let copy = match copy {
                 Some(copy) => Some(copy.with_lists(&engine).await?),
                 None => None,

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::gpu::{ACROSS, Access, Commands, Grid, Kernel, ROUNDING, params, wgsl};
 pub use crate::kernels::distance::pairs::reference;
 use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
+use crate::kernels::lengths::DIM;
 
 params! {
     /// Parameters of `distance_pairs`.
@@ -43,11 +44,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_pairs")
     .library(&[ACROSS, ROUNDING, PAIRS])
     .source(wgsl!("distance/distance_pairs", ACCUMULATORS_MAX))
     .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)])
-    .overrides(&[
-        ("METRIC", METRICS),
-        ("ACCUMULATORS", &[0, 1, 2, 3, ACCUMULATORS_MAX]),
-        ("DIM", &[0, 384, 512, 768, 1536]),
-    ])
+    .overrides(&[("METRIC", METRICS), ("ACCUMULATORS", &[0, 1, 2, 3, ACCUMULATORS_MAX])])
+    .lengths(&[DIM])
     .workgroup(INVOCATIONS, 0);
 
 /// Records the kernel for checked pairs.
@@ -61,8 +59,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<(
         _ => ACCUMULATORS_MAX,
     };
     let gpu = commands.gpu();
-    let dim = if matches!(pairs.dim, 384 | 512 | 768 | 1536) { pairs.dim } else { 0 };
-    let pipeline = gpu.pipeline(&KERNEL, &[pairs.metric_constant(), accumulators, dim])?;
+    let pipeline = gpu.pipeline(&KERNEL, &[pairs.metric_constant(), accumulators])?;
     let mut params = Params {
         first_query: 0,
         first_row: 0,

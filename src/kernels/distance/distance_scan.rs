@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, SCORE_BUFFERS, SCORES, Scored};
+use crate::kernels::lengths::VECTORS;
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 params! {
@@ -34,6 +35,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
     .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
     .loads_rows()
     .sums_lanes()
+    .lengths(&[VECTORS])
     .workgroup(256, 256 * 16);
 
 /// Records the kernel for rows of `vectors` vectors of four elements: dot products or, if `direct`, sums of `(q - x)^2`. `queries` and

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, SCORE_BUFFERS, SCORES, Scored};
+use crate::kernels::lengths::VECTORS;
 use crate::matrix::ElementKind;
 
 pub use crate::kernels::distance::distance_scan::reference;
@@ -32,6 +33,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_tile")
     .source(wgsl!("distance/distance_tile"))
     .buffers(SCORE_BUFFERS)
     .loads_rows()
+    .lengths(&[VECTORS])
     .workgroup(128, 2 * 8 * 33 * 16);
 
 /// Records the kernel for rows of `vectors` vectors of four elements.

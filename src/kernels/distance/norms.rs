@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
+use crate::kernels::lengths::VECTORS;
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
@@ -30,6 +31,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("norms")
     .source(wgsl!("distance/norms", SMALLEST_SQUARED, LARGEST_SQUARED))
     .buffers(&[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)])
     .loads_rows()
+    .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
 /// Records the kernel for rows of this element type. Buffers are rows, their norms, and `refused`, which holds two u32, both initially

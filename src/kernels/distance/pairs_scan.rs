@@ -6,6 +6,7 @@ pub use crate::kernels::distance::pairs::reference;
 use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
 pub use crate::kernels::distance::pairs_tile::Params;
 use crate::kernels::distance::pairs_tile::{BUFFERS, params_of};
+use crate::kernels::lengths::VECTORS;
 
 /// Queries that one pass over the rows takes at most.
 const QUERIES_AT_ONCE: u32 = 4;
@@ -20,6 +21,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_scan")
     .buffers(BUFFERS)
     .overrides(&[("METRIC", METRICS), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
     .sums_lanes()
+    .lengths(&[VECTORS])
     .workgroup(256, 256 * 16);
 
 /// Records the kernel for checked pairs of whole vectors of four.

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 pub use crate::kernels::distance::pairs::reference;
 use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
+use crate::kernels::lengths::VECTORS;
 
 params! {
     /// Parameters of `pairs_tile` and `pairs_scan`.
@@ -47,6 +48,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile")
     .source(wgsl!("distance/pairs_tile"))
     .buffers(BUFFERS)
     .overrides(&[("METRIC", METRICS)])
+    .lengths(&[VECTORS])
     .workgroup(128, 2 * 8 * 33 * 16);
 
 /// The parameters of a dispatch that begins with the first query and the first row.

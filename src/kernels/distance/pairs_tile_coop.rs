@@ -6,6 +6,7 @@ pub use crate::kernels::distance::pairs::reference;
 use crate::kernels::distance::pairs::{HalfVectors, PAIRS, PAIRS_COSINE, PAIRS_INNER_PRODUCT, Pairs};
 pub use crate::kernels::distance::pairs_tile::Params;
 use crate::kernels::distance::pairs_tile::{encode_tiles, params_of};
+use crate::kernels::lengths::VECTORS;
 use crate::metric::Metric;
 
 /// The declaration.
@@ -21,6 +22,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile_coop")
     ])
     .overrides(&[("METRIC", &[PAIRS_COSINE, PAIRS_INNER_PRODUCT])])
     .multiplies_matrices()
+    .lengths(&[VECTORS])
     .workgroup(128, 2 * 128 * 10 * 8 + 4096);
 
 /// Records the kernel for checked pairs and their halves, by cosine or inner product.

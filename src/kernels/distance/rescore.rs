@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::{KEYS, key_of};
+use crate::kernels::lengths::VECTORS;
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_INNER_PRODUCT, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::{ElementKind, MatrixView};
@@ -52,6 +53,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("rescore")
     ])
     .overrides(&[("METRIC", METRICS)])
     .loads_rows()
+    .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16);
 
 /// The candidates of the queries.

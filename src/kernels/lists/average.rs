@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
+use crate::kernels::lengths::VECTORS;
 
 params! {
     /// Parameters of `average`.
@@ -26,6 +27,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("average")
         "NORMALIZE",
         &[Normalize::Nothing as u32, Normalize::Means as u32, Normalize::MeansAndRows as u32],
     )])
+    .lengths(&[VECTORS])
     .workgroup(128, 128 * 4);
 
 /// Which vectors are normalised to length 1.

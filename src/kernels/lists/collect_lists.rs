@@ -7,6 +7,7 @@ use crate::gpu::{
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 
 pub use crate::screen::certificate::{Form, Margin};
@@ -47,6 +48,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
     .source(wgsl!("lists/collect_lists", BLOCK_ROWS, BLOCK_QUERIES))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
+    .lengths(&[GRANULES])
     .workgroup(64, BLOCK_QUERIES * (4 * 16 + 32));
 
 /// The override constants of all kernels that collect from lists.

@@ -4,6 +4,7 @@ use crate::gpu::{CANDIDATES, COARSE_TEST, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP
 use crate::kernels::blocks::STRIP_COOP;
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::lists::collect_lists::{BUFFERS, ListKernel, OVERRIDES};
 use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 
@@ -28,6 +29,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_strip")
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .multiplies_matrices()
+    .lengths(&[GRANULES])
     .workgroup(128, (32 + 128) * 10 * 8 + 4 * 1024);
 
 /// The most queries of a block.

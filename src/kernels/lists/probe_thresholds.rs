@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, USABLE, buffers, params, wgsl};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::pages::{PROBES, SCREENED};
 use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS, SHORT};
 
@@ -57,6 +58,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("probe_thresholds")
     .source(wgsl!("lists/probe_thresholds", UPPERS, ROUNDED_BITS))
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
+    .lengths(&[GRANULES])
     .workgroup(256, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 4);
 
 /// Rows of a query that can count. The threshold for a larger k would need more.

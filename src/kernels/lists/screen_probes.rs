@@ -6,6 +6,7 @@ use crate::gpu::{
 };
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::pages::{PROBES, SCREENED};
 
 pub use crate::screen::certificate::{Form, Margin};
@@ -56,6 +57,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_probes")
     .source(wgsl!("lists/screen_probes", SHARE))
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
+    .lengths(&[GRANULES])
     .workgroup(128, 64 * 16);
 
 /// Workgroups that share the tiles of a list.

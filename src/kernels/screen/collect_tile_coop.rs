@@ -8,6 +8,7 @@ use crate::gpu::{
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::{KEYS, key_of};
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
 use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, OVERRIDES, RoundPart};
 use crate::screen::certificate::Terms;
@@ -31,6 +32,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .multiplies_matrices()
+    .lengths(&[GRANULES])
     .workgroup(128, 2 * 128 * 10 * 8 + 4 * 1024);
 
 /// Whether the kernel keeps, of one tile with these scores `[queries, rows]`, the rows whose score reaches a threshold.

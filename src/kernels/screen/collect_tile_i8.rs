@@ -7,6 +7,7 @@ use crate::gpu::{
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
 
 pub use crate::screen::certificate::{Form, Margin};
@@ -51,6 +52,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
     .source(wgsl!("screen/collect_tile_i8"))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
+    .lengths(&[GRANULES])
     .workgroup(128, 2 * 8 * 33 * 16 + 8);
 
 /// The override constants of both kernels.

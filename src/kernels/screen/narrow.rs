@@ -3,11 +3,15 @@
 use crate::error::Result;
 use crate::gpu::{ACROSS, Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::lengths::{GRANULES, VECTORS};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::screen::certificate::{Narrowing, Terms};
+
+pub(crate) use crate::kernels::lengths::GRANULE;
+pub use crate::kernels::lengths::granules;
 
 params! {
     /// Parameters of `narrow`.
@@ -52,15 +56,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("narrow")
     .buffers(BUFFERS)
     .overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
     .loads_rows()
+    .lengths(&[VECTORS, GRANULES])
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
-
-/// Elements of a granule, one byte each.
-pub(crate) const GRANULE: usize = 16;
-
-/// Granules of a narrowed vector: whole slices of 32 dimensions, as the tiles take them.
-pub fn granules(dim: usize) -> u32 {
-    (dim.div_ceil(2 * GRANULE) * 2) as u32
-}
 
 /// Bytes of a plane of `rows` narrowed vectors, rounded up to whole blocks.
 pub fn plane_bytes(rows: u64, dim: usize) -> u64 {

@@ -5,6 +5,7 @@ use crate::gpu::{Buffer, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, SCORES, Scored};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
 
 pub use crate::screen::certificate::{Form, Margin};
 
@@ -58,6 +59,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
         ("FORM", NARROWED_FORMS),
         ("HAS_BITSET", &[0, 1]),
     ])
+    .lengths(&[GRANULES])
     .workgroup(64, 4 * 2 * 8 * 16 + 16 * 68 * 4 + 16 * 4);
 
 buffers! {

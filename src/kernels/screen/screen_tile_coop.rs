@@ -3,6 +3,7 @@
 use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
+use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
@@ -13,6 +14,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .source(wgsl!("screen/screen_tile_coop"))
     .buffers(SCORE_BUFFERS)
     .multiplies_matrices()
+    .lengths(&[GRANULES])
     .workgroup(128, 2 * 128 * 10 * 8);
 
 /// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the
@@ -21,11 +23,18 @@ pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return known;
     }
+    let usable = is_expected(gpu) && is_right(gpu).await.unwrap_or(false);
+    *gpu.multiplies_matrices.get_or_init(|| usable)
+}
+
+/// Whether [`is_usable`] is expected to say yes: what it said, or else what the adapter lists.
+pub(crate) fn is_expected(gpu: &Gpu) -> bool {
+    if let Some(&known) = gpu.multiplies_matrices.get() {
+        return known;
+    }
     let has_them =
         gpu.subgroups && gpu.has_subgroup_barriers() && gpu.adapter.capabilities.matrix_side().is_some();
-    let fits = [&KERNEL, &collect_tile_coop::KERNEL].iter().all(|kernel| gpu.check_limits(kernel).is_ok());
-    let usable = has_them && fits && is_right(gpu).await.unwrap_or(false);
-    *gpu.multiplies_matrices.get_or_init(|| usable)
+    has_them && [&KERNEL, &collect_tile_coop::KERNEL].iter().all(|kernel| gpu.check_limits(kernel).is_ok())
 }
 
 /// Whether a tile gets the correct scores, and keeps the correct rows.

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{SCORE_BUFFERS, SCORES, Scored, TILE_I8};
 use crate::kernels::distance::distance_tile::TILE_QUERIES;
+use crate::kernels::lengths::GRANULES;
 
 params! {
     /// Parameters of `screen_tile_i8`, and of `screen_tile_coop`.
@@ -26,6 +27,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_i8")
     .library(&[SCORES, TILE_I8])
     .source(wgsl!("screen/screen_tile_i8"))
     .buffers(SCORE_BUFFERS)
+    .lengths(&[GRANULES])
     .workgroup(128, 2 * 8 * 33 * 16);
 
 /// Records this kernel or `screen_tile_coop` for narrowed queries and rows.

@@ -75,7 +75,7 @@ impl Suite for Args {
                     }
                     if is_first {
                         // The first upload also pays for compiling a kernel and for fresh staging memory.
-                        filled(&run.device, metric, screen, rows)?;
+                        tell_first(run, (metric, screen, self.k[0]), rows, (queries, &counts))?;
                         is_first = false;
                     }
                     let (index, time) = filled(&run.device, metric, screen, rows)?;
@@ -219,6 +219,36 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
     let bytes = rows * row_bytes as f64;
     let operations = 2.0 * rows * dim as f64 * queries as f64;
     (Some(Work { bytes, operations, unit, working_set: bytes }), stage)
+}
+
+/// Makes an index, fills it and searches it, and tells how long each step took: on a new device they wait for the compiler.
+fn tell_first(
+    run: &mut Run,
+    (metric, screen, k): (Metric, Screen, usize),
+    rows: View<'_>,
+    (queries, counts): (View<'_>, &[usize]),
+) -> Result<()> {
+    let started = Instant::now();
+    let mut index = Flat::builder(&run.device, metric, rows.dim()).screen(screen).build()?;
+    let made = milliseconds(started.elapsed());
+    let started = Instant::now();
+    index.add(rows).with_context(|| format!("--rows: {} rows of dim {}", rows.rows(), rows.dim()))?;
+    let filling = milliseconds(started.elapsed());
+    let mut searches = vec![];
+    for &count in counts {
+        let started = Instant::now();
+        // The case that searches for them tells what is wrong.
+        let Ok(_) = index.search(queries.slice(0..count), k) else { break };
+        searches.push((count, milliseconds(started.elapsed())));
+    }
+    let records = searches.iter().map(|(count, ms)| json!({ "queries": count, "ms": ms }));
+    let line = json!({
+        "record": "first", "suite": "exact", "rows": rows.rows(), "dim": rows.dim(), "index_ms": made,
+        "rows_ms": filling, "searches": records.collect::<Vec<_>>(),
+    });
+    let told = searches.iter().map(|(count, ms)| format!(", {} {ms:.1} ms", output::queries(*count)));
+    let told: String = told.collect();
+    run.tell(line, &format!("exact     first index {made:.1} ms, its rows {filling:.1} ms{told}"))
 }
 
 fn tell_upload(run: &mut Run, rows: View<'_>, time: Duration) -> Result<()> {

@@ -68,6 +68,7 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Rng) {
         budget: 512 << 10,
         allowed: None,
         profile: false,
+        forms: crate::engine::FormChoice::Tuned,
         progress: None,
     };
     let found = gpu.block_on(search(rows, &queries, &request)).expect("an answer").neighbors;
@@ -83,7 +84,7 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Rng) {
 /// No rows yet.
 fn empty(device: &Device, screen: Screen, expected: u64) -> GpuRows {
     let gpu = device.gpu("a test").expect("a GPU").clone();
-    let narrowed = gpu.block_on(NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM)).expect("a layout");
+    let narrowed = NarrowedRows::new(&gpu, screen, Metric::L2Squared, DIM).expect("a layout");
     GpuRows::new(gpu, ElementKind::F32, DIM, expected, narrowed).expect("rows")
 }
 

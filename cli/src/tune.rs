@@ -1,0 +1,136 @@
+//! `nearfield tune`: times the forms of kernels on a device, and keeps which are faster.
+
+use std::io::{Write, stdout};
+
+use anyhow::{Result, ensure};
+use nearfield::{Device, Flat, Index, Ivf, MatrixView, Metric, TunedKernel};
+use serde_json::json;
+
+use crate::device::{self, Choice};
+use crate::memory;
+use crate::recipe::{Part, Recipe, Set};
+
+const LONG: &str = "\
+Time the kernels of searches in two forms: one takes the length of vectors from its parameters, the other is compiled for one dim. \
+Searches use the faster forms from then on, in this and in later processes: a file in the directory for compiled kernels keeps \
+the times, for this adapter, its driver and this version. Answers do not depend on it.
+
+`warm_up` of an index does the same in programs, for kernels that were not timed yet. Only GPUs with timestamps are tuned, and \
+only for the dims 64, 96, 100, 128, 256, 384, 512, 768, 1024, 1536 and 3072.
+
+--json prints a line for each kernel:
+  device                       {name, backend, driver, kind}
+  kernel, variant              the kernel, and the values of its other constants
+  dim, metric, index, queries  of the searches that it was timed in
+  general_ms, specialised_ms   device time in a search, of the general form and of the one for this dim
+  is_specialised               whether searches use that from now on";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield tune --dim 768
+  nearfield tune --dim 128,384,768 --metric cosine,l2sq --rows 1000000
+  nearfield tune --dim 768 --index ivf --json
+  NEARFIELD_CACHE=/srv/kernels nearfield tune --dim 1024     # for a service that keeps its kernels there";
+
+/// The indexes whose kernels are timed.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Kind {
+    /// Exact search
+    Flat,
+    /// Search in lists
+    Ivf,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(about = "Time the forms of kernels on this device, and use the faster ones", long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Elements per vector, one index each
+    #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = crate::arguments::count, required = true)]
+    dim: Vec<usize>,
+    /// Metrics, one index each: l2sq, l2, cosine, ip
+    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
+    metric: Vec<Metric>,
+    /// Kinds of index
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "flat", value_name = "INDEX,…")]
+    index: Vec<Kind>,
+    /// Generated rows that are searched. With fewer than some hundred thousand, kernels wait more than they read
+    #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = crate::arguments::count)]
+    rows: usize,
+    #[command(flatten)]
+    device: Choice,
+    /// Print JSON lines instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let device = args.device.open()?;
+    let mut out = stdout().lock();
+    for &dim in &args.dim {
+        memory::ensure_fit("--rows", args.rows, &format!("vectors of dim {dim}"), dim)?;
+        let rows = Set::new(Recipe::Clustered, args.rows, dim, 1)?.all(Part::Rows, args.rows, "--rows")?;
+        let rows = MatrixView::new(&rows, dim)?;
+        for &metric in &args.metric {
+            for &kind in &args.index {
+                let timed = filled(&device, metric, kind, rows)?.tune()?;
+                ensure!(
+                    !timed.is_empty(),
+                    "--dim: needed a GPU with timestamps, a dim that kernels are compiled for and four million elements, given {} \
+                     rows of dim {dim} on {}",
+                    args.rows,
+                    device.adapter()
+                );
+                print(&mut out, args.json, (&device, metric, kind), &timed)?;
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// An index with all rows.
+fn filled(device: &Device, metric: Metric, kind: Kind, rows: MatrixView<'_, f32>) -> Result<Index> {
+    let dim = rows.dim();
+    let mut index = match kind {
+        Kind::Flat => Index::from(Flat::builder(device, metric, dim).capacity(rows.rows()).build()?),
+        Kind::Ivf => Index::from(Ivf::builder(device, metric, dim).train(rows)?),
+    };
+    index.add(rows)?;
+    Ok(index)
+}
+
+/// Prints the times of an index's kernels.
+fn print(
+    out: &mut impl Write,
+    is_json: bool,
+    (device, metric, kind): (&Device, Metric, Kind),
+    timed: &[TunedKernel],
+) -> Result<()> {
+    let index = if kind == Kind::Flat { "flat" } else { "ivf" };
+    if !is_json {
+        let dim = timed.first().map_or(0, |one| one.dim);
+        writeln!(out, "{}: {index}, {}, dim {dim}", device.adapter(), metric.name())?;
+        writeln!(
+            out,
+            "{:<22} {:<26} {:>7} {:>12} {:>12}  used",
+            "kernel", "variant", "queries", "general", "for the dim"
+        )?;
+    }
+    for TunedKernel { kernel, variant, dim, queries, general, specialised, is_specialised, .. } in timed {
+        let [general, specialised] = [general, specialised].map(|time| time.as_secs_f64() * 1e3);
+        if is_json {
+            let line = json!({
+                "device": device::to_json(device.adapter()), "kernel": kernel, "variant": variant, "dim": dim,
+                "metric": metric.name(), "index": index, "queries": queries, "general_ms": general,
+                "specialised_ms": specialised, "is_specialised": is_specialised,
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            let used = if *is_specialised { "for the dim" } else { "general" };
+            writeln!(
+                out,
+                "{kernel:<22} {variant:<26} {queries:>7} {general:>9.4} ms {specialised:>9.4} ms  {used}"
+            )?;
+        }
+    }
+    Ok(())
+}

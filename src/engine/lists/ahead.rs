@@ -1,0 +1,55 @@
+//! The kernels that train lists and search in them, to be compiled before they are needed.
+
+use crate::engine::search::ahead::{Searched, narrowing, reporting};
+use crate::gpu::{Gpu, Wanted};
+use crate::kernels::{
+    average, collect_lists, collect_lists_strip, collect_lists_tile, group, list_work, probe_slots,
+    probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
+};
+use crate::matrix::ElementKind;
+use crate::metric::Metric;
+use crate::screen::certificate::Form;
+
+/// The kernels that find the nearest centroids, by the metric of centroids. Cooperative matrices score their narrowed copy or not;
+/// none without a copy.
+pub(crate) fn coarse(metric: Metric, has_matrices: Option<bool>) -> Vec<Wanted> {
+    let mut wanted = reporting(metric, ElementKind::F32);
+    if let Some(has_matrices) = has_matrices {
+        let tile = if has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
+        wanted.insert(0, Wanted::of(tile));
+        wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", Form::narrowed(metric) as u32));
+        wanted.extend(narrowing(metric, ElementKind::F32));
+    }
+    wanted
+}
+
+/// The kernels of training.
+pub(crate) fn training(gpu: &Gpu, metric: Metric, is_narrowed: bool) -> Vec<Wanted> {
+    let mut wanted = coarse(metric, is_narrowed.then(|| screen_tile_coop::is_expected(gpu)));
+    wanted.push(Wanted::of(&average::KERNEL));
+    wanted
+}
+
+/// The kernels of searches in the lists of an index.
+pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
+    let Searched { metric, elements, has_matrices } = searched;
+    let mut wanted = vec![];
+    if let Some(has_matrices) = has_matrices {
+        let mut screens = vec![&collect_lists::KERNEL, &probe_thresholds::KERNEL, &screen_probes::KERNEL];
+        if has_matrices {
+            screens.extend([&collect_lists_tile::KERNEL, &collect_lists_strip::KERNEL]);
+        }
+        let form = Form::narrowed(metric) as u32;
+        wanted.extend(screens.into_iter().map(|kernel| Wanted::of(kernel).with("FORM", form)));
+        wanted.extend([
+            Wanted::of(&group::KERNEL),
+            Wanted::of(&list_work::KERNEL),
+            Wanted::of(&tighten::KERNEL).with("EXACT", 0),
+        ]);
+        wanted.extend(narrowing(metric, elements));
+    }
+    wanted.extend(coarse(metric.of_centroids(), has_matrices));
+    wanted.push(Wanted::of(&probe_slots::KERNEL));
+    wanted.extend(reporting(metric, elements));
+    wanted
+}

@@ -1,0 +1,311 @@
+//! The compiler of a device: its compiled kernels, and how a variant becomes one.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::file::CacheFile;
+use super::forms::{FormTimes, Forms};
+use crate::device_options::DeviceOptions;
+use crate::error::{Error, Result};
+use crate::gpu::adapter::Adapter;
+use crate::gpu::kernel::{Access, Kernel, Variant};
+use crate::gpu::state::{Faults, Pipeline, close_scope};
+use crate::lock::lock;
+use crate::matrix::ElementKind;
+
+/// Identifies a compiled kernel: the address of its declaration, because two may have one name, and the variant.
+type Key = (usize, Variant);
+
+/// How recordings choose between the forms of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FormChoice {
+    /// As the tuner found.
+    #[default]
+    Tuned,
+    /// The general one.
+    General,
+    /// The one for vectors with this many elements.
+    Specialised(u32),
+}
+
+/// A compiled variant, or the place of one.
+#[derive(Debug, Default)]
+struct Cell {
+    compiled: OnceLock<Arc<Pipeline>>,
+    /// Held by the thread that compiles it; others wait for it here.
+    compiling: Mutex<()>,
+}
+
+/// Compiles the kernels of a device, and keeps them.
+pub(in crate::gpu) struct Compiler {
+    device: wgpu::Device,
+    adapter: Adapter,
+    options: DeviceOptions,
+    faults: Arc<Mutex<Faults>>,
+    cells: Mutex<HashMap<Key, Arc<Cell>>>,
+    /// How many variants were compiled.
+    count: AtomicUsize,
+    /// Those among them that the file lacks.
+    unsaved: AtomicUsize,
+    forms: Forms,
+    /// The choice of recordings that make none of their own.
+    usual: Mutex<FormChoice>,
+    /// The tuner's, while it times forms.
+    trial: Mutex<Vec<(&'static Kernel, Variant)>>,
+    /// Opened before the first variant is compiled.
+    file: OnceLock<Option<CacheFile>>,
+}
+
+impl fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiler")
+            .field("count", &self.count)
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Compiler {
+    fn drop(&mut self) {
+        self.save();
+    }
+}
+
+impl Compiler {
+    pub(in crate::gpu) fn new(
+        device: wgpu::Device,
+        adapter: Adapter,
+        options: DeviceOptions,
+        faults: Arc<Mutex<Faults>>,
+    ) -> Self {
+        Self {
+            forms: Forms::new(&adapter, options.cache_dir.as_deref()),
+            usual: Mutex::default(),
+            trial: Mutex::default(),
+            device,
+            adapter,
+            options,
+            faults,
+            cells: Mutex::default(),
+            count: AtomicUsize::new(0),
+            unsaved: AtomicUsize::new(0),
+            file: OnceLock::new(),
+        }
+    }
+
+    /// The variant that this device runs, for rows of this element type and these values of the override constants.
+    pub(in crate::gpu) fn variant(
+        &self,
+        kernel: &Kernel,
+        elements: ElementKind,
+        constants: Vec<u32>,
+    ) -> Variant {
+        let capabilities = &self.adapter.capabilities;
+        Variant {
+            elements: if kernel.loads_rows { elements } else { ElementKind::default() },
+            subgroups: kernel.sums_lanes && self.options.subgroups && capabilities.subgroup_sizes.is_some(),
+            float_atomics: kernel.adds_floats && capabilities.float_atomics,
+            matrix_side: match capabilities.matrix_side() {
+                Some(side) if kernel.multiplies_matrices => side,
+                _ => 0,
+            },
+            constants,
+            dimension: 0,
+        }
+    }
+
+    /// This variant of `kernel`, compiled on first use. Threads that want the same one wait for the first of them.
+    pub(in crate::gpu) fn get(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
+        let key = (std::ptr::from_ref(kernel).addr(), variant);
+        let (cell, variant) = {
+            let mut cells = lock(&self.cells);
+            match cells.get(&key) {
+                Some(cell) => (cell.clone(), key.1),
+                None => {
+                    let cell = Arc::new(Cell::default());
+                    cells.insert(key.clone(), cell.clone());
+                    (cell, key.1)
+                }
+            }
+        };
+        if let Some(pipeline) = cell.compiled.get() {
+            return Ok(pipeline.clone());
+        }
+        let _compiling = lock(&cell.compiling);
+        if let Some(pipeline) = cell.compiled.get() {
+            return Ok(pipeline.clone());
+        }
+        // After an error the next caller tries again.
+        let pipeline = Arc::new(self.compile(kernel, &variant)?);
+        Ok(cell.compiled.get_or_init(|| pipeline).clone())
+    }
+
+    /// The form of a kernel to run with these parameters, if it is not the one that reads everything from them. A search uses a form for
+    /// one number of elements only once it is compiled; a trial compiles it.
+    pub(in crate::gpu) fn form(
+        &self,
+        general: &Pipeline,
+        params: &[u8],
+        choice: FormChoice,
+    ) -> Result<Option<Arc<Pipeline>>> {
+        let (kernel, variant) = (general.kernel, &general.variant);
+        if kernel.lengths.is_empty() || variant.dimension > 0 {
+            return Ok(None);
+        }
+        let usual = *lock(&self.usual);
+        match if choice == FormChoice::Tuned { usual } else { choice } {
+            FormChoice::Tuned => Ok(self.forms.in_use(general, params)),
+            FormChoice::Specialised(dimension) if kernel.is_of(dimension, params) => {
+                let variant = Variant { dimension, ..variant.clone() };
+                let mut trial = lock(&self.trial);
+                if !trial.iter().any(|(other, tried)| std::ptr::eq(*other, kernel) && *tried == variant) {
+                    trial.push((kernel, variant.clone()));
+                }
+                drop(trial);
+                self.get(kernel, variant).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets recordings choose like this.
+    pub(in crate::gpu) fn choose(&self, usual: FormChoice) {
+        *lock(&self.usual) = usual;
+    }
+
+    /// The forms for one number of elements that were run since this was called last.
+    pub(in crate::gpu) fn tried(&self) -> Vec<(&'static Kernel, Variant)> {
+        std::mem::take(&mut lock(&self.trial))
+    }
+
+    /// The times of a form for one number of elements, if it was timed.
+    pub(in crate::gpu) fn times(&self, kernel: &Kernel, variant: &Variant) -> Option<FormTimes> {
+        self.forms.times(kernel, variant)
+    }
+
+    /// Keeps the times of forms, and uses the faster ones, which were compiled to be timed.
+    pub(in crate::gpu) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
+        for (kernel, variant, times) in times {
+            if times.specialises() {
+                self.use_form(kernel, variant.clone())?;
+            }
+        }
+        self.forms.keep(times);
+        Ok(())
+    }
+
+    /// Compiles a form for one number of elements, and uses it from now on.
+    pub(super) fn use_form(&self, kernel: &'static Kernel, variant: Variant) -> Result<()> {
+        self.forms.take(self.get(kernel, variant)?);
+        Ok(())
+    }
+
+    /// Whether this variant is compiled.
+    pub(super) fn has(&self, kernel: &'static Kernel, variant: &Variant) -> bool {
+        let key = (std::ptr::from_ref(kernel).addr(), variant.clone());
+        lock(&self.cells).get(&key).is_some_and(|cell| cell.compiled.get().is_some())
+    }
+
+    /// How many variants were compiled.
+    pub(in crate::gpu) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Writes the file if kernels were compiled since it was written.
+    pub(super) fn save(&self) {
+        if self.unsaved.swap(0, Ordering::Relaxed) > 0
+            && let Some(Some(file)) = self.file.get()
+        {
+            file.save();
+        }
+    }
+
+    /// Checks the limits that wgpu does not check for kernels with override constants (gfx-rs/wgpu issue 8946).
+    pub(in crate::gpu) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
+        let have = &self.adapter.capabilities;
+        let check = |what: &str, needed: u32, available: u32| {
+            if needed <= available {
+                return Ok(());
+            }
+            Err(Error::unsupported(format!("kernel {}", kernel.name), format!("{needed} {what}"), available))
+        };
+        check("invocations per workgroup", kernel.workgroup_size, have.max_workgroup_size)?;
+        check("bytes of workgroup memory", kernel.workgroup_bytes, have.max_workgroup_bytes)?;
+        check("storage buffers", kernel.buffers.len() as u32, have.max_storage_buffers)
+    }
+
+    fn compile(&self, kernel: &'static Kernel, variant: &Variant) -> Result<Pipeline> {
+        self.check_limits(kernel)?;
+        let file = self.file.get_or_init(|| {
+            let directory = self.options.cache_dir.as_deref()?;
+            CacheFile::open(&self.device, &self.faults, directory)
+        });
+        let source = kernel.wgsl(variant)?;
+        let label = Some(kernel.name);
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let descriptor =
+            wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(Cow::Owned(source)) };
+        let checks = wgpu::ShaderRuntimeChecks {
+            // Loop bounding costs up to 40% on an H200 and 2.6 times on lavapipe.
+            force_loop_bounding: false,
+            ..wgpu::ShaderRuntimeChecks::checked()
+        };
+        #[expect(
+            unsafe_code,
+            reason = "only the bounding of loops is left out: each loop of each kernel ends, and bounds checks stay on"
+        )]
+        // SAFETY: every loop of the module ends for all inputs, and the other checks stay on.
+        let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
+        let uniform = wgpu::BindGroupLayoutEntry {
+            binding: 0,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty: wgpu::BufferBindingType::Uniform,
+                has_dynamic_offset: true,
+                min_binding_size: None,
+            },
+            count: None,
+        };
+        let storage =
+            kernel.buffers.iter().zip(1..).map(|((_, access), binding)| wgpu::BindGroupLayoutEntry {
+                binding,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer {
+                    ty: wgpu::BufferBindingType::Storage { read_only: *access == Access::Read },
+                    has_dynamic_offset: false,
+                    min_binding_size: None,
+                },
+                count: None,
+            });
+        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
+        let layout = self
+            .device
+            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+        let pipeline_layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
+        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label,
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some(kernel.name),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                constants: &kernel.constants(variant),
+                zero_initialize_workgroup_memory: false,
+            },
+            cache: file.as_ref().map(|file| &file.cache),
+        });
+        let name = kernel.name;
+        close_scope(&self.faults, scope, move |fault| Error::Device {
+            message: format!("kernel {name}: {fault}"),
+        })?;
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.unsaved.fetch_add(1, Ordering::Relaxed);
+        Ok(Pipeline { kernel, variant: variant.clone(), pipeline, layout })
+    }
+}

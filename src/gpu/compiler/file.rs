@@ -1,0 +1,162 @@
+//! A file with the driver's own form of compiled kernels, so that the next process does not compile them again.
+//!
+//! Nothing here fails: without the file, or with a damaged one, kernels are compiled as if there had never been one.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::Error;
+use crate::files::Pending;
+use crate::gpu::state::{Faults, close_scope};
+
+/// The first bytes of a file. The checksum of all bytes behind both follows.
+const MAGIC: &[u8; 8] = b"nearfKC1";
+
+/// Bytes in front of the driver's data.
+const HEADER: usize = MAGIC.len() + size_of::<u64>();
+
+/// Larger files are neither written nor read. All kernels of the library take a few MiB.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Files that a directory keeps: those written last. A new driver or version of the library starts a new file.
+const MOST_FILES: usize = 8;
+
+/// The files' extension.
+const EXTENSION: &str = "kernels";
+
+/// A cache of the driver, and its file.
+#[derive(Debug)]
+pub(super) struct CacheFile {
+    pub(super) cache: wgpu::PipelineCache,
+    path: PathBuf,
+    /// The checksum of the data in the file; 0 for none.
+    stored: AtomicU64,
+}
+
+impl CacheFile {
+    /// The cache of a device, with what its file in `directory` holds. None if the device has no such caches.
+    pub(super) fn open(device: &wgpu::Device, faults: &Mutex<Faults>, directory: &Path) -> Option<Self> {
+        if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
+            return None;
+        }
+        let info = device.adapter_info();
+        let key = wgpu::util::pipeline_cache_key(&info)?;
+        let versions = [&info.driver, &info.driver_info, env!("CARGO_PKG_VERSION")].join("\n");
+        let name = format!("{key}_{:016x}.{EXTENSION}", xxh3_64(versions.as_bytes()));
+        let path = directory.join(name);
+        let file = read(&path);
+        let data = file.as_deref().and_then(checked);
+        let descriptor = wgpu::PipelineCacheDescriptor { label: Some("nearfield"), data, fallback: true };
+        let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        #[expect(
+            unsafe_code,
+            reason = "a driver may trust the data: they are its own, which a checksum shows to be whole"
+        )]
+        // SAFETY: the data come from `PipelineCache::get_data` for the same adapter, driver and version of the library, and their
+        // checksum is right. The file lies in a directory of the user's own.
+        let cache = unsafe { device.create_pipeline_cache(&descriptor) };
+        close_scope(faults, scope, |fault| Error::Device { message: fault.to_string() }).ok()?;
+        Some(Self { cache, path, stored: AtomicU64::new(data.map_or(0, xxh3_64)) })
+    }
+
+    /// Writes the file unless it has the same data already.
+    pub(super) fn save(&self) {
+        let Some(data) = self.cache.get_data().filter(|data| data.len() as u64 <= MOST_BYTES) else { return };
+        let checksum = xxh3_64(&data);
+        // A directory that cannot be written costs time in the next process and nothing else.
+        if self.stored.swap(checksum, Ordering::Relaxed) != checksum
+            && write(&self.path, checksum, &data).is_ok()
+        {
+            remove_oldest(&self.path, EXTENSION);
+        }
+    }
+}
+
+/// The bytes of a regular file of a sensible size.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let about = fs::metadata(path).ok()?;
+    if !about.is_file() || about.len() > MOST_BYTES + HEADER as u64 {
+        return None;
+    }
+    fs::read(path).ok()
+}
+
+/// The driver's data in a file, if they are as they were written.
+fn checked(file: &[u8]) -> Option<&[u8]> {
+    let (checksum, data) = file.strip_prefix(MAGIC)?.split_first_chunk()?;
+    (u64::from_le_bytes(*checksum) == xxh3_64(data)).then_some(data)
+}
+
+fn write(path: &Path, checksum: u64, data: &[u8]) -> std::io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut pending = Pending::create(path)?;
+    for bytes in [MAGIC.as_slice(), &checksum.to_le_bytes(), data] {
+        pending.file().write_all(bytes)?;
+    }
+    pending.finish()
+}
+
+/// Removes the files with this extension beside one that were written longest ago.
+pub(super) fn remove_oldest(path: &Path, extension: &str) {
+    let Some(Ok(entries)) = path.parent().map(fs::read_dir) else { return };
+    let written = |entry: fs::DirEntry| {
+        let is_ours = entry.path().extension().is_some_and(|own| own == extension);
+        let time = entry.metadata().and_then(|about| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        is_ours.then(|| (time, entry.path()))
+    };
+    let mut files: Vec<_> = entries.filter_map(Result::ok).filter_map(written).collect();
+    files.sort_unstable();
+    for (_, old) in files.iter().rev().skip(MOST_FILES) {
+        // Another process may have removed it.
+        let _ = fs::remove_file(old);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_data_are_taken() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("deeper").join("one.kernels");
+        let data: Vec<u8> = (0..200).collect();
+        write(&path, xxh3_64(&data), &data).expect("written");
+        let file = read(&path).expect("a file");
+        assert_eq!(checked(&file), Some(&data[..]));
+        for length in 0..file.len() {
+            assert_eq!(checked(&file[..length]), None, "cut to {length} bytes");
+        }
+        for place in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[place] ^= 1;
+            assert_eq!(checked(&damaged), None, "byte {place} is another");
+        }
+        assert_eq!(read(directory.path()), None, "a directory is no file");
+    }
+
+    #[test]
+    fn a_directory_keeps_the_files_written_last() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |number: usize| directory.path().join(format!("{number}.{EXTENSION}"));
+        fs::write(directory.path().join("other.txt"), "stays").expect("written");
+        for number in 0..MOST_FILES + 3 {
+            write(&path(number), 0, &[]).expect("written");
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + number as u64);
+            let file = fs::File::options().append(true).open(path(number)).expect("there");
+            file.set_modified(time).expect("a time");
+        }
+        remove_oldest(&path(0), EXTENSION);
+        let left: Vec<usize> = (0..MOST_FILES + 3).filter(|&number| path(number).exists()).collect();
+        assert_eq!(left, (3..MOST_FILES + 3).collect::<Vec<_>>());
+        assert!(directory.path().join("other.txt").exists());
+    }
+}

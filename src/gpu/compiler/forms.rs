@@ -1,0 +1,165 @@
+//! Which forms of kernels a device uses: those that take the lengths of vectors from their parameters, or those compiled for one
+//! number of elements. A tuner finds out which are faster, and a file beside the compiled kernels keeps that.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::file::remove_oldest;
+use crate::files::Pending;
+use crate::gpu::adapter::Adapter;
+use crate::gpu::kernel::{Kernel, Variant};
+use crate::gpu::state::Pipeline;
+use crate::lock::lock;
+
+/// The files' extension.
+const EXTENSION: &str = "forms";
+
+/// Larger files are not read.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A form for one number of elements has to be faster by this factor: times of kernels vary by a percent or two.
+const GAIN: f64 = 1.03;
+
+/// The times of a kernel's two forms on a device, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FormTimes {
+    /// Of the form that takes lengths from its parameters.
+    pub(crate) general: f64,
+    /// Of the form for one number of elements.
+    pub(crate) specialised: f64,
+}
+
+impl FormTimes {
+    /// Whether the form for one number of elements is used.
+    pub(crate) fn specialises(self) -> bool {
+        self.specialised * GAIN <= self.general
+    }
+}
+
+/// The forms of a device.
+#[derive(Debug)]
+pub(super) struct Forms {
+    path: Option<PathBuf>,
+    /// By kernel and variant. Read from the file when it is first asked for.
+    timed: Mutex<Option<BTreeMap<String, FormTimes>>>,
+    /// The compiled forms to use, by the address of their kernel.
+    in_use: Mutex<HashMap<usize, Vec<Arc<Pipeline>>>>,
+}
+
+impl Forms {
+    /// The forms of an adapter, which a file in `directory` keeps; without a directory nothing does.
+    pub(super) fn new(adapter: &Adapter, directory: Option<&Path>) -> Self {
+        let of = format!("{adapter}\n{}", env!("CARGO_PKG_VERSION"));
+        let name = format!("{}_{:016x}.{EXTENSION}", adapter.backend, xxh3_64(of.as_bytes()));
+        let path = directory.map(|directory| directory.join(name));
+        Self { path, timed: Mutex::default(), in_use: Mutex::default() }
+    }
+
+    /// The times of a form for one number of elements, if it was timed.
+    pub(super) fn times(&self, kernel: &Kernel, variant: &Variant) -> Option<FormTimes> {
+        self.with_timed(|timed| timed.get(&name_of(kernel, variant)).copied())
+    }
+
+    /// Keeps times, in the file too.
+    pub(super) fn keep(&self, times: &[(&'static Kernel, Variant, FormTimes)]) {
+        let text = self.with_timed(|timed| {
+            timed.extend(times.iter().map(|(kernel, variant, times)| (name_of(kernel, variant), *times)));
+            written(timed)
+        });
+        if let Some(path) = &self.path
+            && write(path, &text).is_ok()
+        {
+            remove_oldest(path, EXTENSION);
+        }
+    }
+
+    fn with_timed<T>(&self, work: impl FnOnce(&mut BTreeMap<String, FormTimes>) -> T) -> T {
+        let mut timed = lock(&self.timed);
+        work(timed.get_or_insert_with(|| self.path.as_deref().and_then(read).unwrap_or_default()))
+    }
+
+    /// Uses a compiled form for one number of elements from now on.
+    pub(super) fn take(&self, pipeline: Arc<Pipeline>) {
+        let mut in_use = lock(&self.in_use);
+        let forms = in_use.entry(std::ptr::from_ref(pipeline.kernel).addr()).or_default();
+        if !forms.iter().any(|form| form.variant == pipeline.variant) {
+            forms.push(pipeline);
+        }
+    }
+
+    /// The form in use for vectors of as many elements as these parameters tell; none for the general one.
+    pub(super) fn in_use(&self, general: &Pipeline, params: &[u8]) -> Option<Arc<Pipeline>> {
+        let in_use = lock(&self.in_use);
+        let mut forms = in_use.get(&std::ptr::from_ref(general.kernel).addr())?.iter();
+        let fits = |form: &&Arc<Pipeline>| {
+            let dimension = form.variant.dimension;
+            general.kernel.is_of(dimension, params)
+                && form.variant == Variant { dimension, ..general.variant.clone() }
+        };
+        forms.find(fits).cloned()
+    }
+}
+
+/// The name of a form in files.
+fn name_of(kernel: &Kernel, variant: &Variant) -> String {
+    format!("{} {variant}", kernel.name)
+}
+
+/// The text of a file.
+fn written(timed: &BTreeMap<String, FormTimes>) -> String {
+    let forms = timed.iter().map(|(name, times)| {
+        json!({ "form": name, "general_s": times.general, "specialised_s": times.specialised })
+    });
+    forms.map(|form| format!("{form}\n")).collect()
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut pending = Pending::create(path)?;
+    pending.file().write_all(text.as_bytes())?;
+    pending.finish()
+}
+
+/// What a file says; none if any of its lines is damaged.
+fn read(path: &Path) -> Option<BTreeMap<String, FormTimes>> {
+    let about = fs::metadata(path).ok()?;
+    if !about.is_file() || about.len() > MOST_BYTES {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let form = |line: &str| {
+        let form: Value = serde_json::from_str(line).ok()?;
+        let time = |field: &str| form.get(field)?.as_f64().filter(|time| *time >= 0.0);
+        let times = FormTimes { general: time("general_s")?, specialised: time("specialised_s")? };
+        Some((form.get("form")?.as_str()?.to_owned(), times))
+    };
+    text.lines().map(form).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_as_they_were_written_or_not_at_all() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("one.forms");
+        let times = FormTimes { general: 2e-3, specialised: 1e-3 };
+        let timed = BTreeMap::from([("a 1 for 768".to_owned(), times), ("b F32 for 96".to_owned(), times)]);
+        write(&path, &written(&timed)).expect("written");
+        assert_eq!(read(&path), Some(timed));
+        for damaged in ["{", "{\"form\":\"a\"}", "{\"form\":1,\"general_s\":1.0,\"specialised_s\":1.0}"] {
+            fs::write(&path, damaged).expect("written");
+            assert_eq!(read(&path), None, "{damaged}");
+        }
+        assert!(times.specialises() && !FormTimes { general: 1.0, specialised: 0.99 }.specialises());
+    }
+}

@@ -1,0 +1,158 @@
+//! Kernels that are compiled for one number of elements compute the same bits as those that read it from their parameters.
+
+use crate::common::Engine::Adapter;
+use crate::common::{Random, gpu, rounded, view};
+use nearfield::internals::kernels::{self, DIMENSIONS};
+use nearfield::{
+    Device, DeviceOptions, DistanceOptions, ElementKind, Flat, Index, Ivf, Metric, Neighbors, Precision,
+    Screen,
+};
+
+const ROWS: usize = 520;
+const QUERIES: usize = 66;
+
+/// Distances as bits, with ids.
+fn bits(found: &Neighbors) -> Vec<(u64, u32)> {
+    found.hits().iter().map(|hit| (hit.id, hit.distance.to_bits())).collect()
+}
+
+/// Neighbours of searches, and distances of all pairs, as bits.
+type Answers = (Vec<Vec<(u64, u32)>>, Vec<Vec<u32>>);
+
+/// Answers of the searches and operations that have such kernels. A software driver takes seconds to compile those of one number of
+/// elements, so the turns share metrics, element types, screens and operations among them.
+fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
+    let mut random = Random::new(dim as u64);
+    let (halves, rows) = rounded(&random.floats(ROWS * dim));
+    let queries = random.floats(QUERIES * dim);
+    let metric = [Metric::L2, Metric::Cosine, Metric::InnerProduct][turn % 3];
+    let is_half = turn % 2 == 1;
+    let elements = if is_half { ElementKind::F16 } else { ElementKind::F32 };
+    let screen = if turn % 4 < 2 { Screen::I8 } else { Screen::None };
+    let mut found = vec![];
+    let mut index = Index::from(
+        Flat::builder(device, metric, dim).elements(elements).screen(screen).build().expect("an index"),
+    );
+    let builder = Ivf::builder(device, metric, dim).elements(elements).screen(screen).lists(8);
+    if turn.is_multiple_of(5) {
+        index = Index::from(builder.train(view(&rows, dim)).expect("trains"));
+    }
+    match is_half {
+        true => index.add(view(&halves, dim)).expect("good rows"),
+        false => index.add(view(&rows, dim)).expect("good rows"),
+    }
+    for count in [1, 8, QUERIES] {
+        found.push(bits(&index.search(view(&queries[..count * dim], dim), 3).expect("an answer")));
+    }
+    if let Index::Flat(flat) = &index {
+        // A radius needs no sample, so tiles of few rows collect.
+        let radius = flat.search(view(&queries[..dim], dim), 9).expect("an answer").row(0)[8].distance;
+        found.push(bits(&flat.search_within(view(&queries, dim), radius).expect("an answer")));
+    }
+    let mut distances = vec![];
+    if turn % 4 == 1 {
+        let upload = |values: &[f32]| device.upload(view(values, dim)).expect("memory");
+        let (rows, many, few) = (upload(&rows), upload(&queries), upload(&queries[..2 * dim]));
+        for (queries, precision) in
+            [(&few, Precision::Fast), (&many, Precision::Fast), (&few, Precision::Compensated)]
+        {
+            let options = DistanceOptions::new(metric).precision(precision);
+            let all = device.distances_with(queries, &rows, options).expect("distances");
+            distances.push(device.read(&all).expect("distances").iter().map(|x| x.to_bits()).collect());
+        }
+    }
+    (found, distances)
+}
+
+#[test]
+fn forms_for_one_number_of_elements_answer_the_same_bits() {
+    let Some(general) = gpu() else { return };
+    let own = || Adapter.open(DeviceOptions::new().cache_dir(None)).expect("the same adapter");
+    let mut ran = vec![];
+    for (turn, dim) in DIMENSIONS.into_iter().enumerate() {
+        let device = own();
+        device.specialise(dim);
+        let specialised = answers(&device, dim as usize, turn);
+        assert_eq!(specialised, answers(general, dim as usize, turn), "{dim} elements");
+        ran.extend(device.specialised_kernels().into_iter().map(|(kernel, _)| kernel));
+    }
+    // Every kernel that has such forms ran in one, as far as this adapter runs it.
+    let has_matrices = general.capabilities().matrix_side().is_some();
+    let expected =
+        kernels::all().filter(|kernel| kernel.has_lengths() && (has_matrices || !kernel.needs_matrices()));
+    for kernel in expected {
+        // Half precision is asked for by name, and integers without matrices only where there are none.
+        let is_other = kernel.name() == "pairs_tile_coop" || has_matrices && kernel.name().ends_with("_i8");
+        assert!(is_other || ran.contains(&kernel.name()), "{} did not run", kernel.name());
+    }
+}
+
+/// Another number of elements than a form is for runs the general one.
+#[test]
+fn other_numbers_of_elements_run_general_forms() {
+    let Some(general) = gpu() else { return };
+    let device = Adapter.open(DeviceOptions::new().cache_dir(None)).expect("the same adapter");
+    device.specialise(64);
+    let (rows, queries) = (Random::new(1).floats(300 * 60), Random::new(2).floats(60));
+    let [one, other] = [general, &device].map(|device| {
+        let mut index = Flat::builder(device, Metric::L2, 60).screen(Screen::None).build().expect("an index");
+        index.add(view(&rows, 60)).expect("good rows");
+        bits(&index.search(view(&queries, 60), 5).expect("an answer"))
+    });
+    assert_eq!(one, other);
+    let ran = device.specialised_kernels();
+    assert!(ran.is_empty(), "{ran:?}");
+}
+
+/// Files with this extension in a directory.
+fn files(directory: &std::path::Path, extension: &str) -> Vec<std::path::PathBuf> {
+    let entries =
+        std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.extension().is_some_and(|own| own == extension)).collect()
+}
+
+#[test]
+fn tuning_times_both_forms_keeps_the_times_and_changes_no_answer() {
+    const DIM: usize = 64;
+    const MANY: usize = 1 << 16;
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = DeviceOptions::new().cache_dir(Some(directory.path().to_path_buf()));
+    let Some(device) = Adapter.open(options.clone()) else { return };
+    let mut index = Flat::builder(&device, Metric::L2, DIM).build().expect("an index");
+    let rows = Random::new(5).floats(MANY * DIM);
+    index.add(view(&rows[..100 * DIM], DIM)).expect("good rows");
+    assert_eq!(index.tune().expect("nothing to do"), [], "too few rows to time anything");
+    index.add(view(&rows[100 * DIM..], DIM)).expect("good rows");
+    let queries = view(&rows[..4 * DIM], DIM);
+    let before = bits(&index.search(queries, 10).expect("an answer"));
+    let timed = index.tune().expect("times");
+    if !device.capabilities().timestamps {
+        assert_eq!(timed, []);
+        return;
+    }
+    let names: Vec<&str> = timed.iter().map(|one| one.kernel).collect();
+    assert!(names.contains(&"rescore") && names.contains(&"norms"), "{names:?}");
+    for one in &timed {
+        assert!(one.dim == DIM && one.queries >= 1, "{one:?}");
+        assert!(
+            one.general > std::time::Duration::ZERO && one.specialised > std::time::Duration::ZERO,
+            "{one:?}"
+        );
+        assert!(!one.is_specialised || one.specialised < one.general, "{one:?}");
+    }
+    assert_eq!(bits(&index.search(queries, 10).expect("an answer")), before);
+    // A damaged file of times is none.
+    let [file] = &files(directory.path(), "forms")[..] else { panic!("one file of times") };
+    assert!(std::fs::read_to_string(file).expect("text").lines().count() >= timed.len());
+    drop((index, device));
+    for damage in [false, true] {
+        if damage {
+            std::fs::write(file, "{\"form\":").expect("written");
+        }
+        let device = Adapter.open(options.clone()).expect("the same adapter");
+        let mut index = Flat::builder(&device, Metric::L2, DIM).build().expect("an index");
+        index.add(view(&rows, DIM)).expect("good rows");
+        index.warm_up().expect("good kernels");
+        assert_eq!(bits(&index.search(queries, 10).expect("an answer")), before);
+    }
+}
