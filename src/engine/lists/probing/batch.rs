@@ -3,7 +3,7 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::probing::plan::{ProbePlan, Way};
+use crate::engine::lists::probing::plan::{ProbePlan, ROUND, Way};
 use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::pass::{CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::TERMS_BYTES;
@@ -75,7 +75,7 @@ impl<'a> ProbeBatches<'a> {
             allowed: scope.bits_bytes(),
             narrowed,
             list_counts: probing.count_words(way) * 4,
-            ranks: if_by_list(pairs * 4),
+            ranks: if_by_list(count * u64::from(probing.probes.min(ROUND)) * 4),
             starts: if_by_list((lists + 1) * 4),
             blocks: probing.table_bytes(way, batch),
         };

@@ -54,7 +54,7 @@ const K_MAX: u32 = probe_thresholds::UPPERS / 2;
 const FIRST: u32 = 16;
 
 /// Lists of a round where queries are grouped by lists: the table of blocks has room for them.
-const ROUND: u32 = 64;
+pub(super) const ROUND: u32 = 64;
 
 /// Rows of the nearest lists that give the first threshold: at least.
 const SAMPLE: u32 = 64;
