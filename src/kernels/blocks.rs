@@ -17,9 +17,6 @@ pub(crate) const TILE_I8: Snippet = wgsl!("lib/screen/tile_i8", BLOCK_ROWS);
 /// The products of a tile on cooperative matrices.
 pub(crate) const TILE_COOP: Snippet = wgsl!("lib/screen/tile_coop", BLOCK_ROWS);
 
-/// The products of a strip of few queries on cooperative matrices.
-pub(crate) const STRIP_COOP: Snippet = wgsl!("lib/screen/strip_coop", BLOCK_ROWS);
-
 /// The blocks of one segment whose scores share a buffer with those of other segments: `blocks` blocks of [`BLOCK_ROWS`]
 /// rows, every `block_step`-th from `block_first` on, in columns from `column_first` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 // Scores the rows of lists for the queries that probe them by four-way integer products, and collects the rows that thresholds do
-// not exclude: no score goes to memory. A workgroup takes one block after the other. An invocation takes two rows, and slices of the
-// block's queries lie in workgroup memory. Lists have few queries each: the arithmetic grows with their number, where a tile on
-// matrices would compute for all places of a block, and widen the rows first.
+// not exclude: no score goes to memory. A workgroup takes one block after the other, and an invocation two rows of it. Slices of the
+// block's queries lie in workgroup memory. Workgroups with other queries of the same list run next to each other, so that memory
+// sends its rows once.
 const TILE = BLOCK_ROWS; // rows
 const ROWS = TILE / WORKGROUP; // of an invocation: a word of a query that was loaded serves both
-const SLICE = 4u; // granules of a vector in a slice
-const AT_ONCE = 4u; // queries that are skipped together where a block has fewer
+const SLICE = 32u; // granules of the queries in workgroup memory
+const AHEAD = 4u; // granules of a row that are loaded together, while those before them are multiplied
 const NOTHING = vec4(0x80808080u); // zeros, stored with 128 added
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries; then their terms
@@ -30,50 +30,56 @@ fn collect_lists(
     var own_row: array<u32, ROWS>;
     var first_row: array<u32, ROWS>;
     var terms: array<vec4<f32>, ROWS>;
+    var next: array<array<vec4<u32>, AHEAD>, ROWS>;
     // unroll
     for (var r = 0u; r < ROWS; r++) {
-      let place = index + r * WORKGROUP;
-      own_row[r] = row_at(entry, place);
+      own_row[r] = row_at(entry, index + r * WORKGROUP);
       // Another row stands for one that is not there. Its score is not used.
       let some_row = min(own_row[r], params.rows - 1u);
       first_row[r] = granules_of(some_row);
+      // unroll
+      for (var g = 0u; g < AHEAD; g++) {
+        next[r][g] = NOTHING;
+        if (g < params.granules) { next[r][g] = rows[first_row[r] + g * TILE]; }
+      }
       terms[r] = row_side(row_terms[some_row]);
     }
     var sums: array<array<i32, BLOCK_QUERIES>, ROWS>;
     for (var start = 0u; start < params.granules; start += SLICE) {
-      var granules: array<array<vec4<u32>, SLICE>, ROWS>;
-      // unroll
-      for (var r = 0u; r < ROWS; r++) {
-        // unroll
-        for (var g = 0u; g < SLICE; g++) {
-          granules[r][g] = NOTHING;
-          if (start + g < params.granules) { granules[r][g] = rows[first_row[r] + (start + g) * TILE]; }
-        }
-      }
       workgroupBarrier();
       // unroll
       for (var s = 0u; s < SLICE; s += WORKGROUP / BLOCK_QUERIES) {
         let g = s + index / BLOCK_QUERIES;
-        var granule = NOTHING;
-        if (start + g < params.granules) { granule = queries[first_query + (start + g) * TILE]; }
         // Flipping the highest bit subtracts 128.
-        query_slice[g][index % BLOCK_QUERIES] = granule ^ NOTHING;
+        if (start + g < params.granules) {
+          query_slice[g][index % BLOCK_QUERIES] = queries[first_query + (start + g) * TILE] ^ NOTHING;
+        }
       }
       workgroupBarrier();
-      // unroll
-      for (var g = 0u; g < SLICE; g++) {
+      let slice_end = min(params.granules - start, SLICE);
+      for (var first = 0u; first < slice_end; first += AHEAD) {
+        let ahead = start + first + AHEAD;
+        var granules: array<array<vec4<u32>, AHEAD>, ROWS>;
         // unroll
-        for (var first = 0u; first < BLOCK_QUERIES; first += AT_ONCE) {
-          if (first < count) {
+        for (var r = 0u; r < ROWS; r++) {
+          // unroll
+          for (var g = 0u; g < AHEAD; g++) {
+            granules[r][g] = next[r][g] ^ NOTHING;
+            next[r][g] = NOTHING;
+            if (ahead + g < params.granules) { next[r][g] = rows[first_row[r] + (ahead + g) * TILE]; }
+          }
+        }
+        // unroll
+        for (var g = 0u; g < AHEAD; g++) {
+          // unroll
+          for (var q = 0u; q < BLOCK_QUERIES; q++) {
+            // Behind the last granule, whatever is there is multiplied by zeros.
+            let granule = query_slice[first + g][q];
             // unroll
-            for (var q = 0u; q < AT_ONCE; q++) {
-              let granule = query_slice[g][first + q];
-              // unroll
-              for (var r = 0u; r < ROWS; r++) {
-                let own = granules[r][g] ^ NOTHING;
-                sums[r][first + q] += dot4I8Packed(granule.x, own.x) + dot4I8Packed(granule.y, own.y)
-                  + dot4I8Packed(granule.z, own.z) + dot4I8Packed(granule.w, own.w);
-              }
+            for (var r = 0u; r < ROWS; r++) {
+              let own = granules[r][g];
+              sums[r][q] += dot4I8Packed(granule.x, own.x) + dot4I8Packed(granule.y, own.y)
+                + dot4I8Packed(granule.z, own.z) + dot4I8Packed(granule.w, own.w);
             }
           }
         }
@@ -85,12 +91,10 @@ fn collect_lists(
       var passing = 0u;
       // unroll
       for (var q = 0u; q < BLOCK_QUERIES; q++) {
-        if (q < count) {
-          let side = sides[q];
-          let score = vec4(f32(sums[r][q]));
-          let lower = lower_end(side, score, vec4(terms[r].x), vec4(terms[r].y), vec4(terms[r].z), floor_x).x;
-          passing |= select(0u, 1u << q, lower <= side.two.x);
-        }
+        let side = sides[q];
+        let score = vec4(f32(sums[r][q]));
+        let lower = lower_end(side, score, vec4(terms[r].x), vec4(terms[r].y), vec4(terms[r].z), floor_x).x;
+        passing |= select(0u, 1u << q, q < count && lower <= side.two.x);
       }
       if (!is_usable(own_row[r])) { passing = 0u; }
       while (passing != 0u) {

@@ -1,5 +1,6 @@
 // Scores the rows of lists for the queries that probe them on cooperative matrices, and collects the rows that thresholds do not
-// exclude: `collect_lists_strip` for many queries a list.
+// exclude: `collect_lists` for many queries a list. Queries and rows are those of a block. A workgroup takes one block after the
+// other.
 struct Place {
   entry: u32,
 }

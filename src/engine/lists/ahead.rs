@@ -3,8 +3,8 @@
 use crate::engine::search::ahead::{Searched, narrowing, reporting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::{
-    average, collect_lists, collect_lists_strip, collect_lists_tile, group, list_work, probe_slots,
-    probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
+    average, collect_lists, collect_lists_tile, group, list_work, probe_slots, probe_thresholds,
+    screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
 };
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -37,14 +37,14 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
     if let Some(has_matrices) = has_matrices {
         let mut screens = vec![&collect_lists::KERNEL, &probe_thresholds::KERNEL, &screen_probes::KERNEL];
         if has_matrices {
-            screens.extend([&collect_lists_tile::KERNEL, &collect_lists_strip::KERNEL]);
+            screens.push(&collect_lists_tile::KERNEL);
         }
         let form = Form::narrowed(metric) as u32;
         wanted.extend(screens.into_iter().map(|kernel| Wanted::of(kernel).with("FORM", form)));
         wanted.extend([
             Wanted::of(&group::KERNEL),
             Wanted::of(&list_work::KERNEL),
-            Wanted::of(&tighten::KERNEL).with("EXACT", 0),
+            Wanted::of(&tighten::KERNEL),
         ]);
         wanted.extend(narrowing(metric, elements));
     }

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{
-    BLOCK_ROWS, Scored, collect_lists, collect_lists_strip, collect_lists_tile, narrow, screen_scan_i8,
-    screen_tile_coop, screen_tile_i8,
+    BLOCK_ROWS, Scored, collect_lists, collect_lists_tile, narrow, screen_scan_i8, screen_tile_coop,
+    screen_tile_i8,
 };
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
@@ -212,13 +212,9 @@ impl NarrowedRows {
 
     /// The kernel that collects from lists that are probed by so many queries each.
     pub(crate) fn list_kernel(&self, queries: u64) -> ListKernel {
-        // A strip and a tile take as long for one query as for all they hold. They are for lists of which most have as many.
-        match queries {
-            0..8 => collect_lists::LISTS,
-            _ if !self.has_matrices => collect_lists::LISTS,
-            8..32 => collect_lists_strip::STRIPS,
-            _ => collect_lists_tile::TILES,
-        }
+        // A tile takes as long for one query as for 128, and as long as integer products of this many.
+        let is_shared = queries >= u64::from(collect_lists_tile::TILES.height) * 3 / 8;
+        if self.has_matrices && is_shared { collect_lists_tile::TILES } else { collect_lists::LISTS }
     }
 
     /// Granules of a narrowed vector, as kernels count them.

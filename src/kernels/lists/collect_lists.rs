@@ -13,7 +13,7 @@ use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 pub use crate::screen::certificate::{Form, Margin};
 
 params! {
-    /// Parameters of `collect_lists`, `collect_lists_strip` and `collect_lists_tile`.
+    /// Parameters of `collect_lists` and `collect_lists_tile`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,
@@ -49,13 +49,13 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .lengths(&[GRANULES])
-    .workgroup(64, BLOCK_QUERIES * (4 * 16 + 32));
+    .workgroup(64, BLOCK_QUERIES * (32 * 16 + 32));
 
 /// The override constants of all kernels that collect from lists.
 pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
 
 /// The most queries of a block.
-const BLOCK_QUERIES: u32 = 32;
+const BLOCK_QUERIES: u32 = 8;
 
 /// A kernel that collects from lists.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +85,7 @@ buffers! {
 params_of_margin!();
 
 /// Workgroups that fill a large GPU; each computes one block after the other.
-const WORKGROUPS: u64 = 4096;
+const WORKGROUPS: u64 = 8192;
 
 /// Records one of the kernels. There are at most `most` blocks. `has_bits` if `allowed` has a bit for each slot.
 pub(crate) fn encode(

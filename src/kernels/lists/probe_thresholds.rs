@@ -23,7 +23,7 @@ params! {
         room: u32,
         /// Neighbours wanted.
         k: u32,
-        /// Lists of each query that are looked at: 1, 2, 4 or 8.
+        /// Lists of each query that are looked at: 1, 2 or 4.
         probes: u32,
         /// Lists that each query probes.
         stride: u32,
@@ -33,7 +33,7 @@ params! {
         tiles: u32,
         /// Rows that are enough for a threshold.
         wanted: u32,
-        /// The most turns of eight pages.
+        /// The most turns of four pages.
         turns: u32,
         /// Rows of the segment.
         rows: u32,
@@ -59,7 +59,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("probe_thresholds")
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
     .lengths(&[GRANULES])
-    .workgroup(256, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 4);
+    .workgroup(128, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 4);
 
 /// Rows of a query that can count. The threshold for a larger k would need more.
 pub const UPPERS: u32 = 1024;

@@ -1,4 +1,4 @@
-//! The kernels that screen the rows of probed lists: `probe_thresholds`, `screen_probes`, `collect_lists`, `collect_lists_strip` and
+//! The kernels that screen the rows of probed lists: `probe_thresholds`, `screen_probes`, `collect_lists` and
 //! `collect_lists_tile`.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use crate::common::narrowed::{integers, packed};
 use nearfield::Metric;
 use nearfield::internals::certificate::{Form, Narrowing, Terms};
 use nearfield::internals::kernels::{
-    Kernel, collect_lists, collect_lists_strip, collect_lists_tile, group, key_of, narrow, probe_thresholds,
-    screen_probes, screen_tile_i8, value_of,
+    Kernel, collect_lists, collect_lists_tile, group, key_of, narrow, probe_thresholds, screen_probes,
+    screen_tile_i8, value_of,
 };
 
 /// Room for the rows of the segment, which are fewer.
@@ -160,7 +160,7 @@ impl Probed {
             let mut grouped = group::reference(&probed, self.tables.lists());
             // In any order.
             grouped.iter_mut().for_each(|own| own.reverse());
-            let height = if kernel.name() == "collect_lists_tile" { 128 } else { 32 };
+            let height = if kernel.name() == "collect_lists_tile" { 128 } else { 8 };
             let blocks = bench.input(&group::table(&grouped, &self.tables.by_list(), height));
             let params = collect_lists::Params {
                 granules,
@@ -272,9 +272,9 @@ impl Probed {
         bench.read(&states)
     }
 
-    /// The intervals' upper ends of the rows that give a query's threshold: turns of eight pages of its lists.
+    /// The intervals' upper ends of the rows that give a query's threshold: turns of four pages of its lists.
     fn sampled(&self, query: usize, [wanted, turns]: [u32; 2]) -> Vec<f64> {
-        let each = 8 / self.round.len();
+        let each = 4 / self.round.len();
         let mut seen = vec![];
         for turn in 0..turns as usize {
             for list in self.lists_of(query) {
@@ -322,7 +322,6 @@ fn blocks_keep_exactly_the_rows_of_lists_that_thresholds_do_not_exclude() {
     if bench.device.capabilities().matrix_side().is_none() {
         return println!("skipped: no cooperative matrices of f16");
     }
-    check_all(bench, &collect_lists_strip::KERNEL);
     check_all(bench, &collect_lists_tile::KERNEL);
 }
 
@@ -331,7 +330,7 @@ fn first_thresholds_are_the_kth_upper_ends_of_the_nearest_lists() {
     let Some(bench) = Bench::open() else { return };
     let mut missing = 0;
     for (turn, form) in FORMS.into_iter().enumerate() {
-        let probed = Probed::new(form, 33, 23, 0..[1, 4, 8][turn], turn == 1);
+        let probed = Probed::new(form, 33, 23, 0..[1, 4, 2][turn], turn == 1);
         for [k, wanted, turns] in
             [[1, 1, 100], [10, 40, 100], [10, 300, 2], [100, 1024, 100], [512, 1024, 100]]
         {

@@ -3,7 +3,7 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::probing::plan::{ProbePlan, ROUND, Way};
+use crate::engine::lists::probing::plan::{ProbePlan, Way};
 use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::pass::{CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::TERMS_BYTES;
@@ -75,7 +75,7 @@ impl<'a> ProbeBatches<'a> {
             allowed: scope.bits_bytes(),
             narrowed,
             list_counts: probing.count_words(way) * 4,
-            ranks: if_by_list(count * u64::from(probing.probes.min(ROUND)) * 4),
+            ranks: if_by_list(count * u64::from(probing.longest_round()) * 4),
             starts: if_by_list((lists + 1) * 4),
             blocks: probing.table_bytes(way, batch),
         };
@@ -153,21 +153,31 @@ impl<'a> ProbeBatches<'a> {
         Ok(())
     }
 
+    /// The candidates of each query.
+    fn lists(&self, count: u32) -> CandidateLists<'_> {
+        let (slots, counts) = ((&self.buffers.candidates).into(), self.states(count)[0]);
+        CandidateLists { slots, counts, capacity: self.plan.capacity }
+    }
+
+    /// Computes the distances of the candidates.
+    pub(super) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let Probing { rows, request, .. } = self.probing;
+        let found = keys_and_ids(&self.buffers.keys, &self.buffers.ids);
+        let (metric, queries) = (request.metric, (&self.buffers.queries).into());
+        let candidates = self.lists(count).to_rescore();
+        rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })
+    }
+
     /// Computes the distances of the candidates, and selects the nearest.
     pub(super) fn encode_results(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
-        let Probing { rows, request, .. } = self.probing;
-        let buffers = &*self.buffers;
-        let (slots, counts) = ((&buffers.candidates).into(), self.states(count)[0]);
-        let lists = CandidateLists { slots, counts, capacity: self.plan.capacity };
-        let found = keys_and_ids(&buffers.keys, &buffers.ids);
-        let (metric, queries, candidates) = (request.metric, (&buffers.queries).into(), lists.to_rescore());
         commands.stage("rescore");
-        rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })?;
+        self.encode_rescore(commands, count)?;
         commands.stage("select");
         let ProbeBuffers { selected_keys, selected_ids, selected_counts, spare_keys, spare_ids, .. } =
-            buffers;
+            &*self.buffers;
         let spare = [spare_keys, spare_ids];
         let selection = Selection::into(self.plan.k, selected_keys, selected_ids, selected_counts, spare);
-        selection.encode(commands, found, lists.to_select(), count)
+        let found = keys_and_ids(&self.buffers.keys, &self.buffers.ids);
+        selection.encode(commands, found, self.lists(count).to_select(), count)
     }
 }

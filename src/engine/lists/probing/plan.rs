@@ -4,13 +4,15 @@ use std::ops::Range;
 
 use crate::engine::lists::coarse::Coarse;
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::tables::{ALIGNED_WORDS, PAGE};
+use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::rows::narrowed::{NarrowedRows, TERMS_BYTES};
 use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
 use crate::gpu::budget_for;
 use crate::kernels::collect_lists::ListKernel;
-use crate::kernels::{BLOCK_ROWS, probe_thresholds, select_k, table_bytes};
+use crate::kernels::{
+    BLOCK_ROWS, collect_lists, collect_lists_tile, probe_thresholds, select_k, table_bytes,
+};
 
 /// How the rows of the probed lists become candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +52,12 @@ const CAPACITY: [u32; 2] = [1024, 16_384];
 /// The largest k of a screen: as many rows as can give a threshold with some to spare.
 const K_MAX: u32 = probe_thresholds::UPPERS / 2;
 
-/// Lists of the first round, if there are several. With the threshold of a query's nearest lists few of the other rows pass.
-const FIRST: u32 = 16;
+/// Where the rounds of a query's lists end, nearest first, before rounds of [`ROUND`] lists. A round that is far from its threshold may
+/// keep most of its rows, so rounds begin small. After the second most of a query's nearest rows are known.
+pub(super) const NEAR: [u32; 2] = [4, 16];
 
-/// Lists of a round where queries are grouped by lists: the table of blocks has room for them.
-pub(super) const ROUND: u32 = 64;
+/// Lists of a later round: the table of blocks has room for them.
+const ROUND: u32 = 64;
 
 /// Rows of the nearest lists that give the first threshold: at least.
 const SAMPLE: u32 = 64;
@@ -69,7 +72,7 @@ pub(crate) struct Sample {
     pub(crate) wanted: u32,
     /// Lists that are looked at.
     pub(crate) probes: u32,
-    /// Turns of eight pages of them. A filter may leave few of their rows.
+    /// Turns of four pages of them. A filter may leave few of their rows.
     pub(crate) turns: u32,
 }
 
@@ -132,21 +135,26 @@ impl Probing<'_> {
 
     /// The rounds in which the lists of a query are searched, nearest first. Each lowers the threshold for the next.
     pub(super) fn rounds(&self, plan: &ProbePlan) -> Vec<Range<u32>> {
-        match plan.way {
-            Way::Lists => self.rounds_of(FIRST, ROUND),
-            // A list of candidates that is as long as lists get has room for all rounds.
-            _ if plan.capacity >= CAPACITY[1] => self.rounds_of(self.probes, self.probes),
-            _ => self.rounds_of(FIRST, self.probes),
+        // A list of candidates that is as long as lists get has room for all rows that pass a first threshold.
+        if plan.way == Way::Queries && plan.capacity >= CAPACITY[1] {
+            return std::iter::once(0..self.probes).collect();
         }
+        self.short_rounds()
     }
 
-    /// A round of `first` lists, unless few more are left, then rounds of up to `most`.
-    fn rounds_of(&self, first: u32, most: u32) -> Vec<Range<u32>> {
-        let probes = self.probes;
-        let first = if probes / 2 <= first { probes } else { first };
-        let others = (first..probes).step_by(most as usize);
-        let others = others.map(|start| start..start.saturating_add(most).min(probes));
-        std::iter::once(0..first).chain(others).collect()
+    /// Rounds for short lists of candidates.
+    fn short_rounds(&self) -> Vec<Range<u32>> {
+        let later = (NEAR[1] + ROUND..).step_by(ROUND as usize);
+        // A last round of few lists is not worth its dispatches.
+        let ends = NEAR.into_iter().chain(later).take_while(|end| end + end / 4 < self.probes);
+        let ends: Vec<u32> = ends.chain([self.probes]).collect();
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        starts.zip(&ends).map(|(start, &end)| start..end).collect()
+    }
+
+    /// The most lists of a short round.
+    pub(super) fn longest_round(&self) -> u32 {
+        self.short_rounds().iter().map(|round| round.end - round.start).max().unwrap_or(0)
     }
 
     /// The rows that give first thresholds for this k.
@@ -155,7 +163,7 @@ impl Probing<'_> {
         // A power of two.
         let probes = 1 << self.probes.min(SAMPLE_LISTS).ilog2();
         // Four times as many as if all places of the pages had a row that is allowed.
-        let turns = wanted.div_ceil(8 * PAGE) * 4;
+        let turns = wanted.div_ceil(BLOCK_ROWS) * 4;
         Sample { wanted, probes, turns }
     }
 
@@ -172,7 +180,7 @@ impl Probing<'_> {
 
     /// Words of the numbers of queries that probe each list, in all rounds.
     pub(super) fn count_words(&self, way: Way) -> u64 {
-        let rounds = if way == Way::Lists { self.rounds_of(FIRST, ROUND).len() as u64 } else { 0 };
+        let rounds = if way == Way::Lists { self.short_rounds().len() as u64 } else { 0 };
         rounds * u64::from(self.lists()).next_multiple_of(ALIGNED_WORDS as u64)
     }
 
@@ -185,12 +193,17 @@ impl Probing<'_> {
     pub(super) fn table_bytes(&self, way: Way, batch: u32) -> u64 {
         let Some(narrowed) = self.rows.narrowed.as_ref().filter(|_| way == Way::Lists) else { return 0 };
         let mut most = 0;
-        for round in self.rounds_of(FIRST, ROUND) {
+        for round in self.short_rounds() {
             let probes = round.end - round.start;
             // A last batch may have fewer queries, and another kernel.
-            for height in [batch, 1].map(|queries| self.list_kernel(narrowed, queries, probes).height) {
-                for segment in &self.tables.segments {
-                    most = most.max(table_bytes(segment.most_blocks(batch, probes, height), height));
+            let lists = collect_lists::LISTS.height;
+            let few =
+                u64::from(self.lists()) * u64::from(collect_lists_tile::TILES.height) / u64::from(probes);
+            let few = few.min(batch.into()) as u32;
+            let height = self.list_kernel(narrowed, batch, probes).height;
+            for segment in &self.tables.segments {
+                for (queries, height) in [(batch, height), (few, lists)] {
+                    most = most.max(table_bytes(segment.most_blocks(queries, probes, height), height));
                 }
             }
         }
@@ -214,7 +227,7 @@ impl Probing<'_> {
         let scores = coarse.score_bytes(self.centroids);
         let each = self.own_bytes(k)
             + vector
-            + u64::from(self.probes.min(ROUND)) * 4
+            + u64::from(self.longest_round()) * 4
             + coarse.screen_bytes(self.centroids)
             - scores
             + scores.max(capacity * 12)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::engine::lists::probing::batch::{ProbeBatches, ProbeBuffers};
-use crate::engine::lists::probing::plan::Way;
+use crate::engine::lists::probing::plan::{NEAR, Way};
 use crate::engine::lists::tables::{ALIGNED_WORDS, SegmentTables};
 use crate::engine::pass::BufferVectors;
 use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
@@ -30,20 +30,30 @@ impl ProbeBatches<'_> {
             commands.clear(&self.buffers.list_counts, 0, self.probing.count_words(way) * 4);
         }
         for (number, round) in self.probing.rounds(&self.plan).into_iter().enumerate() {
+            // Most of the nearest rows are known. By their distances the threshold loses the width of an interval before most rows are
+            // looked at.
+            if round.start == NEAR[1] {
+                commands.stage("refine");
+                self.encode_rescore(commands, count)?;
+                self.encode_tighten(commands, count, true)?;
+            }
             match way {
                 Way::Lists => self.encode_lists(commands, narrowed, (count, number), &round)?,
                 _ => self.encode_probes(commands, narrowed, count, &round)?,
             }
             commands.stage("tighten");
-            let [counts, thresholds, overflowed] = self.states(count);
-            let candidates = &self.buffers.candidates;
-            // Not read.
-            let exact = &self.buffers.keys;
-            let tightened = tighten::Buffers { thresholds, counts, candidates, overflowed, exact };
-            let tightening = tighten::Params::new(count, self.plan.k, self.plan.capacity, false);
-            tighten::encode(commands, false, &tightening, &tightened)?;
+            self.encode_tighten(commands, count, false)?;
         }
         Ok(())
+    }
+
+    /// Lowers thresholds, and drops candidates above them. With `is_exact` the distances of candidates are known.
+    fn encode_tighten(&self, commands: &mut Commands<'_>, count: u32, is_exact: bool) -> Result<()> {
+        let [counts, thresholds, overflowed] = self.states(count);
+        let ProbeBuffers { candidates, keys: exact, .. } = &*self.buffers;
+        let buffers = tighten::Buffers { thresholds, counts, candidates, overflowed, exact };
+        let params = tighten::Params::new(count, self.plan.k, self.plan.capacity, false);
+        tighten::encode(commands, is_exact, &params, &buffers)
     }
 
     /// The segments.
