@@ -18,16 +18,25 @@ fn probe_thresholds(
   let side = query_of(query_terms_of(query), 0.0);
   let first_probe = query * params.stride;
   var longest = 0u;
+  var pages = 0u;
   for (var probe = 0u; probe < params.probes; probe++) {
     let list = probed[first_probe + probe].x;
     // A query that was refused has no lists.
-    if (list < params.lists) { longest = max(longest, (tables[list + 1u] - tables[list]) * PAGES); }
+    if (list < params.lists) {
+      let own = (tables[list + 1u] - tables[list]) * PAGES;
+      longest = max(longest, own);
+      pages += own;
+    }
   }
+  // Of lists with many rows, more of them could pass a threshold than candidates have room: a share of the rows gives a lower one.
+  var wanted = params.wanted;
+  if (pages * PAGE > LONG) { wanted = max(wanted, min(pages * PAGE / SHARE, UPPERS)); }
   let each = TURN_PAGES / params.probes; // pages of each list in a turn
   let own_list = probed[first_probe + index / PAGE / each].x;
   // A filter may leave few rows of many, so turns are limited.
+  let turns = max(params.turns, wanted / WORKGROUP * 2u);
   var first = 0u;
-  for (var turn = 0u; turn < params.turns && first < longest; turn++) {
+  for (var turn = 0u; turn < turns && first < longest; turn++) {
     var row = NO_ROW;
     if (own_list < params.lists) {
       let page = tables[own_list] * PAGES + first + index / PAGE % each;
@@ -38,7 +47,7 @@ fn probe_thresholds(
       let place = atomicAdd(&seen, 1u);
       if (place < UPPERS) { uppers[place] = keys_of(side, score, row_side(row_terms[row])).y; }
     }
-    first = select(first + each, longest, workgroupUniformLoad(&seen) >= params.wanted);
+    first = select(first + each, longest, workgroupUniformLoad(&seen) >= wanted);
   }
   let count = min(workgroupUniformLoad(&seen), UPPERS);
   var limit = LARGEST_KEY;

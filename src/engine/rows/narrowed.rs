@@ -213,7 +213,7 @@ impl NarrowedRows {
     /// The kernel that collects from lists that are probed by so many queries each.
     pub(crate) fn list_kernel(&self, queries: u64) -> ListKernel {
         // A tile takes as long for one query as for 128, and as long as integer products of this many.
-        let is_shared = queries >= u64::from(collect_lists_tile::TILES.height) * 3 / 8;
+        let is_shared = queries >= u64::from(collect_lists_tile::TILES.height) / 4;
         if self.has_matrices && is_shared { collect_lists_tile::TILES } else { collect_lists::LISTS }
     }
 

@@ -31,7 +31,7 @@ params! {
         lists: u32,
         /// Place of the tiles in the tables, in words.
         tiles: u32,
-        /// Rows that are enough for a threshold.
+        /// Rows that are enough for a threshold, unless the lists are long.
         wanted: u32,
         /// The most turns of four pages.
         turns: u32,
@@ -55,7 +55,7 @@ params! {
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("probe_thresholds")
     .library(&[KEYS, GRID, INTERVALS, USABLE, DIGITS, SCREENED, PROBES])
-    .source(wgsl!("lists/probe_thresholds", UPPERS, ROUNDED_BITS))
+    .source(wgsl!("lists/probe_thresholds", UPPERS, LONG, SHARE, ROUNDED_BITS))
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
     .lengths(&[GRANULES])
@@ -63,6 +63,12 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("probe_thresholds")
 
 /// Rows of a query that can count. The threshold for a larger k would need more.
 pub const UPPERS: u32 = 1024;
+
+/// Lists with more rows than this together are long.
+pub const LONG: u32 = 896;
+
+/// Of long lists, one row of so many is enough for a threshold, if that is more than the rows wanted otherwise.
+pub const SHARE: u32 = 3;
 
 buffers! {
     /// Narrowed queries with their terms, the rows of a segment, and the lists that queries probe.

@@ -53,7 +53,7 @@ const CAPACITY: [u32; 2] = [1024, 16_384];
 const K_MAX: u32 = probe_thresholds::UPPERS / 2;
 
 /// Where the rounds of a query's lists end, nearest first, before rounds of [`ROUND`] lists. A round that is far from its threshold may
-/// keep most of its rows, so rounds begin small. After the second most of a query's nearest rows are known.
+/// keep most of its rows, so rounds begin small.
 pub(super) const NEAR: [u32; 2] = [4, 16];
 
 /// Lists of a later round: the table of blocks has room for them.
@@ -235,7 +235,8 @@ impl Probing<'_> {
         let unit = u64::from(if way == Way::Lists { BLOCK_ROWS } else { coarse.unit() });
         // Blocks are not full: about half of the scores belong to no query.
         let scored = u64::from(self.lists()) + 2 * u64::from(self.probes) * self.rows_a_list();
-        let quick = submission_flops(self.rows) / (2 * scored * self.rows.layout.stride as u64);
+        let speed = if narrowed.has_matrices { 10 } else { 1 };
+        let quick = submission_flops(self.rows) * speed / (2 * scored * self.rows.layout.stride as u64);
         let mut most = (available / each)
             .min(binding / (capacity * 12))
             .min(binding / (u64::from(self.probes) * 8))

@@ -30,9 +30,8 @@ impl ProbeBatches<'_> {
             commands.clear(&self.buffers.list_counts, 0, self.probing.count_words(way) * 4);
         }
         for (number, round) in self.probing.rounds(&self.plan).into_iter().enumerate() {
-            // Most of the nearest rows are known. By their distances the threshold loses the width of an interval before most rows are
-            // looked at.
-            if round.start == NEAR[1] {
+            // By the distances of the nearest rows so far the threshold loses the width of an interval, before most rows are looked at.
+            if NEAR.contains(&round.start) {
                 commands.stage("refine");
                 self.encode_rescore(commands, count)?;
                 self.encode_tighten(commands, count, true)?;
