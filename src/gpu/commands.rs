@@ -9,8 +9,10 @@ use super::memory::BufferSlice;
 use super::profile::Profile;
 use super::readback::{self, Reading};
 use super::state::{Pipeline, lock};
+use super::transfer::{RowLayout, Staged};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::vectors::HostVectors;
 
 /// Bytes of a params arena.
 const ARENA_BYTES: u64 = 64 << 10;
@@ -36,6 +38,8 @@ pub(crate) struct Commands<'a> {
     pass: Option<wgpu::ComputePass<'static>>,
     arena: Option<(wgpu::Buffer, Vec<u8>)>,
     full: Vec<wgpu::Buffer>,
+    /// Staging buffers that the commands copy from.
+    staged: Vec<Staged>,
     profile: Option<&'a mut Profile>,
     stage: &'static str,
     /// Whether every kernel is a stage of its own name.
@@ -67,7 +71,17 @@ impl<'a> Commands<'a> {
 
     fn with_target(gpu: &'a Gpu, target: EncoderTarget<'a>, profile: Option<&'a mut Profile>) -> Self {
         let stage = "start";
-        Self { gpu, target, pass: None, arena: None, full: vec![], profile, stage, each_kernel: false }
+        Self {
+            gpu,
+            target,
+            pass: None,
+            arena: None,
+            full: vec![],
+            staged: vec![],
+            profile,
+            stage,
+            each_kernel: false,
+        }
     }
 
     pub(crate) fn gpu(&self) -> &'a Gpu {
@@ -94,6 +108,23 @@ impl<'a> Commands<'a> {
         if bytes > 0 {
             self.encoder().copy_buffer_to_buffer(from.0, from.1, to.0, to.1, bytes);
         }
+    }
+
+    /// Copies rows of the host into the start of a buffer.
+    pub(crate) async fn upload_rows(
+        &mut self,
+        to: &wgpu::Buffer,
+        layout: RowLayout,
+        rows: HostVectors<'_>,
+    ) -> Result<()> {
+        let bytes = rows.rows() as u64 * layout.row_bytes();
+        if !Gpu::stages(bytes) {
+            return self.gpu.upload_rows(to, 0, layout, rows, &mut |_| ()).await;
+        }
+        let staged = self.gpu.stage_rows(layout, rows).await?;
+        self.copy((&staged.buffer, 0), (to, 0), bytes);
+        self.staged.push(staged);
+        Ok(())
     }
 
     pub(crate) fn clear(&mut self, buffer: &wgpu::Buffer, offset: u64, bytes: u64) {
@@ -277,7 +308,9 @@ impl<'a> Commands<'a> {
         self.pass = None;
         self.write_arena();
         match self.target {
-            EncoderTarget::Own(encoder) => Some(Recorded { encoder: *encoder, arenas: self.full }),
+            EncoderTarget::Own(encoder) => {
+                Some(Recorded { encoder: *encoder, arenas: self.full, staged: self.staged })
+            }
             // The caller submits at an unknown time: these arenas are not used again.
             EncoderTarget::Caller(_) => None,
         }
@@ -287,8 +320,9 @@ impl<'a> Commands<'a> {
     pub(crate) fn submit(self) {
         let gpu = self.gpu;
         if let Some(recorded) = self.finish() {
-            gpu.queue.submit([recorded.encoder.finish()]);
-            gpu.keep_arenas(recorded.arenas);
+            let Recorded { encoder, arenas, staged } = recorded;
+            gpu.queue.submit([encoder.finish()]);
+            gpu.take_back(arenas, staged);
         }
     }
 
@@ -333,25 +367,27 @@ impl<'a> Commands<'a> {
     pub(crate) fn submit_with_readback(self, ranges: &[readback::Range<'_>]) -> Result<Reading> {
         let gpu = self.gpu;
         let recorded = self.finish();
-        let (encoder, arenas) = match recorded {
-            Some(recorded) => (recorded.encoder, recorded.arenas),
-            None => (gpu.device.create_command_encoder(&Default::default()), vec![]),
+        let (encoder, arenas, staged) = match recorded {
+            Some(Recorded { encoder, arenas, staged }) => (encoder, arenas, staged),
+            None => (gpu.device.create_command_encoder(&Default::default()), vec![], vec![]),
         };
         let reading = gpu.submit_and_read(encoder, ranges)?;
-        gpu.keep_arenas(arenas);
+        gpu.take_back(arenas, staged);
         Ok(reading)
     }
 }
 
-/// Commands that are ready to be submitted, and the params they use.
+/// Commands that are ready to be submitted, the params they use, and the staging buffers they copy from.
 pub(crate) struct Recorded {
     encoder: wgpu::CommandEncoder,
     arenas: Vec<wgpu::Buffer>,
+    staged: Vec<Staged>,
 }
 
 impl Gpu {
-    /// Takes arenas back after the submission that uses them: later writes to them are ordered behind it.
-    fn keep_arenas(&self, arenas: Vec<wgpu::Buffer>) {
+    /// Takes arenas and staging buffers back after the submission that uses them: later writes to them are ordered behind it.
+    fn take_back(&self, arenas: Vec<wgpu::Buffer>, staged: Vec<Staged>) {
         lock(&self.arenas).extend(arenas);
+        staged.into_iter().for_each(|one| self.give_back(one));
     }
 }

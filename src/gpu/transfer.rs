@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use futures_intrusive::sync::SharedSemaphoreReleaser;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::device::Gpu;
@@ -15,9 +16,11 @@ use crate::vectors::{HostVectors, with_view};
 /// Bytes of a staging buffer.
 const PIECE_BYTES: u64 = 8 << 20;
 /// Below this, one call of `write_buffer` is faster than the ring.
-const SMALL_BYTES: u64 = 256 << 10;
+const SMALL_BYTES: u64 = 128 << 10;
 
-/// Bytes that a task copies: fewer cost more to hand over than they save.
+/// From this on, several threads fill a staging buffer: with fewer bytes, waking them takes longer than they save.
+const MANY_BYTES: u64 = 1 << 20;
+/// Bytes that each of their tasks copies.
 const BYTES_A_TASK: u64 = 256 << 10;
 
 /// Threads that fill staging buffers: more are no faster.
@@ -31,12 +34,11 @@ static COPIERS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     builder.build().ok().filter(|_| threads > 1)
 });
 
-/// Where a staging buffer's contents go.
-#[derive(Clone, Copy)]
-struct CopyTarget<'a> {
-    buffer: &'a wgpu::Buffer,
-    offset: u64,
-    bytes: u64,
+/// A staging buffer with its contents. It goes back to the ring with [`Gpu::give_back`] after the submission that copies from it.
+pub(super) struct Staged {
+    pub(super) buffer: wgpu::Buffer,
+    pub(super) bytes: u64,
+    permit: SharedSemaphoreReleaser,
 }
 
 /// Writes a range of units into a part of a staging buffer.
@@ -88,32 +90,40 @@ impl Gpu {
                 return Ok(());
             }
             let rows_a_piece = (PIECE_BYTES / row_bytes).max(1) as usize;
-            let piece_bytes = (rows_a_piece as u64 * row_bytes).max(PIECE_BYTES);
-            let dense = rows.kind() == layout.elements && rows.dim() == layout.stride;
             let mut start = 0;
             while start < rows.rows() {
                 let end = rows.rows().min(start + rows_a_piece);
-                let piece = rows.slice(start..end);
-                let bytes = piece.rows() as u64 * row_bytes;
-                let fill = |rows: Range<u64>, view: &mut wgpu::WriteOnly<'_, [u8]>| {
-                    let part = piece.slice(rows.start as usize..rows.end as usize);
-                    if dense {
-                        view.copy_from_slice(part.bytes());
-                        return;
-                    }
-                    encode_rows(part, layout, |row, encoded| {
-                        let at = row * row_bytes as usize;
-                        view.slice(at..at + encoded.len()).copy_from_slice(encoded);
-                        view.slice(at + encoded.len()..at + row_bytes as usize).fill(0);
-                    });
-                };
-                let target = CopyTarget { buffer, offset: offset + start as u64 * row_bytes, bytes };
-                self.upload_piece(target, piece_bytes, row_bytes, &fill).await?;
+                let staged = self.stage_rows(layout, rows.slice(start..end)).await?;
+                self.submit_copy(staged, buffer, offset + start as u64 * row_bytes);
                 start = end;
                 progress(start);
             }
             Ok(())
         })
+    }
+
+    /// Whether rows of this many bytes are better recorded with the commands that use them than uploaded before.
+    pub(super) fn stages(bytes: u64) -> bool {
+        (SMALL_BYTES + 1..=PIECE_BYTES).contains(&bytes)
+    }
+
+    /// Writes rows into a staging buffer.
+    pub(super) async fn stage_rows(&self, layout: RowLayout, rows: HostVectors<'_>) -> Result<Staged> {
+        let row_bytes = layout.row_bytes();
+        let dense = rows.kind() == layout.elements && rows.dim() == layout.stride;
+        let fill = |range: Range<u64>, view: &mut wgpu::WriteOnly<'_, [u8]>| {
+            let part = rows.slice(range.start as usize..range.end as usize);
+            if dense {
+                view.copy_from_slice(part.bytes());
+                return;
+            }
+            encode_rows(part, layout, |row, encoded| {
+                let at = row * row_bytes as usize;
+                view.slice(at..at + encoded.len()).copy_from_slice(encoded);
+                view.slice(at + encoded.len()..at + row_bytes as usize).fill(0);
+            });
+        };
+        self.stage(rows.rows() as u64 * row_bytes, row_bytes, &fill).await
     }
 
     /// Copies bytes into `buffer` from byte `offset` on; both multiples of 4.
@@ -130,8 +140,8 @@ impl Gpu {
             let fill = |words: Range<u64>, view: &mut wgpu::WriteOnly<'_, [u8]>| {
                 view.copy_from_slice(&piece[words.start as usize * 4..words.end as usize * 4]);
             };
-            let target = CopyTarget { buffer, offset: at, bytes: piece.len() as u64 };
-            self.upload_piece(target, PIECE_BYTES, 4, &fill).await?;
+            let staged = self.stage(piece.len() as u64, 4, &fill).await?;
+            self.submit_copy(staged, buffer, at);
             at += piece.len() as u64;
         }
         Ok(())
@@ -149,18 +159,11 @@ impl Gpu {
         Ok(())
     }
 
-    /// Fills a staging buffer and submits the copy from it. `fill` writes a range of units of `unit_bytes` bytes each.
-    fn upload_piece<'f>(
-        &'f self,
-        target: CopyTarget<'f>,
-        piece_bytes: u64,
-        unit_bytes: u64,
-        fill: &'f Fill<'f>,
-    ) -> Boxed<'f, ()> {
+    /// Fills a staging buffer. `fill` writes a range of units of `unit_bytes` bytes each.
+    fn stage<'f>(&'f self, bytes: u64, unit_bytes: u64, fill: &'f Fill<'f>) -> Boxed<'f, Staged> {
         Box::pin(async move {
-            let CopyTarget { buffer, offset, bytes } = target;
             let waiting = self.waiter.expect_callback(None);
-            let mut permit = self.staging.permits.acquire(1).await;
+            let permit = self.staging.permits.acquire(1).await;
             drop(waiting);
             let free = {
                 let mut ready = lock(&self.staging.ready);
@@ -173,32 +176,42 @@ impl Gpu {
                     }
                 }
             };
-            let staging = match free {
+            let buffer = match free {
                 Some(staging) => staging,
                 None => self.allocate(&wgpu::BufferDescriptor {
                     label: Some("staging"),
-                    size: piece_bytes,
+                    size: bytes.max(PIECE_BYTES),
                     usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
                     mapped_at_creation: true,
                 })?,
             };
-            self.fill_staging(&staging, bytes, unit_bytes, fill)?;
-            staging.unmap();
-            let mut encoder =
-                self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("upload") });
-            encoder.copy_buffer_to_buffer(&staging, 0, buffer, offset, bytes);
-            self.queue.submit([encoder.finish()]);
-            let (ready, permits) = (self.staging.ready.clone(), self.staging.permits.clone());
-            permit.disarm();
-            let again = staging.clone();
-            staging.map_async(wgpu::MapMode::Write, .., move |mapped| {
-                if mapped.is_ok() {
-                    lock(&ready).push(again);
-                }
-                permits.release(1);
-            });
-            Ok(())
+            self.fill_staging(&buffer, bytes, unit_bytes, fill)?;
+            buffer.unmap();
+            Ok(Staged { buffer, bytes, permit })
         })
+    }
+
+    /// Submits the copy from a staging buffer.
+    fn submit_copy(&self, staged: Staged, buffer: &wgpu::Buffer, offset: u64) {
+        let mut encoder =
+            self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("upload") });
+        encoder.copy_buffer_to_buffer(&staged.buffer, 0, buffer, offset, staged.bytes);
+        self.queue.submit([encoder.finish()]);
+        self.give_back(staged);
+    }
+
+    /// Returns a staging buffer to the ring, which has it again when the device is done with it.
+    pub(super) fn give_back(&self, staged: Staged) {
+        let Staged { buffer, mut permit, .. } = staged;
+        let (ready, permits) = (self.staging.ready.clone(), self.staging.permits.clone());
+        permit.disarm();
+        let again = buffer.clone();
+        buffer.map_async(wgpu::MapMode::Write, .., move |mapped| {
+            if mapped.is_ok() {
+                lock(&ready).push(again);
+            }
+            permits.release(1);
+        });
     }
 
     /// One thread copies about 7 GB/s into staging memory, a fraction of what the bus takes: several do it together.
@@ -211,7 +224,8 @@ impl Gpu {
     ) -> Result<()> {
         let units = bytes / unit_bytes;
         // Views start at multiples of 8 bytes.
-        let share = units.div_ceil(bytes.div_ceil(BYTES_A_TASK)).next_multiple_of(2);
+        let tasks = if bytes < MANY_BYTES { 1 } else { bytes.div_ceil(BYTES_A_TASK) };
+        let share = units.div_ceil(tasks).next_multiple_of(2);
         let mut parts = vec![];
         for start in (0..units).step_by(share as usize) {
             let end = units.min(start + share);

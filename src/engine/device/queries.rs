@@ -2,7 +2,7 @@
 
 use crate::engine::device::vectors::Vectors;
 use crate::error::{Error, Result};
-use crate::gpu::{Buffer, Commands, Gpu, RowLayout};
+use crate::gpu::{Buffer, Commands, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::ElementKind;
 
@@ -64,24 +64,31 @@ impl QueryNumbers {
 }
 
 impl Vectors<'_> {
-    /// Copies some vectors to the start of a buffer, as f32.
-    pub(crate) async fn copy_to(&self, gpu: &Gpu, numbers: &QueryNumbers, buffer: &Buffer) -> Result<()> {
+    /// Copies some vectors to the start of a buffer, as f32, before the commands that follow.
+    pub(crate) async fn copy_to(
+        &self,
+        commands: &mut Commands<'_>,
+        numbers: &QueryNumbers,
+        buffer: &Buffer,
+    ) -> Result<()> {
         let layout = RowLayout::padded(ElementKind::F32, self.dim());
         let row_bytes = layout.row_bytes();
-        match self {
-            Self::Host(vectors) => {
+        match (self, numbers) {
+            (Self::Host(vectors), QueryNumbers::Range(range)) => {
+                commands.upload_rows(buffer, layout, vectors.slice(range.clone())).await?;
+            }
+            (Self::Host(vectors), QueryNumbers::List(_)) => {
+                let gpu = commands.gpu();
                 for (place, run) in numbers.runs() {
                     let offset = place as u64 * row_bytes;
                     gpu.upload_rows(buffer, offset, layout, vectors.slice(run), &mut |_| ()).await?;
                 }
             }
-            Self::Device(matrix) => {
-                let mut commands = Commands::new(gpu, None);
+            (Self::Device(matrix), _) => {
                 for (place, run) in numbers.runs() {
                     let from = (matrix.buffer()?, run.start as u64 * row_bytes);
                     commands.copy(from, (buffer, place as u64 * row_bytes), run.len() as u64 * row_bytes);
                 }
-                commands.submit();
             }
         }
         Ok(())

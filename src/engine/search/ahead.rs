@@ -29,25 +29,22 @@ impl Searched {
         Self { metric, elements: rows.layout.elements, has_matrices }
     }
 
-    /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. Those come first that take longest to
-    /// compile, and those last that only queries need whose candidates overflowed.
+    /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. Tiles come first, which take longest to
+    /// compile, then what every search runs, and last what only queries need whose candidates overflowed.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
         let Self { metric, elements, has_matrices } = self;
         let mut wanted = vec![];
-        for (number, screen) in screens_of(has_matrices).into_iter().enumerate() {
-            for kernel in screen.kernels.iter().rev() {
-                let form = (kernel.form)(metric) as u32;
-                wanted.extend(kernel.collects.map(|collects| Wanted::of(collects).with("FORM", form)));
-                wanted.extend((kernel.scoring)(metric, elements));
-                wanted.push(Wanted::of(&collect::KERNEL).with("FORM", form));
-            }
+        let kernels = screens_of(has_matrices).into_iter().flat_map(|screen| screen.kernels.iter().rev());
+        for (number, kernel) in kernels.enumerate() {
+            let form = (kernel.form)(metric) as u32;
+            wanted.extend(kernel.collects.map(|collects| Wanted::of(collects).with("FORM", form)));
+            wanted.extend((kernel.scoring)(metric, elements));
             if number == 0 {
-                wanted.push(Wanted::of(&tighten::KERNEL));
                 wanted.extend(reporting(metric, elements));
+                wanted.extend(has_matrices.map(|_| narrowing(metric, elements)).into_iter().flatten());
+                wanted.push(Wanted::of(&tighten::KERNEL));
             }
-        }
-        if has_matrices.is_some() {
-            wanted.extend(narrowing(metric, elements));
+            wanted.push(Wanted::of(&collect::KERNEL).with("FORM", form));
         }
         wanted
     }

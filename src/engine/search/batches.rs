@@ -57,9 +57,9 @@ impl<'a> QueryBuffers<'a> {
         numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
-        queries.copy_to(gpu, numbers, self.values).await?;
-        reset_refused(gpu, self.refused).await?;
         let mut commands = Commands::new(gpu, profile);
+        queries.copy_to(&mut commands, numbers, self.values).await?;
+        reset_refused(gpu, self.refused).await?;
         commands.stage("prepare");
         let range = ([0, numbers.len() as u32], 0);
         encode_norms(

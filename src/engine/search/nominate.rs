@@ -7,9 +7,9 @@ use crate::engine::search::chunks::{rounds, submission_flops};
 use crate::engine::search::screening::{ScreenBuffers, Screening, Thresholds, blocks};
 use crate::error::Result;
 use crate::gpu::{Commands, Profile, Reading, words};
-use crate::kernels::BLOCK_ROWS;
 use crate::kernels::collect::GROUP;
 use crate::kernels::distance_tile::TILE_QUERIES;
+use crate::kernels::{BLOCK_ROWS, key_of};
 
 /// A batch that the device works on.
 pub(crate) struct Pending {
@@ -36,6 +36,13 @@ impl Screening<'_> {
         profile: Option<&mut Profile>,
     ) -> Result<Pending> {
         let count = numbers.len() as u32;
+        if self.chunks.iter().any(|parts| self.picks(parts)) {
+            let ScreenBuffers { thresholds, counts, .. } = &*self.buffers;
+            for (buffer, value) in [(thresholds, key_of(f32::MAX)), (counts, 0)] {
+                let values = vec![value; numbers.len()];
+                self.rows.gpu.upload_bytes(buffer, 0, bytemuck::cast_slice(&values)).await?;
+            }
+        }
         let commands = self.begin(queries, &numbers, profile).await?;
         let mut commands = self.encode_chunks(commands, count)?;
         commands.stage("rescore");
@@ -83,14 +90,15 @@ impl Screening<'_> {
             let chunk_rows = u64::from(blocks(parts)) * u64::from(BLOCK_ROWS);
             let flops = flops_of(chunk_rows);
             unsent += flops;
-            // The device starts while the rest is recorded. Later chunks are submitted several at a time, because it waits a little
-            // between submissions.
-            if seen == 0 || unsent + flops > most_flops {
+            // The device starts while the rest is recorded, unless it would be done before. Later chunks are submitted several at a
+            // time, because it waits a little between submissions.
+            let is_short = !self.rounds.is_empty() && self.padded <= TILE_QUERIES;
+            if (seen == 0 && !is_short) || unsent + flops > most_flops {
                 commands = commands.submit_and_go_on();
                 unsent = 0;
             }
             if self.picks(parts) {
-                self.encode_pick(&mut commands, &scoring, parts, seen == 0)?;
+                self.encode_pick(&mut commands, &scoring, parts)?;
                 seen += chunk_rows;
                 continue;
             }
@@ -119,6 +127,8 @@ impl Screening<'_> {
             seen += chunk_rows;
         }
         let Some(collecting) = self.kernel.collects else { return Ok(commands) };
+        commands = commands.submit_and_go_on();
+        unsent = 0;
         for (number, parts) in self.rounds.iter().enumerate() {
             let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
             let round_rows = u64::from(blocks) * u64::from(BLOCK_ROWS);

@@ -197,15 +197,14 @@ impl<'a> Screening<'a> {
         commands: &mut Commands<'_>,
         scoring: &Scoring<'_>,
         parts: &[Part],
-        is_first: bool,
     ) -> Result<()> {
         commands.stage("pick");
         let ScreenBuffers { thresholds, counts, candidates, .. } = &*self.buffers;
         let (queries, k, capacity) = (scoring.count, self.k, self.capacity);
         let into = pick::Picked { queries, k, thresholds, counts, candidates, capacity };
-        for (number, part) in parts.iter().enumerate() {
+        for part in parts {
             let scores = (scoring.scores, scoring.padded);
-            pick::encode(commands, scores, &scoring.scan(*part)?, *part, &into, is_first && number == 0)?;
+            pick::encode(commands, scores, &scoring.scan(*part)?, *part, &into)?;
         }
         Ok(())
     }

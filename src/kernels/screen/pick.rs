@@ -1,7 +1,7 @@
 //! Puts the rows on the queries' lists that the best intervals of a scan do not exclude.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, CANDIDATES, Commands, GRID, Grid, Kernel, USABLE, buffers, params, wgsl};
+use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
 use crate::kernels::blocks::{Part, SCORES};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
@@ -37,8 +37,6 @@ params! {
         capacity: u32,
         /// Candidates of all queries.
         plane: u32,
-        /// 1: there are no thresholds and no candidates yet.
-        is_first: u32,
         /// Bound of a score's error, relative to its scale.
         margin: f32,
         /// The same, absolute.
@@ -52,14 +50,14 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("pick")
-    .library(&[KEYS, SCORES, INTERVALS, USABLE, CANDIDATES, GRID, DIGITS])
+    .library(&[KEYS, SCORES, INTERVALS, USABLE, CANDIDATES, DIGITS])
     .source(wgsl!("screen/pick", ROUNDED_BITS))
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
-    .workgroup(256, (2048 + 512 + 1024) * 4 + 8 + 3 * 4);
+    .workgroup(256, (2048 + 512 + 1024) * 4 + 8 + 4);
 
 buffers! {
-    /// The scores of a scan, and the candidates. Without thresholds yet, `thresholds` and `counts` are overwritten.
+    /// The scores of a scan, and the candidates.
     pub(crate) struct Buffers<'a> {
         scores: Read &'a Buffer,
         best: Read &'a Buffer,
@@ -85,15 +83,19 @@ pub(crate) struct Picked<'a> {
     pub(crate) capacity: u32,
 }
 
-/// Records the kernel for a part of the scores, which hold `room` queries. The first part comes first, because it lowers the
-/// thresholds for all of them. `is_first` if there are no candidates yet.
+/// Workgroups that share the work of all queries: so many fill a large GPU.
+const WORKGROUPS: u32 = 128;
+/// Workgroups of a query, at most: each finds the threshold for itself.
+const WORKGROUPS_EACH: u32 = 16;
+
+/// Records the kernel for a part of the scores, which hold `room` queries. Thresholds and candidates of other parts and of earlier
+/// scores are there already.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     (scores, room): (&Buffer, u32),
     scan: &Scan<'_>,
     part: Part,
     into: &Picked<'_>,
-    is_first: bool,
 ) -> Result<()> {
     let &Picked { queries, k, thresholds, counts, candidates, capacity } = into;
     let pipeline = commands.gpu().pipeline(&KERNEL, &[scan.form as u32, scan.allowed.is_some().into()])?;
@@ -110,13 +112,13 @@ pub(crate) fn encode(
         first_slot: scan.first_slot,
         capacity,
         plane: queries * capacity,
-        is_first: is_first.into(),
         ..Params::of(scan.margin)
     };
     let &Scan { best, row_terms, query_terms, .. } = scan;
     let allowed = scan.allowed.unwrap_or(query_terms);
+    let workgroups = (WORKGROUPS / queries.max(1)).clamp(1, WORKGROUPS_EACH);
     let buffers = Buffers { scores, best, row_terms, query_terms, allowed, thresholds, counts, candidates };
-    commands.dispatch(&pipeline, &params, &buffers.slices(), Grid::Linear(queries.into()))
+    commands.dispatch(&pipeline, &params, &buffers.slices(), Grid::Tiles(workgroups, queries))
 }
 
 params_of_margin!();

@@ -46,7 +46,7 @@ params! {
 }
 
 /// Queries that one pass over the rows takes at most.
-pub const QUERIES_AT_ONCE: u32 = 16;
+pub const QUERIES_AT_ONCE: u32 = 8;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
@@ -54,13 +54,13 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
     .source(wgsl!("screen/screen_scan_i8", QUERIES_AT_ONCE))
     .buffers(BUFFERS)
     .overrides(&[
-        ("QUERIES", &[1, 2, 4, 8, QUERIES_AT_ONCE]),
+        ("QUERIES", &[1, 2, 4, QUERIES_AT_ONCE]),
         ("PLANES", &[1, 2]),
         ("FORM", NARROWED_FORMS),
         ("HAS_BITSET", &[0, 1]),
     ])
     .lengths(&[GRANULES])
-    .workgroup(128, 8 * 2 * 16 * 16 + 16 * 136 * 4);
+    .workgroup(64, 8 * 2 * 8 * 16 + 16 * 68 * 4 + 16 * 4);
 
 buffers! {
     /// What is scored, and where scores and intervals go.

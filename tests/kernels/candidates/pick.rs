@@ -2,7 +2,7 @@
 
 use super::{Lists, NONE};
 use crate::common::Random;
-use crate::common::bench::{Bench, Bound, GUARD, two_rows};
+use crate::common::bench::{Bench, Bound};
 use nearfield::internals::certificate::{Form, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, key_of, pick};
 
@@ -81,10 +81,12 @@ impl Chunk {
                 }
             }
         }
-        let is_first = before.is_none();
         let (limits, lists) = match before {
             Some((limits, lists)) => (limits.to_vec(), lists),
-            None => (vec![GUARD; self.queries], Lists::new(self.queries, capacity)),
+            None => {
+                let lists = Lists { counts: vec![0; self.queries], ..Lists::new(self.queries, capacity) };
+                (vec![key_of(f32::MAX); self.queries], lists)
+            }
         };
         let (scores, best) = (bench.input(&self.scores), bench.input(&best));
         let (query_terms, allowed) = (bench.input(&self.terms[0]), bench.input(&self.allowed));
@@ -105,13 +107,12 @@ impl Chunk {
                 first_slot: FIRST_SLOTS[part],
                 capacity: capacity as u32,
                 plane: (self.queries * capacity) as u32,
-                is_first: (is_first && part == 0).into(),
                 ..pick::Params::of(NONE)
             };
             let buffers: [&dyn Bound; 8] =
                 [&scores, &best, &row_terms, &query_terms, &allowed, &thresholds, &counts, &candidates];
             let constants = [FORM as u32, has_bits.into()];
-            bench.dispatch(&pick::KERNEL, &constants, &params, &buffers, two_rows(self.queries));
+            bench.dispatch(&pick::KERNEL, &constants, &params, &buffers, [3, self.queries as u32]);
         }
         let lists = Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists };
         (bench.read(&thresholds), lists)
