@@ -212,6 +212,7 @@ impl Gpu {
             }
             permits.release(1);
         });
+        self.waiter.stir();
     }
 
     /// One thread copies about 7 GB/s into staging memory, a fraction of what the bus takes: several do it together.

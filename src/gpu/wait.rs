@@ -19,9 +19,6 @@ thread_local! {
     static POLLING: RefCell<Option<Arc<Parked>>> = const { RefCell::new(None) };
 }
 
-/// Pause between two polls of a device that has nothing to do.
-const IDLE_PAUSE: Duration = Duration::from_millis(2);
-
 /// How long a blocking call polls before it lets the driver put it to sleep. Waking up takes 0.05 to 0.5 ms, and the times of short
 /// calls vary by as much; longer calls do not notice.
 const SPIN: Duration = Duration::from_millis(2);
@@ -45,6 +42,8 @@ struct Background {
 #[derive(Debug, Default)]
 struct State {
     waiting: usize,
+    /// Counts the times that something may have come that a poll would find.
+    stirred: u64,
     started: bool,
     closed: bool,
 }
@@ -167,6 +166,7 @@ impl Waiter {
         } else {
             let mut state = lock(&self.background.state);
             state.waiting += 1;
+            state.stirred += 1;
             if !state.started {
                 state.started = true;
                 let (device, background) = (self.device.clone(), self.background.clone());
@@ -177,6 +177,12 @@ impl Waiter {
             self.background.changed.notify_one();
         }
         Expecting { waiter: self.clone(), polling }
+    }
+
+    /// Notes work with a callback that a future may wait for, although its own call does not.
+    pub(super) fn stir(&self) {
+        lock(&self.background.state).stirred += 1;
+        self.background.changed.notify_one();
     }
 }
 
@@ -197,13 +203,16 @@ impl Background {
             if state.closed {
                 return;
             }
+            let stirred = state.stirred;
             drop(state);
             let polled = device.poll(wgpu::PollType::wait_indefinitely());
             if !matches!(polled, Ok(status) if !status.is_queue_empty()) {
                 // Nothing is in flight: the woken futures have yet to run. A future that nobody polls must not keep this
-                // thread busy.
-                let state = lock(&self.state);
-                drop(self.changed.wait_timeout(state, IDLE_PAUSE).unwrap_or_else(PoisonError::into_inner));
+                // thread in the driver, which a process that ends would pull from under it.
+                let mut state = lock(&self.state);
+                while state.stirred == stirred && !state.closed {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
             }
         }
     }

@@ -1,11 +1,12 @@
 // Scores of few narrowed queries against narrowed rows, and the best intervals of each block, from which `pick` takes a threshold.
 // An invocation takes two rows, so that granules of neighbouring rows are loaded together, nothing is summed across lanes, and a
-// word of a query that was loaded from workgroup memory serves two products.
+// word of a query that was loaded from workgroup memory serves two products. The next slice of the rows is loaded during the
+// products of this one.
 // Workgroups that read the same rows for other queries run next to each other, so that memory sends these rows once. A query is
 // the sum of PLANES integer vectors, the second in steps of `fraction`, which makes its residual negligible. Slices of the
 // queries lie in workgroup memory.
 const TILE = BLOCK_ROWS; // rows
-const SLICE = 8u; // granules of a vector in a slice
+const SLICE = 4u; // granules of a vector in a slice
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // [PLANES] narrowed, blocks of TILE queries
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
@@ -29,6 +30,14 @@ const PITCH = WORKGROUP + SHARE; // avoids bank conflicts
 var<workgroup> ends: array<array<u32, PITCH>, ENDS>;
 var<workgroup> smallest: array<atomic<u32>, ENDS>;
 
+const ZEROS = vec4(0x80808080u); // stored with 128 added
+
+// Granule number `number` of a row whose first lies at `first`; beyond the last, zeros.
+fn granule_of(first: u32, number: u32) -> vec4<u32> {
+  if (number >= params.granules) { return ZEROS; }
+  return rows[first + number * TILE];
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn screen_scan_i8(
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -48,17 +57,21 @@ fn screen_scan_i8(
     if (is_there[r]) { terms[r] = row_terms[row]; }
   }
   var sums: array<array<array<i32, QUERIES_AT_ONCE>, 2>, ROWS>;
+  var ahead: array<array<vec4<u32>, SLICE>, ROWS>;
+  // unroll
+  for (var r = 0u; r < ROWS; r++) {
+    // unroll
+    for (var g = 0u; g < SLICE; g++) { ahead[r][g] = granule_of(first_row + r * WORKGROUP, g); }
+  }
   for (var start = 0u; start < params.granules; start += SLICE) {
     var rows_slice: array<array<vec4<u32>, SLICE>, ROWS>;
     // unroll
     for (var r = 0u; r < ROWS; r++) {
       // unroll
       for (var g = 0u; g < SLICE; g++) {
-        rows_slice[r][g] = vec4(0u);
-        if (start + g < params.granules) {
-          // Stored with 128 added: flipping the highest bit subtracts it.
-          rows_slice[r][g] = rows[first_row + (start + g) * TILE + r * WORKGROUP] ^ vec4(0x80808080u);
-        }
+        // Stored with 128 added: flipping the highest bit subtracts it.
+        rows_slice[r][g] = ahead[r][g] ^ ZEROS;
+        ahead[r][g] = granule_of(first_row + r * WORKGROUP, start + SLICE + g);
       }
     }
     workgroupBarrier();
@@ -69,7 +82,7 @@ fn screen_scan_i8(
       let g = i / (QUERIES * PLANES);
       var granule = vec4(0u);
       if (start + g < params.granules) {
-        granule = queries[plane * params.plane + (start + g) * TILE + first_query + query] ^ vec4(0x80808080u);
+        granule = queries[plane * params.plane + (start + g) * TILE + first_query + query] ^ ZEROS;
       }
       query_slice[g][plane][query] = granule;
     }

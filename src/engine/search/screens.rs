@@ -126,7 +126,7 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     has_bests: true,
     collects: None,
     speed: 1,
-    most_queries: 32,
+    most_queries: 36,
     intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
     form: Form::narrowed,
     encode: |scoring, commands, part| {
