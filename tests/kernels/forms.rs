@@ -199,3 +199,22 @@ fn stored_times_choose_the_forms_that_warming_up_compiles() {
     assert_eq!(answers[0].1, answers[1].1);
     assert_eq!(answers[1].0 - answers[0].0, text.lines().count(), "each faster form is compiled besides");
 }
+
+#[test]
+fn searches_in_lists_are_tuned_too() {
+    const DIM: usize = 64;
+    let Some(device) = Adapter.open(DeviceOptions::new().cache_dir(None)) else { return };
+    let rows = Random::new(7).floats((1 << 16) * DIM);
+    let mut index = Ivf::builder(&device, Metric::Cosine, DIM)
+        .lists(8)
+        .train(view(&rows[..512 * DIM], DIM))
+        .expect("trains");
+    assert_eq!(index.tune().expect("nothing to do"), [], "there are no rows");
+    index.add(view(&rows, DIM)).expect("good rows");
+    let queries = view(&rows[..4 * DIM], DIM);
+    let before = bits(&index.search(queries, 10, 2).expect("an answer"));
+    let timed = index.tune().expect("times");
+    assert_eq!(timed.is_empty(), !device.capabilities().timestamps);
+    assert!(timed.is_empty() || timed.iter().any(|one| one.kernel == "rescore"), "{timed:?}");
+    assert_eq!(bits(&index.search(queries, 10, 2).expect("an answer")), before);
+}
