@@ -16,7 +16,7 @@ use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::screen::centre::Centre;
-use crate::screen::certificate::{Intervals, Narrowing};
+use crate::screen::certificate::{Form, Intervals, Narrowing};
 use crate::vectors::{HostVectors, with_view};
 
 /// Bytes of the terms of a narrowed vector.
@@ -36,8 +36,6 @@ impl Screen {
 pub(crate) struct NarrowedRows {
     metric: Metric,
     dim: usize,
-    /// Whether cooperative matrices score tiles: expected before there are rows, and tested from then on.
-    pub(crate) has_matrices: bool,
     /// Whether an index without memory for the copy goes without it.
     is_optional: bool,
     centre: Centre,
@@ -86,7 +84,6 @@ impl NarrowedRows {
         Ok(Some(Self {
             metric,
             dim,
-            has_matrices: screen_tile_coop::is_expected(gpu),
             is_optional: screen == Screen::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
@@ -95,20 +92,15 @@ impl NarrowedRows {
 
     /// Narrowing around a centre that does not move.
     pub(crate) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
+        // The coarse step has no plan that could wait for the test.
+        screen_tile_coop::is_usable(gpu, Form::narrowed(metric)).await;
         Ok(Self {
             metric,
             dim,
-            has_matrices: screen_tile_coop::is_usable(gpu).await,
             is_optional: false,
             centre_buffer: upload_centre(gpu, &centre, dim).await?,
             centre: Centre::fixed(metric, centre),
         })
-    }
-
-    /// Tests the kernels that will score tiles of these rows. Callers do that before the first row can be searched for, but after it was
-    /// sent: on a new device the test waits for the compiler.
-    pub(crate) async fn test(&mut self, gpu: &Gpu) {
-        self.has_matrices = screen_tile_coop::is_usable(gpu).await;
     }
 
     /// Bytes of a row's integers or of its terms, whichever is larger.
@@ -205,7 +197,10 @@ impl NarrowedRows {
 
     /// Scores rows for narrowed queries by tiles.
     pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, scored: &Scored<'_>) -> Result<()> {
-        let kernel = if self.has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
+        let kernel = match screen_tile_coop::is_expected(commands.gpu()) {
+            true => &screen_tile_coop::KERNEL,
+            false => &screen_tile_i8::KERNEL,
+        };
         screen_tile_i8::encode(commands, kernel, scored, self.granules())
     }
 
@@ -217,7 +212,10 @@ impl NarrowedRows {
         buffers: &screen_lists_i8::Buffers<'_>,
         most: u64,
     ) -> Result<()> {
-        let kernel = if self.has_matrices { &screen_lists_coop::KERNEL } else { &screen_lists_i8::KERNEL };
+        let kernel = match screen_tile_coop::is_expected(commands.gpu()) {
+            true => &screen_lists_coop::KERNEL,
+            false => &screen_lists_i8::KERNEL,
+        };
         screen_lists_i8::encode(commands, kernel, params, buffers, most)
     }
 

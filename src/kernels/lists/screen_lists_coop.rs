@@ -6,7 +6,7 @@ use crate::kernels::lists::screen_lists_i8::{BUFFERS, LIST_BLOCKS};
 
 pub use crate::kernels::lists::screen_lists_i8::{Params, reference};
 
-/// The declaration. `screen_lists_i8::encode` records it on adapters where [`is_usable`](crate::kernels::screen_tile_coop::is_usable).
+/// The declaration. `screen_lists_i8::encode` records it on adapters where `screen_tile_coop::is_usable`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_lists_coop")
     .library(&[INTEGERS, LIST_BLOCKS])
     .source(wgsl!("lists/screen_lists_coop"))
