@@ -54,6 +54,12 @@ pub(super) fn join<K: Kind, A: Send + 'static>(
 }
 
 impl<K: Kind, A: Send + 'static> Joint<K, A> for Batch<K, A> {
+    fn leave(&self, by: &Member<K, A>) {
+        if self.runner.as_ref().is_some_and(|runner| std::ptr::eq(&raw const **runner, by)) {
+            drop(Failing(self));
+        }
+    }
+
     fn drive(&self, by: &Member<K, A>) -> bool {
         if self.runner.as_ref().is_some_and(|runner| !std::ptr::eq(&raw const **runner, by)) {
             return false;
@@ -119,7 +125,7 @@ impl<K: Kind, A: Send + 'static> Batch<K, A> {
     }
 }
 
-/// Fails a batch whose search panics.
+/// Fails a batch whose search panics, or whose runner unwinds.
 struct Failing<'b, K: Kind, A: Send + 'static>(&'b Batch<K, A>);
 
 impl<K: Kind, A: Send + 'static> Drop for Failing<'_, K, A> {

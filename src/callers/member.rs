@@ -33,6 +33,9 @@ pub(super) enum Stage<K, A> {
 pub(super) trait Joint<K, A>: Send + Sync {
     /// Drives the search on, if it is this member's to drive. Whether its stage has changed.
     fn drive(&self, by: &Member<K, A>) -> bool;
+
+    /// Notes that this member is dropped before the end. If the search was its alone to drive, the others search by themselves.
+    fn leave(&self, by: &Member<K, A>);
 }
 
 impl<K, A> Member<K, A> {

@@ -424,6 +424,21 @@ fn members_of_a_batch_that_panics_search_by_themselves() {
     }
 }
 
+/// A blocking call is dropped before its end only if its thread unwinds.
+#[test]
+fn a_blocking_leader_that_unwinds_leaves_the_others_alone() {
+    let index = Index::new(1);
+    let _first = index.asynchronous(1.0);
+    let (mut leader, mut others) = (index.blocking(2.0), [index.asynchronous(3.0), index.blocking(4.0)]);
+    index.device.finish(0);
+    assert_eq!(leader.run(), None);
+    assert_eq!(index.device.jobs().len(), 2, "it leads");
+    drop(leader);
+    assert_eq!(others.each_mut().map(|other| other.run()), [None, None]);
+    (1..index.device.jobs().len()).for_each(|job| index.device.finish(job));
+    assert_eq!(others.each_mut().map(|other| other.run()), [Some(vec![3.5]), Some(vec![4.5])]);
+}
+
 /// Threads with blocking calls, futures that are dropped, suspended or polled, and a device with a thread of its own.
 #[test]
 fn nothing_hangs_and_every_answer_is_right_under_load() {

@@ -79,8 +79,10 @@ impl<K: Kind, A: Send + 'static> Drop for Waiting<'_, K, A> {
         };
         // A batch of which this is the last member goes with the stage.
         let left = self.member.change(|stage| (Stage::Gone, stage));
-        if let Stage::Answered(_, others) = &left {
-            ring(others);
+        match &left {
+            Stage::Answered(_, others) => ring(others),
+            Stage::Joined(batch) => batch.leave(&self.member),
+            _ => {}
         }
         ring(&next);
     }

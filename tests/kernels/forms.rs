@@ -161,3 +161,65 @@ fn tuning_times_both_forms_keeps_the_times_and_changes_no_answer() {
         assert_eq!(bits(&index.search(queries, 10).expect("an answer")), before);
     }
 }
+
+/// A later process uses the forms that were faster in an earlier one: warming up compiles them, and no search does.
+#[test]
+fn stored_times_choose_the_forms_that_warming_up_compiles() {
+    const DIM: usize = 96;
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = DeviceOptions::new().cache_dir(Some(directory.path().to_path_buf())).tune(false);
+    let rows = Random::new(6).floats((1 << 16) * DIM);
+    let queries = view(&rows[..70 * DIM], DIM);
+    // The number of compiled kernels after warming up and after a search, and the answer.
+    let use_index = |count: usize, retune: bool| {
+        let device = Adapter.open(options.clone())?;
+        let mut index = Flat::builder(&device, Metric::Cosine, DIM).build().expect("an index");
+        index.add(view(&rows[..count * DIM], DIM)).expect("good rows");
+        index.warm_up().expect("good kernels");
+        let warm = device.compiled_kernels();
+        let found = bits(&index.search(queries, 3).expect("an answer"));
+        let searched = device.compiled_kernels();
+        let timed = if retune { index.tune().expect("times") } else { vec![] };
+        Some(([warm, searched], found, timed))
+    };
+    let Some((_, _, timed)) = use_index(1 << 16, true) else { return };
+    if timed.is_empty() {
+        return println!("skipped: no timestamps");
+    }
+    let [file] = &files(directory.path(), "forms")[..] else { panic!("one file of times") };
+    let text = std::fs::read_to_string(file).expect("text");
+    let mut answers = vec![];
+    for factor in [2.0, 0.5] {
+        let line = |line: &str| {
+            let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let general = line["general_s"].as_f64().expect("a time");
+            line["specialised_s"] = (general * factor).into();
+            format!("{line}\n")
+        };
+        std::fs::write(file, text.lines().map(line).collect::<String>()).expect("written");
+        let ([warm, searched], found, _) = use_index(1_000, false).expect("the same adapter");
+        assert_eq!(warm, searched, "a search compiled kernels");
+        answers.push((warm, found));
+    }
+    assert_eq!(answers[0].1, answers[1].1);
+    assert_eq!(answers[1].0 - answers[0].0, text.lines().count(), "each faster form is compiled besides");
+}
+
+#[test]
+fn searches_in_lists_are_tuned_too() {
+    const DIM: usize = 64;
+    let Some(device) = Adapter.open(DeviceOptions::new().cache_dir(None)) else { return };
+    let rows = Random::new(7).floats((1 << 16) * DIM);
+    let mut index = Ivf::builder(&device, Metric::Cosine, DIM)
+        .lists(8)
+        .train(view(&rows[..512 * DIM], DIM))
+        .expect("trains");
+    assert_eq!(index.tune().expect("nothing to do"), [], "there are no rows");
+    index.add(view(&rows, DIM)).expect("good rows");
+    let queries = view(&rows[..4 * DIM], DIM);
+    let before = bits(&index.search(queries, 10, 2).expect("an answer"));
+    let timed = index.tune().expect("times");
+    assert_eq!(timed.is_empty(), !device.capabilities().timestamps);
+    assert!(timed.is_empty() || timed.iter().any(|one| one.kernel == "rescore"), "{timed:?}");
+    assert_eq!(bits(&index.search(queries, 10, 2).expect("an answer")), before);
+}

@@ -3,8 +3,8 @@
 use crate::engine::search::ahead::{Searched, narrowing, reporting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::{
-    average, collect_lists, collect_lists_tile, group, list_work, probe_slots, probe_thresholds,
-    screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
+    average, collect_lists, collect_lists_tile, collect_tile_coop, group, list_work, probe_slots,
+    probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
 };
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -25,7 +25,14 @@ pub(crate) fn coarse(metric: Metric, has_matrices: Option<bool>) -> Vec<Wanted> 
 
 /// The kernels of training.
 pub(crate) fn training(gpu: &Gpu, metric: Metric, is_narrowed: bool) -> Vec<Wanted> {
-    let mut wanted = coarse(metric, is_narrowed.then(|| screen_tile_coop::is_expected(gpu)));
+    let has_matrices = is_narrowed.then(|| screen_tile_coop::is_expected(gpu));
+    let mut wanted = vec![];
+    if has_matrices == Some(true) {
+        // For the test of matrices.
+        let form = Form::narrowed(metric) as u32;
+        wanted.push(Wanted::of(&collect_tile_coop::KERNEL).with("FORM", form).with("HAS_BITSET", 0));
+    }
+    wanted.extend(coarse(metric, has_matrices));
     wanted.push(Wanted::of(&average::KERNEL));
     wanted
 }

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu};
 use crate::kernels::pairs::Pairs;
 use crate::kernels::{all_pairs, pairs_tile_coop, screen_tile_coop};
+use crate::screen::certificate::Form;
 
 /// The distance, or the similarity, of every query to every row; both have one dim and live on this GPU.
 pub(crate) async fn on_gpu(
@@ -29,7 +30,7 @@ pub(crate) async fn on_gpu(
     let takes_halves = options.precision == Precision::Half
         && all_pairs::has_tiles(queries.rows())
         && gpu.check_limits(&pairs_tile_coop::KERNEL).is_ok()
-        && screen_tile_coop::is_usable(gpu).await;
+        && screen_tile_coop::is_usable(gpu, Form::NarrowedInnerProduct).await;
     if takes_halves {
         queries.make_halves(gpu)?;
         rows.make_halves(gpu)?;

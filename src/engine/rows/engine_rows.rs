@@ -20,9 +20,11 @@ use crate::engine::tune::{self, TunedKernel};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::host::{HostRows, fills_threads};
+use crate::kernels::screen_tile_coop;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::screen::Screen;
+use crate::screen::certificate::Form;
 
 /// The kind of rows that an index keeps.
 #[derive(Debug, Clone, Copy)]
@@ -65,10 +67,16 @@ impl EngineRows {
         })
     }
 
-    /// Compiles the kernels of searches in these rows, and waits for them.
+    /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
     pub(crate) async fn warm_up(&self, metric: Metric) -> Result<()> {
         match self {
-            Self::Gpu(rows) => rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await,
+            Self::Gpu(rows) => {
+                rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
+                if rows.narrowed.is_some() {
+                    screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await;
+                }
+                Ok(())
+            }
             Self::Host(_) => Ok(()),
         }
     }

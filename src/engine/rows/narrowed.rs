@@ -8,16 +8,12 @@ use std::sync::Arc;
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::collect_lists::ListKernel;
-use crate::kernels::{
-    BLOCK_ROWS, Scored, collect_lists, collect_lists_tile, narrow, screen_scan_i8, screen_tile_coop,
-    screen_tile_i8,
-};
+use crate::kernels::{BLOCK_ROWS, Scored, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::screen::centre::Centre;
-use crate::screen::certificate::{Intervals, Narrowing};
+use crate::screen::certificate::{Form, Intervals, Narrowing};
 use crate::vectors::{HostVectors, with_view};
 
 /// Bytes of the terms of a narrowed vector.
@@ -37,8 +33,6 @@ impl Screen {
 pub(crate) struct NarrowedRows {
     metric: Metric,
     dim: usize,
-    /// Whether cooperative matrices score tiles: expected before there are rows, and tested from then on.
-    pub(crate) has_matrices: bool,
     /// Whether an index without memory for the copy goes without it.
     is_optional: bool,
     centre: Centre,
@@ -87,7 +81,6 @@ impl NarrowedRows {
         Ok(Some(Self {
             metric,
             dim,
-            has_matrices: screen_tile_coop::is_expected(gpu),
             is_optional: screen == Screen::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
@@ -96,20 +89,15 @@ impl NarrowedRows {
 
     /// Narrowing around a centre that does not move.
     pub(crate) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
+        // The coarse step has no plan that could wait for the test.
+        screen_tile_coop::is_usable(gpu, Form::narrowed(metric)).await;
         Ok(Self {
             metric,
             dim,
-            has_matrices: screen_tile_coop::is_usable(gpu).await,
             is_optional: false,
             centre_buffer: upload_centre(gpu, &centre, dim).await?,
             centre: Centre::fixed(metric, centre),
         })
-    }
-
-    /// Tests the kernels that will score tiles of these rows. Callers do that before the first row can be searched for, but after it was
-    /// sent: on a new device the test waits for the compiler.
-    pub(crate) async fn test(&mut self, gpu: &Gpu) {
-        self.has_matrices = screen_tile_coop::is_usable(gpu).await;
     }
 
     /// Bytes of a row's integers or of its terms, whichever is larger.
@@ -206,15 +194,11 @@ impl NarrowedRows {
 
     /// Scores rows for narrowed queries by tiles.
     pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, scored: &Scored<'_>) -> Result<()> {
-        let kernel = if self.has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
+        let kernel = match screen_tile_coop::is_expected(commands.gpu()) {
+            true => &screen_tile_coop::KERNEL,
+            false => &screen_tile_i8::KERNEL,
+        };
         screen_tile_i8::encode(commands, kernel, scored, self.granules())
-    }
-
-    /// The kernel that collects from lists that are probed by so many queries each.
-    pub(crate) fn list_kernel(&self, queries: u64) -> ListKernel {
-        // A tile takes as long for one query as for 128, and as long as integer products of this many.
-        let is_shared = queries >= u64::from(collect_lists_tile::TILES.height) / 4;
-        if self.has_matrices && is_shared { collect_lists_tile::TILES } else { collect_lists::LISTS }
     }
 
     /// Granules of a narrowed vector, as kernels count them.

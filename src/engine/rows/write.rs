@@ -71,11 +71,8 @@ impl GpuRows {
             norms::check("rows", &parts[0])?;
             let Placing { slots, freed, .. } = *placing;
             let change = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
-            let Entering { mut segments, mut narrowed, .. } = entering;
+            let Entering { mut segments, narrowed, .. } = entering;
             cut(&mut segments, change.end);
-            if let Some(narrowed) = &mut narrowed {
-                narrowed.test(&gpu).await;
-            }
             if let (Some(narrowed), true) = (&narrowed, is_moved) {
                 let mut commands = Commands::new(&gpu, None);
                 for segment in &segments {

@@ -18,37 +18,42 @@ pub(crate) struct Searched {
 }
 
 impl Searched {
-    /// What is expected of an index before it is made.
+    /// What is known of an index before it is made.
     pub(crate) fn expected(gpu: &Gpu, metric: Metric, elements: ElementKind, is_narrowed: bool) -> Self {
         Self { metric, elements, has_matrices: is_narrowed.then(|| screen_tile_coop::is_expected(gpu)) }
     }
 
     /// What is known of the rows of an index.
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
-        let has_matrices = rows.narrowed.as_ref().map(|narrowed| narrowed.has_matrices);
-        Self { metric, elements: rows.layout.elements, has_matrices }
+        Self::expected(&rows.gpu, metric, rows.layout.elements, rows.narrowed.is_some())
     }
 
-    /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. Those come first that take longest to
-    /// compile, and those last that only queries need whose candidates overflowed.
+    /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows: those first that new rows wait for, then
+    /// tiles, which take longest to compile, then what every search runs. Last come those of filters and of queries whose
+    /// candidates overflowed.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
         let Self { metric, elements, has_matrices } = self;
-        let mut wanted = vec![];
-        for (number, screen) in screens_of(has_matrices).into_iter().enumerate() {
-            for kernel in screen.kernels.iter().rev() {
-                let form = (kernel.form)(metric) as u32;
-                wanted.extend(kernel.collects.map(|collects| Wanted::of(collects).with("FORM", form)));
-                wanted.extend((kernel.scoring)(metric, elements));
-                wanted.push(Wanted::of(&collect::KERNEL).with("FORM", form));
-            }
-            if number == 0 {
-                wanted.push(Wanted::of(&tighten::KERNEL));
-                wanted.extend(reporting(metric, elements));
-            }
-        }
+        let mut wanted = vec![Wanted::of(&norms::KERNEL).rows(elements)];
         if has_matrices.is_some() {
             wanted.extend(narrowing(metric, elements));
         }
+        let mut later = vec![];
+        let kernels = screens_of(has_matrices).into_iter().flat_map(|screen| screen.kernels.iter().rev());
+        for (number, kernel) in kernels.enumerate() {
+            let form = (kernel.form)(metric) as u32;
+            if let Some(collects) = kernel.collects {
+                let collects = Wanted::of(collects).with("FORM", form);
+                wanted.push(collects.clone().with("HAS_BITSET", 0));
+                later.push(collects);
+            }
+            wanted.extend((kernel.scoring)(metric, elements));
+            if number == 0 {
+                wanted.extend(reporting(metric, elements));
+                wanted.push(Wanted::of(&tighten::KERNEL));
+            }
+            wanted.push(Wanted::of(&collect::KERNEL).with("FORM", form));
+        }
+        wanted.extend(later);
         wanted
     }
 }
@@ -64,11 +69,11 @@ pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
     ]
 }
 
-/// The kernels that narrow queries, rows, and rows that go to the slots of a list.
+/// The kernels that narrow rows, queries, and rows that go to the slots of a list.
 pub(crate) fn narrowing(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
     let metric = metric_constant(metric);
     let narrow = |planes, slots| {
         Wanted::of(&narrow::KERNEL).with("METRIC", metric).with("PLANES", planes).with("SLOTS", slots)
     };
-    vec![narrow(1, 0), narrow(2, 0), narrow(1, 0).rows(elements), narrow(1, 1).rows(elements)]
+    vec![narrow(1, 0).rows(elements), narrow(1, 0), narrow(2, 0), narrow(1, 1).rows(elements)]
 }

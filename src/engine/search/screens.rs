@@ -5,7 +5,7 @@
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
-use crate::gpu::{Buffer, Commands, Wanted};
+use crate::gpu::{Buffer, Commands, Gpu, Wanted};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{
     BLOCK_ROWS, Kernel, Part, Scored, collect, collect_tile_coop, collect_tile_i8, distance_scan,
@@ -194,7 +194,7 @@ const INTEGERS_COOP: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
 /// one scores the rows as they are.
 pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
-    screens_of(rows.narrowed.as_ref().map(|narrowed| narrowed.has_matrices))
+    screens_of(rows.narrowed.as_ref().map(|_| screen_tile_coop::is_expected(&rows.gpu)))
 }
 
 /// The screens of an index with a narrowed copy, which cooperative matrices score or not, or of one without.
@@ -216,6 +216,16 @@ impl ScreenKernel {
     /// How many queries buffers have to hold for this many.
     pub(crate) fn padded(&self, queries: u64) -> u64 {
         queries.next_multiple_of(self.unit.into())
+    }
+
+    /// This kernel, or the one in its place where cooperative matrices compute wrongly. The first tiles of a device wait for that test,
+    /// and it for the compiler.
+    pub(crate) async fn tested(&'static self, gpu: &Gpu, metric: Metric) -> &'static Self {
+        let needs_test = self.name == Nominator::TileCoop;
+        if needs_test && !screen_tile_coop::is_usable(gpu, (self.form)(metric)).await {
+            return &TILE_I8;
+        }
+        self
     }
 
     /// The kernel that scores rows to memory. The sample of a tile of few queries is scanned.

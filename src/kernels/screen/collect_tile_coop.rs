@@ -15,7 +15,7 @@ use crate::screen::certificate::Terms;
 
 pub use crate::kernels::screen::collect_tile_i8::Params;
 
-/// The declaration. `collect_tile_i8::encode` records it on adapters where [`is_usable`](crate::kernels::screen_tile_coop::is_usable).
+/// The declaration. `collect_tile_i8::encode` records it on adapters where `screen_tile_coop::is_usable`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     .library(&[
         KEYS,
@@ -35,23 +35,30 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     .lengths(&[GRANULES])
     .workgroup(128, 2 * 128 * 10 * 8 + 4 * 1024);
 
-/// Whether the kernel keeps, of one tile with these scores `[queries, rows]`, the rows whose score reaches a threshold.
+/// Whether the kernel keeps, of one tile with these scores `[queries, rows]`, the rows whose score reaches a threshold. Each form is
+/// a kernel of its own to the compiler, so the one that searches need is tested.
 pub(super) fn is_right<'f>(
     gpu: &'f Gpu,
+    form: Form,
     [queries, rows]: [&'f Buffer; 2],
     granules: u32,
     scores: &'f [f32],
 ) -> Boxed<'f, bool> {
     Box::pin(async move {
         const SIDE: usize = BLOCK_ROWS as usize;
-        // An inner product in steps of 1 without any error: its interval is the negative score.
         const LEAST: f32 = 100_000.0;
+        // Of vectors in steps of 1 without any error, an interval is one number, which f32 represents.
+        let distance = |score: f32| match form {
+            Form::NarrowedL2 => -2.0 * score,
+            Form::NarrowedCosine => 1.0 - score,
+            _ => -score,
+        };
         let terms = vec![Terms { scale: 1.0, ..Terms::default() }; SIDE];
         let buffer = |words: usize| gpu.create_storage("self-test", words as u64 * 4);
         let (row_terms, thresholds) = (buffer(SIDE * 4)?, buffer(SIDE)?);
         let (counts, candidates) = (buffer(SIDE)?, buffer(3 * SIDE * SIDE)?);
         gpu.upload_bytes(&row_terms, 0, bytemuck::cast_slice(&terms)).await?;
-        gpu.upload_bytes(&thresholds, 0, bytemuck::cast_slice(&[key_of(-LEAST); SIDE])).await?;
+        gpu.upload_bytes(&thresholds, 0, bytemuck::cast_slice(&[key_of(distance(LEAST)); SIDE])).await?;
         let part = RoundPart { segment: 0, round: Round { step: 1, skip: 0 }, base: 0, first: 0, blocks: 1 };
         let params = Params {
             granules,
@@ -72,8 +79,7 @@ pub(super) fn is_right<'f>(
         };
         let mut commands = Commands::new(gpu, None);
         commands.clear(&counts, 0, SIDE as u64 * 4);
-        let constants = (Form::NarrowedInnerProduct, false);
-        collect_tile_i8::encode(&mut commands, &KERNEL, constants, &part, params, &buffers)?;
+        collect_tile_i8::encode(&mut commands, &KERNEL, (form, false), &part, params, &buffers)?;
         let bytes = SIDE as u64 * 4;
         let lists = bytes * SIDE as u64;
         let parts = commands.read(&[(&counts, 0, bytes), (&candidates, 0, 2 * lists)]).await?;
@@ -81,7 +87,7 @@ pub(super) fn is_right<'f>(
         let (slots, lowers) = entries.split_at(SIDE * SIDE);
         Ok(scores.chunks(SIDE).zip(words::<u32>(&parts[0])).enumerate().all(|(query, (scores, count))| {
             let passing = scores.iter().zip(0u32..).filter(|(score, _)| **score >= LEAST);
-            let wanted: Vec<(u32, u32)> = passing.map(|(score, row)| (row, key_of(-score))).collect();
+            let wanted: Vec<(u32, u32)> = passing.map(|(score, row)| (row, key_of(distance(*score)))).collect();
             let own = query * SIDE..query * SIDE + (count as usize).min(SIDE);
             let mut found: Vec<(u32, u32)> =
                 slots[own.clone()].iter().copied().zip(lowers[own].iter().copied()).collect();

@@ -7,6 +7,7 @@ use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
+use crate::screen::certificate::Form;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
@@ -18,12 +19,12 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .workgroup(128, 2 * 128 * 10 * 8);
 
 /// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the
-/// largest among them, tests that once per device.
-pub(crate) async fn is_usable(gpu: &Gpu) -> bool {
+/// largest among them, tests that once per device, with this form of distances.
+pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> bool {
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return known;
     }
-    let usable = is_expected(gpu) && is_right(gpu).await.unwrap_or(false);
+    let usable = is_expected(gpu) && is_right(gpu, form).await.unwrap_or(false);
     *gpu.multiplies_matrices.get_or_init(|| usable)
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn is_expected(gpu: &Gpu) -> bool {
 }
 
 /// Whether a tile gets the correct scores, and keeps the correct rows.
-fn is_right<'f>(gpu: &'f Gpu) -> Boxed<'f, bool> {
+fn is_right(gpu: &Gpu, form: Form) -> Boxed<'_, bool> {
     Box::pin(async move {
         // Sums of 1,024 products of 127 by 127 come near 2^24.
         const GRANULES: usize = 64;
@@ -88,7 +89,7 @@ fn is_right<'f>(gpu: &'f Gpu) -> Boxed<'f, bool> {
             .flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32))
             .collect();
         Ok(crate::gpu::words::<f32>(&parts[0]).eq(wanted.iter().copied())
-            && collect_tile_coop::is_right(gpu, [&query_buffer, &row_buffer], GRANULES as u32, &wanted)
+            && collect_tile_coop::is_right(gpu, form, [&query_buffer, &row_buffer], GRANULES as u32, &wanted)
                 .await?)
     })
 }

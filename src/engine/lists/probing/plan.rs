@@ -5,13 +5,13 @@ use std::ops::Range;
 use crate::engine::lists::coarse::Coarse;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ALIGNED_WORDS;
-use crate::engine::rows::narrowed::{NarrowedRows, TERMS_BYTES};
+use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
 use crate::gpu::budget_for;
 use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{
-    BLOCK_ROWS, collect_lists, collect_lists_tile, probe_thresholds, select_k, table_bytes,
+    BLOCK_ROWS, collect_lists, collect_lists_tile, probe_thresholds, screen_tile_coop, select_k, table_bytes,
 };
 
 /// How the rows of the probed lists become candidates.
@@ -184,14 +184,24 @@ impl Probing<'_> {
         rounds * u64::from(self.lists()).next_multiple_of(ALIGNED_WORDS as u64)
     }
 
+    /// Whether cooperative matrices score tiles.
+    fn has_matrices(&self) -> bool {
+        screen_tile_coop::is_expected(&self.rows.gpu)
+    }
+
     /// The kernel for a round of lists.
-    pub(super) fn list_kernel(&self, narrowed: &NarrowedRows, queries: u32, probes: u32) -> ListKernel {
-        narrowed.list_kernel(u64::from(queries) * u64::from(probes) / u64::from(self.lists()))
+    pub(super) fn list_kernel(&self, queries: u32, probes: u32) -> ListKernel {
+        let queries_a_list = u64::from(queries) * u64::from(probes) / u64::from(self.lists());
+        // A tile takes as long for one query as for 128, and as long as integer products of this many.
+        let is_shared = queries_a_list >= u64::from(collect_lists_tile::TILES.height) / 4;
+        if is_shared && self.has_matrices() { collect_lists_tile::TILES } else { collect_lists::LISTS }
     }
 
     /// Bytes of the table of blocks that a batch needs.
     pub(super) fn table_bytes(&self, way: Way, batch: u32) -> u64 {
-        let Some(narrowed) = self.rows.narrowed.as_ref().filter(|_| way == Way::Lists) else { return 0 };
+        if way != Way::Lists {
+            return 0;
+        }
         let mut most = 0;
         for round in self.short_rounds() {
             let probes = round.end - round.start;
@@ -200,7 +210,7 @@ impl Probing<'_> {
             let few =
                 u64::from(self.lists()) * u64::from(collect_lists_tile::TILES.height) / u64::from(probes);
             let few = few.min(batch.into()) as u32;
-            let height = self.list_kernel(narrowed, batch, probes).height;
+            let height = self.list_kernel(batch, probes).height;
             for segment in &self.tables.segments {
                 for (queries, height) in [(batch, height), (few, lists)] {
                     most = most.max(table_bytes(segment.most_blocks(queries, probes, height), height));
@@ -235,7 +245,7 @@ impl Probing<'_> {
         let unit = u64::from(if way == Way::Lists { BLOCK_ROWS } else { coarse.unit() });
         // Blocks are not full: about half of the scores belong to no query.
         let scored = u64::from(self.lists()) + 2 * u64::from(self.probes) * self.rows_a_list();
-        let speed = if narrowed.has_matrices { 10 } else { 1 };
+        let speed = if self.has_matrices() { 10 } else { 1 };
         let quick = submission_flops(self.rows) * speed / (2 * scored * self.rows.layout.stride as u64);
         let mut most = (available / each)
             .min(binding / (capacity * 12))

@@ -187,7 +187,7 @@ impl ProbeBatches<'_> {
         let words = u64::from(lists).next_multiple_of(ALIGNED_WORDS as u64);
         let counts = BufferSlice::range(list_counts, number as u64 * words * 4, words * 4);
         let probes = round.end - round.start;
-        let kernel = self.probing.list_kernel(narrowed, count, probes);
+        let kernel = self.probing.list_kernel(count, probes);
         for (number, (segment, copy, tables)) in self.parts().enumerate() {
             commands.stage("group");
             let params = group::Params {
