@@ -47,7 +47,7 @@ const FEW_A_LIST: u64 = 1;
 const BATCH: u64 = 8192;
 
 /// Candidates that a query's list holds: at least, and at most where there are few queries.
-const CAPACITY: [u32; 2] = [1024, 16_384];
+const CAPACITY: [u32; 2] = [1280, 16_384];
 
 /// The largest k of a screen: as many rows as can give a threshold with some to spare.
 const K_MAX: u32 = probe_thresholds::UPPERS / 2;
@@ -56,8 +56,11 @@ const K_MAX: u32 = probe_thresholds::UPPERS / 2;
 /// keep most of its rows, so rounds begin small.
 pub(super) const NEAR: [u32; 2] = [4, 16];
 
-/// Lists of a later round: the table of blocks has room for them.
-const ROUND: u32 = 64;
+/// Lists of a later round: the table of blocks has room for them, and tiles of a batch of thousands are nearly full.
+const ROUND: u32 = 96;
+
+/// From so many queries a list on a tile on matrices, which takes as long for one query as for 128, is faster than integer products.
+const SHARED: u64 = 32;
 
 /// Rows of the nearest lists that give the first threshold: at least.
 const SAMPLE: u32 = 64;
@@ -192,9 +195,8 @@ impl Probing<'_> {
     /// The kernel for a round of lists.
     pub(super) fn list_kernel(&self, queries: u32, probes: u32) -> ListKernel {
         let queries_a_list = u64::from(queries) * u64::from(probes) / u64::from(self.lists());
-        // A tile takes as long for one query as for 128, and as long as integer products of this many.
-        let is_shared = queries_a_list >= u64::from(collect_lists_tile::TILES.height) / 4;
-        if is_shared && self.has_matrices() { collect_lists_tile::TILES } else { collect_lists::LISTS }
+        let is_shared = queries_a_list >= SHARED && self.has_matrices();
+        if is_shared { collect_lists_tile::TILES } else { collect_lists::LISTS }
     }
 
     /// Bytes of the table of blocks that a batch needs.
@@ -207,9 +209,7 @@ impl Probing<'_> {
             let probes = round.end - round.start;
             // A last batch may have fewer queries, and another kernel.
             let lists = collect_lists::LISTS.height;
-            let few =
-                u64::from(self.lists()) * u64::from(collect_lists_tile::TILES.height) / u64::from(probes);
-            let few = few.min(batch.into()) as u32;
+            let few = (u64::from(self.lists()) * SHARED).div_ceil(probes.into()).min(batch.into()) as u32;
             let height = self.list_kernel(batch, probes).height;
             for segment in &self.tables.segments {
                 for (queries, height) in [(batch, height), (few, lists)] {
