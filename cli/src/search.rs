@@ -38,6 +38,7 @@ number in the file. --index-file searches an index that `nearfield build` saved.
   screened            whether a copy of the rows in 8-bit integers was kept
   searched_again      queries with too many nominated rows, which were searched another way
   searched_exhaustively  those of them for which every row was computed
+  searched_flat       queries for which all rows were searched, because their lists would have taken no less time
   ids, distances      the written files, or null
 and with --truth:
   recall_at           compared neighbours: k, or the truth's columns if these are fewer
@@ -190,6 +191,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "load_seconds": filled.load.as_secs_f64(), "upload_seconds": filled.upload.as_secs_f64(),
         "search_seconds": search.as_secs_f64(), "queries_per_second": rate, "screened": index.is_screened(),
         "searched_exhaustively": statistics.searched_exhaustively, "rescored": statistics.rescored,
+        "searched_flat": statistics.searched_flat,
         "searched_again": statistics.searched_again, "ids": ids, "distances": distances,
     });
     let mut lines = vec![

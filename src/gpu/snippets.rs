@@ -11,10 +11,12 @@ macro_rules! snippets {
 snippets! {
     ACROSS "lib/across";
     CANDIDATES "lib/screen/candidates";
+    COARSE_TEST "lib/screen/coarse_test";
     COLLECT_TILE "lib/screen/collect_tile";
     EXACT "lib/select/exact";
     GRID "lib/grid";
     INTEGERS "lib/integers";
+    KEEP_ROW "lib/lists/keep_row";
     OPERANDS "lib/operands";
     ORDER "lib/select/order";
     PASSING "lib/select/passing";

@@ -145,6 +145,7 @@ fn shares(found: &SearchResult, counts: &[usize]) -> Vec<SearchResult> {
             rescored: of(statistics.rescored),
             searched_again: of(statistics.searched_again),
             searched_exhaustively: of(statistics.searched_exhaustively),
+            searched_flat: of(statistics.searched_flat),
             joined: (all - count) as u64,
             ..statistics.clone()
         };

@@ -38,7 +38,7 @@ pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};
 pub use lengths::DIMENSIONS;
 pub use lists::*;
-pub(crate) use pages::{NO_PAGE, PAGE, PAGES};
+pub(crate) use pages::{NO_PAGE, PAGE, PAGES, table_bytes};
 pub use reduce::*;
 pub use screen::*;
 pub use select::*;

@@ -1,13 +1,12 @@
 //! Inverted lists: their tiles, and queries that probe them.
 
-use nearfield::internals::kernels::{BLOCK_ROWS, list_work, screen_lists_i8};
+use nearfield::internals::kernels::BLOCK_ROWS;
 
 use super::Random;
 
 pub(crate) const BLOCK: usize = BLOCK_ROWS as usize;
 pub(crate) const NO_PAGE: u32 = u32::MAX;
 pub(crate) const PAGE: u32 = 32;
-pub(crate) const HEIGHT: u32 = screen_lists_i8::HEIGHT;
 
 /// The tiles of each list, four pages each.
 pub(crate) struct Tables {
@@ -46,30 +45,23 @@ impl Tables {
         (page != NO_PAGE).then(|| page * PAGE + place as u32 % PAGE)
     }
 
+    /// The tiles of each list.
+    pub(crate) fn by_list(&self) -> Vec<Vec<[u32; 4]>> {
+        let ends = self.list_tiles.windows(2);
+        ends.map(|ends| self.tiles[ends[0] as usize..ends[1] as usize].to_vec()).collect()
+    }
+
+    /// The words of both as kernels read them, and the place of the tiles.
+    pub(crate) fn words(&self) -> (Vec<u32>, u32) {
+        // A word in between belongs to neither.
+        let first = [&self.list_tiles[..], &[77]].concat();
+        ([&first, self.tiles.as_flattened()].concat(), first.len() as u32)
+    }
+
     pub(crate) fn slots_of(&self, list: usize) -> Vec<u32> {
         let tiles = self.list_tiles[list]..self.list_tiles[list + 1];
         tiles.flat_map(|tile| (0..BLOCK).filter_map(move |place| self.slot(tile, place))).collect()
     }
-}
-
-/// The `pairs` of queries that are grouped in order, and the starts of the lists.
-pub(crate) fn pairs_of(probed: &[Vec<u32>], tables: &Tables, height: u32) -> (Vec<[u32; 4]>, Vec<[u32; 2]>) {
-    let lists = tables.lists();
-    let tiles = tables.counts();
-    let usable = |&list: &u32| (list as usize) < lists;
-    let mut counts = vec![0; lists];
-    for &list in probed.iter().flatten().filter(|list| usable(list)) {
-        counts[list as usize] += 1;
-    }
-    let starts = list_work::reference(&counts, &tiles, height);
-    let mut ranks = vec![0; lists];
-    let mut pair_of = |list: usize| {
-        let rank = ranks[list];
-        ranks[list] += 1;
-        [starts[list][1] + rank / height * tiles[list], tiles[list], tables.list_tiles[list], rank % height]
-    };
-    let pairs = probed.iter().flatten();
-    (pairs.map(|list| if usable(list) { pair_of(*list as usize) } else { [0; 4] }).collect(), starts)
 }
 
 /// Different lists for each query; the last lists of every fifth query are refused.

@@ -23,7 +23,8 @@ type Answers = (Vec<Vec<(u64, u32)>>, Vec<Vec<u32>>);
 /// elements, so the turns share metrics, element types, screens and operations among them.
 fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
     let mut random = Random::new(dim as u64);
-    let (halves, rows) = rounded(&random.floats(ROWS * dim));
+    // Lists with few rows are not screened.
+    let (halves, rows) = rounded(&random.floats(if turn == 0 { 9 * ROWS } else { ROWS } * dim));
     let queries = random.floats(QUERIES * dim);
     let metric = [Metric::L2, Metric::Cosine, Metric::InnerProduct][turn % 3];
     let is_half = turn % 2 == 1;
@@ -43,6 +44,10 @@ fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
     }
     for count in [1, 8, QUERIES] {
         found.push(bits(&index.search(view(&queries[..count * dim], dim), 3).expect("an answer")));
+    }
+    if let Index::Ivf(ivf) = &index {
+        // So many queries a list go to tiles, where there are matrices.
+        found.push(bits(&ivf.search(view(&queries, dim), 3, 4).expect("an answer")));
     }
     if let Index::Flat(flat) = &index {
         // A radius needs no sample, so tiles of few rows collect.

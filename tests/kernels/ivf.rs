@@ -1,196 +1,101 @@
-//! The kernels of inverted lists: they group queries by list, score the rows of a list, and write the slots of lists.
+//! The kernels of inverted lists that group queries by list and write the slots of lists.
 
 use std::collections::BTreeSet;
 
 use crate::common::Random;
-use crate::common::bench::{Bench, Bound, GUARD, floats_of, two_rows};
-use crate::common::lists::{BLOCK, HEIGHT, PAGE, Tables, random_probes, wide};
-use crate::common::narrowed::{integers, packed};
-use nearfield::Metric;
-use nearfield::internals::certificate::Narrowing;
-use nearfield::internals::kernels::{
-    Kernel, group, list_work, narrow, probe_slots, screen_lists_coop, screen_lists_i8,
-};
+use crate::common::bench::{Bench, Bound, GUARD, two_rows};
+use crate::common::lists::{Tables, random_probes, wide};
+use nearfield::internals::kernels::{group, list_work, probe_slots};
 
 // group, list_work
 
 #[test]
-fn queries_are_grouped_by_list_and_blocks_are_numbered_list_by_list() {
+fn queries_go_to_the_blocks_of_the_lists_that_they_probe() {
     let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(31);
-    // Queries, probes, lists, height.
-    for (queries, probes, lists, height) in [
-        (1, 1, 1, 64),
-        (300, 7, 40, 64),
-        (97, 3, 3001, 64),
-        (500, 2, 2, 3),
-        (40, 20, 1025, 1),
-        (700, 3, 4, 16),
-        (5, 1, 5000, 64),
-        (2, 2, 1024, 64),
-        (900, 9, 9001, 16),
+    // Queries, lists that each probes, first of them and number of them in this round, lists, queries of a block.
+    for (queries, stride, first, probes, lists, height) in [
+        (1, 1, 0, 1, 1, 32),
+        (300, 7, 0, 7, 40, 32),
+        (97, 3, 1, 2, 3001, 128),
+        (500, 2, 0, 1, 2, 3),
+        (40, 20, 5, 9, 1025, 1),
+        (700, 3, 2, 1, 4, 128),
+        (2, 2, 0, 2, 1024, 32),
+        (900, 9, 4, 5, 9001, 16),
     ] {
         // The tiles of the first list are not the first tiles.
         let mut tables = Tables { tiles: vec![], list_tiles: vec![17] };
         for list in 0..lists {
-            tables.list_tiles.push(tables.list_tiles[list] + [0, 1, 1, 2, 900][random.below(5)]);
+            let long = if lists > 2000 { 5 } else { 90 };
+            tables.list_tiles.push(tables.list_tiles[list] + [0, 1, 1, 2, long][random.below(5)]);
         }
-        let probed = random_probes(&mut random, queries, probes, lists);
+        tables.tiles =
+            (0..tables.list_tiles[lists]).map(|tile| [1, 2, 3, 4].map(|page| tile * 7 + page)).collect();
+        let probed = random_probes(&mut random, queries, stride, lists);
+        let is_list = |list: &u32| (*list as usize) < lists;
         let usable: Vec<Vec<u32>> = probed
             .iter()
-            .map(|lists_of| lists_of.iter().copied().filter(|&list| (list as usize) < lists).collect())
+            .map(|own| own[first..first + probes].iter().copied().filter(is_list).collect())
             .collect();
-        let want = group::reference(&usable, lists);
-        let counts_wanted: Vec<u32> = want.iter().map(|list| list.len() as u32).collect();
+        let grouped = group::reference(&usable, lists);
+        let counts_wanted: Vec<u32> = grouped.iter().map(|list| list.len() as u32).collect();
         let starts_wanted = list_work::reference(&counts_wanted, &tables.counts(), height);
-        let pair_count = queries * probes;
+        let wanted = group::table(&grouped, &tables.by_list(), height as usize);
+        let (words, tiles) = tables.words();
         let probed_buffer = bench.input(&wide(&probed, lists));
         let counts = bench.filled(&vec![0; lists]);
-        let (ranks, starts) = (bench.output(pair_count), bench.output(2 * (lists + 1)));
-        let list_tiles = bench.input(&tables.list_tiles);
-        let (grouped, pairs) = (bench.output(pair_count), bench.output(4 * pair_count));
-        let params =
-            group::Params { pairs: pair_count as u32, probes: probes as u32, lists: lists as u32, height };
+        let (ranks, starts) = (bench.output(queries * probes), bench.output(lists + 1));
+        let (table_buffer, blocks) = (bench.input(&words), bench.output(wanted.len()));
+        let params = group::Params {
+            queries: queries as u32,
+            first: first as u32,
+            probes: probes as u32,
+            stride: stride as u32,
+            lists: lists as u32,
+            tiles,
+            height,
+        };
         let work = list_work::Params { lists: lists as u32, height };
-        let grid = two_rows(pair_count.div_ceil(256));
-        let buffers: [&dyn Bound; 7] =
-            [&probed_buffer, &counts, &ranks, &starts, &list_tiles, &grouped, &pairs];
+        let grid = two_rows((queries * probes).div_ceil(256));
+        let buffers: [&dyn Bound; 6] = [&probed_buffer, &counts, &ranks, &starts, &table_buffer, &blocks];
         bench.dispatch(&group::KERNEL, &[0], &params, &buffers, grid);
-        bench.dispatch(&list_work::KERNEL, &[], &work, &[&counts, &list_tiles, &starts], [1, 1]);
+        bench.dispatch(&list_work::KERNEL, &[], &work, &[&counts, &table_buffer, &starts], [1, 1]);
         bench.dispatch(&group::KERNEL, &[1], &params, &buffers, grid);
-        let said = format!("{queries} queries, {probes} probes, {lists} lists, {height} high");
+        let said = format!("{queries} queries, {probes} of {stride} probes, {lists} lists, {height} high");
         assert_eq!(bench.read(&counts), counts_wanted, "{said}");
-        let starts = bench.read_records::<2>(&starts);
-        assert_eq!(starts, starts_wanted, "{said}");
-        let (grouped, ranks) = (bench.read(&grouped), bench.read(&ranks));
-        let pairs = bench.read_records::<4>(&pairs);
-        for (list, want) in want.iter().enumerate() {
-            let mut found = grouped[starts[list][0] as usize..starts[list + 1][0] as usize].to_vec();
-            found.sort_unstable();
-            assert_eq!(found, *want, "{said}, list {list}");
-        }
-        let behind = starts[lists][0] as usize;
-        assert!(grouped[behind..].iter().all(|&word| word == GUARD), "{said}: behind the last pair");
-        for (pair, &list) in probed.iter().flatten().enumerate() {
-            let found = pairs[pair];
-            if list as usize >= lists {
-                assert_eq!(found, [0; 4], "{said}: a refused query has no blocks");
-                assert_eq!(ranks[pair], GUARD);
-                continue;
-            }
-            let (list, rank) = (list as usize, ranks[pair]);
-            assert!(rank < counts_wanted[list], "{said}, rank {rank}");
-            assert_eq!(grouped[(starts[list][0] + rank) as usize], (pair / probes) as u32, "{said}");
-            let first_tile = tables.list_tiles[list];
-            let tiles = tables.list_tiles[list + 1] - first_tile;
-            let want = [starts[list][1] + rank / height * tiles, tiles, first_tile, rank % height];
-            assert_eq!(found, want, "{said}, pair {pair}");
-        }
-    }
-}
-
-// screen_lists_i8, screen_lists_coop
-
-/// Lists with the numbers of queries that probe them and of their pages.
-const LISTS: [(usize, usize); 9] =
-    [(0, 2), (1, 1), (63, 2), (64, 3), (0, 0), (65, 4), (130, 5), (2, 0), (3, 9)];
-
-fn check_blocks(
-    bench: Bench<'_>,
-    kernel: &'static Kernel,
-    dim: usize,
-    lists: &[(usize, usize)],
-    step: usize,
-    wide: u32,
-) {
-    let mut random = Random::new((dim * 17 + step) as u64);
-    let levels = Narrowing::of(Metric::L2, dim).levels as usize;
-    // A segment behind another one.
-    let (queries, first_slot, row_count) = (150, 640u32, 9 * BLOCK);
-    let [query_vectors, rows] = [queries, row_count].map(|count| integers(&mut random, count, dim, levels));
-    let mut pages: Vec<u32> = (first_slot / PAGE..(first_slot + row_count as u32) / PAGE).collect();
-    let page_counts: Vec<usize> = lists.iter().map(|list| list.1).collect();
-    let mut tables = Tables::of_pages(&mut random, &mut pages, &page_counts);
-    if let Some(last) = tables.tiles.last_mut() {
-        // Pages of the segments before and after.
-        last[3] = if step.is_multiple_of(2) {
-            first_slot / PAGE - 1
-        } else {
-            (first_slot + row_count as u32) / PAGE
-        };
-    }
-    // The same queries in several lists.
-    let mut probed: Vec<Vec<u32>> = vec![vec![]; queries];
-    for (list, &(count, _)) in (0..).zip(lists) {
-        for query in 0..count {
-            probed[(query * 7 + list as usize * 3) % queries].push(list);
-        }
-    }
-    let mut grouped = group::reference(&probed, lists.len());
-    // In any order.
-    grouped.iter_mut().for_each(|own| own.reverse());
-    let counts: Vec<u32> = grouped.iter().map(|own| own.len() as u32).collect();
-    let starts = list_work::reference(&counts, &tables.counts(), HEIGHT);
-    let total = starts[lists.len()][1] as usize;
-    let order: Vec<u32> = grouped.iter().flatten().copied().collect();
-    let vectors = [&query_vectors, &rows].map(|vectors| bench.input(&packed(vectors, dim)));
-    let (start_buffer, order) = (bench.input(&starts), bench.input(&order));
-    let (list_tiles, tiles) = (bench.input(&tables.list_tiles), bench.input(&tables.tiles));
-    for first in (0..total + 1).step_by(step) {
-        let scores = bench.output(step * HEIGHT as usize * BLOCK);
-        let params = screen_lists_i8::Params {
-            lists: lists.len() as u32,
-            granules: narrow::granules(dim),
-            block_first: first as u32,
-            blocks: step as u32,
-            first_slot,
-            rows: row_count as u32,
-        };
-        let buffers: [&dyn Bound; 7] =
-            [&vectors[0], &vectors[1], &start_buffer, &list_tiles, &tiles, &order, &scores];
-        bench.dispatch(kernel, &[], &params, &buffers, [wide, 1]);
-        let words = bench.read(&scores);
-        let here = total.saturating_sub(first).min(step);
-        let behind = &words[here * HEIGHT as usize * BLOCK..];
-        assert!(behind.iter().all(|&word| word == GUARD), "no blocks behind the last");
-        let found = floats_of(&words);
-        for block in first..first + here {
-            let list = (0..lists.len())
-                .rfind(|&list| starts[list][1] as usize <= block)
-                .expect("blocks are of lists");
+        assert_eq!(bench.read(&starts), starts_wanted, "{said}");
+        let found = bench.read(&blocks);
+        assert_eq!(found[0], wanted[0], "{said}: blocks");
+        for list in 0..lists {
             let tiles = tables.list_tiles[list + 1] - tables.list_tiles[list];
-            let rest = block as u32 - starts[list][1];
-            let tile = tables.list_tiles[list] + rest % tiles;
-            let own = &grouped[list][(rest / tiles * HEIGHT) as usize..];
-            for (within, &query) in own.iter().take(HEIGHT as usize).enumerate() {
-                for place in 0..BLOCK {
-                    let Some(slot) = tables.slot(tile, place) else { continue };
-                    let Some(row) = rows.get(slot.wrapping_sub(first_slot) as usize) else { continue };
-                    let want = screen_lists_i8::reference(&query_vectors[query as usize], row) as f32;
-                    let found = found[((block - first) * HEIGHT as usize + within) * BLOCK + place];
-                    let said = || format!("dim {dim}, list {list}, block {block}, query {query}, {place}");
-                    assert_eq!(found.to_bits(), want.to_bits(), "{}: {found}, not {want}", said());
-                }
+            let own = starts_wanted[list]..starts_wanted[list + 1];
+            let [found, wanted] = [&found, &wanted]
+                .map(|words| own.clone().map(|block| block_of(words, block, height)).collect::<Vec<_>>());
+            // The queries of a list lie in any order, the same for all of its tiles.
+            let queries_of = |blocks: &[Block]| {
+                let firsts = blocks.iter().step_by(tiles.max(1) as usize);
+                let mut all: Vec<u32> = firsts.flat_map(|block| block.0.clone()).collect();
+                all.sort_unstable();
+                all
+            };
+            assert_eq!(queries_of(&found), queries_of(&wanted), "{said}, list {list}");
+            for (number, (block, wanted)) in found.iter().zip(&wanted).enumerate() {
+                assert_eq!(block.1, wanted.1, "{said}, list {list}: pages");
+                assert_eq!(block.0, found[number - number % tiles as usize].0, "{said}, list {list}");
             }
         }
     }
 }
 
-fn check_screen(bench: Bench<'_>, kernel: &'static Kernel) {
-    for (dim, step, wide) in [(16, 100, 100), (31, 5, 2), (33, 4, 4), (128, 1, 1)] {
-        check_blocks(bench, kernel, dim, &LISTS, step, wide);
-    }
-    check_blocks(bench, kernel, 1000, &[(1, 3), (0, 1), (65, 1)], 2, 2);
-}
+/// The queries and the pages of a block.
+type Block = (Vec<u32>, Vec<u32>);
 
-#[test]
-fn blocks_of_lists_have_exact_scores() {
-    let Some(bench) = Bench::open() else { return };
-    check_screen(bench, &screen_lists_i8::KERNEL);
-    match bench.device.capabilities().matrix_side() {
-        Some(_) => check_screen(bench, &screen_lists_coop::KERNEL),
-        None => println!("skipped: no cooperative matrices of f16"),
-    }
+/// A block of the table.
+fn block_of(table: &[u32], number: u32, height: u32) -> Block {
+    let height = height as usize;
+    let words = &table[4 + number as usize * (height + 5)..][..height + 5];
+    (words[..words[height + 4] as usize].to_vec(), words[height..height + 4].to_vec())
 }
 
 // probe_slots

@@ -5,39 +5,26 @@
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 @group(0) @binding(2) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
 @group(0) @binding(3) var<storage, read> query_terms: array<vec4<f32>>; // [queries]
-@group(0) @binding(4) var<storage, read> allowed: array<u32>; // one bit per slot of the index, if PROBED = 1
-// If PROBED = 1, for each list that a query probes: its first block of scores, the number of blocks, its first tile, and the
-// query's place in a block.
-@group(0) @binding(5) var<storage, read> pairs: array<vec4<u32>>; // [queries, probes]
-@group(0) @binding(6) var<storage, read> tiles: array<vec4<u32>>; // [tiles]: four pages each
-@group(0) @binding(7) var<storage, read_write> counts: array<u32>; // [queries]
-@group(0) @binding(8) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
-
-override PROBED: u32 = 0u; // 1: only rows of probed lists were scored; 0: every row, in order
+@group(0) @binding(4) var<storage, read_write> counts: array<u32>; // [queries]
+@group(0) @binding(5) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
 const BESIDE = 8u; // blocks of scores that a workgroup visits at the same time
 const FEW = 64u; // up to this k, one upper end per invocation suffices
+const HELD = 4u; // turns whose intervals stay in registers: those of 4,096 rows
 
 var<workgroup> side: Query;
-var<workgroup> smallest: array<vec4<u32>, 2u * WORKGROUP>;
+var<workgroup> smallest: array<vec4<u32>, WORKGROUP / 4u>;
 var<workgroup> threshold: u32;
 var<workgroup> kept: atomic<u32>;
 
-struct Ends { lower: vec4<u32>, upper: vec4<u32>, slot: u32, usable: u32 }
+struct Ends { lower: vec4<u32>, upper: vec4<u32> }
 
-// The intervals of four neighbouring rows.
-fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
-  var row = tile * BLOCK_ROWS + lane * 4u;
-  var usable = 0u;
-  if (PROBED == 1u) {
-    let page = tiles[tile][lane >> 3u];
-    row = page * PAGE + (lane & 7u) * 4u - params.first_slot;
-    if (page != NO_PAGE && row < params.rows) { usable = (allowed[page] >> ((lane & 7u) * 4u)) & 15u; }
-  } else if (row < params.rows) {
-    usable = select((1u << (params.rows - row)) - 1u, 15u, params.rows - row >= 4u);
-  }
-  if (usable == 0u) { return Ends(vec4(ABSENT), vec4(ABSENT), 0u, 0u); }
-  let score = scores[(block * params.room + within) * (BLOCK_ROWS / 4u) + lane];
+// The intervals of four neighbouring rows. Those of rows that are not there end nowhere.
+fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
+  let row = block * BLOCK_ROWS + lane * 4u;
+  var ends = Ends(vec4(ABSENT), vec4(ABSENT));
+  if (row >= params.rows) { return ends; }
+  let score = scores[(block * params.room + query) * (BLOCK_ROWS / 4u) + lane];
   var scale: vec4<f32>;
   var length: vec4<f32>;
   var residual: vec4<f32>;
@@ -52,13 +39,11 @@ fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
     slack[r] = slack_of(terms);
     floor_x[r] = terms.w - slack[r];
   }
-  let own = side;
-  let lower = lower_end(own, score, scale, length, residual, floor_x);
-  let upper = lower + 2.0 * margin_of(own, score, length, residual, slack);
-  var ends = Ends(vec4(ABSENT), vec4(ABSENT), params.first_slot + row, usable);
+  let lower = lower_end(side, score, scale, length, residual, floor_x);
+  let upper = lower + 2.0 * margin_of(side, score, length, residual, slack);
   // unroll
   for (var r = 0u; r < 4u; r++) {
-    if ((usable >> r & 1u) == 1u) {
+    if (row + r < params.rows) {
       ends.lower[r] = key_of(lower[r]);
       ends.upper[r] = key_of(upper[r]);
     }
@@ -66,33 +51,27 @@ fn ends_of(query: u32, block: u32, within: u32, tile: u32, lane: u32) -> Ends {
   return ends;
 }
 
-// The entry of `pairs` for a probe, cut to the blocks whose scores are there.
-fn pair_of(query: u32, probe: u32) -> vec4<u32> {
-  if (PROBED == 0u) { return vec4(probe, 1u, probe, query); }
-  var pair = pairs[query * params.probes + probe];
-  if (pair.x < params.block_first) {
-    let cut = min(params.block_first - pair.x, pair.y);
-    pair = vec4(pair.x + cut, pair.y - cut, pair.z + cut, pair.w);
-  }
-  let local = pair.x - params.block_first;
-  return vec4(local, min(pair.y, params.blocks - min(local, params.blocks)), pair.z, pair.w);
-}
-
-fn keep(query: u32, slot: u32, lower: u32, upper: u32) {
-  let place = atomicAdd(&kept, 1u);
-  // A count above the capacity tells `tighten` that rows were dropped.
-  if (place < params.capacity) {
-    let entry = query * params.capacity + place;
-    candidates[entry] = slot;
-    candidates[params.plane + entry] = lower;
-    candidates[2u * params.plane + entry] = upper;
+// Puts those of four neighbouring rows on the list that the threshold does not exclude.
+fn keep(query: u32, block: u32, lane: u32, ends: Ends, limit: u32) {
+  // unroll
+  for (var r = 0u; r < 4u; r++) {
+    if (ends.lower[r] <= limit) {
+      let place = atomicAdd(&kept, 1u);
+      // The count tells that rows were dropped.
+      if (place < params.capacity) {
+        let entry = query * params.capacity + place;
+        candidates[entry] = params.first_slot + block * BLOCK_ROWS + lane * 4u + r;
+        candidates[params.plane + entry] = ends.lower[r];
+        candidates[2u * params.plane + entry] = ends.upper[r];
+      }
+    }
   }
 }
 
-// The rank of an upper end, ties by place.
-fn rank_of(own: u32, place: u32, vectors: u32) -> u32 {
+// The rank of an invocation's upper end, ties by place.
+fn rank_of(own: u32, place: u32) -> u32 {
   var rank = 0u;
-  for (var v = 0u; v < vectors; v++) {
+  for (var v = 0u; v < WORKGROUP / 4u; v++) {
     let others = smallest[v];
     let places = vec4(v * 4u) + vec4(0u, 1u, 2u, 3u);
     let before = (others < vec4(own)) | ((others == vec4(own)) & (places < vec4(place)));
@@ -115,7 +94,7 @@ fn winnow(
   if (index == 0u) {
     side = query_of(terms_of(query_terms[query]), 0.0);
     threshold = LARGEST_KEY;
-    atomicStore(&kept, select(counts[query], 0u, params.is_first != 0u));
+    atomicStore(&kept, 0u);
   }
   workgroupBarrier();
 
@@ -123,42 +102,42 @@ fn winnow(
   // neighbours.
   var even = vec4(ABSENT);
   var odd = vec4(ABSENT);
-  var turn = 0u;
-  for (var probe = beside; probe < params.probes; probe += BESIDE) {
-    let pair = pair_of(query, probe);
-    for (var t = 0u; t < pair.y; t++) {
-      let ends = ends_of(query, pair.x + t, pair.w, pair.z + t, lane);
-      if ((turn & 1u) == 0u) { even = min(even, ends.upper); } else { odd = min(odd, ends.upper); }
-      turn += 1u;
-    }
+  var held: array<Ends, HELD>;
+  // unroll
+  for (var turn = 0u; turn < HELD; turn++) {
+    held[turn] = ends_of(query, beside + turn * BESIDE, lane);
+    if (turn % 2u == 0u) { even = min(even, held[turn].upper); } else { odd = min(odd, held[turn].upper); }
+  }
+  for (var block = beside + HELD * BESIDE; block < params.blocks; block += 2u * BESIDE) {
+    even = min(even, ends_of(query, block, lane).upper);
+    odd = min(odd, ends_of(query, block + BESIDE, lane).upper);
   }
   if (params.k <= FEW) {
     let both = min(even, odd);
     let own = min(min(both.x, both.y), min(both.z, both.w));
     smallest[index >> 2u][index & 3u] = own;
     workgroupBarrier();
-    if (own < LARGEST_KEY && rank_of(own, index, WORKGROUP / 4u) == params.k - 1u) { threshold = own; }
+    if (own < LARGEST_KEY && rank_of(own, index) == params.k - 1u) { threshold = own; }
   } else {
-    smallest[2u * index] = even;
-    smallest[2u * index + 1u] = odd;
-    workgroupBarrier();
-    // unroll
-    for (var r = 0u; r < 4u; r++) {
-      if (even[r] < LARGEST_KEY && rank_of(even[r], index * 8u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = even[r]; }
-      if (odd[r] < LARGEST_KEY && rank_of(odd[r], index * 8u + 4u + r, 2u * WORKGROUP) == params.k - 1u) { threshold = odd[r]; }
+    var found = vec2(0u, params.k - 1u);
+    for (var digit = 0u; digit < 3u; digit++) {
+      let shift = select(21u - 11u * digit, 0u, digit == 2u);
+      clear_digits(index);
+      // unroll
+      for (var r = 0u; r < 4u; r++) {
+        count_digit(even[r], found.x, shift);
+        count_digit(odd[r], found.x, shift);
+      }
+      found = pick_digit(index, found, shift);
     }
+    if (index == 0u) { threshold = min(found.x, LARGEST_KEY); }
   }
   let limit = workgroupUniformLoad(&threshold);
 
-  for (var probe = beside; probe < params.probes; probe += BESIDE) {
-    let pair = pair_of(query, probe);
-    for (var t = 0u; t < pair.y; t++) {
-      let ends = ends_of(query, pair.x + t, pair.w, pair.z + t, lane);
-      // unroll
-      for (var r = 0u; r < 4u; r++) {
-        if ((ends.usable >> r & 1u) == 1u && ends.lower[r] <= limit) { keep(query, ends.slot + r, ends.lower[r], ends.upper[r]); }
-      }
-    }
+  // unroll
+  for (var turn = 0u; turn < HELD; turn++) { keep(query, beside + turn * BESIDE, lane, held[turn], limit); }
+  for (var block = beside + HELD * BESIDE; block < params.blocks; block += BESIDE) {
+    keep(query, block, lane, ends_of(query, block, lane), limit);
   }
   let all = workgroupUniformLoad(&kept);
   if (index == 0u) { counts[query] = all; }

@@ -23,7 +23,7 @@ fn collect_tile_coop(
   let own_query_terms = query_terms[own_query];
   let own_threshold = thresholds[own_query];
   var sums: Sums;
-  multiply_tile(workgroup.x, block, index, &sums);
+  multiply_tile(first_of(workgroup.x, index), first_of(block, index), index, &sums);
   share_row(index, coarse_row(own_row, own_row_terms));
   pieces[QUERIES + index] = coarse_query(own_query, own_query_terms, own_threshold);
   keep_passing(index, place, &sums);

@@ -7,7 +7,8 @@ fn screen_tile_coop(
   @builtin(local_invocation_index) index: u32,
 ) {
   var sums: Sums;
-  multiply_tile(workgroup.x, params.block_first + workgroup.y * params.block_step, index, &sums);
+  let block = params.block_first + workgroup.y * params.block_step;
+  multiply_tile(first_of(workgroup.x, index), first_of(block, index), index, &sums);
   let query = workgroup.x * TILE + part_query(index);
   let first = score_place(query, params.column_first + workgroup.y * TILE, params.room) + part_row(index);
   // unroll

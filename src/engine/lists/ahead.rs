@@ -3,8 +3,8 @@
 use crate::engine::search::ahead::{Searched, narrowing, reporting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::{
-    average, collect_tile_coop, group, list_work, probe_slots, screen_lists_coop, screen_lists_i8,
-    screen_tile_coop, screen_tile_i8, tighten, winnow,
+    average, collect_lists, collect_lists_tile, collect_tile_coop, group, list_work, probe_slots,
+    probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
 };
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -16,9 +16,8 @@ pub(crate) fn coarse(metric: Metric, has_matrices: Option<bool>) -> Vec<Wanted> 
     let mut wanted = reporting(metric, ElementKind::F32);
     if let Some(has_matrices) = has_matrices {
         let tile = if has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
-        let winnow = Wanted::of(&winnow::KERNEL).with("PROBED", 0);
         wanted.insert(0, Wanted::of(tile));
-        wanted.push(winnow.with("FORM", Form::narrowed(metric) as u32));
+        wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", Form::narrowed(metric) as u32));
         wanted.extend(narrowing(metric, ElementKind::F32));
     }
     wanted
@@ -43,14 +42,16 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
     let Searched { metric, elements, has_matrices } = searched;
     let mut wanted = vec![];
     if let Some(has_matrices) = has_matrices {
-        let lists = if has_matrices { &screen_lists_coop::KERNEL } else { &screen_lists_i8::KERNEL };
-        let winnow = Wanted::of(&winnow::KERNEL).with("PROBED", 1);
+        let mut screens = vec![&collect_lists::KERNEL, &probe_thresholds::KERNEL, &screen_probes::KERNEL];
+        if has_matrices {
+            screens.push(&collect_lists_tile::KERNEL);
+        }
+        let form = Form::narrowed(metric) as u32;
+        wanted.extend(screens.into_iter().map(|kernel| Wanted::of(kernel).with("FORM", form)));
         wanted.extend([
-            Wanted::of(lists),
-            winnow.with("FORM", Form::narrowed(metric) as u32),
             Wanted::of(&group::KERNEL),
             Wanted::of(&list_work::KERNEL),
-            Wanted::of(&tighten::KERNEL).with("EXACT", 0),
+            Wanted::of(&tighten::KERNEL),
         ]);
         wanted.extend(narrowing(metric, elements));
     }

@@ -189,7 +189,7 @@ impl Coarse {
         let &CoarseBuffers { narrowed: integers, terms, scores, candidates, .. } = buffers;
         let (room, blocks) = (self.batch, centroids.lists.div_ceil(BLOCK_ROWS));
         commands.stage("coarse_narrow");
-        let into = Integers::single(integers, terms);
+        let into = Integers::single(integers.into(), terms.into());
         narrowed.encode_vectors(commands, (vectors, norms), [0, count], into, None)?;
         commands.stage("coarse_scores");
         let part = Part { segment: 0, block_first: 0, block_step: 1, blocks, column_first: 0 };
@@ -199,22 +199,17 @@ impl Coarse {
         let intervals = narrowed.intervals();
         let params = winnow::Params {
             queries: count,
-            probes: blocks,
             k: self.k,
             capacity: self.capacity,
             plane: count * self.capacity,
-            is_first: 1,
             room,
             blocks,
             rows: centroids.lists,
             ..winnow::Params::of(intervals.margin)
         };
-        // Every centroid is scored, so no kernel reads `allowed`, `pairs` and `tiles`.
         let (row_terms, query_terms) = (&copy.terms, terms);
-        let (allowed, pairs, tiles) = (terms, terms, terms);
-        let buffers =
-            winnow::Buffers { scores, row_terms, query_terms, allowed, pairs, tiles, counts, candidates };
-        winnow::encode(commands, (intervals.form, false), &params, &buffers)
+        let buffers = winnow::Buffers { scores, row_terms, query_terms, counts, candidates };
+        winnow::encode(commands, intervals.form, &params, &buffers)
     }
 }
 

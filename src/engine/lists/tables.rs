@@ -3,7 +3,7 @@
 use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
-use crate::gpu::{Buffer, Gpu};
+use crate::gpu::{Buffer, BufferSlice, Gpu};
 pub(crate) use crate::kernels::PAGE;
 use crate::kernels::{NO_PAGE, PAGES};
 
@@ -22,15 +22,18 @@ pub(crate) struct ListTables {
 /// The tiles of a segment: up to four pages of one list each.
 #[derive(Debug)]
 pub(crate) struct SegmentTables {
-    /// Where the tiles of each list start, `[lists + 1]`, u32.
-    pub(crate) list_tiles: Buffer,
-    /// Four pages for each tile, u32.
-    pub(crate) tiles: Buffer,
+    /// Where the tiles of each list start, `[lists + 1]`, u32; and from `tiles` on four pages for each tile, u32.
+    pub(crate) tables: Buffer,
+    /// Place of the tiles, in words.
+    pub(crate) tiles: u32,
     /// The number of tiles.
     pub(crate) count: u64,
     /// Entry `n` is the largest number of tiles of `n` lists.
     largest: Vec<u64>,
 }
+
+/// Slices of buffers start at multiples of so many words.
+pub(crate) const ALIGNED_WORDS: usize = 64;
 
 /// Entry `n` is the sum of the `n` largest numbers.
 fn sums_of_largest(mut numbers: Vec<u32>) -> Vec<u64> {
@@ -64,12 +67,15 @@ impl ListTables {
                 starts.push(tiles.len() as u32);
                 counts.push((tiles.len() - before) as u32);
             }
-            let list_tiles = gpu.create_storage("tiles of lists", starts.len() as u64 * 4)?;
-            gpu.upload_bytes(&list_tiles, 0, bytemuck::cast_slice(&starts)).await?;
-            let buffer = gpu.create_storage("tiles", tiles.len() as u64 * 16)?;
-            gpu.upload_bytes(&buffer, 0, bytemuck::cast_slice(&tiles)).await?;
+            let first = starts.len().next_multiple_of(ALIGNED_WORDS);
+            starts.resize(first, 0);
+            // A slice has at least one tile.
+            let words = first + tiles.len().max(1) * PAGES;
+            let tables = gpu.create_storage("tables of lists", words as u64 * 4)?;
+            gpu.upload_bytes(&tables, 0, bytemuck::cast_slice(&starts)).await?;
+            gpu.upload_bytes(&tables, first as u64 * 4, bytemuck::cast_slice(&tiles)).await?;
             let (count, largest) = (tiles.len() as u64, sums_of_largest(counts));
-            segments.push(SegmentTables { list_tiles, tiles: buffer, count, largest });
+            segments.push(SegmentTables { tables, tiles: first as u32, count, largest });
         }
         // The last page may have slots behind the last row. They hold nothing, or rows that were removed.
         let bits = Bits::ones(rows.end() as usize);
@@ -85,10 +91,20 @@ impl ListTables {
 }
 
 impl SegmentTables {
-    /// The largest number of blocks of scores when each query probes `probes` lists. A block has `height` queries.
+    /// Where the tiles of each list start.
+    pub(crate) fn starts(&self) -> BufferSlice<'_> {
+        BufferSlice::range(&self.tables, 0, u64::from(self.tiles) * 4)
+    }
+
+    /// The pages of each tile.
+    pub(crate) fn pages(&self) -> BufferSlice<'_> {
+        BufferSlice::range(&self.tables, u64::from(self.tiles) * 4, self.count.max(1) * 4 * PAGES as u64)
+    }
+
+    /// The largest number of blocks of a tile and up to `height` queries when each query probes `probes` lists.
     pub(crate) fn most_blocks(&self, queries: u32, probes: u32, height: u32) -> u64 {
         // Every tile may have one block that is not full. Full blocks are most if the longest lists are probed.
-        let full = u64::from(queries.div_ceil(height));
+        let full = u64::from(queries / height);
         self.count + full * self.largest[(probes as usize).min(self.largest.len() - 1)]
     }
 }

@@ -8,10 +8,7 @@ use std::sync::Arc;
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{
-    BLOCK_ROWS, Scored, narrow, screen_lists_coop, screen_lists_i8, screen_scan_i8, screen_tile_coop,
-    screen_tile_i8,
-};
+use crate::kernels::{BLOCK_ROWS, Scored, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::screen::Screen;
@@ -54,23 +51,23 @@ pub(crate) struct NarrowedSegment {
 /// Buffers that receive narrowed vectors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Integers<'a> {
-    pub(crate) values: &'a Buffer,
-    pub(crate) terms: &'a Buffer,
+    pub(crate) values: BufferSlice<'a>,
+    pub(crate) terms: BufferSlice<'a>,
     /// 1, or 2 for vectors that are the sum of two integer vectors.
     pub(crate) planes: u32,
     pub(crate) plane_bytes: u64,
 }
 
 impl<'a> Integers<'a> {
-    /// One plane that fills its buffer.
-    pub(crate) fn single(values: &'a Buffer, terms: &'a Buffer) -> Self {
-        Self { values, terms, planes: 1, plane_bytes: values.size() }
+    /// One plane.
+    pub(crate) fn single(values: BufferSlice<'a>, terms: BufferSlice<'a>) -> Self {
+        Self { values, terms, planes: 1, plane_bytes: values.bytes }
     }
 }
 
 impl NarrowedSegment {
     pub(crate) fn integers(&self) -> Integers<'_> {
-        Integers::single(&self.rows, &self.terms)
+        Integers::single((&self.rows).into(), (&self.terms).into())
     }
 }
 
@@ -202,21 +199,6 @@ impl NarrowedRows {
             false => &screen_tile_i8::KERNEL,
         };
         screen_tile_i8::encode(commands, kernel, scored, self.granules())
-    }
-
-    /// Scores the rows of lists for the queries that probe them.
-    pub(crate) fn encode_list_blocks(
-        &self,
-        commands: &mut Commands<'_>,
-        params: &screen_lists_i8::Params,
-        buffers: &screen_lists_i8::Buffers<'_>,
-        most: u64,
-    ) -> Result<()> {
-        let kernel = match screen_tile_coop::is_expected(commands.gpu()) {
-            true => &screen_lists_coop::KERNEL,
-            false => &screen_lists_i8::KERNEL,
-        };
-        screen_lists_i8::encode(commands, kernel, params, buffers, most)
     }
 
     /// Granules of a narrowed vector, as kernels count them.

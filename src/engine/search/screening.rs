@@ -12,7 +12,7 @@ use crate::engine::search::request::SearchRequest;
 use crate::engine::search::screens::{Scoring, ScreenKernel, narrowed_segment};
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::gpu::{Buffer, Commands, Profile, Reserved, scratch};
+use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, scratch};
 use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::{BLOCK_ROWS, Kernel, Part, collect, collect_tile_i8, pick, select_k, tighten};
@@ -144,8 +144,8 @@ impl<'a> Screening<'a> {
         let mut commands = batch.begin(&self.rows.gpu, queries, numbers, profile).await?;
         if let (Some(narrowed), true) = (&self.rows.narrowed, self.kernel.is_narrowed()) {
             let into = Integers {
-                values: &self.buffers.narrowed_queries,
-                terms: &self.buffers.query_terms,
+                values: (&self.buffers.narrowed_queries).into(),
+                terms: (&self.buffers.query_terms).into(),
                 planes: self.planes,
                 // A batch of fewer queries than the plan's has smaller planes.
                 plane_bytes: narrowed.plane_bytes(self.kernel.padded(numbers.len() as u64)),
@@ -306,6 +306,7 @@ impl<'a> Screening<'a> {
         commands.stage("tighten");
         let ScreenBuffers { thresholds, counts, candidates, overflowed, .. } = &*self.buffers;
         let exact = if is_exact { &self.buffers.keys } else { &self.buffers.queries };
+        let [thresholds, counts, overflowed] = [thresholds, counts, overflowed].map(BufferSlice::all);
         let buffers = tighten::Buffers { thresholds, counts, candidates, overflowed, exact };
         let params = tighten::Params::new(count, self.k, self.capacity, is_first);
         tighten::encode(commands, is_exact, &params, &buffers)

@@ -44,10 +44,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_pairs")
     .library(&[ACROSS, ROUNDING, PAIRS])
     .source(wgsl!("distance/distance_pairs", ACCUMULATORS_MAX))
     .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)])
-    .overrides(&[
-        ("METRIC", METRICS),
-        ("ACCUMULATORS", &[0, 1, 2, 3, ACCUMULATORS_MAX]),
-    ])
+    .overrides(&[("METRIC", METRICS), ("ACCUMULATORS", &[0, 1, 2, 3, ACCUMULATORS_MAX])])
     .lengths(&[DIM])
     .workgroup(INVOCATIONS, 0);
 

@@ -1,18 +1,25 @@
-//! Groups pairs of queries and the lists they probe by list.
+//! Groups queries by the lists they probe.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
+use crate::kernels::pages::{HEADER, PAGES};
 
 params! {
     /// Parameters of `group`.
     pub struct Params {
-        /// Pairs.
-        pairs: u32,
-        /// Lists that a query probes.
+        /// Queries.
+        queries: u32,
+        /// First of the lists of each query that are searched.
+        first: u32,
+        /// Their number.
         probes: u32,
+        /// Lists that each query probes.
+        stride: u32,
         /// Lists.
         lists: u32,
-        /// Queries of a block of scores.
+        /// Place of the tiles in the tables, in words.
+        tiles: u32,
+        /// Queries of a block.
         height: u32,
     }
 }
@@ -20,26 +27,25 @@ params! {
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("group")
     .library(&[GRID])
-    .source(wgsl!("lists/group"))
+    .source(wgsl!("lists/group", HEADER, PAGES = PAGES))
     .buffers(BUFFERS)
     .overrides(&[("PLACE", &[0, 1])])
     .workgroup(256, 0);
 
 buffers! {
-    /// Queries, the lists they probe, and where they go.
+    /// The lists that queries probe, and the table of blocks.
     pub(crate) struct Buffers<'a> {
-        /// Lists, u64, `[queries, probes]`.
+        /// Lists, u64, `[queries, stride]`.
         probed: Read &'a Buffer,
-        counts: Write &'a Buffer,
+        counts: Write BufferSlice<'a>,
         ranks: Write &'a Buffer,
         starts: Read &'a Buffer,
-        list_tiles: Read &'a Buffer,
-        grouped: Write &'a Buffer,
-        pairs: Write &'a Buffer,
+        tables: Read &'a Buffer,
+        blocks: Write &'a Buffer,
     }
 }
 
-/// Records the counting of pairs or, with `place`, their placing.
+/// Records the counting of queries or, with `place`, their placing.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     place: bool,
@@ -47,8 +53,9 @@ pub(crate) fn encode(
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, &[place.into()])?;
-    let workgroups = params.pairs.div_ceil(KERNEL.workgroup_size);
-    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(workgroups.into()))
+    let pairs = u64::from(params.queries) * u64::from(params.probes);
+    let workgroups = pairs.div_ceil(KERNEL.workgroup_size.into());
+    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(workgroups))
 }
 
 /// The queries of each list, in order, from the lists that each query probes.
@@ -58,4 +65,22 @@ pub fn reference(probed: &[Vec<u32>], lists: usize) -> Vec<Vec<u32>> {
         probes.iter().for_each(|&list| grouped[list as usize].push(query));
     }
     grouped
+}
+
+/// The table of blocks with up to `height` queries, from the queries of each list and the pages of its tiles.
+pub fn table(grouped: &[Vec<u32>], tiles: &[Vec<[u32; PAGES]>], height: usize) -> Vec<u32> {
+    let mut words = vec![0; HEADER as usize];
+    for (queries, tiles) in grouped.iter().zip(tiles) {
+        for queries in queries.chunks(height) {
+            for pages in tiles {
+                words[0] += 1;
+                // Places without a query are never read.
+                words.extend(queries);
+                words.resize(words.len() + height - queries.len(), u32::MAX);
+                words.extend(pages);
+                words.push(queries.len() as u32);
+            }
+        }
+    }
+    words
 }

@@ -2,5 +2,5 @@
 
 kernels! {
     LISTS:
-    average group list_work move_rows probe_slots screen_lists_i8 screen_lists_coop winnow
+    average collect_lists collect_lists_tile group list_work move_rows probe_slots probe_thresholds screen_probes winnow
 }

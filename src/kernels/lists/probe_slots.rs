@@ -1,7 +1,7 @@
 //! Appends the slots of the lists that queries probe.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::pages::{NO_PAGE, PAGE};
 
 params! {
@@ -32,11 +32,11 @@ buffers! {
     pub(crate) struct Buffers<'a> {
         /// Lists, u64, `[queries, probes]`.
         probed: Read &'a Buffer,
-        list_tiles: Read &'a Buffer,
-        tiles: Read &'a Buffer,
+        list_tiles: Read BufferSlice<'a>,
+        tiles: Read BufferSlice<'a>,
         /// One bit per slot.
         allowed: Read &'a Buffer,
-        counts: Write &'a Buffer,
+        counts: Write BufferSlice<'a>,
         candidates: Write &'a Buffer,
     }
 }

@@ -5,7 +5,7 @@ use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, par
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
-use crate::kernels::pages::{NO_PAGE, PAGE};
+use crate::kernels::screen::tighten::{DIGITS, SHORT};
 
 pub use crate::screen::certificate::{Form, Margin};
 
@@ -14,21 +14,15 @@ params! {
     pub struct Params {
         /// Queries.
         queries: u32,
-        /// Lists that a query probes; blocks of rows if every row was scored.
-        probes: u32,
         /// Neighbours wanted, up to 512.
         k: u32,
         /// Candidates that a query can have.
         capacity: u32,
         /// Candidates of all queries.
         plane: u32,
-        /// 1: there are no candidates yet, whatever their counts say.
-        is_first: u32,
         /// Queries that a block of scores has room for.
         room: u32,
-        /// First block whose scores are there.
-        block_first: u32,
-        /// Number of blocks whose scores are there.
+        /// Blocks of scores.
         blocks: u32,
         /// Rows of the segment.
         rows: u32,
@@ -47,26 +41,21 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
-    .library(&[KEYS, GRID, INTERVALS])
-    .source(wgsl!("lists/winnow", BLOCK_ROWS, PAGE, NO_PAGE))
+    .library(&[KEYS, GRID, INTERVALS, DIGITS])
+    .source(wgsl!("lists/winnow", BLOCK_ROWS))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", NARROWED_FORMS), ("PROBED", &[0, 1])])
-    .workgroup(256, 512 * 16 + 32 + 2 * 16);
+    .overrides(&[("FORM", NARROWED_FORMS)])
+    .workgroup(256, 256 * 4 + (2048 + SHORT) * 4 + 8 + 32 + 2 * 4);
 
 /// The largest k. A workgroup keeps four times as many upper ends, so that the nearest rows rarely compete for one.
 pub const K_MAX: u32 = 512;
 
 buffers! {
-    /// Scores of narrowed vectors, and the rows that are kept. If every row was scored, `allowed`, `pairs` and `tiles`
-    /// are any buffers.
+    /// Scores of narrowed vectors, and the rows that are kept.
     pub(crate) struct Buffers<'a> {
         scores: Read &'a Buffer,
         row_terms: Read &'a Buffer,
         query_terms: Read &'a Buffer,
-        /// One bit per slot.
-        allowed: Read &'a Buffer,
-        pairs: Read &'a Buffer,
-        tiles: Read &'a Buffer,
         counts: Write BufferSlice<'a>,
         candidates: Write &'a Buffer,
     }
@@ -74,14 +63,14 @@ buffers! {
 
 params_of_margin!();
 
-/// Records the kernel. `is_probed` if only the rows of probed lists were scored.
+/// Records the kernel.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
-    (form, is_probed): (Form, bool),
+    form: Form,
     params: &Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, &[form as u32, is_probed.into()])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[form as u32])?;
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 

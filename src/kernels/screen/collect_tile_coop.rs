@@ -2,7 +2,8 @@
 
 use crate::future::Boxed;
 use crate::gpu::{
-    Buffer, CANDIDATES, COLLECT_TILE, Commands, Gpu, INTEGERS, Kernel, SWEEP_COOP, USABLE, wgsl, words,
+    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, INTEGERS, Kernel, SWEEP_COOP, USABLE, wgsl,
+    words,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
@@ -16,7 +17,17 @@ pub use crate::kernels::screen::collect_tile_i8::Params;
 
 /// The declaration. `collect_tile_i8::encode` records it on adapters where `screen_tile_coop::is_usable`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
-    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COLLECT_TILE, INTEGERS, TILE_COOP, SWEEP_COOP])
+    .library(&[
+        KEYS,
+        INTERVALS,
+        USABLE,
+        CANDIDATES,
+        COARSE_TEST,
+        COLLECT_TILE,
+        INTEGERS,
+        TILE_COOP,
+        SWEEP_COOP,
+    ])
     .source(wgsl!("screen/collect_tile_coop"))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)

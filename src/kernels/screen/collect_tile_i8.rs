@@ -1,7 +1,9 @@
 //! Scores many narrowed queries and collects the rows that a screen cannot exclude, in one kernel.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, CANDIDATES, COLLECT_TILE, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
+use crate::gpu::{
+    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, Kernel, USABLE, buffers, params, wgsl,
+};
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
 use crate::kernels::keys::KEYS;
@@ -46,7 +48,7 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
-    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COLLECT_TILE, TILE_I8])
+    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COARSE_TEST, COLLECT_TILE, TILE_I8])
     .source(wgsl!("screen/collect_tile_i8"))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)

@@ -71,8 +71,8 @@ buffers! {
         row_norms: Read BufferSlice<'a>,
         centre: Read &'a Buffer,
         /// The planes, one after another.
-        narrowed: Write &'a Buffer,
-        terms: Write &'a Buffer,
+        narrowed: Write BufferSlice<'a>,
+        terms: Write BufferSlice<'a>,
         /// Where rows go that lie in the order of a list; otherwise any buffer.
         slots: Read BufferSlice<'a>,
     }

@@ -1,7 +1,7 @@
 //! Lowers each query's threshold to the k-th smallest upper end of its candidates, and drops candidates above it.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, Snippet, buffers, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, Snippet, buffers, params, wgsl};
 use crate::kernels::keys::KEYS;
 
 params! {
@@ -29,15 +29,15 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("tighten")
     .workgroup(256, (2048 + 512) * 4 + 8 + 3 * 4);
 
 /// The key of a rank, by its digits.
-pub(super) const DIGITS: Snippet = wgsl!("lib/screen/digits", SHORT);
+pub(crate) const DIGITS: Snippet = wgsl!("lib/screen/digits", SHORT);
 
 buffers! {
     /// The candidates of a search. Without thresholds yet, `thresholds` and `overflowed` are overwritten.
     pub(crate) struct Buffers<'a> {
-        thresholds: Write &'a Buffer,
-        counts: Write &'a Buffer,
+        thresholds: Write BufferSlice<'a>,
+        counts: Write BufferSlice<'a>,
         candidates: Write &'a Buffer,
-        overflowed: Write &'a Buffer,
+        overflowed: Write BufferSlice<'a>,
         /// Keys of the distances that will be reported, `[queries, capacity]`, which replace the intervals; or any buffer.
         exact: Read &'a Buffer,
     }
@@ -61,9 +61,9 @@ pub(crate) fn encode(
 }
 
 /// Among up to this many candidates, exactly the k-th smallest upper end is found.
-const SHORT: u32 = 512;
+pub(crate) const SHORT: u32 = 512;
 /// Among more, its highest 22 bits are found, and the others set.
-pub(super) const ROUNDED_BITS: u32 = (1 << 10) - 1;
+pub(crate) const ROUNDED_BITS: u32 = (1 << 10) - 1;
 
 /// The threshold and the slots that stay, from `(slot, lower key, upper key)`.
 pub fn reference(threshold: u32, list: &[(u32, u32, u32)], k: usize) -> (u32, Vec<u32>) {

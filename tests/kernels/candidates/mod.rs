@@ -3,6 +3,7 @@
 mod collect_tiles;
 mod lists;
 mod pick;
+mod probes;
 mod winnow;
 
 use crate::common::Random;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Lists, NONE, WIDE, random_terms, slack};
 use crate::common::Random;
-use crate::common::bench::{Bench, Bound, GUARD, two_rows};
-use crate::common::lists::{BLOCK, PAGE, Tables, pairs_of, random_probes};
+use crate::common::bench::{Bench, Bound, two_rows};
+use crate::common::lists::BLOCK;
 use nearfield::internals::certificate::Terms;
 use nearfield::internals::kernels::value_of;
 use nearfield::internals::kernels::winnow::{self, Form, Margin};
@@ -30,9 +30,6 @@ struct Winnowing {
     blocks: usize,
     /// `[blocks, room, 128]`.
     scores: Vec<f32>,
-    allowed: Vec<u32>,
-    /// Pairs, probes per query, and tables; none if every row was scored.
-    probed: Option<(Vec<[u32; 4]>, usize, Tables)>,
 }
 
 /// Scores as integers from -150 to 249, `[blocks, room, 128]`.
@@ -52,8 +49,7 @@ impl Winnowing {
         let room = queries + 3;
         let scores = random_scores(&mut random, blocks, room);
         let terms = terms_of(&mut random, form, [queries, blocks * BLOCK]);
-        let (probed, allowed) = (None, vec![0]);
-        Self { form, margin: WIDE, terms, rows, first_slot: 70, room, blocks, scores, allowed, probed }
+        Self { form, margin: WIDE, terms, rows, first_slot: 70, room, blocks, scores }
     }
 
     /// Every row scored, with intervals without width: distances are the negated scores.
@@ -69,101 +65,39 @@ impl Winnowing {
         self.scores[(row / BLOCK * self.room + query) * BLOCK + row % BLOCK] = score;
     }
 
-    /// The rows of the lists that queries probe.
-    fn probed(form: Form, queries: usize, probes: usize, height: u32, rows: usize) -> Self {
-        let mut random = Random::new(form as u64 * 77 + rows as u64 + u64::from(height));
-        let first_slot = 256;
-        let room_for = rows.next_multiple_of(BLOCK);
-        // Some pages lie in other segments, some behind the last row.
-        let mut pages: Vec<u32> =
-            (first_slot / PAGE - 3..(first_slot as usize + room_for + 96) as u32 / PAGE).collect();
-        let words = pages[pages.len() - 1] as usize + 1;
-        let counts: Vec<usize> = (0..13).map(|list| [5, 0, 9, 1, 4, 3, 13][list % 7]).collect();
-        let tables = Tables::of_pages(&mut random, &mut pages, &counts);
-        let probed = random_probes(&mut random, queries, probes, tables.lists());
-        let (pairs, starts) = pairs_of(&probed, &tables, height);
-        let blocks = starts[tables.lists()][1] as usize;
-        let room = height as usize;
-        let scores = random_scores(&mut random, blocks, room);
-        let terms = terms_of(&mut random, form, [queries, room_for]);
-        let mut allowed: Vec<u32> = (0..words).map(|_| (random.next() | random.next()) as u32).collect();
-        // A bit behind the last row is not set if its group of four has a row.
-        for row in rows..rows.next_multiple_of(4) {
-            let slot = first_slot as usize + row;
-            allowed[slot / 32] &= !(1 << (slot % 32));
-        }
-        let probed = Some((pairs, probes, tables));
-        Self { form, margin: WIDE, terms, rows, first_slot, room, blocks, scores, allowed, probed }
-    }
-
     fn queries(&self) -> usize {
         self.terms[0].len()
     }
 
-    fn row(&self, query: usize, within: usize, block: usize, place: usize, row: usize) -> Row {
-        let score = self.scores[(block * self.room + within) * BLOCK + place];
+    fn row(&self, query: usize, row: usize) -> Row {
+        let score = self.scores[(row / BLOCK * self.room + query) * BLOCK + row % BLOCK];
         let interval =
             self.margin.interval(self.form, score.into(), self.terms[0][query], self.terms[1][row]);
         Row { slot: self.first_slot + row as u32, interval }
     }
 
-    /// The rows that can be found for a query in these blocks.
-    fn rows_of(&self, query: usize, blocks: [usize; 2]) -> Vec<Row> {
-        let mut found = vec![];
-        let Some((pairs, probes, tables)) = &self.probed else {
-            return (0..self.rows).map(|row| self.row(query, query, row / BLOCK, row % BLOCK, row)).collect();
-        };
-        for &[first, count, tile, within] in &pairs[query * probes..][..*probes] {
-            for t in
-                (0..count).filter(|t| (blocks[0]..blocks[0] + blocks[1]).contains(&((first + t) as usize)))
-            {
-                for place in 0..BLOCK {
-                    let Some(slot) = tables.slot(tile + t, place) else { continue };
-                    let is_here = (self.first_slot..self.first_slot + self.rows as u32).contains(&slot);
-                    if is_here && self.allowed[slot as usize / 32] >> (slot % 32) & 1 == 1 {
-                        let row = (slot - self.first_slot) as usize;
-                        found.push(self.row(query, within as usize, (first + t) as usize, place, row));
-                    }
-                }
-            }
-        }
-        found
+    fn rows_of(&self, query: usize) -> Vec<Row> {
+        (0..self.rows).map(|row| self.row(query, row)).collect()
     }
 
-    fn run(&self, bench: Bench<'_>, k: usize, blocks: [usize; 2], before: &Lists, is_first: bool) -> Lists {
-        // The last wave lacks some blocks.
-        let wave = (blocks[0] * self.room * BLOCK)..((blocks[0] + blocks[1]) * self.room * BLOCK);
-        let scores =
-            bench.input(&self.scores[wave.start.min(self.scores.len())..wave.end.min(self.scores.len())]);
+    fn run(&self, bench: Bench<'_>, k: usize, before: &Lists) -> Lists {
+        let scores = bench.input(&self.scores);
         let [queries, rows] = [0, 1].map(|which| bench.input(&self.terms[which]));
-        let allowed = bench.input(&self.allowed);
-        let (pairs, probes, tiles) = match &self.probed {
-            Some((pairs, probes, tables)) => (&pairs[..], *probes, &tables.tiles[..]),
-            None => (&[[0; 4]][..], self.blocks, &[[0; 4]][..]),
-        };
-        let (pairs, tiles) = (bench.input(pairs), bench.input(tiles));
         let (counts, lists) = (bench.filled(&before.counts), bench.filled(&before.words));
         let capacity = before.capacity as u32;
         let params = winnow::Params {
             queries: self.queries() as u32,
-            probes: probes as u32,
             k: k as u32,
             capacity,
             plane: self.queries() as u32 * capacity,
-            is_first: is_first.into(),
             room: self.room as u32,
-            block_first: blocks[0] as u32,
-            blocks: blocks[1] as u32,
+            blocks: self.blocks as u32,
             rows: self.rows as u32,
             first_slot: self.first_slot,
-            margin: self.margin.relative,
-            margin_floor: self.margin.floor,
-            centre_length: self.margin.centre_length,
-            centre_squared: self.margin.centre_squared,
+            ..winnow::Params::of(self.margin)
         };
-        let buffers: [&dyn Bound; 8] = [&scores, &rows, &queries, &allowed, &pairs, &tiles, &counts, &lists];
-        let constants = [self.form as u32, self.probed.is_some().into()];
-        bench.dispatch(&winnow::KERNEL, &constants, &params, &buffers, two_rows(self.queries()));
+        let buffers: [&dyn Bound; 5] = [&scores, &rows, &queries, &counts, &lists];
+        bench.dispatch(&winnow::KERNEL, &[self.form as u32], &params, &buffers, two_rows(self.queries()));
         Lists { counts: bench.read(&counts), words: bench.read(&lists), capacity: before.capacity }
     }
 
@@ -209,16 +143,15 @@ const KS: [usize; 4] = [1, 64, 65, 512];
 fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
     let Some(bench) = Bench::open() else { return };
     for form in FORMS {
-        for rows in [1, 3, 30, 127, 130, 2556, 3200] {
+        for rows in [1, 3, 30, 127, 130, 2556, 3200, 5300] {
             let winnowing = Winnowing::whole(form, 5, rows);
             for k in KS {
-                let blocks = [0, winnowing.blocks];
-                let lists = winnowing.run(bench, k, blocks, &Lists::new(5, 3300), true);
+                let lists = winnowing.run(bench, k, &Lists::new(5, 3300));
                 for query in 0..5 {
                     let said = format!("{rows} rows, k {k}, query {query}");
                     let found = lists.of(query);
                     assert_eq!(found.len(), lists.counts[query] as usize);
-                    let scored = winnowing.rows_of(query, blocks);
+                    let scored = winnowing.rows_of(query);
                     let must = winnowing.check(&scored, &found, k, &said);
                     if rows <= k {
                         assert_eq!(found.len(), rows, "{said}: all are kept");
@@ -251,9 +184,9 @@ fn winnow_keeps_rows_at_the_threshold_and_drops_those_just_above() {
             for query in 0..3 {
                 (0..2560).for_each(|row| winnowing.set(query, row, -8.0 - random.below(3) as f32));
             }
-            let lists = winnowing.run(bench, k, [0, 20], &Lists::new(3, 2560), true);
+            let lists = winnowing.run(bench, k, &Lists::new(3, 2560));
             for query in 0..3 {
-                let scored = winnowing.rows_of(query, [0, 20]);
+                let scored = winnowing.rows_of(query);
                 winnowing.check(&scored, &lists.of(query), k, &format!("k {k}, query {query}"));
                 // About 850 rows are at the smallest distance, some for every invocation.
                 let intervals: Vec<_> = scored.iter().map(|row| row.interval).collect();
@@ -285,7 +218,7 @@ fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
                     winnowing.set(query, row, 2000.0 - number as f32);
                 }
             }
-            let lists = winnowing.run(bench, k, [0, 20], &Lists::new(2, 2560), true);
+            let lists = winnowing.run(bench, k, &Lists::new(2, 2560));
             for query in 0..2 {
                 let mut want: Vec<u32> =
                     (0..k).map(|number| winnowing.first_slot + nearest(number)[query] as u32).collect();
@@ -297,100 +230,22 @@ fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
 }
 
 #[test]
-fn winnow_keeps_every_row_of_probed_lists_that_may_be_among_the_nearest() {
-    let Some(bench) = Bench::open() else { return };
-    for form in FORMS {
-        for (probes, height, rows) in [(1, 64, 1920), (9, 3, 2046), (13, 64, 1500), (11, 16, 130)] {
-            let winnowing = Winnowing::probed(form, 21, probes, height, rows);
-            for k in KS {
-                let blocks = [0, winnowing.blocks];
-                let lists = winnowing.run(bench, k, blocks, &Lists::new(21, 2100), true);
-                let mut all = 0;
-                for query in 0..21 {
-                    let said = format!("{rows} rows, {probes} probes, k {k}, query {query}");
-                    let (scored, found) = (winnowing.rows_of(query, blocks), lists.of(query));
-                    assert_eq!(found.len(), lists.counts[query] as usize);
-                    winnowing.check(&scored, &found, k, &said);
-                    if scored.len() <= k {
-                        assert_eq!(found.len(), scored.len(), "{said}: all are kept");
-                    }
-                    if scored.len() > 1000 && k == 1 {
-                        assert!(found.len() < scored.len(), "the case decides something");
-                    }
-                    all += scored.len();
-                }
-                assert!(all > 0);
-            }
-        }
-    }
-}
-
-#[test]
-fn several_waves_of_blocks_keep_the_rows_that_one_wave_keeps() {
-    let Some(bench) = Bench::open() else { return };
-    for (turn, form) in FORMS.into_iter().enumerate() {
-        for (k, step) in [(1, 1), (10, 5), (64, 7), (65, 2), (512, 11)] {
-            let winnowing = Winnowing::probed(form, 21, 9, [3, 64, 10][turn], 1918);
-            let whole = [0, winnowing.blocks];
-            let one = winnowing.run(bench, k, whole, &Lists::new(21, 2100), true);
-            let mut lists = Lists::new(21, 2100);
-            // One wave lies behind the last block.
-            let behind = winnowing.blocks.next_multiple_of(step);
-            for first in (0..=behind).step_by(step) {
-                let wave = [first, step];
-                let before = lists.clone();
-                lists = winnowing.run(bench, k, wave, &before, first == 0);
-                for query in 0..21 {
-                    let known = if first == 0 { 0 } else { before.counts[query] as usize };
-                    let all = lists.of(query);
-                    assert_eq!(all[..known], before.of(query)[..known], "earlier entries stay");
-                    let said = format!("blocks {wave:?}, k {k}, query {query}");
-                    winnowing.check(&winnowing.rows_of(query, wave), &all[known..], k, &said);
-                }
-            }
-            for query in 0..21 {
-                let scored = winnowing.rows_of(query, whole);
-                let found = lists.of(query);
-                winnowing.check(&scored, &found, k, &format!("waves of {step}, k {k}, query {query}"));
-                let kept: BTreeSet<[u32; 3]> = found.into_iter().collect();
-                // Thresholds of fewer rows are not lower. Above k = 64 a row's turn depends on the rows before it in its wave.
-                if k <= 64 {
-                    assert!(one.of(query).iter().all(|entry| kept.contains(entry)), "{form:?}, k {k}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn winnow_counts_rows_without_room_and_does_not_write_them() {
     let Some(bench) = Bench::open() else { return };
-    for is_probed in [false, true] {
-        let winnowing = match is_probed {
-            true => Winnowing::probed(Form::NarrowedL2, 12, 9, 4, 1920),
-            false => Winnowing::whole(Form::NarrowedL2, 12, 1500),
-        };
-        let blocks = [0, winnowing.blocks];
-        let enough = winnowing.run(bench, 512, blocks, &Lists::new(12, 2000), true);
-        for (query, count) in enough.counts.iter().enumerate() {
-            assert_eq!(enough.of(query).len(), *count as usize, "none overflows");
-        }
-        // Behind entries that the lists have already, and without them.
-        for (capacity, had) in [(1, 0), (100, 0), (399, 0), (700, 70)] {
-            let mut before = Lists::new(12, capacity);
-            before.counts = (0..12).map(|query| query * had).collect();
-            let lists = winnowing.run(bench, 512, blocks, &before, had == 0);
-            assert!(lists.counts.iter().any(|&count| count as usize > capacity));
-            for query in 0..12 {
-                let had = query * had as usize;
-                assert_eq!(lists.counts[query], had as u32 + enough.counts[query]);
-                let (old, new) = (lists.of(query), enough.of(query));
-                let (old, found) = old.split_at(had.min(capacity));
-                assert!(old.iter().all(|entry| *entry == [GUARD; 3]), "query {query}: left as it was");
-                let all: BTreeSet<&[u32; 3]> = new.iter().collect();
-                let different: BTreeSet<&[u32; 3]> = found.iter().collect();
-                assert!(different.len() == found.len() && different.is_subset(&all), "query {query}");
-            }
+    let winnowing = Winnowing::whole(Form::NarrowedL2, 12, 1500);
+    let enough = winnowing.run(bench, 512, &Lists::new(12, 2000));
+    for (query, count) in enough.counts.iter().enumerate() {
+        assert_eq!(enough.of(query).len(), *count as usize, "none overflows");
+    }
+    for capacity in [1, 100, 399] {
+        let lists = winnowing.run(bench, 512, &Lists::new(12, capacity));
+        assert!(lists.counts.iter().any(|&count| count as usize > capacity));
+        for query in 0..12 {
+            assert_eq!(lists.counts[query], enough.counts[query]);
+            let (all, found) = (enough.of(query), lists.of(query));
+            let all: BTreeSet<&[u32; 3]> = all.iter().collect();
+            let different: BTreeSet<&[u32; 3]> = found.iter().collect();
+            assert!(different.len() == found.len() && different.is_subset(&all), "query {query}");
         }
     }
 }

@@ -1,5 +1,5 @@
 // Finds the key of a rank by its digits of 11 bits, the highest first, with all invocations of a workgroup: counts the keys of
-// each digit, then picks the digit that holds the rank.
+// each digit, then picks the digit that holds the rank. Digits start at bit 21, at bit 10 and, for an exact key, at bit 0.
 const BINS = 2048u; // values of a digit
 var<workgroup> histogram: array<atomic<u32>, BINS>;
 var<workgroup> bins: array<u32, SHORT>;
@@ -13,8 +13,9 @@ fn clear_digits(index: u32) {
 
 // Counts the digit at `shift` of a key if its higher digits are those of the prefix.
 fn count_digit(key: u32, prefix: u32, shift: u32) {
-  // The first digit has none above it, and a shift by 32 is not defined.
-  if (shift == 21u || (key ^ prefix) >> 21u == 0u) { atomicAdd(&histogram[(key >> shift) & (BINS - 1u)], 1u); }
+  // The first digit has none above it, and a shift by 32 is not defined. The last overlaps the second by a bit, which is known.
+  let above = select(21u, 10u, shift == 0u);
+  if (shift == 21u || (key ^ prefix) >> above == 0u) { atomicAdd(&histogram[(key >> shift) & (BINS - 1u)], 1u); }
 }
 
 // Adds the digit at `shift` that holds the rank to the prefix, and subtracts from the rank the elements below that digit.

@@ -21,11 +21,12 @@ var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
 fn part_query(index: u32) -> u32 { return (index / 64u) * PART_QUERIES; }
 fn part_row(index: u32) -> u32 { return ((index / 32u) % 2u) * PART_ROWS; }
 
-// Adds the products of a block of queries and a block of rows to the sums of each subgroup.
-fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<function, Sums>) {
-  // An invocation loads granules of one query and of one row.
-  let first_query = query_block * params.granules * TILE + index;
-  let first_row = row_block * params.granules * TILE + index;
+// Where the granules of a block's vector start.
+fn first_of(block: u32, index: u32) -> u32 { return block * params.granules * TILE + index; }
+
+// Adds products to the sums of each subgroup. An invocation loads the granules of one query and of one row: `first_query` and
+// `first_row` are where those of number `index` start.
+fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<function, Sums>) {
   // Eight rows of this pitch lie in different banks, and the next eight in the same ones again: those swap their pairs of
   // vectors.
   let turn = (index >> 3u) & 1u;

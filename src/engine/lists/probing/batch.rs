@@ -3,22 +3,27 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::probing::plan::{BLOCK_BYTES, ProbePlan};
+use crate::engine::lists::probing::plan::{ProbePlan, Way};
+use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::pass::{CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::search::batches::QueryBuffers;
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, Profile, Reserved, scratch};
+use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, scratch};
 use crate::kernels::{BLOCK_ROWS, probe_slots, select_k};
 
 scratch! {
     /// The scratch buffers of a batch.
     pub(crate) struct ProbeBuffers {
-        queries, query_norms, refused, coarse_narrowed, coarse_terms, scores, candidates, keys, ids, coarse_survivors,
-        probed_keys, probed, probed_counts, counts, selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
+        queries, query_norms, refused, coarse_narrowed, coarse_terms, coarse_candidates, keys, ids, coarse_survivors,
+        // First the scores of the coarse step.
+        candidates,
+        probed_keys, probed, probed_counts, states, selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
         allowed,
-        // Used only in a list-major search.
-        narrowed, terms, list_counts, ranks, starts, grouped, pairs, thresholds, overflowed,
+        // Used only by a screen.
+        narrowed,
+        // Used only by a screen list by list.
+        list_counts, ranks, starts, blocks,
     }
 }
 
@@ -32,50 +37,47 @@ pub(super) struct ProbeBatches<'a> {
 impl<'a> ProbeBatches<'a> {
     /// Takes the scratch buffers of a plan.
     pub(super) async fn reserve(probing: Probing<'a>, plan: ProbePlan) -> Result<Self> {
-        let ProbePlan { coarse, batch, capacity, blocks, .. } = plan;
+        let ProbePlan { coarse, batch, capacity, way, .. } = plan;
         let (rows, scope) = (probing.rows, probing.request.scope());
         let (count, k, capacity) = (u64::from(batch), u64::from(plan.k), u64::from(capacity));
         let coarse_bytes = coarse.bytes(probing.centroids);
         let pairs = count * u64::from(probing.probes);
-        let is_major = plan.is_list_major();
-        let if_major = |bytes: u64| if is_major { bytes } else { 0 };
+        let (is_screened, is_by_list) = (way != Way::Rows, way == Way::Lists);
+        let if_by_list = |bytes: u64| if is_by_list { bytes } else { 0 };
         let entries = count * capacity;
         let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
         let spare = if_many(plan.k).max(if_many(probing.probes));
         let lists = u64::from(probing.lists());
-        let padded =
-            if is_major { count.next_multiple_of(BLOCK_ROWS.into()) } else { u64::from(coarse.batch) };
-        let plane_bytes = rows.narrowed.as_ref().map_or(0, |narrowed| narrowed.plane_bytes(padded));
+        let padded = u64::from(coarse.batch);
+        let screened = rows.narrowed.as_ref().filter(|_| is_screened);
+        let terms = count.next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES;
+        let narrowed = screened.map_or(0, |narrowed| narrowed.plane_bytes(count) + terms);
         let bytes = ProbeBuffers {
             queries: padded * rows.query_bytes(),
             query_norms: padded * 8,
             refused: 8,
             coarse_narrowed: coarse_bytes.narrowed,
             coarse_terms: coarse_bytes.terms,
-            scores: coarse_bytes.scores.max(u64::from(blocks) * BLOCK_BYTES),
-            candidates: coarse_bytes.candidates.max(entries * if is_major { 12 } else { 4 }),
+            coarse_candidates: coarse_bytes.candidates,
+            candidates: coarse_bytes.scores.max(entries * if is_screened { 12 } else { 4 }),
             keys: coarse_bytes.keys.max(entries * 4),
             ids: coarse_bytes.ids.max(entries * 8),
             coarse_survivors: count * 4,
             probed_keys: pairs * 4,
             probed: pairs * 8,
             probed_counts: count * 4,
-            counts: count * 4,
+            states: 3 * count.next_multiple_of(ALIGNED_WORDS as u64) * 4,
             selected_keys: count * k * 4,
             selected_ids: count * k * 8,
             selected_counts: count * 4,
             spare_keys: spare * 4,
             spare_ids: spare * 8,
             allowed: scope.bits_bytes(),
-            narrowed: if_major(plane_bytes),
-            terms: if_major(padded * TERMS_BYTES),
-            list_counts: if_major(lists * 4),
-            ranks: if_major(pairs * 4),
-            starts: if_major((lists + 1) * 8),
-            grouped: if_major(pairs * 4),
-            pairs: if_major(pairs * 16),
-            thresholds: if_major(count * 4),
-            overflowed: if_major(count * 4),
+            narrowed,
+            list_counts: probing.count_words(way) * 4,
+            ranks: if_by_list(count * u64::from(probing.longest_round()) * 4),
+            starts: if_by_list((lists + 1) * 4),
+            blocks: probing.table_bytes(way, batch),
         };
         let buffers = bytes.reserve(&rows.gpu).await?;
         scope.upload_bits(rows, &buffers.allowed).await?;
@@ -95,7 +97,7 @@ impl<'a> ProbeBatches<'a> {
         let batch = QueryBuffers { values, norms, refused };
         let mut commands = batch.begin(&rows.gpu, queries, numbers, profile).await?;
         let ProbeBuffers { coarse_narrowed: narrowed, coarse_terms: terms, .. } = buffers;
-        let ProbeBuffers { scores, candidates, keys, ids, .. } = buffers;
+        let ProbeBuffers { candidates: scores, coarse_candidates: candidates, keys, ids, .. } = buffers;
         let scratch = CoarseBuffers { narrowed, terms, scores, candidates, keys, ids };
         let ProbeBuffers { probed_keys, probed, probed_counts, spare_keys, spare_ids, .. } = buffers;
         let spare = [spare_keys, spare_ids];
@@ -107,8 +109,19 @@ impl<'a> ProbeBatches<'a> {
         Ok(commands)
     }
 
+    /// Distance between the states of different kinds, in words.
+    pub(super) fn room(&self) -> u32 {
+        self.plan.batch.next_multiple_of(ALIGNED_WORDS as u32)
+    }
+
+    /// The number of candidates of each query, its threshold, and whether it has too many candidates.
+    pub(super) fn states(&self, count: u32) -> [BufferSlice<'_>; 3] {
+        let bytes = u64::from(self.room()) * 4;
+        [0, 1, 2].map(|kind| BufferSlice::range(&self.buffers.states, kind * bytes, u64::from(count) * 4))
+    }
+
     /// A bit for each slot: 1 for the rows that may be found.
-    pub(super) fn allowed(&self) -> &Buffer {
+    fn allowed(&self) -> &Buffer {
         let Probing { rows, tables, request, .. } = self.probing;
         match request.allowed {
             Some(_) => &self.buffers.allowed,
@@ -129,10 +142,10 @@ impl<'a> ProbeBatches<'a> {
             };
             let buffers = probe_slots::Buffers {
                 probed: &self.buffers.probed,
-                list_tiles: &tables.list_tiles,
-                tiles: &tables.tiles,
+                list_tiles: tables.starts(),
+                tiles: tables.pages(),
                 allowed: self.allowed(),
-                counts: &self.buffers.counts,
+                counts: self.states(count)[0],
                 candidates: &self.buffers.candidates,
             };
             probe_slots::encode(commands, &params, &buffers)?;
@@ -140,22 +153,31 @@ impl<'a> ProbeBatches<'a> {
         Ok(())
     }
 
+    /// The candidates of each query.
+    fn lists(&self, count: u32) -> CandidateLists<'_> {
+        let (slots, counts) = ((&self.buffers.candidates).into(), self.states(count)[0]);
+        CandidateLists { slots, counts, capacity: self.plan.capacity }
+    }
+
+    /// Computes the distances of the candidates.
+    pub(super) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let Probing { rows, request, .. } = self.probing;
+        let found = keys_and_ids(&self.buffers.keys, &self.buffers.ids);
+        let (metric, queries) = (request.metric, (&self.buffers.queries).into());
+        let candidates = self.lists(count).to_rescore();
+        rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })
+    }
+
     /// Computes the distances of the candidates, and selects the nearest.
     pub(super) fn encode_results(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
-        let Probing { rows, request, .. } = self.probing;
-        let buffers = &*self.buffers;
-        let ProbeBuffers { candidates, counts, .. } = buffers;
-        let (slots, counts) = (candidates.into(), counts.into());
-        let lists = CandidateLists { slots, counts, capacity: self.plan.capacity };
-        let found = keys_and_ids(&buffers.keys, &buffers.ids);
-        let (metric, queries, candidates) = (request.metric, (&buffers.queries).into(), lists.to_rescore());
         commands.stage("rescore");
-        rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })?;
+        self.encode_rescore(commands, count)?;
         commands.stage("select");
         let ProbeBuffers { selected_keys, selected_ids, selected_counts, spare_keys, spare_ids, .. } =
-            buffers;
+            &*self.buffers;
         let spare = [spare_keys, spare_ids];
         let selection = Selection::into(self.plan.k, selected_keys, selected_ids, selected_counts, spare);
-        selection.encode(commands, found, lists.to_select(), count)
+        let found = keys_and_ids(&self.buffers.keys, &self.buffers.ids);
+        selection.encode(commands, found, self.lists(count).to_select(), count)
     }
 }

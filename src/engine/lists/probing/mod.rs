@@ -1,12 +1,13 @@
 //! Search in the lists of an `Ivf`: the nearest centroids of each query, and the nearest rows in their lists.
 //!
-//! There are two ways with one answer. For few queries, all rows of the probed lists are candidates and are rescored. For many, where
-//! rows are narrowed, the search is list-major: queries are grouped by the lists they probe, so that a list is read once for 32 of
-//! them, and its rows are screened by tiles of integers as in `Flat`.
+//! The ways to search have one answer. For few rows, or without a narrowed copy, all rows of the probed lists are candidates and are
+//! rescored. Otherwise the first rows of a query's nearest lists give it a threshold, and a screen on integers excludes most of the
+//! other rows: query by query where few queries probe the same list, and else list by list, so that a list is read once for 32
+//! queries.
 
 mod batch;
-mod list_major;
 mod plan;
+mod screened;
 mod search;
 
 use crate::engine::lists::centroids::Centroids;

@@ -1,14 +1,29 @@
-//! Plans a search in lists: which way it takes, and how large batches and blocks of scores are, under the budget.
+//! Plans a search in lists: which way it takes, and how large batches are, under the budget.
+
+use std::ops::Range;
 
 use crate::engine::lists::coarse::Coarse;
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::tables::SegmentTables;
+use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
-use crate::gpu::{budget_for, usable};
-use crate::kernels::screen_lists_i8::HEIGHT;
-use crate::kernels::{BLOCK_ROWS, select_k, winnow};
+use crate::gpu::budget_for;
+use crate::kernels::collect_lists::ListKernel;
+use crate::kernels::{
+    BLOCK_ROWS, collect_lists, collect_lists_tile, probe_thresholds, screen_tile_coop, select_k, table_bytes,
+};
+
+/// How the rows of the probed lists become candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// All of them.
+    Rows,
+    /// Those that a screen on integers does not exclude, query by query.
+    Queries,
+    /// The same, list by list for all queries that probe it.
+    Lists,
+}
 
 /// How batches of queries are searched.
 #[derive(Debug, Clone, Copy)]
@@ -17,44 +32,88 @@ pub(crate) struct ProbePlan {
     pub(crate) k: u32,
     /// Queries at a time.
     pub(crate) batch: u32,
-    /// Candidates that a query's list holds. If the search is not list-major, that is all rows it can have.
+    pub(crate) way: Way,
+    /// Candidates that a query's list holds. If all rows are candidates, that is all that it can have.
     pub(crate) capacity: u32,
-    /// Blocks of scores at a time in a list-major search, and 0 in another.
-    pub(crate) blocks: u32,
 }
 
-impl ProbePlan {
-    pub(crate) fn is_list_major(&self) -> bool {
-        self.blocks > 0
-    }
-}
+/// Searches that compute up to so many distances compute all of them: that takes less time than the dispatches of a screen.
+const SMALL: u64 = 4096;
 
-/// For up to this many queries the list-major way is the slower one.
-const FEW: u64 = 64;
+/// For up to this many queries a list, on average, reading it once for all of them saves less than grouping them costs.
+const FEW_A_LIST: u64 = 1;
 
 /// The largest batch.
 const BATCH: u64 = 8192;
 
-/// Bytes of a block of scores.
-pub(crate) const BLOCK_BYTES: u64 = HEIGHT as u64 * BLOCK_ROWS as u64 * 4;
+/// Candidates that a query's list holds: at least, and at most where there are few queries.
+const CAPACITY: [u32; 2] = [1280, 16_384];
+
+/// The largest k of a screen: as many rows as can give a threshold with some to spare.
+const K_MAX: u32 = probe_thresholds::UPPERS / 2;
+
+/// Where the rounds of a query's lists end, nearest first, before rounds of [`ROUND`] lists. A round that is far from its threshold may
+/// keep most of its rows, so rounds begin small.
+pub(super) const NEAR: [u32; 2] = [4, 16];
+
+/// Lists of a later round: the table of blocks has room for them, and tiles of a batch of thousands are nearly full.
+const ROUND: u32 = 96;
+
+/// From so many queries a list on a tile on matrices, which takes as long for one query as for 128, is faster than integer products.
+const SHARED: u64 = 32;
+
+/// Rows of the nearest lists that give the first threshold: at least.
+const SAMPLE: u32 = 64;
+
+/// Lists that they are taken from. The nearest alone would have more of the nearest rows for most queries, and none for some.
+const SAMPLE_LISTS: u32 = 4;
+
+/// The rows that give a query's first threshold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    /// Enough rows.
+    pub(crate) wanted: u32,
+    /// Lists that are looked at.
+    pub(crate) probes: u32,
+    /// Turns of four pages of them. A filter may leave few of their rows.
+    pub(crate) turns: u32,
+}
+
+impl ProbePlan {
+    /// Whether another plan may find room for the candidates of a screen.
+    fn can_be_longer(&self) -> bool {
+        self.capacity < CAPACITY[1] || self.coarse.is_screened()
+    }
+}
 
 impl Probing<'_> {
-    /// The plan for this many queries. With `is_again` it is for queries whose candidates overflowed under another plan.
-    pub(super) fn plan(&self, queries: u64, is_again: bool) -> Result<ProbePlan> {
+    /// The plan for this many queries. With another plan it is for queries whose candidates overflowed under that one: first with longer
+    /// lists of candidates, then with all rows.
+    pub(super) fn plan(&self, queries: u64, before: Option<ProbePlan>) -> Result<ProbePlan> {
         let k = (self.request.k as u64).min(self.rows.len()).max(1) as u32;
-        let is_major = !is_again && queries > FEW && k <= winnow::K_MAX && self.rows.narrowed.is_some();
         let coarse = Coarse::new(self.centroids, self.probes, queries);
-        let coarse = if is_again { coarse.exhaustive() } else { coarse };
-        if is_major && let Some(plan) = self.list_major_plan(coarse, k, queries) {
-            return Ok(plan);
+        let coarse = if before.is_some() { coarse.exhaustive() } else { coarse };
+        let pairs = queries * u64::from(self.probes);
+        let is_small = pairs * self.rows_a_list() <= SMALL;
+        let is_last = before.is_some_and(|plan| plan.way == Way::Rows || !plan.can_be_longer());
+        if self.rows.narrowed.is_some() && !is_last && !is_small && k <= K_MAX {
+            let is_many = pairs > FEW_A_LIST * u64::from(self.lists());
+            let way = if is_many { Way::Lists } else { Way::Queries };
+            let least = CAPACITY[usize::from(before.is_some())];
+            // A budget that is too small for a tile of queries may suffice for one query.
+            let ways = [(way, coarse), (Way::Queries, coarse.exhaustive())];
+            let mut plans =
+                ways.into_iter().filter_map(|(way, coarse)| self.screened(way, coarse, [k, least], queries));
+            if let Some(plan) = plans.next() {
+                return Ok(plan);
+            }
         }
         let capacity = self.tables.most_rows(self.probes).max(1);
-        let results = if k > select_k::SORTED_MAX { 24 } else { 12 } * u64::from(k);
         let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
         let available = self.request.scope().usable();
         let each = |coarse: Coarse| {
             let entries = capacity * 4 + capacity.max(coarse.entries(self.centroids)) * 12;
-            self.own_bytes() + results + entries + coarse.screen_bytes(self.centroids)
+            self.own_bytes(k) + entries + coarse.screen_bytes(self.centroids)
         };
         let widest = |coarse: Coarse| (8 * capacity.max(k.into())).max(coarse.widest(self.centroids));
         let most = |coarse: Coarse| {
@@ -65,7 +124,6 @@ impl Probing<'_> {
             let most = fits.min(BATCH).min(quick).min(u64::from(u32::MAX) / capacity);
             most - most % u64::from(coarse.unit())
         };
-        // A budget that is too small for a tile of queries may suffice for one query.
         let coarse = if most(coarse) > 0 { coarse } else { coarse.exhaustive() };
         let batch = most(coarse).min(queries) as u32;
         if batch == 0 {
@@ -74,57 +132,136 @@ impl Probing<'_> {
             let needed = budget_for(each(coarse) + self.request.scope().bits_bytes());
             return Err(Error::Budget { purpose, needed, budget: self.request.budget });
         }
-        Ok(ProbePlan { coarse: coarse.of(batch), k, batch, capacity: capacity as u32, blocks: 0 })
+        let capacity = capacity as u32;
+        Ok(ProbePlan { coarse: coarse.of(batch), k, batch, way: Way::Rows, capacity })
     }
 
-    /// Scratch bytes of a query and its probes.
-    fn own_bytes(&self) -> u64 {
-        let probes = u64::from(self.probes) * if self.probes > select_k::SORTED_MAX { 24 } else { 12 };
-        self.rows.query_bytes() + 8 + probes + 16
+    /// The rounds in which the lists of a query are searched, nearest first. Each lowers the threshold for the next.
+    pub(super) fn rounds(&self, plan: &ProbePlan) -> Vec<Range<u32>> {
+        // A list of candidates that is as long as lists get has room for all rows that pass a first threshold.
+        if plan.way == Way::Queries && plan.capacity >= CAPACITY[1] {
+            return std::iter::once(0..self.probes).collect();
+        }
+        self.short_rounds()
     }
 
-    /// The list-major plan. None if the budget is too small for it.
-    fn list_major_plan(&self, coarse: Coarse, k: u32, queries: u64) -> Option<ProbePlan> {
+    /// Rounds for short lists of candidates.
+    fn short_rounds(&self) -> Vec<Range<u32>> {
+        let later = (NEAR[1] + ROUND..).step_by(ROUND as usize);
+        // A last round of few lists is not worth its dispatches.
+        let ends = NEAR.into_iter().chain(later).take_while(|end| end + end / 4 < self.probes);
+        let ends: Vec<u32> = ends.chain([self.probes]).collect();
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        starts.zip(&ends).map(|(start, &end)| start..end).collect()
+    }
+
+    /// The most lists of a short round.
+    pub(super) fn longest_round(&self) -> u32 {
+        self.short_rounds().iter().map(|round| round.end - round.start).max().unwrap_or(0)
+    }
+
+    /// The rows that give first thresholds for this k.
+    pub(super) fn sample(&self, k: u32) -> Sample {
+        let wanted = (4 * k).clamp(SAMPLE, probe_thresholds::UPPERS);
+        // A power of two.
+        let probes = 1 << self.probes.min(SAMPLE_LISTS).ilog2();
+        // Four times as many as if all places of the pages had a row that is allowed.
+        let turns = wanted.div_ceil(BLOCK_ROWS) * 4;
+        Sample { wanted, probes, turns }
+    }
+
+    /// The mean number of rows of a list.
+    fn rows_a_list(&self) -> u64 {
+        self.rows.len().div_ceil(self.lists().into())
+    }
+
+    /// Scratch bytes of a query, its probes and its results.
+    fn own_bytes(&self, k: u32) -> u64 {
+        let entry = |many: u32| u64::from(many) * if many > select_k::SORTED_MAX { 24 } else { 12 };
+        self.rows.query_bytes() + 8 + entry(self.probes) + entry(k) + 24
+    }
+
+    /// Words of the numbers of queries that probe each list, in all rounds.
+    pub(super) fn count_words(&self, way: Way) -> u64 {
+        let rounds = if way == Way::Lists { self.short_rounds().len() as u64 } else { 0 };
+        rounds * u64::from(self.lists()).next_multiple_of(ALIGNED_WORDS as u64)
+    }
+
+    /// Whether cooperative matrices score tiles.
+    fn has_matrices(&self) -> bool {
+        screen_tile_coop::is_expected(&self.rows.gpu)
+    }
+
+    /// The kernel for a round of lists.
+    pub(super) fn list_kernel(&self, queries: u32, probes: u32) -> ListKernel {
+        let queries_a_list = u64::from(queries) * u64::from(probes) / u64::from(self.lists());
+        let is_shared = queries_a_list >= SHARED && self.has_matrices();
+        if is_shared { collect_lists_tile::TILES } else { collect_lists::LISTS }
+    }
+
+    /// Bytes of the table of blocks that a batch needs.
+    pub(super) fn table_bytes(&self, way: Way, batch: u32) -> u64 {
+        if way != Way::Lists {
+            return 0;
+        }
+        let mut most = 0;
+        for round in self.short_rounds() {
+            let probes = round.end - round.start;
+            // A last batch may have fewer queries, and another kernel.
+            let lists = collect_lists::LISTS.height;
+            let few = (u64::from(self.lists()) * SHARED).div_ceil(probes.into()).min(batch.into()) as u32;
+            let height = self.list_kernel(batch, probes).height;
+            for segment in &self.tables.segments {
+                for (queries, height) in [(batch, height), (few, lists)] {
+                    most = most.max(table_bytes(segment.most_blocks(queries, probes, height), height));
+                }
+            }
+        }
+        most
+    }
+
+    /// The plan with a screen on integers, for this k and lists of at least so many candidates. None if the budget is too small for it.
+    fn screened(&self, way: Way, coarse: Coarse, [k, least]: [u32; 2], queries: u64) -> Option<ProbePlan> {
+        let narrowed = self.rows.narrowed.as_ref()?;
         let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
-        let capacity = (16 * u64::from(k)).next_power_of_two().max(512);
-        let narrowed = self.rows.narrowed.as_ref()?.vector_bytes() + TERMS_BYTES;
-        let entries = capacity.max(coarse.entries(self.centroids)) * 24 + 8;
+        let vector = narrowed.vector_bytes() + TERMS_BYTES;
+        // A last block of queries that is not full, and what does not grow with the batch.
+        let fixed = u64::from(BLOCK_ROWS) * vector
+            + (self.count_words(way) + u64::from(self.lists()) + 4 * ALIGNED_WORDS as u64) * 4;
+        let available = self.request.scope().usable().checked_sub(fixed)?;
+        let mut capacity = u64::from((16 * k).next_power_of_two().max(least));
+        while capacity < CAPACITY[1].into() && queries.min(BATCH) * 2 * capacity * 24 <= available / 8 {
+            capacity *= 2;
+        }
+        // The scores of the coarse step and the candidates share a buffer.
         let scores = coarse.score_bytes(self.centroids);
-        let each =
-            self.own_bytes() + u64::from(k) * 12 + 2 * narrowed + u64::from(self.probes) * 24 + entries;
-        let lists = u64::from(self.lists()) * 16 + self.request.scope().bits_bytes();
-        let available = usable(self.request.budget).checked_sub(lists)?;
-        let unit = u64::from(BLOCK_ROWS);
+        let each = self.own_bytes(k)
+            + vector
+            + u64::from(self.longest_round()) * 4
+            + coarse.screen_bytes(self.centroids)
+            - scores
+            + scores.max(capacity * 12)
+            + capacity.max(coarse.entries(self.centroids)) * 12;
+        let unit = u64::from(if way == Way::Lists { BLOCK_ROWS } else { coarse.unit() });
         // Blocks are not full: about half of the scores belong to no query.
-        let scored =
-            u64::from(self.lists()) + 2 * u64::from(self.probes) * self.rows.len() / u64::from(self.lists());
-        let quick = submission_flops(self.rows) / (2 * scored * self.rows.layout.stride as u64);
-        let most = (available / 2 / each)
-            .min(available / (each + scores))
+        let scored = u64::from(self.lists()) + 2 * u64::from(self.probes) * self.rows_a_list();
+        let speed = if self.has_matrices() { 10 } else { 1 };
+        let quick = submission_flops(self.rows) * speed / (2 * scored * self.rows.layout.stride as u64);
+        let mut most = (available / each)
             .min(binding / (capacity * 12))
-            .min(binding / (u64::from(self.probes) * 16))
+            .min(binding / (u64::from(self.probes) * 8))
             .min(binding / coarse.widest(self.centroids))
             .min(quick.max(unit))
             .min(BATCH);
-        let batch =
-            queries.div_ceil(queries.div_ceil(most.max(1))).next_multiple_of(unit).min(most / unit * unit);
-        if batch < unit {
-            return None;
+        let table = |batch: u64| self.table_bytes(way, batch as u32);
+        while most >= unit && (most * each + table(most) > available || table(most) > binding) {
+            most -= most.div_ceil(8);
         }
-        let bound = |segment: &SegmentTables| segment.most_blocks(batch as u32, self.probes, HEIGHT);
-        let wanted = self.tables.segments.iter().map(bound).max().unwrap_or(1).max(1);
-        let blocks = ((available - batch * each).min(binding) / BLOCK_BYTES).min(wanted);
-        // With few blocks at a time, many dispatches have nothing to do.
-        if blocks == 0 || wanted / blocks > 64 || wanted > 1 << 31 {
-            return None;
-        }
-        let batch = batch as u32;
-        Some(ProbePlan {
-            coarse: coarse.of(batch),
-            k,
-            batch,
-            capacity: capacity as u32,
-            blocks: blocks as u32,
-        })
+        most -= most % unit;
+        // Batches of equal size.
+        let batches = queries.div_ceil(most.max(1));
+        let batch = queries.div_ceil(batches).next_multiple_of(unit).min(most) as u32;
+        let capacity = capacity as u32;
+        (batch > 0).then(|| ProbePlan { coarse: coarse.of(batch), k, batch, way, capacity })
     }
 }

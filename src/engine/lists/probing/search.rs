@@ -3,6 +3,8 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::batch::ProbeBatches;
+use crate::engine::lists::probing::plan::Way;
+use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::lists::widening::Widening;
 use crate::engine::search::answers::Results;
 use crate::engine::search::batches::{BatchWork, run_batches};
@@ -37,7 +39,8 @@ impl Probing<'_> {
         state.finish(self.rows).await
     }
 
-    /// Answers some of the queries. Those whose candidates overflow are searched again with all rows of their lists as candidates.
+    /// Answers some of the queries. Those whose candidates overflow are searched again: with longer lists of candidates, then with all
+    /// rows of their lists as candidates.
     fn search_some<'f>(
         &'f self,
         queries: &'f Queries<'f>,
@@ -46,9 +49,9 @@ impl Probing<'_> {
     ) -> Boxed<'f, ()> {
         Box::pin(async move {
             let mut open = some;
-            let mut is_again = false;
+            let mut before = None;
             while open.len() > 0 {
-                let plan = match self.plan(open.len() as u64, is_again) {
+                let plan = match self.plan(open.len() as u64, before) {
                     // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
                     Err(_) if self.probes >= self.lists() => {
                         return search_some(self.rows, queries, open, self.request, state).await;
@@ -59,14 +62,15 @@ impl Probing<'_> {
                 let mut work = ProbeWork { batches, queries, state, overflowed: vec![] };
                 run_batches(open.batches(plan.batch as usize), &mut work).await?;
                 let overflowed = work.overflowed;
-                // The second plan holds all candidates. Without this error, a fault of the library would become an endless loop.
-                if let (true, Some(query)) = (is_again, overflowed.first()) {
+                // The last plan holds all candidates. Without this error, a fault of the library would become an endless loop.
+                let is_last = before.is_some() && plan.way == Way::Rows;
+                if let (true, Some(query)) = (is_last, overflowed.first()) {
                     let message = format!("query {query} has more candidates than its lists have rows");
                     return Err(Error::internal(message));
                 }
                 state.statistics.searched_again += overflowed.len() as u64;
                 open = QueryNumbers::List(overflowed);
-                is_again = true;
+                before = Some(plan);
             }
             Ok(())
         })
@@ -88,26 +92,27 @@ impl BatchWork for ProbeWork<'_> {
         let Self { batches, queries, state, .. } = self;
         let count = numbers.len() as u32;
         let mut commands = batches.begin(queries, &numbers, state.profile.as_mut()).await?;
-        let is_major = batches.plan.is_list_major();
-        if is_major {
-            batches.encode_list_major(&mut commands, count)?;
-        } else {
-            batches.encode_all_rows(&mut commands, count)?;
+        let way = batches.plan.way;
+        match way {
+            Way::Rows => batches.encode_all_rows(&mut commands, count)?,
+            Way::Queries | Way::Lists => batches.encode_screened(&mut commands, count)?,
         }
         batches.encode_results(&mut commands, count)?;
         let buffers = &*batches.buffers;
+        let [counts, _, overflowed] = batches.states(count);
         let count = u64::from(count);
         let results = count * u64::from(batches.plan.k);
-        let lists = u64::from(batches.probing.lists());
+        let pairs = count * u64::from(batches.probing.probes);
         let reading = commands.submit_with_readback(&[
             (&buffers.refused, 0, 8),
             (&buffers.selected_keys, 0, results * 4),
             (&buffers.selected_ids, 0, results * 8),
             (&buffers.selected_counts, 0, count * 4),
-            (&buffers.counts, 0, count * 4),
+            (counts.buffer, counts.offset, counts.bytes),
             (&buffers.coarse_survivors, 0, count * 4),
-            (&buffers.list_counts, 0, if is_major { lists * 4 } else { 0 }),
-            (&buffers.overflowed, 0, if is_major { count * 4 } else { 0 }),
+            (&buffers.probed, 0, if way == Way::Queries { pairs * 8 } else { 0 }),
+            (&buffers.list_counts, 0, batches.probing.count_words(way) * 4),
+            (overflowed.buffer, overflowed.offset, if way == Way::Rows { 0 } else { count * 4 }),
         ])?;
         Ok((numbers, reading))
     }
@@ -119,7 +124,7 @@ impl BatchWork for ProbeWork<'_> {
         numbers.check(&parts[0])?;
         let found = Results::new(request.metric, [plan.k as usize; 2], &parts[1], &parts[2], &parts[3]);
         let candidates = words::<u32>(&parts[4]).zip(words::<u32>(&parts[5]));
-        let mut flags = words::<u32>(&parts[7]);
+        let mut flags = words::<u32>(&parts[8]);
         for ((number, row), (candidates, coarse)) in numbers.iter().zip(found.rows()).zip(candidates) {
             let is_flagged = flags.next().is_some_and(|flag| flag != 0);
             if is_flagged || candidates > plan.capacity || plan.coarse.overflowed(coarse) {
@@ -127,16 +132,19 @@ impl BatchWork for ProbeWork<'_> {
                 continue;
             }
             statistics.rescored += u64::from(candidates);
-            if !plan.is_list_major() {
+            if plan.way == Way::Rows {
                 statistics.scored += u64::from(candidates);
             }
             answers.put(number, row);
             *answered += 1;
         }
-        if plan.is_list_major() {
-            let probed = words::<u32>(&parts[6]).zip(&tables.sizes);
+        let size_of = |list: u64| tables.sizes.get(list as usize).copied().map_or(0, u64::from);
+        statistics.scored += words::<u64>(&parts[6]).map(size_of).sum::<u64>();
+        // The counts of each round.
+        let lists = tables.sizes.len();
+        for (place, queries) in words::<u32>(&parts[7]).enumerate() {
             statistics.scored +=
-                probed.map(|(queries, rows)| u64::from(queries) * u64::from(*rows)).sum::<u64>();
+                u64::from(queries) * size_of((place % lists.next_multiple_of(ALIGNED_WORDS)) as u64);
         }
         request.report(*answered);
         Ok(())

@@ -1,5 +1,7 @@
 //! `Ivf` answers like `Flat` when it probes all lists, and exactly among the rows of the probed lists when it probes fewer.
 
+mod screen;
+
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::living::bits;
 use crate::common::{Random, gpu, has_kernels, view, with_bindings_of};

@@ -1,0 +1,229 @@
+//! The screened ways: rows of the probed lists become candidates unless their integers exclude them.
+
+use std::ops::Range;
+
+use crate::engine::lists::probing::batch::{ProbeBatches, ProbeBuffers};
+use crate::engine::lists::probing::plan::{NEAR, Way};
+use crate::engine::lists::tables::{ALIGNED_WORDS, SegmentTables};
+use crate::engine::pass::BufferVectors;
+use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
+use crate::engine::rows::segments::Segment;
+use crate::error::Result;
+use crate::gpu::{BufferSlice, Commands, RowLayout};
+use crate::kernels::{BLOCK_ROWS, collect_lists, group, list_work, probe_thresholds, screen_probes, tighten};
+use crate::matrix::ElementKind;
+
+/// A segment with its narrowed copy and the tables of its lists.
+type Part<'a> = (&'a Segment, &'a NarrowedSegment, &'a SegmentTables);
+
+impl ProbeBatches<'_> {
+    /// Makes the rows of the probed lists candidates, unless their scores exclude them.
+    pub(super) fn encode_screened(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let Some(narrowed) = &self.probing.rows.narrowed else { return Ok(()) };
+        self.encode_narrowing(commands, narrowed, count)?;
+        commands.stage("probe_thresholds");
+        for (number, part) in self.parts().enumerate() {
+            self.encode_thresholds(commands, narrowed, part, (count, number == 0))?;
+        }
+        let way = self.plan.way;
+        if way == Way::Lists {
+            commands.clear(&self.buffers.list_counts, 0, self.probing.count_words(way) * 4);
+        }
+        for (number, round) in self.probing.rounds(&self.plan).into_iter().enumerate() {
+            // By the distances of the nearest rows so far the threshold loses the width of an interval, before most rows are looked at.
+            if NEAR.contains(&round.start) {
+                commands.stage("refine");
+                self.encode_rescore(commands, count)?;
+                self.encode_tighten(commands, count, true)?;
+            }
+            match way {
+                Way::Lists => self.encode_lists(commands, narrowed, (count, number), &round)?,
+                _ => self.encode_probes(commands, narrowed, count, &round)?,
+            }
+            commands.stage("tighten");
+            self.encode_tighten(commands, count, false)?;
+        }
+        Ok(())
+    }
+
+    /// Lowers thresholds, and drops candidates above them. With `is_exact` the distances of candidates are known.
+    fn encode_tighten(&self, commands: &mut Commands<'_>, count: u32, is_exact: bool) -> Result<()> {
+        let [counts, thresholds, overflowed] = self.states(count);
+        let ProbeBuffers { candidates, keys: exact, .. } = &*self.buffers;
+        let buffers = tighten::Buffers { thresholds, counts, candidates, overflowed, exact };
+        let params = tighten::Params::new(count, self.plan.k, self.plan.capacity, false);
+        tighten::encode(commands, is_exact, &params, &buffers)
+    }
+
+    /// The segments.
+    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let segments = self.probing.rows.segments.iter().zip(&self.probing.tables.segments);
+        segments.filter_map(|(segment, tables)| Some((segment, segment.narrowed.as_ref()?, tables)))
+    }
+
+    /// Where the terms of `count` narrowed queries start, in bytes.
+    fn terms_start(narrowed: &NarrowedRows, count: u32) -> u64 {
+        narrowed.plane_bytes(count.into())
+    }
+
+    /// Narrows the queries. Their terms lie behind their integers.
+    fn encode_narrowing(
+        &self,
+        commands: &mut Commands<'_>,
+        narrowed: &NarrowedRows,
+        count: u32,
+    ) -> Result<()> {
+        commands.stage("narrow");
+        let buffers = &*self.buffers;
+        let layout = RowLayout::padded(ElementKind::F32, self.probing.rows.dim);
+        let queries = BufferVectors { values: BufferSlice::all(&buffers.queries), layout };
+        let norms = BufferSlice::all(&buffers.query_norms);
+        let start = Self::terms_start(narrowed, count);
+        let padded = u64::from(count.next_multiple_of(BLOCK_ROWS));
+        let values = BufferSlice::range(&buffers.narrowed, 0, start);
+        let terms = BufferSlice::range(&buffers.narrowed, start, padded * TERMS_BYTES);
+        narrowed.encode_vectors(commands, (queries, norms), [0, count], Integers::single(values, terms), None)
+    }
+
+    /// A bit for each slot, if there are rows that may not be found; and whether there are bits.
+    fn bits(&self) -> (BufferSlice<'_>, bool) {
+        let alive = self.probing.rows.alive_buffer();
+        let bits = self.probing.request.allowed.map(|_| &self.buffers.allowed).or(alive);
+        (bits.unwrap_or(&self.probing.tables.full).into(), bits.is_some())
+    }
+
+    /// Takes first thresholds from the nearest lists.
+    fn encode_thresholds(
+        &self,
+        commands: &mut Commands<'_>,
+        narrowed: &NarrowedRows,
+        (segment, copy, tables): Part<'_>,
+        (count, is_first): (u32, bool),
+    ) -> Result<()> {
+        let intervals = narrowed.intervals();
+        let (allowed, has_bits) = self.bits();
+        let sample = self.probing.sample(self.plan.k);
+        let params = probe_thresholds::Params {
+            granules: narrowed.granules(),
+            queries: count,
+            query_terms: (Self::terms_start(narrowed, count) / TERMS_BYTES) as u32,
+            room: self.room(),
+            k: self.plan.k,
+            probes: sample.probes,
+            stride: self.probing.probes,
+            lists: self.probing.lists(),
+            tiles: tables.tiles,
+            wanted: sample.wanted,
+            turns: sample.turns,
+            rows: segment.len,
+            first_slot: segment.first_slot,
+            is_first: is_first.into(),
+            ..probe_thresholds::Params::of(intervals.margin)
+        };
+        let ProbeBuffers { narrowed: queries, states, probed, .. } = &*self.buffers;
+        let (rows, row_terms, tables) = (&copy.rows, &copy.terms, &tables.tables);
+        let buffers = probe_thresholds::Buffers { queries, rows, row_terms, allowed, states, probed, tables };
+        probe_thresholds::encode(commands, (intervals.form, has_bits), &params, &buffers)
+    }
+
+    /// Collects from the lists of a round query by query.
+    fn encode_probes(
+        &self,
+        commands: &mut Commands<'_>,
+        narrowed: &NarrowedRows,
+        count: u32,
+        round: &Range<u32>,
+    ) -> Result<()> {
+        commands.stage("screen_probes");
+        let intervals = narrowed.intervals();
+        let (allowed, has_bits) = self.bits();
+        for (segment, copy, tables) in self.parts() {
+            let params = screen_probes::Params {
+                granules: narrowed.granules(),
+                queries: count,
+                query_terms: (Self::terms_start(narrowed, count) / TERMS_BYTES) as u32,
+                room: self.room(),
+                first: round.start,
+                probes: round.end - round.start,
+                stride: self.probing.probes,
+                lists: self.probing.lists(),
+                tiles: tables.tiles,
+                rows: segment.len,
+                first_slot: segment.first_slot,
+                capacity: self.plan.capacity,
+                plane: count * self.plan.capacity,
+                ..screen_probes::Params::of(intervals.margin)
+            };
+            let ProbeBuffers { narrowed: queries, states, probed, candidates, .. } = &*self.buffers;
+            let (rows, row_terms, tables) = (&copy.rows, &copy.terms, &tables.tables);
+            let buffers = screen_probes::Buffers {
+                queries,
+                rows,
+                row_terms,
+                allowed,
+                states,
+                probed,
+                tables,
+                candidates,
+            };
+            screen_probes::encode(commands, (intervals.form, has_bits), &params, &buffers)?;
+        }
+        Ok(())
+    }
+
+    /// Groups queries by the lists that they probe in a round, and collects from these list by list.
+    fn encode_lists(
+        &self,
+        commands: &mut Commands<'_>,
+        narrowed: &NarrowedRows,
+        (count, number): (u32, usize),
+        round: &Range<u32>,
+    ) -> Result<()> {
+        let intervals = narrowed.intervals();
+        let (allowed, has_bits) = self.bits();
+        let lists = self.probing.lists();
+        let ProbeBuffers { narrowed: queries, states, probed, candidates, .. } = &*self.buffers;
+        let ProbeBuffers { list_counts, ranks, starts, blocks, .. } = &*self.buffers;
+        let words = u64::from(lists).next_multiple_of(ALIGNED_WORDS as u64);
+        let counts = BufferSlice::range(list_counts, number as u64 * words * 4, words * 4);
+        let probes = round.end - round.start;
+        let kernel = self.probing.list_kernel(count, probes);
+        for (number, (segment, copy, tables)) in self.parts().enumerate() {
+            commands.stage("group");
+            let params = group::Params {
+                queries: count,
+                first: round.start,
+                probes,
+                stride: self.probing.probes,
+                lists,
+                tiles: tables.tiles,
+                height: kernel.height,
+            };
+            let grouped = group::Buffers { probed, counts, ranks, starts, tables: &tables.tables, blocks };
+            if number == 0 {
+                group::encode(commands, false, &params, &grouped)?;
+            }
+            list_work::encode(commands, (lists, kernel.height), counts, &tables.tables, starts)?;
+            group::encode(commands, true, &params, &grouped)?;
+            commands.stage("collect_lists");
+            let params = collect_lists::Params {
+                granules: narrowed.granules(),
+                queries: count,
+                query_terms: (Self::terms_start(narrowed, count) / TERMS_BYTES) as u32,
+                room: self.room(),
+                rows: segment.len,
+                first_slot: segment.first_slot,
+                capacity: self.plan.capacity,
+                plane: count * self.plan.capacity,
+                ..collect_lists::Params::of(intervals.margin)
+            };
+            let (rows, row_terms) = (&copy.rows, &copy.terms);
+            let buffers =
+                collect_lists::Buffers { queries, rows, row_terms, allowed, states, blocks, candidates };
+            let constants = (intervals.form, has_bits);
+            let most = tables.most_blocks(count, probes, kernel.height);
+            collect_lists::encode(commands, kernel, constants, &params, &buffers, most)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Scores the rows of lists for the queries that probe them, and collects those that thresholds do not exclude.
+
+use crate::error::Result;
+use crate::gpu::{
+    Buffer, BufferSlice, CANDIDATES, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers, params, wgsl,
+};
+use crate::kernels::blocks::BLOCK_ROWS;
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
+use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
+
+pub use crate::screen::certificate::{Form, Margin};
+
+params! {
+    /// Parameters of `collect_lists` and `collect_lists_tile`.
+    pub struct Params {
+        /// Granules of 16 dimensions per narrowed vector, an even number.
+        granules: u32,
+        /// Queries.
+        queries: u32,
+        /// Place of their terms, in vectors of four.
+        query_terms: u32,
+        /// Distance between the states of different kinds.
+        room: u32,
+        /// Rows of the segment.
+        rows: u32,
+        /// Slot of the segment's first row.
+        first_slot: u32,
+        /// Candidates that a query can have.
+        capacity: u32,
+        /// Candidates of all queries.
+        plane: u32,
+        /// Bound of a score's error, relative to its scale.
+        margin: f32,
+        /// The same, absolute.
+        margin_floor: f32,
+        /// At least the length of the centre.
+        centre_length: f32,
+        /// Its square.
+        centre_squared: f32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
+    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, SCREENED, KEEP_ROW, LIST_BLOCKS])
+    .source(wgsl!("lists/collect_lists", BLOCK_ROWS, BLOCK_QUERIES))
+    .buffers(BUFFERS)
+    .overrides(OVERRIDES)
+    .lengths(&[GRANULES])
+    .workgroup(64, BLOCK_QUERIES * (32 * 16 + 32));
+
+/// The override constants of all kernels that collect from lists.
+pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
+
+/// The most queries of a block.
+const BLOCK_QUERIES: u32 = 8;
+
+/// A kernel that collects from lists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListKernel {
+    pub(crate) kernel: &'static Kernel,
+    /// The most queries of a block.
+    pub(crate) height: u32,
+}
+
+/// This kernel.
+pub(crate) const LISTS: ListKernel = ListKernel { kernel: &KERNEL, height: BLOCK_QUERIES };
+
+buffers! {
+    /// Narrowed queries with their terms, the rows of a segment, the blocks to score, and where to put the rows that are kept.
+    pub(crate) struct Buffers<'a> {
+        queries: Read &'a Buffer,
+        rows: Read &'a Buffer,
+        row_terms: Read &'a Buffer,
+        /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
+        allowed: Read BufferSlice<'a>,
+        states: Write &'a Buffer,
+        blocks: Read &'a Buffer,
+        candidates: Write &'a Buffer,
+    }
+}
+
+params_of_margin!();
+
+/// Workgroups that fill a large GPU; each computes one block after the other.
+const WORKGROUPS: u64 = 8192;
+
+/// Records one of the kernels. There are at most `most` blocks. `has_bits` if `allowed` has a bit for each slot.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    kernel: ListKernel,
+    (form, has_bits): (Form, bool),
+    params: &Params,
+    buffers: &Buffers<'_>,
+    most: u64,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(kernel.kernel, &[form as u32, has_bits.into()])?;
+    commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Tiles(most.min(WORKGROUPS) as u32, 1))
+}

@@ -1,0 +1,39 @@
+//! Scores the rows of lists for many queries a list on cooperative matrices, and collects those that thresholds do not exclude.
+
+use crate::gpu::{CANDIDATES, COARSE_TEST, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP, USABLE, wgsl};
+use crate::kernels::blocks::TILE_COOP;
+use crate::kernels::intervals::INTERVALS;
+use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
+use crate::kernels::lists::collect_lists::{BUFFERS, ListKernel, OVERRIDES};
+use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
+
+pub use crate::kernels::lists::collect_lists::Params;
+
+/// The declaration. `collect_lists::encode` records it on adapters where [`is_usable`](crate::kernels::screen_tile_coop::is_usable).
+pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_tile")
+    .library(&[
+        KEYS,
+        INTERVALS,
+        USABLE,
+        CANDIDATES,
+        COARSE_TEST,
+        INTEGERS,
+        TILE_COOP,
+        SWEEP_COOP,
+        SCREENED,
+        KEEP_ROW,
+        LIST_BLOCKS,
+    ])
+    .source(wgsl!("lists/collect_lists_tile", BLOCK_QUERIES))
+    .buffers(BUFFERS)
+    .overrides(OVERRIDES)
+    .multiplies_matrices()
+    .lengths(&[GRANULES])
+    .workgroup(128, 2 * 128 * 10 * 8 + 4 * 1024);
+
+/// The most queries of a block.
+const BLOCK_QUERIES: u32 = 128;
+
+/// The kernel, as `collect_lists::encode` takes it.
+pub(crate) const TILES: ListKernel = ListKernel { kernel: &KERNEL, height: BLOCK_QUERIES };

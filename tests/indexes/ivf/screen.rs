@@ -1,0 +1,212 @@
+//! Searches of an `Ivf` with a screen: exact among the rows of the probed lists, in every way that a search can take.
+
+use std::collections::BTreeSet;
+
+use crate::common::living::bits;
+use crate::common::{Engine, Random, confined, gpu, view};
+use crate::support::flat;
+use nearfield::{
+    AddOptions, Device, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions, SearchResult, Statistics,
+};
+use test_case::test_matrix;
+
+/// Rows in clusters of very different size.
+fn clustered(rows: usize, dim: usize, clusters: usize, seed: u64) -> Vec<f32> {
+    let mut random = Random::new(seed);
+    let centres: Vec<Vec<f32>> =
+        (0..clusters).map(|_| random.floats(dim).iter().map(|x| x * 3.0).collect()).collect();
+    (0..rows)
+        .flat_map(|_| {
+            let centre = &centres[random.below(clusters).min(random.below(clusters))];
+            let noise = random.floats(dim);
+            centre.iter().zip(noise).map(|(&x, noise)| x + noise).collect::<Vec<f32>>()
+        })
+        .collect()
+}
+
+fn squared(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum()
+}
+
+/// The places of the nearest vectors, nearest first.
+fn nearest(vectors: &[f32], query: &[f32], count: usize) -> Vec<usize> {
+    let mut all: Vec<(f64, usize)> =
+        vectors.chunks(query.len()).zip(0..).map(|(vector, place)| (squared(vector, query), place)).collect();
+    all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    all.truncate(count);
+    all.into_iter().map(|(_, place)| place).collect()
+}
+
+fn trained(device: &Device, rows: MatrixView<'_, f32>, lists: usize) -> Ivf {
+    let builder = Ivf::builder(device, Metric::L2Squared, rows.dim()).lists(lists).screen(Screen::I8);
+    builder.kmeans(|means| means.iterations(3)).train(rows).expect("trains")
+}
+
+/// Compares a search with the truth in f64 among the rows of the probed lists.
+fn check(
+    index: &Ivf,
+    rows: &[f32],
+    queries: &[f32],
+    dim: usize,
+    options: &SearchOptions<'_>,
+    ids: &BTreeSet<u64>,
+) {
+    let centroids = index.centroids().expect("centroids");
+    let probes = options.probes.expect("probes");
+    let list_of: Vec<usize> = rows.chunks(dim).map(|row| nearest(&centroids, row, 1)[0]).collect();
+    let SearchResult { neighbors: found, .. } =
+        index.search_with(view(queries, dim), options).expect("an answer");
+    for (number, query) in queries.chunks(dim).enumerate() {
+        let lists = nearest(&centroids, query, probes);
+        let is_probed = |&row: &usize| lists.contains(&list_of[row]) && ids.contains(&(row as u64));
+        let wanted = nearest(rows, query, rows.len() / dim);
+        let wanted: Vec<u64> =
+            wanted.into_iter().filter(is_probed).take(options.k).map(|row| row as u64).collect();
+        let found: Vec<u64> = found.row(number).iter().map(|hit| hit.id).collect();
+        assert_eq!(found, wanted, "query {number}, k {}, {probes} probes", options.k);
+    }
+}
+
+/// Few queries a list are searched one by one, and many list by list; rows lie in several segments, some were removed.
+#[test_matrix([Engine::Adapter, Engine::Host])]
+fn the_rows_of_probed_lists_are_found_exactly(engine: Engine) {
+    let (dim, lists) = (12, 40);
+    let rows = clustered(5000, dim, 30, 3);
+    let queries = clustered(150, dim, 30, 3);
+    for segment_bytes in [u64::MAX, 100 << 10] {
+        let Some(device) = engine.confined(segment_bytes, 64 << 20) else { return };
+        let mut index = trained(&device, view(&rows, dim), lists);
+        // In two pieces, so that a list has pages in several segments.
+        index.add(view(&rows[..3000 * dim], dim)).expect("rows");
+        index.add(view(&rows[3000 * dim..], dim)).expect("rows");
+        let mut ids: BTreeSet<u64> = (0..5000).collect();
+        for removed in [false, true] {
+            if removed {
+                let gone: Vec<u64> = (0..5000).filter(|id| id % 7 == 3).collect();
+                index.remove(&gone).expect("they are there");
+                ids.retain(|id| id % 7 != 3);
+            }
+            for (count, probes, k) in
+                [(150, 9, 10), (4, 9, 10), (150, 20, 100), (3, 33, 65), (150, 3, 500), (9, 3, 3)]
+            {
+                let options = SearchOptions::new(k).probes(probes);
+                check(&index, &rows, &queries[..count * dim], dim, &options, &ids);
+            }
+        }
+        let is_allowed = |id: u64| id % 3 == 1;
+        ids.retain(|&id| is_allowed(id));
+        for count in [4, 150] {
+            let options = SearchOptions::new(10).probes(12).filter(Filter::by(&is_allowed));
+            check(&index, &rows, &queries[..count * dim], dim, &options, &ids);
+        }
+    }
+}
+
+#[test]
+fn a_search_takes_the_way_that_suits_its_queries() {
+    let Some(device) = gpu() else { return };
+    let rows = clustered(6000, 12, 30, 3);
+    let mut index = trained(device, view(&rows, 12), 40);
+    index.add(view(&rows, 12)).expect("rows");
+    for (count, probes, way) in
+        [(1, 5, "probe_slots"), (1, 39, "screen_probes"), (4, 10, "screen_probes"), (9, 9, "collect_lists")]
+    {
+        let options = SearchOptions::new(10).probes(probes).profile(true);
+        let found = index.search_with(view(&rows[..count * 12], 12), &options).expect("an answer");
+        let stages: Vec<&str> = found.statistics.stages.iter().map(|stage| stage.stage).collect();
+        // Adapters without timestamps have no stages.
+        assert!(stages.is_empty() || stages.contains(&way), "{count} queries, {probes} probes: {stages:?}");
+    }
+}
+
+/// Thresholds come from the nearest lists, so lists of candidates have room in all rounds.
+#[test]
+fn clustered_rows_overflow_no_list_at_any_number_of_probes() {
+    let Some(device) = gpu() else { return };
+    let dim = 24;
+    let rows = clustered(24_000, dim, 300, 5);
+    let queries = clustered(130, dim, 300, 5);
+    let mut index = trained(device, view(&rows, dim), 200);
+    // By cluster, so that neighbours are inserted together.
+    index.add_with(view(&rows, dim), &AddOptions::new()).expect("rows");
+    for (count, probes) in [(130, 1), (130, 20), (130, 100), (130, 200), (1, 100), (5, 40)] {
+        let options = SearchOptions::new(10).probes(probes);
+        let SearchResult { statistics, .. } =
+            index.search_with(view(&queries[..count * dim], dim), &options).expect("an answer");
+        let Statistics { searched_again, rescored, .. } = statistics;
+        assert_eq!(searched_again, 0, "{count} queries, {probes} probes");
+        assert!(rescored < 600 * count as u64, "{count} queries, {probes} probes: {rescored} rescored");
+    }
+}
+
+/// Equal rows fill every list of candidates. Such a query is searched again.
+#[test_matrix([Engine::Adapter, Engine::Host])]
+fn equal_rows_are_all_found_by_the_smaller_id(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let (dim, count) = (8, 20_000);
+    let mut rows = clustered(2000, dim, 4, 9);
+    rows.extend(vec![0.25f32; count * dim]);
+    let index = {
+        let mut index = trained(device, view(&rows, dim), 20);
+        index.add(view(&rows, dim)).expect("rows");
+        index
+    };
+    let queries = vec![0.25f32; 3 * dim];
+    for count in [1, 3] {
+        let found = index.search(view(&queries[..count * dim], dim), 30, 4).expect("an answer");
+        (0..count).for_each(|query| assert!(found.row(query).iter().map(|hit| hit.id).eq(2000..2030)));
+    }
+}
+
+/// However little memory there is, the answer is the same.
+#[test]
+fn a_small_budget_changes_no_answer() {
+    let Some(device) = gpu() else { return };
+    let dim = 40;
+    let rows = clustered(6000, dim, 20, 11);
+    let queries = clustered(300, dim, 20, 11);
+    let mut index = trained(device, view(&rows, dim), 50);
+    index.add(view(&rows, dim)).expect("rows");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    index.save(file.path()).expect("a saved index");
+    let searches = [(300, 10, 12), (7, 10, 12), (300, 70, 3)];
+    let search = |index: &Ivf| {
+        searches.map(|(count, k, probes)| {
+            bits(&index.search(view(&queries[..count * dim], dim), k, probes).expect("an answer"))
+        })
+    };
+    let wanted = search(&index);
+    for budget in [400 << 10, 1 << 20, 4 << 20] {
+        let Some(small) = confined(u64::MAX, budget) else { return };
+        let index = Ivf::load(&small, file.path()).expect("it is loaded");
+        assert!(search(&index) == wanted, "{budget} bytes");
+    }
+}
+
+/// A search of so many lists takes as long as one of all rows, so that is what it does, whatever the batch.
+#[test]
+fn a_search_of_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
+    let Some(device) = gpu() else { return };
+    let dim = 4;
+    let rows = clustered(1 << 16, dim, 50, 13);
+    let rows = view(&rows, dim);
+    let exact = flat(device, Metric::L2Squared, rows, Screen::I8);
+    let mut index = trained(device, rows, 16);
+    index.add(rows.slice(0..rows.rows() - 1)).expect("rows");
+    let searched = |index: &Ivf, count: usize, probes: usize| {
+        let options = SearchOptions::new(5).probes(probes);
+        let found = index.search_with(rows.slice(0..count), &options).expect("an answer");
+        (bits(&found.neighbors), found.statistics.searched_flat)
+    };
+    assert_eq!(searched(&index, 3, 8).1, 0, "one row less");
+    index.add(rows.slice(rows.rows() - 1..rows.rows())).expect("a row");
+    for count in [1, 70] {
+        assert_eq!(searched(&index, count, 3).1, 0);
+        let wanted = bits(&exact.search(rows.slice(0..count), 5).expect("an answer"));
+        for probes in [4, 16] {
+            assert_eq!(searched(&index, count, probes), (wanted.clone(), count as u64), "{probes} probes");
+        }
+    }
+    let probes = index.probes_for_recall(rows.slice(0..200), 5, 1.0).expect("probes");
+    assert!(probes <= 4, "{probes} probes: a quarter finds all");
+}

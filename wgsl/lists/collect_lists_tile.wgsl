@@ -1,0 +1,40 @@
+// Scores the rows of lists for the queries that probe them on cooperative matrices, and collects the rows that thresholds do not
+// exclude: `collect_lists` for many queries a list. Queries and rows are those of a block. A workgroup takes one block after the
+// other.
+struct Place {
+  entry: u32,
+}
+
+fn keep(place: Place, query: u32, row: u32, score: f32) {
+  keep_row(blocks[place.entry + query], row_at(place.entry, row), score);
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn collect_lists_tile(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let end = blocks[0];
+  for (var number = workgroup.x; number < end; number += workgroups.x) {
+    let place = Place(entry_of(number));
+    let count = queries_of(place.entry);
+    // Others stand for rows and queries that are not there.
+    let own_row = row_at(place.entry, index);
+    let some_row = min(own_row, params.rows - 1u);
+    let own_place = index % BLOCK_QUERIES;
+    let own_query = blocks[place.entry + min(own_place, count - 1u)];
+    // Loaded before the products, so that nothing waits for memory after them.
+    let own_row_terms = row_terms[some_row];
+    let own_query_terms = query_terms_of(own_query);
+    let own_threshold = threshold_of(own_query);
+    var sums: Sums;
+    multiply_tile(granules_of(own_query), granules_of(some_row), index, &sums);
+    share_row(index, coarse_row(own_row, own_row_terms));
+    if (index < BLOCK_QUERIES) {
+      // No row passes for a query that is not there.
+      pieces[QUERIES + index] = coarse_query(select(params.queries, own_query, index < count), own_query_terms, own_threshold);
+    }
+    keep_passing(index, place, &sums);
+  }
+}
