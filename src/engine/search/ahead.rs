@@ -1,7 +1,7 @@
 //! The kernels that searches and changes of an index run, to be compiled before they are needed.
 
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::screens::screens_of;
+use crate::engine::search::screens::{ScreenKernel, screens_of};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::metrics::metric_constant;
 use crate::kernels::{collect, narrow, norms, rescore, screen_tile_coop, select_k, tighten};
@@ -28,45 +28,50 @@ impl Searched {
         Self::expected(&rows.gpu, metric, rows.layout.elements, rows.narrowed.is_some())
     }
 
-    /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows: those first that new rows wait for, then
-    /// tiles, which take longest to compile, then what every search runs. Last come those of filters and of queries whose
-    /// candidates overflowed.
+    /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. The order is that of need: what new rows
+    /// wait for, then the kernels that take longest to compile, those of a search for one query, and all others. Last come those of
+    /// queries whose candidates overflowed, and those of filters and gaps.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
         let Self { metric, elements, has_matrices } = self;
+        let form = |kernel: &ScreenKernel| (kernel.form)(metric) as u32;
+        let collecting = |kernel: &ScreenKernel| Wanted::of(&collect::KERNEL).with("FORM", form(kernel));
+        let narrowing = has_matrices.map_or(vec![], |_| narrowing(metric, elements));
         let mut wanted = vec![Wanted::of(&norms::KERNEL).rows(elements)];
-        if has_matrices.is_some() {
-            wanted.extend(narrowing(metric, elements));
-        }
-        let mut later = vec![];
-        let kernels = screens_of(has_matrices).into_iter().flat_map(|screen| screen.kernels.iter().rev());
-        for (number, kernel) in kernels.enumerate() {
-            let form = (kernel.form)(metric) as u32;
-            if let Some(collects) = kernel.collects {
-                let collects = Wanted::of(collects).with("FORM", form);
-                wanted.push(collects.clone().with("HAS_BITSET", 0));
-                later.push(collects);
+        wanted.extend(narrowing.first().cloned());
+        wanted.push(selecting());
+        for (number, screen) in screens_of(has_matrices).into_iter().enumerate() {
+            for &kernel in screen.kernels.iter().rev() {
+                let collects =
+                    kernel.collects.map(|collects| Wanted::of(collects).with("FORM", form(kernel)));
+                wanted.extend(collects);
+                wanted.extend((kernel.scoring)(metric, elements));
             }
-            wanted.extend((kernel.scoring)(metric, elements));
             if number == 0 {
                 wanted.extend(reporting(metric, elements));
+                wanted.extend(narrowing.iter().cloned());
                 wanted.push(Wanted::of(&tighten::KERNEL));
             }
-            wanted.push(Wanted::of(&collect::KERNEL).with("FORM", form));
+            wanted.extend(screen.kernels.iter().map(|&kernel| collecting(kernel)));
         }
-        wanted.extend(later);
-        wanted
+        // Without bits first, and then with them too.
+        let without_bits = wanted.iter().map(|one| one.clone().or_all("HAS_BITSET", 0));
+        without_bits.chain(wanted.iter().cloned()).collect()
     }
 }
 
 /// The kernels that compute and select distances as they are reported, and the norms of queries and rows.
 pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
-    let select = Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", 0);
     vec![
         Wanted::of(&rescore::KERNEL).rows(elements).with("METRIC", metric_constant(metric)),
-        select,
+        selecting(),
         Wanted::of(&norms::KERNEL),
         Wanted::of(&norms::KERNEL).rows(elements),
     ]
+}
+
+/// The kernel that selects among candidates.
+fn selecting() -> Wanted {
+    Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", 0)
 }
 
 /// The kernels that narrow rows, queries, and rows that go to the slots of a list.

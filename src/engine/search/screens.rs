@@ -138,10 +138,10 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
         let scan = |planes| Wanted::of(&screen_scan_i8::KERNEL).with("FORM", form).with("PLANES", planes);
         // Two planes are for one or two queries.
         vec![
-            scan(1),
+            Wanted::of(&pick::KERNEL).with("FORM", form),
             scan(2).with("QUERIES", 1),
             scan(2).with("QUERIES", 2),
-            Wanted::of(&pick::KERNEL).with("FORM", form),
+            scan(1),
         ]
     },
 };

@@ -3,6 +3,7 @@
 //! A driver takes 0.02 to 0.8 s for a kernel that it has not seen yet, and a first search runs a dozen of them. Threads compile
 //! them while rows are on their way to the device.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -43,6 +44,12 @@ impl Wanted {
     pub(crate) fn with(mut self, name: &'static str, value: u32) -> Self {
         self.given.push((name, value));
         self
+    }
+
+    /// Those with this value of an override constant, or all if the kernel does not have it.
+    pub(crate) fn or_all(self, name: &'static str, value: u32) -> Self {
+        let has_it = self.kernel.overrides.iter().any(|(other, _)| *other == name);
+        if has_it { self.with(name, value) } else { self }
     }
 
     /// The variants for a device.
@@ -103,7 +110,11 @@ impl Ahead {
             variants.push((kernel, variant));
             variants.extend(specialised);
         }
-        variants.retain(|(kernel, variant)| !compiler.has(kernel, variant));
+        // A second thread with the same variant would wait for the first.
+        let mut seen = HashSet::new();
+        variants.retain(|(kernel, variant)| {
+            seen.insert((std::ptr::from_ref(*kernel), variant.clone())) && !compiler.has(kernel, variant)
+        });
         if variants.is_empty() {
             return None;
         }
