@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use super::adapter::AdapterKind;
 use crate::lock::lock;
 
+/// Pause after a poll that failed.
+const FAULT_PAUSE: Duration = Duration::from_millis(20);
+
 thread_local! {
     /// Whether this thread is inside of a blocking call.
     static IS_BLOCKED: Cell<bool> = const { Cell::new(false) };
@@ -206,7 +209,11 @@ impl Background {
             let stirred = state.stirred;
             drop(state);
             let polled = device.poll(wgpu::PollType::wait_indefinitely());
-            if !matches!(polled, Ok(status) if !status.is_queue_empty()) {
+            if polled.is_err() {
+                // A lost device resolves its futures by itself. Should it recover, they are polled for again.
+                let state = lock(&self.state);
+                drop(self.changed.wait_timeout(state, FAULT_PAUSE).unwrap_or_else(PoisonError::into_inner));
+            } else if !matches!(polled, Ok(status) if !status.is_queue_empty()) {
                 // Nothing is in flight: the woken futures have yet to run. A future that nobody polls must not keep this
                 // thread in the driver, which a process that ends would pull from under it.
                 let mut state = lock(&self.state);

@@ -33,10 +33,11 @@ fn probe_thresholds(
   if (pages * PAGE > LONG) { wanted = max(wanted, min(pages * PAGE / SHARE, UPPERS)); }
   let each = TURN_PAGES / params.probes; // pages of each list in a turn
   let own_list = probed[first_probe + index / PAGE / each].x;
-  // A filter may leave few rows of many, so turns are limited.
+  // A filter may leave few rows of many, so turns are limited. They go on while there are too few rows for a threshold.
   let turns = max(params.turns, wanted / WORKGROUP * 2u);
   var first = 0u;
-  for (var turn = 0u; turn < turns && first < longest; turn++) {
+  var counted = 0u;
+  for (var turn = 0u; (turn < turns || counted < params.k) && first < longest; turn++) {
     var row = NO_ROW;
     if (own_list < params.lists) {
       let page = tables[own_list] * PAGES + first + index / PAGE % each;
@@ -47,7 +48,8 @@ fn probe_thresholds(
       let place = atomicAdd(&seen, 1u);
       if (place < UPPERS) { uppers[place] = keys_of(side, score, row_side(row_terms[row])).y; }
     }
-    first = select(first + each, longest, workgroupUniformLoad(&seen) >= wanted);
+    counted = workgroupUniformLoad(&seen);
+    first = select(first + each, longest, counted >= wanted);
   }
   let count = min(workgroupUniformLoad(&seen), UPPERS);
   var limit = LARGEST_KEY;

@@ -128,7 +128,8 @@ impl Plan {
             let own_bytes = batch * (query_bytes(rows, k, capacity) + kernel.narrowed_bytes(rows));
             let block_bytes = score_bytes(kernel, batch);
             let fits = usable.saturating_sub(own_bytes).min(binding) / block_bytes;
-            let sample = if kernel.scores_with(batch).has_bests { PICKED_BLOCKS * k } else { 0 };
+            // The number of chunks is rounded up to a power of two, which may halve the sample.
+            let sample = if kernel.scores_with(batch).has_bests { 2 * PICKED_BLOCKS * k } else { 0 };
             let stored = if kernel.collects.is_some() { SAMPLE_BLOCKS.max(sample) } else { all_blocks };
             let blocks = fits.min(all_blocks).min(stored).min(chunk_limit(rows, kernel, batch));
             let enough = if batch == smallest { 8 } else { 64 };

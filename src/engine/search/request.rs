@@ -43,7 +43,8 @@ pub struct Statistics {
     /// Rows that screens could not exclude, summed over all queries. Their distances were computed as they are reported.
     pub rescored: u64,
     /// Queries with more such rows than their list of candidates holds. They were searched again: first without narrowing, then
-    /// exhaustively; in an `Ivf` with longer lists, then with all rows of the lists that they probe. A query that was searched again twice counts twice.
+    /// exhaustively; in an `Ivf` with longer lists, then with all rows of the lists that they probe. A query that was searched again
+    /// twice counts twice.
     pub searched_again: u64,
     /// Queries among them that were searched exhaustively.
     pub searched_exhaustively: u64,

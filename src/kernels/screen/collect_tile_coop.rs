@@ -87,7 +87,8 @@ pub(super) fn is_right<'f>(
         let (slots, lowers) = entries.split_at(SIDE * SIDE);
         Ok(scores.chunks(SIDE).zip(words::<u32>(&parts[0])).enumerate().all(|(query, (scores, count))| {
             let passing = scores.iter().zip(0u32..).filter(|(score, _)| **score >= LEAST);
-            let wanted: Vec<(u32, u32)> = passing.map(|(score, row)| (row, key_of(distance(*score)))).collect();
+            let wanted: Vec<(u32, u32)> =
+                passing.map(|(score, row)| (row, key_of(distance(*score)))).collect();
             let own = query * SIDE..query * SIDE + (count as usize).min(SIDE);
             let mut found: Vec<(u32, u32)> =
                 slots[own.clone()].iter().copied().zip(lowers[own].iter().copied()).collect();

@@ -369,7 +369,7 @@ fn queries_of_a_batch_are_no_more_than_their_centroids_have_room_for() {
     let builder = Ivf::builder(&device, Metric::L2, 4).lists(2000).screen(Screen::I8);
     let mut index = builder.kmeans(|means| means.iterations(1)).train(rows).expect("trains");
     index.add(rows).expect("rows");
-    // More than the list-major form takes.
+    // More neighbours than a screen takes.
     let found = index.search(rows.slice(0..600), 600, 1).expect("an answer");
     let one = index.search(rows.slice(7..8), 600, 1).expect("an answer");
     assert_eq!(bits(&found)[7], bits(&one)[0]);

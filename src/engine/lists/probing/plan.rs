@@ -148,8 +148,14 @@ impl Probing<'_> {
     /// Rounds for short lists of candidates.
     fn short_rounds(&self) -> Vec<Range<u32>> {
         let later = (NEAR[1] + ROUND..).step_by(ROUND as usize);
+        let is_listed = |end: u32| u64::from(end) * self.rows_a_list() <= CAPACITY[0].into();
+        // A round needs no others before it if a list of candidates holds all of its rows.
+        if is_listed(self.probes) {
+            return std::iter::once(0..self.probes).collect();
+        }
+        let ends = NEAR.into_iter().chain(later).skip(is_listed(NEAR[1]).into());
         // A last round of few lists is not worth its dispatches.
-        let ends = NEAR.into_iter().chain(later).take_while(|end| end + end / 4 < self.probes);
+        let ends = ends.take_while(|end| end + (end / 4).min(ROUND / 4) < self.probes);
         let ends: Vec<u32> = ends.chain([self.probes]).collect();
         let starts = std::iter::once(0).chain(ends.iter().copied());
         starts.zip(&ends).map(|(start, &end)| start..end).collect()
@@ -187,7 +193,7 @@ impl Probing<'_> {
         rounds * u64::from(self.lists()).next_multiple_of(ALIGNED_WORDS as u64)
     }
 
-    /// Whether cooperative matrices score tiles.
+    /// Whether cooperative matrices score tiles. That does not change during a search: whoever made the centroids waited for the test.
     fn has_matrices(&self) -> bool {
         screen_tile_coop::is_expected(&self.rows.gpu)
     }
@@ -212,7 +218,8 @@ impl Probing<'_> {
             let few = (u64::from(self.lists()) * SHARED).div_ceil(probes.into()).min(batch.into()) as u32;
             let height = self.list_kernel(batch, probes).height;
             for segment in &self.tables.segments {
-                for (queries, height) in [(batch, height), (few, lists)] {
+                // The bound holds for whole blocks of queries.
+                for (queries, height) in [(batch, height), (few.next_multiple_of(lists), lists)] {
                     most = most.max(table_bytes(segment.most_blocks(queries, probes, height), height));
                 }
             }
@@ -245,7 +252,8 @@ impl Probing<'_> {
         let unit = u64::from(if way == Way::Lists { BLOCK_ROWS } else { coarse.unit() });
         // Blocks are not full: about half of the scores belong to no query.
         let scored = u64::from(self.lists()) + 2 * u64::from(self.probes) * self.rows_a_list();
-        let speed = if self.has_matrices() { 10 } else { 1 };
+        let is_on_matrices = self.list_kernel(BATCH as u32, self.longest_round()).kernel.needs_matrices();
+        let speed = if way == Way::Lists && is_on_matrices { 10 } else { 1 };
         let quick = submission_flops(self.rows) * speed / (2 * scored * self.rows.layout.stride as u64);
         let mut most = (available / each)
             .min(binding / (capacity * 12))
