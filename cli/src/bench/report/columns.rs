@@ -55,9 +55,10 @@ fn rate(line: &Line, key: &str) -> Option<String> {
 /// Time of the stages that score rows, or of the others.
 fn stages(line: &Line, is_scoring: bool) -> Option<String> {
     let stages = line.stages();
-    let scores = |name: &str| name.starts_with("screen_") || name.starts_with("distance_");
+    let scores =
+        |name: &str| ["screen_", "distance_", "collect_tile_"].iter().any(|start| name.starts_with(start));
     let chosen = stages.iter().filter(|(name, _)| scores(name) == is_scoring);
-    (!stages.is_empty()).then(|| decimal(chosen.map(|(_, ms)| ms).sum(), 3))
+    (!stages.is_empty()).then(|| decimal(chosen.fold(0.0, |sum, (_, ms)| sum + ms), 3))
 }
 
 /// The share of the ceiling that limits a case, such as "63 % of reads".
