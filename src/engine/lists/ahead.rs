@@ -3,7 +3,7 @@
 use crate::engine::search::ahead::{Searched, narrowing, reporting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::{
-    average, collect_lists, collect_lists_tile, collect_tile_coop, group, list_work, probe_slots,
+    average, collect_lists, collect_lists_coop, collect_tile_coop, group, list_work, probe_slots,
     probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
 };
 use crate::matrix::ElementKind;
@@ -44,7 +44,7 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
     if let Some(has_matrices) = has_matrices {
         let mut screens = vec![&collect_lists::KERNEL, &probe_thresholds::KERNEL, &screen_probes::KERNEL];
         if has_matrices {
-            screens.push(&collect_lists_tile::KERNEL);
+            screens.push(&collect_lists_coop::KERNEL);
         }
         let form = Form::narrowed(metric) as u32;
         wanted.extend(screens.into_iter().map(|kernel| Wanted::of(kernel).with("FORM", form)));

@@ -13,7 +13,7 @@ use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 pub use crate::screen::certificate::{Form, Margin};
 
 params! {
-    /// Parameters of `collect_lists` and `collect_lists_tile`.
+    /// Parameters of `collect_lists` and `collect_lists_coop`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,

@@ -2,5 +2,5 @@
 
 kernels! {
     LISTS:
-    average collect_lists collect_lists_tile group list_work move_rows probe_slots probe_thresholds screen_probes winnow
+    average collect_lists collect_lists_coop group list_work move_rows probe_slots probe_thresholds screen_probes winnow
 }

@@ -1,5 +1,5 @@
 //! The kernels that screen the rows of probed lists: `probe_thresholds`, `screen_probes`, `collect_lists` and
-//! `collect_lists_tile`.
+//! `collect_lists_coop`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::common::narrowed::{integers, packed};
 use nearfield::Metric;
 use nearfield::internals::certificate::{Form, Narrowing, Terms};
 use nearfield::internals::kernels::{
-    Kernel, collect_lists, collect_lists_tile, group, key_of, narrow, probe_thresholds, screen_probes,
+    Kernel, collect_lists, collect_lists_coop, group, key_of, narrow, probe_thresholds, screen_probes,
     screen_tile_i8, value_of,
 };
 
@@ -160,7 +160,7 @@ impl Probed {
             let mut grouped = group::reference(&probed, self.tables.lists());
             // In any order.
             grouped.iter_mut().for_each(|own| own.reverse());
-            let height = if kernel.name() == "collect_lists_tile" { 128 } else { 8 };
+            let height = if kernel.name() == "collect_lists_coop" { 128 } else { 8 };
             let blocks = bench.input(&group::table(&grouped, &self.tables.by_list(), height));
             let params = collect_lists::Params {
                 granules,
@@ -331,7 +331,7 @@ fn blocks_keep_exactly_the_rows_of_lists_that_thresholds_do_not_exclude() {
     if bench.device.capabilities().matrix_side().is_none() {
         return println!("skipped: no cooperative matrices of f16");
     }
-    check_all(bench, &collect_lists_tile::KERNEL);
+    check_all(bench, &collect_lists_coop::KERNEL);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::gpu::budget_for;
 use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{
-    BLOCK_ROWS, collect_lists, collect_lists_tile, probe_thresholds, screen_tile_coop, select_k, table_bytes,
+    BLOCK_ROWS, collect_lists, collect_lists_coop, probe_thresholds, screen_tile_coop, select_k, table_bytes,
 };
 
 /// How the rows of the probed lists become candidates.
@@ -202,7 +202,7 @@ impl Probing<'_> {
     pub(super) fn list_kernel(&self, queries: u32, probes: u32) -> ListKernel {
         let queries_a_list = u64::from(queries) * u64::from(probes) / u64::from(self.lists());
         let is_shared = queries_a_list >= SHARED && self.has_matrices();
-        if is_shared { collect_lists_tile::TILES } else { collect_lists::LISTS }
+        if is_shared { collect_lists_coop::TILES } else { collect_lists::LISTS }
     }
 
     /// Bytes of the table of blocks that a batch needs.

@@ -10,7 +10,7 @@ fn keep(place: Place, query: u32, row: u32, score: f32) {
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn collect_lists_tile(
+fn collect_lists_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,

@@ -11,7 +11,7 @@ use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 pub use crate::kernels::lists::collect_lists::Params;
 
 /// The declaration. `collect_lists::encode` records it on adapters where [`is_usable`](crate::kernels::screen_tile_coop::is_usable).
-pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_tile")
+pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
     .library(&[
         KEYS,
         INTERVALS,
@@ -25,7 +25,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_tile")
         KEEP_ROW,
         LIST_BLOCKS,
     ])
-    .source(wgsl!("lists/collect_lists_tile", BLOCK_QUERIES))
+    .source(wgsl!("lists/collect_lists_coop", BLOCK_QUERIES))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .multiplies_matrices()
