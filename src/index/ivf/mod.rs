@@ -80,7 +80,9 @@ impl Ivf {
         async search_async;
 
         /// The fewest probes with which these queries find at least `recall` of their k nearest rows, on average: measured against
-        /// exact search. Take some hundred queries like those to come. At most [`Ivf::lists`], which find them all.
+        /// exact search. Take some hundred queries like those to come. At most [`Ivf::lists`], which find them all. Measure again when rows
+        /// were removed or the index is on another device: from a quarter of the lists on, a GPU goes through all rows of an index that
+        /// has 65,536 or more, and finds them all.
         ///
         /// # Errors
         /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`Ivf::search`].
