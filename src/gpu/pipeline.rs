@@ -38,8 +38,8 @@ impl Gpu {
         self.compiler.get(kernel, variant)
     }
 
-    /// Starts to compile kernels that will be needed, on threads of their own, and returns at once. What is needed before it is
-    /// compiled is compiled or waited for where it is needed. Vectors have `dim` elements.
+    /// Starts threads that compile these kernels, and returns at once. A search that needs a kernel earlier compiles it or waits for the
+    /// thread that does. Vectors have `dim` elements.
     pub(crate) fn compile_ahead(&self, dim: usize, wanted: impl FnOnce() -> Vec<Wanted>) {
         // A software driver compiles on the processor that also runs the kernels, and of a list like this few may be needed.
         if self.adapter.kind != AdapterKind::Software {

@@ -32,7 +32,7 @@ pub(crate) struct SegmentTables {
     largest: Vec<u64>,
 }
 
-/// Slices of buffers start at multiples of so many words.
+/// A slice of a buffer starts at a multiple of this many words.
 pub(crate) const ALIGNED_WORDS: usize = 64;
 
 /// Entry `n` is the sum of the `n` largest numbers.

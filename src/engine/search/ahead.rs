@@ -18,12 +18,12 @@ pub(crate) struct Searched {
 }
 
 impl Searched {
-    /// What is known of an index before it is made.
+    /// Describes an index that is still to be made.
     pub(crate) fn expected(gpu: &Gpu, metric: Metric, elements: ElementKind, is_narrowed: bool) -> Self {
         Self { metric, elements, has_matrices: is_narrowed.then(|| screen_tile_coop::is_expected(gpu)) }
     }
 
-    /// What is known of the rows of an index.
+    /// Describes an index by its rows.
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
         Self::expected(&rows.gpu, metric, rows.layout.elements, rows.narrowed.is_some())
     }

@@ -128,7 +128,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     pending.finish()
 }
 
-/// What a file says; none if any of its lines is damaged.
+/// Reads the times in a file. None if a line is damaged.
 fn read(path: &Path) -> Option<BTreeMap<String, FormTimes>> {
     let about = fs::metadata(path).ok()?;
     if !about.is_file() || about.len() > MOST_BYTES {

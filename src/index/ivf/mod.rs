@@ -166,7 +166,7 @@ impl Ivf {
         &self.common
     }
 
-    /// Whether a search of so many lists goes through all rows.
+    /// Whether a search with this many probes goes through all rows.
     ///
     /// Lists and rows are counted, and queries are not: a query has the same answer alone and in any batch. The host reads only the rows
     /// that are probed, at the same speed as all rows, so it always searches lists.
@@ -212,12 +212,11 @@ impl Ivf {
     }
 }
 
-/// A GPU searches all rows where a search would probe one of so many lists or more. A batch takes as long as in a `Flat` then: the tiles
-/// of a `Flat` have all rows for 128 queries and run on matrices, three to four times as fast as the products of lists. A single query
-/// would have been faster in lists, by less than it takes to read the rows once.
+/// A GPU searches all rows if a search would probe at least this fraction of the lists: one in four. A batch then takes no longer than in
+/// lists, because the tiles of a `Flat` are always full. A single query loses less time than it takes to read the rows once.
 const FLAT_SHARE: usize = 4;
 
-/// With fewer rows the time of a search does not depend on them enough.
+/// An index with fewer rows is always searched by lists: reading all of its rows would save no time.
 const FLAT_ROWS: u64 = 1 << 16;
 
 /// How many rows two answers share, query by query.

@@ -67,7 +67,7 @@ pub const UPPERS: u32 = 1024;
 /// Lists with more rows than this together are long.
 pub const LONG: u32 = 896;
 
-/// Of long lists, one row of so many is enough for a threshold, if that is more than the rows wanted otherwise.
+/// The threshold of long lists is taken from one row in this many, if those are more than the rows wanted otherwise.
 pub const SHARE: u32 = 3;
 
 buffers! {

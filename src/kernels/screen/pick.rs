@@ -83,7 +83,7 @@ pub(crate) struct Picked<'a> {
     pub(crate) capacity: u32,
 }
 
-/// Workgroups that share the work of all queries: so many fill a large GPU.
+/// Workgroups of all queries together: enough to fill a large GPU.
 const WORKGROUPS: u32 = 128;
 /// Workgroups of a query, at most: each finds the threshold for itself.
 const WORKGROUPS_EACH: u32 = 16;

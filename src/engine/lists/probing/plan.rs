@@ -37,10 +37,10 @@ pub(crate) struct ProbePlan {
     pub(crate) capacity: u32,
 }
 
-/// Searches that compute up to so many distances compute all of them: that takes less time than the dispatches of a screen.
+/// A search of at most this many distances computes all of them, which takes less time than the dispatches of a screen.
 const SMALL: u64 = 4096;
 
-/// For up to this many queries a list, on average, reading it once for all of them saves less than grouping them costs.
+/// Grouping queries by list pays where a list has more queries than this on average: it is then read once for all of them.
 const FEW_A_LIST: u64 = 1;
 
 /// The largest batch.
@@ -59,7 +59,8 @@ pub(super) const NEAR: [u32; 2] = [4, 16];
 /// Lists of a later round: the table of blocks has room for them, and tiles of a batch of thousands are nearly full.
 const ROUND: u32 = 96;
 
-/// From so many queries a list on a tile on matrices, which takes as long for one query as for 128, is faster than integer products.
+/// Tiles on matrices are faster than integer products where each list has at least this many queries. A tile takes as long for one query
+/// as for 128.
 const SHARED: u64 = 32;
 
 /// Rows of the nearest lists that give the first threshold: at least.
@@ -227,7 +228,7 @@ impl Probing<'_> {
         most
     }
 
-    /// The plan with a screen on integers, for this k and lists of at least so many candidates. None if the budget is too small for it.
+    /// Plans a screen on integers for this k, with room for at least `least` candidates a query. None if the budget is too small.
     fn screened(&self, way: Way, coarse: Coarse, [k, least]: [u32; 2], queries: u64) -> Option<ProbePlan> {
         let narrowed = self.rows.narrowed.as_ref()?;
         let binding = self.rows.gpu.adapter.capabilities.max_binding_bytes;
