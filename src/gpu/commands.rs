@@ -110,19 +110,19 @@ impl<'a> Commands<'a> {
         }
     }
 
-    /// Copies rows of the host into the start of a buffer.
+    /// Copies rows of the host into a buffer, from a byte of it on.
     pub(crate) async fn upload_rows(
         &mut self,
-        to: &wgpu::Buffer,
+        (to, offset): (&wgpu::Buffer, u64),
         layout: RowLayout,
         rows: HostVectors<'_>,
     ) -> Result<()> {
         let bytes = rows.rows() as u64 * layout.row_bytes();
         if !Gpu::stages(bytes) {
-            return self.gpu.upload_rows(to, 0, layout, rows, &mut |_| ()).await;
+            return self.gpu.upload_rows(to, offset, layout, rows, &mut |_| ()).await;
         }
         let staged = self.gpu.stage_rows(layout, rows).await?;
-        self.copy((&staged.buffer, 0), (to, 0), bytes);
+        self.copy((&staged.buffer, 0), (to, offset), bytes);
         self.staged.push(staged);
         Ok(())
     }

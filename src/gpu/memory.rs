@@ -185,12 +185,17 @@ macro_rules! scratch {
         }
 
         impl $name<u64> {
+            /// The sizes with their names.
+            $vis fn requests(self) -> impl Iterator<Item = $crate::gpu::Request> {
+                [$($crate::gpu::Request { purpose: stringify!($field), bytes: self.$field },)+].into_iter()
+            }
+
             /// Takes buffers of these sizes, under the device's budget.
             $vis async fn reserve(
                 self,
                 gpu: &std::sync::Arc<$crate::gpu::Gpu>,
             ) -> $crate::error::Result<$crate::gpu::Reserved<$name>> {
-                let requests = [$($crate::gpu::Request { purpose: stringify!($field), bytes: self.$field },)+];
+                let requests: Vec<_> = self.requests().collect();
                 gpu.reserve_named(&requests, |next| $name { $($field: next(),)+ }).await
             }
         }

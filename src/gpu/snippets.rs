@@ -16,7 +16,7 @@ snippets! {
     EXACT "lib/select/exact";
     GRID "lib/grid";
     INTEGERS "lib/integers";
-    KEEP_ROW "lib/lists/keep_row";
+    KEEP_ROW "lib/screen/keep_row";
     OPERANDS "lib/operands";
     ORDER "lib/select/order";
     PASSING "lib/select/passing";

@@ -5,9 +5,9 @@ struct Place {
   entry: u32,
 }
 
-fn keep(place: Place, query: u32, row: u32, score: f32) {
-  keep_row(blocks[place.entry + query], row_at(place.entry, row), score);
-}
+fn query_number(place: Place, query: u32) -> u32 { return blocks[place.entry + query]; }
+
+fn row_number(place: Place, row: u32) -> u32 { return row_at(place.entry, row); }
 
 @compute @workgroup_size(WORKGROUP)
 fn collect_lists_coop(

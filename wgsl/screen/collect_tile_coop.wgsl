@@ -5,9 +5,9 @@ struct Place {
   row: u32,
 }
 
-fn keep(place: Place, query: u32, row: u32, score: f32) {
-  keep_row(place.query + query, place.row + row, score);
-}
+fn query_number(place: Place, query: u32) -> u32 { return place.query + query; }
+
+fn row_number(place: Place, row: u32) -> u32 { return place.row + row; }
 
 @compute @workgroup_size(WORKGROUP)
 fn collect_tile_coop(

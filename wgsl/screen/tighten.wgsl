@@ -49,18 +49,24 @@ fn tighten(
     if (length <= SHORT) {
       // Few enough to compare all with all.
       // unroll
-      for (var h = 0u; h < SHORT / WORKGROUP; h++) { bins[index + h * WORKGROUP] = uppers[h]; }
+      for (var h = 0u; h < SHORT / WORKGROUP; h++) {
+        let i = index + h * WORKGROUP;
+        bins[i] = select(ABSENT, uppers[h], i < length);
+      }
       workgroupBarrier();
       // unroll
       for (var h = 0u; h < SHORT / WORKGROUP; h++) {
         if (index + h * WORKGROUP < length) {
-          var below = 0u;
-          var equal = 0u;
-          for (var i = 0u; i < length; i++) {
-            below += u32(bins[i] < uppers[h]);
-            equal += u32(bins[i] == uppers[h]);
+          let own = vec4(uppers[h]);
+          var below = vec4(0u);
+          var equal = vec4(0u);
+          for (var i = 0u; i < length; i += 4u) {
+            let others = vec4(bins[i], bins[i + 1u], bins[i + 2u], bins[i + 3u]);
+            below += vec4<u32>(others < own);
+            equal += vec4<u32>(others == own);
           }
-          if (below <= rank && rank < below + equal) { picked = vec2(uppers[h], 0u); }
+          let least = below.x + below.y + below.z + below.w;
+          if (least <= rank && rank < least + equal.x + equal.y + equal.z + equal.w) { picked = vec2(uppers[h], 0u); }
         }
       }
       limit = min(limit, workgroupUniformLoad(&picked).x);

@@ -64,30 +64,30 @@ impl QueryNumbers {
 }
 
 impl Vectors<'_> {
-    /// Copies some vectors to the start of a buffer, as f32, before the commands that follow.
+    /// Copies some vectors to a buffer, from row `first` of it on, as f32, before the commands that follow.
     pub(crate) async fn copy_to(
         &self,
         commands: &mut Commands<'_>,
         numbers: &QueryNumbers,
-        buffer: &Buffer,
+        (buffer, first): (&Buffer, usize),
     ) -> Result<()> {
         let layout = RowLayout::padded(ElementKind::F32, self.dim());
         let row_bytes = layout.row_bytes();
+        let place_of = |place: usize| (first + place) as u64 * row_bytes;
         match (self, numbers) {
             (Self::Host(vectors), QueryNumbers::Range(range)) => {
-                commands.upload_rows(buffer, layout, vectors.slice(range.clone())).await?;
+                commands.upload_rows((buffer, place_of(0)), layout, vectors.slice(range.clone())).await?;
             }
             (Self::Host(vectors), QueryNumbers::List(_)) => {
                 let gpu = commands.gpu();
                 for (place, run) in numbers.runs() {
-                    let offset = place as u64 * row_bytes;
-                    gpu.upload_rows(buffer, offset, layout, vectors.slice(run), &mut |_| ()).await?;
+                    gpu.upload_rows(buffer, place_of(place), layout, vectors.slice(run), &mut |_| ()).await?;
                 }
             }
             (Self::Device(matrix), _) => {
                 for (place, run) in numbers.runs() {
                     let from = (matrix.buffer()?, run.start as u64 * row_bytes);
-                    commands.copy(from, (buffer, place as u64 * row_bytes), run.len() as u64 * row_bytes);
+                    commands.copy(from, (buffer, place_of(place)), run.len() as u64 * row_bytes);
                 }
             }
         }

@@ -85,12 +85,6 @@ impl Coarse {
         if self.is_screened() { columns(centroids) * 4 } else { 0 }
     }
 
-    /// Bytes of a query in the largest of [`Coarse::bytes`].
-    pub(crate) fn widest(self, centroids: &Centroids) -> u64 {
-        let entry = if self.is_screened() { 12 } else { 8 };
-        self.score_bytes(centroids).max(self.entries(centroids) * entry)
-    }
-
     /// Scratch bytes of a query in a screen, without the distances of its candidates.
     pub(crate) fn screen_bytes(self, centroids: &Centroids) -> u64 {
         let Some((narrowed, _)) = centroids.narrowed.as_ref().filter(|_| self.is_screened()) else {

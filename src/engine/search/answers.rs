@@ -67,9 +67,9 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// No hits yet.
-    pub(crate) fn new(queries: usize) -> Self {
-        Self { hits: vec![], ranges: vec![0..0; queries] }
+    /// No hits yet, with room for `hits` of them.
+    pub(crate) fn new(queries: usize, hits: usize) -> Self {
+        Self { hits: Vec::with_capacity(hits), ranges: vec![0..0; queries] }
     }
 
     /// Sets the hits of a query. Later hits replace earlier ones.

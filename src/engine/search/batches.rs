@@ -58,17 +58,24 @@ impl<'a> QueryBuffers<'a> {
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
         let mut commands = Commands::new(gpu, profile);
-        queries.copy_to(&mut commands, numbers, self.values).await?;
         reset_refused(gpu, self.refused).await?;
-        commands.stage("prepare");
-        let range = ([0, numbers.len() as u32], 0);
-        encode_norms(
-            &mut commands,
-            self.vectors(queries.dim()),
-            range,
-            (self.norms.into(), self.refused.into()),
-        )?;
+        self.add(&mut commands, queries, numbers, 0).await?;
         Ok(commands)
+    }
+
+    /// Copies a part of a batch's queries to the device, from place `first` on, and records their norms and the check of their values.
+    pub(crate) async fn add(
+        self,
+        commands: &mut Commands<'_>,
+        queries: &Queries<'_>,
+        numbers: &QueryNumbers,
+        first: usize,
+    ) -> Result<()> {
+        queries.copy_to(commands, numbers, (self.values, first)).await?;
+        commands.stage("prepare");
+        let range = [first as u32, (first + numbers.len()) as u32];
+        let (norms, refused) = (self.norms.into(), self.refused.into());
+        encode_norms(commands, self.vectors(queries.dim()), (range, first as u32), (norms, refused))
     }
 
     /// The queries as vectors.

@@ -25,7 +25,7 @@ pub(crate) struct SearchState {
 impl SearchState {
     pub(crate) fn new(rows: &GpuRows, queries: usize, request: &SearchRequest<'_>) -> Self {
         Self {
-            answers: Answers::new(queries),
+            answers: Answers::new(queries, queries * (request.scope().found(rows) as usize).min(request.k)),
             statistics: Statistics::default(),
             profile: if request.profile { Profile::of_forms(&rows.gpu, request.forms) } else { None },
             answered: 0,

@@ -28,7 +28,7 @@ pub(crate) fn search_within<'f>(
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
         let count = queries.rows();
-        let mut answers = Answers::new(count);
+        let mut answers = Answers::new(count, 0);
         let mut statistics = Statistics::default();
         let within = Within { rows, queries, request, radius };
         // Queries without an answer, and the capacity that their lists need.

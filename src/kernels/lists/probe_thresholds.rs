@@ -59,7 +59,10 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("probe_thresholds")
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
     .lengths(&[GRANULES])
-    .workgroup(128, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 4);
+    .workgroup(EXACT as u32, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 4);
+
+/// Of up to this many rows, the threshold is exactly the k-th smallest upper key.
+const EXACT: usize = 128;
 
 /// Rows of a query that can count. The threshold for a larger k would need more.
 pub const UPPERS: u32 = 1024;
@@ -98,10 +101,11 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
-/// The threshold from the upper keys of the rows that were looked at: the highest 22 bits of the k-th smallest, and ones. None for
-/// fewer rows.
+/// The threshold from the upper keys of the rows that were looked at: the k-th smallest, of many rows its highest 22 bits, and ones.
+/// None for fewer rows.
 pub fn reference(uppers: &[u32], k: usize) -> Option<u32> {
     let mut uppers = uppers.to_vec();
     uppers.sort_unstable();
-    uppers.get(k - 1).map(|upper| upper | ROUNDED_BITS)
+    let rounded = if uppers.len() > EXACT { ROUNDED_BITS } else { 0 };
+    uppers.get(k - 1).map(|upper| upper | rounded)
 }

@@ -2,8 +2,8 @@
 
 use crate::future::Boxed;
 use crate::gpu::{
-    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, INTEGERS, Kernel, SWEEP_COOP, USABLE, wgsl,
-    words,
+    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP,
+    USABLE, wgsl, words,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
@@ -24,6 +24,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
         CANDIDATES,
         COARSE_TEST,
         COLLECT_TILE,
+        KEEP_ROW,
         INTEGERS,
         TILE_COOP,
         SWEEP_COOP,

@@ -9,6 +9,8 @@ fn query_terms_of(query: u32) -> vec4<f32> { return bitcast<vec4<f32>>(queries[p
 
 fn threshold_of(query: u32) -> u32 { return atomicLoad(&states[params.room + query]); }
 
+fn next_place(query: u32) -> u32 { return atomicAdd(&states[query], 1u); }
+
 // The row at a place of a page. It is not usable if there is no page.
 fn row_of(page: u32, place: u32) -> u32 { return page * PAGE + (place & (PAGE - 1u)) - params.first_slot; }
 

@@ -14,10 +14,8 @@ fn block_of(number: u32) -> u32 {
   return multiple * params.step - params.base;
 }
 
-// Puts a row on a query's list, unless its own interval excludes it.
-fn keep_row(query: u32, row: u32, score: f32) {
-  if (query >= params.queries || !is_usable(row)) { return; }
-  let keys = keys_of(query_of(query_terms[query], 0.0), score, row_side(row_terms[row]));
-  if (keys.x > thresholds[query]) { return; }
-  put(query, atomicAdd(&counts[query], 1u), params.first_slot + row, keys.x, keys.y);
-}
+fn query_terms_of(query: u32) -> vec4<f32> { return query_terms[query]; }
+
+fn threshold_of(query: u32) -> u32 { return thresholds[query]; }
+
+fn next_place(query: u32) -> u32 { return atomicAdd(&counts[query], 1u); }

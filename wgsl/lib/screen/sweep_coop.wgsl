@@ -3,7 +3,7 @@
 // first four that pass and keeps their rows after the sweep. In the rare case that more pass, the subgroup sweeps again.
 //
 // A file in front declares the sums: `Sums`, [PART_QUERIES, PART_ROWS] of each subgroup, with `part_query` and `part_row`. The kernel
-// declares `Place`, which tells where its queries and rows are, and `keep`, which puts a row on the list of a query.
+// declares `Place`, which tells where its queries and rows are, and gives their numbers.
 const PIECE = 16u;
 const PARTS = PIECE / SIDE; // matrices across a piece
 const PIECES = PART_ROWS / PIECE; // pieces across
@@ -119,14 +119,23 @@ fn keep_passing(index: u32, place: Place, sums: ptr<function, Sums>) {
     }
     test_sums(&sweep, next, LAST, sides[PIECES_DOWN - 1u], low, high, scale[PIECES - 1u], bias[PIECES - 1u]);
     if (sweep.count > 0u) { next = sweep.kept.x + 1u; }
-    for (; sweep.count > 0u; sweep.count--) {
-      let kept = sweep.kept.x;
-      let piece = kept >> 3u;
-      let query = first_query + piece / PIECES * PIECE + ((kept >> 2u) & 1u) * (PIECE / 2u);
-      let row = first_row + piece % PIECES * PIECE + (kept & 3u);
-      keep(place, query, row, sweep.scores.x);
-      sweep.kept = sweep.kept.yzwx;
-      sweep.scores = sweep.scores.yzwx;
+    // Step by step for all four, so that they wait for memory together.
+    var kept: array<Kept, 4>;
+    var places: array<u32, 4>;
+    // unroll
+    for (var h = 0u; h < 4u; h++) {
+      if (h < sweep.count) {
+        let piece = sweep.kept[h] >> 3u;
+        let query = first_query + piece / PIECES * PIECE + ((sweep.kept[h] >> 2u) & 1u) * (PIECE / 2u);
+        let row = first_row + piece % PIECES * PIECE + (sweep.kept[h] & 3u);
+        kept[h] = test_row(query_number(place, query), row_number(place, row), sweep.scores[h]);
+      }
+    }
+    // unroll
+    for (var h = 0u; h < 4u; h++) { if (kept[h].passes) { places[h] = next_place(kept[h].query); } }
+    // unroll
+    for (var h = 0u; h < 4u; h++) {
+      if (kept[h].passes) { put(kept[h].query, places[h], kept[h].slot, kept[h].ends.x, kept[h].ends.y); }
     }
     if (!subgroupAny(sweep.has_more)) { break; }
   }

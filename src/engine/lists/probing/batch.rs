@@ -3,29 +3,15 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::probing::plan::{ProbePlan, Way};
+use crate::engine::lists::probing::needs::{ProbeBuffers, ProbePlan};
 use crate::engine::lists::tables::ALIGNED_WORDS;
-use crate::engine::pass::{CandidateLists, Rescoring, Selection, keys_and_ids};
-use crate::engine::rows::narrowed::TERMS_BYTES;
+use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids, reset_refused};
 use crate::engine::search::batches::QueryBuffers;
 use crate::error::Result;
-use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, scratch};
-use crate::kernels::{BLOCK_ROWS, probe_slots, select_k};
-
-scratch! {
-    /// The scratch buffers of a batch.
-    pub(crate) struct ProbeBuffers {
-        queries, query_norms, refused, coarse_narrowed, coarse_terms, coarse_candidates, keys, ids, coarse_survivors,
-        // First the scores of the coarse step.
-        candidates,
-        probed_keys, probed, probed_counts, states, selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
-        allowed,
-        // Used only by a screen.
-        narrowed,
-        // Used only by a screen list by list.
-        list_counts, ranks, starts, blocks,
-    }
-}
+use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, RowLayout};
+use crate::kernels::probe_slots;
+use crate::kernels::select_k::Selected;
+use crate::matrix::ElementKind;
 
 /// A plan with its scratch buffers, which its batches use one after another.
 pub(super) struct ProbeBatches<'a> {
@@ -37,76 +23,66 @@ pub(super) struct ProbeBatches<'a> {
 impl<'a> ProbeBatches<'a> {
     /// Takes the scratch buffers of a plan.
     pub(super) async fn reserve(probing: Probing<'a>, plan: ProbePlan) -> Result<Self> {
-        let ProbePlan { coarse, batch, capacity, way, .. } = plan;
         let (rows, scope) = (probing.rows, probing.request.scope());
-        let (count, k, capacity) = (u64::from(batch), u64::from(plan.k), u64::from(capacity));
-        let coarse_bytes = coarse.bytes(probing.centroids);
-        let pairs = count * u64::from(probing.probes);
-        let (is_screened, is_by_list) = (way != Way::Rows, way == Way::Lists);
-        let if_by_list = |bytes: u64| if is_by_list { bytes } else { 0 };
-        let entries = count * capacity;
-        let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
-        let spare = if_many(plan.k).max(if_many(probing.probes));
-        let lists = u64::from(probing.lists());
-        let padded = u64::from(coarse.batch);
-        let screened = rows.narrowed.as_ref().filter(|_| is_screened);
-        let terms = count.next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES;
-        let narrowed = screened.map_or(0, |narrowed| narrowed.plane_bytes(count) + terms);
-        let bytes = ProbeBuffers {
-            queries: padded * rows.query_bytes(),
-            query_norms: padded * 8,
-            refused: 8,
-            coarse_narrowed: coarse_bytes.narrowed,
-            coarse_terms: coarse_bytes.terms,
-            coarse_candidates: coarse_bytes.candidates,
-            candidates: coarse_bytes.scores.max(entries * if is_screened { 12 } else { 4 }),
-            keys: coarse_bytes.keys.max(entries * 4),
-            ids: coarse_bytes.ids.max(entries * 8),
-            coarse_survivors: count * 4,
-            probed_keys: pairs * 4,
-            probed: pairs * 8,
-            probed_counts: count * 4,
-            states: 3 * count.next_multiple_of(ALIGNED_WORDS as u64) * 4,
-            selected_keys: count * k * 4,
-            selected_ids: count * k * 8,
-            selected_counts: count * 4,
-            spare_keys: spare * 4,
-            spare_ids: spare * 8,
-            allowed: scope.bits_bytes(),
-            narrowed,
-            list_counts: probing.count_words(way) * 4,
-            ranks: if_by_list(count * u64::from(probing.longest_round()) * 4),
-            starts: if_by_list((lists + 1) * 4),
-            blocks: probing.table_bytes(way, batch),
-        };
-        let buffers = bytes.reserve(&rows.gpu).await?;
+        let buffers = ProbeBuffers::of(&probing, &plan).reserve(&rows.gpu).await?;
         scope.upload_bits(rows, &buffers.allowed).await?;
         Ok(Self { probing, plan, buffers })
     }
 
-    /// Copies queries to the device, and begins a recording with their norms and the lists that each of them probes.
+    /// Copies queries to the device, and begins a recording with their norms and the lists that each of them probes. The device finds the
+    /// lists of some queries while the next ones are on their way.
     pub(super) async fn begin<'c>(
         &'c self,
         queries: &Queries<'_>,
         numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
-        let Probing { rows, centroids, probes, .. } = self.probing;
-        let buffers = &*self.buffers;
-        let ProbeBuffers { queries: values, query_norms: norms, refused, .. } = buffers;
+        let rows = self.probing.rows;
+        let ProbeBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;
         let batch = QueryBuffers { values, norms, refused };
-        let mut commands = batch.begin(&rows.gpu, queries, numbers, profile).await?;
-        let ProbeBuffers { coarse_narrowed: narrowed, coarse_terms: terms, .. } = buffers;
-        let ProbeBuffers { candidates: scores, coarse_candidates: candidates, keys, ids, .. } = buffers;
-        let scratch = CoarseBuffers { narrowed, terms, scores, candidates, keys, ids };
-        let ProbeBuffers { probed_keys, probed, probed_counts, spare_keys, spare_ids, .. } = buffers;
-        let spare = [spare_keys, spare_ids];
-        let selection = Selection::into(probes, probed_keys, probed, probed_counts, spare);
-        let count = numbers.len() as u32;
-        let queries = CoarseQueries { vectors: batch.vectors(rows.dim), norms: norms.into(), count };
-        let into = (selection, (&buffers.coarse_survivors).into());
-        self.plan.coarse.encode(&mut commands, centroids, queries, &scratch, into)?;
+        reset_refused(&rows.gpu, refused).await?;
+        let mut commands = Commands::new(&rows.gpu, profile);
+        let mut first = 0;
+        for part in numbers.batches(self.plan.coarse.batch as usize) {
+            if first > 0 {
+                commands = commands.submit_and_go_on();
+            }
+            batch.add(&mut commands, queries, &part, first).await?;
+            self.encode_coarse(&mut commands, first, part.len() as u32)?;
+            first += part.len();
+        }
         Ok(commands)
+    }
+
+    /// Records the search for the lists of `count` queries from place `first` on.
+    fn encode_coarse(&self, commands: &mut Commands<'_>, first: usize, count: u32) -> Result<()> {
+        let Probing { rows, centroids, probes, .. } = self.probing;
+        let slice =
+            |buffer, each: u64| BufferSlice::range(buffer, first as u64 * each, u64::from(count) * each);
+        let ProbeBuffers { coarse_narrowed: narrowed, coarse_terms: terms, .. } = &*self.buffers;
+        let ProbeBuffers { candidates: scores, coarse_candidates: candidates, keys, ids, .. } =
+            &*self.buffers;
+        let scratch = CoarseBuffers { narrowed, terms, scores, candidates, keys, ids };
+        let ProbeBuffers { probed_keys, probed, probed_counts, spare_keys, spare_ids, .. } = &*self.buffers;
+        let pairs = u64::from(probes);
+        let selection = Selection {
+            k: probes,
+            selected: Selected { keys: slice(probed_keys, pairs * 4), ids: slice(probed, pairs * 8) },
+            pitch: probes,
+            counts: slice(probed_counts, 4),
+            spare: Some(keys_and_ids(spare_keys, spare_ids)),
+        };
+        let layout = RowLayout::padded(ElementKind::F32, rows.dim);
+        let ProbeBuffers { queries, query_norms, coarse_survivors, .. } = &*self.buffers;
+        let vectors = BufferVectors { values: slice(queries, layout.row_bytes()), layout };
+        let queries = CoarseQueries { vectors, norms: slice(query_norms, 8), count };
+        self.plan.coarse.encode(
+            commands,
+            centroids,
+            queries,
+            &scratch,
+            (selection, slice(coarse_survivors, 4)),
+        )
     }
 
     /// Distance between the states of different kinds, in words.

@@ -6,6 +6,7 @@
 //! queries.
 
 mod batch;
+mod needs;
 mod plan;
 mod screened;
 mod search;

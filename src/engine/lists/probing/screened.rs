@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::engine::lists::probing::batch::{ProbeBatches, ProbeBuffers};
-use crate::engine::lists::probing::plan::{NEAR, Way};
+use crate::engine::lists::probing::batch::ProbeBatches;
+use crate::engine::lists::probing::needs::{ProbeBuffers, Way};
+use crate::engine::lists::probing::plan::NEAR;
 use crate::engine::lists::tables::{ALIGNED_WORDS, SegmentTables};
 use crate::engine::pass::BufferVectors;
 use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
@@ -27,9 +28,9 @@ impl ProbeBatches<'_> {
         }
         let way = self.plan.way;
         if way == Way::Lists {
-            commands.clear(&self.buffers.list_counts, 0, self.probing.count_words(way) * 4);
+            commands.clear(&self.buffers.list_counts, 0, self.probing.count_words(&self.plan) * 4);
         }
-        for (number, round) in self.probing.rounds(&self.plan).into_iter().enumerate() {
+        for (number, round) in self.plan.rounds.iter().enumerate() {
             // By the distances of the nearest rows so far the threshold loses the width of an interval, before most rows are looked at.
             if NEAR.contains(&round.start) {
                 commands.stage("refine");
@@ -37,8 +38,8 @@ impl ProbeBatches<'_> {
                 self.encode_tighten(commands, count, true)?;
             }
             match way {
-                Way::Lists => self.encode_lists(commands, narrowed, (count, number), &round)?,
-                _ => self.encode_probes(commands, narrowed, count, &round)?,
+                Way::Lists => self.encode_lists(commands, narrowed, (count, number), round)?,
+                _ => self.encode_probes(commands, narrowed, count, round)?,
             }
             commands.stage("tighten");
             self.encode_tighten(commands, count, false)?;

@@ -3,7 +3,7 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::batch::ProbeBatches;
-use crate::engine::lists::probing::plan::Way;
+use crate::engine::lists::probing::needs::Way;
 use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::lists::widening::Widening;
 use crate::engine::search::answers::Results;
@@ -51,14 +51,14 @@ impl Probing<'_> {
             let mut open = some;
             let mut before = None;
             while open.len() > 0 {
-                let plan = match self.plan(open.len() as u64, before) {
+                let plan = match self.plan(open.len() as u64, before.as_ref()) {
                     // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
                     Err(_) if self.probes >= self.lists() => {
                         return search_some(self.rows, queries, open, self.request, state).await;
                     }
                     plan => plan?,
                 };
-                let batches = ProbeBatches::reserve(*self, plan).await?;
+                let batches = ProbeBatches::reserve(*self, plan.clone()).await?;
                 let mut work = ProbeWork { batches, queries, state, overflowed: vec![] };
                 run_batches(open.batches(plan.batch as usize), &mut work).await?;
                 let overflowed = work.overflowed;
@@ -111,7 +111,7 @@ impl BatchWork for ProbeWork<'_> {
             (counts.buffer, counts.offset, counts.bytes),
             (&buffers.coarse_survivors, 0, count * 4),
             (&buffers.probed, 0, if way == Way::Queries { pairs * 8 } else { 0 }),
-            (&buffers.list_counts, 0, batches.probing.count_words(way) * 4),
+            (&buffers.list_counts, 0, batches.probing.count_words(&batches.plan) * 4),
             (overflowed.buffer, overflowed.offset, if way == Way::Rows { 0 } else { count * 4 }),
         ])?;
         Ok((numbers, reading))

@@ -1,0 +1,176 @@
+//! What a plan of a search in lists needs: its scratch buffers, and the kernels of its rounds.
+
+use std::ops::Range;
+
+use crate::engine::lists::coarse::Coarse;
+use crate::engine::lists::probing::Probing;
+use crate::engine::lists::tables::ALIGNED_WORDS;
+use crate::engine::rows::narrowed::TERMS_BYTES;
+use crate::gpu::scratch;
+use crate::kernels::collect_lists::ListKernel;
+use crate::kernels::{
+    BLOCK_ROWS, collect_lists, collect_lists_coop, screen_tile_coop, select_k, table_bytes,
+};
+
+/// How the rows of the probed lists become candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// All of them.
+    Rows,
+    /// Those that a screen on integers does not exclude, query by query.
+    Queries,
+    /// The same, list by list for all queries that probe it.
+    Lists,
+}
+
+/// How batches of queries are searched.
+#[derive(Debug, Clone)]
+pub(crate) struct ProbePlan {
+    /// The coarse step, for a part of a batch at a time.
+    pub(crate) coarse: Coarse,
+    pub(crate) k: u32,
+    /// Queries at a time.
+    pub(crate) batch: u32,
+    pub(crate) way: Way,
+    /// Candidates that a query's list holds. If all rows are candidates, that is all that it can have.
+    pub(crate) capacity: u32,
+    /// The rounds in which the lists of a query are screened, nearest first. Each lowers the threshold for the next.
+    pub(crate) rounds: Vec<Range<u32>>,
+}
+
+/// Queries whose nearest centroids are found while the next ones are on their way to the device: a multiple of what tiles need.
+const COARSE_BATCH: u64 = 2560;
+
+/// Tiles on matrices are faster than integer products where each list has at least this many queries. A tile takes as long for one query
+/// as for 128.
+const SHARED: u64 = 16;
+
+impl ProbePlan {
+    /// The plan for batches of this many queries.
+    pub(super) fn of(&self, batch: u64) -> Self {
+        let coarse = self.coarse.of(batch.min(COARSE_BATCH) as u32);
+        Self { coarse, batch: batch as u32, ..self.clone() }
+    }
+
+    /// The most lists of a round.
+    pub(super) fn longest_round(&self) -> u32 {
+        self.rounds.iter().map(|round| round.end - round.start).max().unwrap_or(0)
+    }
+
+    /// Batches are a multiple of this many queries.
+    pub(super) fn unit(&self) -> u64 {
+        if self.way == Way::Lists { BLOCK_ROWS.into() } else { self.coarse.unit().into() }
+    }
+}
+
+scratch! {
+    /// The scratch buffers of a batch.
+    pub(crate) struct ProbeBuffers {
+        queries, query_norms, refused, coarse_narrowed, coarse_terms, coarse_candidates, keys, ids, coarse_survivors,
+        // First the scores of the coarse step.
+        candidates,
+        probed_keys, probed, probed_counts, states, selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
+        allowed,
+        // Used only by a screen.
+        narrowed,
+        // Used only by a screen list by list.
+        list_counts, ranks, starts, blocks,
+    }
+}
+
+impl ProbeBuffers<u64> {
+    /// The bytes that a plan needs.
+    pub(super) fn of(probing: &Probing<'_>, plan: &ProbePlan) -> Self {
+        let &ProbePlan { coarse, batch, capacity, way, .. } = plan;
+        let (rows, scope) = (probing.rows, probing.request.scope());
+        let (count, k, capacity) = (u64::from(batch), u64::from(plan.k), u64::from(capacity));
+        let coarse_bytes = coarse.bytes(probing.centroids);
+        let pairs = count * u64::from(probing.probes);
+        let (is_screened, is_by_list) = (way != Way::Rows, way == Way::Lists);
+        let if_by_list = |bytes: u64| if is_by_list { bytes } else { 0 };
+        let entries = count * capacity;
+        let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
+        let spare = if_many(plan.k).max(if_many(probing.probes));
+        let lists = u64::from(probing.lists());
+        let padded = count.next_multiple_of(coarse.unit().into());
+        let screened = rows.narrowed.as_ref().filter(|_| is_screened);
+        let terms = count.next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES;
+        let narrowed = screened.map_or(0, |narrowed| narrowed.plane_bytes(count) + terms);
+        Self {
+            queries: padded * rows.query_bytes(),
+            query_norms: padded * 8,
+            refused: 8,
+            coarse_narrowed: coarse_bytes.narrowed,
+            coarse_terms: coarse_bytes.terms,
+            coarse_candidates: coarse_bytes.candidates,
+            candidates: coarse_bytes.scores.max(entries * if is_screened { 12 } else { 4 }),
+            keys: coarse_bytes.keys.max(entries * 4),
+            ids: coarse_bytes.ids.max(entries * 8),
+            coarse_survivors: count * 4,
+            probed_keys: pairs * 4,
+            probed: pairs * 8,
+            probed_counts: count * 4,
+            states: 3 * count.next_multiple_of(ALIGNED_WORDS as u64) * 4,
+            selected_keys: count * k * 4,
+            selected_ids: count * k * 8,
+            selected_counts: count * 4,
+            spare_keys: spare * 4,
+            spare_ids: spare * 8,
+            allowed: scope.bits_bytes(),
+            narrowed,
+            list_counts: probing.count_words(plan) * 4,
+            ranks: if_by_list(count * u64::from(plan.longest_round()) * 4),
+            starts: if_by_list((lists + 1) * 4),
+            blocks: probing.table_bytes(plan),
+        }
+    }
+}
+
+impl Probing<'_> {
+    /// Scratch bytes of a plan: all, and of the largest buffer.
+    pub(super) fn needs(&self, plan: &ProbePlan) -> [u64; 2] {
+        let bytes = || ProbeBuffers::of(self, plan).requests().map(|request| request.bytes);
+        [bytes().sum(), bytes().max().unwrap_or(0)]
+    }
+
+    /// Words of the numbers of queries that probe each list, in all rounds.
+    pub(super) fn count_words(&self, plan: &ProbePlan) -> u64 {
+        let rounds = if plan.way == Way::Lists { plan.rounds.len() as u64 } else { 0 };
+        rounds * u64::from(self.lists()).next_multiple_of(ALIGNED_WORDS as u64)
+    }
+
+    /// Whether cooperative matrices score tiles. That does not change during a search: whoever made the centroids waited for the test.
+    fn has_matrices(&self) -> bool {
+        screen_tile_coop::is_expected(&self.rows.gpu)
+    }
+
+    /// The kernel for a round of lists.
+    pub(super) fn list_kernel(&self, queries: u32, probes: u32) -> ListKernel {
+        let queries_a_list = u64::from(queries) * u64::from(probes) / u64::from(self.lists());
+        let is_shared = queries_a_list >= SHARED && self.has_matrices();
+        if is_shared { collect_lists_coop::TILES } else { collect_lists::LISTS }
+    }
+
+    /// Bytes of the table of blocks that batches of a plan need.
+    pub(super) fn table_bytes(&self, plan: &ProbePlan) -> u64 {
+        if plan.way != Way::Lists {
+            return 0;
+        }
+        let batch = plan.batch;
+        let mut most = 0;
+        for round in &plan.rounds {
+            let probes = round.end - round.start;
+            // A last batch may have fewer queries, and another kernel.
+            let lists = collect_lists::LISTS.height;
+            let few = (u64::from(self.lists()) * SHARED).div_ceil(probes.into()).min(batch.into()) as u32;
+            let height = self.list_kernel(batch, probes).height;
+            for segment in &self.tables.segments {
+                // The bound holds for whole blocks of queries.
+                for (queries, height) in [(batch, height), (few.next_multiple_of(lists), lists)] {
+                    most = most.max(table_bytes(segment.most_blocks(queries, probes, height), height));
+                }
+            }
+        }
+        most
+    }
+}
