@@ -1,5 +1,6 @@
 //! The smallest values of rows, on a GPU.
 
+use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -142,10 +143,10 @@ impl TopK<'_> {
         selection::encode(&mut commands, &select)?;
         let ranges =
             [(&scratch[1], 0, rows * k * 4), (&scratch[2], 0, rows * k * 8), (&scratch[3], 0, rows * 4)];
-        let parts = commands.read(&ranges).await?;
+        let mut parts = commands.read(&ranges).await?;
         // Keys stand for the values themselves.
         let (k, as_they_are) = (k as usize, Metric::L2Squared);
-        let found = Results::new(as_they_are, [k; 2], &parts[0], &parts[1], &parts[2]);
+        let found = Results::new(as_they_are, [k; 2], [0, 1, 2].map(|part| take(&mut parts[part])));
         found.rows().for_each(|row| smallest.push_row(row));
         Ok(())
     }

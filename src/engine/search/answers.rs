@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::gpu::words;
 use crate::kernels::value_of;
 use crate::metric::Metric;
 use crate::neighbors::{Neighbor, Neighbors};
@@ -19,42 +20,32 @@ pub(crate) struct Results {
     metric: Metric,
     k: usize,
     pitch: usize,
-    keys: Vec<u32>,
-    ids: Vec<[u32; 2]>,
-    counts: Vec<u32>,
+    /// u32.
+    keys: Vec<u8>,
+    /// u64.
+    ids: Vec<u8>,
+    /// u32.
+    counts: Vec<u8>,
 }
 
 impl Results {
-    pub(crate) fn new(
-        metric: Metric,
-        [k, pitch]: [usize; 2],
-        keys: &[u8],
-        ids: &[u8],
-        counts: &[u8],
-    ) -> Self {
-        Self {
-            metric,
-            k,
-            pitch,
-            keys: bytemuck::pod_collect_to_vec(keys),
-            ids: bytemuck::pod_collect_to_vec(ids),
-            counts: bytemuck::pod_collect_to_vec(counts),
-        }
+    /// The results for up to k rows a query, `pitch` of them apart, from what was read of keys, ids and counts.
+    pub(crate) fn new(metric: Metric, [k, pitch]: [usize; 2], [keys, ids, counts]: [Vec<u8>; 3]) -> Self {
+        Self { metric, k, pitch, keys, ids, counts }
     }
 
     /// The number of queries.
     pub(crate) fn len(&self) -> usize {
-        self.counts.len()
+        self.counts.len() / 4
     }
 
     /// The hits of each query, nearest first.
     pub(crate) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = Neighbor>> {
-        self.counts.iter().enumerate().map(|(query, &count)| {
-            let range = query * self.pitch..query * self.pitch + self.k.min(count as usize);
-            let ids =
-                self.ids[range.clone()].iter().map(|&[low, high]| u64::from(high) << 32 | u64::from(low));
-            let keys = self.keys[range].iter();
-            keys.zip(ids).map(|(&key, id)| Neighbor { id, distance: distance_of(self.metric, key) })
+        let keys = self.keys.chunks((self.pitch * 4).max(4)).zip(self.ids.chunks((self.pitch * 8).max(8)));
+        keys.zip(words::<u32>(&self.counts)).map(|((keys, ids), count)| {
+            let many = self.k.min(count as usize);
+            let hits = words(keys).zip(words(ids)).take(many);
+            hits.map(|(key, id)| Neighbor { id, distance: distance_of(self.metric, key) })
         })
     }
 }

@@ -1,6 +1,8 @@
 //! The exhaustive route: `rescore` computes every distance. It serves small indexes, large k, and queries whose candidates overflowed,
 //! because it works for any data.
 
+use std::mem::take;
+
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::allowed::{Stretch, Visited};
@@ -149,12 +151,12 @@ pub(crate) async fn exhaustive(
         ranges.extend((0..queries).map(|query| (keys, query * pitch * 4, k * 4)));
         ranges.extend((0..queries).map(|query| (ids, query * pitch * 8, k * 8)));
     }
-    let parts = commands.read(&ranges).await?;
+    let mut parts = commands.read(&ranges).await?;
     numbers.check(&parts[0])?;
     let (metric, k) = (request.metric, k as usize);
     if whole {
-        return Ok(Results::new(metric, [k, pitch as usize], &parts[2], &parts[3], &parts[1]));
+        return Ok(Results::new(metric, [k, pitch as usize], [2, 3, 1].map(|part| take(&mut parts[part]))));
     }
     let (keys, ids) = parts[2..].split_at(count as usize);
-    Ok(Results::new(metric, [k; 2], &keys.concat(), &ids.concat(), &parts[1]))
+    Ok(Results::new(metric, [k; 2], [keys.concat(), ids.concat(), parts[1].clone()]))
 }

@@ -1,5 +1,7 @@
 //! The nominating route: score, collect, tighten, rescore and select, with one readback.
 
+use std::mem::take;
+
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{Selection, keys_and_ids};
 use crate::engine::search::answers::Results;
@@ -120,7 +122,7 @@ impl Screening<'_> {
                 // After few more rows the threshold would hardly fall.
                 let is_last = seen + chunk_rows >= padded_rows;
                 if number + 1 < rounds.len() || is_last || seen + chunk_rows >= 2 * tightened {
-                    self.encode_tighten(&mut commands, count, std::mem::take(&mut is_first), false)?;
+                    self.encode_tighten(&mut commands, count, take(&mut is_first), false)?;
                     tightened = seen + chunk_rows / u64::from(round.step);
                 }
             }
@@ -146,7 +148,7 @@ impl Screening<'_> {
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
                 unsent += flops;
             }
-            self.encode_tighten(&mut commands, count, std::mem::take(&mut is_first), false)?;
+            self.encode_tighten(&mut commands, count, take(&mut is_first), false)?;
             seen += round_rows;
             // The device works on the first round while the others are recorded.
             if number == 0 {
@@ -160,10 +162,13 @@ impl Screening<'_> {
     /// Waits for a submitted batch.
     pub(crate) async fn finish(&self, pending: Pending) -> Result<Nominated> {
         let Pending { numbers, reading } = pending;
-        let parts = reading.wait(&self.rows.gpu).await?;
+        let mut parts = reading.wait(&self.rows.gpu).await?;
         numbers.check(&parts[0])?;
-        let results =
-            Results::new(self.request.metric, [self.k as usize; 2], &parts[1], &parts[2], &parts[3]);
+        let results = Results::new(
+            self.request.metric,
+            [self.k as usize; 2],
+            [1, 2, 3].map(|part| take(&mut parts[part])),
+        );
         let mut flags = words::<u32>(&parts[4]);
         let (mut overflowed, mut rescored) = (vec![], 0);
         for (number, count) in numbers.iter().zip(words::<u32>(&parts[5])) {

@@ -68,7 +68,7 @@ const EXACT: usize = 128;
 pub const UPPERS: u32 = 1024;
 
 /// Lists with more rows than this together are long.
-pub const LONG: u32 = 896;
+pub const LONG: u32 = 4096;
 
 /// The threshold of long lists is taken from one row in this many, if those are more than the rows wanted otherwise.
 pub const SHARE: u32 = 3;

@@ -26,7 +26,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("tighten")
     .source(wgsl!("screen/tighten", SHORT, ROUNDED_BITS))
     .buffers(BUFFERS)
     .overrides(&[("EXACT", &[0, 1])])
-    .workgroup(256, (2048 + 512) * 4 + 8 + 3 * 4);
+    .workgroup(256, (2048 + SHORT) * 4 + 8 + 3 * 4);
 
 /// The key of a rank, by its digits.
 pub(crate) const DIGITS: Snippet = wgsl!("lib/screen/digits", SHORT);
@@ -61,7 +61,7 @@ pub(crate) fn encode(
 }
 
 /// Among up to this many candidates, exactly the k-th smallest upper end is found.
-pub(crate) const SHORT: u32 = 512;
+pub(crate) const SHORT: u32 = 256;
 /// Among more, its highest 22 bits are found, and the others set.
 pub(crate) const ROUNDED_BITS: u32 = (1 << 10) - 1;
 

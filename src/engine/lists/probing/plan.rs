@@ -20,7 +20,7 @@ const FEW_A_LIST: u64 = 1;
 const BATCH: u64 = 16_384;
 
 /// Candidates that a query's list holds: at least, and at most where there are few queries.
-const CAPACITY: [u32; 2] = [640, 16_384];
+const CAPACITY: [u32; 2] = [1280, 16_384];
 
 /// The largest k of a screen: as many rows as can give a threshold with some to spare.
 const K_MAX: u32 = probe_thresholds::UPPERS / 2;

@@ -1,5 +1,7 @@
 //! Runs a search in lists: batch after batch, and again for queries with too many candidates or too few rows.
 
+use std::mem::take;
+
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::batch::ProbeBatches;
@@ -120,9 +122,10 @@ impl BatchWork for ProbeWork<'_> {
     async fn finish(&mut self, (numbers, reading): (QueryNumbers, Reading)) -> Result<()> {
         let ProbeBatches { probing: Probing { rows, tables, request, .. }, plan, .. } = &self.batches;
         let SearchState { answers, statistics, answered, .. } = &mut *self.state;
-        let parts = reading.wait(&rows.gpu).await?;
+        let mut parts = reading.wait(&rows.gpu).await?;
         numbers.check(&parts[0])?;
-        let found = Results::new(request.metric, [plan.k as usize; 2], &parts[1], &parts[2], &parts[3]);
+        let found =
+            Results::new(request.metric, [plan.k as usize; 2], [1, 2, 3].map(|part| take(&mut parts[part])));
         let candidates = words::<u32>(&parts[4]).zip(words::<u32>(&parts[5]));
         let mut flags = words::<u32>(&parts[8]);
         for ((number, row), (candidates, coarse)) in numbers.iter().zip(found.rows()).zip(candidates) {
