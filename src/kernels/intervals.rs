@@ -30,9 +30,25 @@ pub(crate) const FORMS: &[u32] = &[
 pub(crate) const NARROWED_FORMS: &[u32] =
     &[Form::NarrowedL2 as u32, Form::NarrowedInnerProduct as u32, Form::NarrowedCosine as u32];
 
-/// Writes `Params::of`, for kernels that compute intervals.
-macro_rules! params_of_margin {
-    () => {
+/// Declares the parameters of a kernel that computes intervals: as [`params!`](crate::gpu::params), with the bounds of a screen's errors
+/// behind the fields, and `Params::of`.
+macro_rules! params_with_margin {
+    ($(#[$meta:meta])* pub struct Params { $($fields:tt)* }) => {
+        crate::gpu::params! {
+            $(#[$meta])*
+            pub struct Params {
+                $($fields)*
+                /// Bound of a score's error, relative to its scale.
+                margin: f32,
+                /// The same, absolute.
+                margin_floor: f32,
+                /// At least the length of the centre.
+                centre_length: f32,
+                /// Its square.
+                centre_squared: f32,
+            }
+        }
+
         impl Params {
             /// The bounds of a screen's errors; all else is left 0.
             pub fn of(margin: Margin) -> Self {
@@ -42,4 +58,4 @@ macro_rules! params_of_margin {
         }
     };
 }
-pub(crate) use params_of_margin;
+pub(crate) use params_with_margin;

@@ -21,6 +21,9 @@ const FEW: usize = 4;
 /// Queries of a task, at most: enough that copying the rows is a small part of its work.
 const BAND: usize = 512;
 
+/// Elements of these queries, at most: each thread has a copy of them.
+const BAND_ELEMENTS: usize = 1 << 20;
+
 /// Tasks for each thread, so that no thread waits long for the last one.
 const TASKS_PER_THREAD: usize = 4;
 
@@ -73,7 +76,7 @@ pub(crate) fn distances(
     if matrix.is_empty() {
         return;
     }
-    tasks(matrix, counts).into_par_iter().for_each(|task| match options.precision {
+    tasks(matrix, counts, rows.vectors.dim()).into_par_iter().for_each(|task| match options.precision {
         Precision::Compensated => tiled::<f64>(task, queries, rows, options),
         _ if task.queries.len() > FEW => tiled::<f32>(task, queries, rows, options),
         _ => one_by_one(task, queries, rows, options),
@@ -81,12 +84,13 @@ pub(crate) fn distances(
 }
 
 /// Divides the matrix into bands of queries, and these into ranges of rows where there are too few bands for the threads.
-fn tasks(matrix: &mut [f32], [queries, rows]: [usize; 2]) -> Vec<Task<'_>> {
+fn tasks(matrix: &mut [f32], [queries, rows]: [usize; 2], dim: usize) -> Vec<Task<'_>> {
+    let band_height = (BAND_ELEMENTS / dim).clamp(FEW + 1, BAND);
     let wanted = TASKS_PER_THREAD * rayon::current_num_threads();
-    let width = rows.div_ceil(wanted.div_ceil(queries.div_ceil(BAND))).next_multiple_of(LEAST_ROWS);
+    let width = rows.div_ceil(wanted.div_ceil(queries.div_ceil(band_height))).next_multiple_of(LEAST_ROWS);
     let mut tasks = vec![];
-    for (band, matrix) in matrix.chunks_mut(BAND * rows).enumerate() {
-        let queries = band * BAND..band * BAND + matrix.len() / rows;
+    for (band, matrix) in matrix.chunks_mut(band_height * rows).enumerate() {
+        let queries = band * band_height..band * band_height + matrix.len() / rows;
         let first = tasks.len();
         tasks.extend((0..rows).step_by(width).map(|start| Task {
             queries: queries.clone(),

@@ -1,18 +1,16 @@
 //! Scores the rows of lists for the queries that probe them, and collects those that thresholds do not exclude.
 
 use crate::error::Result;
-use crate::gpu::{
-    Buffer, BufferSlice, CANDIDATES, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers, params, wgsl,
-};
+use crate::gpu::{Buffer, BufferSlice, CANDIDATES, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 
 pub use crate::screen::certificate::{Form, Margin};
 
-params! {
+params_with_margin! {
     /// Parameters of `collect_lists` and `collect_lists_coop`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
@@ -31,14 +29,6 @@ params! {
         capacity: u32,
         /// Candidates of all queries.
         plane: u32,
-        /// Bound of a score's error, relative to its scale.
-        margin: f32,
-        /// The same, absolute.
-        margin_floor: f32,
-        /// At least the length of the centre.
-        centre_length: f32,
-        /// Its square.
-        centre_squared: f32,
     }
 }
 
@@ -81,8 +71,6 @@ buffers! {
         candidates: Write &'a Buffer,
     }
 }
-
-params_of_margin!();
 
 /// Workgroups that fill a large GPU; each computes one block after the other.
 const WORKGROUPS: u64 = 8192;

@@ -1,8 +1,8 @@
 //! Takes each query's first threshold from some rows of its nearest lists.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, USABLE, buffers, params, wgsl};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, USABLE, buffers, wgsl};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::pages::{PROBES, SCREENED};
@@ -10,7 +10,7 @@ use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS, SHORT};
 
 pub use crate::screen::certificate::{Form, Margin};
 
-params! {
+params_with_margin! {
     /// Parameters of `probe_thresholds`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector.
@@ -41,14 +41,6 @@ params! {
         first_slot: u32,
         /// 1: there are no thresholds yet.
         is_first: u32,
-        /// Bound of a score's error, relative to its scale.
-        margin: f32,
-        /// The same, absolute.
-        margin_floor: f32,
-        /// At least the length of the centre.
-        centre_length: f32,
-        /// Its square.
-        centre_squared: f32,
     }
 }
 
@@ -87,8 +79,6 @@ buffers! {
         tables: Read &'a Buffer,
     }
 }
-
-params_of_margin!();
 
 /// Records the kernel. `has_bits` if `allowed` has a bit for each slot.
 pub(crate) fn encode(

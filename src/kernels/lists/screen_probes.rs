@@ -1,17 +1,15 @@
 //! Scores the rows of the lists that queries probe, query by query, and collects those that thresholds do not exclude.
 
 use crate::error::Result;
-use crate::gpu::{
-    Buffer, BufferSlice, CANDIDATES, Commands, GRID, Grid, Kernel, USABLE, buffers, params, wgsl,
-};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::gpu::{Buffer, BufferSlice, CANDIDATES, Commands, GRID, Grid, Kernel, USABLE, buffers, wgsl};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::pages::{PROBES, SCREENED};
 
 pub use crate::screen::certificate::{Form, Margin};
 
-params! {
+params_with_margin! {
     /// Parameters of `screen_probes`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector.
@@ -40,14 +38,6 @@ params! {
         capacity: u32,
         /// Candidates of all queries.
         plane: u32,
-        /// Bound of a score's error, relative to its scale.
-        margin: f32,
-        /// The same, absolute.
-        margin_floor: f32,
-        /// At least the length of the centre.
-        centre_length: f32,
-        /// Its square.
-        centre_squared: f32,
     }
 }
 
@@ -78,8 +68,6 @@ buffers! {
         candidates: Write &'a Buffer,
     }
 }
-
-params_of_margin!();
 
 /// Records the kernel. `has_bits` if `allowed` has a bit for each slot.
 pub(crate) fn encode(

@@ -1,15 +1,15 @@
 //! Keeps the rows, of all that were scored for a query, that can be among its k nearest.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::tighten::{DIGITS, SHORT};
 
 pub use crate::screen::certificate::{Form, Margin};
 
-params! {
+params_with_margin! {
     /// Parameters of `winnow`.
     pub struct Params {
         /// Queries.
@@ -28,14 +28,6 @@ params! {
         rows: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
-        /// Bound of a score's error, relative to its scale.
-        margin: f32,
-        /// The same, absolute.
-        margin_floor: f32,
-        /// At least the length of the centre.
-        centre_length: f32,
-        /// Its square.
-        centre_squared: f32,
     }
 }
 
@@ -60,8 +52,6 @@ buffers! {
         candidates: Write &'a Buffer,
     }
 }
-
-params_of_margin!();
 
 /// Records the kernel.
 pub(crate) fn encode(

@@ -1,12 +1,12 @@
 //! Makes the rows that a screen cannot exclude candidates of their queries.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
+use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
-use crate::kernels::intervals::{FORMS, INTERVALS, params_of_margin};
+use crate::kernels::intervals::{FORMS, INTERVALS, params_with_margin};
 use crate::kernels::keys::KEYS;
 
-params! {
+params_with_margin! {
     /// Parameters of `collect`.
     pub struct Params {
         /// Queries.
@@ -37,14 +37,6 @@ params! {
         capacity: u32,
         /// Candidates of all queries.
         plane: u32,
-        /// Bound of a score's error, relative to its scale.
-        margin: f32,
-        /// The same, absolute.
-        margin_floor: f32,
-        /// At least the length of the centre.
-        centre_length: f32,
-        /// Its square.
-        centre_squared: f32,
     }
 }
 
@@ -84,8 +76,6 @@ pub(crate) struct Collect {
     /// For the first round of the first chunk, which keeps every row: the number of groups of the chunk.
     pub(crate) sample: Option<u32>,
 }
-
-params_of_margin!();
 
 /// Invocations per workgroup, each with one group of rows.
 const INVOCATIONS: u32 = 256;

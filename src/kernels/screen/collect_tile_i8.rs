@@ -6,14 +6,14 @@ use crate::gpu::{
     wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
 
 pub use crate::screen::certificate::{Form, Margin};
 
-params! {
+params_with_margin! {
     /// Parameters of `collect_tile_i8`, and of `collect_tile_coop`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
@@ -36,14 +36,6 @@ params! {
         capacity: u32,
         /// Candidates of all queries.
         plane: u32,
-        /// Bound of a score's error, relative to its scale.
-        margin: f32,
-        /// The same, absolute.
-        margin_floor: f32,
-        /// At least the length of the centre.
-        centre_length: f32,
-        /// Its square.
-        centre_squared: f32,
     }
 }
 
@@ -106,5 +98,3 @@ pub(crate) fn encode(
     let grid = Grid::Tiles(params.queries.div_ceil(BLOCK_ROWS), blocks);
     commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }
-
-params_of_margin!();

@@ -1,16 +1,16 @@
 //! Puts the rows on the queries' lists that the best intervals of a scan do not exclude.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
+use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{Part, SCORES};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::screen_scan_i8::Scan;
 use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS};
 
 pub use crate::screen::certificate::{Form, Margin};
 
-params! {
+params_with_margin! {
     /// Parameters of `pick`.
     pub struct Params {
         /// Queries.
@@ -37,14 +37,6 @@ params! {
         capacity: u32,
         /// Candidates of all queries.
         plane: u32,
-        /// Bound of a score's error, relative to its scale.
-        margin: f32,
-        /// The same, absolute.
-        margin_floor: f32,
-        /// At least the length of the centre.
-        centre_length: f32,
-        /// Its square.
-        centre_squared: f32,
     }
 }
 
@@ -120,8 +112,6 @@ pub(crate) fn encode(
     let buffers = Buffers { scores, best, row_terms, query_terms, allowed, thresholds, counts, candidates };
     commands.dispatch(&pipeline, &params, &buffers.slices(), Grid::Tiles(workgroups, queries))
 }
-
-params_of_margin!();
 
 /// The threshold and the slots that stay, from the lower and upper keys of each block's rows, `(slot, lower key, upper key)`.
 pub fn reference(threshold: u32, blocks: &[Vec<(u32, u32, u32)>], k: usize) -> (u32, Vec<u32>) {

@@ -1,15 +1,15 @@
 //! Scores of few narrowed queries, and the best intervals of each block: reads every narrowed row once, at the speed of memory.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, Grid, Kernel, USABLE, buffers, params, wgsl};
+use crate::gpu::{Buffer, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, SCORES, Scored};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 
 pub use crate::screen::certificate::{Form, Margin};
 
-params! {
+params_with_margin! {
     /// Parameters of `screen_scan_i8`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector.
@@ -34,14 +34,6 @@ params! {
         first_slot: u32,
         /// Step of the second plane, in steps of the first.
         fraction: f32,
-        /// Bound of a score's error, relative to its scale.
-        margin: f32,
-        /// The same, absolute.
-        margin_floor: f32,
-        /// At least the length of the centre.
-        centre_length: f32,
-        /// Its square.
-        centre_squared: f32,
     }
 }
 
@@ -128,8 +120,6 @@ pub(crate) fn encode(
     let grid = Grid::Tiles(count.div_ceil(at_once), part.blocks);
     commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }
-
-params_of_margin!();
 
 /// The score of a query of one or two planes, as the kernel rounds it.
 pub fn reference(planes: &[&[i32]], finer: u32, row: &[i32]) -> f32 {
