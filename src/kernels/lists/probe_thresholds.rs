@@ -39,7 +39,9 @@ params_with_margin! {
         rows: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
-        /// 1: there are no thresholds yet.
+        /// Candidates that a query can have.
+        capacity: u32,
+        /// 1: there are no thresholds yet, and no candidates.
         is_first: u32,
     }
 }
@@ -51,12 +53,9 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("probe_thresholds")
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
     .lengths(&[GRANULES])
-    .workgroup(EXACT as u32, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 4);
+    .workgroup(128, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 8);
 
-/// Of up to this many rows, the threshold is exactly the k-th smallest upper key.
-const EXACT: usize = 128;
-
-/// Rows of a query that can count. The threshold for a larger k would need more.
+/// Places of rows that can count. The threshold for a larger k would need more.
 pub const UPPERS: u32 = 1024;
 
 /// Lists with more rows than this together are long.
@@ -77,6 +76,8 @@ buffers! {
         /// Lists, u64, `[queries, stride]`.
         probed: Read &'a Buffer,
         tables: Read &'a Buffer,
+        /// Receives the slots of the rows at or below the threshold.
+        candidates: Write &'a Buffer,
     }
 }
 
@@ -91,11 +92,11 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
-/// The threshold from the upper keys of the rows that were looked at: the k-th smallest, of many rows its highest 22 bits, and ones.
-/// None for fewer rows.
-pub fn reference(uppers: &[u32], k: usize) -> Option<u32> {
+/// The threshold from the upper keys of the rows that were looked at: the k-th smallest, after more than one turn its highest 22 bits,
+/// and ones. None for fewer rows.
+pub fn reference(uppers: &[u32], k: usize, turns: usize) -> Option<u32> {
     let mut uppers = uppers.to_vec();
     uppers.sort_unstable();
-    let rounded = if uppers.len() > EXACT { ROUNDED_BITS } else { 0 };
+    let rounded = if turns > 1 { ROUNDED_BITS } else { 0 };
     uppers.get(k - 1).map(|upper| upper | rounded)
 }

@@ -1,7 +1,7 @@
 //! The kernels that screen the rows of probed lists: `probe_thresholds`, `screen_probes`, `collect_lists` and
 //! `collect_lists_coop`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Lists, WIDE, random_terms, slack};
 use crate::common::Random;
@@ -243,8 +243,13 @@ impl Probed {
         }
     }
 
-    /// The states of queries after `probe_thresholds`.
-    fn thresholds(&self, bench: Bench<'_>, [k, wanted, turns]: [u32; 3], before: Option<&[u32]>) -> Vec<u32> {
+    /// The states of queries after `probe_thresholds`, and their candidates, `capacity` of them apart.
+    fn thresholds(
+        &self,
+        bench: Bench<'_>,
+        [k, wanted, turns, capacity]: [u32; 4],
+        before: Option<&[u32]>,
+    ) -> [Vec<u32>; 2] {
         let (queries, query_terms) = self.queries_with_terms();
         let (queries, rows) = (bench.input(&queries), bench.input(&packed(&self.rows, self.dim)));
         let row_terms = bench.input(&self.terms[1]);
@@ -267,24 +272,27 @@ impl Probed {
             turns,
             rows: ROWS as u32,
             first_slot: FIRST_SLOT,
+            capacity,
             is_first: before.is_none().into(),
             ..probe_thresholds::Params::of(WIDE)
         };
-        let buffers: [&dyn Bound; 7] = [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables];
+        let candidates = bench.filled(&vec![GUARD; self.count() * capacity as usize + 1]);
+        let buffers: [&dyn Bound; 8] =
+            [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables, &candidates];
         let constants = [self.form as u32, self.allowed.is_some().into()];
         bench.dispatch(&probe_thresholds::KERNEL, &constants, &params, &buffers, two_rows(self.count()));
-        bench.read(&states)
+        [bench.read(&states), bench.read(&candidates)]
     }
 
-    /// The intervals' upper ends of the rows that give a query's threshold: turns of four pages of its lists.
-    fn sampled(&self, query: usize, [wanted, turns]: [u32; 2]) -> Vec<f64> {
+    /// The rows that give a query's threshold, with their intervals' upper ends: turns of four pages of its lists.
+    fn sampled(&self, query: usize, [wanted, turns]: [u32; 2]) -> Vec<(f64, u32)> {
         let each = 4 / self.round.len();
         let mut seen = vec![];
         let pages: u32 =
             self.lists_of(query).into_iter().map(|list| self.tiles_of(list).len() as u32 * 4).sum();
         let share = (pages * 32 / probe_thresholds::SHARE).min(probe_thresholds::UPPERS);
         let wanted = if pages * 32 > probe_thresholds::LONG { wanted.max(share) } else { wanted };
-        let turns = turns.max(wanted / 128 * 2);
+        let turns = turns.max(wanted / 128 * 2).min(probe_thresholds::UPPERS / 128);
         for turn in 0..turns as usize {
             for list in self.lists_of(query) {
                 let pages = (turn * each..(turn + 1) * each).map(|page| (page / 4, page % 4));
@@ -301,7 +309,7 @@ impl Probed {
                 break;
             }
         }
-        seen.iter().map(|&slot| self.interval(query, slot)[1]).collect()
+        seen.into_iter().map(|slot| (self.interval(query, slot)[1], slot)).collect()
     }
 }
 
@@ -343,30 +351,40 @@ fn first_thresholds_are_the_kth_upper_ends_of_the_nearest_lists() {
         for [k, wanted, turns] in
             [[1, 1, 100], [10, 40, 100], [10, 300, 2], [100, 1024, 100], [512, 1024, 100]]
         {
-            let first = probed.thresholds(bench, [k, wanted, turns], None);
+            let capacity = 600;
+            let [first, candidates] = probed.thresholds(bench, [k, wanted, turns, capacity], None);
             // Queries with an even number have a lower threshold already, the others a higher one.
             let before: Vec<u32> =
                 (0..probed.count()).map(|query| key_of(if query % 2 == 0 { -1e6 } else { 1e30 })).collect();
-            let second = probed.thresholds(bench, [k, wanted, turns], Some(&before));
+            let [second, none] = probed.thresholds(bench, [k, wanted, turns, 0], Some(&before));
+            assert_eq!(none, [GUARD], "no candidates without room");
             let room = probed.room();
             for query in 0..probed.count() {
                 let said = format!("{form:?}, k {k} of {wanted}, {turns} turns, query {query}");
                 let mut uppers = probed.sampled(query, [wanted, turns]);
-                uppers.sort_unstable_by(f64::total_cmp);
+                uppers.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
                 let found = value_of(first[room + query]);
+                let kept = &candidates[query * capacity as usize..][..first[query] as usize];
+                let mut slots: Vec<u32> = uppers.iter().map(|upper| upper.1).collect();
                 match uppers.get(k as usize - 1) {
-                    Some(&upper) => {
+                    Some(&(upper, _)) => {
                         let slack = upper.abs().max(10.0) * 1e-5;
                         let found = f64::from(found);
                         let most = upper + upper.abs() * 2f64.powi(-12) + slack;
                         assert!((upper - slack..most).contains(&found), "{said}: {found}, not {upper}");
+                        assert!(kept.len() >= k as usize, "{said}: k rows give the threshold");
+                        let at_most = uppers.partition_point(|upper| upper.0 <= found + slack);
+                        slots.truncate(at_most);
                     }
                     None => {
                         missing += 1;
                         assert_eq!(found, f32::MAX, "{said}: too few rows for a threshold");
+                        assert_eq!(kept.len(), uppers.len(), "{said}: all rows");
                     }
                 }
-                assert_eq!((first[query], first[2 * room + query]), (0, 0), "{said}: nothing yet");
+                assert!(kept.iter().all(|slot| slots.contains(slot)), "{said}: rows above the threshold");
+                assert_eq!(kept.iter().collect::<BTreeSet<_>>().len(), kept.len(), "{said}: rows twice");
+                assert_eq!(first[2 * room + query], 0, "{said}: nothing overflows");
                 assert_eq!(second[room + query], first[room + query].min(before[query]), "{said}");
             }
             for kind in 0..3 {
