@@ -1,22 +1,21 @@
 // The first threshold of each query: the k-th smallest upper end among the first rows of its nearest lists. One workgroup per
-// query. k rows lie at or below it, so it is valid; the other rows of the lists mostly lie above it. A turn takes the next pages of
-// a few lists: the nearest alone may be of another kind than the query. The rows at or below the threshold become candidates: their
+// query. k rows lie at or below it, so it is valid; the other rows of the lists mostly lie above it. A turn takes the next rows of
+// some lists: the nearest alone may be of another kind than the query. The rows at or below the threshold become candidates: their
 // distances may lower it before other rows are screened.
 @group(0) @binding(8) var<storage, read_write> candidates: array<u32>; // [queries, capacity]: slots
 
-const TURN_PAGES = WORKGROUP / PAGE;
 const MOST_TURNS = UPPERS / WORKGROUP;
 
 var<workgroup> uppers: array<vec4<u32>, UPPERS / 4u>; // [MOST_TURNS, WORKGROUP]
 var<workgroup> seen: atomic<u32>;
 var<workgroup> kept: atomic<u32>;
 
-// The row that an invocation takes of a list. Lists take turns of `each` pages, from page `first` on.
-fn row_in_turn(list: u32, first: u32, each: u32, index: u32) -> u32 {
+// The row at a place of a list.
+fn row_in_list(list: u32, place: u32) -> u32 {
   if (list >= params.lists) { return NO_ROW; }
-  let page = tables[list] * PAGES + first + index / PAGE % each;
+  let page = tables[list] * PAGES + place / PAGE;
   if (page >= tables[list + 1u] * PAGES) { return NO_ROW; }
-  return row_of(tables[params.tiles + page], index);
+  return row_of(tables[params.tiles + page], place);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -48,14 +47,14 @@ fn probe_thresholds(
   // Of lists with many rows, more of them could pass a threshold than candidates have room: a share of the rows gives a lower one.
   var wanted = params.wanted;
   if (pages * PAGE > LONG) { wanted = max(wanted, min(pages * PAGE / SHARE, UPPERS)); }
-  let each = TURN_PAGES / params.probes; // pages of each list in a turn
-  let own_list = probed[first_probe + index / PAGE / each].x;
+  let each = WORKGROUP / params.probes; // rows of each list in a turn
+  let own_list = probed[first_probe + index / each].x;
   // A filter may leave few rows of many. Turns go on while there are too few rows for a threshold.
   let wanted_turns = max(params.turns, wanted / WORKGROUP * 2u);
   var counted = 0u;
   var turns = 0u;
-  while (turns < MOST_TURNS && turns * each < longest && counted < wanted && (turns < wanted_turns || counted < params.k)) {
-    let row = row_in_turn(own_list, turns * each, each, index);
+  while (turns < MOST_TURNS && turns * each < longest * PAGE && counted < wanted && (turns < wanted_turns || counted < params.k)) {
+    let row = row_in_list(own_list, turns * each + index % each);
     let score = score_of(query, row, index);
     var upper = ABSENT;
     if (is_usable(row)) {
@@ -94,7 +93,7 @@ fn probe_thresholds(
     let place = turn * WORKGROUP + index;
     if (uppers[place / 4u][place % 4u] <= limit) {
       let entry = atomicAdd(&kept, 1u);
-      let row = row_in_turn(own_list, turn * each, each, index);
+      let row = row_in_list(own_list, turn * each + index % each);
       if (entry < params.capacity) { candidates[query * params.capacity + entry] = params.first_slot + row; }
     }
   }

@@ -23,7 +23,7 @@ params_with_margin! {
         room: u32,
         /// Neighbours wanted.
         k: u32,
-        /// Lists of each query that are looked at: 1, 2 or 4.
+        /// Lists of each query that are looked at: a power of two up to 128.
         probes: u32,
         /// Lists that each query probes.
         stride: u32,
@@ -33,7 +33,7 @@ params_with_margin! {
         tiles: u32,
         /// Rows that are enough for a threshold, unless the lists are long.
         wanted: u32,
-        /// The most turns of four pages.
+        /// The most turns of 128 rows.
         turns: u32,
         /// Rows of the segment.
         rows: u32,

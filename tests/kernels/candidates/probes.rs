@@ -284,9 +284,9 @@ impl Probed {
         [bench.read(&states), bench.read(&candidates)]
     }
 
-    /// The rows that give a query's threshold, with their intervals' upper ends: turns of four pages of its lists.
+    /// The rows that give a query's threshold, with their intervals' upper ends: turns of 128 rows of its lists.
     fn sampled(&self, query: usize, [wanted, turns]: [u32; 2]) -> Vec<(f64, u32)> {
-        let each = 4 / self.round.len();
+        let each = 128 / self.round.len();
         let mut seen = vec![];
         let pages: u32 =
             self.lists_of(query).into_iter().map(|list| self.tiles_of(list).len() as u32 * 4).sum();
@@ -295,13 +295,11 @@ impl Probed {
         let turns = turns.max(wanted / 128 * 2).min(probe_thresholds::UPPERS / 128);
         for turn in 0..turns as usize {
             for list in self.lists_of(query) {
-                let pages = (turn * each..(turn + 1) * each).map(|page| (page / 4, page % 4));
-                for (tile, page) in pages {
-                    let tile = self.tiles_of(list).start + tile as u32;
+                for place in turn * each..(turn + 1) * each {
+                    let tile = self.tiles_of(list).start + (place / BLOCK) as u32;
                     if tile < self.tiles_of(list).end {
-                        let (places, slots) = (page * 32..(page + 1) * 32, self.slots_of(tile));
-                        let of_page = places.filter_map(|place| self.tables.slot(tile, place));
-                        seen.extend(of_page.filter(|slot| slots.contains(slot)));
+                        let slot = self.tables.slot(tile, place % BLOCK);
+                        seen.extend(slot.filter(|slot| self.slots_of(tile).contains(slot)));
                     }
                 }
             }
@@ -347,7 +345,7 @@ fn first_thresholds_are_the_kth_upper_ends_of_the_nearest_lists() {
     let Some(bench) = Bench::open() else { return };
     let mut missing = 0;
     for (turn, form) in FORMS.into_iter().enumerate() {
-        let probed = Probed::new(form, 33, 23, 0..[1, 4, 2][turn], turn == 1);
+        let probed = Probed::new(form, 33, 23, 0..[1, 8, 2][turn], turn == 1);
         for [k, wanted, turns] in
             [[1, 1, 100], [10, 40, 100], [10, 300, 2], [100, 1024, 100], [512, 1024, 100]]
         {

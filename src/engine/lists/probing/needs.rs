@@ -46,7 +46,7 @@ const FEW_QUERIES: u32 = 512;
 
 /// Tiles on matrices are faster than integer products where each list has at least this many queries. A tile takes as long for one query
 /// as for 128.
-const SHARED: u64 = 16;
+const SHARED: u64 = 32;
 
 impl ProbePlan {
     /// The plan for batches of this many queries.

@@ -45,7 +45,7 @@ pub(crate) struct Sample {
     pub(crate) wanted: u32,
     /// Lists that are looked at.
     pub(crate) probes: u32,
-    /// Turns of four pages of them. A filter may leave few of their rows.
+    /// Turns of 128 of their rows. A filter may leave few of them.
     pub(crate) turns: u32,
 }
 
@@ -157,7 +157,7 @@ impl Probing<'_> {
         let wanted = (4 * k).clamp(SAMPLE, probe_thresholds::UPPERS);
         // A power of two.
         let probes = 1 << self.probes.min(SAMPLE_LISTS).ilog2();
-        // Four times as many as if all places of the pages had a row that is allowed.
+        // Four times as many as if all rows were allowed.
         let turns = wanted.div_ceil(BLOCK_ROWS) * 4;
         Sample { wanted, probes, turns }
     }
