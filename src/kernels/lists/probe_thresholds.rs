@@ -23,7 +23,7 @@ params_with_margin! {
         room: u32,
         /// Neighbours wanted.
         k: u32,
-        /// Lists of each query that are looked at: a power of two up to 128.
+        /// Lists of each query that are looked at: 1, 2 or 4.
         probes: u32,
         /// Lists that each query probes.
         stride: u32,
@@ -33,15 +33,13 @@ params_with_margin! {
         tiles: u32,
         /// Rows that are enough for a threshold, unless the lists are long.
         wanted: u32,
-        /// The most turns of 128 rows.
+        /// The most turns of four pages.
         turns: u32,
         /// Rows of the segment.
         rows: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
-        /// Candidates that a query can have.
-        capacity: u32,
-        /// 1: there are no thresholds yet, and no candidates.
+        /// 1: there are no thresholds yet.
         is_first: u32,
     }
 }
@@ -53,9 +51,12 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("probe_thresholds")
     .buffers(BUFFERS)
     .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
     .lengths(&[GRANULES])
-    .workgroup(128, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 8);
+    .workgroup(EXACT as u32, (UPPERS + 2048 + SHORT) * 4 + 64 * 16 + 8 + 4);
 
-/// Places of rows that can count. The threshold for a larger k would need more.
+/// Of up to this many rows, the threshold is exactly the k-th smallest upper key.
+const EXACT: usize = 128;
+
+/// Rows of a query that can count. The threshold for a larger k would need more.
 pub const UPPERS: u32 = 1024;
 
 /// Lists with more rows than this together are long.
@@ -76,8 +77,6 @@ buffers! {
         /// Lists, u64, `[queries, stride]`.
         probed: Read &'a Buffer,
         tables: Read &'a Buffer,
-        /// Receives the slots of the rows at or below the threshold.
-        candidates: Write &'a Buffer,
     }
 }
 
@@ -92,11 +91,11 @@ pub(crate) fn encode(
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
-/// The threshold from the upper keys of the rows that were looked at: the k-th smallest, after more than one turn its highest 22 bits,
-/// and ones. None for fewer rows.
-pub fn reference(uppers: &[u32], k: usize, turns: usize) -> Option<u32> {
+/// The threshold from the upper keys of the rows that were looked at: the k-th smallest, of many rows its highest 22 bits, and ones.
+/// None for fewer rows.
+pub fn reference(uppers: &[u32], k: usize) -> Option<u32> {
     let mut uppers = uppers.to_vec();
     uppers.sort_unstable();
-    let rounded = if turns > 1 { ROUNDED_BITS } else { 0 };
+    let rounded = if uppers.len() > EXACT { ROUNDED_BITS } else { 0 };
     uppers.get(k - 1).map(|upper| upper | rounded)
 }

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers, wgsl,
+    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers, params,
+    wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};

@@ -1,7 +1,7 @@
 //! The kernels that screen the rows of probed lists: `probe_thresholds`, `screen_probes`, `collect_lists` and
 //! `collect_lists_coop`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Lists, WIDE, random_terms, slack};
 use crate::common::Random;
@@ -243,13 +243,8 @@ impl Probed {
         }
     }
 
-    /// The states of queries after `probe_thresholds`, and their candidates, `capacity` of them apart.
-    fn thresholds(
-        &self,
-        bench: Bench<'_>,
-        [k, wanted, turns, capacity]: [u32; 4],
-        before: Option<&[u32]>,
-    ) -> [Vec<u32>; 2] {
+    /// The states of queries after `probe_thresholds`.
+    fn thresholds(&self, bench: Bench<'_>, [k, wanted, turns]: [u32; 3], before: Option<&[u32]>) -> Vec<u32> {
         let (queries, query_terms) = self.queries_with_terms();
         let (queries, rows) = (bench.input(&queries), bench.input(&packed(&self.rows, self.dim)));
         let row_terms = bench.input(&self.terms[1]);
@@ -272,34 +267,33 @@ impl Probed {
             turns,
             rows: ROWS as u32,
             first_slot: FIRST_SLOT,
-            capacity,
             is_first: before.is_none().into(),
             ..probe_thresholds::Params::of(WIDE)
         };
-        let candidates = bench.filled(&vec![GUARD; self.count() * capacity as usize + 1]);
-        let buffers: [&dyn Bound; 8] =
-            [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables, &candidates];
+        let buffers: [&dyn Bound; 7] = [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables];
         let constants = [self.form as u32, self.allowed.is_some().into()];
         bench.dispatch(&probe_thresholds::KERNEL, &constants, &params, &buffers, two_rows(self.count()));
-        [bench.read(&states), bench.read(&candidates)]
+        bench.read(&states)
     }
 
-    /// The rows that give a query's threshold, with their intervals' upper ends: turns of 128 rows of its lists.
-    fn sampled(&self, query: usize, [wanted, turns]: [u32; 2]) -> Vec<(f64, u32)> {
-        let each = 128 / self.round.len();
+    /// The intervals' upper ends of the rows that give a query's threshold: turns of four pages of its lists.
+    fn sampled(&self, query: usize, [wanted, turns]: [u32; 2]) -> Vec<f64> {
+        let each = 4 / self.round.len();
         let mut seen = vec![];
         let pages: u32 =
             self.lists_of(query).into_iter().map(|list| self.tiles_of(list).len() as u32 * 4).sum();
         let share = (pages * 32 / probe_thresholds::SHARE).min(probe_thresholds::UPPERS);
         let wanted = if pages * 32 > probe_thresholds::LONG { wanted.max(share) } else { wanted };
-        let turns = turns.max(wanted / 128 * 2).min(probe_thresholds::UPPERS / 128);
+        let turns = turns.max(wanted / 128 * 2);
         for turn in 0..turns as usize {
             for list in self.lists_of(query) {
-                for place in turn * each..(turn + 1) * each {
-                    let tile = self.tiles_of(list).start + (place / BLOCK) as u32;
+                let pages = (turn * each..(turn + 1) * each).map(|page| (page / 4, page % 4));
+                for (tile, page) in pages {
+                    let tile = self.tiles_of(list).start + tile as u32;
                     if tile < self.tiles_of(list).end {
-                        let slot = self.tables.slot(tile, place % BLOCK);
-                        seen.extend(slot.filter(|slot| self.slots_of(tile).contains(slot)));
+                        let (places, slots) = (page * 32..(page + 1) * 32, self.slots_of(tile));
+                        let of_page = places.filter_map(|place| self.tables.slot(tile, place));
+                        seen.extend(of_page.filter(|slot| slots.contains(slot)));
                     }
                 }
             }
@@ -307,7 +301,7 @@ impl Probed {
                 break;
             }
         }
-        seen.into_iter().map(|slot| (self.interval(query, slot)[1], slot)).collect()
+        seen.iter().map(|&slot| self.interval(query, slot)[1]).collect()
     }
 }
 
@@ -345,44 +339,34 @@ fn first_thresholds_are_the_kth_upper_ends_of_the_nearest_lists() {
     let Some(bench) = Bench::open() else { return };
     let mut missing = 0;
     for (turn, form) in FORMS.into_iter().enumerate() {
-        let probed = Probed::new(form, 33, 23, 0..[1, 8, 2][turn], turn == 1);
+        let probed = Probed::new(form, 33, 23, 0..[1, 4, 2][turn], turn == 1);
         for [k, wanted, turns] in
             [[1, 1, 100], [10, 40, 100], [10, 300, 2], [100, 1024, 100], [512, 1024, 100]]
         {
-            let capacity = 600;
-            let [first, candidates] = probed.thresholds(bench, [k, wanted, turns, capacity], None);
+            let first = probed.thresholds(bench, [k, wanted, turns], None);
             // Queries with an even number have a lower threshold already, the others a higher one.
             let before: Vec<u32> =
                 (0..probed.count()).map(|query| key_of(if query % 2 == 0 { -1e6 } else { 1e30 })).collect();
-            let [second, none] = probed.thresholds(bench, [k, wanted, turns, 0], Some(&before));
-            assert_eq!(none, [GUARD], "no candidates without room");
+            let second = probed.thresholds(bench, [k, wanted, turns], Some(&before));
             let room = probed.room();
             for query in 0..probed.count() {
                 let said = format!("{form:?}, k {k} of {wanted}, {turns} turns, query {query}");
                 let mut uppers = probed.sampled(query, [wanted, turns]);
-                uppers.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+                uppers.sort_unstable_by(f64::total_cmp);
                 let found = value_of(first[room + query]);
-                let kept = &candidates[query * capacity as usize..][..first[query] as usize];
-                let mut slots: Vec<u32> = uppers.iter().map(|upper| upper.1).collect();
                 match uppers.get(k as usize - 1) {
-                    Some(&(upper, _)) => {
+                    Some(&upper) => {
                         let slack = upper.abs().max(10.0) * 1e-5;
                         let found = f64::from(found);
                         let most = upper + upper.abs() * 2f64.powi(-12) + slack;
                         assert!((upper - slack..most).contains(&found), "{said}: {found}, not {upper}");
-                        assert!(kept.len() >= k as usize, "{said}: k rows give the threshold");
-                        let at_most = uppers.partition_point(|upper| upper.0 <= found + slack);
-                        slots.truncate(at_most);
                     }
                     None => {
                         missing += 1;
                         assert_eq!(found, f32::MAX, "{said}: too few rows for a threshold");
-                        assert_eq!(kept.len(), uppers.len(), "{said}: all rows");
                     }
                 }
-                assert!(kept.iter().all(|slot| slots.contains(slot)), "{said}: rows above the threshold");
-                assert_eq!(kept.iter().collect::<BTreeSet<_>>().len(), kept.len(), "{said}: rows twice");
-                assert_eq!(first[2 * room + query], 0, "{said}: nothing overflows");
+                assert_eq!((first[query], first[2 * room + query]), (0, 0), "{said}: nothing yet");
                 assert_eq!(second[room + query], first[room + query].min(before[query]), "{said}");
             }
             for kind in 0..3 {

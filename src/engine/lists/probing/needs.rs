@@ -41,9 +41,6 @@ pub(crate) struct ProbePlan {
 /// Queries whose nearest centroids are found while the next ones are on their way to the device: a multiple of what tiles need.
 const COARSE_BATCH: u64 = 2560;
 
-/// First thresholds are refined from this many queries on.
-const FEW_QUERIES: u32 = 512;
-
 /// Tiles on matrices are faster than integer products where each list has at least this many queries. A tile takes as long for one query
 /// as for 128.
 const SHARED: u64 = 32;
@@ -53,12 +50,6 @@ impl ProbePlan {
     pub(super) fn of(&self, batch: u64) -> Self {
         let coarse = self.coarse.of(batch.min(COARSE_BATCH) as u32);
         Self { coarse, batch: batch as u32, ..self.clone() }
-    }
-
-    /// Whether the distances of the rows that give first thresholds lower these. With few queries, the dispatches take longer than what
-    /// they save.
-    pub(super) fn refines_first(&self) -> bool {
-        self.way == Way::Lists && self.batch >= FEW_QUERIES
     }
 
     /// The most lists of a round.

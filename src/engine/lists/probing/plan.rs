@@ -25,9 +25,9 @@ const CAPACITY: [u32; 2] = [1280, 16_384];
 /// The largest k of a screen: as many rows as can give a threshold with some to spare.
 const K_MAX: u32 = probe_thresholds::UPPERS / 2;
 
-/// A round may keep this many rows for each that lies at or below its threshold, because intervals overlap and the rows that gave the
-/// threshold are a sample.
-const KEPT: u64 = 4;
+/// Where the rounds of a query's lists end, nearest first, before rounds of [`ROUND`] lists. A round that is far from its threshold may
+/// keep most of its rows, so rounds begin small.
+pub(super) const NEAR: [u32; 2] = [4, 16];
 
 /// Lists of a later round: the table of blocks has room for them, and tiles of a batch of thousands are nearly full.
 const ROUND: u32 = 96;
@@ -45,7 +45,7 @@ pub(crate) struct Sample {
     pub(crate) wanted: u32,
     /// Lists that are looked at.
     pub(crate) probes: u32,
-    /// Turns of 128 of their rows. A filter may leave few of them.
+    /// Turns of four pages of them. A filter may leave few of their rows.
     pub(crate) turns: u32,
 }
 
@@ -98,7 +98,7 @@ impl Probing<'_> {
         while capacity < CAPACITY[1] && queries.min(BATCH) * 2 * u64::from(capacity) * 24 <= available / 4 {
             capacity = (capacity * 2).min(CAPACITY[1]);
         }
-        ProbePlan { coarse, k, batch: 0, way, capacity, rounds: self.rounds(way, [capacity, k]) }
+        ProbePlan { coarse, k, batch: 0, way, capacity, rounds: self.rounds(way, capacity) }
     }
 
     /// The plan with batches as large as the budget and the adapter permit, all of about the same size. None if no batch is small enough.
@@ -133,18 +133,15 @@ impl Probing<'_> {
     }
 
     /// The rounds of a screen whose lists of candidates have this capacity.
-    fn rounds(&self, way: Way, [capacity, k]: [u32; 2]) -> Vec<Range<u32>> {
+    fn rounds(&self, way: Way, capacity: u32) -> Vec<Range<u32>> {
+        let later = (NEAR[1] + ROUND..).step_by(ROUND as usize);
         let is_listed = |end: u32| u64::from(end) * self.rows_a_list() <= capacity.into();
         // A round needs no others before it if a list of candidates holds all of its rows. One that is as long as lists get has room for
         // all rows that pass a first threshold.
         if is_listed(self.probes) || (way == Way::Queries && capacity >= CAPACITY[1]) {
             return std::iter::once(0..self.probes).collect();
         }
-        // The first round ends where it may keep as many rows as a list holds. Its distances give a much lower threshold.
-        let sampled = u64::from(self.sample(k).wanted.next_multiple_of(BLOCK_ROWS));
-        let rows = u64::from(capacity) * sampled / (KEPT * u64::from(k));
-        let near = (rows / self.rows_a_list()).clamp(1, u64::from(self.probes)) as u32;
-        let ends = (near..).step_by(ROUND as usize);
+        let ends = NEAR.into_iter().chain(later).skip(is_listed(NEAR[1]).into());
         // A last round of few lists is not worth its dispatches.
         let ends = ends.take_while(|end| end + (end / 4).min(ROUND / 4) < self.probes);
         let ends: Vec<u32> = ends.chain([self.probes]).collect();
@@ -157,7 +154,7 @@ impl Probing<'_> {
         let wanted = (4 * k).clamp(SAMPLE, probe_thresholds::UPPERS);
         // A power of two.
         let probes = 1 << self.probes.min(SAMPLE_LISTS).ilog2();
-        // Four times as many as if all rows were allowed.
+        // Four times as many as if all places of the pages had a row that is allowed.
         let turns = wanted.div_ceil(BLOCK_ROWS) * 4;
         Sample { wanted, probes, turns }
     }

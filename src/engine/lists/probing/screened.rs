@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::engine::lists::probing::batch::ProbeBatches;
 use crate::engine::lists::probing::needs::{ProbeBuffers, Way};
+use crate::engine::lists::probing::plan::NEAR;
 use crate::engine::lists::tables::{ALIGNED_WORDS, SegmentTables};
 use crate::engine::pass::BufferVectors;
 use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
@@ -26,19 +27,15 @@ impl ProbeBatches<'_> {
             self.encode_thresholds(commands, narrowed, part, (count, number == 0))?;
         }
         let way = self.plan.way;
-        if self.plan.refines_first() {
-            self.encode_refining(commands, count)?;
-            // These rows are on the lists that the rounds visit.
-            let counts = self.states(count)[0];
-            commands.clear(counts.buffer, counts.offset, counts.bytes);
-        }
         if way == Way::Lists {
             commands.clear(&self.buffers.list_counts, 0, self.probing.count_words(&self.plan) * 4);
         }
         for (number, round) in self.plan.rounds.iter().enumerate() {
-            // Thresholds lose the width of an interval before most rows are looked at.
-            if number == 1 {
-                self.encode_refining(commands, count)?;
+            // By the distances of the nearest rows so far the threshold loses the width of an interval, before most rows are looked at.
+            if NEAR.contains(&round.start) {
+                commands.stage("refine");
+                self.encode_rescore(commands, count)?;
+                self.encode_tighten(commands, count, true)?;
             }
             match way {
                 Way::Lists => self.encode_lists(commands, narrowed, (count, number), round)?,
@@ -48,13 +45,6 @@ impl ProbeBatches<'_> {
             self.encode_tighten(commands, count, false)?;
         }
         Ok(())
-    }
-
-    /// Lowers thresholds by the distances of the candidates.
-    fn encode_refining(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
-        commands.stage("refine");
-        self.encode_rescore(commands, count)?;
-        self.encode_tighten(commands, count, true)
     }
 
     /// Lowers thresholds, and drops candidates above them. With `is_exact` the distances of candidates are known.
@@ -128,22 +118,12 @@ impl ProbeBatches<'_> {
             turns: sample.turns,
             rows: segment.len,
             first_slot: segment.first_slot,
-            capacity: if self.plan.refines_first() { self.plan.capacity } else { 0 },
             is_first: is_first.into(),
             ..probe_thresholds::Params::of(intervals.margin)
         };
-        let ProbeBuffers { narrowed: queries, states, probed, candidates, .. } = &*self.buffers;
+        let ProbeBuffers { narrowed: queries, states, probed, .. } = &*self.buffers;
         let (rows, row_terms, tables) = (&copy.rows, &copy.terms, &tables.tables);
-        let buffers = probe_thresholds::Buffers {
-            queries,
-            rows,
-            row_terms,
-            allowed,
-            states,
-            probed,
-            tables,
-            candidates,
-        };
+        let buffers = probe_thresholds::Buffers { queries, rows, row_terms, allowed, states, probed, tables };
         probe_thresholds::encode(commands, (intervals.form, has_bits), &params, &buffers)
     }
 
