@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers, params,
+    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers,
     wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};

@@ -25,12 +25,15 @@ const CAPACITY: [u32; 2] = [1280, 16_384];
 /// The largest k of a screen: as many rows as can give a threshold with some to spare.
 const K_MAX: u32 = probe_thresholds::UPPERS / 2;
 
-/// Where the rounds of a query's lists end, nearest first, before rounds of [`ROUND`] lists. A round that is far from its threshold may
-/// keep most of its rows, so rounds begin small.
+/// Where the first rounds of a query's lists end, nearest first. A round that is far from its threshold may keep most of its rows, so
+/// rounds begin small.
 pub(super) const NEAR: [u32; 2] = [4, 16];
 
-/// Lists of a later round: the table of blocks has room for them, and tiles of a batch of thousands are nearly full.
-const ROUND: u32 = 96;
+/// Pairs of a query and a list in a later round, about: the table of blocks has room for them, and tiles are nearly full.
+const PAIRS: u64 = 1 << 20;
+
+/// A round may keep this many rows for each that is among the k nearest of the rounds before: intervals overlap.
+const KEPT: u64 = 4;
 
 /// Rows of the nearest lists that give the first threshold: at least.
 const SAMPLE: u32 = 64;
@@ -98,7 +101,14 @@ impl Probing<'_> {
         while capacity < CAPACITY[1] && queries.min(BATCH) * 2 * u64::from(capacity) * 24 <= available / 4 {
             capacity = (capacity * 2).min(CAPACITY[1]);
         }
-        ProbePlan { coarse, k, batch: 0, way, capacity, rounds: self.rounds(way, capacity) }
+        ProbePlan {
+            coarse,
+            k,
+            batch: 0,
+            way,
+            capacity,
+            rounds: self.rounds(way, [capacity, k], queries.min(BATCH)),
+        }
     }
 
     /// The plan with batches as large as the budget and the adapter permit, all of about the same size. None if no batch is small enough.
@@ -132,18 +142,22 @@ impl Probing<'_> {
         submission_flops(self.rows) * speed / (2 * rows * self.rows.layout.stride as u64)
     }
 
-    /// The rounds of a screen whose lists of candidates have this capacity.
-    fn rounds(&self, way: Way, capacity: u32) -> Vec<Range<u32>> {
-        let later = (NEAR[1] + ROUND..).step_by(ROUND as usize);
+    /// The rounds of a screen of this many queries whose lists of candidates have this capacity.
+    fn rounds(&self, way: Way, [capacity, k]: [u32; 2], queries: u64) -> Vec<Range<u32>> {
         let is_listed = |end: u32| u64::from(end) * self.rows_a_list() <= capacity.into();
         // A round needs no others before it if a list of candidates holds all of its rows. One that is as long as lists get has room for
         // all rows that pass a first threshold.
         if is_listed(self.probes) || (way == Way::Queries && capacity >= CAPACITY[1]) {
             return std::iter::once(0..self.probes).collect();
         }
-        let ends = NEAR.into_iter().chain(later).skip(is_listed(NEAR[1]).into());
+        let longer = |end: &u32| {
+            let kept = u64::from(capacity) * u64::from(*end) / (KEPT * u64::from(k));
+            Some(end + kept.min(PAIRS / queries).max(NEAR[1].into()).min(self.lists().into()) as u32)
+        };
+        let later = std::iter::successors(Some(NEAR[1]), longer);
+        let ends = NEAR.into_iter().take(1).chain(later).skip(is_listed(NEAR[1]).into());
         // A last round of few lists is not worth its dispatches.
-        let ends = ends.take_while(|end| end + (end / 4).min(ROUND / 4) < self.probes);
+        let ends = ends.take_while(|end| end + (end / 4).min(NEAR[1]) < self.probes);
         let ends: Vec<u32> = ends.chain([self.probes]).collect();
         let starts = std::iter::once(0).chain(ends.iter().copied());
         starts.zip(&ends).map(|(start, &end)| start..end).collect()
