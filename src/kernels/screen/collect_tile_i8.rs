@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, Kernel, USABLE, buffers, params, wgsl,
+    Buffer, BufferSlice, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, Kernel, USABLE, buffers,
+    params, wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_of_margin};
@@ -68,7 +69,7 @@ buffers! {
         thresholds: Read &'a Buffer,
         /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
         allowed: Read &'a Buffer,
-        counts: Write &'a Buffer,
+        counts: Write BufferSlice<'a>,
         candidates: Write &'a Buffer,
     }
 }
