@@ -97,8 +97,8 @@ impl<'a> KMeans<'a> {
         iterations: usize;
         /// Ends training when an iteration lowers the inertia by less than this fraction. Default: 1e-4.
         tolerance: f64;
-        /// Sets the number of training rows per list. If there are more rows, a seeded sample is used, no larger than one binding of
-        /// the adapter ([`Clusters::rows`] tells which). Default: 64.
+        /// Sets the number of training rows per list. If there are more rows, a seeded sample is used ([`Clusters::rows`] tells which).
+        /// Default: 64.
         rows_per_list: usize;
         /// Splits lists with more than this many times the average number of rows, and gives up the smallest lists in return. A ratio of
         /// 1.5 evens out the lists at the cost of some inertia. Default: none.
@@ -173,7 +173,7 @@ impl<'a> KMeans<'a> {
             self.check(rows)?;
             let mut random = fastrand::Rng::with_seed(self.seed);
             let wanted = self.rows_per_list.saturating_mul(self.lists).min(rows);
-            let wanted = wanted.min(most_training_rows(device, sample.dim()));
+            let wanted = wanted.min(most_training_rows(device));
             if wanted < self.lists {
                 return Err(Error::argument(
                     "lists",

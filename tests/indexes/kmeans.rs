@@ -1,8 +1,8 @@
 //! k-means finds clusters, repeats its results, and copes with few, equal and uneven rows.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::Random;
-use crate::support::run_within;
+use crate::common::{Random, confined, gpu, with_bindings_of};
+use crate::support::{MANY_LISTS, rows_of_many_lists, run_within};
 use nearfield::{Error, Ivf, KMeans, MatrixView, Metric, Screen};
 use test_case::test_matrix;
 
@@ -316,4 +316,81 @@ fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
     run_within(1 << 15, 2, |budget| {
         means.train(&engine.confined(u64::MAX, budget).expect("it was there"), rows)
     });
+}
+
+/// Of so many centroids, only the scores of a sample go to memory.
+#[test]
+fn the_nearest_of_thousands_of_centroids_are_exact() {
+    let Some(device) = gpu() else { return };
+    let small = confined(u64::MAX, 10 << 20).expect("it was there");
+    for (data, dim, rows) in rows_of_many_lists() {
+        let view = MatrixView::new(&rows, dim).expect("rows");
+        for metric in [Metric::L2Squared, Metric::Cosine] {
+            // Centroids are rows, so that squared distances are whole numbers.
+            let means = KMeans::new(metric, MANY_LISTS).rows_per_list(2).iterations(0).screen(Screen::I8);
+            let clusters = means.train(device, view).expect("trains");
+            assert_eq!(means.train(&small, view).expect("trains"), clusters, "{data}, in small batches");
+            for row in (0..view.rows()).step_by(17) {
+                let distances = clusters.centroids.chunks(dim).map(|centroid| {
+                    let sum = |of: fn(f64, f64) -> f64, a: &[f32], b: &[f32]| {
+                        a.iter().zip(b).map(|(&a, &b)| of(a.into(), b.into())).sum::<f64>()
+                    };
+                    let dot = |a: &[f32], b: &[f32]| sum(|a, b| a * b, a, b);
+                    let row = view.row(row);
+                    match metric {
+                        Metric::Cosine => -dot(row, centroid) / dot(row, row).sqrt().max(1.0),
+                        _ => sum(|a, b| (a - b).powi(2), row, centroid),
+                    }
+                });
+                let distances: Vec<f64> = distances.collect();
+                let least = distances.iter().copied().fold(f64::MAX, f64::min);
+                let (found, said) =
+                    (clusters.assignments[row] as usize, format!("{data}, {metric}, row {row}"));
+                match metric {
+                    Metric::Cosine => assert!(distances[found] <= least + 1e-6, "{said}"),
+                    _ => assert_eq!(distances.iter().position(|&it| it == least), Some(found), "{said}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_that_exceed_a_binding_train_the_same_centroids() {
+    let (Some(device), Some(narrow)) = (gpu(), with_bindings_of(1 << 19)) else { return };
+    // 2,730 rows a binding.
+    let (rows, _) = around(70, 100, 48);
+    let view = MatrixView::new(&rows, 48).expect("rows");
+    for (metric, lists) in [(Metric::L2, 300), (Metric::Cosine, 20)] {
+        // All rows, and a sample of them.
+        for count in [7000, 6000] {
+            let means = KMeans::new(metric, lists).rows_per_list(count / lists).iterations(1);
+            let expected = means.train(device, view).expect("trains");
+            assert_eq!(expected.rows.len(), count / lists * lists);
+            assert_eq!(means.train(&narrow, view).expect("trains"), expected, "{metric}, {lists} lists");
+        }
+    }
+    let mut bad = rows.clone();
+    bad[6500 * 48 + 3] = f32::NAN;
+    let bad = MatrixView::new(&bad, 48).expect("rows");
+    let refused = KMeans::new(Metric::L2, 300).train(&narrow, bad);
+    assert!(matches!(refused, Err(Error::NotFinite { row: 6500, .. })), "{refused:?}");
+}
+
+/// Large matrices are trained on where they lie, as several pieces.
+#[test]
+fn large_matrices_train_the_same_centroids_as_rows_of_the_host() {
+    let Some(device) = gpu() else { return };
+    let mut random = Random::new(8);
+    let rows: Vec<f32> = (0..33_001 * 4).map(|_| random.below(100) as f32).collect();
+    let view = MatrixView::new(&rows, 4).expect("rows");
+    let parts = [0..17_001, 17_001..17_001, 17_001..33_001]
+        .map(|range| device.upload(view.slice(range.start..range.end.min(view.rows()))).expect("fits"));
+    let means = KMeans::new(Metric::L2, 300).rows_per_list(1000).iterations(1).screen(Screen::I8);
+    let expected = means.train(device, view).expect("trains");
+    assert_eq!(expected.rows.len(), 33_001);
+    // Three matrices of 11,000 rows on average are copied.
+    for some in [vec![&parts[0], &parts[2]], parts.iter().collect()] {
+        assert_eq!(means.train_device(device, &some).expect("trains"), expected, "{} matrices", some.len());
+    }
 }

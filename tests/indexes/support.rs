@@ -2,7 +2,7 @@
 
 use nearfield::{AddOptions, Device, DeviceOptions, Error, Flat, MatrixView, Metric, Screen};
 
-use crate::common::Engine;
+use crate::common::{Engine, Random};
 
 /// An index of rows under their insertion numbers.
 pub(crate) fn flat(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, screen: Screen) -> Flat {
@@ -51,4 +51,20 @@ pub(crate) fn run_within<T>(
 /// The ids 0, 1, 2 and so on.
 pub(crate) fn numbered(rows: usize) -> Vec<u64> {
     (0..rows as u64).collect()
+}
+
+/// Lists whose centroids are so many that a screen stores the scores of a sample. No multiple of 128.
+pub(crate) const MANY_LISTS: usize = 4100;
+
+/// Sets of 5,000 rows for these lists: names, dims and values, which are whole.
+pub(crate) fn rows_of_many_lists() -> [(&'static str, usize, Vec<f32>); 3] {
+    let mut random = Random::new(15);
+    let mut values = |count: usize, range: usize| -> Vec<f32> {
+        (0..count).map(|_| random.below(range) as f32 - range as f32 / 2.0).collect()
+    };
+    // 256 different rows, so that centroids tie; and many rows the same, which are too many for a list of candidates.
+    let (apart, alike) = (values(5000 * 12, 200), values(5000 * 4, 4));
+    let mut equal = values(5000 * 8, 40);
+    equal[600 * 8..1400 * 8].fill(7.0);
+    [("rows apart", 12, apart), ("equal distances", 4, alike), ("equal rows", 8, equal)]
 }

@@ -1,15 +1,28 @@
 //! The kernel `average`: the means of lists of rows.
 
-use crate::common::bench::{Bench, GUARD, two_rows};
+use crate::common::bench::{Bench, Bound, GUARD, two_rows};
 use crate::common::{Random, padded};
 use nearfield::internals::kernels::average::{self, Normalize};
 
+/// Rows that lie in one buffer.
 fn averages(
     bench: Bench<'_>,
     rows: &[f32],
     dim: usize,
     sizes: &[usize],
     order: &[u32],
+    normalize: Normalize,
+) -> Vec<f32> {
+    let cuts = [0, rows.len() / dim];
+    averages_of_pieces(bench, (rows, dim), &cuts, (sizes, order), normalize)
+}
+
+/// Rows that lie in several buffers, cut at these rows.
+fn averages_of_pieces(
+    bench: Bench<'_>,
+    (rows, dim): (&[f32], usize),
+    cuts: &[usize],
+    (sizes, order): (&[usize], &[u32]),
     normalize: Normalize,
 ) -> Vec<f32> {
     let width = dim.next_multiple_of(4);
@@ -25,12 +38,22 @@ fn averages(
     // The last row is in no list.
     offsets.push(order.len() as u32 + 1);
     let order = [order, &[0]].concat();
-    let (rows, norms) = (bench.input(&padded(rows, dim)), bench.input(&norms));
     let (order, offsets) = (bench.input(&order), bench.input(&offsets));
     let means = bench.output(sizes.len() * width);
-    let params = average::Params { lists: sizes.len() as u32, vectors: width as u32 / 4 };
-    let (constants, grid) = ([normalize as u32], two_rows(sizes.len()));
-    bench.dispatch(&average::KERNEL, &constants, &params, &[&rows, &norms, &order, &offsets, &means], grid);
+    for (first, end) in cuts.iter().zip(&cuts[1..]) {
+        let (rows, norms) =
+            (bench.input(&padded(&rows[first * dim..end * dim], dim)), bench.input(&norms[*first..*end]));
+        let params = average::Params {
+            lists: sizes.len() as u32,
+            vectors: width as u32 / 4,
+            first_row: *first as u32,
+            end_row: *end as u32,
+            is_last: (*end == cuts[cuts.len() - 1]).into(),
+        };
+        let (constants, grid) = ([normalize as u32], two_rows(sizes.len()));
+        let buffers: [&dyn Bound; 5] = [&rows, &norms, &order, &offsets, &means];
+        bench.dispatch(&average::KERNEL, &constants, &params, &buffers, grid);
+    }
     bench.read_floats(&means)
 }
 
@@ -65,6 +88,28 @@ fn lists_get_the_means_of_their_rows_and_empty_lists_keep_theirs() {
                     assert!(found[dim..].iter().all(|&x| x == 0.0), "{said}: padding stays 0");
                     check_mean(&found[..dim], &own, normalize, &said);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_in_several_buffers_have_the_same_means_bit_for_bit() {
+    let Some(bench) = Bench::open() else { return };
+    let mut random = Random::new(52);
+    for normalize in [Normalize::Nothing, Normalize::Means, Normalize::MeansAndRows] {
+        for dim in [3, 520] {
+            let rows = random.floats(300 * dim);
+            // The second list has rows of the first buffer only, the fourth one of the last, and the third none at all.
+            let mut lists = vec![(0..300).step_by(3).collect::<Vec<u32>>(), vec![1, 2, 4], vec![], vec![299]];
+            lists.push((0..299).filter(|row| row % 3 > 0 && *row > 4).collect());
+            let (sizes, order): (Vec<usize>, Vec<u32>) =
+                (lists.iter().map(Vec::len).collect(), lists.concat());
+            let wanted = averages(bench, &rows, dim, &sizes, &order, normalize);
+            for cuts in [&[0, 150, 300][..], &[0, 7, 8, 250, 300]] {
+                let found = averages_of_pieces(bench, (&rows, dim), cuts, (&sizes, &order), normalize);
+                let bits = |means: &[f32]| means.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(&found), bits(&wanted), "{normalize:?}, dim {dim}, {cuts:?}");
             }
         }
     }

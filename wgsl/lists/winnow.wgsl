@@ -1,12 +1,14 @@
-// Keeps the rows that can be among a query's k nearest, where all its scores are there at once. One workgroup per query. A
-// score gives an interval (lib/intervals.wgsl). Each invocation keeps the smallest upper ends of its rows; the k-th smallest
-// of those of all invocations is a threshold, and rows whose lower end is not above it go on the query's list. k rows lie at
-// or below the threshold, so it is valid; that it is not the smallest valid one costs a few rows more.
+// Keeps the rows that can be among a query's k nearest, where its scores of all rows, or of every `block_step`-th block, are there
+// at once. One workgroup per query. A score gives an interval (lib/intervals.wgsl). Each invocation keeps the smallest upper ends
+// of its rows; the k-th smallest of those of all invocations is a threshold, and rows whose lower end is not above it go on the
+// query's list. k rows lie at or below the threshold, so it is valid for the other blocks, too; that it is not the smallest valid
+// one costs a few rows more.
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 @group(0) @binding(2) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
 @group(0) @binding(3) var<storage, read> query_terms: array<vec4<f32>>; // [queries]
 @group(0) @binding(4) var<storage, read_write> counts: array<u32>; // [queries]
-@group(0) @binding(5) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
+@group(0) @binding(5) var<storage, read_write> thresholds: array<u32>; // [queries]: keys
+@group(0) @binding(6) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
 const BESIDE = 8u; // blocks of scores that a workgroup visits at the same time
 const FEW = 64u; // up to this k, one upper end per invocation suffices
@@ -19,9 +21,12 @@ var<workgroup> kept: atomic<u32>;
 
 struct Ends { lower: vec4<u32>, upper: vec4<u32> }
 
+// The first of four neighbouring rows in block number `block` of the scores.
+fn row_of(block: u32, lane: u32) -> u32 { return block * params.block_step * BLOCK_ROWS + lane * 4u; }
+
 // The intervals of four neighbouring rows. Those of rows that are not there end nowhere.
 fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
-  let row = block * BLOCK_ROWS + lane * 4u;
+  let row = row_of(block, lane);
   var ends = Ends(vec4(ABSENT), vec4(ABSENT));
   if (row >= params.rows) { return ends; }
   let score = scores[(block * params.room + query) * (BLOCK_ROWS / 4u) + lane];
@@ -60,7 +65,7 @@ fn keep(query: u32, block: u32, lane: u32, ends: Ends, limit: u32) {
       // The count tells that rows were dropped.
       if (place < params.capacity) {
         let entry = query * params.capacity + place;
-        candidates[entry] = params.first_slot + block * BLOCK_ROWS + lane * 4u + r;
+        candidates[entry] = params.first_slot + row_of(block, lane) + r;
         candidates[params.plane + entry] = ends.lower[r];
         candidates[2u * params.plane + entry] = ends.upper[r];
       }
@@ -117,7 +122,16 @@ fn winnow(
     let own = min(min(both.x, both.y), min(both.z, both.w));
     smallest[index >> 2u][index & 3u] = own;
     workgroupBarrier();
-    if (own < LARGEST_KEY && rank_of(own, index) == params.k - 1u) { threshold = own; }
+    if (params.k == 1u) {
+      // The smallest takes a sixteenth of the instructions of a rank.
+      if (index == 0u) {
+        var least = vec4(LARGEST_KEY);
+        for (var v = 0u; v < WORKGROUP / 4u; v++) { least = min(least, smallest[v]); }
+        threshold = min(min(least.x, least.y), min(least.z, least.w));
+      }
+    } else if (own < LARGEST_KEY && rank_of(own, index) == params.k - 1u) {
+      threshold = own;
+    }
   } else {
     var found = vec2(0u, params.k - 1u);
     for (var digit = 0u; digit < 3u; digit++) {
@@ -140,5 +154,8 @@ fn winnow(
     keep(query, block, lane, ends_of(query, block, lane), limit);
   }
   let all = workgroupUniformLoad(&kept);
-  if (index == 0u) { counts[query] = all; }
+  if (index == 0u) {
+    counts[query] = all;
+    thresholds[query] = limit;
+  }
 }

@@ -3,8 +3,8 @@
 use crate::engine::search::ahead::{Searched, narrowing, reporting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::{
-    average, collect_lists, collect_lists_coop, collect_tile_coop, group, list_work, probe_slots,
-    probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
+    average, collect_lists, collect_lists_coop, collect_tile_coop, collect_tile_i8, group, list_work,
+    probe_slots, probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
 };
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -15,9 +15,15 @@ use crate::screen::certificate::Form;
 pub(crate) fn coarse(metric: Metric, has_matrices: Option<bool>) -> Vec<Wanted> {
     let mut wanted = reporting(metric, ElementKind::F32);
     if let Some(has_matrices) = has_matrices {
-        let tile = if has_matrices { &screen_tile_coop::KERNEL } else { &screen_tile_i8::KERNEL };
+        let [tile, collecting] = match has_matrices {
+            true => [&screen_tile_coop::KERNEL, &collect_tile_coop::KERNEL],
+            false => [&screen_tile_i8::KERNEL, &collect_tile_i8::KERNEL],
+        };
+        let form = Form::narrowed(metric) as u32;
         wanted.insert(0, Wanted::of(tile));
-        wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", Form::narrowed(metric) as u32));
+        wanted.insert(1, Wanted::of(collecting).with("FORM", form).with("HAS_BITSET", 0));
+        wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", form));
+        wanted.push(Wanted::of(&tighten::KERNEL).with("EXACT", 0));
         wanted.extend(narrowing(metric, ElementKind::F32));
     }
     wanted
@@ -25,14 +31,8 @@ pub(crate) fn coarse(metric: Metric, has_matrices: Option<bool>) -> Vec<Wanted> 
 
 /// The kernels of training.
 pub(crate) fn training(gpu: &Gpu, metric: Metric, is_narrowed: bool) -> Vec<Wanted> {
-    let has_matrices = is_narrowed.then(|| screen_tile_coop::is_expected(gpu));
-    let mut wanted = vec![];
-    if has_matrices == Some(true) {
-        // For the test of matrices.
-        let form = Form::narrowed(metric) as u32;
-        wanted.push(Wanted::of(&collect_tile_coop::KERNEL).with("FORM", form).with("HAS_BITSET", 0));
-    }
-    wanted.extend(coarse(metric, has_matrices));
+    // The test of matrices runs both kernels of tiles.
+    let mut wanted = coarse(metric, is_narrowed.then(|| screen_tile_coop::is_expected(gpu)));
     wanted.push(Wanted::of(&average::KERNEL));
     wanted
 }

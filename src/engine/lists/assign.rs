@@ -1,5 +1,7 @@
 //! Assigns rows to lists: the nearest centroid of each row.
 
+use std::ops::Range;
+
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::coarse::{Coarse, CoarseBuffers, CoarseQueries};
@@ -7,6 +9,7 @@ use crate::engine::pass::{BufferVectors, Selection, encode_norms, reset_refused}
 use crate::engine::search::answers::distance_of;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, scratch, usable, words};
+use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::Selected;
 use crate::kernels::{norms, value_of};
 
@@ -58,23 +61,62 @@ scratch! {
     }
 }
 
+/// Rows of a tile. Those of a tile are assigned together, and batches and ranges of rows start with one.
+const TILE: usize = TILE_QUERIES as usize;
+
 /// Scratch bytes of a row's results.
 const RESULT_BYTES: u64 = 20;
 
 /// The nearest of the centroids for each row, under the budget of the device.
 pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Result<Vec<Assigned>> {
-    let (gpu, count) = (&centroids.gpu, rows.count());
+    let count = rows.count();
+    let mut assigned = vec![Assigned { list: u32::MAX, distance: 0.0 }; count];
+    let mut coarse = Coarse::new(centroids, 1, count as u64);
+    let mut open = Ranges(vec![0..count]);
+    while !open.0.is_empty() {
+        let mut overflowed = Ranges(vec![]);
+        for range in open.0 {
+            assign_range(centroids, rows, coarse, range, (&mut assigned, &mut overflowed)).await?;
+        }
+        coarse = coarse.without_overflow();
+        open = overflowed;
+    }
+    match assigned.iter().position(|row| row.list >= centroids.lists) {
+        None => Ok(assigned),
+        Some(row) => Err(Error::internal(format!("row {row} has no nearest centroid"))),
+    }
+}
+
+/// Ranges of rows, ascending, which start at multiples of a tile's queries.
+struct Ranges(Vec<Range<usize>>);
+
+impl Ranges {
+    /// Appends a range behind the others.
+    fn push(&mut self, next: Range<usize>) {
+        match self.0.last_mut() {
+            Some(last) if last.end >= next.start => last.end = next.end,
+            _ => self.0.push(next),
+        }
+    }
+}
+
+/// Assigns rows `range`. Tiles with a row that has too many candidates are not done, and go to `overflowed`.
+async fn assign_range(
+    centroids: &Centroids,
+    rows: &Assigning<'_>,
+    coarse: Coarse,
+    range: Range<usize>,
+    (assigned, overflowed): (&mut [Assigned], &mut Ranges),
+) -> Result<()> {
+    let gpu = &centroids.gpu;
     let budget = gpu.options.budget_bytes;
     let layout = centroids.layout();
     let row_bytes = layout.row_bytes();
     let staged_bytes = rows.staged_bytes(row_bytes);
-    let mut assigned = Vec::with_capacity(count);
     // The results of many batches are read at once. They take a quarter of the scratch memory.
     let at_once = (usable(budget) / 4 / RESULT_BYTES / 128 * 128).max(128) as usize;
-    let mut coarse = Coarse::new(centroids, 1, count as u64);
-    let mut done = 0;
-    while done < count {
-        let part = at_once.min(count - done);
+    for done in range.clone().step_by(at_once) {
+        let part = at_once.min(range.end - done);
         let kept = part as u64 * RESULT_BYTES;
         let fit =
             |coarse: Coarse| coarse.fit(centroids, staged_bytes.iter().sum(), [budget, kept], part as u64);
@@ -153,26 +195,38 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
             commands.submit();
         }
         let ranges = [
+            (refused, 0, 8),
+            (survivors, 0, results * 4),
             (nearest_keys, 0, results * 4),
             (nearest_lists, 0, results * 8),
-            (survivors, 0, results * 4),
-            (refused, 0, 8),
         ];
-        let parts = Commands::new(gpu, None).read(&ranges).await?;
-        norms::check("rows", &parts[3])?;
-        if words::<u32>(&parts[2]).any(|survivors| fitting.overflowed(survivors)) {
-            // These rows and all later ones are assigned from the distances of all centroids.
-            coarse = coarse.exhaustive();
-            continue;
-        }
-        let lists = words::<[u32; 2]>(&parts[1]).map(|id| id[0]);
-        let metric = centroids.metric;
-        let found = words::<u32>(&parts[0]).zip(lists);
-        assigned.extend(found.map(|(key, list)| Assigned { list, distance: distance_of(metric, key) }));
-        done += part;
+        let own = &mut assigned[done..done + part];
+        let mut refusal = vec![];
+        // Results are shown range after range, in pieces.
+        let mut shown = [0; 4];
+        let mut show = |number: usize, bytes: &[u8]| {
+            let first = shown[number];
+            shown[number] += bytes.len() / [8, 4, 4, 8][number];
+            let own = own.iter_mut().skip(first);
+            match number {
+                0 => refusal.extend_from_slice(bytes),
+                1 => {
+                    for (row, survivors) in (done + first..).zip(words::<u32>(bytes)) {
+                        if fitting.overflowed(survivors) {
+                            let tile = row - (row - done) % TILE;
+                            overflowed.push(tile..(tile + TILE).min(done + part));
+                        }
+                    }
+                }
+                2 => {
+                    let metric = centroids.metric;
+                    own.zip(words(bytes)).for_each(|(row, key)| row.distance = distance_of(metric, key));
+                }
+                _ => own.zip(words::<[u32; 2]>(bytes)).for_each(|(row, id)| row.list = id[0]),
+            }
+        };
+        Commands::new(gpu, None).read_each(&ranges, &mut show).await?;
+        norms::check("rows", &refusal)?;
     }
-    match assigned.iter().position(|row| row.list >= centroids.lists) {
-        None => Ok(assigned),
-        Some(row) => Err(Error::internal(format!("row {row} has no nearest centroid"))),
-    }
+    Ok(())
 }

@@ -32,9 +32,9 @@ pub(crate) enum Training<'a> {
 }
 
 /// The largest number of rows to train on.
-pub(crate) fn most_training_rows(device: &Device, dim: usize) -> usize {
+pub(crate) fn most_training_rows(device: &Device) -> usize {
     match &device.engine {
-        Engine::Gpu(gpu) => training::most_rows(gpu, dim),
+        Engine::Gpu(gpu) => training::most_rows(gpu),
         Engine::Host(_) => u32::MAX as usize,
     }
 }
@@ -92,8 +92,8 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// Replaces centroids by the means of their rows. `order` has the rows list by list, those of list `l` from `offsets[l]` on. Lists
-    /// without rows keep their centroid.
+    /// Replaces centroids by the means of their rows. `order` has the rows list by list, those of list `l` from `offsets[l]` on, in
+    /// ascending order. Lists without rows keep their centroid.
     pub(crate) async fn update(&mut self, order: &[u32], offsets: &[u32]) -> Result<()> {
         match self {
             Self::Gpu(training) => training.update(order, offsets).await,

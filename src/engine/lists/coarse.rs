@@ -1,16 +1,32 @@
 //! The coarse step: finds the nearest centroids of each query, for `Ivf` and for k-means.
+//!
+//! A screen stores the scores of all centroids or, where there are many, of a sample of their blocks. The sample gives a threshold, and
+//! one kernel then scores the other blocks and collects what the threshold does not exclude.
 
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
+use crate::engine::search::chunks::submission_flops_on;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, budget_for, usable};
+use crate::kernels::collect::Round;
+use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::winnow::K_MAX;
-use crate::kernels::{BLOCK_ROWS, Part, Scored, rescore, select_k, winnow};
+use crate::kernels::{BLOCK_ROWS, Part, Scored, collect_tile_i8, rescore, select_k, tighten, winnow};
 
 /// For up to this many queries all distances are computed: that is less work than the dozen dispatches of a screen.
 const FEW: u64 = 64;
+
+/// From this number of scores on, a sample saves more than its two dispatches cost: some 40 microseconds of 580 on an H200 for 10,000
+/// queries of 4,096 centroids.
+const MANY_SCORES: u64 = 1 << 22;
+
+/// The fewest blocks of centroids in a sample.
+const SAMPLE_BLOCKS: u32 = 8;
+
+/// A sample has at most every fourth block, or it saves too little, and at least every sixteenth.
+const STEPS: [u32; 2] = [4, 16];
 
 /// How the nearest centroids of a batch are found: by a screen, or from the distances of all centroids.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +37,8 @@ pub(crate) struct Coarse {
     pub(crate) batch: u32,
     /// Candidates that a query's list holds; 0 if there is no screen.
     capacity: u32,
+    /// A screen stores the scores of every `step`-th block of centroids.
+    step: u32,
 }
 
 /// The scratch buffers of a coarse step, or their bytes. Other steps may use the same buffers afterwards.
@@ -45,24 +63,35 @@ pub(crate) struct CoarseQueries<'a> {
 impl Coarse {
     /// A screen for many queries if the centroids have a narrowed copy, and otherwise all distances.
     pub(crate) fn new(centroids: &Centroids, k: u32, queries: u64) -> Self {
-        let screened =
-            centroids.narrowed.is_some() && queries > FEW && k <= K_MAX && k * 8 <= centroids.lists;
-        let capacity = if screened { (8 * k).next_power_of_two().max(256) } else { 0 };
-        Self { k, batch: 0, capacity }
+        let lists = centroids.lists;
+        let screened = centroids.narrowed.is_some() && queries > FEW && k <= K_MAX && k * 8 <= lists;
+        if !screened {
+            return Self { k, batch: 0, capacity: 0, step: 1 };
+        }
+        let step = if queries * u64::from(lists) < MANY_SCORES { 1 } else { sample_step(lists, k) };
+        // A sample lets some `step * k` others pass, and more where intervals are wide.
+        let passing = if step > 1 { (3 * k + 24) * step } else { 0 };
+        let capacity = passing.max(8 * k).next_power_of_two().max(256);
+        Self { k, batch: 0, capacity, step }
     }
 
     /// The step without a screen, for queries whose candidates overflowed.
     pub(crate) fn exhaustive(self) -> Self {
-        Self { capacity: 0, ..self }
+        Self { capacity: 0, step: 1, ..self }
+    }
+
+    /// The step for queries whose candidates overflowed in this one: the scores of all centroids give fewer, and distances need none.
+    pub(crate) fn without_overflow(self) -> Self {
+        if self.step > 1 { Self { step: 1, ..self } } else { self.exhaustive() }
     }
 
     pub(crate) fn is_screened(self) -> bool {
         self.capacity > 0
     }
 
-    /// Whether a query with this many candidates has more than its list holds.
-    pub(crate) fn overflowed(self, candidates: u32) -> bool {
-        self.is_screened() && candidates > self.capacity
+    /// Whether a query has more candidates than its list holds, by what [`Coarse::encode`] wrote to `survivors`.
+    pub(crate) fn overflowed(self, survivors: u32) -> bool {
+        self.is_screened() && survivors > if self.step > 1 { 0 } else { self.capacity }
     }
 
     /// Batches are a multiple of this many queries, because screens score tiles.
@@ -82,7 +111,18 @@ impl Coarse {
 
     /// Scratch bytes of a query's scores.
     pub(crate) fn score_bytes(self, centroids: &Centroids) -> u64 {
-        if self.is_screened() { columns(centroids) * 4 } else { 0 }
+        if self.is_screened() { u64::from(self.stored_blocks(centroids) * BLOCK_ROWS) * 4 } else { 0 }
+    }
+
+    /// Blocks of centroids whose scores a screen stores.
+    fn stored_blocks(self, centroids: &Centroids) -> u32 {
+        centroids.lists.div_ceil(BLOCK_ROWS).div_ceil(self.step)
+    }
+
+    /// Bytes of a query in the largest of [`Coarse::bytes`].
+    fn widest(self, centroids: &Centroids) -> u64 {
+        let entry = if self.is_screened() { 12 } else { 8 };
+        self.score_bytes(centroids).max(self.entries(centroids) * entry)
     }
 
     /// Scratch bytes of a query in a screen, without the distances of its candidates.
@@ -104,11 +144,14 @@ impl Coarse {
     ) -> Result<Self> {
         let binding = centroids.gpu.adapter.capabilities.max_binding_bytes;
         let each = self.screen_bytes(centroids) + self.entries(centroids) * 12 + beside;
-        let widest = (columns(centroids) * 8).max(u64::from(self.capacity) * 12).max(beside);
+        let widest = self.widest(centroids).max(beside);
         let available = usable(budget).saturating_sub(kept);
-        let most = (available / each).min(binding / widest).min(1 << 15);
         // Slices of buffers start at multiples of 256 bytes, and tiles are 128 queries high.
         let unit = u64::from(TILE_QUERIES);
+        // Neither integer products nor `rescore` are slower than a tenth of what the bound of a submission assumes.
+        let flops = submission_flops_on(centroids.gpu.adapter.kind);
+        let quick = flops / (2 * columns(centroids) * centroids.layout().stride as u64);
+        let most = (available / each).min(binding / widest).min(quick.max(unit)).min(1 << 15);
         let batch = (most / unit * unit).min(queries.next_multiple_of(unit));
         if batch == 0 && queries > 0 {
             let purpose = format!("the nearest of {} centroids", centroids.lists);
@@ -130,7 +173,7 @@ impl Coarse {
             Some((narrowed, _)) if self.is_screened() => CoarseBuffers {
                 narrowed: narrowed.plane_bytes(batch),
                 terms: batch * TERMS_BYTES,
-                scores: batch * columns(centroids) * 4,
+                scores: batch * self.score_bytes(centroids),
                 candidates: entries * 12,
                 ..keys
             },
@@ -138,8 +181,8 @@ impl Coarse {
         }
     }
 
-    /// Records the step. `survivors` receives how many candidates a screen found for each query, u32: where that is too many
-    /// ([`Coarse::overflowed`]), the answer is wrong.
+    /// Records the step. `survivors` receives a u32 for each query. Where that tells of too many candidates ([`Coarse::overflowed`]), the
+    /// answer is wrong.
     pub(crate) fn encode(
         self,
         commands: &mut Commands<'_>,
@@ -167,7 +210,13 @@ impl Coarse {
         let rescoring = Rescoring { metric, queries: queries.vectors.values, count, candidates, found };
         rescoring.encode(commands, centroids.table(), true)?;
         commands.stage("coarse_select");
-        selection.encode(commands, found, rows, count)
+        selection.encode(commands, found, rows, count)?;
+        if self.step > 1 {
+            // `tighten` shortened the lists and told which had been too long.
+            let bytes = u64::from(count) * 4;
+            commands.copy((buffers.scores, 0), (survivors.buffer, survivors.offset), bytes);
+        }
+        Ok(())
     }
 
     /// Records the screen: the centroids that cannot be excluded become candidates.
@@ -180,13 +229,15 @@ impl Coarse {
         buffers: &CoarseBuffers<&Buffer>,
         counts: BufferSlice<'_>,
     ) -> Result<()> {
-        let &CoarseBuffers { narrowed: integers, terms, scores, candidates, .. } = buffers;
-        let (room, blocks) = (self.batch, centroids.lists.div_ceil(BLOCK_ROWS));
+        // Thresholds lie where the distances will be: `rescore` comes last.
+        let &CoarseBuffers { narrowed: integers, terms, scores, candidates, keys: thresholds, .. } = buffers;
+        let (room, blocks) = (self.batch, self.stored_blocks(centroids));
+        let (capacity, plane) = (self.capacity, count * self.capacity);
         commands.stage("coarse_narrow");
         let into = Integers::single(integers.into(), terms.into());
         narrowed.encode_vectors(commands, (vectors, norms), [0, count], into, None)?;
         commands.stage("coarse_scores");
-        let part = Part { segment: 0, block_first: 0, block_step: 1, blocks, column_first: 0 };
+        let part = Part { segment: 0, block_first: 0, block_step: self.step, blocks, column_first: 0 };
         let scored = Scored { queries: integers, count, rows: &copy.rows, scores, room, part };
         narrowed.encode_tile(commands, &scored)?;
         commands.stage("coarse_winnow");
@@ -194,17 +245,60 @@ impl Coarse {
         let params = winnow::Params {
             queries: count,
             k: self.k,
-            capacity: self.capacity,
-            plane: count * self.capacity,
+            capacity,
+            plane,
             room,
             blocks,
+            block_step: self.step,
             rows: centroids.lists,
             ..winnow::Params::of(intervals.margin)
         };
         let (row_terms, query_terms) = (&copy.terms, terms);
-        let buffers = winnow::Buffers { scores, row_terms, query_terms, counts, candidates };
-        winnow::encode(commands, intervals.form, &params, &buffers)
+        let into = winnow::Buffers { scores, row_terms, query_terms, counts, thresholds, candidates };
+        winnow::encode(commands, intervals.form, &params, &into)?;
+        if self.step == 1 {
+            return Ok(());
+        }
+        commands.stage("coarse_collect");
+        let round = Round { step: 1, skip: self.step };
+        let others = centroids.lists.div_ceil(BLOCK_ROWS) - blocks;
+        let part = RoundPart { segment: 0, round, base: 0, first: 0, blocks: others };
+        let params = collect_tile_i8::Params {
+            granules: narrowed.granules(),
+            queries: count,
+            rows: centroids.lists,
+            capacity,
+            ..collect_tile_i8::Params::of(intervals.margin)
+        };
+        let into = collect_tile_i8::Buffers {
+            queries: integers,
+            rows: &copy.rows,
+            row_terms,
+            query_terms,
+            thresholds,
+            allowed: thresholds,
+            counts,
+            candidates,
+        };
+        let kernel = NarrowedRows::collecting(commands.gpu());
+        collect_tile_i8::encode(commands, kernel, (intervals.form, false), &part, params, &into)?;
+        commands.stage("coarse_tighten");
+        // The lists have the k smallest upper ends of all centroids, so no earlier threshold is needed.
+        let params = tighten::Params::new(count, self.k, capacity, true);
+        let [thresholds, overflowed] = [thresholds, scores].map(BufferSlice::all);
+        let into = tighten::Buffers { thresholds, counts, candidates, overflowed, exact: terms };
+        tighten::encode(commands, false, &params, &into)
     }
+}
+
+/// The distance between blocks of a sample; 1 if no sample is worth it.
+///
+/// Storing and reading 1 / step of the scores costs time, and so do the some step * k candidates that a sample lets pass. The sum is least
+/// near this step (H200, 16,384 centroids).
+fn sample_step(lists: u32, k: u32) -> u32 {
+    let best = (1024 / k.max(1)).isqrt().min(STEPS[1]);
+    let step = best.min(lists.div_ceil(BLOCK_ROWS) / SAMPLE_BLOCKS);
+    if step < STEPS[0] { 1 } else { step }
 }
 
 /// Columns of the scores of all centroids.

@@ -88,61 +88,90 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// The rows with these numbers, which ascend, in a buffer.
-    pub(crate) async fn to_buffer(
+    /// The rows with these numbers, which ascend, in buffers that can be bound.
+    pub(crate) async fn to_pieces(
         self,
         gpu: &Arc<Gpu>,
         layout: RowLayout,
         numbers: &[u64],
-    ) -> Result<Buffer> {
-        let (row_bytes, is_whole) = (layout.row_bytes(), numbers.len() == self.rows());
-        let create = || gpu.create_storage("rows to train on", numbers.len() as u64 * row_bytes);
-        match self {
-            Self::Host(rows) if is_whole => {
-                let buffer = create()?;
-                gpu.upload_rows(&buffer, 0, layout, rows, &mut |_| ()).await?;
-                Ok(buffer)
-            }
-            Self::Host(rows) => {
-                let buffer = create()?;
-                with_view!(rows, view => {
+    ) -> Result<Vec<Piece>> {
+        // Training only reads its rows, so that matrices and the training can share buffers. Small ones are copied, because each piece
+        // costs dispatches.
+        if let Self::Device(matrices) = self
+            && numbers.len() == self.rows()
+            && (matrices.len() == 1 || matrices.len() * SHARED_ROWS <= numbers.len())
+        {
+            let filled = matrices.iter().filter(|matrix| matrix.rows() > 0);
+            return filled
+                .map(|matrix| Ok(Piece { rows: matrix.buffer()?.clone(), count: matrix.rows() }))
+                .collect();
+        }
+        let row_bytes = layout.row_bytes();
+        let most = (gpu.adapter.capabilities.max_binding_bytes / row_bytes).max(1) as usize;
+        let (is_whole, mut pieces, mut first) = (numbers.len() == self.rows(), vec![], 0);
+        for numbers in numbers.chunks(most) {
+            let rows = gpu.create_storage("rows to train on", numbers.len() as u64 * row_bytes)?;
+            match self {
+                Self::Host(all) if is_whole => {
+                    let part = all.slice(first..first + numbers.len());
+                    gpu.upload_rows(&rows, 0, layout, part, &mut |_| ()).await?;
+                }
+                Self::Host(all) => with_view!(all, view => {
                     let picked: Vec<_> = numbers.iter().flat_map(|&number| view.row(number as usize)).copied().collect();
                     let picked = MatrixView::new(&picked, view.dim())?;
-                    gpu.upload_rows(&buffer, 0, layout, picked.into(), &mut |_| ()).await?;
-                });
-                Ok(buffer)
+                    gpu.upload_rows(&rows, 0, layout, picked.into(), &mut |_| ()).await?;
+                }),
+                Self::Device(matrices) => gather(gpu, matrices, row_bytes, numbers, &rows).await?,
             }
-            // Training only reads its rows, so that the matrix and the training can share a buffer.
-            Self::Device([all]) if is_whole => Ok(all.buffer()?.clone()),
-            Self::Device(pieces) => {
-                let buffer = create()?;
-                let list = gpu.create_storage("numbers of rows", numbers.len() as u64 * 4)?;
-                let numbers: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
-                gpu.upload_bytes(&list, 0, bytemuck::cast_slice(&numbers)).await?;
-                let mut commands = Commands::new(gpu, None);
-                let mut first_slot = 0;
-                for piece in pieces {
-                    let rows = piece.rows() as u32;
-                    let start = numbers.partition_point(|&number| number < first_slot);
-                    let end = numbers.partition_point(|&number| number < first_slot + rows);
-                    let moving = move_rows::Move {
-                        direction: Direction::Gather,
-                        row_bytes,
-                        slots: BufferSlice::all(&list),
-                        positions: start as u32..end as u32,
-                        first_slot,
-                        rows,
-                        from: piece.as_slice()?,
-                        to: BufferSlice::all(&buffer),
-                    };
-                    if start < end {
-                        move_rows::encode(&mut commands, &moving)?;
-                    }
-                    first_slot += rows;
-                }
-                commands.submit();
-                Ok(buffer)
-            }
+            pieces.push(Piece { rows, count: numbers.len() });
+            first += numbers.len();
         }
+        Ok(pieces)
     }
+}
+
+/// Rows to train on that follow each other, f32.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) rows: Buffer,
+    pub(crate) count: usize,
+}
+
+/// Matrices with at least this many rows on average are trained on where they lie.
+const SHARED_ROWS: usize = 1 << 14;
+
+/// Copies the rows with these numbers, which ascend, out of matrices that follow each other.
+async fn gather(
+    gpu: &Gpu,
+    matrices: &[&DeviceMatrix],
+    row_bytes: u64,
+    numbers: &[u64],
+    to: &Buffer,
+) -> Result<()> {
+    let list = gpu.create_storage("numbers of rows", numbers.len() as u64 * 4)?;
+    let numbers: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
+    gpu.upload_bytes(&list, 0, bytemuck::cast_slice(&numbers)).await?;
+    let mut commands = Commands::new(gpu, None);
+    let mut first_slot = 0;
+    for matrix in matrices {
+        let rows = matrix.rows() as u32;
+        let start = numbers.partition_point(|&number| number < first_slot);
+        let end = numbers.partition_point(|&number| number < first_slot + rows);
+        let moving = move_rows::Move {
+            direction: Direction::Gather,
+            row_bytes,
+            slots: BufferSlice::all(&list),
+            positions: start as u32..end as u32,
+            first_slot,
+            rows,
+            from: matrix.as_slice()?,
+            to: BufferSlice::all(to),
+        };
+        if start < end {
+            move_rows::encode(&mut commands, &moving)?;
+        }
+        first_slot += rows;
+    }
+    commands.submit();
+    Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
-use crate::engine::lists::sample::Sample;
+use crate::engine::lists::sample::{Piece, Sample};
 use crate::engine::pass::{BufferVectors, Rescoring, Table, encode_norms, keys_and_ids, reset_refused};
 use crate::error::Result;
 use crate::future::Boxed;
@@ -19,8 +19,7 @@ use crate::metric::Metric;
 pub(crate) struct GpuTraining {
     gpu: Arc<Gpu>,
     layout: RowLayout,
-    rows: Buffer,
-    norms: Buffer,
+    pieces: Vec<TrainingPiece>,
     count: usize,
     pub(crate) centroids: Centroids,
     /// The numbers of rows, list by list.
@@ -32,10 +31,25 @@ pub(crate) struct GpuTraining {
     refused: Buffer,
 }
 
-/// The largest number of rows to train on: as many as fit one binding.
-pub(crate) fn most_rows(gpu: &Gpu, dim: usize) -> usize {
-    let row_bytes = RowLayout::padded(ElementKind::F32, dim).row_bytes();
-    (gpu.adapter.capabilities.max_binding_bytes / row_bytes).min(u32::MAX.into()) as usize
+/// Rows to train on that share a buffer.
+#[derive(Debug)]
+struct TrainingPiece {
+    /// Number of the first row.
+    first: u32,
+    count: u32,
+    rows: Buffer,
+    norms: Buffer,
+}
+
+impl TrainingPiece {
+    fn vectors(&self, layout: RowLayout) -> BufferVectors<'_> {
+        BufferVectors { values: BufferSlice::all(&self.rows), layout }
+    }
+}
+
+/// The largest number of rows to train on: an id for each fits one binding.
+pub(crate) fn most_rows(gpu: &Gpu) -> usize {
+    (gpu.adapter.capabilities.max_binding_bytes / 8).min(u32::MAX.into()) as usize
 }
 
 impl GpuTraining {
@@ -52,18 +66,19 @@ impl GpuTraining {
         Box::pin(async move {
             let (count, dim) = (numbers.len(), source.dim());
             let layout = RowLayout::padded(ElementKind::F32, dim);
-            let rows = source.to_buffer(gpu, layout, numbers).await?;
-            let norms = gpu.create_storage("norms", count as u64 * 8)?;
             let refused = gpu.create_storage("refused", 8)?;
             reset_refused(gpu, &refused).await?;
+            let (mut pieces, mut first) = (vec![], 0);
+            for Piece { rows, count } in source.to_pieces(gpu, layout, numbers).await? {
+                let (count, norms) = (count as u32, gpu.create_storage("norms", count as u64 * 8)?);
+                pieces.push(TrainingPiece { first, count, rows, norms });
+                first += count;
+            }
             let mut commands = Commands::new(gpu, None);
-            let vectors = BufferVectors { values: BufferSlice::all(&rows), layout };
-            encode_norms(
-                &mut commands,
-                vectors,
-                ([0, count as u32], 0),
-                ((&norms).into(), (&refused).into()),
-            )?;
+            for piece in &pieces {
+                let into = ((&piece.norms).into(), (&refused).into());
+                encode_norms(&mut commands, piece.vectors(layout), ([0, piece.count], piece.first), into)?;
+            }
             let parts = commands.read(&[(&refused, 0, 8)]).await?;
             norms::check("rows", &parts[0])?;
             let order = gpu.create_storage("order of rows", count as u64 * 4)?;
@@ -72,7 +87,7 @@ impl GpuTraining {
             let centroids = Centroids::new(gpu, metric, dim, lists, None).await?;
             let gpu = gpu.clone();
             let mut training =
-                Self { gpu, layout, rows, norms, count, centroids, order, offsets, unread_ids, refused };
+                Self { gpu, layout, pieces, count, centroids, order, offsets, unread_ids, refused };
             if is_narrowed {
                 // The centre is the mean of the first rows, as in an index.
                 let first = count.min(4096);
@@ -101,35 +116,46 @@ impl GpuTraining {
     pub(crate) async fn distances(&self, row: u32) -> Result<Vec<f32>> {
         // The centroid overwrites the first one, because a query has to start where a slice of a buffer can.
         let mut commands = self.encode_means(&[row], &[0, 1]).await?;
-        let count = self.count as u32;
-        let table = Table {
-            vectors: BufferVectors { values: BufferSlice::all(&self.rows), layout: self.layout },
-            rows: count,
-            first_slot: 0,
-            // Placeholder: ids are not read back.
-            ids: BufferSlice::all(&self.norms),
-        };
-        let rescoring = Rescoring {
-            metric: self.centroids.metric,
-            queries: BufferSlice::all(&self.centroids.rows),
-            count: 1,
-            candidates: rescore::Candidates::all(count, 0),
-            // The means were computed from `order` by then.
-            found: keys_and_ids(&self.order, &self.unread_ids),
-        };
-        rescoring.encode(&mut commands, table, true)?;
+        for piece in &self.pieces {
+            let table = Table {
+                vectors: piece.vectors(self.layout),
+                rows: piece.count,
+                first_slot: piece.first,
+                // Placeholder: ids are not read back.
+                ids: BufferSlice::all(&piece.norms),
+            };
+            let rescoring = Rescoring {
+                metric: self.centroids.metric,
+                queries: BufferSlice::all(&self.centroids.rows),
+                count: 1,
+                candidates: rescore::Candidates::Dense {
+                    first: piece.first,
+                    count: piece.count,
+                    found_pitch: 0,
+                    found_first: piece.first,
+                    allowed: None,
+                },
+                // The means were computed from `order` by then.
+                found: keys_and_ids(&self.order, &self.unread_ids),
+            };
+            rescoring.encode(&mut commands, table, true)?;
+        }
         let parts = commands.read(&[(&self.order, 0, self.count as u64 * 4)]).await?;
         Ok(words(&parts[0]).map(value_of).collect())
     }
 
     /// The nearest of the centroids for every row.
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
-        let rows = Assigning::Known { rows: &self.rows, norms: &self.norms, count: self.count };
-        assign(&self.centroids, &rows).await
+        let mut assigned = Vec::with_capacity(self.count);
+        for TrainingPiece { rows, norms, count, .. } in &self.pieces {
+            let known = Assigning::Known { rows, norms, count: *count as usize };
+            assigned.append(&mut assign(&self.centroids, &known).await?);
+        }
+        Ok(assigned)
     }
 
-    /// Replaces centroids by the means of their rows. `order` has the rows list by list, those of list `l` from `offsets[l]` on. Lists
-    /// without rows keep their centroid.
+    /// Replaces centroids by the means of their rows. `order` has the rows list by list, those of list `l` from `offsets[l]` on, in
+    /// ascending order. Lists without rows keep their centroid.
     pub(crate) async fn update(&self, order: &[u32], offsets: &[u32]) -> Result<()> {
         let mut commands = self.encode_means(order, offsets).await?;
         self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;
@@ -146,9 +172,14 @@ impl GpuTraining {
             _ => Normalize::Nothing,
         };
         let (lists, vectors) = (offsets.len() as u32 - 1, (self.layout.stride / 4) as u32);
-        let Self { rows, norms: row_norms, order, offsets, centroids, .. } = self;
-        let buffers = average::Buffers { rows, row_norms, order, offsets, means: &centroids.rows };
-        average::encode(&mut commands, normalize, &average::Params { lists, vectors }, &buffers)?;
+        let Self { order, offsets, centroids, .. } = self;
+        for TrainingPiece { first, count, rows, norms: row_norms } in &self.pieces {
+            let (first_row, end_row) = (*first, first + count);
+            let is_last = (end_row as usize == self.count).into();
+            let buffers = average::Buffers { rows, row_norms, order, offsets, means: &centroids.rows };
+            let params = average::Params { lists, vectors, first_row, end_row, is_last };
+            average::encode(&mut commands, normalize, &params, &buffers)?;
+        }
         Ok(commands)
     }
 

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{BLOCK_ROWS, Scored, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8};
+use crate::kernels::{
+    BLOCK_ROWS, Kernel, Scored, collect_tile_coop, collect_tile_i8, narrow, screen_scan_i8, screen_tile_coop,
+    screen_tile_i8,
+};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::screen::Screen;
@@ -199,6 +202,11 @@ impl NarrowedRows {
             false => &screen_tile_i8::KERNEL,
         };
         screen_tile_i8::encode(commands, kernel, scored, self.granules())
+    }
+
+    /// The kernel that scores by tiles and collects at once.
+    pub(crate) fn collecting(gpu: &Gpu) -> &'static Kernel {
+        if screen_tile_coop::is_expected(gpu) { &collect_tile_coop::KERNEL } else { &collect_tile_i8::KERNEL }
     }
 
     /// Granules of a narrowed vector, as kernels count them.

@@ -288,7 +288,7 @@ impl<'a> Screening<'a> {
             query_terms: &buffers.query_terms,
             thresholds: &buffers.thresholds,
             allowed: allowed.unwrap_or(&buffers.thresholds),
-            counts: &buffers.counts,
+            counts: (&buffers.counts).into(),
             candidates: &buffers.candidates,
         };
         let constants = (self.intervals.form, allowed.is_some());

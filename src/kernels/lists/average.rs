@@ -11,6 +11,12 @@ params! {
         lists: u32,
         /// Vectors of four elements per row.
         vectors: u32,
+        /// The first row of this buffer.
+        first_row: u32,
+        /// One past its last row.
+        end_row: u32,
+        /// 1: no rows follow in another buffer.
+        is_last: u32,
     }
 }
 

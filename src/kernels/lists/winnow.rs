@@ -1,4 +1,4 @@
-//! Keeps the rows, of all that were scored for a query, that can be among its k nearest.
+//! Keeps the rows, of all that were scored for a query, that can be among its k nearest, and finds a threshold for other rows.
 
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, wgsl};
@@ -24,6 +24,8 @@ params_with_margin! {
         room: u32,
         /// Blocks of scores.
         blocks: u32,
+        /// The scores are those of every `block_step`-th block of the segment.
+        block_step: u32,
         /// Rows of the segment.
         rows: u32,
         /// Slot of the segment's first row.
@@ -49,6 +51,7 @@ buffers! {
         row_terms: Read &'a Buffer,
         query_terms: Read &'a Buffer,
         counts: Write BufferSlice<'a>,
+        thresholds: Write &'a Buffer,
         candidates: Write &'a Buffer,
     }
 }

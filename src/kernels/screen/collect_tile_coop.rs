@@ -75,7 +75,7 @@ pub(super) fn is_right<'f>(
             query_terms: &row_terms,
             thresholds: &thresholds,
             allowed: &thresholds,
-            counts: &counts,
+            counts: (&counts).into(),
             candidates: &candidates,
         };
         let mut commands = Commands::new(gpu, None);

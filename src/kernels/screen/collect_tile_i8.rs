@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers,
-    wgsl,
+    Buffer, BufferSlice, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, KEEP_ROW, Kernel, USABLE,
+    buffers, wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
@@ -61,7 +61,7 @@ buffers! {
         thresholds: Read &'a Buffer,
         /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
         allowed: Read &'a Buffer,
-        counts: Write &'a Buffer,
+        counts: Write BufferSlice<'a>,
         candidates: Write &'a Buffer,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::common::living::bits;
 use crate::common::{Engine, Random, confined, gpu, view};
-use crate::support::flat;
+use crate::support::{MANY_LISTS, flat, rows_of_many_lists};
 use nearfield::{
     AddOptions, Device, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions, SearchResult, Statistics,
 };
@@ -180,6 +180,33 @@ fn a_small_budget_changes_no_answer() {
         let Some(small) = confined(u64::MAX, budget) else { return };
         let index = Ivf::load(&small, file.path()).expect("it is loaded");
         assert!(search(&index) == wanted, "{budget} bytes");
+    }
+}
+
+/// Of so many centroids, only the scores of a sample go to memory.
+#[test]
+fn the_nearest_of_thousands_of_lists_are_probed() {
+    let Some(device) = gpu() else { return };
+    for (data, dim, rows) in rows_of_many_lists() {
+        let rows = view(&rows, dim);
+        let builder = Ivf::builder(device, Metric::L2Squared, dim).lists(MANY_LISTS).screen(Screen::I8);
+        let mut index = builder.kmeans(|means| means.iterations(0)).train(rows).expect("trains");
+        index.add(rows).expect("rows");
+        // Probes at and past the number from which on a sample is not worth it.
+        for probes in [1, 16, 64, 65] {
+            let options = SearchOptions::new(5).probes(probes).profile(true);
+            let found = index.search_with(rows.slice(0..1100), &options).expect("an answer");
+            let stages: Vec<&str> = found.statistics.stages.iter().map(|stage| stage.stage).collect();
+            let is_sampled = stages.contains(&"coarse_collect");
+            assert!(stages.is_empty() || is_sampled == (probes < 65), "{data}, {probes} probes: {stages:?}");
+            // Few queries are compared with all centroids.
+            for first in [0, 590, 1070] {
+                let few = index.search(rows.slice(first..first + 30), 5, probes).expect("an answer");
+                let wanted = bits(&few);
+                let found = &bits(&found.neighbors)[first..first + 30];
+                assert!(found == wanted, "{data}, {probes} probes, from query {first}");
+            }
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use crate::common::Random;
 use crate::common::bench::{Bench, Bound, two_rows};
 use crate::common::lists::BLOCK;
 use nearfield::internals::certificate::Terms;
-use nearfield::internals::kernels::value_of;
 use nearfield::internals::kernels::winnow::{self, Form, Margin};
+use nearfield::internals::kernels::{key_of, value_of};
 
 const FORMS: [Form; 3] = [Form::NarrowedL2, Form::NarrowedInnerProduct, Form::NarrowedCosine];
 
@@ -27,8 +27,9 @@ struct Winnowing {
     first_slot: u32,
     /// Queries of a block.
     room: usize,
-    blocks: usize,
-    /// `[blocks, room, 128]`.
+    /// Every so many blocks were scored.
+    step: usize,
+    /// `[blocks / step, room, 128]`.
     scores: Vec<f32>,
 }
 
@@ -49,7 +50,14 @@ impl Winnowing {
         let room = queries + 3;
         let scores = random_scores(&mut random, blocks, room);
         let terms = terms_of(&mut random, form, [queries, blocks * BLOCK]);
-        Self { form, margin: WIDE, terms, rows, first_slot: 70, room, blocks, scores }
+        Self { form, margin: WIDE, terms, rows, first_slot: 70, room, step: 1, scores }
+    }
+
+    /// Every `step`-th block scored.
+    fn sampled(form: Form, queries: usize, rows: usize, step: usize) -> Self {
+        let mut made = Self { step, ..Self::whole(form, queries, rows) };
+        made.scores.truncate(rows.div_ceil(BLOCK).div_ceil(step) * made.room * BLOCK);
+        made
     }
 
     /// Every row scored, with intervals without width: distances are the negated scores.
@@ -70,20 +78,28 @@ impl Winnowing {
     }
 
     fn row(&self, query: usize, row: usize) -> Row {
-        let score = self.scores[(row / BLOCK * self.room + query) * BLOCK + row % BLOCK];
+        let block = row / BLOCK / self.step;
+        let score = self.scores[(block * self.room + query) * BLOCK + row % BLOCK];
         let interval =
             self.margin.interval(self.form, score.into(), self.terms[0][query], self.terms[1][row]);
         Row { slot: self.first_slot + row as u32, interval }
     }
 
     fn rows_of(&self, query: usize) -> Vec<Row> {
-        (0..self.rows).map(|row| self.row(query, row)).collect()
+        let scored = (0..self.rows).filter(|row| (row / BLOCK).is_multiple_of(self.step));
+        scored.map(|row| self.row(query, row)).collect()
     }
 
     fn run(&self, bench: Bench<'_>, k: usize, before: &Lists) -> Lists {
+        self.with_thresholds(bench, k, before).0
+    }
+
+    /// The lists, and the threshold of each query.
+    fn with_thresholds(&self, bench: Bench<'_>, k: usize, before: &Lists) -> (Lists, Vec<u32>) {
         let scores = bench.input(&self.scores);
         let [queries, rows] = [0, 1].map(|which| bench.input(&self.terms[which]));
         let (counts, lists) = (bench.filled(&before.counts), bench.filled(&before.words));
+        let limits = bench.output(self.queries());
         let capacity = before.capacity as u32;
         let params = winnow::Params {
             queries: self.queries() as u32,
@@ -91,14 +107,17 @@ impl Winnowing {
             capacity,
             plane: self.queries() as u32 * capacity,
             room: self.room as u32,
-            blocks: self.blocks as u32,
+            blocks: self.rows.div_ceil(BLOCK).div_ceil(self.step) as u32,
+            block_step: self.step as u32,
             rows: self.rows as u32,
             first_slot: self.first_slot,
             ..winnow::Params::of(self.margin)
         };
-        let buffers: [&dyn Bound; 5] = [&scores, &rows, &queries, &counts, &lists];
+        let buffers: [&dyn Bound; 6] = [&scores, &rows, &queries, &counts, &limits, &lists];
         bench.dispatch(&winnow::KERNEL, &[self.form as u32], &params, &buffers, two_rows(self.queries()));
-        Lists { counts: bench.read(&counts), words: bench.read(&lists), capacity: before.capacity }
+        let lists =
+            Lists { counts: bench.read(&counts), words: bench.read(&lists), capacity: before.capacity };
+        (lists, bench.read(&limits))
     }
 
     /// Panics unless the entries belong to these rows and include all that must be kept. Returns how many must be kept.
@@ -167,6 +186,34 @@ fn winnow_keeps_every_row_that_may_be_among_the_nearest_of_all() {
                         assert!(found.len() <= most, "{form:?}, {said}: {} kept, not {most}", found.len());
                         assert!(k > 65 || most < rows, "the case decides something");
                     }
+                }
+            }
+        }
+    }
+}
+
+/// The other blocks are compared with the threshold later.
+#[test]
+fn winnow_of_every_few_blocks_keeps_their_rows_and_writes_the_threshold() {
+    let Some(bench) = Bench::open() else { return };
+    for form in FORMS {
+        for (rows, step) in [(100, 4), (5300, 4), (5300, 7), (20_000, 2)] {
+            let winnowing = Winnowing::sampled(form, 5, rows, step);
+            for k in KS {
+                let (lists, thresholds) = winnowing.with_thresholds(bench, k, &Lists::new(5, rows));
+                for (query, &threshold) in thresholds.iter().enumerate() {
+                    let said = format!("{rows} rows, step {step}, k {k}, query {query}");
+                    let (scored, found) = (winnowing.rows_of(query), lists.of(query));
+                    winnowing.check(&scored, &found, k, &said);
+                    let limit = f64::from(value_of(threshold));
+                    let has_kept = |row: &Row| found.iter().any(|entry| entry[0] == row.slot);
+                    for row in &scored {
+                        let [lower, near] = [row.interval[0], slack(row.interval)];
+                        let is_right =
+                            if has_kept(row) { lower <= limit + near } else { lower >= limit - near };
+                        assert!(is_right, "{form:?}, {said}: slot {}, {lower} and {limit}", row.slot);
+                    }
+                    assert!(scored.len() >= k || threshold == key_of(f32::MAX), "{form:?}, {said}");
                 }
             }
         }
