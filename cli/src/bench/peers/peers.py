@@ -195,16 +195,19 @@ def torch_index(peer, rows, metric, lists):
     return search
 
 
-def cuvs_index(_, rows, metric, lists):
-    cuvs = importlib.import_module("cuvs.neighbors." + ("ivf_flat" if lists else "brute_force"))
+def cuvs_index(peer, rows, metric, lists):
+    form = peer.partition("-")[2] or ("ivf_flat" if lists else "brute_force")
+    cuvs = importlib.import_module("cuvs.neighbors." + form)
     torch = importlib.import_module("torch")
     # On vectors of norm 1 the order by L2 is the order by cosine.
     prepared = torch.nn.functional.normalize if lists and metric == "cosine" else lambda vectors: vectors
     kind = {"ip": "inner_product", "cosine": "sqeuclidean" if lists else "cosine"}.get(metric, "sqeuclidean")
     rows = prepared(torch.from_numpy(rows).to("cuda"))
-    index = cuvs.build(cuvs.IndexParams(n_lists=lists, metric=kind), rows) if lists else cuvs.build(rows, metric=kind)
+    how = {"cagra": {}, "ivf_flat": {"n_lists": lists}}.get(form)
+    index = cuvs.build(rows, metric=kind) if how is None else cuvs.build(cuvs.IndexParams(metric=kind, **how), rows)
     torch.cuda.synchronize()
-    parameters = functools.cache(lambda probes: [cuvs.SearchParams(n_probes=probes)] if probes else [])
+    width = "itopk_size" if form == "cagra" else "n_probes"
+    parameters = functools.cache(lambda probes: [cuvs.SearchParams(**{width: probes})] if probes else [])
 
     def search(queries, k, probes):
         distances, ids = cuvs.search(*parameters(probes), index, prepared(queries), k)
@@ -361,7 +364,7 @@ def reduce(args, line):
 
 SUITES = {  # The function that runs each suite, and the libraries.
     "exact": (search, ["numpy", "faiss-cpu", "usearch", "torch-f32", "torch-f16", "cuvs", "faiss-gpu"]),
-    "ivf": (search, ["faiss-cpu", "cuvs", "faiss-gpu"]),
+    "ivf": (search, ["faiss-cpu", "cuvs", "cuvs-cagra", "faiss-gpu"]),
     "distance": (all_pairs, ["numpy", "scipy", "faiss-cpu", "torch-matmul", "torch-cdist", "torch-direct"]),
     "select": (select, ["torch"]),
     "reduce": (reduce, ["torch"]),
