@@ -245,7 +245,9 @@ def search(args, line):
 
         call = lambda turn: from_host(batches[turn % turns], k, probes)
         launch = lambda turn: find(there[turn % turns], k, probes)
-        case = {**line, **({"lists": lists, "probes": probes} if lists else {}), "queries": len(batches[0]), "k": k}
+        # A graph has no lists: the number is the width of its search.
+        how = {"itopk": probes} if peer == "cuvs-cagra" else {"lists": lists, "probes": probes} if lists else {}
+        case = {**line, **how, "queries": len(batches[0]), "k": k}
         attempt(measure, args, {**case, "rotated": turns}, check, call, torch, launch)
 
 

@@ -18,10 +18,11 @@ const SUITES: [(&str, &str); 5] = [
 ];
 
 /// How a library is written in a chart.
-const NAMES: [(&str, &str); 7] = [
+const NAMES: [(&str, &str); 8] = [
     ("torch-f32", "PyTorch, f32"),
     ("torch-f16", "PyTorch, inputs rounded to f16"),
     ("cuvs", "cuVS"),
+    ("cuvs-cagra", "cuVS CAGRA"),
     ("faiss-cpu", "faiss, CPU"),
     ("faiss-gpu", "faiss, GPU"),
     ("numpy", "NumPy"),
