@@ -22,6 +22,10 @@ const FEW: u64 = 64;
 /// queries of 4,096 centroids.
 const MANY_SCORES: u64 = 1 << 22;
 
+/// A sample is worth it where there are at least this many centroids for each candidate that it lets pass: with 16 of 4,096 wanted, it
+/// costs 10,000 queries 0.36 of 1.44 ms on an H200.
+const FEWEST_A_CANDIDATE: u32 = 28;
+
 /// The fewest blocks of centroids in a sample.
 const SAMPLE_BLOCKS: u32 = 8;
 
@@ -68,9 +72,12 @@ impl Coarse {
         if !screened {
             return Self { k, batch: 0, capacity: 0, step: 1 };
         }
-        let step = if queries * u64::from(lists) < MANY_SCORES { 1 } else { sample_step(lists, k) };
+        let is_few = queries * u64::from(lists) < MANY_SCORES;
+        let step = sample_step(lists, k);
         // A sample lets some `step * k` others pass, and more where intervals are wide.
-        let passing = if step > 1 { (3 * k + 24) * step } else { 0 };
+        let passing = (3 * k + 24) * step;
+        let step = if is_few || passing * FEWEST_A_CANDIDATE > lists { 1 } else { step };
+        let passing = if step > 1 { passing } else { 0 };
         let capacity = passing.max(8 * k).next_power_of_two().max(256);
         Self { k, batch: 0, capacity, step }
     }
