@@ -4,6 +4,7 @@ use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, mo
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Rows;
+use crate::index::grouped::Grouped;
 use crate::metric::Metric;
 use crate::options::setters;
 use crate::store::check_dim;
@@ -254,9 +255,9 @@ impl<'a> KMeans<'a> {
             let inertia: f64 = assigned.iter().map(|row| f64::from(row.distance)).sum();
             let before = trained.inertia.last().copied();
             trained.inertia.push(inertia);
-            let lists = Lists::new(&assigned, self.lists);
-            trained.training.update(&lists.order, &lists.offsets).await?;
-            let seeds = lists.seeds(&assigned, self.balance);
+            let grouped = Grouped::new(assigned.iter().map(|row| row.list), self.lists);
+            trained.training.update(&grouped.order, &grouped.offsets).await?;
+            let seeds = restarts(&grouped, &assigned, self.balance);
             if !seeds.is_empty() {
                 trained.training.seed(&seeds).await?;
             }
@@ -291,60 +292,34 @@ pub(crate) struct Trained<'a> {
     inertia: Vec<f64>,
 }
 
-/// Rows sorted by list, ascending within a list.
-struct Lists {
-    order: Vec<u32>,
-    /// The start of each list in `order`, `[lists + 1]`.
-    offsets: Vec<u32>,
-}
-
-impl Lists {
-    fn new(assigned: &[Assigned], lists: usize) -> Self {
-        let mut offsets = vec![0u32; lists + 1];
-        assigned.iter().for_each(|row| offsets[row.list as usize + 1] += 1);
-        for list in 0..lists {
-            offsets[list + 1] += offsets[list];
+/// Lists that restart from another row, as (list, row): empty lists, and the smallest ones if others are too large.
+fn restarts(grouped: &Grouped, assigned: &[Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
+    let lists = grouped.offsets.len() - 1;
+    let size = |list: usize| grouped.rows(list).len();
+    let mut smallest: Vec<usize> = (0..lists).collect();
+    smallest.sort_by_key(|&list| size(list));
+    // Expected sizes: a split list keeps half of its rows.
+    let mut largest: std::collections::BinaryHeap<(usize, std::cmp::Reverse<usize>)> =
+        (0..lists).map(|list| (size(list), std::cmp::Reverse(list))).collect();
+    let most =
+        balance.map_or(usize::MAX, |ratio| (ratio * assigned.len() as f64 / lists as f64).ceil() as usize);
+    let mut taken = vec![0; lists];
+    let mut seeds = vec![];
+    for list in smallest {
+        let Some((rows, std::cmp::Reverse(donor))) = largest.pop() else { break };
+        let is_needed =
+            size(list) == 0 || (rows > most && size(list) * 2 < most && seeds.len() < lists / 4 + 1);
+        if !is_needed || rows < 2 || donor == list {
+            break;
         }
-        let mut next = offsets.clone();
-        let mut order = vec![0; assigned.len()];
-        for (row, to) in assigned.iter().enumerate() {
-            let place = &mut next[to.list as usize];
-            order[*place as usize] = row as u32;
-            *place += 1;
-        }
-        Self { order, offsets }
+        // Takes the farthest row, then the next one if a list is split again.
+        let mut members: Vec<u32> = grouped.rows(donor).to_vec();
+        let distance = |row: u32| assigned[row as usize].distance;
+        members.sort_by(|&a, &b| distance(b).total_cmp(&distance(a)).then(a.cmp(&b)));
+        let Some(&row) = members.get(taken[donor]) else { break };
+        taken[donor] += 1;
+        seeds.push((list as u32, row));
+        largest.push((rows / 2, std::cmp::Reverse(donor)));
     }
-
-    /// Lists that restart from another row, as (list, row): empty lists, and the smallest ones if others are too large.
-    fn seeds(&self, assigned: &[Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
-        let lists = self.offsets.len() - 1;
-        let size = |list: usize| (self.offsets[list + 1] - self.offsets[list]) as usize;
-        let mut smallest: Vec<usize> = (0..lists).collect();
-        smallest.sort_by_key(|&list| size(list));
-        // Expected sizes: a split list keeps half of its rows.
-        let mut largest: std::collections::BinaryHeap<(usize, std::cmp::Reverse<usize>)> =
-            (0..lists).map(|list| (size(list), std::cmp::Reverse(list))).collect();
-        let most = balance
-            .map_or(usize::MAX, |ratio| (ratio * assigned.len() as f64 / lists as f64).ceil() as usize);
-        let mut taken = vec![0; lists];
-        let mut seeds = vec![];
-        for list in smallest {
-            let Some((rows, std::cmp::Reverse(donor))) = largest.pop() else { break };
-            let is_needed =
-                size(list) == 0 || (rows > most && size(list) * 2 < most && seeds.len() < lists / 4 + 1);
-            if !is_needed || rows < 2 || donor == list {
-                break;
-            }
-            // Takes the farthest row, then the next one if a list is split again.
-            let mut members: Vec<u32> =
-                self.order[self.offsets[donor] as usize..self.offsets[donor + 1] as usize].to_vec();
-            let distance = |row: u32| assigned[row as usize].distance;
-            members.sort_by(|&a, &b| distance(b).total_cmp(&distance(a)).then(a.cmp(&b)));
-            let Some(&row) = members.get(taken[donor]) else { break };
-            taken[donor] += 1;
-            seeds.push((list as u32, row));
-            largest.push((rows / 2, std::cmp::Reverse(donor)));
-        }
-        seeds
-    }
+    seeds
 }

@@ -5,6 +5,7 @@ pub(crate) mod common;
 mod face;
 mod file;
 pub(crate) mod flat;
+mod grouped;
 pub(crate) mod ivf;
 pub(crate) mod kmeans;
 pub(crate) mod loader;

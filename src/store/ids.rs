@@ -14,8 +14,57 @@ pub(super) enum Ids {
     Table {
         /// By slot; FREE in a gap.
         ids: Vec<u64>,
-        slots: HashMap<u64, u32>,
+        slots: SlotsOf,
     },
+}
+
+/// The slot of each id. Most indexes have insertion numbers, and a place for each number takes less time and memory than a map.
+#[derive(Debug, Default)]
+pub(super) struct SlotsOf {
+    /// By id; NONE for an id that is not here.
+    near: Vec<u32>,
+    /// Ids that are large beside the number of slots.
+    far: HashMap<u64, u32>,
+}
+
+/// Stands for the slot of an id that no row has.
+const NONE: u32 = u32::MAX;
+
+impl SlotsOf {
+    pub(super) fn get(&self, id: u64) -> Option<u32> {
+        match self.near.get(id as usize).filter(|_| id < self.near.len() as u64) {
+            Some(&slot) if slot != NONE => Some(slot),
+            _ => self.far.get(&id).copied(),
+        }
+    }
+
+    /// All ids, in any order.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u64> {
+        let near = (0..).zip(&self.near).filter(|&(_, &slot)| slot != NONE).map(|(id, _)| id);
+        near.chain(self.far.keys().copied())
+    }
+
+    /// Notes the slots of ids, of an index with `end` slots.
+    fn note(&mut self, end: usize, ids: &[u64], slots: &[u32]) {
+        let limit = 2 * end as u64;
+        let most = ids.iter().filter(|&&id| id < limit).max().map_or(0, |&id| id as usize + 1);
+        self.near.resize(self.near.len().max(most), NONE);
+        for (&id, &slot) in ids.iter().zip(slots) {
+            if id < self.near.len() as u64 {
+                self.near[id as usize] = slot;
+                self.far.remove(&id);
+            } else {
+                self.far.insert(id, slot);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: u64) {
+        if id < self.near.len() as u64 {
+            self.near[id as usize] = NONE;
+        }
+        self.far.remove(&id);
+    }
 }
 
 impl Ids {
@@ -25,8 +74,10 @@ impl Ids {
         for (&id, &slot) in new.iter().zip(slots) {
             ids[slot as usize] = id;
         }
-        let entries = (0..).zip(&ids).filter(|&(_, &id)| id != FREE);
-        let slots = entries.map(|(slot, &id)| (id, slot)).collect();
+        let entries = ids.iter().copied().zip(0..).filter(|&(id, _)| id != FREE);
+        let (all, all_slots): (Vec<u64>, Vec<u32>) = entries.unzip();
+        let mut slots = SlotsOf::default();
+        slots.note(ids.len(), &all, &all_slots);
         Self::Table { ids, slots }
     }
 
@@ -43,18 +94,17 @@ impl Ids {
         let Self::Table { ids, slots } = self else { return };
         let end = new_slots.iter().max().map_or(0, |&slot| slot as usize + 1);
         ids.resize(ids.len().max(end), FREE);
-        slots.reserve(new.len());
         for (&id, &slot) in new.iter().zip(new_slots) {
             ids[slot as usize] = id;
-            slots.insert(id, slot);
         }
+        slots.note(ids.len(), new, new_slots);
     }
 
     /// Forgets the ids of these slots.
     pub(super) fn forget(&mut self, gone: &[u32]) {
         let Self::Table { ids, slots } = self else { return };
         for &slot in gone {
-            slots.remove(&ids[slot as usize]);
+            slots.forget(ids[slot as usize]);
         }
     }
 
@@ -67,5 +117,24 @@ impl Ids {
                 *place = FREE;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SlotsOf;
+
+    #[test]
+    fn an_id_has_its_last_slot_whether_it_was_large_or_not() {
+        let mut slots = SlotsOf::default();
+        slots.note(2, &[9, 1], &[0, 1]);
+        assert_eq!([0, 1, 9, 1 << 40].map(|id| slots.get(id)), [None, Some(1), Some(0), None]);
+        // Among ten slots, 9 is not large any more.
+        slots.note(10, &[9, 12, 1 << 40], &[4, 5, 6]);
+        assert_eq!([1, 9, 12, 1 << 40].map(|id| slots.get(id)), [Some(1), Some(4), Some(5), Some(6)]);
+        slots.forget(9);
+        slots.forget(1 << 40);
+        assert_eq!([9, 1 << 40].map(|id| slots.get(id)), [None; 2]);
+        assert_eq!(slots.ids().collect::<Vec<_>>(), [1, 12]);
     }
 }

@@ -139,7 +139,7 @@ impl RowStore {
     pub(crate) fn slot_of(&self, id: u64) -> Option<u32> {
         match &self.ids {
             Ids::Slots => u32::try_from(id).ok().filter(|&slot| self.rows.has_row()(slot)),
-            Ids::Table { slots, .. } => slots.get(&id).copied(),
+            Ids::Table { slots, .. } => slots.get(id),
         }
     }
 
@@ -154,7 +154,7 @@ impl RowStore {
             (Ids::Slots, None) => Box::new(0..self.rows.end()),
             (Ids::Slots, Some(bits)) => Box::new(bits.ones_in_order().map(|slot| slot as u64)),
             (Ids::Table { slots, .. }, _) => {
-                let mut ids: Vec<u64> = slots.keys().copied().collect();
+                let mut ids: Vec<u64> = slots.ids().collect();
                 ids.sort_unstable();
                 Box::new(ids.into_iter())
             }

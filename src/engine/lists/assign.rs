@@ -72,9 +72,10 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
     let count = rows.count();
     let mut assigned = vec![Assigned { list: u32::MAX, distance: 0.0 }; count];
     let mut coarse = Coarse::new(centroids, 1, count as u64);
-    let mut open = Ranges(vec![0..count]);
+    let mut open = Ranges::default();
+    open.push(0..count);
     while !open.0.is_empty() {
-        let mut overflowed = Ranges(vec![]);
+        let mut overflowed = Ranges::default();
         for range in open.0 {
             assign_range(centroids, rows, coarse, range, (&mut assigned, &mut overflowed)).await?;
         }
@@ -88,6 +89,7 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
 }
 
 /// Ranges of rows, ascending, which start at multiples of a tile's queries.
+#[derive(Default)]
 struct Ranges(Vec<Range<usize>>);
 
 impl Ranges {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::engine::PAGE;
 use crate::error::{Error, Result};
+use crate::index::grouped::Grouped;
 
 /// Stands for the list of a page without rows.
 const NONE: u32 = u32::MAX;
@@ -61,11 +62,12 @@ impl Pages {
     /// possible.
     pub(crate) fn place(&mut self, lists: &[u32], has_row: HasRow<'_>) -> Result<Vec<u32>> {
         let mut slots = vec![0; lists.len()];
-        // Rows list by list, in their order.
-        let mut order: Vec<u32> = (0..lists.len() as u32).collect();
-        order.sort_by_key(|&row| lists[row as usize]);
-        for rows in order.chunk_by(|&a, &b| lists[a as usize] == lists[b as usize]) {
-            let list = lists[rows[0] as usize];
+        let grouped = Grouped::new(lists.iter().copied(), self.of_list.len());
+        for list in 0..self.of_list.len() as u32 {
+            let rows = grouped.rows(list as usize);
+            if rows.is_empty() {
+                continue;
+            }
             let own = &self.of_list[list as usize];
             let room = own.len() as u32 * PAGE - self.sizes[list as usize];
             let mut vacant: Vec<u32> = vec![];

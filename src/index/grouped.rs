@@ -1,0 +1,45 @@
+//! Rows by the list that they belong to.
+
+/// Rows list by list, ascending within a list.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Grouped {
+    pub(crate) order: Vec<u32>,
+    /// The start of each list in `order`, `[lists + 1]`.
+    pub(crate) offsets: Vec<u32>,
+}
+
+impl Grouped {
+    /// Groups rows by the list of each, by counting.
+    pub(crate) fn new(list_of: impl ExactSizeIterator<Item = u32> + Clone, lists: usize) -> Self {
+        let mut offsets = vec![0u32; lists + 1];
+        list_of.clone().for_each(|list| offsets[list as usize + 1] += 1);
+        for list in 0..lists {
+            offsets[list + 1] += offsets[list];
+        }
+        let mut next = offsets.clone();
+        let mut order = vec![0; list_of.len()];
+        for (row, list) in (0..).zip(list_of) {
+            let place = &mut next[list as usize];
+            order[*place as usize] = row;
+            *place += 1;
+        }
+        Self { order, offsets }
+    }
+
+    /// The rows of a list.
+    pub(crate) fn rows(&self, list: usize) -> &[u32] {
+        &self.order[self.offsets[list] as usize..self.offsets[list + 1] as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Grouped;
+
+    #[test]
+    fn rows_ascend_within_their_lists() {
+        let grouped = Grouped::new([3, 0, 3, 1, 0, 3].into_iter(), 5);
+        assert_eq!(grouped, Grouped { order: vec![1, 4, 3, 0, 2, 5], offsets: vec![0, 2, 3, 3, 6, 6] });
+        assert_eq!((grouped.rows(3), grouped.rows(2)), (&[0, 2, 5][..], &[][..]));
+    }
+}
