@@ -16,6 +16,9 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Reading, words};
 
+/// The commands of up to this many queries are submitted at once.
+const FEW_QUERIES: u32 = 8;
+
 impl Probing<'_> {
     /// Finds the nearest rows in the nearest lists of each query. A query that finds fewer than k rows because of a filter probes twice as
     /// many lists, until it has k rows or has probed all lists.
@@ -97,7 +100,13 @@ impl BatchWork for ProbeWork<'_> {
         let way = batches.plan.way;
         match way {
             Way::Rows => batches.encode_all_rows(&mut commands, count)?,
-            Way::Queries | Way::Lists => batches.encode_screened(&mut commands, count)?,
+            Way::Queries | Way::Lists => {
+                // The device finds lists while the rest is recorded. For few queries it would be done before.
+                if count > FEW_QUERIES {
+                    commands = commands.submit_and_go_on();
+                }
+                batches.encode_screened(&mut commands, count)?;
+            }
         }
         batches.encode_results(&mut commands, count)?;
         let buffers = &*batches.buffers;
