@@ -18,19 +18,19 @@ use crate::kernels::{BLOCK_ROWS, Part, Scored, collect_tile_i8, rescore, select_
 /// For up to this many queries all distances are computed: that is less work than the dozen dispatches of a screen.
 const FEW: u64 = 64;
 
-/// From this number of scores on, a sample saves more than its two dispatches cost: some 40 microseconds of 580 on an H200 for 10,000
-/// queries of 4,096 centroids.
-const MANY_SCORES: u64 = 1 << 22;
+/// From this number of scores on, a sample saves more than its two dispatches cost. With fewer, both halves of the tiles leave a large GPU
+/// partly idle.
+const MANY_SCORES: u64 = 1 << 23;
 
-/// A sample is worth it where there are at least this many centroids for each candidate that it lets pass: with 16 of 4,096 wanted, it
-/// costs 10,000 queries 0.36 of 1.44 ms on an H200.
-const FEWEST_A_CANDIDATE: u32 = 28;
+/// Of up to this many centroids, a sample pays only where one is wanted: with 16 of them, 10,000 queries took 1.44 instead of 1.08 ms on an
+/// H200.
+const MANY_LISTS: u32 = 4096;
 
 /// The fewest blocks of centroids in a sample.
 const SAMPLE_BLOCKS: u32 = 8;
 
-/// A sample has at most every fourth block, or it saves too little, and at least every sixteenth.
-const STEPS: [u32; 2] = [4, 16];
+/// A sample has at least every sixteenth block.
+const LARGEST_STEP: u32 = 16;
 
 /// How the nearest centroids of a batch are found: by a screen, or from the distances of all centroids.
 #[derive(Debug, Clone, Copy)]
@@ -72,13 +72,15 @@ impl Coarse {
         if !screened {
             return Self { k, batch: 0, capacity: 0, step: 1 };
         }
-        let is_few = queries * u64::from(lists) < MANY_SCORES;
+        let capacity = (8 * k).next_power_of_two().max(256);
+        if queries * u64::from(lists) < MANY_SCORES || (k > 1 && lists <= MANY_LISTS) {
+            return Self { k, batch: 0, capacity, step: 1 };
+        }
         let step = sample_step(lists, k);
-        // A sample lets some `step * k` others pass, and more where intervals are wide.
-        let passing = (3 * k + 24) * step;
-        let step = if is_few || passing * FEWEST_A_CANDIDATE > lists { 1 } else { step };
-        let passing = if step > 1 { passing } else { 0 };
-        let capacity = passing.max(8 * k).next_power_of_two().max(256);
+        // Assignments have memory to spare. In k-means, wide intervals let hundreds of centroids pass at first.
+        let capacity = if k == 1 { capacity.max(64 * step) } else { capacity };
+        // Some `step * k` centroids pass, and more where intervals are wide.
+        let step = step.min(capacity / (3 * k + 24)).max(1);
         Self { k, batch: 0, capacity, step }
     }
 
@@ -298,14 +300,13 @@ impl Coarse {
     }
 }
 
-/// The distance between blocks of a sample; 1 if no sample is worth it.
+/// The distance between blocks of a sample; 1 for all blocks.
 ///
 /// Storing and reading 1 / step of the scores costs time, and so do the some step * k candidates that a sample lets pass. The sum is least
 /// near this step (H200, 16,384 centroids).
 fn sample_step(lists: u32, k: u32) -> u32 {
-    let best = (1024 / k.max(1)).isqrt().min(STEPS[1]);
-    let step = best.min(lists.div_ceil(BLOCK_ROWS) / SAMPLE_BLOCKS);
-    if step < STEPS[0] { 1 } else { step }
+    let best = (1024 / k.max(1)).isqrt().min(LARGEST_STEP);
+    best.min(lists.div_ceil(BLOCK_ROWS) / SAMPLE_BLOCKS).max(1)
 }
 
 /// Columns of the scores of all centroids.

@@ -1,6 +1,6 @@
 //! `nearfield bench ivf`: building an `Ivf`, and its recall and queries per second over probes.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -126,16 +126,18 @@ fn built(args: &Args, run: &mut Run, rows: View<'_>, lists: usize) -> Result<Ivf
         .map(|start| device.upload(rows.slice(start..rows.rows().min(start + piece))))
         .collect::<nearfield::Result<Vec<DeviceMatrix>>>()?;
     let upload = started.elapsed();
-    let ran = AtomicUsize::new(0);
-    let count_iterations = |number: usize, _: f64| ran.store(number, Ordering::Relaxed);
+    let ends = Mutex::new(vec![]);
+    let ends_of = || ends.lock().unwrap_or_else(PoisonError::into_inner);
+    let note = |_: usize, _: f64| ends_of().push(Instant::now());
     let build = || -> Result<(Ivf, Duration, Duration)> {
+        ends_of().clear();
         let started = Instant::now();
         let builder = Ivf::builder(device, args.metric, rows.dim())
             .lists(lists)
             .screen(args.screen)
             .capacity(rows.rows() + 16 * lists)
             // All iterations are timed, whatever they gain.
-            .kmeans(|means| means.iterations(args.iterations).tolerance(0.0).progress(&count_iterations));
+            .kmeans(|means| means.iterations(args.iterations).tolerance(0.0).progress(&note));
         let mut index = builder.train_device(&pieces.iter().collect::<Vec<_>>())?;
         let trained = started.elapsed();
         for piece in &pieces {
@@ -153,14 +155,21 @@ fn built(args: &Args, run: &mut Run, rows: View<'_>, lists: usize) -> Result<Ivf
     let largest = sizes.iter().max().copied().unwrap_or(0);
     let empty = sizes.iter().filter(|&&size| size == 0).count();
     let [upload, train, add] = [upload, train, add].map(milliseconds);
-    let (count, dim, metric, ran) = (rows.rows(), rows.dim(), args.metric, ran.load(Ordering::Relaxed));
+    let ends = ends_of();
+    // The first iteration comes after the rows to train on were gathered, and the first centroids chosen.
+    let iteration = match ends.as_slice() {
+        [first, .., last] => Some(milliseconds((*last - *first) / (ends.len() - 1) as u32)),
+        _ => None,
+    };
+    let (count, dim, metric, ran) = (rows.rows(), rows.dim(), args.metric, ends.len());
     let line = json!({
         "record": "build", "suite": "ivf", "rows": count, "dim": dim, "lists": lists, "iterations": args.iterations,
-        "iterations_run": ran, "metric": metric.name(), "data": args.source.name(), "upload_ms": upload, "train_ms": train, "add_ms": add,
+        "iterations_run": ran, "metric": metric.name(), "data": args.source.name(), "upload_ms": upload, "train_ms": train, "iteration_ms": iteration, "add_ms": add,
         "largest_list": largest, "empty_lists": empty,
     });
     let in_lists = counted(lists, "list", "lists");
-    let iterations = counted(ran, "iteration", "iterations");
+    let each = iteration.map_or(String::new(), |each| format!(" of {each:.1} ms"));
+    let iterations = counted(ran, "iteration", "iterations") + &each;
     let text = format!(
         "ivf       {count} x {dim}, {in_lists}, {metric}: upload {upload:.1} ms, train {train:.1} ms in {iterations}, \
          add {add:.1} ms; largest list {largest}, {empty} empty",
