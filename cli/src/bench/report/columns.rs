@@ -8,7 +8,7 @@ use crate::bench::units::{byte_rate, decimal, operation_rate, percent, whole};
 /// A column of figures: its key, its head, and the text for a line.
 type Figure = (&'static str, &'static str, fn(&Line, &str) -> Option<String>);
 
-const FIGURES: [Figure; 29] = [
+const FIGURES: [Figure; 30] = [
     ("recall", "recall", |line, key| Some(decimal(line.number(key)?, 4))),
     ("ms", "time, ms", milliseconds),
     ("spread", "least – most", |line, _| {
@@ -36,6 +36,7 @@ const FIGURES: [Figure; 29] = [
     }),
     ("upload_ms", "upload, ms", milliseconds),
     ("train_ms", "training, ms", milliseconds),
+    ("iteration_ms", "iteration, ms", milliseconds),
     ("add_ms", "adding, ms", milliseconds),
     ("largest_list", "largest list", rate),
     ("empty_lists", "empty lists", |line, key| line.positive(key).map(whole)),

@@ -80,7 +80,7 @@ pub(super) fn ivf(device: &DeviceLines<'_>) -> Section {
         "recall ms queries_per_s spread device_queries_per_s scored_per_query survivors_per_query verified";
     add_cases(&mut section, device, figures);
     let fields = ["rows", "dim", "lists", "iterations", "metric", "data"];
-    let figures = "upload_ms train_ms add_ms largest_list empty_lists";
+    let figures = "upload_ms train_ms iteration_ms add_ms largest_list empty_lists";
     section.table(table("Building an index", &device.of("build", "ivf"), &fields, figures));
     section
 }
