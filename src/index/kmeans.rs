@@ -98,8 +98,8 @@ impl<'a> KMeans<'a> {
         iterations: usize;
         /// Ends training when an iteration lowers the inertia by less than this fraction. Default: 1e-4.
         tolerance: f64;
-        /// Sets the number of training rows per list. If there are more rows, a seeded sample is used ([`Clusters::rows`] tells which).
-        /// Default: 64.
+        /// Sets the number of training rows per list. If there are more rows, or more than the adapter can bind eight bytes each of, a seeded
+        /// sample is used ([`Clusters::rows`] tells which). Default: 64.
         rows_per_list: usize;
         /// Splits lists with more than this many times the average number of rows, and gives up the smallest lists in return. A ratio of
         /// 1.5 evens out the lists at the cost of some inertia. Default: none.

@@ -52,7 +52,7 @@ impl SlotsOf {
         for (&id, &slot) in ids.iter().zip(slots) {
             if id < self.near.len() as u64 {
                 self.near[id as usize] = slot;
-                self.far.remove(&id);
+                self.forget_far(id);
             } else {
                 self.far.insert(id, slot);
             }
@@ -63,7 +63,14 @@ impl SlotsOf {
         if id < self.near.len() as u64 {
             self.near[id as usize] = NONE;
         }
-        self.far.remove(&id);
+        self.forget_far(id);
+    }
+
+    fn forget_far(&mut self, id: u64) {
+        // An empty map would compute the hash of each id as well.
+        if !self.far.is_empty() {
+            self.far.remove(&id);
+        }
     }
 }
 

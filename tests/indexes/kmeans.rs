@@ -318,7 +318,7 @@ fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
     });
 }
 
-/// Of so many centroids, only the scores of a sample go to memory.
+/// With thousands of centroids, only the scores of a sample go to memory.
 #[test]
 fn the_nearest_of_thousands_of_centroids_are_exact() {
     let Some(device) = gpu() else { return };

@@ -106,3 +106,12 @@ fn rows_of_many_segments_are_each_looked_at_once() {
         assert!(statistics.rescored < 100 * count as u64, "{} rows for {count} queries", statistics.rescored);
     }
 }
+
+#[test]
+fn more_hits_than_memory_holds_are_an_error_and_not_an_abort() {
+    let Some(device) = confined(u64::MAX, 1 << 20) else { return };
+    let rows: Vec<f32> = (0..200_000).map(|row| row as f32).collect();
+    let index = flat(&device, Metric::L2Squared, view(&rows, 1), Screen::None);
+    let refused = index.search(view(&rows, 1), rows.len());
+    assert!(matches!(refused, Err(Error::Budget { .. })), "{:?}", refused.err());
+}

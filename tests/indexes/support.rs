@@ -53,7 +53,7 @@ pub(crate) fn numbered(rows: usize) -> Vec<u64> {
     (0..rows as u64).collect()
 }
 
-/// Lists whose centroids are so many that a screen stores the scores of a sample. No multiple of 128.
+/// Lists from which on a screen stores the scores of a sample of their centroids. No multiple of 128.
 pub(crate) const MANY_LISTS: usize = 4100;
 
 /// Sets of 5,000 rows for these lists: names, dims and values, which are whole.

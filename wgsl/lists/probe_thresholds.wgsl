@@ -3,7 +3,7 @@
 // a few lists: the nearest alone may be of another kind than the query. Queries then have no candidates yet.
 const TURN_PAGES = WORKGROUP / PAGE;
 
-var<workgroup> uppers: array<vec4<u32>, UPPERS / 4u>;
+var<workgroup> uppers: array<u32, UPPERS>;
 var<workgroup> seen: atomic<u32>;
 
 @compute @workgroup_size(WORKGROUP)
@@ -15,7 +15,7 @@ fn probe_thresholds(
   let query = workgroup_number(workgroup, workgroups);
   if (query >= params.queries) { return; }
   if (index == 0u) { atomicStore(&seen, 0u); }
-  uppers[index / 4u][index % 4u] = ABSENT;
+  uppers[index] = ABSENT;
   let side = query_of(query_terms_of(query), 0.0);
   let first_probe = query * params.stride;
   var longest = 0u;
@@ -47,7 +47,7 @@ fn probe_thresholds(
     let score = score_of(query, row, index);
     if (is_usable(row)) {
       let place = atomicAdd(&seen, 1u);
-      if (place < UPPERS) { uppers[place / 4u][place % 4u] = keys_of(side, score, row_side(row_terms[row])).y; }
+      if (place < UPPERS) { uppers[place] = keys_of(side, score, row_side(row_terms[row])).y; }
     }
     counted = workgroupUniformLoad(&seen);
     first = select(first + each, longest, counted >= wanted);
@@ -56,11 +56,11 @@ fn probe_thresholds(
   var limit = LARGEST_KEY;
   if (count >= params.k && count <= WORKGROUP) {
     // Few enough to compare all with all.
-    let own = uppers[index / 4u][index % 4u];
+    let own = uppers[index];
     var before = vec4(0u);
-    for (var v = 0u; v < WORKGROUP / 4u; v++) {
-      let others = uppers[v];
-      let places = vec4(v * 4u) + vec4(0u, 1u, 2u, 3u);
+    for (var i = 0u; i < WORKGROUP; i += 4u) {
+      let others = vec4(uppers[i], uppers[i + 1u], uppers[i + 2u], uppers[i + 3u]);
+      let places = vec4(i) + vec4(0u, 1u, 2u, 3u);
       before += vec4<u32>((others < vec4(own)) | ((others == vec4(own)) & (places < vec4(index))));
     }
     if (before.x + before.y + before.z + before.w == params.k - 1u) { picked = vec2(own, 0u); }
@@ -71,7 +71,7 @@ fn probe_thresholds(
     for (var digit = 0u; digit < 2u; digit++) {
       let shift = 21u - 11u * digit;
       clear_digits(index);
-      for (var i = index; i < count; i += WORKGROUP) { count_digit(uppers[i / 4u][i % 4u], found.x, shift); }
+      for (var i = index; i < count; i += WORKGROUP) { count_digit(uppers[i], found.x, shift); }
       found = pick_digit(index, found, shift);
     }
     limit = min(found.x | ROUNDED_BITS, LARGEST_KEY);

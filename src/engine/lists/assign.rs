@@ -88,15 +88,19 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
     }
 }
 
+/// Ranges with fewer rows between them are one.
+const NEAR: usize = 4096;
+
 /// Ranges of rows, ascending, which start at multiples of a tile's queries.
 #[derive(Default)]
 struct Ranges(Vec<Range<usize>>);
 
 impl Ranges {
-    /// Appends a range behind the others.
+    /// Appends a range behind the others, with the rows between them if these are few: each range waits for the device, and rows that are
+    /// assigned twice have the same answer.
     fn push(&mut self, next: Range<usize>) {
         match self.0.last_mut() {
-            Some(last) if last.end >= next.start => last.end = next.end,
+            Some(last) if last.end + NEAR >= next.start => last.end = next.end,
             _ => self.0.push(next),
         }
     }

@@ -13,6 +13,9 @@ use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::Profile;
 
+/// Hits that answers have room for from the start, at most: a search may find far fewer than k rows for each query.
+const ROOM: usize = 1 << 22;
+
 /// Everything that a search has found so far.
 pub(crate) struct SearchState {
     pub(crate) answers: Answers,
@@ -24,8 +27,10 @@ pub(crate) struct SearchState {
 
 impl SearchState {
     pub(crate) fn new(rows: &GpuRows, queries: usize, request: &SearchRequest<'_>) -> Self {
+        let most = request.scope().found(rows).min(request.k as u64) as usize;
+        let hits = queries.saturating_mul(most);
         Self {
-            answers: Answers::new(queries, queries * (request.scope().found(rows) as usize).min(request.k)),
+            answers: Answers::new(queries, hits.min(ROOM)),
             statistics: Statistics::default(),
             profile: if request.profile { Profile::of_forms(&rows.gpu, request.forms) } else { None },
             answered: 0,

@@ -21,7 +21,7 @@ const FEW: usize = 4;
 /// Queries of a task, at most: enough that copying the rows is a small part of its work.
 const BAND: usize = 512;
 
-/// Elements of these queries, at most: each thread has a copy of them.
+/// Elements of these queries, at most, but at least those of five queries: each thread has a copy of them.
 const BAND_ELEMENTS: usize = 1 << 20;
 
 /// Tasks for each thread, so that no thread waits long for the last one.

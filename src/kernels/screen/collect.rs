@@ -90,8 +90,8 @@ const QUERIES: u32 = 32;
 /// Queries whose scores are loaded together, and the queries of a workgroup in a sample.
 pub(crate) const AT_ONCE: u32 = 4;
 
-/// The groups of four columns of a chunk that a round takes: every `step`-th, but not every `skip`-th. Both are powers of two;
-/// `skip` may be 0.
+/// The groups of four columns of a chunk, or the blocks of an index, that a round takes: every `step`-th, but not every `skip`-th. `skip` is
+/// 0 or a multiple of `step`. For `collect`, both are powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Round {
     /// Distance of the groups.

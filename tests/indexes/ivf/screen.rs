@@ -6,7 +6,8 @@ use crate::common::living::bits;
 use crate::common::{Engine, Random, confined, gpu, view};
 use crate::support::{MANY_LISTS, flat, rows_of_many_lists};
 use nearfield::{
-    AddOptions, Device, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions, SearchResult, Statistics,
+    AddOptions, Device, Error, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions, SearchResult,
+    Statistics,
 };
 use test_case::test_matrix;
 
@@ -183,7 +184,7 @@ fn a_small_budget_changes_no_answer() {
     }
 }
 
-/// Of so many centroids, only the scores of a sample go to memory.
+/// With thousands of centroids, only the scores of a sample go to memory.
 #[test]
 fn the_nearest_of_thousands_of_lists_are_probed() {
     let Some(device) = gpu() else { return };
@@ -210,7 +211,7 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
     }
 }
 
-/// A search of so many lists takes as long as one of all rows, so that is what it does, whatever the batch.
+/// A search of a quarter of the lists takes as long as one of all rows, and goes through all rows, whatever the batch.
 #[test]
 fn a_search_of_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
     let Some(device) = gpu() else { return };
@@ -236,4 +237,23 @@ fn a_search_of_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
     }
     let probes = index.probes_for_recall(rows.slice(0..200), 5, 1.0).expect("probes");
     assert!(probes <= 4, "{probes} probes: a quarter finds all");
+}
+
+#[test]
+fn a_query_that_is_refused_has_its_number_wherever_it_lies_in_a_batch() {
+    let Some(device) = gpu() else { return };
+    let rows = clustered(6000, 12, 30, 3);
+    let mut index = trained(device, view(&rows, 12), 40);
+    index.add(view(&rows, 12)).expect("rows");
+    // The lists of 2,560 queries are found at a time.
+    for bad in [&[2600][..], &[5999], &[2559, 5000], &[5121, 4000]] {
+        let mut queries = rows.clone();
+        bad.iter().for_each(|&row| queries[row * 12 + 5] = f32::NAN);
+        let first = bad.iter().min().map(|&row| row as u64);
+        let refused = index.search(view(&queries, 12), 5, 9);
+        assert!(
+            matches!(refused, Err(Error::NotFinite { row, .. }) if Some(row) == first),
+            "{bad:?}: {refused:?}"
+        );
+    }
 }

@@ -27,7 +27,7 @@ struct Winnowing {
     first_slot: u32,
     /// Queries of a block.
     room: usize,
-    /// Every so many blocks were scored.
+    /// One block in this many was scored.
     step: usize,
     /// `[blocks / step, room, 128]`.
     scores: Vec<f32>,

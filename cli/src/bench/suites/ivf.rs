@@ -55,8 +55,8 @@ Recall is measured against the exact answers of `Flat`. With all lists probed, t
 reported distance of the timed queries, and of at least 200 queries, is checked against f64. A failed check ends the run with exit \
 code 1. `recall` follows ann-benchmarks: the part of the results that are no farther than the k-th true neighbour plus 0.001. \
 `recall_by_id` is the part of the true neighbours that were found. Every case is timed twice, with queries on the host and with \
-queries on the device; results come to the host both times. The index is built from rows on the device, which are uploaded before the build is timed. docs/benchmark.md lists \
-the fields of the JSON lines.";
+queries on the device; results come to the host both times. The index is built from rows on the device, which are uploaded before \
+the build is timed. docs/benchmark.md lists the fields of the JSON lines.";
 
 const QUERIES: [usize; 2] = [1, 1024];
 const PROBES: [usize; 4] = [1, 4, 16, 64];
@@ -164,8 +164,8 @@ fn built(args: &Args, run: &mut Run, rows: View<'_>, lists: usize) -> Result<Ivf
     let (count, dim, metric, ran) = (rows.rows(), rows.dim(), args.metric, ends.len());
     let line = json!({
         "record": "build", "suite": "ivf", "rows": count, "dim": dim, "lists": lists, "iterations": args.iterations,
-        "iterations_run": ran, "metric": metric.name(), "data": args.source.name(), "upload_ms": upload, "train_ms": train, "iteration_ms": iteration, "add_ms": add,
-        "largest_list": largest, "empty_lists": empty,
+        "iterations_run": ran, "metric": metric.name(), "data": args.source.name(), "upload_ms": upload, "train_ms": train,
+        "iteration_ms": iteration, "add_ms": add, "largest_list": largest, "empty_lists": empty,
     });
     let in_lists = counted(lists, "list", "lists");
     let each = iteration.map_or(String::new(), |each| format!(" of {each:.1} ms"));

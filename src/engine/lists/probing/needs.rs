@@ -161,12 +161,12 @@ impl Probing<'_> {
         for round in &plan.rounds {
             let probes = round.end - round.start;
             // A last batch may have fewer queries, and another kernel.
-            let lists = collect_lists::LISTS.height;
+            let low = collect_lists::LISTS.height;
             let few = (u64::from(self.lists()) * SHARED).div_ceil(probes.into()).min(batch.into()) as u32;
             let height = self.list_kernel(batch, probes).height;
             for segment in &self.tables.segments {
                 // The bound holds for whole blocks of queries.
-                for (queries, height) in [(batch, height), (few.next_multiple_of(lists), lists)] {
+                for (queries, height) in [(batch, height), (few.next_multiple_of(low), low)] {
                     most = most.max(table_bytes(segment.most_blocks(queries, probes, height), height));
                 }
             }

@@ -97,8 +97,10 @@ impl Probing<'_> {
     /// A plan of a screen on integers for this k, with room for at least `least` candidates a query.
     fn screened(&self, way: Way, coarse: Coarse, [k, least]: [u32; 2], queries: u64) -> ProbePlan {
         let available = self.request.scope().usable();
+        let unit = if way == Way::Lists { u64::from(BLOCK_ROWS) } else { 1 };
+        let least_batch = queries.min(BATCH).next_multiple_of(unit);
         let mut capacity = (16 * k).next_power_of_two().max(least);
-        while capacity < CAPACITY[1] && queries.min(BATCH) * 2 * u64::from(capacity) * 24 <= available / 4 {
+        while capacity < CAPACITY[1] && least_batch * 2 * u64::from(capacity) * 24 <= available / 4 {
             capacity = (capacity * 2).min(CAPACITY[1]);
         }
         ProbePlan {

@@ -101,7 +101,7 @@ impl BatchWork for ProbeWork<'_> {
         match way {
             Way::Rows => batches.encode_all_rows(&mut commands, count)?,
             Way::Queries | Way::Lists => {
-                // The device finds lists while the rest is recorded. For few queries it would be done before.
+                // The device finds lists while the rest is recorded. With few queries it would be idle again before that.
                 if count > FEW_QUERIES {
                     commands = commands.submit_and_go_on();
                 }
