@@ -100,7 +100,7 @@ impl Probing<'_> {
         let unit = if way == Way::Lists { u64::from(BLOCK_ROWS) } else { 1 };
         let least_batch = queries.min(BATCH).next_multiple_of(unit);
         let mut capacity = (16 * k).next_power_of_two().max(least);
-        while capacity < CAPACITY[1] && least_batch * 2 * u64::from(capacity) * 24 <= available / 4 {
+        while capacity < CAPACITY[1] && least_batch * 2 * u64::from(capacity) * 24 <= available / 3 {
             capacity = (capacity * 2).min(CAPACITY[1]);
         }
         ProbePlan {
