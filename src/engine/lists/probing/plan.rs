@@ -29,6 +29,9 @@ const K_MAX: u32 = probe_thresholds::UPPERS / 2;
 /// rounds begin small.
 pub(super) const NEAR: [u32; 2] = [4, 16];
 
+/// The fewest lists of a later round. Fewer that remain join the last one.
+const LEAST_ROUND: u32 = 16;
+
 /// Pairs of a query and a list in a later round, about: the table of blocks has room for them, and tiles are nearly full.
 const PAIRS: u64 = 1 << 20;
 
@@ -36,14 +39,14 @@ const PAIRS: u64 = 1 << 20;
 const KEPT: u64 = 4;
 
 /// Rows of the nearest lists that give the first threshold: at least.
-const SAMPLE: u32 = 64;
+const FIRST_ROWS: u32 = 64;
 
 /// Lists that they are taken from. The nearest alone would have more of the nearest rows for most queries, and none for some.
-const SAMPLE_LISTS: u32 = 4;
+const FIRST_LISTS: u32 = 4;
 
 /// The rows that give a query's first threshold.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sample {
+pub(crate) struct FirstRows {
     /// Enough rows.
     pub(crate) wanted: u32,
     /// Lists that are looked at.
@@ -154,25 +157,25 @@ impl Probing<'_> {
         }
         let longer = |end: &u32| {
             let kept = u64::from(capacity) * u64::from(*end) / (KEPT * u64::from(k));
-            Some(end + kept.min(PAIRS / queries).max(NEAR[1].into()).min(self.lists().into()) as u32)
+            Some(end + kept.min(PAIRS / queries).max(LEAST_ROUND.into()).min(self.lists().into()) as u32)
         };
         let later = std::iter::successors(Some(NEAR[1]), longer);
         let ends = NEAR.into_iter().take(1).chain(later).skip(is_listed(NEAR[1]).into());
         // A last round of few lists is not worth its dispatches.
-        let ends = ends.take_while(|end| end + (end / 4).min(NEAR[1]) < self.probes);
+        let ends = ends.take_while(|end| end + (end / 4).min(LEAST_ROUND) < self.probes);
         let ends: Vec<u32> = ends.chain([self.probes]).collect();
         let starts = std::iter::once(0).chain(ends.iter().copied());
         starts.zip(&ends).map(|(start, &end)| start..end).collect()
     }
 
     /// The rows that give first thresholds for this k.
-    pub(super) fn sample(&self, k: u32) -> Sample {
-        let wanted = (4 * k).clamp(SAMPLE, probe_thresholds::UPPERS);
+    pub(super) fn first_rows(&self, k: u32) -> FirstRows {
+        let wanted = (4 * k).clamp(FIRST_ROWS, probe_thresholds::UPPERS);
         // A power of two.
-        let probes = 1 << self.probes.min(SAMPLE_LISTS).ilog2();
+        let probes = 1 << self.probes.min(FIRST_LISTS).ilog2();
         // Four times as many as if all places of the pages had a row that is allowed.
         let turns = wanted.div_ceil(BLOCK_ROWS) * 4;
-        Sample { wanted, probes, turns }
+        FirstRows { wanted, probes, turns }
     }
 
     /// The mean number of rows of a list.

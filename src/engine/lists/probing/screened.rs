@@ -103,19 +103,19 @@ impl ProbeBatches<'_> {
     ) -> Result<()> {
         let intervals = narrowed.intervals();
         let (allowed, has_bits) = self.bits();
-        let sample = self.probing.sample(self.plan.k);
+        let first = self.probing.first_rows(self.plan.k);
         let params = probe_thresholds::Params {
             granules: narrowed.granules(),
             queries: count,
             query_terms: (Self::terms_start(narrowed, count) / TERMS_BYTES) as u32,
             room: self.room(),
             k: self.plan.k,
-            probes: sample.probes,
+            probes: first.probes,
             stride: self.probing.probes,
             lists: self.probing.lists(),
             tiles: tables.tiles,
-            wanted: sample.wanted,
-            turns: sample.turns,
+            wanted: first.wanted,
+            turns: first.turns,
             rows: segment.len,
             first_slot: segment.first_slot,
             is_first: is_first.into(),
