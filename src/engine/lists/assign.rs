@@ -61,7 +61,7 @@ scratch! {
     }
 }
 
-/// Rows of a tile. Those of a tile are assigned together, and batches and ranges of rows start with one.
+/// Rows of a tile. The rows of a tile are assigned together, and each batch and range of rows starts with a tile.
 const TILE: usize = TILE_QUERIES as usize;
 
 /// Scratch bytes of a row's results.
@@ -88,7 +88,7 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
     }
 }
 
-/// Ranges with fewer rows between them are one.
+/// Two ranges with at most this many rows between them become one.
 const NEAR: usize = 4096;
 
 /// Ranges of rows, ascending, which start at multiples of a tile's queries.

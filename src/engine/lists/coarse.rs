@@ -18,12 +18,12 @@ use crate::kernels::{BLOCK_ROWS, Part, Scored, collect_tile_i8, rescore, select_
 /// For up to this many queries all distances are computed: that is less work than the dozen dispatches of a screen.
 const FEW: u64 = 64;
 
-/// From this number of scores on, a sample saves more than its two dispatches cost. With fewer, both halves of the tiles leave a large GPU
-/// partly idle.
+/// A sample needs at least this many scores to save more than its two dispatches cost. Fewer scores leave a large GPU partly idle when two
+/// kernels share them.
 const MANY_SCORES: u64 = 1 << 23;
 
-/// Of up to this many centroids, a sample pays only where one is wanted. Where 16 were wanted, 10,000 queries took 1.44 ms with a sample and 1.08
-/// without (H200).
+/// With at most this many centroids, a sample pays only for k = 1. At k = 16, 10,000 queries took 1.44 ms with a sample and 1.08 without
+/// (H200).
 const MANY_LISTS: u32 = 4096;
 
 /// The fewest blocks of centroids in a sample.

@@ -1,4 +1,4 @@
-//! What a plan of a search in lists needs: its scratch buffers, and the kernels of its rounds.
+//! Computes what a plan of a search in lists needs: the sizes of its scratch buffers, and the kernel of each round.
 
 use std::ops::Range;
 

@@ -32,7 +32,7 @@ pub(super) const NEAR: [u32; 2] = [4, 16];
 /// The fewest lists of a later round. Fewer that remain join the last one.
 const LEAST_ROUND: u32 = 16;
 
-/// Pairs of a query and a list in a later round, about: the table of blocks has room for them, and tiles are nearly full.
+/// A later round has about this many pairs of a query and a list: the table of blocks has room for them, and tiles are nearly full.
 const PAIRS: u64 = 1 << 20;
 
 /// A round may keep this many rows for each that is among the k nearest of the rounds before: intervals overlap.
