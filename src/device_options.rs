@@ -41,6 +41,11 @@ pub struct DeviceOptions {
     /// Blocking calls and futures mix. A future that is dropped or not polled again holds up no other search; as before, it keeps its
     /// share of the budget until it is dropped. Default: true.
     pub join_searches: bool,
+    /// Let an [`Ivf`](crate::Ivf) on a GPU go through all rows where that takes no longer than its lists: an index of fewer than 8,192
+    /// rows always, a larger one with probes for a quarter of the lists or more. Such answers are exact, and
+    /// [`Statistics::searched_flat`](crate::Statistics::searched_flat) counts them. Turn it off to learn from a few rows what recall lists
+    /// will have. Default: true.
+    pub exact_when_quicker: bool,
     /// A directory for compiled kernels, so that the next process does not compile them again; none for no such files. On Vulkan the
     /// library keeps there what the driver made of its kernels, a few MiB, in a file for each adapter, driver and version of the
     /// library. The file is read before the first kernel is compiled, and written when an index was made or warmed up and when the
@@ -70,6 +75,7 @@ impl Default for DeviceOptions {
             subgroups: true,
             max_segment_bytes: u64::MAX,
             join_searches: true,
+            exact_when_quicker: true,
             cache_dir: cache_dir(),
             tune: true,
         }
@@ -91,6 +97,8 @@ impl DeviceOptions {
         max_segment_bytes: u64;
         /// Sets [`DeviceOptions::join_searches`].
         join_searches: bool;
+        /// Sets [`DeviceOptions::exact_when_quicker`].
+        exact_when_quicker: bool;
         /// Sets [`DeviceOptions::cache_dir`].
         cache_dir: Option<PathBuf>;
         /// Sets [`DeviceOptions::tune`].

@@ -35,14 +35,14 @@ impl Engine {
     /// A device with default options, shared by all tests of a binary.
     pub(crate) fn device(self) -> Option<&'static Device> {
         static DEVICES: [OnceLock<Option<Device>>; 2] = [const { OnceLock::new() }; 2];
-        present(DEVICES[self as usize].get_or_init(|| self.open(DeviceOptions::default())).as_ref())
+        present(DEVICES[self as usize].get_or_init(|| self.open(options())).as_ref())
     }
 
     /// The same adapter without subgroup operations, also shared.
     pub(crate) fn without_subgroups(self) -> Option<&'static Device> {
         static DEVICES: [OnceLock<Option<Device>>; 2] = [const { OnceLock::new() }; 2];
         let open = || {
-            let mut options = DeviceOptions::default();
+            let mut options = options();
             options.subgroups = false;
             self.open(options)
         };
@@ -51,7 +51,7 @@ impl Engine {
 
     /// A device with small segments and little scratch memory.
     pub(crate) fn confined(self, segment_bytes: u64, budget_bytes: u64) -> Option<Device> {
-        let mut options = DeviceOptions::default();
+        let mut options = options();
         options.max_segment_bytes = segment_bytes;
         options.budget_bytes = budget_bytes;
         self.open(options)
@@ -75,7 +75,7 @@ impl Engine {
         let limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..adapter.limits() };
         let descriptor = wgpu::DeviceDescriptor { required_limits: limits, ..Default::default() };
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
-        Some(Device::from_wgpu(device, queue, DeviceOptions::default()))
+        Some(Device::from_wgpu(device, queue, options()))
     }
 
     /// The device with subgroup operations and the one without. The host engine has one device.
@@ -95,6 +95,11 @@ impl Engine {
         let is_right = |device: &Device| self == Self::Host || has_kernels(device);
         present(opened(Device::open(Some(name), options)).filter(is_right))
     }
+}
+
+/// The default options, except that an `Ivf` always searches its lists: those of tests are so short that it seldom would.
+pub(crate) fn options() -> DeviceOptions {
+    DeviceOptions::new().exact_when_quicker(false)
 }
 
 /// The device of tests that are about kernels.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::living::{Kind, bits};
-use crate::common::{Random, view};
+use crate::common::{Random, options, view};
 use crate::support::run_within;
 use nearfield::{
     DeviceOptions, ElementKind, Error, Filter, Flat, Index, MatrixView, Metric, Screen, SearchOptions,
@@ -122,7 +122,7 @@ fn load(index: &RwLock<Index>, queries: &[f32], wanted: &[Bits], time: Duration)
 
 #[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
 fn answers_are_those_of_a_search_alone_under_load_and_through_changes(engine: Engine, kind: Kind) {
-    let Some((index, queries)) = given(engine, kind, DeviceOptions::default()) else { return };
+    let Some((index, queries)) = given(engine, kind, options()) else { return };
     let index = RwLock::new(index);
     let mut joined = 0;
     for phase in 0..3u64 {
@@ -139,7 +139,7 @@ fn answers_are_those_of_a_search_alone_under_load_and_through_changes(engine: En
 
 #[test_matrix([Adapter, Host])]
 fn rows_are_added_while_others_search(engine: Engine) {
-    let Some((index, queries)) = given(engine, Kind::Flat, DeviceOptions::default()) else { return };
+    let Some((index, queries)) = given(engine, Kind::Flat, options()) else { return };
     let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
     let index = RwLock::new(index);
     let is_over = AtomicBool::new(false);
@@ -163,7 +163,7 @@ fn rows_are_added_while_others_search(engine: Engine) {
 
 #[test_matrix([Adapter, Host])]
 fn an_error_stays_its_callers(engine: Engine) {
-    let Some((index, queries)) = given(engine, Kind::Flat, DeviceOptions::default()) else { return };
+    let Some((index, queries)) = given(engine, Kind::Flat, options()) else { return };
     let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
     let mut wrong = queries[..3 * DIM].to_vec();
     wrong[2 * DIM + 1] = f32::NAN;
@@ -193,7 +193,7 @@ fn an_error_stays_its_callers(engine: Engine) {
 
 #[test]
 fn a_lost_device_gives_every_caller_an_error() {
-    let Some((index, queries)) = given(Adapter, Kind::Flat, DeviceOptions::default()) else { return };
+    let Some((index, queries)) = given(Adapter, Kind::Flat, options()) else { return };
     // Kernels are compiled by then.
     asks().iter().for_each(|ask| drop(ask.answer(&index, &queries)));
     std::thread::scope(|scope| {
@@ -221,7 +221,7 @@ fn a_lost_device_gives_every_caller_an_error() {
 
 #[test_matrix([Adapter, Host])]
 fn other_searches_run_beside(engine: Engine) {
-    let Some((index, queries)) = given(engine, Kind::Flat, DeviceOptions::default()) else { return };
+    let Some((index, queries)) = given(engine, Kind::Flat, options()) else { return };
     let allowed: Vec<u64> = (0..row_count(engine) as u64).step_by(3).collect();
     let ask = asks()[0];
     let progress = |_: usize| {};
@@ -248,7 +248,7 @@ fn other_searches_run_beside(engine: Engine) {
 
 #[test_matrix([Adapter, Host])]
 fn joining_can_be_turned_off(engine: Engine) {
-    let options = DeviceOptions::default().join_searches(false);
+    let options = options().join_searches(false);
     let Some((index, queries)) = given(engine, Kind::Flat, options) else { return };
     let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
     assert_eq!(load(&RwLock::new(index), &queries, &wanted, Duration::from_millis(300)), 0);
@@ -285,7 +285,7 @@ fn searches_that_one_thread_answers_run_side_by_side_on_the_host() {
 /// A thread of the pool that searches on the host may take up another search in the middle of the first.
 #[test_matrix([Adapter, Host])]
 fn tasks_of_a_thread_pool_search_beside_the_others(engine: Engine) {
-    let Some((index, queries)) = given(engine, Kind::Flat, DeviceOptions::default()) else { return };
+    let Some((index, queries)) = given(engine, Kind::Flat, options()) else { return };
     let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -300,7 +300,7 @@ fn tasks_of_a_thread_pool_search_beside_the_others(engine: Engine) {
 
 #[test]
 fn a_search_that_was_forgotten_midway_is_named_by_the_next_change() {
-    let Some((mut index, queries)) = given(Adapter, Kind::Flat, DeviceOptions::default()) else { return };
+    let Some((mut index, queries)) = given(Adapter, Kind::Flat, options()) else { return };
     let query = &queries[..DIM];
     let many = queries[..20 * DIM].repeat(10);
     let mut first = Box::pin(index.search_async(view(&many, DIM), 5));

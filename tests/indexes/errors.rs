@@ -1,11 +1,11 @@
 //! Bad input gets an error that names it, and leaves the index as it was.
 
-use crate::common::{Engine, confined, gpu, has_kernels, rounded, view};
+use crate::common::{Engine, confined, gpu, has_kernels, options, rounded, view};
 use crate::support::{flat, run_within};
 use half::f16;
 use nearfield::{
-    AddOptions, Device, DeviceOptions, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output,
-    Screen, SearchOptions,
+    AddOptions, Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output, Screen,
+    SearchOptions,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use test_case::test_matrix;
@@ -256,10 +256,9 @@ fn what_a_budget_error_needs_is_enough() {
 fn an_unknown_adapter_is_named_beside_those_that_are_there() {
     let Some(device) = gpu() else { return };
     let name = "no such adapter";
-    for error in [
-        Device::named(name).expect_err("unknown"),
-        Device::open(Some(name), DeviceOptions::default()).expect_err("unknown"),
-    ] {
+    for error in
+        [Device::named(name).expect_err("unknown"), Device::open(Some(name), options()).expect_err("unknown")]
+    {
         assert!(matches!(error, Error::NoAdapter { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains(name) && text.contains(&device.adapter().name), "{text}");

@@ -8,11 +8,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use crate::common::truth::Truth;
-use crate::common::{Random, confined, gpu, view, without_subgroups};
+use crate::common::{Random, confined, gpu, options, view, without_subgroups};
 use crate::support::{flat, numbered};
 use nearfield::{
-    AddOptions, Device, DeviceOptions, Flat, MatrixView, Metric, Neighbors, Route, Screen, SearchOptions,
-    SearchResult,
+    AddOptions, Device, Flat, MatrixView, Metric, Neighbors, Route, Screen, SearchOptions, SearchResult,
 };
 
 fn search(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> Neighbors {
@@ -196,7 +195,7 @@ fn own_device(limits: impl Fn(&wgpu::Adapter) -> wgpu::Limits, features: wgpu::F
         ..Default::default()
     }))
     .expect("a device");
-    Some(Device::from_wgpu(device, queue, DeviceOptions::default()))
+    Some(Device::from_wgpu(device, queue, options()))
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Indexes that several of these suites search.
 
-use nearfield::{AddOptions, Device, DeviceOptions, Error, Flat, MatrixView, Metric, Screen};
+use nearfield::{AddOptions, Device, Error, Flat, MatrixView, Metric, Screen};
 
-use crate::common::{Engine, Random};
+use crate::common::{Engine, Random, options};
 
 /// An index of rows under their insertion numbers.
 pub(crate) fn flat(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, screen: Screen) -> Flat {
@@ -26,7 +26,7 @@ pub(crate) fn flat_with_ids(
 
 /// A GPU that the test may destroy.
 pub(crate) fn own_gpu() -> Option<Device> {
-    Engine::Adapter.open(DeviceOptions::default())
+    Engine::Adapter.open(options())
 }
 
 /// Runs under a budget, then under the one that its error asks for; the result, and the budget that was enough.

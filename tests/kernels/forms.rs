@@ -1,11 +1,10 @@
 //! Kernels that are compiled for one number of elements compute the same bits as those that read it from their parameters.
 
 use crate::common::Engine::Adapter;
-use crate::common::{Random, gpu, rounded, view};
+use crate::common::{Random, gpu, options, rounded, view};
 use nearfield::internals::kernels::{self, DIMENSIONS};
 use nearfield::{
-    Device, DeviceOptions, DistanceOptions, ElementKind, Flat, Index, Ivf, Metric, Neighbors, Precision,
-    Screen,
+    Device, DistanceOptions, ElementKind, Flat, Index, Ivf, Metric, Neighbors, Precision, Screen,
 };
 
 const ROWS: usize = 520;
@@ -72,7 +71,7 @@ fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
 #[test]
 fn forms_for_one_number_of_elements_answer_the_same_bits() {
     let Some(general) = gpu() else { return };
-    let own = || Adapter.open(DeviceOptions::new().cache_dir(None)).expect("the same adapter");
+    let own = || Adapter.open(options().cache_dir(None)).expect("the same adapter");
     let mut ran = vec![];
     for (turn, dim) in DIMENSIONS.into_iter().enumerate() {
         let device = own();
@@ -96,7 +95,7 @@ fn forms_for_one_number_of_elements_answer_the_same_bits() {
 #[test]
 fn other_numbers_of_elements_run_general_forms() {
     let Some(general) = gpu() else { return };
-    let device = Adapter.open(DeviceOptions::new().cache_dir(None)).expect("the same adapter");
+    let device = Adapter.open(options().cache_dir(None)).expect("the same adapter");
     device.specialise(64);
     let (rows, queries) = (Random::new(1).floats(300 * 60), Random::new(2).floats(60));
     let [one, other] = [general, &device].map(|device| {
@@ -121,7 +120,7 @@ fn tuning_times_both_forms_keeps_the_times_and_changes_no_answer() {
     const DIM: usize = 64;
     const MANY: usize = 1 << 16;
     let directory = tempfile::tempdir().expect("a directory");
-    let options = DeviceOptions::new().cache_dir(Some(directory.path().to_path_buf()));
+    let options = options().cache_dir(Some(directory.path().to_path_buf()));
     let Some(device) = Adapter.open(options.clone()) else { return };
     let mut index = Flat::builder(&device, Metric::L2, DIM).build().expect("an index");
     let rows = Random::new(5).floats(MANY * DIM);
@@ -167,7 +166,7 @@ fn tuning_times_both_forms_keeps_the_times_and_changes_no_answer() {
 fn stored_times_choose_the_forms_that_warming_up_compiles() {
     const DIM: usize = 96;
     let directory = tempfile::tempdir().expect("a directory");
-    let options = DeviceOptions::new().cache_dir(Some(directory.path().to_path_buf())).tune(false);
+    let options = options().cache_dir(Some(directory.path().to_path_buf())).tune(false);
     let rows = Random::new(6).floats((1 << 16) * DIM);
     let queries = view(&rows[..70 * DIM], DIM);
     // The number of compiled kernels after warming up and after a search, and the answer.
@@ -208,7 +207,7 @@ fn stored_times_choose_the_forms_that_warming_up_compiles() {
 #[test]
 fn searches_in_lists_are_tuned_too() {
     const DIM: usize = 64;
-    let Some(device) = Adapter.open(DeviceOptions::new().cache_dir(None)) else { return };
+    let Some(device) = Adapter.open(options().cache_dir(None)) else { return };
     let rows = Random::new(7).floats((1 << 16) * DIM);
     let mut index = Ivf::builder(&device, Metric::Cosine, DIM)
         .lists(8)

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Waker};
 
 use crate::common::Engine::Adapter;
-use crate::common::{Random, rounded, view};
-use nearfield::{
-    AdapterKind, Device, DeviceOptions, ElementKind, Filter, Flat, Index, Ivf, Metric, Screen, SearchOptions,
-};
+use crate::common::{Random, options, rounded, view};
+use nearfield::{AdapterKind, Device, ElementKind, Filter, Flat, Index, Ivf, Metric, Screen, SearchOptions};
 use test_case::test_case;
 
 const ROWS: usize = 2_500;
@@ -18,7 +16,7 @@ const QUERIES: usize = 1024;
 
 /// A GPU of its own, whose compiled kernels nobody else counts, with this directory for them.
 fn opened(directory: Option<&Path>) -> Option<Device> {
-    Adapter.open(DeviceOptions::new().cache_dir(directory.map(Path::to_path_buf)))
+    Adapter.open(options().cache_dir(directory.map(Path::to_path_buf)))
 }
 
 /// Searches with many shapes, each of which may need other kernels.

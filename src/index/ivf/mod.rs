@@ -66,9 +66,10 @@ impl Ivf {
         ///
         /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
         ///
-        /// On a GPU, a search of a quarter of the lists or more takes no less time than a search of all rows. From 65,536 rows on such a
-        /// search goes through all of them, and its answers are exact;
-        /// [`Statistics::searched_flat`](crate::Statistics::searched_flat) counts its queries.
+        /// On a GPU, a search of fewer than 8,192 rows, or of a quarter of the lists or more, takes no less time than a search of all rows.
+        /// It then goes through all of them, and its answers are exact;
+        /// [`Statistics::searched_flat`](crate::Statistics::searched_flat) counts its queries, and
+        /// [`DeviceOptions::exact_when_quicker`](crate::DeviceOptions::exact_when_quicker) turns this off.
         ///
         /// # Errors
         /// [`Error::Argument`] for k = 0, no probes or more than there are lists, or another dim; [`Error::NotFinite`] and
@@ -81,8 +82,7 @@ impl Ivf {
 
         /// The fewest probes with which these queries find at least `recall` of their k nearest rows, on average: measured against
         /// exact search. Take some hundred queries like those to come. At most [`Ivf::lists`], which find them all. Measure again when rows
-        /// were removed or the index is on another device: from a quarter of the lists on, a GPU goes through all rows of an index that
-        /// has 65,536 or more, and finds them all.
+        /// were removed or the index is on another device: where a GPU goes through all rows, it finds them all.
         ///
         /// # Errors
         /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`Ivf::search`].
@@ -171,9 +171,10 @@ impl Ivf {
     /// Lists and rows are counted, and queries are not: a query has the same answer alone and in any batch. The host reads only the rows
     /// that are probed, at the same speed as all rows, so it always searches lists.
     fn is_flat(&self, probes: usize) -> bool {
-        !self.common.device.is_host()
-            && self.common.store.len() >= FLAT_ROWS
-            && probes.saturating_mul(FLAT_SHARE) >= self.lists
+        let device = &self.common.device;
+        let is_quicker =
+            self.common.store.len() < FLAT_ROWS || probes.saturating_mul(FLAT_SHARE) >= self.lists;
+        !device.is_host() && device.options().exact_when_quicker && is_quicker
     }
 
     pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
@@ -216,9 +217,9 @@ impl Ivf {
 /// lists, because the tiles of a `Flat` are always full. A single query loses less time than it takes to read the rows once.
 const FLAT_SHARE: usize = 4;
 
-/// An index with fewer rows is always searched by lists. Below some 30,000 rows, all rows would take less time: one query of 3,000 x 384
-/// takes 0.17 ms by 32 of 93 lists, and 0.09 ms by all rows (H200).
-const FLAT_ROWS: u64 = 1 << 16;
+/// A GPU searches all rows of an index with fewer rows than this. One query of 4,000 rows takes 0.09 ms by all rows and 0.13 to 0.18 ms by
+/// lists; from 16,000 rows on, lists take no longer (H200, 128 to 1,536 dimensions).
+const FLAT_ROWS: u64 = 1 << 13;
 
 /// How many rows two answers share, query by query.
 fn shared(found: &Neighbors, truth: &Neighbors) -> usize {

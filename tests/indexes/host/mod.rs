@@ -5,12 +5,12 @@ mod ivf;
 
 use std::sync::Mutex;
 
-use crate::common::{Random, gpu, view};
+use crate::common::{Random, gpu, options, view};
 use crate::support::{flat, own_gpu};
 use nearfield::MatrixView;
 use nearfield::{
-    AdapterKind, AddOptions, Device, DeviceOptions, DistanceOptions, Error, Filter, Flat, Ivf, KMeans,
-    Metric, Neighbors, Output, Precision, Screen, SearchOptions, SearchResult,
+    AdapterKind, AddOptions, Device, DistanceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors,
+    Output, Precision, Screen, SearchOptions, SearchResult,
 };
 
 fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
@@ -321,7 +321,7 @@ fn wrong_input_gets_the_same_error_on_either_engine() {
 }
 
 fn with_budget(bytes: u64) -> Device {
-    let mut options = DeviceOptions::default();
+    let mut options = options();
     options.budget_bytes = bytes;
     Device::open(Some("host"), options).expect("the processor is there")
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::common::living::bits;
-use crate::common::{Engine, Random, confined, gpu, view};
+use crate::common::{Engine, Random, confined, gpu, options, view};
 use crate::support::{MANY_LISTS, flat, rows_of_many_lists};
 use nearfield::{
     AddOptions, Device, Error, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions, SearchResult,
@@ -212,22 +212,22 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
     }
 }
 
-/// A search of a quarter of the lists takes as long as one of all rows, and goes through all rows, whatever the batch.
+/// A search of few rows, or of a quarter of the lists, takes as long as one of all rows, and goes through all rows, whatever the batch.
 #[test]
-fn a_search_of_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
-    let Some(device) = gpu() else { return };
+fn a_search_of_few_rows_or_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
+    let Some(device) = Engine::Adapter.open(options().exact_when_quicker(true)) else { return };
     let dim = 4;
-    let rows = clustered(1 << 16, dim, 50, 13);
+    let rows = clustered(1 << 13, dim, 50, 13);
     let rows = view(&rows, dim);
-    let exact = flat(device, Metric::L2Squared, rows, Screen::I8);
-    let mut index = trained(device, rows, 16);
+    let exact = flat(&device, Metric::L2Squared, rows, Screen::I8);
+    let mut index = trained(&device, rows, 16);
     index.add(rows.slice(0..rows.rows() - 1)).expect("rows");
     let searched = |index: &Ivf, count: usize, probes: usize| {
         let options = SearchOptions::new(5).probes(probes);
         let found = index.search_with(rows.slice(0..count), &options).expect("an answer");
         (bits(&found.neighbors), found.statistics.searched_flat)
     };
-    assert_eq!(searched(&index, 3, 8).1, 0, "one row less");
+    assert_eq!(searched(&index, 3, 1).1, 3, "one row less");
     index.add(rows.slice(rows.rows() - 1..rows.rows())).expect("a row");
     for count in [1, 70] {
         assert_eq!(searched(&index, count, 3).1, 0);
@@ -238,6 +238,10 @@ fn a_search_of_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
     }
     let probes = index.probes_for_recall(rows.slice(0..200), 5, 1.0).expect("probes");
     assert!(probes <= 4, "{probes} probes: a quarter finds all");
+
+    let mut by_lists = trained(gpu().expect("the same adapter"), rows, 16);
+    by_lists.add(rows).expect("rows");
+    assert_eq!(searched(&by_lists, 70, 16).1, 0, "told to search lists");
 }
 
 #[test]
