@@ -135,6 +135,21 @@ fn needed_bytes(bytes: Option<u64>) -> String {
 }
 
 impl Error {
+    /// The same error with another number of its row, if it names one: where rows were given in pieces, or as a selection.
+    ///
+    /// ```
+    /// let error = nearfield::Error::NotFinite { argument: "rows", row: 3 };
+    /// assert!(error.with_rows(|row| 100 + row).to_string().contains("103"));
+    /// ```
+    #[must_use]
+    pub fn with_rows(self, number: impl FnOnce(u64) -> u64) -> Self {
+        match self {
+            Self::NotFinite { argument, row } => Self::NotFinite { argument, row: number(row) },
+            Self::NormOutOfRange { argument, row } => Self::NormOutOfRange { argument, row: number(row) },
+            other => other,
+        }
+    }
+
     /// An [`Error::Internal`].
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::Internal { message: message.into() }

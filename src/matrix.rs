@@ -167,6 +167,19 @@ impl Matrix {
         }
     }
 
+    /// The same vectors with elements of this type: f16 widens exactly, and f32 is rounded to the nearest f16. Values of 65,520 and more
+    /// become infinite, which indexes refuse.
+    #[must_use]
+    pub fn to_kind(self, kind: ElementKind) -> Self {
+        match (self, kind) {
+            (Self::F32(values, dim), ElementKind::F16) => {
+                Self::F16(values.into_iter().map(f16::from_f32).collect(), dim)
+            }
+            (half @ Self::F16(_, dim), ElementKind::F32) => Self::F32(half.into_f32(), dim),
+            (same, _) => same,
+        }
+    }
+
     /// The elements in f32, exactly.
     pub fn into_f32(self) -> Vec<f32> {
         match self {

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use nearfield::ElementKind;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// The most threads: each takes memory, and systems allow a program some thousands.
@@ -12,6 +13,15 @@ const MOST_THREADS: usize = 1024;
 pub(crate) enum Elements {
     F32,
     F16,
+}
+
+impl From<Elements> for ElementKind {
+    fn from(elements: Elements) -> Self {
+        match elements {
+            Elements::F32 => Self::F32,
+            Elements::F16 => Self::F16,
+        }
+    }
 }
 
 /// Reads a count of at least 1.
@@ -27,6 +37,14 @@ pub(crate) fn threads(text: &str) -> Result<usize> {
 /// A pool of this many threads, or of one for each processor.
 pub(crate) fn pool(threads: Option<usize>) -> Result<ThreadPool> {
     Ok(ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
+}
+
+/// Runs a command whose host engine has this many threads; all if none is given.
+pub(crate) fn with_threads(threads: Option<usize>, run: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    match threads {
+        None => run(),
+        some => pool(some)?.install(run),
+    }
 }
 
 /// The name of a value on the command line.

@@ -7,12 +7,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use nearfield::io::VectorFile;
-use nearfield::{Device, Error, Flat, Index, Ivf, Matrix, Metric, Screen};
+use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Screen};
 use serde_json::json;
 
+use crate::arguments::{self, Elements};
 use crate::device::{self, Choice};
 use crate::progress::bar;
-use crate::{arguments, files, output};
+use crate::{files, output};
 
 /// Training rows per list, as in the library.
 const ROWS_A_LIST: usize = 64;
@@ -20,11 +21,12 @@ const ROWS_A_LIST: usize = 64;
 const LONG: &str = "\
 Build an index of the rows of a file, and save it to a file that `nearfield search --index-file` reads.
 
-Rows are read piece by piece, so a file may be larger than the memory. The id of a row is its number in the file. The index is a \
+Rows are read piece by piece, so a file may be larger than the memory. The id of a row is its number in the file, from 0, unless --row-ids gives others. The index is a \
 safetensors file, described in docs/files.md, which appears under its name when it is complete.
 
 --json prints one object, in one line:
-  rows, dim, elements      of the file
+  rows, dim                of the file
+  elements                 f32 or f16, how rows are stored
   index, lists, metric     as requested; lists is null for flat
   device                   {name, backend, driver, kind}
   load_seconds             reading the rows
@@ -36,7 +38,8 @@ safetensors file, described in docs/files.md, which appears under its name when 
 const EXAMPLES: &str = "\
 Examples:
   nearfield build --rows base.npy --index flat --metric cosine --out index.nf
-  nearfield build --rows base.npy --index ivf --lists 4096 --out index.nf
+  nearfield build --rows base.npy --index ivf --lists 4096 --iterations 20 --out index.nf
+  nearfield build --rows base.npy --row-ids ids.npy --elements f16 --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -57,11 +60,23 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "INDEX", default_value = "flat")]
     index: Kind,
     /// Lists of an ivf index; by default about four times the square root of the number of rows
-    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
+    #[arg(long, value_name = "N", value_parser = arguments::count)]
     lists: Option<usize>,
-    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq")]
+    /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
+    #[arg(long, value_name = "METRIC", default_value = "cosine")]
     metric: Metric,
+    /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
+    #[arg(long, value_name = "FILE")]
+    row_ids: Option<PathBuf>,
+    /// How rows are stored; by default as in the file. f16 takes half the memory, and rounds f32 rows
+    #[arg(long, value_enum, value_name = "TYPE")]
+    elements: Option<Elements>,
+    /// Iterations of k-means that train the lists of an ivf index; by default 10
+    #[arg(long, value_name = "N", value_parser = arguments::count)]
+    iterations: Option<usize>,
+    /// Seed of the choices of k-means; by default 1
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
     #[arg(long, value_name = "SCREEN", default_value = "auto")]
     screen: Screen,
@@ -73,19 +88,34 @@ pub(crate) struct Args {
     /// Replace an existing file
     #[arg(long)]
     force: bool,
+    /// Threads of the host engine; by default one for each processor
+    #[arg(long, value_name = "N", value_parser = arguments::threads)]
+    threads: Option<usize>,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    files::refuse_overwriting(&[("--rows", Some(&args.rows))], &[("--out", Some(&args.out))])?;
-    files::refuse_existing("--out", &args.out, args.force)?;
+    arguments::with_threads(args.threads, || run_here(args))
+}
+
+fn run_here(args: &Args) -> Result<()> {
+    let inputs = [("--rows", Some(args.rows.as_path())), ("--row-ids", args.row_ids.as_deref())];
+    files::check_outputs(&inputs, &[("--out", Some(&args.out))], args.force)?;
     let rows = VectorFile::open(&args.rows).context("--rows")?;
-    let lists = match (args.index, args.lists) {
-        (Kind::Flat, None) => None,
-        (Kind::Flat, Some(lists)) => anyhow::bail!("--lists: needed --index ivf, given {lists} for flat"),
-        (Kind::Ivf, lists) => Some(lists.unwrap_or_else(|| Ivf::recommend(rows.rows()))),
+    let ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
+    let of_lists = [
+        ("--lists", args.lists.is_some()),
+        ("--iterations", args.iterations.is_some()),
+        ("--seed", args.seed.is_some()),
+    ];
+    if let (Kind::Flat, Some((argument, _))) = (args.index, of_lists.iter().find(|(_, given)| *given)) {
+        anyhow::bail!("{argument}: needed --index ivf, given flat");
+    }
+    let lists = match args.index {
+        Kind::Flat => None,
+        Kind::Ivf => Some(args.lists.unwrap_or_else(|| Ivf::recommend(rows.rows()))),
     };
     if let Some(lists) = lists {
         let most = rows.rows();
@@ -100,19 +130,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     let mut index = match lists {
         None => {
-            let builder = Flat::builder(&device, args.metric, rows.dim()).elements(rows.kind());
+            let builder = Flat::builder(&device, args.metric, rows.dim()).elements(args.stored(&rows));
             Index::from(builder.capacity(rows.rows()).screen(args.screen).build()?)
         }
         Some(lists) => train(args, &device, &rows, lists)?.into(),
     };
     let train = if lists.is_some() { start.elapsed() } else { Default::default() };
-    let filled = files::fill(&mut index, &rows)?;
+    let filled = files::fill(&mut index, &rows, ids.as_deref())?;
     let start = Instant::now();
     index.save(&args.out).context("--out")?;
     let save = start.elapsed();
     let bytes = fs::metadata(&args.out).with_context(|| format!("--out {}", args.out.display()))?.len();
 
-    let kind = files::kind_name(rows.kind());
+    let kind = files::kind_name(index.elements());
     let record = json!({
         "rows": index.len(), "dim": rows.dim(), "elements": kind, "index": arguments::name(args.index),
         "lists": lists, "metric": args.metric.name(), "device": device::to_json(device.adapter()),
@@ -137,29 +167,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     output::print(args.json, &record, &lines)
 }
 
+impl Args {
+    /// The elements of the index.
+    fn stored(&self, rows: &VectorFile) -> ElementKind {
+        self.elements.map_or(rows.kind(), ElementKind::from)
+    }
+}
+
 /// Trains an index without rows on a sample of the file.
 fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
-    let sample = sample(rows, wanted)?;
-    let bar = bar("train", ITERATIONS);
+    let sample = sample(rows, wanted)?.to_kind(args.stored(rows));
+    let iterations = args.iterations.unwrap_or(ITERATIONS);
+    let bar = bar("train", iterations);
     let progress = |iteration: usize, _: f64| bar.set_position(iteration as u64);
     let builder = Ivf::builder(device, args.metric, rows.dim())
         .lists(lists)
-        .elements(rows.kind())
+        .elements(args.stored(rows))
         .capacity(rows.rows())
         .screen(args.screen)
-        .kmeans(|means| means.iterations(ITERATIONS).progress(&progress));
+        .kmeans(|means| means.iterations(iterations).seed(args.seed.unwrap_or(1)).progress(&progress));
     let trained = builder.train(&sample);
     // Errors name a row by its number in the file, not in the sample.
     let number = |row: u64| sampled(rows, wanted, row as usize) as u64;
-    trained.map_err(|error| {
-        let error = match error {
-            Error::NotFinite { argument, row } => Error::NotFinite { argument, row: number(row) },
-            Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: number(row) },
-            other => other,
-        };
-        files::blame(error, "--rows", rows, 0)
-    })
+    trained.map_err(|error| files::blame(error.with_rows(number), "--rows", rows, 0))
 }
 
 /// The number in the file of a row of a sample of `wanted` rows.

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nearfield::io::{NpyValue, VectorFile, write_npy};
-use nearfield::{AddOptions, ElementKind, Error, Index, Metric, Neighbor, Neighbors};
+use nearfield::io::{VectorFile, read_row_ids};
+use nearfield::{AddOptions, ElementKind, Error, Index, Metric};
 
-use crate::memory;
 use crate::progress::bar;
 
 /// Bytes of rows in memory at a time, because a file may be larger than the memory.
@@ -26,8 +25,8 @@ pub(crate) struct Comparison {
     /// Neighbours per query
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
     pub(crate) k: usize,
-    /// Metric: l2sq, l2, cosine or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "l2sq")]
+    /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
+    #[arg(long, value_name = "METRIC", default_value = "cosine")]
     pub(crate) metric: Metric,
 }
 
@@ -60,8 +59,16 @@ pub(crate) struct Filled {
     pub(crate) upload: Duration,
 }
 
-/// Adds all rows of a file to an empty index, piece after piece.
-pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
+/// Reads the file of `--row-ids`: one id for each of `rows` rows.
+pub(crate) fn row_ids(path: &Path, rows: usize) -> Result<Vec<u64>> {
+    let ids = read_row_ids(path).context("--row-ids")?;
+    let (file, given) = (path.display(), ids.len());
+    ensure!(given == rows, "--row-ids {file}: needed {rows} ids, one a row, given {given}");
+    Ok(ids)
+}
+
+/// Adds all rows of a file to an empty index, piece after piece, under these ids or their numbers.
+pub(crate) fn fill(index: &mut Index, file: &VectorFile, ids: Option<&[u64]>) -> Result<Filled> {
     let bar = bar("upload", file.rows());
     let mut filled = Filled::default();
     let mut pieces = file.pieces(PIECE_BYTES);
@@ -71,10 +78,13 @@ pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
             return Ok(filled);
         };
         let (first, rows) = piece.context("--rows")?;
+        let rows = rows.to_kind(index.elements());
         filled.load += start.elapsed();
         let start = Instant::now();
         let progress = |done| bar.set_position((first + done) as u64);
-        let added = index.add_with(&rows, &AddOptions::new().progress(&progress));
+        let mut options = AddOptions::new().progress(&progress);
+        options.ids = ids.map(|ids| &ids[first..first + rows.rows()]);
+        let added = index.add_with(&rows, &options);
         added.map_err(|error| blame(error, "--rows", file, first as u64))?;
         filled.upload += start.elapsed();
     }
@@ -82,14 +92,10 @@ pub(crate) fn fill(index: &mut Index, file: &VectorFile) -> Result<Filled> {
 
 /// An error about vectors that start at row `first` of a file, with the file's row numbers.
 pub(crate) fn blame(error: Error, argument: &str, file: &VectorFile, first: u64) -> anyhow::Error {
-    let path = file.path().display();
-    let error = match error {
-        Error::NotFinite { argument, row } => Error::NotFinite { argument, row: first + row },
-        Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: first + row },
-        // Other errors do not concern the file.
-        other => return other.into(),
-    };
-    anyhow::Error::from(error).context(format!("{argument} {path}"))
+    let is_of_file = matches!(error, Error::NotFinite { .. } | Error::NormOutOfRange { .. });
+    let error = anyhow::Error::from(error.with_rows(|row| first + row));
+    // Other errors do not concern the file.
+    if is_of_file { error.context(format!("{argument} {}", file.path().display())) } else { error }
 }
 
 pub(crate) fn kind_name(kind: ElementKind) -> String {
@@ -116,6 +122,17 @@ pub(crate) fn refuse_existing(argument: &str, path: &Path, force: bool) -> Resul
     Ok(())
 }
 
+/// Refuses outputs that would overwrite an input, another output, or, without `force`, an existing file.
+pub(crate) fn check_outputs(
+    inputs: &[(&str, Option<&Path>)],
+    outputs: &[(&str, Option<&Path>)],
+    force: bool,
+) -> Result<()> {
+    refuse_overwriting(inputs, outputs)?;
+    let mut given = outputs.iter().filter_map(|(argument, path)| Some((argument, (*path)?)));
+    given.try_for_each(|(argument, path)| refuse_existing(argument, path, force))
+}
+
 /// Refuses an output that would overwrite an input or another output.
 pub(crate) fn refuse_overwriting(
     inputs: &[(&str, Option<&Path>)],
@@ -138,22 +155,4 @@ pub(crate) fn refuse_overwriting(
         seen.push((name, path));
     }
     Ok(())
-}
-
-/// Writes a value of each neighbour, `[queries, k]`, padded.
-pub(crate) fn write_neighbors<T: Clone + NpyValue>(
-    argument: &'static str,
-    path: Option<&Path>,
-    (found, k): (&Neighbors, usize),
-    padding: T,
-    value: impl Fn(&Neighbor) -> T,
-) -> Result<()> {
-    let (Some(path), queries) = (path, found.queries()) else { return Ok(()) };
-    let mut values = memory::filled(queries.checked_mul(k), padding, || {
-        format!("{argument}: needed memory for {queries} x {k} results, there is not that much")
-    })?;
-    for (hits, values) in found.iter().zip(values.chunks_mut(k)) {
-        hits.iter().zip(values).for_each(|(hit, place)| *place = value(hit));
-    }
-    write_npy(path, [queries, k], &values).context(argument)
 }

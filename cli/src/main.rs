@@ -3,24 +3,29 @@
 mod arguments;
 mod bench;
 mod build;
+mod completions;
 mod demo;
 mod device;
 mod files;
 mod generate;
 mod info;
+mod kmeans;
+mod labels;
 mod memory;
 mod output;
 mod progress;
 mod recall;
 mod recipe;
+mod reduce;
 mod search;
+mod show;
 mod truth;
 mod tune;
 mod verify;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,6 +54,9 @@ enum Command {
     Info(info::Args),
     Search(search::Args),
     Build(build::Args),
+    Show(show::Args),
+    Kmeans(kmeans::Args),
+    Reduce(reduce::Args),
     Demo(demo::Args),
     Generate(generate::Args),
     Truth(truth::Args),
@@ -56,6 +64,8 @@ enum Command {
     Verify(verify::Args),
     /// Verify, then time
     Bench(bench::Args),
+    Completions(completions::Args),
+    Man(completions::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,12 +77,17 @@ fn main() -> ExitCode {
         Command::Info(args) => info::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Build(args) => build::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Kmeans(args) => kmeans::run(&args),
+        Command::Reduce(args) => reduce::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Truth(args) => truth::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Man(args) => completions::man(&args, Cli::command()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -24,6 +24,11 @@ pub(crate) fn complain(line: &str) {
     writeln!(io::stderr(), "error: {line}").ok();
 }
 
+/// Tells the user something on stderr, beside the results. A closed stderr is ignored.
+pub(crate) fn note(line: &str) {
+    writeln!(io::stderr(), "note: {line}").ok();
+}
+
 /// An error and its causes in one line, without causes that the message already contains.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
@@ -52,10 +57,12 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
         _ => {
-            // Usage and advice follow after an empty line; `--help` prints them too.
+            // Usage follows as well; `--help` prints it.
             let text = error.to_string();
             let line = joined(text.lines().take_while(|line| !line.trim().is_empty()));
-            complain(line.strip_prefix("error: ").unwrap_or(&line));
+            let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+            let line = line.strip_prefix("error: ").unwrap_or(&line);
+            complain(&std::iter::once(line).chain(tips).collect::<Vec<_>>().join("; "));
             ExitCode::from(2)
         }
     }

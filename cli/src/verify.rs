@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let builder = Flat::builder(&device, args.of.metric, dim).elements(rows.kind()).capacity(rows.rows());
     let mut index = builder.build()?.into();
-    files::fill(&mut index, &rows)?;
+    files::fill(&mut index, &rows, None)?;
     let found = index
         .search(&queries, args.of.k)
         .map_err(|error| files::blame(error, "--queries", &query_file, 0))?;

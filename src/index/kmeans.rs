@@ -3,6 +3,7 @@
 use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
+use crate::index::clusters::{Clusters, nearest};
 use crate::index::common::Rows;
 use crate::index::grouped::Grouped;
 use crate::metric::Metric;
@@ -37,6 +38,7 @@ pub struct KMeans<'a> {
     balance: Option<f64>,
     screen: Screen,
     seed: u64,
+    assign_all: bool,
     progress: Option<IterationProgress<'a>>,
 }
 
@@ -54,21 +56,6 @@ impl std::fmt::Debug for KMeans<'_> {
     }
 }
 
-/// The result of [`KMeans`].
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Clusters {
-    /// The centroids, `[lists, dim]`.
-    pub centroids: Vec<f32>,
-    /// The nearest centroid of each training row.
-    pub assignments: Vec<u32>,
-    /// The training rows in ascending order: all rows, or a sample.
-    pub rows: Vec<u64>,
-    /// The sum of the training rows' distances (squared L2 or cosine) to their nearest centroid: before each iteration, and
-    /// finally for the returned centroids.
-    pub inertia: Vec<f64>,
-}
-
 /// The most centroids that k-means++ chooses. It reads all rows once per centroid.
 const FEW: usize = 256;
 
@@ -84,6 +71,7 @@ impl<'a> KMeans<'a> {
             balance: None,
             screen: Screen::Auto,
             seed: 1,
+            assign_all: true,
             progress: None,
         }
     }
@@ -99,7 +87,7 @@ impl<'a> KMeans<'a> {
         /// Ends training when an iteration lowers the inertia by less than this fraction. Default: 1e-4.
         tolerance: f64;
         /// Sets the number of training rows per list. If there are more rows, or more than the adapter can bind eight bytes each of, a seeded
-        /// sample is used ([`Clusters::rows`] tells which). Default: 64.
+        /// sample is used ([`Clusters::trained_on`] tells which). Default: 64.
         rows_per_list: usize;
         /// Splits lists with more than this many times the average number of rows, and gives up the smallest lists in return. A ratio of
         /// 1.5 evens out the lists at the cost of some inertia. Default: none.
@@ -109,6 +97,9 @@ impl<'a> KMeans<'a> {
         screen: Screen;
         /// Sets the seed of all random choices. Default: 1.
         seed: u64;
+        /// Sets whether training ends with the nearest centroid of every row ([`Clusters::assignments`]), also of those that are not
+        /// in the sample. Rows beyond the sample are searched for it as by a [`Flat`](crate::Flat) of the centroids. Default: true.
+        assign_all: bool;
         /// Calls `progress` after each iteration with its number, from 1, and the inertia before it.
         progress: &'a (dyn Fn(usize, f64) + Send + Sync) => Some;
     }
@@ -152,14 +143,17 @@ impl<'a> KMeans<'a> {
         Box::pin(async move {
             let trained = self.run(device, rows).await?;
             let last = trained.training.assign().await?;
-            let mut inertia = trained.inertia;
-            inertia.push(last.iter().map(|row| f64::from(row.distance)).sum());
-            Ok(Clusters {
-                centroids: trained.training.centroids().await?,
-                assignments: last.iter().map(|row| row.list).collect(),
-                rows: trained.rows,
-                inertia,
-            })
+            let centroids = trained.training.centroids().await?;
+            let (dim, metric) = (rows.dim(), self.metric.of_centroids());
+            let is_sample = trained.rows.len() < rows.rows();
+            let (assignments, inertia) = if self.assign_all && is_sample {
+                nearest(device, (&centroids, dim), (metric, self.screen), rows).await?
+            } else {
+                let lists = last.iter().filter(|_| self.assign_all).map(|row| row.list).collect();
+                (lists, last.iter().map(|row| f64::from(row.distance)).sum())
+            };
+            let Trained { rows: trained_on, inertia: history, .. } = trained;
+            Ok(Clusters { centroids, dim, metric, assignments, inertia, history, trained_on })
         })
     }
 

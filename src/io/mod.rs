@@ -33,11 +33,13 @@ mod npy;
 mod npz;
 mod open;
 mod raw;
+mod selection;
 mod source;
 mod table;
 mod vectors;
 mod write;
 
 pub use ids::{Ids, read_distances, read_ids, read_values};
+pub use selection::{Selection, read_row_ids, read_selection};
 pub use vectors::{Pieces, VectorFile};
-pub use write::{NpyValue, VectorWriter, write_npy, write_truth};
+pub use write::{NpyValue, VectorWriter, write_file, write_npy, write_truth};

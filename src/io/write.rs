@@ -42,6 +42,27 @@ impl NpyValue for f32 {}
 impl NpyValue for f16 {}
 impl NpyValue for i64 {}
 
+/// Writes a file that appears under its name when it is complete: `write` fills a temporary file in the same directory, which then
+/// replaces `path`. After an error or a crash, `path` is as it was.
+///
+/// # Errors
+/// [`Error::Io`] if the file cannot be written, or `write` fails.
+///
+/// ```no_run
+/// use std::io::Write;
+/// nearfield::io::write_file("found.csv", |file| writeln!(file, "query,id,distance"))?;
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+pub fn write_file(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> IoResult<()>) -> Result<()> {
+    let path = path.as_ref();
+    let whole = || {
+        let mut pending = Pending::create(path)?;
+        write(pending.file())?;
+        pending.finish()
+    };
+    whole().map_err(failed(path))
+}
+
 /// Writes `values` to an npy file as a C-order array of the given shape, `[rows, width]`.
 ///
 /// A temporary file in the same directory replaces `path` once all bytes are on the disk. A crash before that leaves `path`
@@ -53,13 +74,10 @@ impl NpyValue for i64 {}
 pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values: &[T]) -> Result<()> {
     let path = path.as_ref();
     check_shape("values", shape, values.len())?;
-    let write = || {
-        let mut pending = Pending::create(path)?;
-        pending.file().write_all(&npy_header::<T>(shape)?)?;
-        write_values(pending.file(), values)?;
-        pending.finish()
-    };
-    write().map_err(failed(path))
+    write_file(path, |file| {
+        file.write_all(&npy_header::<T>(shape)?)?;
+        write_values(file, values)
+    })
 }
 
 /// Writes vectors, `[rows, dim]` of f32 or f16, in pieces, so that they need not all be in memory.
@@ -166,16 +184,11 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
                 ids.values.iter().map(|&id| i32::try_from(id)).collect();
             let narrow =
                 narrow.map_err(|_| mismatch(path, "ids below 2^31 for this ending", "a larger one"))?;
-            let write = || {
-                let mut pending = Pending::create(path)?;
-                pending.file().write_all(&header)?;
-                write_values(pending.file(), &narrow)?;
-                if ending == "bin" {
-                    write_values(pending.file(), distances)?;
-                }
-                pending.finish()
-            };
-            write().map_err(failed(path))
+            write_file(path, |file| {
+                file.write_all(&header)?;
+                write_values(file, &narrow)?;
+                if ending == "bin" { write_values(file, distances) } else { Ok(()) }
+            })
         }
         other => Err(mismatch(path, "a name that ends in .npz, .npy, .ibin or .bin", format!(".{other}"))),
     }
@@ -223,7 +236,7 @@ fn binary_header(path: &Path, shape: [usize; 2]) -> Result<Vec<u8>> {
     Ok(header)
 }
 
-fn write_values<T: Sealed>(file: &mut impl Write, values: &[T]) -> IoResult<()> {
+fn write_values<T: Sealed>(file: &mut (impl Write + ?Sized), values: &[T]) -> IoResult<()> {
     file.write_all(bytemuck::cast_slice(values))
 }
 

@@ -35,13 +35,13 @@ fn clusters_that_are_apart_are_found(engine: Engine) {
             assert_eq!(clusters.centroids.len(), centres * dim);
             assert_eq!(clusters.assignments.len(), centres * 10);
             // Noise has a variance of 2/3 an element.
-            let each = clusters.inertia.last().expect("an inertia") / (centres * 10 * dim) as f64;
+            let each = clusters.inertia / (centres * 10 * dim) as f64;
             // Rows chosen by chance leave some of many points out.
             assert!(centres > 256 || each < 2.0, "{centres}: {each}");
             assert!(
-                clusters.inertia.windows(2).all(|pair| pair[1] <= pair[0] * 1.2),
+                clusters.history.windows(2).all(|pair| pair[1] <= pair[0] * 1.2),
                 "{:?}",
-                clusters.inertia
+                clusters.history
             );
             if centres < 100 {
                 for point in points.chunks(dim) {
@@ -101,9 +101,9 @@ fn the_same_seed_gives_the_same_centroids(engine: Engine) {
         let clusters = train(3);
         assert_eq!(clusters, train(3), "{metric:?}");
         if lists == 20 {
-            assert_eq!(clusters.rows.len(), 40);
-            assert!(clusters.rows.windows(2).all(|pair| pair[0] < pair[1]));
-            assert_ne!(clusters.rows, train(4).rows);
+            assert_eq!(clusters.trained_on.len(), 40);
+            assert!(clusters.trained_on.windows(2).all(|pair| pair[0] < pair[1]));
+            assert_ne!(clusters.trained_on, train(4).trained_on);
         }
         if metric != Metric::L2Squared {
             for centroid in clusters.centroids.chunks(24) {
@@ -129,7 +129,7 @@ fn the_nearest_of_the_seeds_are_those_that_a_search_finds(engine: Engine) {
             let train =
                 |iterations| means.clone().iterations(iterations).train(device, view).expect("trains");
             let (searched, moved) = (train(0), train(1));
-            assert_eq!(moved.inertia[0], searched.inertia[0], "{metric} {screen:?}");
+            assert_eq!(moved.history[0], searched.inertia, "{metric} {screen:?}");
             if metric == Metric::Cosine {
                 continue;
             }
@@ -154,7 +154,7 @@ fn as_many_lists_as_rows_and_fewer_distinct_rows_than_lists(engine: Engine) {
     let mut lists = clusters.assignments.clone();
     lists.sort_unstable();
     assert_eq!(lists, (0..30).collect::<Vec<u32>>(), "each row is a list of its own");
-    assert_eq!(clusters.inertia.last(), Some(&0.0));
+    assert_eq!(clusters.inertia, 0.0);
 
     let same: Vec<f32> = rows[..32].iter().copied().cycle().take(100 * 16).collect();
     let view = MatrixView::new(&same, 16).expect("rows");
@@ -163,7 +163,7 @@ fn as_many_lists_as_rows_and_fewer_distinct_rows_than_lists(engine: Engine) {
     lists.sort_unstable();
     lists.dedup();
     assert_eq!(lists.len(), 2, "two distinct rows, two lists with rows");
-    assert_eq!(clusters.inertia.last(), Some(&0.0));
+    assert_eq!(clusters.inertia, 0.0);
 }
 
 #[test_matrix([Adapter, Host])]
@@ -268,7 +268,7 @@ fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several(engine: E
         for metric in [Metric::L2, Metric::Cosine] {
             let means = KMeans::new(metric, 20).rows_per_list(each);
             let expected = means.train(device, view).expect("trains");
-            assert_eq!(expected.rows.len(), (each * 20).min(600));
+            assert_eq!(expected.trained_on.len(), (each * 20).min(600));
             for there in [&[&whole][..], &parts[..]] {
                 assert_eq!(means.train_device(device, there).expect("trains"), expected, "{metric} {each}");
             }
@@ -368,7 +368,7 @@ fn rows_that_exceed_a_binding_train_the_same_centroids() {
         for count in [7000, 6000] {
             let means = KMeans::new(metric, lists).rows_per_list(count / lists).iterations(1);
             let expected = means.train(device, view).expect("trains");
-            assert_eq!(expected.rows.len(), count / lists * lists);
+            assert_eq!(expected.trained_on.len(), count / lists * lists);
             assert_eq!(means.train(&narrow, view).expect("trains"), expected, "{metric}, {lists} lists");
         }
     }
@@ -390,9 +390,40 @@ fn large_matrices_train_the_same_centroids_as_rows_of_the_host() {
         .map(|range| device.upload(view.slice(range.start..range.end.min(view.rows()))).expect("fits"));
     let means = KMeans::new(Metric::L2, 300).rows_per_list(1000).iterations(1).screen(Screen::I8);
     let expected = means.train(device, view).expect("trains");
-    assert_eq!(expected.rows.len(), 33_001);
+    assert_eq!(expected.trained_on.len(), 33_001);
     // Three matrices of 11,000 rows on average are copied.
     for some in [vec![&parts[0], &parts[2]], parts.iter().collect()] {
         assert_eq!(means.train_device(device, &some).expect("trains"), expected, "{} matrices", some.len());
+    }
+}
+
+/// Rows beyond the training sample have the nearest centroid too, as does any row that is asked for later.
+#[test_matrix([Adapter, Host])]
+fn all_rows_are_assigned_to_their_nearest_centroid(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let (rows, _) = around(40, 30, 24);
+    let view = MatrixView::new(&rows, 24).expect("rows");
+    let matrix = device.upload(view).expect("on the device");
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        let means = KMeans::new(metric, 20).rows_per_list(4);
+        let clusters = means.train(device, view).expect("trains");
+        assert_eq!(clusters.trained_on.len(), 80);
+        let mut inertia = 0.0;
+        for (row, &list) in clusters.assignments.iter().enumerate() {
+            let distance =
+                |list: usize| clusters.metric.exact(view.row(row), &clusters.centroids[list * 24..][..24]);
+            let least = (0..clusters.lists()).map(distance).fold(f64::MAX, f64::min);
+            assert!(distance(list as usize) <= least + 1e-5 * least.max(1.0), "{metric}, row {row}");
+            inertia += least;
+        }
+        assert_eq!(clusters.assignments.len(), view.rows());
+        assert!((clusters.inertia - inertia).abs() < 1e-4 * inertia, "{} {inertia}", clusters.inertia);
+        assert_eq!(clusters.predict(device, &matrix).expect("predicts"), clusters.assignments);
+        let few = clusters.predict(device, view.slice(7..9)).expect("predicts");
+        assert_eq!(few, clusters.assignments[7..9]);
+
+        let alone = means.clone().assign_all(false).train(device, view).expect("trains");
+        assert_eq!((&alone.centroids, alone.assignments.len()), (&clusters.centroids, 0));
+        assert!(alone.inertia < clusters.inertia);
     }
 }

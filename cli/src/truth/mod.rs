@@ -69,11 +69,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    files::refuse_overwriting(
-        &[("--rows", Some(&args.of.rows)), ("--queries", Some(&args.of.queries))],
-        &[("--out", Some(&args.out))],
-    )?;
-    files::refuse_existing("--out", &args.out, args.force)?;
+    let inputs = [("--rows", Some(args.of.rows.as_path())), ("--queries", Some(&args.of.queries))];
+    files::check_outputs(&inputs, &[("--out", Some(&args.out))], args.force)?;
     let [rows, query_file] = args.of.open()?;
     let pool = arguments::pool(args.threads)?;
     let start = Instant::now();

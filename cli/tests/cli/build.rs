@@ -90,7 +90,7 @@ fn refuses_bad_arguments() -> Result<()> {
         (format!("{rows} --out index.npy"), ["--out", "index.npy", ".nf"]),
         (format!("{rows} --out missing/index.nf"), ["--out", "directory", "missing"]),
         (format!("{rows} --out old.nf"), ["--out", "--force", "old.nf"]),
-        (format!("{rows} --out i.nf --lists 3"), ["--lists", "--index ivf", "3"]),
+        (format!("{rows} --out i.nf --lists 3"), ["--lists", "--index ivf", "flat"]),
         (format!("{rows} --out i.nf --lists 4 --index ivf"), ["--lists", "1 to 3", "4"]),
         (format!("{rows} --out i.nf --index tree"), ["--index", "flat", "ivf"]),
         (format!("{rows} --out i.nf --metric near"), ["--metric", "l2sq", "near"]),

@@ -43,7 +43,7 @@ fn searches_the_example_data() -> Result<()> {
         let truth = data(&format!("groundtruth-normalised-{truth}.npz"));
         let (ids, distances) = (directory.path().join("ids.npy"), directory.path().join("distances.npy"));
         let files = format!(
-            "--rows {rows} --queries {queries} --truth {truth} --ids ids.npy --distances distances.npy"
+            "--rows {rows} --queries {queries} --truth {truth} --ids ids.npy --distances distances.npy --force"
         );
         let record = record(directory.path(), &format!("search {files} --k 20 --metric {metric}"))?;
         assert_eq!(record["recall_by_distance"], 1.0, "{record}");
@@ -254,6 +254,11 @@ fn help_has_examples_of_a_line_each() -> Result<()> {
         ("info", "nearfield info"),
         ("search", "recall_by_distance"),
         ("build", "nearfield build"),
+        ("show", "nearfield show"),
+        ("kmeans", "trained_on"),
+        ("reduce", "norm-l2"),
+        ("completions", "nearfield completions zsh"),
+        ("man", "nearfield man"),
         ("generate", "nearfield generate --data"),
         ("truth", "pairs_per_second"),
         ("verify", "nearfield verify"),

@@ -73,7 +73,7 @@ fn a_search_finds_the_ids_of_the_truth() -> Result<()> {
         let of = format!("--rows r.npy --queries q.npy -k 10 --metric {metric}");
         succeed(here, &format!("truth {of} --out truth.npz --force"))?;
         for device in ["", "--device host", "--device host --screen none --scratch 2MiB"] {
-            succeed(here, &format!("search {of} {device} --ids ids.npy --distances d.npy"))?;
+            succeed(here, &format!("search {of} {device} --ids ids.npy --distances d.npy --force"))?;
             let (found, truth) = (read_ids(here.join("ids.npy"))?, read_ids(here.join("truth.npz"))?);
             ensure!(found.values == truth.values, "{metric} {device}: other ids");
             let found = VectorFile::open(here.join("d.npy"))?.read_all()?.into_f32();

@@ -11,6 +11,7 @@ mod peers;
 mod reduce;
 mod report;
 mod runs;
+mod search;
 mod select;
 mod truth;
 mod verify;

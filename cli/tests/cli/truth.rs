@@ -141,7 +141,7 @@ fn every_format_holds_the_same_ids_whatever_the_threads() -> Result<()> {
     }
     let record = record(path, &format!("{FILES} --out d.npz"))?;
     assert_eq!((&record["k"], &record["queries"]), (&10.into(), &150.into()), "{record}");
-    assert_eq!((&record["metric"], &record["out"]), (&"l2sq".into(), &"d.npz".into()), "{record}");
+    assert_eq!((&record["metric"], &record["out"]), (&"cosine".into(), &"d.npz".into()), "{record}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Selects the queries of a batch and copies them to the GPU.
 
 use crate::engine::device::vectors::Vectors;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::{Buffer, Commands, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::ElementKind;
@@ -55,11 +55,7 @@ impl QueryNumbers {
             Self::Range(range) => range.start as u64 + place,
             Self::List(list) => list.get(place as usize).map_or(place, |&number| number as u64),
         };
-        norms::check("queries", refused).map_err(|error| match error {
-            Error::NotFinite { argument, row } => Error::NotFinite { argument, row: number(row) },
-            Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: number(row) },
-            other => other,
-        })
+        norms::check("queries", refused).map_err(|error| error.with_rows(number))
     }
 }
 

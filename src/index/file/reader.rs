@@ -80,6 +80,12 @@ impl<'a> Reader<'a> {
         self.source.path()
     }
 
+    /// The tensors and their bytes, in their order.
+    pub(crate) fn parts(&self) -> Vec<(String, u64)> {
+        let bytes = |info: &TensorInfo| (info.data_offsets.1 - info.data_offsets.0) as u64;
+        self.header.tensors().iter().map(|(name, info)| (name.clone(), bytes(info))).collect()
+    }
+
     /// The metadata value of a key; `needed` describes valid values.
     pub(crate) fn get<T: FromStr>(&self, key: &str, needed: &str) -> Result<T> {
         let text = self.header.get(key);

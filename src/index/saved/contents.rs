@@ -25,6 +25,10 @@ pub struct SavedIndex {
     pub rows: usize,
     /// The screen that was asked for.
     pub screen: Screen,
+    /// The insertion number of the next row without an id of its own.
+    pub next: u64,
+    /// The parts of the file and their bytes, in their order: see docs/files.md.
+    pub parts: Vec<(String, u64)>,
 }
 
 /// The word for an index with or without lists in its file.

@@ -42,6 +42,16 @@ impl SavedIndex {
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Ok(Loading::new(Reader::open(path.as_ref())?, None)?.about)
     }
+
+    /// Reads how many rows each list of a file has; none for the file of a [`Flat`](crate::Flat).
+    ///
+    /// # Errors
+    /// As [`SavedIndex::read`].
+    pub fn list_sizes(path: impl AsRef<Path>) -> Result<Option<Vec<u64>>> {
+        let loading = Loading::new(Reader::open(path.as_ref())?, None)?;
+        let offsets = loading.about.lists.map(|lists| loading.offsets(lists)).transpose()?;
+        Ok(offsets.map(|offsets| offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()))
+    }
 }
 
 impl<'a> Loading<'a> {
@@ -70,7 +80,8 @@ impl<'a> Loading<'a> {
                 return Err(mismatch(reader.path(), "metadata `index`, flat or ivf", format!("{other:?}")));
             }
         };
-        let about = SavedIndex { lists, metric, dim, elements, rows, screen };
+        let parts = reader.parts();
+        let about = SavedIndex { lists, metric, dim, elements, rows, screen, next, parts };
         let found = about.lists.is_some();
         if let Some(needed) = has_lists.filter(|&needed| needed != found) {
             let needed = format!("an index of kind {}", kind_word(needed));
@@ -94,16 +105,9 @@ impl<'a> Loading<'a> {
 
     /// The lists, whose offsets ascend from 0 to the number of rows.
     pub(crate) fn lists(&self) -> Result<SavedLists> {
-        let (dim, rows, path) = (self.about.dim, self.about.rows as u64, self.reader.path());
+        let (dim, path) = (self.about.dim, self.reader.path());
         let lists = self.about.lists.unwrap_or(0);
-        if lists == 0 || u32::try_from(lists).is_err() {
-            return Err(mismatch(path, format!("1 to {} lists", u32::MAX), lists.to_string()));
-        }
-        let offsets = self.reader.u64s("list_offsets", &[lists + 1])?;
-        if offsets[0] != 0 || offsets[lists] != rows || !offsets.is_sorted() {
-            let needed = format!("tensor list_offsets that ascends from 0 to {rows}, the number of rows");
-            return Err(mismatch(path, needed, "another"));
-        }
+        let offsets = self.offsets(lists)?;
         let mut pieces = self.reader.tensor("centroids", Dtype::F32, &[lists, dim], PIECE_BYTES)?;
         let mut centroids = vec![];
         while let Some(piece) = pieces.next_piece()? {
@@ -122,6 +126,20 @@ impl<'a> Loading<'a> {
             ));
         }
         Ok(SavedLists { offsets, centroids })
+    }
+
+    /// Where each list starts, and the end of the last, `[lists + 1]`.
+    fn offsets(&self, lists: usize) -> Result<Vec<u64>> {
+        let (rows, path) = (self.about.rows as u64, self.reader.path());
+        if lists == 0 || u32::try_from(lists).is_err() {
+            return Err(mismatch(path, format!("1 to {} lists", u32::MAX), lists.to_string()));
+        }
+        let offsets = self.reader.u64s("list_offsets", &[lists + 1])?;
+        if offsets[0] != 0 || offsets[lists] != rows || !offsets.is_sorted() {
+            let needed = format!("tensor list_offsets that ascends from 0 to {rows}, the number of rows");
+            return Err(mismatch(path, needed, "another"));
+        }
+        Ok(offsets)
     }
 
     /// Puts the rows with these ids into slots, one per row, of a store without rows.

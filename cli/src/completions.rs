@@ -1,0 +1,49 @@
+//! `nearfield completions` and `nearfield man`: what shells and `man` read.
+
+use std::io::stdout;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield completions bash > ~/.local/share/bash-completion/completions/nearfield
+  nearfield completions zsh > ~/.zfunc/_nearfield       # with fpath+=~/.zfunc before compinit
+  nearfield completions fish > ~/.config/fish/completions/nearfield.fish
+  nearfield completions powershell >> $PROFILE";
+
+#[derive(Debug, clap::Args)]
+#[command(about = "Print completions of commands and options for a shell", after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  nearfield man --out ~/.local/share/man/man1 && man nearfield-search";
+
+#[derive(Debug, clap::Args)]
+#[command(about = "Write manual pages, one a command", after_help = MAN_EXAMPLES)]
+pub(crate) struct ManArgs {
+    /// Directory for nearfield.1, nearfield-search.1 and so on; pages there are replaced
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, mut command: Command) -> Result<()> {
+    clap_complete::generate(args.shell, &mut command, "nearfield", &mut stdout());
+    Ok(())
+}
+
+pub(crate) fn man(args: &ManArgs, command: Command) -> Result<()> {
+    let directory = args.out.display();
+    std::fs::create_dir_all(&args.out).with_context(|| format!("--out {directory}"))?;
+    clap_mangen::generate_to(command, &args.out).with_context(|| format!("--out {directory}"))?;
+    output::print(false, &serde_json::Value::Null, &[("wrote", format!("manual pages to {directory}"))])
+}

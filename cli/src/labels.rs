@@ -1,0 +1,38 @@
+//! Names of rows, for people.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+/// The names of rows, one a line of a text file.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    names: Vec<String>,
+    /// The line of each id; none where the line of an id is the id.
+    lines: Option<HashMap<u64, usize>>,
+}
+
+impl Labels {
+    /// Reads the file of `--labels`. It has a line for each of these ids in their order, or else for each of `rows` rows.
+    pub(crate) fn open(path: &Path, rows: Option<usize>, ids: Option<&[u64]>) -> Result<Self> {
+        let context = || format!("--labels {}", path.display());
+        let text = std::fs::read_to_string(path).with_context(context)?;
+        let names: Vec<String> = text.lines().map(str::to_owned).collect();
+        if let Some(rows) = rows {
+            let given = names.len();
+            ensure!(given == rows, "{}: needed {rows} lines, one a row, given {given}", context());
+        }
+        let lines = ids.map(|ids| ids.iter().copied().zip(0..).collect());
+        Ok(Self { names, lines })
+    }
+
+    /// The name of the row with this id; none if the file has no line for it.
+    pub(crate) fn get(&self, id: u64) -> Option<&str> {
+        let line = match &self.lines {
+            Some(lines) => *lines.get(&id)?,
+            None => usize::try_from(id).ok()?,
+        };
+        self.names.get(line).map(String::as_str)
+    }
+}

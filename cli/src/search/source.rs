@@ -1,0 +1,72 @@
+//! The rows to search: those of a file, or of a saved index.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nearfield::io::VectorFile;
+use nearfield::{Device, ElementKind, Flat, Index, SavedIndex};
+
+use super::Args;
+use crate::files::{self, Filled};
+use crate::labels::Labels;
+
+/// Where the rows come from.
+pub(super) struct Source<'a> {
+    pub(super) argument: &'static str,
+    pub(super) path: &'a Path,
+    pub(super) dim: usize,
+    pub(super) kind: ElementKind,
+    /// None for a saved index.
+    pub(super) rows: Option<VectorFile>,
+    /// The ids of these rows, if they are not their numbers.
+    row_ids: Option<Vec<u64>>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn open(args: &'a Args) -> Result<Self> {
+        if let Some(path) = &args.index_file {
+            let about = SavedIndex::read(path).context("--index-file")?;
+            let of_lists = [("--probes", args.probes.is_some()), ("--recall", args.recall.is_some())];
+            if let (None, Some((argument, _))) = (about.lists, of_lists.iter().find(|(_, given)| *given)) {
+                bail!("{argument}: needed an ivf index, {} is flat", path.display());
+            }
+            if let (Some(probes), Some(lists)) = (args.probes, about.lists) {
+                ensure!(
+                    probes <= lists,
+                    "--probes: needed 1 to {lists}, the number of lists, given {probes}"
+                );
+            }
+            return Ok(Self {
+                argument: "--index-file",
+                path,
+                dim: about.dim,
+                kind: about.elements,
+                rows: None,
+                row_ids: None,
+            });
+        }
+        let path = args.rows.as_ref().context("--rows: needed a file, or --index-file, given neither")?;
+        let rows = VectorFile::open(path).context("--rows")?;
+        let row_ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
+        Ok(Self { argument: "--rows", path, dim: rows.dim(), kind: rows.kind(), rows: Some(rows), row_ids })
+    }
+
+    /// The names in a file, one for each row.
+    pub(super) fn labels(&self, path: &Path) -> Result<Labels> {
+        Labels::open(path, self.rows.as_ref().map(VectorFile::rows), self.row_ids.as_deref())
+    }
+
+    /// Brings the index to the device, and returns the time it took.
+    pub(super) fn index(&self, args: &Args, device: &Device) -> Result<(Index, Filled)> {
+        if let Some(rows) = &self.rows {
+            let builder = Flat::builder(device, args.metric, rows.dim()).elements(rows.kind());
+            let mut index = builder.capacity(rows.rows()).screen(args.screen).build()?.into();
+            let filled = files::fill(&mut index, rows, self.row_ids.as_deref())?;
+            return Ok((index, filled));
+        }
+        let start = Instant::now();
+        let index = Index::load(device, self.path).context("--index-file")?;
+        Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
+    }
+}

@@ -1,0 +1,230 @@
+//! `nearfield search` with everything that it takes and writes, and `show`, `kmeans`, `reduce`, `completions` and `man`.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nearfield::io::{read_distances, read_ids, write_npy};
+use npyz::WriterBuilder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::{lines, program, succeeded};
+use crate::runs::{fail, record, succeed};
+
+/// A directory with ten rows of two elements around a circle, and two of them as queries.
+fn circle() -> Result<TempDir> {
+    let directory = TempDir::new()?;
+    let angle = |row: usize| (row as f32 * 0.2).sin_cos();
+    let rows: Vec<f32> = (0..10).flat_map(|row| [angle(row).1, angle(row).0]).collect();
+    write_npy(directory.path().join("rows.npy"), [10, 2], &rows)?;
+    write_npy(directory.path().join("queries.npy"), [2, 2], &[&rows[..2], &rows[18..]].concat())?;
+    let names: String = (0..10).map(|row| format!("row, {row}\n")).collect();
+    fs::write(directory.path().join("names.txt"), names)?;
+    Ok(directory)
+}
+
+/// Writes a one-dimensional array.
+fn list<T: npyz::AutoSerialize>(path: &Path, values: impl IntoIterator<Item = T>) -> Result<()> {
+    let values: Vec<T> = values.into_iter().collect();
+    let writer = npyz::WriteOptions::new().default_dtype().shape(&[values.len() as u64]);
+    let mut writer = writer.writer(fs::File::create(path)?).begin_nd()?;
+    writer.extend(values)?;
+    Ok(writer.finish()?)
+}
+
+const SEARCH: &str = "search --device host --rows rows.npy --queries queries.npy";
+
+#[test]
+fn the_first_answers_are_printed_with_their_names() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    let printed = succeed(at, &format!("{SEARCH} -k 2 --labels names.txt"))?;
+    assert!(printed.contains("query 0    row, 0 (id 0) at 0, row, 1 (id 1) at 0.0199"), "{printed}");
+    let printed = succeed(at, &format!("{SEARCH} -k 7 --show 1"))?;
+    assert!(printed.contains("and 2 more") && !printed.contains("query 1"), "{printed}");
+    fs::write(at.join("few.txt"), "one\n")?;
+    fail(at, &format!("{SEARCH} --labels few.txt"), &["--labels few.txt", "10 lines", "given 1"])
+}
+
+#[test]
+fn answers_are_written_by_the_ending_of_the_file_and_never_over_another() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    succeed(at, &format!("{SEARCH} -k 2 --labels names.txt --out found.csv"))?;
+    let table = fs::read_to_string(at.join("found.csv"))?;
+    assert!(table.starts_with("query,rank,id,distance,label\n0,0,0,0,\"row, 0\"\n0,1,1,0.0199"), "{table}");
+    assert_eq!(table.lines().count(), 5);
+    succeed(at, &format!("{SEARCH} -k 2 --out found.jsonl"))?;
+    let queries = lines(&fs::read_to_string(at.join("found.jsonl"))?)?;
+    assert_eq!((&queries[1]["query"], &queries[1]["ids"][0]), (&1.into(), &9.into()));
+    succeed(at, &format!("{SEARCH} -k 12 --out found.npz"))?;
+    let ids = read_ids(at.join("found.npz"))?;
+    assert_eq!((ids.rows, ids.width, &ids.values[9..13]), (2, 12, &[9, -1, -1, 9][..]));
+    let distances = read_distances(at.join("found.npz"))?.context("distances")?.0;
+    assert!(distances[11].is_nan() && distances[12] == 0.0);
+    fail(at, &format!("{SEARCH} --out found.csv"), &["--out", "--force", "found.csv"])?;
+    succeed(at, &format!("{SEARCH} --out found.csv --force"))?;
+    fail(at, &format!("{SEARCH} --out found.txt"), &["--out", ".csv, .jsonl, .npz"])?;
+    fail(at, &format!("{SEARCH} --radius 1 --out new.npz"), &["--out", ".csv or .jsonl", "new.npz"])
+}
+
+#[test]
+fn a_radius_finds_all_rows_within_it() -> Result<()> {
+    let directory = circle()?;
+    // The cosines of 0.2, 0.4 and 0.6 are 0.02, 0.079 and 0.175 below 1.
+    let found = record(directory.path(), &format!("{SEARCH} --radius 0.1 --out near.csv"))?;
+    assert_eq!((&found["found"], &found["k"]), (&6.into(), &Value::Null), "{found}");
+    let table = fs::read_to_string(directory.path().join("near.csv"))?;
+    assert!(table.contains("\n1,2,7,0.07"), "{table}");
+    fail(directory.path(), &format!("{SEARCH} --radius 0.1 -k 3"), &["--radius", "-k"])
+}
+
+#[test]
+fn rows_have_the_given_ids_and_filters_choose_among_them() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    list(&at.join("ids.npy"), (0..10).map(|row| 100 + row as u16))?;
+    list(&at.join("few.npy"), [101i32, 108, 7])?;
+    list(&at.join("negative.npy"), [3i8, -1])?;
+    list(&at.join("mask.npy"), (0..10).map(|row| row == 3 || row == 8))?;
+    list(&at.join("reals.npy"), [1.0f32])?;
+    succeed(
+        at,
+        &format!("{SEARCH} -k 5 --row-ids ids.npy --filter few.npy --labels names.txt --out one.jsonl"),
+    )?;
+    let queries = lines(&fs::read_to_string(at.join("one.jsonl"))?)?;
+    assert_eq!(queries[0]["ids"], serde_json::json!([101, 108]));
+    assert_eq!(queries[0]["labels"], serde_json::json!(["row, 1", "row, 8"]));
+    succeed(at, &format!("{SEARCH} -k 5 --filter mask.npy --out two.jsonl"))?;
+    assert_eq!(lines(&fs::read_to_string(at.join("two.jsonl"))?)?[1]["ids"], serde_json::json!([8, 3]));
+    // The same ids and rows in an index.
+    succeed(at, "build --device host --rows rows.npy --row-ids ids.npy --elements f16 --out index.nf")?;
+    let found = record(
+        at,
+        "search --device host --index-file index.nf --queries queries.npy -k 2 --out three.jsonl",
+    )?;
+    assert_eq!(found["elements"], "f16");
+    assert_eq!(lines(&fs::read_to_string(at.join("three.jsonl"))?)?[0]["ids"], serde_json::json!([100, 101]));
+    fail(at, &format!("{SEARCH} --row-ids few.npy"), &["--row-ids few.npy", "10 ids", "given 3"])?;
+    fail(at, &format!("{SEARCH} --filter negative.npy"), &["--filter", "ids of 0 or more", "-1 at 1"])?;
+    fail(at, &format!("{SEARCH} --filter reals.npy"), &["--filter", "1-D array of ids", "<f4"])?;
+    fail(at, &format!("{SEARCH} --filter rows.npy"), &["--filter", "1-D", "[10, 2]"])
+}
+
+#[test]
+fn what_makes_answers_shorter_is_said() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    let said = |arguments: &str| -> Result<String> {
+        let output = program().current_dir(at).args(arguments.split_whitespace()).output()?;
+        assert!(output.status.success());
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert!(said(&format!("{SEARCH} -k 11"))?.contains("note: -k 11 is more than the 10 rows there are"));
+    assert_eq!(said(&format!("{SEARCH} -k 10"))?, "");
+    write_npy::<f32>(at.join("none.npy"), [0, 2], &[])?;
+    let none = said("search --device host --rows none.npy --queries queries.npy")?;
+    assert!(none.contains("note: --rows none.npy has no rows"), "{none}");
+    let none = said("search --device host --rows rows.npy --queries none.npy")?;
+    assert!(none.contains("note: --queries none.npy has no queries"), "{none}");
+    Ok(())
+}
+
+#[test]
+fn mistakes_get_a_suggestion() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    fail(at, "search --row rows.npy --querys queries.npy", &["--row", "similar argument exists: '--rows'"])?;
+    fail(at, "serch", &["serch", "similar subcommands exist", "'search'"])
+}
+
+#[test]
+fn a_recall_chooses_the_probes_and_show_tells_of_the_lists() -> Result<()> {
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    succeed(
+        at,
+        "generate --data clustered --rows 900 --dim 16 --queries 60 --out-rows rows.npy --out-queries queries.npy",
+    )?;
+    let build =
+        "build --device host --rows rows.npy --index ivf --lists 30 --metric l2sq --iterations 4 --seed 9";
+    succeed(at, &format!("{build} --out index.nf"))?;
+    succeed(at, &format!("{build} --threads 1 --out same.nf"))?;
+    assert!(fs::read(at.join("index.nf"))? == fs::read(at.join("same.nf"))?, "the same seed");
+    let search = "search --device host --index-file index.nf --queries queries.npy";
+    let probes = |recall: &str| -> Result<u64> {
+        record(at, &format!("{search} --recall {recall}"))?["probes"].as_u64().context("probes")
+    };
+    assert!(1 <= probes("0.5")? && probes("0.5")? < probes("0.99")? && probes("0.99")? <= 30);
+    fail(at, &format!("{search} --recall 1.5"), &["recall", "0 to 1", "1.5"])?;
+    let about = record(at, "show index.nf")?;
+    assert_eq!((&about["index"], &about["metric"]), (&"ivf".into(), &"l2sq".into()), "{about}");
+    assert_eq!((&about["lists"]["count"], &about["lists"]["mean"]), (&30.into(), &30.0.into()), "{about}");
+    assert_eq!(about["parts"]["rows"], 900 * 16 * 4, "{about}");
+    let printed = succeed(at, "show index.nf")?;
+    assert!(printed.contains("lists      30 of ") && printed.contains("rows: 56.2 KiB"), "{printed}");
+    succeed(at, "build --device host --rows rows.npy --out flat.nf")?;
+    assert_eq!(record(at, "show flat.nf")?["lists"], Value::Null);
+    fail(at, "show rows.npy", &["rows.npy", "index of nearfield"])?;
+    fail(at, "build --rows rows.npy --seed 3 --out new.nf", &["--seed", "--index ivf"])?;
+    fail(
+        at,
+        "search --index-file flat.nf --queries queries.npy --recall 0.9",
+        &["--recall", "ivf", "flat.nf"],
+    )
+}
+
+#[test]
+fn kmeans_writes_centroids_and_the_nearest_of_each_row() -> Result<()> {
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    let rows: Vec<f32> = (0..60).map(|row| (row % 3) as f32 * 100.0 + (row / 3) as f32 * 0.01).collect();
+    write_npy(at.join("rows.npy"), [60, 1], &rows)?;
+    let kmeans = "kmeans --device host --rows rows.npy --clusters 3 --metric l2sq";
+    let found = record(at, &format!("{kmeans} --centroids c.npy --assignments a.npy"))?;
+    assert_eq!(found["sizes"], serde_json::json!([20, 20.0, 20]), "{found}");
+    let assignments = read_ids(at.join("a.npy"))?.values;
+    assert!((0..60).all(|row| assignments[row] == assignments[row % 3]));
+    let printed = succeed(at, &kmeans.replace("host", "host --seed 4"))?;
+    assert!(printed.contains("clusters   3, of 20 to 20 rows"), "{printed}");
+    fail(at, &format!("{kmeans} --centroids c.npy"), &["--centroids", "--force"])?;
+    fail(at, &kmeans.replace("clusters 3", "clusters 61"), &["lists", "60", "61"])
+}
+
+#[test]
+fn reduce_reduces_rows_or_all_values() -> Result<()> {
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    write_npy(at.join("a.npy"), [2, 3], &[1.0f32, -5.0, 3.0, 2.0, 2.0, 0.5])?;
+    write_npy(at.join("b.npy"), [2, 3], &[1.0f32, 1.0, 1.0, 4.0, 0.0, 2.0])?;
+    let results = |arguments: &str| -> Result<Value> {
+        Ok(record(at, &format!("reduce --device host --rows a.npy {arguments}"))?["results"].clone())
+    };
+    assert_eq!(results("--operation sum")?, serde_json::json!([-1.0, 4.5]));
+    assert_eq!(results("--operation argmin")?, serde_json::json!([1, 2]));
+    assert_eq!(results("--operation norm-max --whole")?, serde_json::json!([5.0]));
+    assert_eq!(results("--operation argmax --whole")?, serde_json::json!([2]));
+    assert_eq!(
+        results("--operation dot --with b.npy --compensated --out dot.npy")?,
+        serde_json::json!([-1.0, 9.0])
+    );
+    assert_eq!(nearfield::io::VectorFile::open(at.join("dot.npy"))?.read_all()?.into_f32(), [-1.0, 9.0]);
+    let printed = succeed(at, "reduce --device host --rows a.npy --operation norm-l2 --show 1")?;
+    assert!(printed.contains("norm-l2    5.91608, …"), "{printed}");
+    fail(at, "reduce --rows a.npy --operation dot", &["--with", "dot"])?;
+    fail(at, "reduce --rows a.npy --operation sum --with b.npy", &["--with", "dot"])
+}
+
+#[test]
+fn shells_and_man_get_their_files() -> Result<()> {
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let printed = succeeded(program().args(["completions", shell]).output()?)?;
+        assert!(printed.contains("index-file") && printed.contains("kmeans"), "{shell}");
+    }
+    let directory = TempDir::new()?;
+    succeed(directory.path(), "man --out pages")?;
+    let page = fs::read_to_string(directory.path().join("pages/nearfield-search.1"))?;
+    assert!(page.contains("Examples") && page.contains("truth"), "{page}");
+    Ok(())
+}

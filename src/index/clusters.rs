@@ -1,0 +1,108 @@
+//! `Clusters`: trained centroids, and the nearest one of any row.
+
+use crate::engine::{Device, Sample, Screen};
+use crate::error::{Error, Result};
+use crate::future::{Boxed, blocking_and_async};
+use crate::index::common::Rows;
+use crate::index::flat::Flat;
+use crate::matrix::MatrixView;
+use crate::metric::Metric;
+
+/// Rows that are assigned at a time, so that their neighbours take little memory.
+const ROWS: usize = 1 << 20;
+
+/// The result of [`KMeans`](crate::KMeans).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Clusters {
+    /// The centroids, `[lists, dim]`.
+    pub centroids: Vec<f32>,
+    /// Elements per centroid.
+    pub dim: usize,
+    /// The metric between rows and centroids: squared L2 or cosine.
+    pub metric: Metric,
+    /// The number of the nearest centroid of every row, `[rows]`, ties to the smaller number; empty with
+    /// [`KMeans::assign_all`](crate::KMeans::assign_all) off.
+    pub assignments: Vec<u32>,
+    /// The sum of the distances (squared L2 or cosine) of all rows to their nearest centroid; of the training rows with
+    /// [`KMeans::assign_all`](crate::KMeans::assign_all) off.
+    pub inertia: f64,
+    /// The sum of the training rows' distances to their nearest centroid before each iteration.
+    pub history: Vec<f64>,
+    /// The numbers of the training rows, ascending: all rows, or a sample.
+    pub trained_on: Vec<u64>,
+}
+
+impl Clusters {
+    /// How many centroids there are.
+    pub fn lists(&self) -> usize {
+        self.centroids.len() / self.dim
+    }
+
+    blocking_and_async! { device;
+        /// The number of the nearest centroid of each of these rows, `[rows]`, ties to the smaller number.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for another dim or a matrix on another device; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the
+        /// row's number; [`Error::OutOfMemory`]; [`Error::Budget`]; [`Error::DeviceLost`].
+        ///
+        /// ```no_run
+        /// use nearfield::{Device, KMeans, MatrixView, Metric};
+        /// let device = Device::best()?;
+        /// let clusters = KMeans::new(Metric::L2, 2).train(&device, MatrixView::new(&[0.0f32, 1.0, 10.0, 11.0], 1)?)?;
+        /// let others = clusters.predict(&device, MatrixView::new(&[12.0f32, 9.0], 1)?)?;
+        /// assert_eq!(others, [clusters.assignments[3]; 2]);
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn predict<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Vec<u32>> {
+            self.predict_on(device, rows.into())
+        }
+        async predict_async;
+    }
+
+    fn predict_on<'s>(&'s self, device: &'s Device, rows: Rows<'s>) -> Boxed<'s, Vec<u32>> {
+        Box::pin(async move {
+            let (centroids, metric) = ((&self.centroids[..], self.dim), (self.metric, Screen::Auto));
+            let matrix;
+            let sample = match rows {
+                Rows::Host(rows) => Sample::Host(rows),
+                Rows::Device(rows) => {
+                    matrix = [rows];
+                    Sample::Device(&matrix)
+                }
+            };
+            Ok(nearest(device, centroids, metric, sample).await?.0)
+        })
+    }
+}
+
+/// The nearest of the centroids `[lists, dim]` of each row of a sample, and the sum of the distances.
+pub(super) async fn nearest(
+    device: &Device,
+    (centroids, dim): (&[f32], usize),
+    (metric, screen): (Metric, Screen),
+    sample: Sample<'_>,
+) -> Result<(Vec<u32>, f64)> {
+    let mut index = Flat::builder(device, metric, dim).screen(screen).build_async().await?;
+    index.add_async(MatrixView::new(centroids, dim)?).await?;
+    let pieces: Vec<Rows<'_>> = match sample {
+        Sample::Host(rows) => {
+            let starts = (0..rows.rows()).step_by(ROWS);
+            starts.map(|start| rows.slice(start..rows.rows().min(start + ROWS)).into()).collect()
+        }
+        Sample::Device(pieces) => pieces.iter().map(|&piece| Rows::from(piece)).collect(),
+    };
+    let mut numbers = vec![];
+    let bytes = Some(4 * sample.rows() as u64);
+    let purpose = || "the nearest centroid of every row".to_owned();
+    numbers.try_reserve_exact(sample.rows()).map_err(|_| Error::OutOfMemory { purpose: purpose(), bytes })?;
+    let (mut inertia, mut first) = (0.0, 0u64);
+    for piece in pieces {
+        let rows = piece.rows();
+        let found = index.search_async(piece, 1).await.map_err(|error| error.with_rows(|row| first + row))?;
+        inertia += found.hits().iter().map(|hit| f64::from(hit.distance)).sum::<f64>();
+        numbers.extend(found.hits().iter().map(|hit| hit.id as u32));
+        first += rows as u64;
+    }
+    Ok((numbers, inertia))
+}
