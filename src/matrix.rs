@@ -144,6 +144,38 @@ pub enum Matrix {
 }
 
 impl Matrix {
+    /// Copies vectors that lie apart, such as `&[Vec<f32>]`, `[rows]` of `[dim]` each.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for no vectors, vectors of different lengths, or empty ones; [`Error::OutOfMemory`].
+    ///
+    /// ```
+    /// let matrix = nearfield::Matrix::from_rows(&[vec![1.0f32, 2.0], vec![3.0, 4.0]])?;
+    /// assert_eq!((matrix.rows(), matrix.dim()), (2, 2));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn from_rows<T: Element>(rows: &[impl AsRef<[T]>]) -> Result<Self> {
+        let dim = rows.first().map_or(0, |row| row.as_ref().len());
+        if dim == 0 {
+            return Err(Error::argument("rows", "vectors of at least one element", "none"));
+        }
+        if let Some(row) = rows.iter().position(|row| row.as_ref().len() != dim) {
+            let given = format!("{} in row {row}", rows[row].as_ref().len());
+            return Err(Error::argument("rows", format!("vectors of {dim} elements, as the first"), given));
+        }
+        let mut values: Vec<T> = vec![];
+        let count = rows.len().checked_mul(dim);
+        let bytes = count.map(|count| count.saturating_mul(size_of::<T>()) as u64);
+        count
+            .and_then(|count| values.try_reserve_exact(count).ok())
+            .ok_or_else(|| Error::OutOfMemory { purpose: "a copy of the rows".to_owned(), bytes })?;
+        rows.iter().for_each(|row| values.extend_from_slice(row.as_ref()));
+        Ok(match T::KIND {
+            ElementKind::F32 => Self::F32(bytemuck::cast_vec(values), dim),
+            ElementKind::F16 => Self::F16(bytemuck::cast_vec(values), dim),
+        })
+    }
+
     /// Number of vectors; 0 for dim 0.
     pub fn rows(&self) -> usize {
         match self {

@@ -90,9 +90,14 @@ impl<'a> SearchOptions<'a> {
         progress: Progress<'a> => Some;
         /// Times the stages on the device, into [`Statistics::stages`](crate::Statistics::stages).
         profile: bool;
-        /// Searches only the rows that `filter` allows. The answer is as exact as that of an index of these rows alone, and has
-        /// fewer than k of them where fewer are allowed.
-        filter: Filter<'a> => Some;
+    }
+
+    /// Searches only the rows that `filter` allows: a [`Filter`], or a reference to ids, to a set of ids or to a function. The answer is
+    /// as exact as that of an index of these rows alone, and has fewer than k of them where fewer are allowed.
+    #[must_use]
+    pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
+        self.filter = Some(filter.into());
+        self
     }
 }
 
@@ -115,8 +120,13 @@ impl<'a> WithinOptions<'a> {
     setters! { options => options;
         /// Calls `progress` after each batch with the number of queries answered so far.
         progress: Progress<'a> => Some;
-        /// Searches only the rows that `filter` allows.
-        filter: Filter<'a> => Some;
+    }
+
+    /// Searches only the rows that `filter` allows: a [`Filter`], or a reference to ids, to a set of ids or to a function.
+    #[must_use]
+    pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
+        self.filter = Some(filter.into());
+        self
     }
 }
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Queries, SearchResult, TunedKernel};
-use crate::error::{Error, Result};
+use crate::engine::{Device, EngineLists, Queries, SearchResult, TunedKernel};
+use crate::error::Result;
 use crate::future::Boxed;
 use crate::index::common::{Common, Resources, Rows};
 use crate::index::face::{index_methods, search_methods};
@@ -15,7 +15,7 @@ use crate::index::saved::{Loading, SavedIndex, Saving};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::options::{AddOptions, SearchOptions, WithinOptions};
+use crate::options::{AddOptions, SearchOptions};
 
 /// An index of any kind, for programs that learn at run time which one they have.
 ///
@@ -70,21 +70,6 @@ impl Index {
         SavedIndex::read(path)
     }
 
-    fn boxed_within<'s>(
-        &'s self,
-        queries: Queries<'s>,
-        radius: f32,
-        options: &'s WithinOptions<'_>,
-    ) -> Boxed<'s, SearchResult> {
-        match self {
-            Self::Flat(index) => index.boxed_within(queries, radius, options),
-            Self::Ivf(_) => {
-                let error = Error::unsupported("a search within a radius", "a flat index", "an ivf index");
-                Box::pin(std::future::ready(Err(error)))
-            }
-        }
-    }
-
     /// How a search for the k nearest of this many queries would run, in words. A [`Flat`] ignores `probes`; none stands for
     /// the default of an [`Ivf`].
     ///
@@ -110,6 +95,10 @@ impl Index {
 
     fn common(&self) -> &Common {
         delegate!(self.common())
+    }
+
+    fn engine_lists(&self) -> Option<&EngineLists> {
+        delegate!(self.engine_lists())
     }
 
     fn boxed_search<'s>(

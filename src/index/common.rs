@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::engine::{Device, EngineRows, FormChoice, Queries, RowShape, Screen, SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::matrix::ElementKind;
+use crate::matrix::{ElementKind, Matrix};
 use crate::metric::Metric;
-use crate::options::SearchOptions;
+use crate::options::{SearchOptions, WithinOptions};
 use crate::store::{
     CopyOptions, Goal, HostCopy, RowStore, budget_of, check_dim, check_k, check_queries, check_rows,
 };
@@ -127,7 +127,42 @@ pub(crate) fn changing<T>(shared: &mut Arc<T>) -> Result<&mut T> {
     })
 }
 
+/// Bytes of rows that are copied from one index to another at a time.
+const PIECE_BYTES: usize = 64 << 20;
+
 impl Common {
+    /// Rows that are copied from this index at a time.
+    pub(crate) fn piece(&self) -> usize {
+        (PIECE_BYTES / (self.dim * self.elements.size())).max(1)
+    }
+
+    /// The rows with these ids, as they are stored.
+    pub(crate) async fn fetch(&self, ids: &[u64]) -> Result<Matrix> {
+        let bytes = self.store.fetch_bytes(&self.store.slots_of(ids)?).await?;
+        Ok(match self.elements {
+            ElementKind::F32 => Matrix::F32(bytemuck::pod_collect_to_vec(&bytes), self.dim),
+            ElementKind::F16 => Matrix::F16(bytemuck::pod_collect_to_vec(&bytes), self.dim),
+        })
+    }
+
+    /// All rows within a radius: the same search for every kind of index.
+    pub(crate) fn within<'s>(
+        &'s self,
+        queries: Queries<'s>,
+        radius: f32,
+        options: &'s WithinOptions<'_>,
+    ) -> Boxed<'s, SearchResult> {
+        Box::pin(async move {
+            check_queries(&queries, &self.device, self.dim)?;
+            if radius.is_nan() {
+                return Err(Error::argument("radius", "a number", radius));
+            }
+            let mut search = SearchOptions::new(1);
+            (search.filter, search.progress) = (options.filter, options.progress);
+            self.search(queries, &search, Goal::Within(radius)).await
+        })
+    }
+
     /// The store, to change it.
     pub(crate) fn store_mut(&mut self) -> Result<&mut RowStore> {
         changing(&mut self.store)

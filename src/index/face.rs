@@ -112,6 +112,47 @@ macro_rules! index_methods {
                 /// When its future is dropped, the old rows are there or the new ones.
                 async update_async;
 
+                /// Adds the rows of another index under their ids: all of them or, after an error, none. The other may be on another
+                /// device; it stays as it is.
+                ///
+                /// # Errors
+                /// [`Error::Argument`](crate::Error::Argument) for another dim or f32 rows in an index that stores f16;
+                /// [`Error::DuplicateId`](crate::Error::DuplicateId) for an id that both have; otherwise as [`add`](Self::add).
+                ///
+                /// ```no_run
+                /// use nearfield::{AddOptions, Device, Flat, Metric};
+                /// let device = Device::best()?;
+                /// let [mut index, mut others] = [0, 1].map(|_| Flat::builder(&device, Metric::L2, 1));
+                /// let (mut index, mut others) = (index.build()?, others.build()?);
+                /// index.add(&[[1.0f32], [2.0]][..])?;
+                /// others.add_with(&[[5.0f32]][..], &AddOptions::new().ids(&[40]))?;
+                /// index.merge(&others)?;
+                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [0, 1, 40]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn merge(&mut self, other: &Self) -> Result<()> {
+                    self.boxed_merge(other)
+                }
+                async merge_async;
+
+                /// The same index on a device, this one's or another: its rows, ids and lists, with default resources, as a loaded one
+                /// has. Meanwhile the bytes of [`to_bytes`](Self::to_bytes) take host memory.
+                ///
+                /// # Errors
+                /// As [`to_bytes`](Self::to_bytes) and [`Loader::load_bytes`](crate::Loader::load_bytes).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Index};
+                /// let index = Index::load(&Device::best()?, "index.nf")?;
+                /// let copy = index.clone_to(&Device::host())?;
+                /// assert_eq!(copy.len(), index.len());
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn clone_to(&self, device: &Device) -> Result<Self> {
+                    self.boxed_clone(device)
+                }
+                async clone_to_async;
+
                 /// Moves rows into the places of removed ones and gives up the memory that is free then. A `Flat` has no gap left; an
                 /// `Ivf` has its lists in as few pages of 32 rows as they need. Ids and answers stay.
                 ///
@@ -210,6 +251,45 @@ macro_rules! index_methods {
                     self.boxed_search(queries.into(), options)
                 }
                 async search_with_async;
+
+                /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the
+                /// smaller id. Each query has as many rows as there are: see [`Neighbors::offsets`](crate::Neighbors::offsets).
+                ///
+                /// A radius is a distance of the index's metric: for inner product `-(q.x)`, so rows with `q.x > 5` are within `-5.0`.
+                /// The same rows are screened as by a search for the k nearest, with a fixed threshold. All kinds of indexes go through all
+                /// rows and answer exactly: an [`Ivf`](crate::Ivf) does not know which lists have rows within a radius.
+                ///
+                /// # Errors
+                /// [`Error::Argument`](crate::Error::Argument) for a radius that is NaN; otherwise as [`search_with`](Self::search_with).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+                /// index.add(MatrixView::new(&[0.0f32, 2.0, 3.0, 9.0], 1)?)?;
+                /// let found = index.search_within(MatrixView::new(&[2.5f32], 1)?, 1.0)?;
+                /// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
+                /// assert_eq!(ids, [1, 2]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn search_within<'a>(&self, queries: impl Into<Queries<'a>>, radius: f32) -> Result<Neighbors> {
+                    self.common().within(queries.into(), radius, &crate::WithinOptions::new()) => neighbors
+                }
+                async search_within_async;
+
+                /// [`search_within`](Self::search_within) with options. The result tells also how the answer came about.
+                ///
+                /// # Errors
+                /// As [`search_within`](Self::search_within).
+                pub fn search_within_with<'a>(
+                    &self,
+                    queries: impl Into<Queries<'a>>,
+                    radius: f32,
+                    options: &crate::WithinOptions<'_>,
+                ) -> Result<SearchResult> {
+                    self.common().within(queries.into(), radius, options)
+                }
+                async search_within_with_async;
 
                 /// Saves the index to one file, which [`load`](Self::load) reads, and every program that reads safetensors
                 /// (docs/files.md describes it). Rows go to the disk piece by piece, as they are stored; an `Ivf` saves its centroids
@@ -319,6 +399,54 @@ macro_rules! index_methods {
                 self.common().store.rows.is_narrowed()
             }
 
+            fn boxed_clone<'s>(&'s self, device: &'s Device) -> crate::future::Boxed<'s, Self> {
+                Box::pin(async move {
+                    let bytes = self.to_bytes_async().await?;
+                    Self::loader(device).load_bytes_async(&bytes).await
+                })
+            }
+
+            fn boxed_merge<'s>(&'s mut self, other: &'s Self) -> crate::future::Boxed<'s, ()> {
+                Box::pin(async move {
+                    let ids: Vec<u64> = other.ids().collect();
+                    if let Some(&id) = ids.iter().find(|&&id| self.contains(id)) {
+                        return Err(crate::Error::DuplicateId { id });
+                    }
+                    let mut done = 0;
+                    while done < ids.len() {
+                        let some = &ids[done..ids.len().min(done + other.common().piece())];
+                        let added = match other.common().fetch(some).await {
+                            Ok(rows) => self.boxed_add((&rows).into(), &AddOptions::new().ids(some)).await,
+                            Err(error) => Err(error),
+                        };
+                        if let Err(error) = added {
+                            // The rows that are there already came with this call.
+                            self.boxed_remove(&ids[..done]).await?;
+                            return Err(error.with_rows(|row| done as u64 + row));
+                        }
+                        done += some.len();
+                    }
+                    Ok(())
+                })
+            }
+
+            /// The memory that the index takes, by part and place, with the room for rows to come.
+            ///
+            /// ```no_run
+            /// use nearfield::{Device, Index};
+            /// let index = Index::load(&Device::best()?, "index.nf")?;
+            /// println!("{} bytes: {}", index.memory().total(), index.memory());
+            /// # Ok::<(), nearfield::Error>(())
+            /// ```
+            pub fn memory(&self) -> crate::Memory {
+                let mut memory = crate::Memory::default();
+                self.common().store.measure(&mut memory);
+                if let Some(lists) = self.engine_lists() {
+                    lists.measure(&mut memory);
+                }
+                memory
+            }
+
             /// The metric.
             pub fn metric(&self) -> Metric {
                 self.common().metric
@@ -343,7 +471,7 @@ macro_rules! index_methods {
 }
 pub(crate) use index_methods;
 
-/// Writes the searches that [`Flat`](crate::Flat) and [`Index`](crate::Index) share, over `boxed_search` and `boxed_within`.
+/// Writes the searches that [`Flat`](crate::Flat) and [`Index`](crate::Index) share, over `boxed_search`.
 macro_rules! search_methods {
     ($Index:ident) => {
         impl $Index {
@@ -360,45 +488,6 @@ macro_rules! search_methods {
                     self.boxed_search(queries.into(), &SearchOptions::new(k)) => neighbors
                 }
                 async search_async;
-
-                /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the
-                /// smaller id. Each query has as many rows as there are: see [`Neighbors::offsets`](crate::Neighbors::offsets).
-                ///
-                /// A radius is a distance of the index's metric: for inner product `-(q.x)`, so rows with `q.x > 5` are within `-5.0`.
-                /// The same rows are screened as by [`search`](Self::search), with a fixed threshold.
-                ///
-                /// # Errors
-                /// [`Error::Argument`](crate::Error::Argument) for a radius that is NaN; [`Error::Unsupported`](crate::Error::Unsupported)
-                /// for an [`Ivf`](crate::Ivf), which does not know the lists within a radius; otherwise as [`search`](Self::search).
-                ///
-                /// ```no_run
-                /// use nearfield::{Device, Flat, MatrixView, Metric};
-                /// let device = Device::best()?;
-                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
-                /// index.add(MatrixView::new(&[0.0f32, 2.0, 3.0, 9.0], 1)?)?;
-                /// let found = index.search_within(MatrixView::new(&[2.5f32], 1)?, 1.0)?;
-                /// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
-                /// assert_eq!(ids, [1, 2]);
-                /// # Ok::<(), nearfield::Error>(())
-                /// ```
-                pub fn search_within<'a>(&self, queries: impl Into<Queries<'a>>, radius: f32) -> Result<Neighbors> {
-                    self.boxed_within(queries.into(), radius, &WithinOptions::new()) => neighbors
-                }
-                async search_within_async;
-
-                /// [`search_within`](Self::search_within) with options. The result tells also how the answer came about.
-                ///
-                /// # Errors
-                /// As [`search_within`](Self::search_within).
-                pub fn search_within_with<'a>(
-                    &self,
-                    queries: impl Into<Queries<'a>>,
-                    radius: f32,
-                    options: &WithinOptions<'_>,
-                ) -> Result<SearchResult> {
-                    self.boxed_within(queries.into(), radius, options)
-                }
-                async search_within_with_async;
             }
         }
     };

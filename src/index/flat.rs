@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Plan, Queries, Screen, SearchResult, TunedKernel};
+use crate::engine::{Device, EngineLists, Plan, Queries, Screen, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
@@ -14,8 +14,8 @@ use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::options::{AddOptions, SearchOptions, WithinOptions, setters};
-use crate::store::{Goal, check_k, check_queries};
+use crate::options::{AddOptions, SearchOptions, setters};
+use crate::store::check_k;
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -113,21 +113,8 @@ impl Flat {
         })
     }
 
-    pub(crate) fn boxed_within<'s>(
-        &'s self,
-        queries: Queries<'s>,
-        radius: f32,
-        options: &'s WithinOptions<'_>,
-    ) -> Boxed<'s, SearchResult> {
-        Box::pin(async move {
-            check_queries(&queries, &self.common.device, self.common.dim)?;
-            if radius.is_nan() {
-                return Err(Error::argument("radius", "a number", radius));
-            }
-            let mut search = SearchOptions::new(1);
-            (search.filter, search.progress) = (options.filter, options.progress);
-            self.common.search(queries, &search, Goal::Within(radius)).await
-        })
+    pub(crate) fn engine_lists(&self) -> Option<&EngineLists> {
+        None
     }
 
     pub(crate) fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {

@@ -11,12 +11,8 @@ impl RowStore {
     pub(crate) fn allowed(&self, filter: &Filter<'_>) -> Allowed {
         let end = self.rows.end() as usize;
         let mut bits = match (filter.kind, &self.ids) {
-            (Kind::Ids(ids), _) => {
-                let mut bits = Bits::zeros(end);
-                let slots = ids.iter().filter_map(|&id| self.slot_of(id));
-                slots.for_each(|slot| bits.set(slot as usize, true));
-                bits
-            }
+            (Kind::Ids(ids), _) => self.bits_of_ids(ids, end),
+            (Kind::Set(ids), _) => self.bits_of_ids(ids, end),
             (Kind::Bits(words), Ids::Slots) => Bits::of_words(words, end),
             (Kind::Bits(words), Ids::Table { ids, .. }) => Bits::from_words(bits_of(ids, words), end),
             (Kind::By(is_allowed), ids) => {
@@ -30,6 +26,14 @@ impl RowStore {
             bits.and(alive);
         }
         Allowed::new(bits)
+    }
+
+    /// Sets the bits of the slots of these ids.
+    fn bits_of_ids<'a>(&self, ids: impl IntoIterator<Item = &'a u64>, end: usize) -> Bits {
+        let mut bits = Bits::zeros(end);
+        let slots = ids.into_iter().filter_map(|&id| self.slot_of(id));
+        slots.for_each(|slot| bits.set(slot as usize, true));
+        bits
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::memory::{Memory, MemoryPlace};
+
 /// Stands for the id of a slot without a row.
 const FREE: u64 = u64::MAX;
 
@@ -36,6 +38,13 @@ impl SlotsOf {
             Some(&slot) if slot != NONE => Some(slot),
             _ => self.far.get(&id).copied(),
         }
+    }
+
+    /// Adds the memory of the table.
+    pub(super) fn measure(&self, memory: &mut Memory) {
+        memory.add_vec("ids", &self.near);
+        let entry = size_of::<(u64, u32)>() + 1;
+        memory.add("ids", MemoryPlace::Host, (self.far.capacity() * entry) as u64);
     }
 
     /// All ids, in any order.

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
+use crate::memory::{Memory, MemoryPlace};
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::{CopyOptions, HostCopy};
 pub(crate) use goal::Goal;
@@ -309,6 +310,23 @@ impl RowStore {
                 self.ids = Ids::table(before, ids, slots);
             }
             table => table.note(ids, slots),
+        }
+    }
+}
+
+impl RowStore {
+    /// Adds the memory of the rows, of their copy, and of the tables of ids.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        self.rows.measure(memory);
+        if let Ids::Table { ids, slots } = &self.ids {
+            memory.add_vec("ids", ids);
+            slots.measure(memory);
+        }
+        if let Some(copy) = &self.copy {
+            let mut of_copy = Memory::default();
+            copy.rows.measure(&mut of_copy);
+            copy.lists.iter().for_each(|lists| lists.measure(&mut of_copy));
+            memory.add("host copy", MemoryPlace::Host, of_copy.total());
         }
     }
 }

@@ -6,6 +6,7 @@ mod common;
 mod callers;
 mod dropped;
 mod errors;
+mod everyday;
 mod filter;
 mod flat;
 mod flat_dynamic;

@@ -47,6 +47,21 @@ impl<'a, T: Element> From<&'a Vec<T>> for Vectors<'a> {
     }
 }
 
+/// Vectors, one an array.
+impl<'a, T: Element, const DIM: usize> From<&'a [[T; DIM]]> for Vectors<'a> {
+    fn from(rows: &'a [[T; DIM]]) -> Self {
+        const { assert!(DIM > 0, "vectors have at least one element") };
+        MatrixView::of_whole_rows(rows.as_flattened(), DIM).into()
+    }
+}
+
+/// Vectors, one an array.
+impl<'a, T: Element, const DIM: usize> From<&'a Vec<[T; DIM]>> for Vectors<'a> {
+    fn from(rows: &'a Vec<[T; DIM]>) -> Self {
+        rows.as_slice().into()
+    }
+}
+
 impl<'a> From<&'a Matrix> for Vectors<'a> {
     /// # Panics
     /// When the dim is 0 or does not divide the number of elements.

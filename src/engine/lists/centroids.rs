@@ -9,6 +9,7 @@ use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::BLOCK_ROWS;
 use crate::matrix::{ElementKind, MatrixView};
+use crate::memory::{Memory, MemoryPlace};
 use crate::metric::Metric;
 
 /// Centroids in the order of their lists: f32 with norms, and a narrowed copy if the index keeps one.
@@ -121,4 +122,13 @@ fn mean(rows: MatrixView<'_, f32>) -> Vec<f32> {
         sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
     }
     sums.iter().map(|sum| (sum / rows.rows() as f64) as f32).collect()
+}
+
+impl Centroids {
+    /// Adds the memory of the centroids.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        let copy = self.narrowed.as_ref().map_or(0, |(_, copy)| copy.rows.size() + copy.terms.size());
+        let bytes = self.rows.size() + self.norms.size() + self.ids.size() + copy;
+        memory.add("centroids", MemoryPlace::Device, bytes);
+    }
 }

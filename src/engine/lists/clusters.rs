@@ -21,6 +21,7 @@ use crate::engine::tune::{self, TunedKernel};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::matrix::MatrixView;
+use crate::memory::Memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
 
@@ -313,5 +314,20 @@ mod tests {
         assert_eq!(search(&lists), (vec![7, 8], true));
         device.block_on(lists.set(&rows, &[vec![0], vec![1]], vec![1, 1])).expect("small tables");
         assert_eq!(search(&lists), (vec![7], false));
+    }
+}
+
+impl EngineLists {
+    /// Adds the memory of the centroids and of the tables of the lists.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        match self {
+            Self::Gpu { centroids, tables } => {
+                centroids.measure(memory);
+                if let Some(tables) = tables {
+                    tables.measure(memory);
+                }
+            }
+            Self::Host(lists) => lists.measure(memory),
+        }
     }
 }

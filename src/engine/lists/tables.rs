@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Gpu};
 pub(crate) use crate::kernels::PAGE;
 use crate::kernels::{NO_PAGE, PAGES};
+use crate::memory::{Memory, MemoryPlace};
 
 /// The pages of all lists, segment by segment.
 #[derive(Debug)]
@@ -106,5 +107,15 @@ impl SegmentTables {
         // Every tile may have one block that is not full. Full blocks are most if the longest lists are probed.
         let full = u64::from(queries / height);
         self.count + full * self.largest[(probes as usize).min(self.largest.len() - 1)]
+    }
+}
+
+impl ListTables {
+    /// Adds the memory of the tables.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        let tables: u64 = self.segments.iter().map(|segment| segment.tables.size()).sum();
+        memory.add("lists", MemoryPlace::Device, tables + self.full.size());
+        memory.add_vec("lists", &self.sizes);
+        memory.add_vec("lists", &self.largest);
     }
 }

@@ -22,6 +22,7 @@ use crate::future::{Boxed, RowProgress};
 use crate::host::{HostRows, fills_threads};
 use crate::kernels::screen_tile_coop;
 use crate::matrix::ElementKind;
+use crate::memory::Memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::screen::certificate::Form;
@@ -250,6 +251,16 @@ impl EngineRows {
         match self {
             Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Scope { budget, allowed: None }),
             Self::Host(rows) => on_host::plan(rows, queries, k, budget),
+        }
+    }
+}
+
+impl EngineRows {
+    /// Adds the memory of the rows.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        match self {
+            Self::Gpu(rows) => rows.measure(memory),
+            Self::Host(rows) => rows.measure(memory),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{self, BLOCK_ROWS, narrow};
 use crate::matrix::ElementKind;
+use crate::memory::{Memory, MemoryPlace};
 
 /// Rows of an index on a GPU. Slots are numbered from one segment to the next.
 #[derive(Debug)]
@@ -275,5 +276,23 @@ pub(crate) fn cut(segments: &mut Vec<Segment>, end: u32) {
     segments.truncate(needed);
     for segment in segments {
         segment.len = (end - segment.first_slot.min(end)).min(segment.capacity);
+    }
+}
+
+impl GpuRows {
+    /// Adds the memory of the rows.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        for segment in &self.segments {
+            memory.add("rows", MemoryPlace::Device, segment.rows.size());
+            memory.add("norms", MemoryPlace::Device, segment.norms.size());
+            memory.add("ids", MemoryPlace::Device, segment.ids.size());
+            if let Some(copy) = &segment.narrowed {
+                memory.add("integers", MemoryPlace::Device, copy.rows.size() + copy.terms.size());
+            }
+        }
+        if let Some(alive) = &self.alive {
+            memory.add("gaps", MemoryPlace::Device, alive.buffer.size());
+            memory.add("gaps", MemoryPlace::Host, 4 * alive.bits.words().len() as u64);
+        }
     }
 }

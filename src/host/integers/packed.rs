@@ -50,6 +50,11 @@ impl PackedRows {
         memory::reserve(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps))
     }
 
+    /// The bytes that the rows take, with the room for others.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        (self.lines.capacity() * size_of::<Line>()) as u64
+    }
+
     /// Drops the rows from `rows` on.
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.lines.truncate(rows.div_ceil(GROUP) * self.steps);

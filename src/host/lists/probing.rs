@@ -16,6 +16,7 @@ use crate::host::search::nominees::Nominees;
 use crate::host::search::request::{Hits, HostRequest, SearchLimit};
 use crate::host::search::schedule::{QUERIES, divide, parts_of};
 use crate::host::search::scorer::{Chosen, Scorer};
+use crate::memory::{Memory, MemoryPlace};
 use crate::vectors::HostVectors;
 
 /// The lists of an index: their centroids, and where their rows are.
@@ -184,6 +185,19 @@ impl Tables {
                     rows.scan(&mut scorer, &chosen, (run, step), request.allowed, nominees);
                 }
             }
+        }
+    }
+}
+
+impl HostLists {
+    /// Adds the memory of the centroids and of the tables of the lists.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        let mut centroids = Memory::default();
+        self.centroids.rows.measure(&mut centroids);
+        memory.add("centroids", MemoryPlace::Host, centroids.total());
+        if let Some(tables) = &self.tables {
+            memory.add_vec("lists", &tables.sizes);
+            tables.runs.iter().for_each(|runs| memory.add_vec("lists", runs));
         }
     }
 }

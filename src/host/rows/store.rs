@@ -13,6 +13,7 @@ use crate::host::rows::narrowed::NarrowedRows;
 use crate::host::rows::norms;
 use crate::host::rows::values::RowValues;
 use crate::matrix::ElementKind;
+use crate::memory::{Memory, MemoryPlace};
 use crate::metric::Metric;
 use crate::vectors::HostVectors;
 
@@ -253,5 +254,21 @@ mod tests {
         rows.release(&(10..1000).collect::<Vec<u32>>());
         rows.shrink();
         assert_eq!((rows.values.allocation(), rows.len()), (before, 10));
+    }
+}
+
+impl HostRows {
+    /// Adds the memory of the rows.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        memory.add("rows", MemoryPlace::Host, self.values.capacity_bytes());
+        memory.add_vec("norms", &self.values.squared);
+        memory.add_vec("ids", &self.ids);
+        if let Some(alive) = &self.alive {
+            memory.add("gaps", MemoryPlace::Host, 4 * alive.words().len() as u64);
+        }
+        if let Some(narrowed) = &self.narrowed {
+            memory.add("integers", MemoryPlace::Host, narrowed.rows.capacity_bytes());
+            memory.add_vec("integers", &narrowed.terms);
+        }
     }
 }

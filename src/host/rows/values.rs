@@ -137,6 +137,18 @@ impl RowValues {
         self.squared.shrink_to(slots);
     }
 
+    /// The bytes that the elements take, with the room for others.
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        of_either!(&self.elements, values => values.capacity() as u64) * self.kind_bytes()
+    }
+
+    fn kind_bytes(&self) -> u64 {
+        match self.elements {
+            Elements::F32(_) => 4,
+            Elements::F16(_) => 2,
+        }
+    }
+
     /// Where the elements lie in memory, and for how many there is room.
     #[cfg(test)]
     pub(super) fn allocation(&self) -> (usize, usize) {

@@ -1,0 +1,176 @@
+//! What callers have is what indexes take; indexes are searched within a radius, measured, merged and copied whatever their kind.
+
+use std::collections::HashSet;
+
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::{Random, view};
+use nearfield::{
+    AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, MemoryPlace,
+    Metric, Neighbors, SearchOptions, WithinOptions, to_ids,
+};
+use test_case::test_matrix;
+
+const DIM: usize = 12;
+
+fn whole(rows: usize, seed: u64) -> Vec<f32> {
+    let mut random = Random::new(seed);
+    (0..rows * DIM).map(|_| random.below(9) as f32 - 4.0).collect()
+}
+
+/// The same rows in an index of either kind.
+fn both(device: &Device, rows: &[f32], kind: ElementKind) -> [Index; 2] {
+    let rows = Matrix::F32(rows.to_vec(), DIM).to_kind(kind);
+    let flat = Flat::builder(device, Metric::L2Squared, DIM).elements(kind).build().expect("an index");
+    let ivf =
+        Ivf::builder(device, Metric::L2Squared, DIM).elements(kind).lists(7).train(&rows).expect("trains");
+    let mut both = [flat.into(), ivf.into()];
+    both.iter_mut().for_each(|index: &mut Index| index.add(&rows).expect("rows"));
+    both
+}
+
+fn all(index: &Index, queries: &[f32]) -> Neighbors {
+    let mut options = SearchOptions::new(20);
+    options.probes = index.lists();
+    index.search_with(view(queries, DIM), &options).expect("an answer").neighbors
+}
+
+#[test_matrix([Adapter, Host])]
+fn every_kind_of_index_finds_the_rows_within_a_radius(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let (rows, queries) = (whole(700, 1), whole(9, 2));
+    let [flat, ivf] = both(device, &rows, ElementKind::F32);
+    let odd = |id: u64| id % 2 == 1;
+    for options in [WithinOptions::new(), WithinOptions::new().filter(&odd)] {
+        let [wanted, found] = [&flat, &ivf].map(|index| {
+            index.search_within_with(view(&queries, DIM), 120.0, &options).expect("an answer").neighbors
+        });
+        assert!(wanted.hits().len() > 50, "{} rows", wanted.hits().len());
+        assert_eq!(found, wanted);
+    }
+}
+
+#[test_matrix([Adapter, Host])]
+fn a_copy_and_a_merged_index_answer_as_the_index_of_all_rows(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let (rows, queries) = (whole(600, 3), whole(20, 4));
+    for kind in [ElementKind::F32, ElementKind::F16] {
+        for whole in both(device, &rows, kind) {
+            let wanted = all(&whole, &queries);
+            for to in [device, &Device::host()] {
+                let copy = whole.clone_to(to).expect("a copy");
+                assert_eq!((copy.lists(), copy.elements()), (whole.lists(), kind));
+                assert_eq!(all(&copy, &queries), wanted);
+            }
+            // Half of the rows each, in indexes of the same lists.
+            let mut halves = [0, 1].map(|_| whole.clone_to(device).expect("a copy"));
+            for (half, index) in halves.iter_mut().enumerate() {
+                let gone: Vec<u64> = (0..600).filter(|id| id % 2 == half as u64).collect();
+                index.remove(&gone).expect("removed");
+            }
+            let [mut merged, other] = halves;
+            merged.merge(&other).expect("merged");
+            assert_eq!(all(&merged, &queries), wanted);
+            let refused = merged.merge(&other);
+            assert!(matches!(refused, Err(Error::DuplicateId { .. })), "{refused:?}");
+            assert_eq!(merged.len(), 600);
+        }
+    }
+}
+
+#[test_matrix([Adapter, Host])]
+fn an_index_tells_the_memory_of_its_parts(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows = whole(5000, 5);
+    let place = if engine == Host { MemoryPlace::Host } else { MemoryPlace::Device };
+    for index in both(device, &rows, ElementKind::F32) {
+        let memory = index.memory();
+        let part = |name: &str| {
+            let mut parts = memory.parts().iter().filter(|part| part.name == name && part.place == place);
+            parts.next().map_or(0, |part| part.bytes)
+        };
+        assert!(part("rows") >= 5000 * DIM as u64 * 4, "{memory}");
+        assert!(part("norms") >= 5000 * 8 && part("ids") >= 5000 * 8, "{memory}");
+        assert_eq!(part("integers") >= 5000 * DIM as u64, index.is_screened(), "{memory}");
+        assert_eq!(part("centroids") > 0 && part("lists") > 0, index.lists().is_some(), "{memory}");
+        assert_eq!(memory.total(), memory.at(MemoryPlace::Device) + memory.at(MemoryPlace::Host));
+        assert!(memory.total() < 40 * 5000 * DIM as u64, "{memory}");
+    }
+}
+
+/// Generic code compiles for every element type.
+fn nearest<T: Element>(index: &Index, query: MatrixView<'_, T>) -> u64 {
+    index.search(query, 1).expect("an answer").row(0)[0].id
+}
+
+#[test]
+fn vectors_in_any_shape_are_taken() {
+    let device = Device::host();
+    let mut index: Index = Flat::builder(&device, Metric::L2, 2).build().expect("an index").into();
+    index.add(&[[0.0f32, 0.0], [1.0, 0.0]][..]).expect("arrays");
+    index.add(&vec![[2.0f32, 0.0]]).expect("a vector of arrays");
+    index.add(&Matrix::from_rows(&[vec![3.0f32, 0.0], vec![4.0, 0.0]]).expect("a matrix")).expect("vectors");
+    index.add(&[5.0f32, 0.0]).expect("one vector");
+    assert_eq!(index.len(), 6);
+    for row in 0..6u8 {
+        let one = [f32::from(row), 0.0];
+        assert_eq!(index.search(&one, 1).expect("an answer").row(0)[0].id, u64::from(row));
+        let half = one.map(half::f16::from_f32);
+        assert_eq!(nearest(&index, MatrixView::new(&half, 2).expect("a view")), u64::from(row));
+    }
+    let ragged = Matrix::from_rows(&[vec![1.0f32, 2.0], vec![3.0]]);
+    assert!(
+        ragged.is_err_and(|error| error.to_string().contains("2 elements, as the first, given 1 in row 1"))
+    );
+    assert!(Matrix::from_rows::<f32>(&[[0.0; 0]]).is_err());
+}
+
+#[test]
+fn a_filter_is_made_of_ids_a_set_or_a_function() {
+    let device = Device::host();
+    let mut index = Flat::builder(&device, Metric::L2, 1).build().expect("an index");
+    let rows: Vec<[f32; 1]> = (0..10u8).map(|row| [row.into()]).collect();
+    index.add_with(&rows, &AddOptions::new().ids(&to_ids(10..20i32).expect("ids"))).expect("rows");
+    let found =
+        |options: SearchOptions<'_>| index.search_with(&[0.0f32], &options).expect("an answer").neighbors;
+    let options = || SearchOptions::new(9);
+    let (list, set) = (vec![12, 15, 99], HashSet::from([12u64, 15, 99]));
+    let wanted = found(options().filter(&list));
+    assert_eq!(wanted.ids(), [12, 15]);
+    assert_eq!(found(options().filter(&set)), wanted);
+    assert_eq!(found(options().filter(&[15, 12])), wanted);
+    assert_eq!(found(options().filter(&|id| set.contains(&id))), wanted);
+    assert!(matches!(to_ids([1u64 << 63]), Err(Error::IdTooLarge { .. })));
+    assert!(to_ids([3i8, -2]).is_err_and(|error| error.to_string().contains("-2 at 1")));
+}
+
+/// A recall that was measured on some queries holds for others.
+#[test]
+fn probes_for_a_recall_are_enough_for_other_queries() {
+    let device = Device::host();
+    let mut random = Random::new(8);
+    let rows: Vec<f32> = random.floats(4000 * DIM);
+    let rows = view(&rows, DIM);
+    let means = Ivf::builder(&device, Metric::L2, DIM).lists(100).kmeans(|means| means.iterations(3));
+    let mut index = means.train(rows).expect("trains");
+    index.add(rows).expect("rows");
+    let queries: Vec<f32> = random.floats(4000 * DIM);
+    let queries = view(&queries, DIM);
+    let truth = index.search(queries, 10, 100).expect("the truth");
+    let recall = |probes| {
+        let found = index.search(queries, 10, probes).expect("an answer");
+        let same = |(found, truth): (&[nearfield::Neighbor], &[nearfield::Neighbor])| {
+            truth.iter().filter(|hit| found.iter().any(|one| one.id == hit.id)).count()
+        };
+        found.iter().zip(&truth).map(same).sum::<usize>() as f64 / 40_000.0
+    };
+    let mut below = 0;
+    for sample in 0..20 {
+        let some = queries.slice(sample * 200..(sample + 1) * 200);
+        // A recall that some number of probes just reaches: the mean alone would take too few half of the time.
+        let wanted = recall(20);
+        let probes = index.probes_for_recall(some, 10, wanted).expect("probes");
+        assert!(probes < 40, "{probes} probes");
+        below += usize::from(recall(probes) < wanted);
+    }
+    assert!(below <= 3, "{below} of 20 samples gave too few probes");
+}
