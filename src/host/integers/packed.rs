@@ -104,10 +104,9 @@ pub(crate) struct PackedQueries {
 }
 
 impl PackedQueries {
-    /// Packs queries given row after row. This machine must have `isa`.
+    /// Packs queries given row after row.
     pub(crate) fn new(queries: &[i8], dim: usize, isa: Isa) -> PackedQueries {
-        debug_assert!(queries.len().is_multiple_of(dim));
-        debug_assert!(Isa::all().contains(&isa), "this machine lacks {isa:?}");
+        assert!(queries.len().is_multiple_of(dim), "whole queries of {dim} components");
         let (count, steps, per) = (queries.len() / dim, dim.div_ceil(4), isa.words());
         let panels = count.div_ceil(PANEL);
         let mut words = vec![0; panels * steps * PANEL * per];
