@@ -55,6 +55,7 @@ pub mod io;
 mod kernels;
 mod lock;
 mod matrix;
+mod memory;
 mod metric;
 mod neighbors;
 mod options;

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
+use crate::memory;
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::{CopyOptions, HostCopy};
 pub(crate) use goal::Goal;
@@ -64,7 +65,7 @@ impl RowStore {
         }
     }
 
-    /// Assigns pages to the lists around these rows: see [`EngineLists::set`]. The copy's lists have them even if this fails.
+    /// Assigns pages to the lists around these rows: see [`EngineLists::set`]. The copy's lists get them even if those of the GPU do not.
     pub(crate) async fn set_lists(
         &mut self,
         lists: &mut EngineLists,
@@ -72,10 +73,11 @@ impl RowStore {
         sizes: &[u32],
     ) -> Result<()> {
         // The copy is done at once; it comes first, so that a dropped future does not leave it out.
-        if let Some(HostCopy { rows, lists: Some(lists), .. }) = &mut self.copy {
-            lists.set(rows, pages, sizes.to_vec()).await?;
-        }
-        lists.set(&self.rows, pages, sizes.to_vec()).await
+        let of_copy = match &mut self.copy {
+            Some(HostCopy { rows, lists: Some(lists), .. }) => lists.set(rows, pages, sizes).await,
+            _ => Ok(()),
+        };
+        lists.set(&self.rows, pages, sizes).await.and(of_copy)
     }
 
     /// The centroids of the lists around these rows, `[lists, dim]`.
@@ -102,10 +104,11 @@ impl RowStore {
         Box::pin(async move {
             let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
             let fetched = copy.fetched(rows).await?;
-            copy.reserve(placing.slots)?;
+            let rows_of_copy = copy.rows_of(fetched.as_deref(), rows)?;
+            let change = copy.prepared(Some(rows_of_copy), placing.slots, placing.freed)?;
             self.rows.put(rows, placing, progress).await?;
             // The copy is done at once, so a dropped future cannot leave it half done.
-            copy.put(fetched.as_deref(), rows, placing).await
+            copy.put(rows_of_copy, placing, change)
         })
     }
 
@@ -124,11 +127,13 @@ impl RowStore {
     }
 
     /// The slots that have a row, ascending.
-    pub(crate) fn slots(&self) -> Vec<u32> {
+    pub(crate) fn slots(&self) -> Result<Vec<u32>> {
+        let mut slots = memory::with_room(self.len() as usize)?;
         match self.rows.alive() {
-            Some(bits) => bits.ones_in_order().map(|slot| slot as u32).collect(),
-            None => (0..self.rows.end() as u32).collect(),
+            Some(bits) => slots.extend(bits.ones_in_order().map(|slot| slot as u32)),
+            None => slots.extend(0..self.rows.end() as u32),
         }
+        Ok(slots)
     }
 
     pub(crate) fn contains(&self, id: u64) -> bool {
@@ -163,10 +168,10 @@ impl RowStore {
 
     /// The smallest slots without a row: gaps first, then slots behind the end.
     pub(crate) fn vacant(&self, count: usize) -> Result<Vec<u32>> {
-        let mut slots: Vec<u32> = match self.rows.alive() {
-            Some(bits) => bits.zeros_in_order().take(count).map(|slot| slot as u32).collect(),
-            None => vec![],
-        };
+        let mut slots: Vec<u32> = memory::with_room(count)?;
+        if let Some(bits) = self.rows.alive() {
+            slots.extend(bits.zeros_in_order().take(count).map(|slot| slot as u32));
+        }
         let first = self.rows.end();
         let end = first + (count - slots.len()) as u64;
         Error::check_slots(end)?;
@@ -185,7 +190,7 @@ impl RowStore {
         self.add_at(rows, ids, &slots, progress).await
     }
 
-    /// Adds rows in slots without one, with the given ids or their insertion numbers; all of them or, after an error, none.
+    /// Adds rows in slots without one, with the given ids or with insertion numbers; all of them or, after an error, none.
     pub(crate) async fn add_at(
         &mut self,
         rows: Vectors<'_>,
@@ -194,27 +199,36 @@ impl RowStore {
         progress: RowProgress<'_>,
     ) -> Result<()> {
         let count = rows.rows();
-        let given = match ids {
-            Some(ids) => ids.to_vec(),
-            None => (self.inserted..self.inserted + count as u64).collect(),
-        };
-        if given.len() != count {
-            return Err(Error::argument("ids", format!("{count} ids, one a row"), given.len()));
-        }
-        if let Some(&id) = given.iter().find(|&&id| id >= ID_LIMIT) {
-            return Err(Error::IdTooLarge { id });
-        }
-        // Insertion numbers differ from each other.
-        let mut seen = HashSet::with_capacity(if ids.is_some() { count } else { 0 });
-        for &id in &given {
-            if self.contains(id) || ids.is_some() && !seen.insert(id) {
-                return Err(Error::DuplicateId { id });
+        let numbers: Vec<u64>;
+        let ids = match ids {
+            Some(ids) => ids,
+            None => {
+                numbers = memory::collect((0..count).map(|row| self.inserted + row as u64))?;
+                &numbers
             }
-        }
-        self.put(rows, &Placing { slots, ids: &given, freed: &[] }, progress).await?;
-        self.note(&given, slots);
+        };
+        self.check_new(ids, count)?;
+        let table = self.room_for(ids, slots)?;
+        self.put(rows, &Placing { slots, ids, freed: &[] }, progress).await?;
+        self.note(table, ids, slots);
         self.inserted += count as u64;
         Ok(())
+    }
+
+    /// Checks the ids of new rows.
+    fn check_new(&self, ids: &[u64], count: usize) -> Result<()> {
+        if ids.len() != count {
+            return Err(Error::argument("ids", format!("{count} ids, one a row"), ids.len()));
+        }
+        if let Some(&id) = ids.iter().find(|&&id| id >= ID_LIMIT) {
+            return Err(Error::IdTooLarge { id });
+        }
+        let mut seen = HashSet::new();
+        memory::granted(seen.try_reserve(count), count as u64 * size_of::<u64>() as u64)?;
+        match ids.iter().find(|&&id| self.contains(id) || !seen.insert(id)) {
+            Some(&id) => Err(Error::DuplicateId { id }),
+            None => Ok(()),
+        }
     }
 
     /// Removes rows; all of them or, after an error, none. An id may occur twice.
@@ -225,9 +239,10 @@ impl RowStore {
         if slots.is_empty() {
             return Ok(());
         }
+        let change = self.copy.as_mut().map(|copy| copy.prepared(None, &[], &slots)).transpose()?;
         self.rows.release(&slots).await?;
-        if let Some(copy) = &mut self.copy {
-            copy.rows.release(&slots).await?;
+        if let (Some(copy), Some(change)) = (&mut self.copy, change) {
+            copy.release(change)?;
         }
         self.ids.forget(&slots);
         self.ids.vacate(&slots, self.rows.end());
@@ -238,8 +253,9 @@ impl RowStore {
     /// the new ones are in.
     pub(crate) async fn update_at(&mut self, ids: &[u64], rows: Vectors<'_>, slots: &[u32]) -> Result<()> {
         let old = self.slots_of(ids)?;
+        let table = self.room_for(ids, slots)?;
         self.put(rows, &Placing { slots, ids, freed: &old }, &mut |_| ()).await?;
-        self.note(ids, slots);
+        self.note(table, ids, slots);
         self.ids.vacate(&old, self.rows.end());
         Ok(())
     }
@@ -255,7 +271,11 @@ impl RowStore {
 
     /// The slots of the rows with these ids, in their order.
     pub(crate) fn slots_of(&self, ids: &[u64]) -> Result<Vec<u32>> {
-        ids.iter().map(|&id| self.slot_of(id).ok_or(Error::UnknownId { id })).collect()
+        let mut slots = memory::with_room(ids.len())?;
+        for &id in ids {
+            slots.push(self.slot_of(id).ok_or(Error::UnknownId { id })?);
+        }
+        Ok(slots)
     }
 
     /// Whether more than 30% of the slots are gaps, so that an index compacts itself.
@@ -276,39 +296,44 @@ impl RowStore {
     async fn fill_gaps(&mut self) -> Result<()> {
         let len = self.len() as usize;
         let Some(bits) = self.rows.alive() else { return Ok(()) };
-        let to: Vec<u32> =
-            bits.zeros_in_order().take_while(|&slot| slot < len).map(|slot| slot as u32).collect();
-        let from: Vec<u32> =
-            bits.ones_in_order().skip_while(|&slot| slot < len).map(|slot| slot as u32).collect();
+        let gaps = bits.zeros_in_order().take_while(|&slot| slot < len);
+        let mut to: Vec<u32> = memory::with_room(gaps.count())?;
+        let mut from: Vec<u32> = memory::with_room(to.capacity())?;
+        to.extend(bits.zeros_in_order().take_while(|&slot| slot < len).map(|slot| slot as u32));
+        from.extend(bits.ones_in_order().skip_while(|&slot| slot < len).map(|slot| slot as u32));
         self.relocate(&from, &to).await
     }
 
     /// Moves rows to slots that have none.
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
-        let ids: Vec<u64> = from.iter().filter_map(|&slot| self.id_of(slot)).collect();
-        if let Some(copy) = &mut self.copy {
-            copy.reserve(to)?;
-        }
+        let ids = memory::collect(from.iter().map(|&slot| self.ids.of(slot)))?;
+        let table = self.room_for(&ids, to)?;
+        let change = self.copy.as_mut().map(|copy| copy.prepared(None, to, from)).transpose()?;
         self.rows.relocate(from, to).await?;
-        if let Some(copy) = &mut self.copy {
-            copy.rows.relocate(from, to).await?;
+        if let (Some(copy), Some(change)) = (&mut self.copy, change) {
+            copy.relocate(from, to, change)?;
         }
-        self.note(&ids, to);
+        self.note(table, &ids, to);
         self.ids.vacate(from, self.rows.end());
         Ok(())
     }
 
-    /// Notes which ids lie in which slots. The engine has the rows already.
-    fn note(&mut self, ids: &[u64], slots: &[u32]) {
-        let is_slot = |(&id, &slot): (&u64, &u32)| id == u64::from(slot);
-        match &mut self.ids {
-            Ids::Slots if ids.iter().zip(slots).all(is_slot) => {}
-            Ids::Slots => {
-                let has_row = self.rows.has_row();
-                let before = (0..self.rows.end()).map(|slot| has_row(slot as u32).then_some(slot));
-                self.ids = Ids::table(before, ids, slots);
-            }
-            table => table.note(ids, slots),
+    /// Takes the memory of noting these ids, before the engine gets the rows: a table, if one replaces that of this store.
+    fn room_for(&mut self, ids: &[u64], slots: &[u32]) -> Result<Option<Ids>> {
+        if self.ids.needs_table(ids, slots) {
+            let mut table = Ids::table(self.rows.end() as u32, self.rows.has_row())?;
+            table.reserve(ids, slots)?;
+            return Ok(Some(table));
         }
+        self.ids.reserve(ids, slots)?;
+        Ok(None)
+    }
+
+    /// Notes which ids lie in which slots, with the memory of [`RowStore::room_for`]. The engine has the rows already.
+    fn note(&mut self, table: Option<Ids>, ids: &[u64], slots: &[u32]) {
+        if let Some(table) = table {
+            self.ids = table;
+        }
+        self.ids.note(ids, slots);
     }
 }

@@ -78,7 +78,7 @@ impl ListTables {
             segments.push(SegmentTables { tables, tiles: first as u32, count, largest });
         }
         // The last page may have slots behind the last row. They hold nothing, or rows that were removed.
-        let bits = Bits::ones(rows.end() as usize);
+        let bits = Bits::ones(rows.end() as usize)?;
         let full = gpu.create_storage("all slots", bits.words().len() as u64 * 4)?;
         gpu.upload_bytes(&full, 0, bytemuck::cast_slice(bits.words())).await?;
         Ok(Self { segments, largest: sums_of_largest(sizes.clone()), sizes, full })

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::host::integers::isa::Isa;
-use crate::host::memory;
+use crate::memory;
 
 /// Rows of a group.
 pub(crate) const GROUP: usize = 16;
@@ -58,7 +58,7 @@ impl PackedRows {
 
     /// Frees memory beyond that of `rows` rows.
     pub(crate) fn shrink(&mut self, rows: usize) {
-        self.lines.shrink_to(rows.div_ceil(GROUP).saturating_mul(self.steps));
+        memory::shrink(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps));
     }
 
     /// The lines of each group.
