@@ -32,13 +32,13 @@ pub(crate) struct RowStore {
     pub(crate) rows: EngineRows,
     copy: Option<HostCopy>,
     ids: Ids,
-    /// How many rows were ever added: the next insertion number. It never decreases.
-    inserted: u64,
+    /// The next insertion number, or [`ID_LIMIT`] when there are no more. It never decreases.
+    next: u64,
 }
 
 impl RowStore {
     pub(crate) fn new(rows: EngineRows) -> Self {
-        Self { rows, copy: None, ids: Ids::Slots, inserted: 0 }
+        Self { rows, copy: None, ids: Ids::Slots, next: 0 }
     }
 
     /// Sets the copy in the host's memory. Neither has rows yet.
@@ -116,14 +116,29 @@ impl RowStore {
         self.rows.len()
     }
 
-    /// The insertion number of the next row without an id of its own.
+    /// The next insertion number.
     pub(crate) fn next_number(&self) -> u64 {
-        self.inserted
+        self.next
     }
 
     /// Continues with insertion number `next`, or with its own if that is larger.
     pub(crate) fn go_on_with(&mut self, next: u64) {
-        self.inserted = self.inserted.max(next);
+        self.next = self.next.max(next);
+    }
+
+    /// The first of `count` successive insertion numbers, the next ones that are the id of no row.
+    fn numbers(&self, count: usize) -> Result<u64> {
+        let (mut first, mut number) = (self.next, self.next);
+        while number - first < count as u64 {
+            if self.contains(number) {
+                first = number + 1;
+            }
+            number += 1;
+        }
+        if number > ID_LIMIT {
+            return Err(Error::IdTooLarge { id: ID_LIMIT });
+        }
+        Ok(first)
     }
 
     /// The slots that have a row, ascending.
@@ -200,18 +215,22 @@ impl RowStore {
     ) -> Result<()> {
         let count = rows.rows();
         let numbers: Vec<u64>;
-        let ids = match ids {
-            Some(ids) => ids,
+        let (ids, first) = match ids {
+            Some(ids) => {
+                self.check_new(ids, count)?;
+                (ids, self.next)
+            }
             None => {
-                numbers = memory::collect((0..count).map(|row| self.inserted + row as u64))?;
-                &numbers
+                let first = self.numbers(count)?;
+                numbers = memory::collect((0..count).map(|row| first + row as u64))?;
+                (&numbers[..], first)
             }
         };
-        self.check_new(ids, count)?;
         let table = self.room_for(ids, slots)?;
         self.put(rows, &Placing { slots, ids, freed: &[] }, progress).await?;
         self.note(table, ids, slots);
-        self.inserted += count as u64;
+        // Rows with ids of their own count as well, and no file holds a larger number.
+        self.next = (first + count as u64).min(ID_LIMIT);
         Ok(())
     }
 
