@@ -1,5 +1,8 @@
 //! Bit sets with one bit per slot, in the words that kernels read.
 
+use crate::error::Result;
+use crate::memory;
+
 const WORD: usize = 32;
 
 /// A set of `len` bits. Unused bits of the last word are 0.
@@ -10,24 +13,24 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    pub(crate) fn zeros(len: usize) -> Self {
-        Self { words: vec![0; len.div_ceil(WORD)], len }
+    pub(crate) fn zeros(len: usize) -> Result<Self> {
+        Ok(Self { words: memory::filled(len.div_ceil(WORD), 0)?, len })
     }
 
-    pub(crate) fn ones(len: usize) -> Self {
-        let mut bits = Self { words: vec![u32::MAX; len.div_ceil(WORD)], len };
+    pub(crate) fn ones(len: usize) -> Result<Self> {
+        let mut bits = Self { words: memory::filled(len.div_ceil(WORD), u32::MAX)?, len };
         bits.clear_behind();
-        bits
+        Ok(bits)
     }
 
     /// The first `len` bits of 64-bit words, from the lowest bit. Missing bits are 0.
-    pub(crate) fn of_words(words: &[u64], len: usize) -> Self {
+    pub(crate) fn of_words(words: &[u64], len: usize) -> Result<Self> {
         let wanted = len.div_ceil(2 * WORD).min(words.len());
-        let mut bits = Self { words: Vec::with_capacity(2 * wanted), len };
+        let mut bits = Self { words: memory::with_room(2 * len.div_ceil(2 * WORD))?, len };
         bits.words.extend(words[..wanted].iter().flat_map(|&word| [word as u32, (word >> 32) as u32]));
         bits.words.resize(len.div_ceil(WORD), 0);
         bits.clear_behind();
-        bits
+        Ok(bits)
     }
 
     /// Takes words whose unused bits are 0.
@@ -37,12 +40,12 @@ impl Bits {
     }
 
     /// Sets bit `i` to `bit_of(i)`.
-    pub(crate) fn from_fn(len: usize, mut bit_of: impl FnMut(usize) -> bool) -> Self {
+    pub(crate) fn from_fn(len: usize, mut bit_of: impl FnMut(usize) -> bool) -> Result<Self> {
         let word = |first: usize| {
             let bits = first..len.min(first + WORD);
             bits.fold(0, |word, i| word | u32::from(bit_of(i)) << (i - first))
         };
-        Self { words: (0..len).step_by(WORD).map(word).collect(), len }
+        Ok(Self { words: memory::collect((0..len).step_by(WORD).map(word))?, len })
     }
 
     fn clear_behind(&mut self) {
@@ -85,10 +88,11 @@ impl Bits {
     }
 
     /// Truncates, or appends zeros.
-    pub(crate) fn resize(&mut self, len: usize) {
-        self.words.resize(len.div_ceil(WORD), 0);
+    pub(crate) fn resize(&mut self, len: usize) -> Result<()> {
+        memory::resize(&mut self.words, len.div_ceil(WORD), 0)?;
         self.len = len;
         self.clear_behind();
+        Ok(())
     }
 
     /// Keeps the bits that are set in both.
@@ -109,20 +113,23 @@ impl Bits {
         end: usize,
         filled: &[u32],
         freed: &[u32],
-    ) -> (usize, Option<Self>) {
+    ) -> Result<(usize, Option<Self>)> {
         let most = filled.iter().max().map_or(end, |&slot| end.max(slot as usize + 1));
         let is_appended = filled.iter().zip(end as u32..).all(|(&slot, next)| slot == next);
         if before.is_none() && freed.is_empty() && is_appended {
-            return (most, None);
+            return Ok((most, None));
         }
-        let mut bits = before.map_or_else(|| Self::ones(end), Self::clone);
-        bits.resize(most);
+        let mut bits = match before {
+            Some(before) => Self { words: memory::copied(&before.words)?, len: before.len },
+            None => Self::ones(end)?,
+        };
+        bits.resize(most)?;
         filled.iter().for_each(|&slot| bits.set(slot as usize, true));
         freed.iter().for_each(|&slot| bits.set(slot as usize, false));
         let end = bits.last_one().map_or(0, |slot| slot + 1);
-        bits.resize(end);
+        bits.resize(end)?;
         let has_gaps = bits.count_ones() < end;
-        (end, has_gaps.then_some(bits))
+        Ok((end, has_gaps.then_some(bits)))
     }
 
     /// The index of the last set bit.
@@ -158,32 +165,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_make_bits_sets_the_same_ones() {
+    fn every_way_to_make_bits_sets_the_same_ones() -> Result<()> {
         for len in [0, 1, 31, 32, 33, 63, 64, 65, 1000] {
             let is_set = |i: usize| (i * i) % 7 < 3;
-            let bits = Bits::from_fn(len, is_set);
+            let bits = Bits::from_fn(len, is_set)?;
             let ones: Vec<usize> = (0..len).filter(|&i| is_set(i)).collect();
             assert!(bits.ones_in_order().eq(ones.iter().copied()), "{len}");
             assert!(bits.zeros_in_order().eq((0..len).filter(|&i| !is_set(i))), "{len}");
             assert_eq!((bits.count_ones(), bits.last_one()), (ones.len(), ones.last().copied()));
             assert!((0..len + 99).all(|i| bits.get(i) == (i < len && is_set(i))));
-            assert_eq!(Bits::ones(len).count_ones(), len);
-            let mut both = Bits::ones(len);
+            assert_eq!(Bits::ones(len)?.count_ones(), len);
+            let mut both = Bits::ones(len)?;
             both.and(&bits);
             assert_eq!(both, bits);
-            let mut set = Bits::zeros(len);
+            let mut set = Bits::zeros(len)?;
             ones.iter().for_each(|&i| set.set(i, true));
             assert_eq!(set, bits);
             let words: Vec<u64> = (0..16)
                 .map(|w| (0..64).fold(0, |word, i| word | u64::from(is_set(w * 64 + i)) << i))
                 .collect();
-            assert_eq!(Bits::of_words(&words, len), bits);
-            let mut cut = Bits::of_words(&words, 1000);
-            cut.resize(len);
+            assert_eq!(Bits::of_words(&words, len)?, bits);
+            let mut cut = Bits::of_words(&words, 1000)?;
+            cut.resize(len)?;
             assert_eq!(cut, bits);
-            cut.resize(1000);
+            cut.resize(1000)?;
             assert_eq!(cut.count_ones(), ones.len(), "zeros are appended");
         }
-        assert_eq!(Bits::of_words(&[u64::MAX], 200).count_ones(), 64);
+        assert_eq!(Bits::of_words(&[u64::MAX], 200)?.count_ones(), 64);
+        Ok(())
     }
 }

@@ -63,6 +63,7 @@ mod reduce;
 mod screen;
 mod store;
 mod to_ids;
+mod usage;
 mod vectors;
 
 pub use device_options::DeviceOptions;
@@ -85,12 +86,13 @@ pub use index::loader::{Load, Loader};
 pub use index::saved::SavedIndex;
 pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
-pub use memory::{Memory, MemoryPart, MemoryPlace};
+
 pub use metric::Metric;
 pub use neighbors::{Iter, Neighbor, Neighbors};
 pub use options::{AddOptions, SearchOptions, WithinOptions};
 pub use reduce::{Norm, Reduce};
 pub use to_ids::to_ids;
+pub use usage::{Memory, MemoryPart, MemoryPlace};
 pub use vectors::HostVectors;
 /// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.
 pub mod recording {

@@ -3,6 +3,7 @@
 use half::f16;
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 mod sealed {
     pub trait Sealed {}
@@ -163,12 +164,7 @@ impl Matrix {
             let given = format!("{} in row {row}", rows[row].as_ref().len());
             return Err(Error::argument("rows", format!("vectors of {dim} elements, as the first"), given));
         }
-        let mut values: Vec<T> = vec![];
-        let count = rows.len().checked_mul(dim);
-        let bytes = count.map(|count| count.saturating_mul(size_of::<T>()) as u64);
-        count
-            .and_then(|count| values.try_reserve_exact(count).ok())
-            .ok_or_else(|| Error::OutOfMemory { purpose: "a copy of the rows".to_owned(), bytes })?;
+        let mut values: Vec<T> = memory::with_room(rows.len().saturating_mul(dim))?;
         rows.iter().for_each(|row| values.extend_from_slice(row.as_ref()));
         Ok(match T::KIND {
             ElementKind::F32 => Self::F32(bytemuck::cast_vec(values), dim),

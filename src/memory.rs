@@ -1,76 +1,122 @@
-//! How much memory an index takes.
+//! Memory that grows with the data: too little of it is an error, not an abort.
 
-use std::fmt;
+use std::collections::TryReserveError;
+use std::hint::black_box;
 
-/// Where memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MemoryPlace {
-    /// On the device of the index.
-    Device,
-    /// In the host's memory: all of an index on the host engine, and the tables and copies of one on a GPU.
-    Host,
+use crate::error::{Error, Result};
+
+/// Bytes that stay free when much memory is taken, for what takes little of it without asking: messages, and the scratch memory of threads.
+const SPARE_BYTES: usize = 1 << 20;
+
+/// Requests of fewer bytes do not look for spare memory, which costs a system call.
+const SMALL_BYTES: u64 = 1 << 16;
+
+/// Resizes to `len` values; new ones are copies of `value`.
+pub(crate) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T) -> Result<()> {
+    reserve(values, len)?;
+    values.resize(len, value);
+    Ok(())
 }
 
-/// The memory of one part of an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MemoryPart {
-    /// What it holds: `rows`, `norms`, `ids`, `integers` (the 8-bit copy of the rows), `gaps` (which slots have a row), `centroids`,
-    /// `lists`, `host copy`.
-    pub name: &'static str,
-    /// Where it is.
-    pub place: MemoryPlace,
-    /// Bytes taken, with room for rows to come.
-    pub bytes: u64,
+/// Reserves memory for `len` values in all, and for more when the values have to move anyway, so that later ones need not all move again.
+pub(crate) fn reserve<T>(values: &mut Vec<T>, len: usize) -> Result<()> {
+    if len <= values.capacity() {
+        return Ok(());
+    }
+    let more = len - values.len();
+    // An empty vector gets exactly what was asked for: this is how the capacity of an index is reserved.
+    let reserved = match values.is_empty() {
+        true => values.try_reserve_exact(more),
+        false => values.try_reserve(more).or_else(|_| values.try_reserve_exact(more)),
+    };
+    granted(reserved, (len as u64).saturating_mul(size_of::<T>() as u64))
 }
 
-/// The memory that an index takes, by part and place; without the scratch memory of searches. See
-/// [`Index::memory`](crate::Index::memory).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Memory {
-    parts: Vec<MemoryPart>,
+/// Frees memory beyond that of `len` values.
+pub(crate) fn shrink<T>(values: &mut Vec<T>, len: usize) {
+    if align_of::<T>() <= align_of::<u64>() {
+        return values.shrink_to(len);
+    }
+    // The allocator of the system moves values of a larger alignment, for which there may be no memory: then they stay.
+    let len = len.max(values.len());
+    let mut moved = vec![];
+    if len < values.capacity() && moved.try_reserve_exact(len).is_ok() {
+        moved.append(values);
+        *values = moved;
+    }
 }
 
-impl Memory {
-    /// The parts, each name once a place, none empty.
-    pub fn parts(&self) -> &[MemoryPart] {
-        &self.parts
+/// The result of a reservation of this many bytes, which has to leave some memory free.
+pub(crate) fn granted(reserved: Result<(), TryReserveError>, bytes: u64) -> Result<()> {
+    match reserved {
+        Ok(()) if bytes < SMALL_BYTES || is_free(SPARE_BYTES) => Ok(()),
+        _ => Err(out_of_memory(bytes)),
     }
+}
 
-    /// Bytes at a place.
-    pub fn at(&self, place: MemoryPlace) -> u64 {
-        self.parts.iter().filter(|part| part.place == place).map(|part| part.bytes).sum()
+/// Refuses work that would soon take this many bytes of scratch memory without asking, if they are not free now. Little work is not
+/// checked.
+pub(crate) fn check_scratch(bytes: u64) -> Result<()> {
+    let is_little = bytes < SPARE_BYTES as u64;
+    match is_little || usize::try_from(bytes).is_ok_and(is_free) {
+        true => Ok(()),
+        false => Err(out_of_memory(bytes)),
     }
+}
 
-    /// Bytes in all.
-    pub fn total(&self) -> u64 {
-        self.parts.iter().map(|part| part.bytes).sum()
-    }
+fn is_free(bytes: usize) -> bool {
+    let mut free = Vec::<u8>::new();
+    let reserved = free.try_reserve_exact(bytes);
+    // Otherwise the compiler leaves out memory that nobody uses.
+    black_box(&mut free);
+    reserved.is_ok()
+}
 
-    /// Adds bytes to a part.
-    pub(crate) fn add(&mut self, name: &'static str, place: MemoryPlace, bytes: u64) {
-        if bytes == 0 {
-            return;
+/// A vector of `len` copies of `value`.
+pub(crate) fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>> {
+    let mut values = vec![];
+    resize(&mut values, len, value)?;
+    Ok(values)
+}
+
+/// An empty vector with room for `len` values.
+pub(crate) fn with_room<T>(len: usize) -> Result<Vec<T>> {
+    let mut values = vec![];
+    reserve(&mut values, len)?;
+    Ok(values)
+}
+
+/// Collects values whose number is known.
+pub(crate) fn collect<T>(given: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+    let mut values = with_room(given.len())?;
+    values.extend(given);
+    Ok(values)
+}
+
+/// A copy of values.
+pub(crate) fn copied<T: Copy>(given: &[T]) -> Result<Vec<T>> {
+    collect(given.iter().copied())
+}
+
+pub(crate) fn out_of_memory(bytes: u64) -> Error {
+    Error::OutOfMemory { purpose: "rows".to_owned(), bytes: Some(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_there_is_is_an_error_with_its_bytes() {
+        let mut values = vec![1u64, 2];
+        for refused in [
+            reserve(&mut values, usize::MAX / 16),
+            resize(&mut values, usize::MAX / 16, 0),
+            filled(usize::MAX / 16, 0u64).map(drop),
+        ] {
+            let bytes = Some((usize::MAX / 16) as u64 * 8);
+            assert!(matches!(refused, Err(Error::OutOfMemory { bytes: asked, .. }) if asked == bytes));
         }
-        match self.parts.iter_mut().find(|part| (part.name, part.place) == (name, place)) {
-            Some(part) => part.bytes += bytes,
-            None => self.parts.push(MemoryPart { name, place, bytes }),
-        }
-    }
-
-    /// Adds the memory of a vector on the host, with the room in it.
-    pub(crate) fn add_vec<T>(&mut self, name: &'static str, values: &Vec<T>) {
-        self.add(name, MemoryPlace::Host, (values.capacity() * size_of::<T>()) as u64);
-    }
-}
-
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, part) in self.parts.iter().enumerate() {
-            let place = if part.place == MemoryPlace::Device { "device" } else { "host" };
-            let comma = if number > 0 { ", " } else { "" };
-            write!(f, "{comma}{} {:.1} MiB ({place})", part.name, part.bytes as f64 / f64::from(1 << 20))?;
-        }
-        Ok(())
+        assert_eq!(values, [1, 2]);
     }
 }

@@ -40,7 +40,7 @@ pub struct AddOptions<'a> {
 }
 
 impl<'a> AddOptions<'a> {
-    /// Rows get their insertion numbers as ids; no progress is reported.
+    /// Rows get insertion numbers as ids, successive ones that no row has; no progress is reported.
     pub fn new() -> Self {
         Self::default()
     }

@@ -8,7 +8,6 @@
 pub(crate) mod arithmetic;
 pub(crate) mod integers;
 pub(crate) mod lists;
-pub(crate) mod memory;
 pub(crate) mod processor;
 pub(crate) mod reduce;
 pub(crate) mod rows;
@@ -22,7 +21,7 @@ pub(crate) use processor::Host;
 pub(crate) use reduce::records::{Reduced, reduce, reduce_rows};
 pub(crate) use reduce::top_k::top_k;
 pub(crate) use rows::norms::checked;
-pub(crate) use rows::store::HostRows;
+pub(crate) use rows::store::{HostChange, HostRows};
 pub(crate) use search::distances::{NormedVectors, distances, room_for};
 pub(crate) use search::request::{Hits, HostRequest, SearchLimit};
 pub(crate) use search::schedule::fills_threads;

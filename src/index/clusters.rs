@@ -1,11 +1,12 @@
 //! `Clusters`: trained centroids, and the nearest one of any row.
 
 use crate::engine::{Device, Sample, Screen};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Rows;
 use crate::index::flat::Flat;
 use crate::matrix::MatrixView;
+use crate::memory;
 use crate::metric::Metric;
 
 /// Rows that are assigned at a time, so that their neighbours take little memory.
@@ -92,10 +93,7 @@ pub(super) async fn nearest(
         }
         Sample::Device(pieces) => pieces.iter().map(|&piece| Rows::from(piece)).collect(),
     };
-    let mut numbers = vec![];
-    let bytes = Some(4 * sample.rows() as u64);
-    let purpose = || "the nearest centroid of every row".to_owned();
-    numbers.try_reserve_exact(sample.rows()).map_err(|_| Error::OutOfMemory { purpose: purpose(), bytes })?;
+    let mut numbers = memory::with_room(sample.rows())?;
     let (mut inertia, mut first) = (0.0, 0u64);
     for piece in pieces {
         let rows = piece.rows();

@@ -6,6 +6,7 @@ use crate::engine::{Device, EngineRows, FormChoice, Queries, RowShape, Screen, S
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::matrix::{ElementKind, Matrix};
+use crate::memory;
 use crate::metric::Metric;
 use crate::options::{SearchOptions, WithinOptions};
 use crate::store::{
@@ -181,7 +182,7 @@ impl Common {
             return Err(Error::argument("rows", format!("{} rows, one per id", ids.len()), rows.rows()));
         }
         let slots = self.store.slots_of(ids)?;
-        let mut sorted: Vec<(u32, u64)> = slots.iter().copied().zip(ids.iter().copied()).collect();
+        let mut sorted = memory::collect(slots.iter().copied().zip(ids.iter().copied()))?;
         sorted.sort_unstable();
         match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => Err(Error::argument("ids", "each id once", format!("{} twice", pair[0].1))),
@@ -202,7 +203,7 @@ impl Common {
         options: &SearchOptions<'_>,
         goal: Goal<'_>,
     ) -> Result<SearchResult> {
-        let allowed = options.filter.map(|filter| self.store.allowed(&filter));
+        let allowed = options.filter.map(|filter| self.store.allowed(&filter)).transpose()?;
         let request = SearchRequest {
             metric: self.metric,
             k: options.k,

@@ -11,6 +11,9 @@ macro_rules! index_methods {
                 /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0. Every row that is added
                 /// counts, whatever its id, and removed ones go on counting: a number is never given twice.
                 ///
+                /// The rows of one call have successive numbers. Where a row has one of them as an id of the caller's, all of them come
+                /// after that id: numbers skip ids that are taken.
+                ///
                 /// Rows are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
                 /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device, which stays the caller's. They take the memory of
                 /// removed rows first. In an [`Ivf`](crate::Ivf) each row enters the list of its nearest centroid.
@@ -19,7 +22,7 @@ macro_rules! index_methods {
                 /// [`Error::Argument`](crate::Error::Argument) for another dim, f32 rows in an index that stores f16 (matrices on the
                 /// device are f32), or a matrix on another device; [`Error::NotFinite`](crate::Error::NotFinite) and
                 /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the row's number;
-                /// [`Error::DuplicateId`](crate::Error::DuplicateId) when an insertion number was given to another row as its id;
+                /// [`Error::IdTooLarge`](crate::Error::IdTooLarge) when all numbers below 2^63 are used up;
                 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Budget`](crate::Error::Budget) when not one row fits the
                 /// device's. The index is then as it was.
                 ///
@@ -408,7 +411,8 @@ macro_rules! index_methods {
 
             fn boxed_merge<'s>(&'s mut self, other: &'s Self) -> crate::future::Boxed<'s, ()> {
                 Box::pin(async move {
-                    let ids: Vec<u64> = other.ids().collect();
+                    let mut ids = crate::memory::with_room(other.len())?;
+                    ids.extend(other.ids());
                     if let Some(&id) = ids.iter().find(|&&id| self.contains(id)) {
                         return Err(crate::Error::DuplicateId { id });
                     }

@@ -165,8 +165,9 @@ impl Flat {
     }
 
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {
-        let saving = Saving { common: &self.common, slots: self.common.store.slots(), lists: None };
-        Box::pin(std::future::ready(Ok(saving)))
+        let slots = self.common.store.slots();
+        let saving = slots.map(|slots| Saving { common: &self.common, slots, lists: None });
+        Box::pin(std::future::ready(saving))
     }
 }
 

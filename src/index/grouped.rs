@@ -1,5 +1,8 @@
 //! Rows by the list that they belong to.
 
+use crate::error::Result;
+use crate::memory;
+
 /// Rows list by list, ascending within a list.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Grouped {
@@ -10,20 +13,20 @@ pub(crate) struct Grouped {
 
 impl Grouped {
     /// Groups rows by the list of each, by counting.
-    pub(crate) fn new(list_of: impl ExactSizeIterator<Item = u32> + Clone, lists: usize) -> Self {
-        let mut offsets = vec![0u32; lists + 1];
+    pub(crate) fn new(list_of: impl ExactSizeIterator<Item = u32> + Clone, lists: usize) -> Result<Self> {
+        let mut offsets = memory::filled(lists + 1, 0u32)?;
         list_of.clone().for_each(|list| offsets[list as usize + 1] += 1);
         for list in 0..lists {
             offsets[list + 1] += offsets[list];
         }
-        let mut next = offsets.clone();
-        let mut order = vec![0; list_of.len()];
+        let mut next = memory::copied(&offsets)?;
+        let mut order = memory::filled(list_of.len(), 0)?;
         for (row, list) in (0..).zip(list_of) {
             let place = &mut next[list as usize];
             order[*place as usize] = row;
             *place += 1;
         }
-        Self { order, offsets }
+        Ok(Self { order, offsets })
     }
 
     /// The rows of a list.
@@ -38,7 +41,7 @@ mod tests {
 
     #[test]
     fn rows_ascend_within_their_lists() {
-        let grouped = Grouped::new([3, 0, 3, 1, 0, 3].into_iter(), 5);
+        let grouped = Grouped::new([3, 0, 3, 1, 0, 3].into_iter(), 5).expect("memory");
         assert_eq!(grouped, Grouped { order: vec![1, 4, 3, 0, 2, 5], offsets: vec![0, 2, 3, 3, 6, 6] });
         assert_eq!((grouped.rows(3), grouped.rows(2)), (&[0, 2, 5][..], &[][..]));
     }

@@ -6,6 +6,7 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::clusters::{Clusters, nearest};
 use crate::index::common::Rows;
 use crate::index::grouped::Grouped;
+use crate::memory;
 use crate::metric::Metric;
 use crate::options::setters;
 use crate::store::check_dim;
@@ -176,11 +177,14 @@ impl<'a> KMeans<'a> {
                     self.lists,
                 ));
             }
-            let mut numbers: Vec<u64> = (0..rows as u64).collect();
-            if wanted < rows {
-                numbers = random.choose_multiple(0..rows as u64, wanted);
-                numbers.sort_unstable();
-            }
+            let numbers = match wanted < rows {
+                true => {
+                    let mut chosen = random.choose_multiple(0..rows as u64, wanted);
+                    chosen.sort_unstable();
+                    chosen
+                }
+                false => memory::collect((0..rows).map(|row| row as u64))?,
+            };
             let (metric, lists) = (self.metric.of_centroids(), self.lists as u32);
             let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await?;
             let mut trained = Trained { training, rows: numbers, inertia: vec![] };
@@ -224,7 +228,7 @@ impl<'a> KMeans<'a> {
             return Ok(None);
         }
         let mut seeds = vec![];
-        let mut nearest = vec![Assigned { list: 0, distance: f32::INFINITY }; count];
+        let mut nearest = memory::filled(count, Assigned { list: 0, distance: f32::INFINITY })?;
         for list in 0..self.lists as u32 {
             let row = if list == 0 { random.u32(rows.clone()) } else { far_by_chance(&nearest, random) };
             seeds.push((list, row));
@@ -249,7 +253,7 @@ impl<'a> KMeans<'a> {
             let inertia: f64 = assigned.iter().map(|row| f64::from(row.distance)).sum();
             let before = trained.inertia.last().copied();
             trained.inertia.push(inertia);
-            let grouped = Grouped::new(assigned.iter().map(|row| row.list), self.lists);
+            let grouped = Grouped::new(assigned.iter().map(|row| row.list), self.lists)?;
             trained.training.update(&grouped.order, &grouped.offsets).await?;
             let seeds = restarts(&grouped, &assigned, self.balance);
             if !seeds.is_empty() {

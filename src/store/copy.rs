@@ -10,7 +10,9 @@ use crate::engine::{
     Device, EngineLists, EngineRows, Placing, RowShape, SearchRequest, SearchResult, Vectors,
 };
 use crate::error::{Error, Result};
+use crate::host::{HostChange, HostRows};
 use crate::matrix::MatrixView;
+use crate::vectors::HostVectors;
 
 /// Whether an index keeps a copy, as set on its builder.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,35 +68,63 @@ impl HostCopy {
         Ok(self)
     }
 
-    /// Validates rows before the GPU has them, and fetches those that lie there.
+    /// Fetches rows that lie on the GPU.
     pub(super) async fn fetched(&self, rows: Vectors<'_>) -> Result<Option<Vec<f32>>> {
-        let Vectors::Device(matrix) = rows else {
-            rows.check_values("rows")?;
-            return Ok(None);
-        };
-        let values = matrix.fetched().await?.into_f32();
-        Vectors::from(MatrixView::new(&values, matrix.dim())?).check_values("rows")?;
-        Ok(Some(values))
+        match rows {
+            Vectors::Host(_) => Ok(None),
+            Vectors::Device(matrix) => Ok(Some(matrix.fetched().await?.into_f32())),
+        }
     }
 
-    /// Makes room for the slots of a change, so that [`HostCopy::rows`] cannot refuse it.
-    pub(super) fn reserve(&mut self, slots: &[u32]) -> Result<()> {
-        let end = slots.iter().max().map_or(0, |&slot| slot as usize + 1);
-        self.rows.reserve(end)
+    /// The fetched rows, or those of the host.
+    pub(super) fn rows_of<'v>(
+        &self,
+        fetched: Option<&'v [f32]>,
+        rows: Vectors<'v>,
+    ) -> Result<HostVectors<'v>> {
+        match fetched {
+            Some(values) => Ok(MatrixView::new(values, self.shape.dim)?.into()),
+            None => rows.on_host(),
+        }
     }
 
-    /// Puts rows into reserved slots: the fetched ones, or those of the host.
-    pub(super) async fn put(
+    /// The copy's rows.
+    fn on_host(&mut self) -> Result<&mut HostRows> {
+        match &mut self.rows {
+            EngineRows::Host(rows) => Ok(rows),
+            EngineRows::Gpu(_) => Err(Error::internal("the copy of the rows is on a GPU")),
+        }
+    }
+
+    /// Prepares a change before the GPU makes it, so that the copy cannot refuse it afterwards.
+    pub(super) fn prepared(
         &mut self,
-        fetched: Option<&[f32]>,
-        rows: Vectors<'_>,
+        rows: Option<HostVectors<'_>>,
+        filled: &[u32],
+        freed: &[u32],
+    ) -> Result<HostChange> {
+        self.on_host()?.prepared(rows, filled, freed)
+    }
+
+    /// Puts rows into slots.
+    pub(super) fn put(
+        &mut self,
+        rows: HostVectors<'_>,
         placing: &Placing<'_>,
+        change: HostChange,
     ) -> Result<()> {
-        let rows = match fetched {
-            Some(values) => MatrixView::new(values, self.shape.dim)?.into(),
-            None => rows,
-        };
-        self.rows.put(rows, placing, &mut |_| ()).await
+        self.on_host()?.put(rows, (placing.slots, placing.ids), change, &mut |_| ())
+    }
+
+    /// Removes rows.
+    pub(super) fn release(&mut self, change: HostChange) -> Result<()> {
+        self.on_host()?.release(change);
+        Ok(())
+    }
+
+    /// Moves rows to other slots.
+    pub(super) fn relocate(&mut self, from: &[u32], to: &[u32], change: HostChange) -> Result<()> {
+        self.on_host()?.relocate(from, to, change)
     }
 
     /// Searches the copy where that is expected to be faster or the GPU fails, and the rows on the GPU otherwise.

@@ -4,36 +4,38 @@ use super::RowStore;
 use super::ids::Ids;
 use crate::bits::Bits;
 use crate::engine::Allowed;
+use crate::error::Result;
 use crate::filter::{Filter, Kind};
+use crate::memory;
 
 impl RowStore {
     /// The rows that a filter allows.
-    pub(crate) fn allowed(&self, filter: &Filter<'_>) -> Allowed {
+    pub(crate) fn allowed(&self, filter: &Filter<'_>) -> Result<Allowed> {
         let end = self.rows.end() as usize;
         let mut bits = match (filter.kind, &self.ids) {
-            (Kind::Ids(ids), _) => self.bits_of_ids(ids, end),
-            (Kind::Set(ids), _) => self.bits_of_ids(ids, end),
-            (Kind::Bits(words), Ids::Slots) => Bits::of_words(words, end),
-            (Kind::Bits(words), Ids::Table { ids, .. }) => Bits::from_words(bits_of(ids, words), end),
+            (Kind::Ids(ids), _) => self.bits_of_ids(ids, end)?,
+            (Kind::Set(ids), _) => self.bits_of_ids(ids, end)?,
+            (Kind::Bits(words), Ids::Slots) => Bits::of_words(words, end)?,
+            (Kind::Bits(words), Ids::Table { ids, .. }) => Bits::from_words(bits_of(ids, words)?, end),
             (Kind::By(is_allowed), ids) => {
                 let alive = self.rows.alive();
                 Bits::from_fn(end, |slot| {
                     alive.is_none_or(|bits| bits.get(slot)) && is_allowed(ids.of(slot as u32))
-                })
+                })?
             }
         };
         if let Some(alive) = self.rows.alive() {
             bits.and(alive);
         }
-        Allowed::new(bits)
+        Ok(Allowed::new(bits))
     }
 
     /// Sets the bits of the slots of these ids.
-    fn bits_of_ids<'a>(&self, ids: impl IntoIterator<Item = &'a u64>, end: usize) -> Bits {
-        let mut bits = Bits::zeros(end);
+    fn bits_of_ids<'a>(&self, ids: impl IntoIterator<Item = &'a u64>, end: usize) -> Result<Bits> {
+        let mut bits = Bits::zeros(end)?;
         let slots = ids.into_iter().filter_map(|&id| self.slot_of(id));
         slots.for_each(|slot| bits.set(slot as usize, true));
-        bits
+        Ok(bits)
     }
 }
 
@@ -43,7 +45,7 @@ const IDS_A_THREAD: usize = 1 << 18;
 const THREADS: usize = 4;
 
 /// A bit for each id, from `words`. The id of a slot without a row is beyond all words.
-fn bits_of(ids: &[u64], words: &[u64]) -> Vec<u32> {
+fn bits_of(ids: &[u64], words: &[u64]) -> Result<Vec<u32>> {
     let bit = |id: u64| {
         let place = (id / 64) as usize;
         let word = if place < words.len() { words[place] } else { 0 };
@@ -53,7 +55,7 @@ fn bits_of(ids: &[u64], words: &[u64]) -> Vec<u32> {
     let fill = |bits: &mut [u32], ids: &[u64]| {
         bits.iter_mut().zip(ids.chunks(32)).for_each(|(bits, ids)| *bits = word(ids));
     };
-    let mut bits = vec![0; ids.len().div_ceil(32)];
+    let mut bits = memory::filled(ids.len().div_ceil(32), 0)?;
     let threads = match ids.len() {
         0..IDS_A_THREAD => 1,
         _ => std::thread::available_parallelism().map_or(1, |count| count.get().min(THREADS)),
@@ -69,16 +71,17 @@ fn bits_of(ids: &[u64], words: &[u64]) -> Vec<u32> {
             fill(bits, ids);
         }
     });
-    bits
+    Ok(bits)
 }
 
 #[cfg(test)]
 mod tests {
     use super::bits_of;
     use crate::bits::Bits;
+    use crate::error::Result;
 
     #[test]
-    fn bits_of_any_ids_are_those_of_the_words() {
+    fn bits_of_any_ids_are_those_of_the_words() -> Result<()> {
         let words: Vec<u64> = (0..9000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         for len in [0, 1, 31, 33, 1000, 262_143, 262_144, 700_001] {
             let ids: Vec<u64> = (0..len as u64)
@@ -86,8 +89,9 @@ mod tests {
                 .collect();
             let is_set =
                 |id: u64| words.get((id / 64) as usize).is_some_and(|word| word >> (id % 64) & 1 == 1);
-            let want = Bits::from_fn(len, |slot| is_set(ids[slot]));
-            assert_eq!(Bits::from_words(bits_of(&ids, &words), len), want, "{len} ids");
+            let want = Bits::from_fn(len, |slot| is_set(ids[slot]))?;
+            assert_eq!(Bits::from_words(bits_of(&ids, &words)?, len), want, "{len} ids");
         }
+        Ok(())
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::memory::{Memory, MemoryPlace};
+use crate::error::Result;
+use crate::memory;
+use crate::usage::{Memory, MemoryPlace};
 
 /// Stands for the id of a slot without a row.
 const FREE: u64 = u64::MAX;
@@ -53,11 +55,25 @@ impl SlotsOf {
         near.chain(self.far.keys().copied())
     }
 
-    /// Notes the slots of ids, of an index with `end` slots.
-    fn note(&mut self, end: usize, ids: &[u64], slots: &[u32]) {
+    /// The places of ids that are not large, when these are noted in an index with `end` slots.
+    fn places(&self, end: usize, ids: &[u64]) -> usize {
         let limit = 2 * end as u64;
         let most = ids.iter().filter(|&&id| id < limit).max().map_or(0, |&id| id as usize + 1);
-        self.near.resize(self.near.len().max(most), NONE);
+        self.near.len().max(most)
+    }
+
+    /// Reserves the memory that [`note`](Self::note) takes for the same ids.
+    fn reserve(&mut self, end: usize, ids: &[u64]) -> Result<()> {
+        let places = self.places(end, ids);
+        memory::reserve(&mut self.near, places)?;
+        let more = ids.iter().filter(|&&id| id >= places as u64 && !self.far.contains_key(&id)).count();
+        let bytes = (self.far.len() + more) * size_of::<(u64, u32)>();
+        memory::granted(self.far.try_reserve(more), bytes as u64)
+    }
+
+    /// Notes the slots of ids, of an index with `end` slots.
+    fn note(&mut self, end: usize, ids: &[u64], slots: &[u32]) {
+        self.near.resize(self.places(end, ids), NONE);
         for (&id, &slot) in ids.iter().zip(slots) {
             if id < self.near.len() as u64 {
                 self.near[id as usize] = slot;
@@ -84,17 +100,17 @@ impl SlotsOf {
 }
 
 impl Ids {
-    /// A table of the ids before, except that `slots` have `new` ones.
-    pub(super) fn table(before: impl Iterator<Item = Option<u64>>, new: &[u64], slots: &[u32]) -> Self {
-        let mut ids: Vec<u64> = before.map(|id| id.unwrap_or(FREE)).collect();
-        for (&id, &slot) in new.iter().zip(slots) {
-            ids[slot as usize] = id;
-        }
-        let entries = ids.iter().copied().zip(0..).filter(|&(id, _)| id != FREE);
-        let (all, all_slots): (Vec<u64>, Vec<u32>) = entries.unzip();
-        let mut slots = SlotsOf::default();
-        slots.note(ids.len(), &all, &all_slots);
-        Self::Table { ids, slots }
+    /// A table of rows whose ids are the numbers of their slots, of which there are `end`.
+    pub(super) fn table(end: u32, has_row: impl Fn(u32) -> bool) -> Result<Self> {
+        let ids = memory::collect((0..end).map(|slot| if has_row(slot) { slot.into() } else { FREE }))?;
+        let near = memory::collect((0..end).map(|slot| if has_row(slot) { slot } else { NONE }))?;
+        Ok(Self::Table { ids, slots: SlotsOf { near, far: HashMap::new() } })
+    }
+
+    /// Whether noting these ids needs a table in place of [`Ids::Slots`].
+    pub(super) fn needs_table(&self, ids: &[u64], slots: &[u32]) -> bool {
+        let is_slot = |(&id, &slot): (&u64, &u32)| id == u64::from(slot);
+        matches!(self, Self::Slots) && !ids.iter().zip(slots).all(is_slot)
     }
 
     /// The id of a slot that has a row.
@@ -105,11 +121,18 @@ impl Ids {
         }
     }
 
+    /// Reserves the memory that [`note`](Self::note) takes for the same ids and slots.
+    pub(super) fn reserve(&mut self, new: &[u64], new_slots: &[u32]) -> Result<()> {
+        let Self::Table { ids, slots } = self else { return Ok(()) };
+        let end = end_with(ids, new_slots);
+        memory::reserve(ids, end)?;
+        slots.reserve(end, new)
+    }
+
     /// Notes that rows with these ids lie in these slots.
     pub(super) fn note(&mut self, new: &[u64], new_slots: &[u32]) {
         let Self::Table { ids, slots } = self else { return };
-        let end = new_slots.iter().max().map_or(0, |&slot| slot as usize + 1);
-        ids.resize(ids.len().max(end), FREE);
+        ids.resize(end_with(ids, new_slots), FREE);
         for (&id, &slot) in new.iter().zip(new_slots) {
             ids[slot as usize] = id;
         }
@@ -136,9 +159,35 @@ impl Ids {
     }
 }
 
+/// The end of the slots that have these ids, with new ones.
+fn end_with(ids: &[u64], slots: &[u32]) -> usize {
+    slots.iter().max().map_or(0, |&slot| slot as usize + 1).max(ids.len())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::SlotsOf;
+    use super::{Ids, SlotsOf};
+
+    #[test]
+    fn noting_takes_no_memory_that_was_not_reserved() {
+        let mut ids = Ids::table(1000, |slot| slot % 3 > 0).expect("memory");
+        let capacities = |ids: &Ids| match ids {
+            Ids::Slots => [0; 3],
+            Ids::Table { ids, slots } => [ids.capacity(), slots.near.capacity(), slots.far.capacity()],
+        };
+        for first in [1000u32, 5000, 20_000] {
+            let slots: Vec<u32> = (first..2 * first).collect();
+            let new: Vec<u64> = slots
+                .iter()
+                .map(|&slot| if slot % 2 == 0 { slot.into() } else { 1 << 40 | u64::from(slot) })
+                .collect();
+            ids.reserve(&new, &slots).expect("memory");
+            let reserved = capacities(&ids);
+            ids.note(&new, &slots);
+            assert_eq!(capacities(&ids), reserved);
+            assert_eq!(ids.of(2 * first - 1), new[first as usize - 1]);
+        }
+    }
 
     #[test]
     fn an_id_has_its_last_slot_whether_it_was_large_or_not() {

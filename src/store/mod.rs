@@ -14,7 +14,8 @@ use std::collections::HashSet;
 use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
-use crate::memory::{Memory, MemoryPlace};
+use crate::memory;
+use crate::usage::{Memory, MemoryPlace};
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::{CopyOptions, HostCopy};
 pub(crate) use goal::Goal;
@@ -32,13 +33,13 @@ pub(crate) struct RowStore {
     pub(crate) rows: EngineRows,
     copy: Option<HostCopy>,
     ids: Ids,
-    /// How many rows were ever added: the next insertion number. It never decreases.
-    inserted: u64,
+    /// The next insertion number, or [`ID_LIMIT`] when there are no more. It never decreases.
+    next: u64,
 }
 
 impl RowStore {
     pub(crate) fn new(rows: EngineRows) -> Self {
-        Self { rows, copy: None, ids: Ids::Slots, inserted: 0 }
+        Self { rows, copy: None, ids: Ids::Slots, next: 0 }
     }
 
     /// Sets the copy in the host's memory. Neither has rows yet.
@@ -65,7 +66,7 @@ impl RowStore {
         }
     }
 
-    /// Assigns pages to the lists around these rows: see [`EngineLists::set`]. The copy's lists have them even if this fails.
+    /// Assigns pages to the lists around these rows: see [`EngineLists::set`]. The copy's lists get them even if those of the GPU do not.
     pub(crate) async fn set_lists(
         &mut self,
         lists: &mut EngineLists,
@@ -73,10 +74,11 @@ impl RowStore {
         sizes: &[u32],
     ) -> Result<()> {
         // The copy is done at once; it comes first, so that a dropped future does not leave it out.
-        if let Some(HostCopy { rows, lists: Some(lists), .. }) = &mut self.copy {
-            lists.set(rows, pages, sizes.to_vec()).await?;
-        }
-        lists.set(&self.rows, pages, sizes.to_vec()).await
+        let of_copy = match &mut self.copy {
+            Some(HostCopy { rows, lists: Some(lists), .. }) => lists.set(rows, pages, sizes).await,
+            _ => Ok(()),
+        };
+        lists.set(&self.rows, pages, sizes).await.and(of_copy)
     }
 
     /// The centroids of the lists around these rows, `[lists, dim]`.
@@ -103,10 +105,11 @@ impl RowStore {
         Box::pin(async move {
             let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
             let fetched = copy.fetched(rows).await?;
-            copy.reserve(placing.slots)?;
+            let rows_of_copy = copy.rows_of(fetched.as_deref(), rows)?;
+            let change = copy.prepared(Some(rows_of_copy), placing.slots, placing.freed)?;
             self.rows.put(rows, placing, progress).await?;
             // The copy is done at once, so a dropped future cannot leave it half done.
-            copy.put(fetched.as_deref(), rows, placing).await
+            copy.put(rows_of_copy, placing, change)
         })
     }
 
@@ -114,22 +117,39 @@ impl RowStore {
         self.rows.len()
     }
 
-    /// The insertion number of the next row without an id of its own.
+    /// The next insertion number.
     pub(crate) fn next_number(&self) -> u64 {
-        self.inserted
+        self.next
     }
 
     /// Continues with insertion number `next`, or with its own if that is larger.
     pub(crate) fn go_on_with(&mut self, next: u64) {
-        self.inserted = self.inserted.max(next);
+        self.next = self.next.max(next);
+    }
+
+    /// The first of `count` successive insertion numbers, the next ones that are the id of no row.
+    fn numbers(&self, count: usize) -> Result<u64> {
+        let (mut first, mut number) = (self.next, self.next);
+        while number - first < count as u64 {
+            if self.contains(number) {
+                first = number + 1;
+            }
+            number += 1;
+        }
+        if number > ID_LIMIT {
+            return Err(Error::IdTooLarge { id: ID_LIMIT });
+        }
+        Ok(first)
     }
 
     /// The slots that have a row, ascending.
-    pub(crate) fn slots(&self) -> Vec<u32> {
+    pub(crate) fn slots(&self) -> Result<Vec<u32>> {
+        let mut slots = memory::with_room(self.len() as usize)?;
         match self.rows.alive() {
-            Some(bits) => bits.ones_in_order().map(|slot| slot as u32).collect(),
-            None => (0..self.rows.end() as u32).collect(),
+            Some(bits) => slots.extend(bits.ones_in_order().map(|slot| slot as u32)),
+            None => slots.extend(0..self.rows.end() as u32),
         }
+        Ok(slots)
     }
 
     pub(crate) fn contains(&self, id: u64) -> bool {
@@ -164,10 +184,10 @@ impl RowStore {
 
     /// The smallest slots without a row: gaps first, then slots behind the end.
     pub(crate) fn vacant(&self, count: usize) -> Result<Vec<u32>> {
-        let mut slots: Vec<u32> = match self.rows.alive() {
-            Some(bits) => bits.zeros_in_order().take(count).map(|slot| slot as u32).collect(),
-            None => vec![],
-        };
+        let mut slots: Vec<u32> = memory::with_room(count)?;
+        if let Some(bits) = self.rows.alive() {
+            slots.extend(bits.zeros_in_order().take(count).map(|slot| slot as u32));
+        }
         let first = self.rows.end();
         let end = first + (count - slots.len()) as u64;
         Error::check_slots(end)?;
@@ -186,7 +206,7 @@ impl RowStore {
         self.add_at(rows, ids, &slots, progress).await
     }
 
-    /// Adds rows in slots without one, with the given ids or their insertion numbers; all of them or, after an error, none.
+    /// Adds rows in slots without one, with the given ids or with insertion numbers; all of them or, after an error, none.
     pub(crate) async fn add_at(
         &mut self,
         rows: Vectors<'_>,
@@ -195,27 +215,40 @@ impl RowStore {
         progress: RowProgress<'_>,
     ) -> Result<()> {
         let count = rows.rows();
-        let given = match ids {
-            Some(ids) => ids.to_vec(),
-            None => (self.inserted..self.inserted + count as u64).collect(),
+        let numbers: Vec<u64>;
+        let (ids, first) = match ids {
+            Some(ids) => {
+                self.check_new(ids, count)?;
+                (ids, self.next)
+            }
+            None => {
+                let first = self.numbers(count)?;
+                numbers = memory::collect((0..count).map(|row| first + row as u64))?;
+                (&numbers[..], first)
+            }
         };
-        if given.len() != count {
-            return Err(Error::argument("ids", format!("{count} ids, one a row"), given.len()));
+        let table = self.room_for(ids, slots)?;
+        self.put(rows, &Placing { slots, ids, freed: &[] }, progress).await?;
+        self.note(table, ids, slots);
+        // Rows with ids of their own count as well, and no file holds a larger number.
+        self.next = (first + count as u64).min(ID_LIMIT);
+        Ok(())
+    }
+
+    /// Checks the ids of new rows.
+    fn check_new(&self, ids: &[u64], count: usize) -> Result<()> {
+        if ids.len() != count {
+            return Err(Error::argument("ids", format!("{count} ids, one a row"), ids.len()));
         }
-        if let Some(&id) = given.iter().find(|&&id| id >= ID_LIMIT) {
+        if let Some(&id) = ids.iter().find(|&&id| id >= ID_LIMIT) {
             return Err(Error::IdTooLarge { id });
         }
-        // Insertion numbers differ from each other.
-        let mut seen = HashSet::with_capacity(if ids.is_some() { count } else { 0 });
-        for &id in &given {
-            if self.contains(id) || ids.is_some() && !seen.insert(id) {
-                return Err(Error::DuplicateId { id });
-            }
+        let mut seen = HashSet::new();
+        memory::granted(seen.try_reserve(count), count as u64 * size_of::<u64>() as u64)?;
+        match ids.iter().find(|&&id| self.contains(id) || !seen.insert(id)) {
+            Some(&id) => Err(Error::DuplicateId { id }),
+            None => Ok(()),
         }
-        self.put(rows, &Placing { slots, ids: &given, freed: &[] }, progress).await?;
-        self.note(&given, slots);
-        self.inserted += count as u64;
-        Ok(())
     }
 
     /// Removes rows; all of them or, after an error, none. An id may occur twice.
@@ -226,9 +259,10 @@ impl RowStore {
         if slots.is_empty() {
             return Ok(());
         }
+        let change = self.copy.as_mut().map(|copy| copy.prepared(None, &[], &slots)).transpose()?;
         self.rows.release(&slots).await?;
-        if let Some(copy) = &mut self.copy {
-            copy.rows.release(&slots).await?;
+        if let (Some(copy), Some(change)) = (&mut self.copy, change) {
+            copy.release(change)?;
         }
         self.ids.forget(&slots);
         self.ids.vacate(&slots, self.rows.end());
@@ -239,8 +273,9 @@ impl RowStore {
     /// the new ones are in.
     pub(crate) async fn update_at(&mut self, ids: &[u64], rows: Vectors<'_>, slots: &[u32]) -> Result<()> {
         let old = self.slots_of(ids)?;
+        let table = self.room_for(ids, slots)?;
         self.put(rows, &Placing { slots, ids, freed: &old }, &mut |_| ()).await?;
-        self.note(ids, slots);
+        self.note(table, ids, slots);
         self.ids.vacate(&old, self.rows.end());
         Ok(())
     }
@@ -256,7 +291,11 @@ impl RowStore {
 
     /// The slots of the rows with these ids, in their order.
     pub(crate) fn slots_of(&self, ids: &[u64]) -> Result<Vec<u32>> {
-        ids.iter().map(|&id| self.slot_of(id).ok_or(Error::UnknownId { id })).collect()
+        let mut slots = memory::with_room(ids.len())?;
+        for &id in ids {
+            slots.push(self.slot_of(id).ok_or(Error::UnknownId { id })?);
+        }
+        Ok(slots)
     }
 
     /// Whether more than 30% of the slots are gaps, so that an index compacts itself.
@@ -277,40 +316,45 @@ impl RowStore {
     async fn fill_gaps(&mut self) -> Result<()> {
         let len = self.len() as usize;
         let Some(bits) = self.rows.alive() else { return Ok(()) };
-        let to: Vec<u32> =
-            bits.zeros_in_order().take_while(|&slot| slot < len).map(|slot| slot as u32).collect();
-        let from: Vec<u32> =
-            bits.ones_in_order().skip_while(|&slot| slot < len).map(|slot| slot as u32).collect();
+        let gaps = bits.zeros_in_order().take_while(|&slot| slot < len);
+        let mut to: Vec<u32> = memory::with_room(gaps.count())?;
+        let mut from: Vec<u32> = memory::with_room(to.capacity())?;
+        to.extend(bits.zeros_in_order().take_while(|&slot| slot < len).map(|slot| slot as u32));
+        from.extend(bits.ones_in_order().skip_while(|&slot| slot < len).map(|slot| slot as u32));
         self.relocate(&from, &to).await
     }
 
     /// Moves rows to slots that have none.
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
-        let ids: Vec<u64> = from.iter().filter_map(|&slot| self.id_of(slot)).collect();
-        if let Some(copy) = &mut self.copy {
-            copy.reserve(to)?;
-        }
+        let ids = memory::collect(from.iter().map(|&slot| self.ids.of(slot)))?;
+        let table = self.room_for(&ids, to)?;
+        let change = self.copy.as_mut().map(|copy| copy.prepared(None, to, from)).transpose()?;
         self.rows.relocate(from, to).await?;
-        if let Some(copy) = &mut self.copy {
-            copy.rows.relocate(from, to).await?;
+        if let (Some(copy), Some(change)) = (&mut self.copy, change) {
+            copy.relocate(from, to, change)?;
         }
-        self.note(&ids, to);
+        self.note(table, &ids, to);
         self.ids.vacate(from, self.rows.end());
         Ok(())
     }
 
-    /// Notes which ids lie in which slots. The engine has the rows already.
-    fn note(&mut self, ids: &[u64], slots: &[u32]) {
-        let is_slot = |(&id, &slot): (&u64, &u32)| id == u64::from(slot);
-        match &mut self.ids {
-            Ids::Slots if ids.iter().zip(slots).all(is_slot) => {}
-            Ids::Slots => {
-                let has_row = self.rows.has_row();
-                let before = (0..self.rows.end()).map(|slot| has_row(slot as u32).then_some(slot));
-                self.ids = Ids::table(before, ids, slots);
-            }
-            table => table.note(ids, slots),
+    /// Takes the memory of noting these ids, before the engine gets the rows: a table, if one replaces that of this store.
+    fn room_for(&mut self, ids: &[u64], slots: &[u32]) -> Result<Option<Ids>> {
+        if self.ids.needs_table(ids, slots) {
+            let mut table = Ids::table(self.rows.end() as u32, self.rows.has_row())?;
+            table.reserve(ids, slots)?;
+            return Ok(Some(table));
         }
+        self.ids.reserve(ids, slots)?;
+        Ok(None)
+    }
+
+    /// Notes which ids lie in which slots, with the memory of [`RowStore::room_for`]. The engine has the rows already.
+    fn note(&mut self, table: Option<Ids>, ids: &[u64], slots: &[u32]) {
+        if let Some(table) = table {
+            self.ids = table;
+        }
+        self.ids.note(ids, slots);
     }
 }
 

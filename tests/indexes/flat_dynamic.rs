@@ -22,6 +22,27 @@ fn row_of(rows: &[f32], id: u64) -> &[f32] {
 }
 
 #[test_matrix([Adapter, Host])]
+fn numbers_skip_ids_that_are_taken(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows: Vec<f32> = (0..3 * DIM).map(|i| i as f32).collect();
+    let mut index = empty(device, Screen::None);
+    let add_with = |index: &mut Flat, id: u64| {
+        index.add_with(view(&rows[..DIM], DIM), &AddOptions::new().ids(&[id])).expect("a free id");
+    };
+    add_with(&mut index, 3);
+    // The row with id 3 was the first, so the next number is 1.
+    (0..3).for_each(|_| index.add(view(&rows[..DIM], DIM)).expect("a good row"));
+    assert!(index.ids().eq([1, 2, 3, 4]));
+    add_with(&mut index, 7);
+    index.add(view(&rows, DIM)).expect("good rows");
+    assert!(index.ids().eq([1, 2, 3, 4, 7, 8, 9, 10]), "the rows of a call have successive numbers");
+    assert_eq!(index.get(&[8, 9, 10]).expect("rows"), rows);
+    index.remove(&[7, 10]).expect("they are there");
+    index.add(view(&rows[..DIM], DIM)).expect("a good row");
+    assert!(index.ids().eq([1, 2, 3, 4, 8, 9, 11]), "no number is given twice");
+}
+
+#[test_matrix([Adapter, Host])]
 fn an_add_that_fails_after_places_were_used_again_changes_nothing(engine: Engine) {
     // Five hundred rows at a time, three segments' worth of gaps.
     let Some(device) = engine.confined(512 * 32, 64 << 10) else { return };

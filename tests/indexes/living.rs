@@ -35,8 +35,8 @@ struct Life<'d> {
     empty: PathBuf,
     saved: PathBuf,
     rows: BTreeMap<u64, Vec<f32>>,
-    /// Rows that were ever added.
-    inserted: u64,
+    /// The number that the next row has, unless another row has it as its id.
+    next: u64,
     random: Random,
 }
 
@@ -57,7 +57,7 @@ impl Life<'_> {
 
     /// Ids that are free: of rows that left, far from all others and, seldom, numbers that are still to be given.
     fn free_ids(&mut self, count: usize) -> Vec<u64> {
-        let below = self.inserted + [1, 1, 1, 100][self.random.below(4)];
+        let below = self.next + [1, 1, 1, 100][self.random.below(4)];
         let mut any = || [self.random.next() >> 1, self.random.next() % below][self.random.below(2)];
         let ids: BTreeSet<u64> = (0..count).map(|_| any()).collect();
         let mut ids: Vec<u64> = ids.into_iter().filter(|id| !self.rows.contains_key(id)).collect();
@@ -66,10 +66,17 @@ impl Life<'_> {
         ids
     }
 
+    /// Successive numbers that are no ids yet.
+    fn numbers(&self, count: usize) -> Vec<u64> {
+        let run = |first: u64| first..first + count as u64;
+        let is_free = |&first: &u64| run(first).all(|id| !self.rows.contains_key(&id));
+        run((self.next..).find(is_free).expect("there are free ones")).collect()
+    }
+
     /// Rows under their numbers, or under ids of the caller; from the host or the device.
     fn grow(&mut self, index: &mut Index, count: usize, is_numbered: bool) {
         let ids = match is_numbered {
-            true => (self.inserted..self.inserted + count as u64).collect(),
+            true => self.numbers(count),
             false => self.free_ids(count),
         };
         let given = (!is_numbered).then_some(&ids[..]);
@@ -81,14 +88,12 @@ impl Life<'_> {
         } else {
             self.add(index, &rows, given)
         };
-        match (result, ids.iter().find(|id| self.rows.contains_key(id))) {
-            (Ok(()), None) => {
-                self.inserted += ids.len() as u64;
-                self.rows.extend(ids.into_iter().zip(rows.chunks(DIM).map(<[f32]>::to_vec)));
-            }
-            (Err(Error::DuplicateId { id }), Some(&taken)) => assert_eq!(id, taken),
-            (result, taken) => panic!("{result:?}, {taken:?} is taken"),
-        }
+        result.expect("good rows, and ids that are free");
+        self.next = match ids.last() {
+            Some(last) if is_numbered => last + 1,
+            _ => self.next + ids.len() as u64,
+        };
+        self.rows.extend(ids.into_iter().zip(rows.chunks(DIM).map(<[f32]>::to_vec)));
     }
 
     fn update(&mut self, index: &mut Index, ids: &[u64], rows: &[f32]) -> Result<(), Error> {
@@ -110,7 +115,7 @@ impl Life<'_> {
         let mut bad = self.random.integers(90 * DIM, MOST);
         bad[77 * DIM] = f32::NAN;
         let error = self.add(index, &bad, None).expect_err("not finite");
-        assert!(matches!(error, Error::NotFinite { row: 77, .. } | Error::DuplicateId { .. }), "{error}");
+        assert!(matches!(error, Error::NotFinite { row: 77, .. }), "{error}");
         if let Some(id) = known {
             let error = self.update(index, &[id], &bad[77 * DIM..78 * DIM]).expect_err("not finite");
             assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
@@ -189,8 +194,8 @@ impl Life<'_> {
         // One that no row has, too.
         let ids: Vec<u64> =
             self.rows.keys().copied().filter(|id| is_allowed(*id)).chain([u64::MAX]).collect();
-        let mut words = vec![0u64; self.inserted as usize / 64 + 1];
-        for id in ids.iter().filter(|id| **id < self.inserted) {
+        let mut words = vec![0u64; self.next as usize / 64 + 1];
+        for id in ids.iter().filter(|id| **id < self.next) {
             words[*id as usize / 64] |= 1 << (id % 64);
         }
         let filters = [Filter::ids(&ids), Filter::bits(&words), Filter::by(&is_allowed)];
@@ -258,7 +263,7 @@ fn live(engine: Engine, kind: Kind, least_budget: u64, seed: u64) {
         let mut index = Index::load(&device, &empty).expect("it is loaded");
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
         let (empty, saved) = (empty.clone(), saved.clone());
-        let mut life = Life { device: &device, case, empty, saved, rows, inserted: 0, random };
+        let mut life = Life { device: &device, case, empty, saved, rows, next: 0, random };
         let mut said = Said { case, operation: 0, name: "add" };
         life.grow(&mut index, first, true);
         for operation in 0..OPERATIONS {

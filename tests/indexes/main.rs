@@ -17,5 +17,7 @@ mod ivf;
 mod kmeans;
 mod limits;
 mod living;
+#[cfg(target_os = "linux")]
+mod memory;
 mod support;
 mod within;

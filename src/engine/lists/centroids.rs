@@ -9,8 +9,8 @@ use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::BLOCK_ROWS;
 use crate::matrix::{ElementKind, MatrixView};
-use crate::memory::{Memory, MemoryPlace};
 use crate::metric::Metric;
+use crate::usage::{Memory, MemoryPlace};
 
 /// Centroids in the order of their lists: f32 with norms, and a narrowed copy if the index keeps one.
 #[derive(Debug, Clone)]

@@ -21,9 +21,10 @@ use crate::engine::tune::{self, TunedKernel};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::matrix::MatrixView;
-use crate::memory::Memory;
+use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
+use crate::usage::Memory;
 
 /// Rows to train on, and the centroids so far.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl<'a> Training<'a> {
     pub(crate) async fn distances(&mut self, row: u32) -> Result<Vec<f32>> {
         match self {
             Self::Gpu(training) => training.distances(row).await,
-            Self::Host(training) => Ok(training.distances(row)),
+            Self::Host(training) => training.distances(row),
         }
     }
 
@@ -89,7 +90,7 @@ impl<'a> Training<'a> {
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
         match self {
             Self::Gpu(training) => training.assign().await,
-            Self::Host(training) => Ok(training.assign()?.iter().map(Assigned::from).collect()),
+            Self::Host(training) => memory::collect(training.assign()?.iter().map(Assigned::from)),
         }
     }
 
@@ -109,7 +110,7 @@ impl<'a> Training<'a> {
     pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
         match self {
             Self::Gpu(training) => training.centroids.to_host().await,
-            Self::Host(training) => Ok(training.centroids.all()),
+            Self::Host(training) => training.centroids.all(),
         }
     }
 }
@@ -162,7 +163,7 @@ impl EngineLists {
             Self::Gpu { centroids, .. } => assign(centroids, &Assigning::New(rows)).await,
             Self::Host(HostLists { centroids, .. }) => {
                 let assigned = centroids.assign(rows.on_host()?)?;
-                Ok(assigned.iter().map(Assigned::from).collect())
+                memory::collect(assigned.iter().map(Assigned::from))
             }
         }
     }
@@ -222,22 +223,19 @@ impl EngineLists {
     pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
         match self {
             Self::Gpu { centroids, .. } => centroids.to_host().await,
-            Self::Host(lists) => Ok(lists.centroids.all()),
+            Self::Host(lists) => lists.centroids.all(),
         }
     }
 
     /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
-    pub(crate) async fn set(&mut self, rows: &EngineRows, pages: &[Vec<u32>], sizes: Vec<u32>) -> Result<()> {
+    pub(crate) async fn set(&mut self, rows: &EngineRows, pages: &[Vec<u32>], sizes: &[u32]) -> Result<()> {
         match (self, rows) {
             (Self::Gpu { tables, .. }, EngineRows::Gpu(rows)) => {
                 *tables = None;
-                *tables = Some(ListTables::new(rows, pages, sizes).await?);
+                *tables = Some(ListTables::new(rows, pages, memory::copied(sizes)?).await?);
                 Ok(())
             }
-            (Self::Host(lists), EngineRows::Host(_)) => {
-                lists.set(pages, PAGE as usize, sizes);
-                Ok(())
-            }
+            (Self::Host(lists), EngineRows::Host(_)) => lists.set(pages, PAGE as usize, sizes),
             _ => Err(two_engines()),
         }
     }
@@ -312,7 +310,7 @@ mod tests {
             (ids, found.statistics.tables_missing)
         };
         assert_eq!(search(&lists), (vec![7, 8], true));
-        device.block_on(lists.set(&rows, &[vec![0], vec![1]], vec![1, 1])).expect("small tables");
+        device.block_on(lists.set(&rows, &[vec![0], vec![1]], &[1, 1])).expect("small tables");
         assert_eq!(search(&lists), (vec![7], false));
     }
 }

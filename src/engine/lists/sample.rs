@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::move_rows::{self, Direction};
 use crate::matrix::{Element, MatrixView};
+use crate::memory;
 use crate::vectors::{HostVectors, with_view};
 
 /// Rows to train on: on the host, or on the device in any number of pieces.
@@ -57,7 +58,7 @@ impl<'a> Sample<'a> {
     pub(crate) fn to_host(self, numbers: &[u64]) -> Result<Cow<'a, [f32]>> {
         let (is_whole, dim) = (numbers.len() == self.rows(), self.dim());
         let gathered = |pieces: &[MatrixView<'_, f32>]| {
-            let mut sample = Vec::with_capacity(numbers.len() * dim);
+            let mut sample = memory::with_room(numbers.len() * dim)?;
             let (mut piece, mut first) = (0, 0);
             for &number in numbers {
                 while number as usize - first >= pieces[piece].rows() {
@@ -66,24 +67,26 @@ impl<'a> Sample<'a> {
                 }
                 sample.extend_from_slice(pieces[piece].row(number as usize - first));
             }
-            sample
+            Ok::<_, Error>(sample)
         };
         Ok(match self {
             Self::Host(HostVectors::F32(rows)) => {
                 if is_whole {
                     Cow::Borrowed(rows.values())
                 } else {
-                    Cow::Owned(gathered(&[rows]))
+                    Cow::Owned(gathered(&[rows])?)
                 }
             }
             Self::Host(HostVectors::F16(rows)) => {
-                let numbers = numbers.iter().map(|&number| number as usize);
-                Cow::Owned(numbers.flat_map(|number| rows.row(number)).map(|x| x.widen()).collect())
+                let mut sample = memory::with_room(numbers.len() * dim)?;
+                let values = numbers.iter().flat_map(|&number| rows.row(number as usize));
+                sample.extend(values.map(|x| x.widen()));
+                Cow::Owned(sample)
             }
             Self::Device([all]) if is_whole => Cow::Borrowed(all.on_host()?.values()),
             Self::Device(pieces) => {
                 let pieces = pieces.iter().map(|piece| piece.on_host()).collect::<Result<Vec<_>>>()?;
-                Cow::Owned(gathered(&pieces))
+                Cow::Owned(gathered(&pieces)?)
             }
         })
     }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Gpu};
 pub(crate) use crate::kernels::PAGE;
 use crate::kernels::{NO_PAGE, PAGES};
-use crate::memory::{Memory, MemoryPlace};
+use crate::usage::{Memory, MemoryPlace};
 
 /// The pages of all lists, segment by segment.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl ListTables {
             segments.push(SegmentTables { tables, tiles: first as u32, count, largest });
         }
         // The last page may have slots behind the last row. They hold nothing, or rows that were removed.
-        let bits = Bits::ones(rows.end() as usize);
+        let bits = Bits::ones(rows.end() as usize)?;
         let full = gpu.create_storage("all slots", bits.words().len() as u64 * 4)?;
         gpu.upload_bytes(&full, 0, bytemuck::cast_slice(bits.words())).await?;
         Ok(Self { segments, largest: sums_of_largest(sizes.clone()), sizes, full })

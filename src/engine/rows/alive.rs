@@ -32,7 +32,7 @@ impl Change {
         filled: &[u32],
         freed: &[u32],
     ) -> Result<Self> {
-        let (after, bits) = Bits::after(current.map(|alive| &alive.bits), end as usize, filled, freed);
+        let (after, bits) = Bits::after(current.map(|alive| &alive.bits), end as usize, filled, freed)?;
         let Some(bits) = bits else {
             return Ok(Self { end: after as u32, alive: None, changed: vec![] });
         };

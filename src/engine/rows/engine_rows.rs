@@ -22,10 +22,11 @@ use crate::future::{Boxed, RowProgress};
 use crate::host::{HostRows, fills_threads};
 use crate::kernels::screen_tile_coop;
 use crate::matrix::ElementKind;
-use crate::memory::Memory;
+use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::screen::certificate::Form;
+use crate::usage::Memory;
 
 /// The kind of rows that an index keeps.
 #[derive(Debug, Clone, Copy)]
@@ -110,17 +111,10 @@ impl EngineRows {
         match self {
             Self::Gpu(rows) => rows.put(source, placing, progress).await,
             Self::Host(rows) => {
-                let places = (placing.slots, placing.ids, placing.freed);
-                rows.put(source.on_host()?, places, progress)
+                let (source, Placing { slots, ids, freed }) = (source.on_host()?, placing);
+                let change = rows.prepared(Some(source), slots, freed)?;
+                rows.put(source, (slots, ids), change, progress)
             }
-        }
-    }
-
-    /// Makes room for slots up to this one, so that filling them cannot run out of the host's memory.
-    pub(crate) fn reserve(&mut self, end: usize) -> Result<()> {
-        match self {
-            Self::Gpu(_) => Ok(()),
-            Self::Host(rows) => rows.reserve(end),
         }
     }
 
@@ -129,7 +123,8 @@ impl EngineRows {
         match self {
             Self::Gpu(rows) => rows.release(freed).await,
             Self::Host(rows) => {
-                rows.release(freed);
+                let change = rows.prepared(None, &[], freed)?;
+                rows.release(change);
                 Ok(())
             }
         }
@@ -140,7 +135,10 @@ impl EngineRows {
         Box::pin(async move {
             match self {
                 Self::Gpu(rows) => rows.relocate(from, to).await,
-                Self::Host(rows) => rows.relocate(from, to),
+                Self::Host(rows) => {
+                    let change = rows.prepared(None, to, from)?;
+                    rows.relocate(from, to, change)
+                }
             }
         })
     }
@@ -160,7 +158,7 @@ impl EngineRows {
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         match self {
             Self::Gpu(rows) => rows.fetch(slots).await,
-            Self::Host(rows) => Ok(rows.fetch(slots)),
+            Self::Host(rows) => rows.fetch(slots),
         }
     }
 
@@ -169,11 +167,11 @@ impl EngineRows {
         match self {
             Self::Gpu(rows) => {
                 let used = rows.dim * rows.layout.elements.size();
-                let mut bytes = Vec::with_capacity(slots.len() * used);
+                let mut bytes = memory::with_room(slots.len() * used)?;
                 rows.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
                 Ok(bytes)
             }
-            Self::Host(rows) => Ok(rows.fetch_bytes(slots)),
+            Self::Host(rows) => rows.fetch_bytes(slots),
         }
     }
 

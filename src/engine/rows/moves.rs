@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};
 use crate::matrix::{Element, ElementKind};
+use crate::memory;
 
 /// The most bytes that are staged at a time: enough to keep the device busy.
 pub(crate) const STAGED_BYTES: u64 = 64 << 20;
@@ -109,7 +110,7 @@ impl GpuRows {
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
-        let mut values = Vec::with_capacity(slots.len() * self.dim);
+        let mut values = memory::with_room(slots.len() * self.dim)?;
         self.gather_own(slots, |row| self.widen(self.layout, row, &mut values)).await?;
         Ok(values)
     }
@@ -129,7 +130,7 @@ impl GpuRows {
         layout: RowLayout,
         slots: &[u32],
     ) -> Result<Vec<f32>> {
-        let mut values = Vec::with_capacity(slots.len() * self.dim);
+        let mut values = memory::with_room(slots.len() * self.dim)?;
         self.gather_bytes(from, layout, slots, |row| self.widen(layout, row, &mut values)).await?;
         Ok(values)
     }

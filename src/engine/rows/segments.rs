@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::kernels::{self, BLOCK_ROWS, narrow};
 use crate::matrix::ElementKind;
-use crate::memory::{Memory, MemoryPlace};
+use crate::usage::{Memory, MemoryPlace};
 
 /// Rows of an index on a GPU. Slots are numbered from one segment to the next.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 #[cfg(target_arch = "aarch64")]
 use crate::host::integers::arm;
-use crate::host::integers::isa::Isa;
+use crate::host::integers::isa::Instructions;
 use crate::host::integers::packed::{GROUP, PANEL, PackedQueries, PackedRows};
 use crate::host::integers::portable::portable;
 use crate::host::integers::tile::Tile;
@@ -24,9 +24,10 @@ pub(crate) fn dots(rows: &PackedRows, groups: Range<usize>, queries: &PackedQuer
     let count = queries.queries();
     assert_eq!(out.len(), groups.len() * count * GROUP);
     let (steps, per) = (rows.steps, queries.isa.words());
+    let instructions = queries.isa.instructions();
     let mut group = groups.start;
     while group < groups.end {
-        let pair = if queries.isa == Isa::Avx512Vnni && group + 1 < groups.end { 2 } else { 1 };
+        let pair = if instructions == Instructions::Avx512Vnni && group + 1 < groups.end { 2 } else { 1 };
         for panel in 0..queries.panels() {
             let tile = Tile {
                 lines: rows.lines[group * steps..(group + pair) * steps].as_ptr(),
@@ -39,21 +40,21 @@ pub(crate) fn dots(rows: &PackedRows, groups: Range<usize>, queries: &PackedQuer
             let count = (count - panel * PANEL).min(PANEL);
             #[expect(unsafe_code, reason = "kernels take pointers; these point into slices cut to size")]
             // SAFETY: `tile` points at whole groups and a whole panel (sliced above), its output has room for `count` queries of
-            // `pair` groups (length asserted above), and `Isa::detect`, or in tests `Isa::all`, found `isa`.
+            // `pair` groups (length asserted above), and this machine has the instructions of an `Isa`.
             unsafe {
-                match queries.isa {
+                match instructions {
                     #[cfg(target_arch = "x86_64")]
-                    Isa::Avx512Vnni => x86::avx512_vnni(tile, pair, count),
+                    Instructions::Avx512Vnni => x86::avx512_vnni(tile, pair, count),
                     #[cfg(target_arch = "x86_64")]
-                    Isa::AvxVnni => x86::avx_vnni(tile, count),
+                    Instructions::AvxVnni => x86::avx_vnni(tile, count),
                     #[cfg(target_arch = "x86_64")]
-                    Isa::Avx2 => x86::avx2(tile, count),
+                    Instructions::Avx2 => x86::avx2(tile, count),
                     #[cfg(target_arch = "x86_64")]
-                    Isa::Sse2 => x86::sse2(tile, count),
+                    Instructions::Sse2 => x86::sse2(tile, count),
                     #[cfg(target_arch = "aarch64")]
-                    Isa::NeonDot => arm::neon_dot(tile, count),
+                    Instructions::NeonDot => arm::neon_dot(tile, count),
                     #[cfg(target_arch = "aarch64")]
-                    Isa::Neon => arm::neon(tile, count),
+                    Instructions::Neon => arm::neon(tile, count),
                     _ => portable(tile, count),
                 }
             }

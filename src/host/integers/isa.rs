@@ -1,11 +1,12 @@
-//! The instruction sets that integer dot products are written for.
+//! The instruction sets that integer dot products are written for, and those of this machine.
 
+use std::fmt;
 use std::sync::LazyLock;
 
 /// The instructions that compute the products.
 #[expect(dead_code, reason = "each processor has some of them")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isa {
+pub(super) enum Instructions {
     /// `vpdpbusd` on 512 bits.
     Avx512Vnni,
     /// `vpdpbusd` on 256 bits.
@@ -22,10 +23,21 @@ pub(crate) enum Isa {
     Portable,
 }
 
+/// Instructions that this machine has: only [`Isa::detect`] and [`Isa::all`] make one, so that kernels can rely on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Isa(Instructions);
+
+impl fmt::Debug for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Isa {
     /// The fastest set of this machine.
     pub(crate) fn detect() -> Self {
-        static FASTEST: LazyLock<Isa> = LazyLock::new(|| Isa::all().pop().unwrap_or(Isa::Portable));
+        static FASTEST: LazyLock<Isa> =
+            LazyLock::new(|| Isa::all().pop().unwrap_or(Isa(Instructions::Portable)));
         *FASTEST
     }
 
@@ -35,34 +47,39 @@ impl Isa {
             not(any(target_arch = "x86_64", target_arch = "aarch64")),
             expect(unused_mut, reason = "other processors add nothing")
         )]
-        let mut all = vec![Self::Portable];
+        let mut all = vec![Instructions::Portable];
         #[cfg(target_arch = "x86_64")]
         {
-            all.push(Self::Sse2);
+            all.push(Instructions::Sse2);
             if is_x86_feature_detected!("avx2") {
-                all.push(Self::Avx2);
-                all.extend(is_x86_feature_detected!("avxvnni").then_some(Self::AvxVnni));
+                all.push(Instructions::Avx2);
+                all.extend(is_x86_feature_detected!("avxvnni").then_some(Instructions::AvxVnni));
             }
             let has_avx512 = is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vnni");
-            all.extend(has_avx512.then_some(Self::Avx512Vnni));
+            all.extend(has_avx512.then_some(Instructions::Avx512Vnni));
         }
         #[cfg(target_arch = "aarch64")]
         {
-            all.push(Self::Neon);
-            all.extend(std::arch::is_aarch64_feature_detected!("dotprod").then_some(Self::NeonDot));
+            all.push(Instructions::Neon);
+            all.extend(std::arch::is_aarch64_feature_detected!("dotprod").then_some(Instructions::NeonDot));
         }
-        all
+        all.into_iter().map(Self).collect()
+    }
+
+    /// The instructions, to choose a kernel.
+    pub(super) fn instructions(self) -> Instructions {
+        self.0
     }
 
     /// 32-bit words of a query in each step: `vpmaddwd` wants its components widened to 16 bits beforehand.
     pub(super) fn words(self) -> usize {
-        if matches!(self, Isa::Avx2 | Isa::Sse2) { 2 } else { 1 }
+        if matches!(self.0, Instructions::Avx2 | Instructions::Sse2) { 2 } else { 1 }
     }
 
     /// `vpdpbusd` takes one unsigned operand: rows get 128 added, and 128 times the query's sum is subtracted again.
     pub(super) fn unsigned_rows(self) -> bool {
-        matches!(self, Isa::Avx512Vnni | Isa::AvxVnni)
+        matches!(self.0, Instructions::Avx512Vnni | Instructions::AvxVnni)
     }
 }

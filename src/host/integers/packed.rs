@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::host::integers::isa::Isa;
-use crate::host::memory;
+use crate::memory;
 
 /// Rows of a group.
 pub(crate) const GROUP: usize = 16;
@@ -63,7 +63,7 @@ impl PackedRows {
 
     /// Frees memory beyond that of `rows` rows.
     pub(crate) fn shrink(&mut self, rows: usize) {
-        self.lines.shrink_to(rows.div_ceil(GROUP).saturating_mul(self.steps));
+        memory::shrink(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps));
     }
 
     /// The lines of each group.
@@ -109,10 +109,9 @@ pub(crate) struct PackedQueries {
 }
 
 impl PackedQueries {
-    /// Packs queries given row after row. This machine must have `isa`.
+    /// Packs queries given row after row.
     pub(crate) fn new(queries: &[i8], dim: usize, isa: Isa) -> PackedQueries {
-        debug_assert!(queries.len().is_multiple_of(dim));
-        debug_assert!(Isa::all().contains(&isa), "this machine lacks {isa:?}");
+        assert!(queries.len().is_multiple_of(dim), "whole queries of {dim} components");
         let (count, steps, per) = (queries.len() / dim, dim.div_ceil(4), isa.words());
         let panels = count.div_ceil(PANEL);
         let mut words = vec![0; panels * steps * PANEL * per];

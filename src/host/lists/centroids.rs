@@ -12,8 +12,12 @@ use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
 use crate::host::search::request::{HostRequest, SearchLimit};
 use crate::matrix::{ElementKind, MatrixView};
+use crate::memory;
 use crate::metric::Metric;
 use crate::vectors::HostVectors;
+
+/// Rows that are assigned at a time: what a search finds for each takes memory that it does not ask for.
+const PIECE: usize = 1 << 14;
 
 /// Centroids in the order of their lists.
 #[derive(Debug)]
@@ -35,7 +39,7 @@ impl HostCentroids {
             narrowed.count(near.into())?;
         }
         rows.resize(lists as usize)?;
-        rows.ids = (0..u64::from(lists)).collect();
+        rows.ids = memory::collect((0..lists).map(u64::from))?;
         let mut centroids = Self { rows };
         let zeros = vec![0.0; near.dim()];
         (0..lists).for_each(|list| centroids.set(list, &zeros));
@@ -59,8 +63,8 @@ impl HostCentroids {
     }
 
     /// All centroids, `[lists, dim]`.
-    pub(crate) fn all(&self) -> Vec<f32> {
-        self.rows.widened(0..self.lists(), &mut vec![]).to_vec()
+    pub(crate) fn all(&self) -> Result<Vec<f32>> {
+        memory::copied(self.rows.widened(0..self.lists(), &mut vec![]))
     }
 
     /// Replaces the centroid of a list. It may be shorter than rows have to be.
@@ -79,23 +83,32 @@ impl HostCentroids {
 
     /// [`assign`](Self::assign) for rows that were checked before, given with their squared norms.
     pub(crate) fn assign_checked(&self, rows: HostVectors<'_>, squared: &[f64]) -> Result<Vec<(u32, u32)>> {
-        let distinct = self.distinct();
+        let distinct = self.distinct()?;
         let request = HostRequest {
             limit: SearchLimit::Nearest(1),
             budget: self.rows.host.options.budget_bytes,
             allowed: distinct.as_ref(),
             progress: None,
         };
-        let hits = self.rows.search_checked((rows, squared), &request)?;
-        Ok(hits.queries.iter().flatten().map(|&(key, list)| (list as u32, key)).collect())
+        let mut assigned = memory::with_room(rows.rows())?;
+        for start in (0..rows.rows()).step_by(PIECE) {
+            let range = start..rows.rows().min(start + PIECE);
+            let hits = self.rows.search_checked((rows.slice(range.clone()), &squared[range]), &request)?;
+            assigned.extend(hits.queries.iter().flatten().map(|&(key, list)| (list as u32, key)));
+        }
+        Ok(assigned)
     }
 
     /// The centroids that equal none before them; none when all differ. The others are never the nearest to a row.
-    fn distinct(&self) -> Option<Bits> {
+    fn distinct(&self) -> Result<Option<Bits>> {
         let mut scratch = vec![];
         let all = self.rows.widened(0..self.lists(), &mut scratch).chunks_exact(self.rows.dim());
-        let mut seen: HashSet<&[u8]> = HashSet::with_capacity(self.lists());
-        let is_first: Vec<bool> = all.map(|centroid| seen.insert(bytemuck::cast_slice(centroid))).collect();
-        is_first.contains(&false).then(|| Bits::from_fn(is_first.len(), |list| is_first[list]))
+        let mut seen: HashSet<&[u8]> = HashSet::new();
+        memory::granted(seen.try_reserve(self.lists()), (self.lists() * size_of::<&[u8]>()) as u64)?;
+        let is_first = memory::collect(all.map(|centroid| seen.insert(bytemuck::cast_slice(centroid))))?;
+        if !is_first.contains(&false) {
+            return Ok(None);
+        }
+        Bits::from_fn(is_first.len(), |list| is_first[list]).map(Some)
     }
 }

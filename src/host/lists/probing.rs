@@ -14,9 +14,10 @@ use crate::host::search::batch::{Batch, by_batch};
 use crate::host::search::cost::{self, Work};
 use crate::host::search::nominees::Nominees;
 use crate::host::search::request::{Hits, HostRequest, SearchLimit};
-use crate::host::search::schedule::{QUERIES, divide, parts_of};
+use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::{Chosen, Scorer};
-use crate::memory::{Memory, MemoryPlace};
+use crate::memory;
+use crate::usage::{Memory, MemoryPlace};
 use crate::vectors::HostVectors;
 
 /// The lists of an index: their centroids, and where their rows are.
@@ -61,16 +62,22 @@ impl HostLists {
         self.centroids.lists()
     }
 
-    /// Sets the pages of each list, ascending and each of `page` slots, and the number of its rows. Before that, all rows are searched.
-    pub(crate) fn set(&mut self, pages: &[Vec<u32>], page: usize, sizes: Vec<u32>) {
+    /// Sets the pages of each list, ascending and each of `page` slots, and the number of its rows. Before that, and after an error, all
+    /// rows are searched.
+    pub(crate) fn set(&mut self, pages: &[Vec<u32>], page: usize, sizes: &[u32]) -> Result<()> {
+        self.tables = None;
         let groups = page / GROUP;
-        let runs_of = |pages: &Vec<u32>| {
-            let neighbours = pages.chunk_by(|&one, &next| one + 1 == next);
-            neighbours
-                .map(|run| run[0] as usize * groups..(run[run.len() - 1] as usize + 1) * groups)
-                .collect()
-        };
-        self.tables = Some(Tables { runs: pages.iter().map(runs_of).collect(), sizes });
+        let mut runs = memory::with_room(pages.len())?;
+        for pages in pages {
+            let neighbours = || pages.chunk_by(|&one, &next| one + 1 == next);
+            let mut own = memory::with_room(neighbours().count())?;
+            own.extend(
+                neighbours().map(|run| run[0] as usize * groups..(run[run.len() - 1] as usize + 1) * groups),
+            );
+            runs.push(own);
+        }
+        self.tables = Some(Tables { runs, sizes: memory::copied(sizes)? });
+        Ok(())
     }
 
     /// Searches the rows in the lists nearest to each query.
@@ -89,7 +96,9 @@ impl HostLists {
         let k = request.limit.k_of(candidates);
         let purpose = format!("a search of {probes} of {} lists", self.len());
         let more = probes * size_of::<((u32, u64), Pair)>();
-        let schedule = rows.schedule_with(queries.rows(), request.budget, more, (k, purpose))?;
+        let schedule = Schedule::of_free_memory(request.budget, |budget| {
+            rows.schedule_with(queries.rows(), budget, more, (k, purpose.clone()))
+        })?;
         let mut hits = Hits::default();
         by_batch((queries, &squared), schedule.batch, request, |batch| {
             let probed = self.probed(batch, request, probes)?;

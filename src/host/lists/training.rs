@@ -12,6 +12,7 @@ use crate::host::processor::Host;
 use crate::host::rows::norms;
 use crate::host::search::pair::{NormedVector, distance};
 use crate::matrix::MatrixView;
+use crate::memory;
 use crate::metric::Metric;
 
 /// The rows to train on, in f32, and the centroids so far.
@@ -25,6 +26,9 @@ pub(crate) struct HostTraining<'a> {
 
 /// Rows that a thread takes at a time.
 const PIECE: usize = 256;
+
+/// Means that are held at a time, beside the centroids that they become.
+const MEANS: usize = 1024;
 
 /// A mean of directions whose squared length is below this has no direction itself: the rows were opposite.
 const NO_DIRECTION: f64 = 1e-30;
@@ -51,11 +55,14 @@ impl<'a> HostTraining<'a> {
     }
 
     /// The distance of every row to the centroid that row `row` would be.
-    pub(crate) fn distances(&self, row: u32) -> Vec<f32> {
+    pub(crate) fn distances(&self, row: u32) -> Result<Vec<f32>> {
         let mean = self.mean(&[row]);
         let centroid = NormedVector { values: &mean, squared: squares(&mean) };
-        let rows = (0..self.squared.len()).into_par_iter().with_min_len(PIECE);
-        rows.map(|row| distance(self.centroids.rows.metric, self.row(row), centroid)).collect()
+        let mut distances = memory::filled(self.squared.len(), 0.0)?;
+        distances.par_iter_mut().enumerate().with_min_len(PIECE).for_each(|(row, to)| {
+            *to = distance(self.centroids.rows.metric, self.row(row), centroid);
+        });
+        Ok(distances)
     }
 
     /// The list of the nearest centroid of every row, and the key of the distance.
@@ -67,9 +74,13 @@ impl<'a> HostTraining<'a> {
     /// rows keep their centroids.
     pub(crate) fn update(&mut self, order: &[u32], offsets: &[u32]) {
         let members = |list: usize| &order[offsets[list] as usize..offsets[list + 1] as usize];
-        let lists = (0..offsets.len() - 1).into_par_iter().filter(|&list| !members(list).is_empty());
-        let means: Vec<(usize, Vec<f32>)> = lists.map(|list| (list, self.mean(members(list)))).collect();
-        means.iter().for_each(|(list, mean)| self.centroids.set(*list as u32, mean));
+        let lists = offsets.len() - 1;
+        for first in (0..lists).step_by(MEANS) {
+            let some = (first..lists.min(first + MEANS)).into_par_iter();
+            let some = some.filter(|&list| !members(list).is_empty());
+            let means: Vec<(usize, Vec<f32>)> = some.map(|list| (list, self.mean(members(list)))).collect();
+            means.iter().for_each(|(list, mean)| self.centroids.set(*list as u32, mean));
+        }
     }
 
     /// The mean of some rows, added in the given order. For cosine it is the mean of their directions, scaled to length 1 where it has a

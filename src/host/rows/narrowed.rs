@@ -5,11 +5,11 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::host::arithmetic::values::HostValues;
 use crate::host::integers::packed::{GROUP, PackedRows, set_lane};
-use crate::host::memory;
 use crate::host::rows::group::GroupTerms;
 use crate::host::rows::narrower::Narrower;
 use crate::host::rows::values::RowValues;
 use crate::matrix::MatrixView;
+use crate::memory;
 use crate::metric::Metric;
 use crate::screen::certificate::Margin;
 use crate::vectors::HostVectors;
@@ -104,6 +104,6 @@ impl NarrowedRows {
     /// Frees memory beyond that of `rows` rows.
     pub(crate) fn shrink(&mut self, rows: usize) {
         self.rows.shrink(rows);
-        self.terms.shrink_to(rows.div_ceil(GROUP));
+        memory::shrink(&mut self.terms, rows.div_ceil(GROUP));
     }
 }

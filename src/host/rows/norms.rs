@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::host::arithmetic::sums::squares;
+use crate::memory;
 use crate::vectors::HostVectors;
 
 /// The smallest squared norm that is accepted, apart from 0.
@@ -15,7 +16,7 @@ const PIECE: usize = 256;
 
 /// The squared norm of each row, or an error for the first row that is refused.
 pub(crate) fn checked(argument: &'static str, rows: HostVectors<'_>) -> Result<Vec<f64>> {
-    let mut squared = vec![0.0; rows.rows()];
+    let mut squared = memory::filled(rows.rows(), 0.0)?;
     let fill = |(piece, squared): (usize, &mut [f64])| {
         let mut scratch = vec![0.0; rows.dim()];
         for (row, squared) in squared.iter_mut().enumerate() {

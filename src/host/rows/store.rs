@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::bits::Bits;
 use crate::error::Result;
 use crate::host::integers::packed::GROUP;
-use crate::host::memory;
 use crate::host::processor::Host;
 use crate::host::rows::narrowed::NarrowedRows;
 use crate::host::rows::norms;
 use crate::host::rows::values::RowValues;
 use crate::matrix::ElementKind;
-use crate::memory::{Memory, MemoryPlace};
+use crate::memory;
 use crate::metric::Metric;
+use crate::usage::{Memory, MemoryPlace};
 use crate::vectors::HostVectors;
 
 /// Rows of an index on the host engine, by slot.
@@ -29,6 +29,20 @@ pub(crate) struct HostRows {
     pub(crate) narrowed: Option<NarrowedRows>,
     /// The number of expected rows, whose memory is never freed.
     expected: usize,
+}
+
+/// A change of rows that has all its memory.
+#[derive(Debug)]
+pub(crate) struct HostChange {
+    /// The squared norms of new rows.
+    squared: Vec<f64>,
+    /// One past the last slot while the change is made.
+    most: usize,
+    /// The end and the slots that have a row when the change is made.
+    end: usize,
+    alive: Option<Bits>,
+    /// A flag for each group of a narrowed copy.
+    is_changed: Vec<bool>,
 }
 
 /// Parts that many rows are added in, with a report of progress after each.
@@ -92,17 +106,33 @@ impl HostRows {
         self.narrowed.is_some()
     }
 
-    /// Puts rows into free slots and removes those in the slots `freed`: all of them or, after an error, none.
+    /// Checks new rows and takes the memory of a change: slots without a row are filled, others are freed.
+    pub(crate) fn prepared(
+        &mut self,
+        rows: Option<HostVectors<'_>>,
+        filled: &[u32],
+        freed: &[u32],
+    ) -> Result<HostChange> {
+        let squared = rows.map_or(Ok(vec![]), |rows| norms::checked("rows", rows))?;
+        let most = filled.iter().max().map_or(0, |&slot| slot as usize + 1).max(self.end());
+        let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), filled, freed)?;
+        let groups = if self.is_narrowed() && rows.is_some() { most.div_ceil(GROUP) } else { 0 };
+        let is_changed = memory::filled(groups, false)?;
+        self.reserve(most)?;
+        Ok(HostChange { squared, most, end, alive, is_changed })
+    }
+
+    /// Puts rows into slots, and removes those that the change frees.
     pub(crate) fn put(
         &mut self,
         rows: HostVectors<'_>,
-        (slots, ids, freed): (&[u32], &[u64], &[u32]),
+        (slots, ids): (&[u32], &[u64]),
+        change: HostChange,
         progress: &mut dyn FnMut(usize),
     ) -> Result<()> {
-        let squared = norms::checked("rows", rows)?;
-        let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), slots, freed);
+        let HostChange { squared, most, end, alive, mut is_changed } = change;
         let before = self.end();
-        self.make_room(slots)?;
+        self.resize(most)?;
         let is_moved = match &mut self.narrowed {
             Some(narrowed) => narrowed.count(rows)?,
             None => false,
@@ -115,37 +145,31 @@ impl HostRows {
                 self.values.write(slot, rows.row(row), squared[row]);
                 self.ids[slot] = ids[row];
             }
-            if !is_moved {
-                self.narrow(|is_changed| {
-                    slots[range.clone()].iter().for_each(|&slot| is_changed[slot as usize / GROUP] = true);
-                });
+            if self.is_narrowed() && !is_moved {
+                slots[range.clone()].iter().for_each(|&slot| is_changed[slot as usize / GROUP] = true);
+                self.narrow(&mut is_changed);
             }
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| progress(range.end))) {
                 // The rows written so far lie in slots that no search reads. Behind the end nothing may be left.
                 if is_moved {
-                    self.narrow(|is_changed| is_changed.fill(true));
+                    is_changed.fill(true);
+                    self.narrow(&mut is_changed);
                 }
                 self.truncate(before);
                 resume_unwind(panic);
             }
         }
         if is_moved {
-            self.narrow(|is_changed| is_changed.fill(true));
+            is_changed.fill(true);
+            self.narrow(&mut is_changed);
         }
         self.truncate(end);
         self.alive = alive;
         Ok(())
     }
 
-    /// Makes all of these slots exist, or none of the new ones after an error.
-    fn make_room(&mut self, slots: &[u32]) -> Result<()> {
-        let before = self.end();
-        let end = slots.iter().max().map_or(before, |&slot| before.max(slot as usize + 1));
-        self.resize(end).inspect_err(|_| self.truncate(before))
-    }
-
     /// Reserves memory for the slots below `end`.
-    pub(crate) fn reserve(&mut self, end: usize) -> Result<()> {
+    fn reserve(&mut self, end: usize) -> Result<()> {
         self.values.reserve(end)?;
         if let Some(narrowed) = &mut self.narrowed {
             narrowed.reserve(end)?;
@@ -153,17 +177,15 @@ impl HostRows {
         memory::reserve(&mut self.ids, end)
     }
 
-    /// Removes the rows in these slots; the end may move down.
-    pub(crate) fn release(&mut self, freed: &[u32]) {
-        let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), &[], freed);
-        self.truncate(end);
-        self.alive = alive;
+    /// Removes the rows that the change frees; the end may move down.
+    pub(crate) fn release(&mut self, change: HostChange) {
+        self.truncate(change.end);
+        self.alive = change.alive;
     }
 
     /// Moves rows, with their ids, from slots to as many free ones.
-    pub(crate) fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
-        let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), to, from);
-        self.make_room(to)?;
+    pub(crate) fn relocate(&mut self, from: &[u32], to: &[u32], change: HostChange) -> Result<()> {
+        self.resize(change.most)?;
         for (&from, &to) in from.iter().zip(to) {
             let (from, to) = (from as usize, to as usize);
             self.values.relocate(from, to);
@@ -172,8 +194,7 @@ impl HostRows {
                 narrowed.relocate(from, to);
             }
         }
-        self.truncate(end);
-        self.alive = alive;
+        self.release(change);
         Ok(())
     }
 
@@ -192,16 +213,19 @@ impl HostRows {
     }
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.
-    pub(crate) fn fetch(&self, slots: &[u32]) -> Vec<f32> {
+    pub(crate) fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         let mut scratch = vec![0.0; self.dim()];
-        let mut rows = Vec::with_capacity(slots.len() * self.dim());
+        let mut rows = memory::with_room(slots.len() * self.dim())?;
         slots.iter().for_each(|&slot| rows.extend_from_slice(self.values.row(slot as usize, &mut scratch)));
-        rows
+        Ok(rows)
     }
 
     /// The bytes of the rows in these slots, `[slots, dim]`, as they are stored.
-    pub(crate) fn fetch_bytes(&self, slots: &[u32]) -> Vec<u8> {
-        slots.iter().flat_map(|&slot| self.values.bytes(slot as usize)).copied().collect()
+    pub(crate) fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
+        let row_bytes = slots.first().map_or(0, |&slot| self.values.bytes(slot as usize).len());
+        let mut bytes = memory::with_room(slots.len() * row_bytes)?;
+        slots.iter().for_each(|&slot| bytes.extend_from_slice(self.values.bytes(slot as usize)));
+        Ok(bytes)
     }
 
     /// Resizes to `slots` slots; new ones hold no row yet.
@@ -222,13 +246,12 @@ impl HostRows {
         }
     }
 
-    /// Narrows the rows of the groups that `mark` marks as changed.
-    fn narrow(&mut self, mark: impl FnOnce(&mut [bool])) {
+    /// Narrows the rows of the groups whose flag is set, and clears the flags.
+    fn narrow(&mut self, is_changed: &mut [bool]) {
         let end = self.end();
         if let Some(narrowed) = &mut self.narrowed {
-            let mut is_changed = vec![false; end.div_ceil(GROUP)];
-            mark(&mut is_changed);
-            narrowed.narrow_groups(&is_changed, &self.values, end);
+            narrowed.narrow_groups(is_changed, &self.values, end);
+            is_changed.fill(false);
         }
     }
 }
@@ -249,9 +272,11 @@ mod tests {
         for slot in 0..1000u32 {
             let row = [slot as f32; 4];
             let view = MatrixView::new(&row, 4).expect("a row");
-            rows.put(view.into(), (&[slot], &[slot.into()], &[]), &mut |_| ()).expect("memory");
+            let change = rows.prepared(Some(view.into()), &[slot], &[]).expect("memory");
+            rows.put(view.into(), (&[slot], &[slot.into()]), change, &mut |_| ()).expect("a row");
         }
-        rows.release(&(10..1000).collect::<Vec<u32>>());
+        let change = rows.prepared(None, &[], &(10..1000).collect::<Vec<u32>>()).expect("memory");
+        rows.release(change);
         rows.shrink();
         assert_eq!((rows.values.allocation(), rows.len()), (before, 10));
     }

@@ -8,8 +8,8 @@ use half::f16;
 use crate::error::Result;
 use crate::host::arithmetic::values::HostValues;
 use crate::host::arithmetic::widen::widen;
-use crate::host::memory::{self, out_of_memory};
 use crate::matrix::ElementKind;
+use crate::memory::{self, out_of_memory};
 
 /// Rows by slot, with their squared norms.
 #[derive(Debug)]

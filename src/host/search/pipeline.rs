@@ -35,7 +35,9 @@ impl HostRows {
             hits.queries.resize(queries.rows(), vec![]);
             return Ok(hits);
         }
-        let schedule = self.schedule(queries.rows(), request, candidates)?;
+        let schedule = Schedule::of_free_memory(request.budget, |budget| {
+            self.schedule(queries.rows(), &HostRequest { budget, ..*request }, candidates)
+        })?;
         by_batch((queries, squared), schedule.batch, request, |batch| {
             self.search_batch(batch, request, (candidates, schedule), &mut hits);
             Ok(())

@@ -9,6 +9,7 @@ const FEW: usize = 4;
 /// The dot product of every query with every row: `products[query * pitch + row]`.
 pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: &mut [f32], pitch: usize) {
     let [row_count, query_count] = [rows.len() / dim, queries.len() / dim];
+    assert!(row_count <= pitch && query_count * pitch <= products.len(), "a place for each product");
     if query_count <= FEW {
         for (query, products) in queries.chunks_exact(dim).zip(products.chunks_exact_mut(pitch)) {
             with_widest_registers(
@@ -24,7 +25,7 @@ pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: 
     }
     #[expect(unsafe_code, reason = "the crate for matrix products takes pointers")]
     // SAFETY: the three matrices lie in slices of these shapes: `rows` is [row_count, dim], `queries` is [query_count, dim], and
-    // `products` is [query_count, pitch] with row_count <= pitch. It is written through a unique reference.
+    // `products` is [query_count, pitch] with row_count <= pitch (asserted above). It is written through a unique reference.
     unsafe {
         gemm::gemm(
             row_count,
@@ -47,5 +48,23 @@ pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: 
             false,
             gemm::Parallelism::None,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::products;
+
+    #[test]
+    #[should_panic(expected = "a place for each product")]
+    fn products_without_places_are_refused() {
+        // Five queries of two rows, with places for four.
+        products((&[1.0; 5], 1), &[1.0; 2], &mut [0.0; 8], 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a place for each product")]
+    fn rows_beyond_the_pitch_are_refused() {
+        products((&[1.0; 5], 1), &[1.0; 3], &mut [0.0; 10], 2);
     }
 }

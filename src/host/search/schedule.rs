@@ -9,6 +9,7 @@ use crate::host::integers::packed::{GROUP, PANEL};
 use crate::host::rows::store::HostRows;
 use crate::host::search::nominees::Nominees;
 use crate::host::search::request::HostRequest;
+use crate::memory::{self, out_of_memory};
 
 /// Queries that a thread takes at a time: whole panels, whose integers fit the first-level cache.
 pub(crate) const QUERIES: usize = 8 * PANEL;
@@ -37,6 +38,16 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
+    /// The schedule of the largest budget, up to this one, whose scratch memory is free now.
+    pub(crate) fn of_free_memory(budget: u64, of: impl Fn(u64) -> Result<Self>) -> Result<Self> {
+        let mut schedule = of(budget)?;
+        while memory::check_scratch(schedule.scratch_bytes).is_err() {
+            let bytes = schedule.scratch_bytes;
+            schedule = of(bytes / 2).map_err(|_| out_of_memory(bytes))?;
+        }
+        Ok(schedule)
+    }
+
     /// Limits the parts that each of `queries` is divided into to those whose nominees fit the memory.
     pub(crate) fn limit_parts(&self, parts: usize, queries: usize) -> usize {
         parts.min(self.nominee_sets / queries).max(1)

@@ -13,6 +13,7 @@ use crate::files::{PositionedFile, failed, mismatch};
 use crate::index::file::header::{Header, LONGEST, PREFIX, describe, digits};
 use crate::index::file::source::Source;
 use crate::matrix::ElementKind;
+use crate::memory;
 
 /// The bytes that [`Reader::u64s`] reads at a time.
 const PIECE: usize = 1 << 20;
@@ -130,10 +131,10 @@ impl<'a> Reader<'a> {
         let mut values = Vec::new();
         // The length of a file was checked; a reader may end earlier.
         let expected = if self.has_length() { pieces.left / size_of::<u64>() } else { 0 };
-        values
-            .try_reserve_exact(expected)
-            .map_err(|error| failed(self.path())(io::Error::new(io::ErrorKind::OutOfMemory, error)))?;
+        memory::reserve(&mut values, expected)?;
         while let Some(piece) = pieces.next_piece()? {
+            let len = values.len() + piece.len() / size_of::<u64>();
+            memory::reserve(&mut values, len)?;
             values.extend(piece.as_chunks().0.iter().map(|value| u64::from_le_bytes(*value)));
         }
         Ok(values)
@@ -165,7 +166,7 @@ impl<'p, 'a> Pieces<'p, 'a> {
     fn new(reader: &'p Reader<'a>, name: &'p str, info: &TensorInfo, piece_bytes: usize) -> Result<Self> {
         let (start, end) = info.data_offsets;
         let (position, left) = (reader.data + start as u64, end - start);
-        let buffer = vec![0; piece_bytes.clamp(1, left.max(1))];
+        let buffer = memory::filled(piece_bytes.clamp(1, left.max(1)), 0)?;
         let pieces = Self { reader, name, position, left, buffer, checksum: Xxh3Default::new() };
         if left == 0 {
             pieces.verify()?;

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::error::{Error, Result};
 use crate::files::{Pending, failed};
 use crate::index::file::header::Header;
+use crate::memory;
 
 /// The destinations that an index is saved to.
 enum FileTarget<'a> {
@@ -26,6 +27,8 @@ impl FileTarget<'_> {
         match self {
             Self::File(path, pending) => pending.file().write_all(bytes).map_err(failed(path)),
             Self::Memory(all) => {
+                let len = all.len() + bytes.len();
+                memory::reserve(all, len)?;
                 all.extend_from_slice(bytes);
                 Ok(())
             }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::future::Boxed;
 use crate::index::common::{Rows, changing};
 use crate::index::ivf::{Ivf, Pages};
+use crate::memory;
 use crate::options::AddOptions;
 
 impl Ivf {
@@ -35,7 +36,7 @@ impl Ivf {
 
     pub(crate) fn boxed_remove<'s>(&'s mut self, ids: &'s [u64]) -> Boxed<'s, ()> {
         Box::pin(async move {
-            let mut slots: Vec<u32> = ids.iter().filter_map(|&id| self.common.store.slot_of(id)).collect();
+            let mut slots = self.common.store.slots_of(ids)?;
             slots.sort_unstable();
             slots.dedup();
             self.common.store_mut()?.remove(ids).await?;
@@ -54,7 +55,7 @@ impl Ivf {
         Box::pin(async move {
             for step in [Pages::consolidated, Pages::lowered] {
                 let store = self.common.store_mut()?;
-                let moves = step(&self.pages, &store.rows.has_row());
+                let moves = step(&self.pages, &store.rows.has_row())?;
                 if !moves.from.is_empty() {
                     store.relocate(&moves.from, &moves.to).await?;
                 }
@@ -68,8 +69,8 @@ impl Ivf {
     /// Slots for rows in the lists of their nearest centroids, and the pages when the rows are there.
     async fn placed(&self, rows: Rows<'_>) -> Result<(Vec<u32>, Pages)> {
         let assigned = self.engine.assign(rows).await?;
-        let lists: Vec<u32> = assigned.iter().map(|row| row.list).collect();
-        let mut pages = self.pages.clone();
+        let lists = memory::collect(assigned.iter().map(|row| row.list))?;
+        let mut pages = self.pages.copied()?;
         let slots = pages.place(&lists, &self.common.store.rows.has_row())?;
         Ok((slots, pages))
     }
@@ -79,8 +80,8 @@ impl Ivf {
     }
 
     /// Tells the engine which pages the lists have. The change is made by then: the store has taken it, and so have the pages,
-    /// with no await between. Where the device has no memory for the tables, or the future is dropped, searches look at all rows
-    /// until the next change. A copy on the host knows its pages in any case.
+    /// with no await between. Where there is no memory for the tables, or the future is dropped, searches look at all rows until the
+    /// next change.
     async fn announce_pages(&mut self) {
         let Self { common, engine, pages, .. } = self;
         // Neither is shared, because the change is made.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::engine::PAGE;
 use crate::error::{Error, Result};
 use crate::index::grouped::Grouped;
+use crate::memory;
 
 /// Stands for the list of a page without rows.
 const NONE: u32 = u32::MAX;
@@ -19,7 +20,7 @@ fn slots_of(page: u32) -> Range<u32> {
 }
 
 /// The pages of every list. A page holds rows of one list only.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Pages {
     /// The pages of each list, ascending.
     of_list: Vec<Vec<u32>>,
@@ -35,6 +36,16 @@ impl Pages {
         Self { of_list: vec![vec![]; lists], sizes: vec![0; lists], list_of: vec![], free: BTreeSet::new() }
     }
 
+    /// A copy, to be changed.
+    pub(crate) fn copied(&self) -> Result<Self> {
+        let mut of_list = memory::with_room(self.of_list.len())?;
+        for own in &self.of_list {
+            of_list.push(memory::copied(own)?);
+        }
+        let (sizes, list_of) = (memory::copied(&self.sizes)?, memory::copied(&self.list_of)?);
+        Ok(Self { of_list, sizes, list_of, free: self.free.clone() })
+    }
+
     pub(crate) fn of_lists(&self) -> &[Vec<u32>] {
         &self.of_list
     }
@@ -44,13 +55,15 @@ impl Pages {
     }
 
     /// The slots of all rows, list after list, and where each list starts among them.
-    pub(crate) fn in_order(&self, has_row: HasRow<'_>) -> (Vec<u32>, Vec<u64>) {
-        let (mut slots, mut offsets) = (vec![], vec![0]);
+    pub(crate) fn in_order(&self, has_row: HasRow<'_>) -> Result<(Vec<u32>, Vec<u64>)> {
+        let rows = self.sizes.iter().map(|&size| size as usize).sum();
+        let (mut slots, mut offsets) = (memory::with_room(rows)?, memory::with_room(self.sizes.len() + 1)?);
+        offsets.push(0);
         for own in &self.of_list {
             slots.extend(own.iter().copied().flat_map(slots_of).filter(|&slot| has_row(slot)));
             offsets.push(slots.len() as u64);
         }
-        (slots, offsets)
+        Ok((slots, offsets))
     }
 
     /// The list of the row in a slot.
@@ -61,8 +74,8 @@ impl Pages {
     /// Assigns a slot to each row, given its list: first the free ones in the list's pages, then new pages, as close together as
     /// possible.
     pub(crate) fn place(&mut self, lists: &[u32], has_row: HasRow<'_>) -> Result<Vec<u32>> {
-        let mut slots = vec![0; lists.len()];
-        let grouped = Grouped::new(lists.iter().copied(), self.of_list.len());
+        let mut slots = memory::filled(lists.len(), 0)?;
+        let grouped = Grouped::new(lists.iter().copied(), self.of_list.len())?;
         for list in 0..self.of_list.len() as u32 {
             let rows = grouped.rows(list as usize);
             if rows.is_empty() {
@@ -70,7 +83,7 @@ impl Pages {
             }
             let own = &self.of_list[list as usize];
             let room = own.len() as u32 * PAGE - self.sizes[list as usize];
-            let mut vacant: Vec<u32> = vec![];
+            let mut vacant: Vec<u32> = memory::with_room(rows.len())?;
             if room > 0 {
                 let all = own.iter().copied().flat_map(slots_of);
                 vacant.extend(all.filter(|&slot| !has_row(slot)).take(rows.len()));
@@ -93,13 +106,14 @@ impl Pages {
             None => {
                 let page = self.list_of.len() as u32;
                 Error::check_slots(u64::from(page + 1) * u64::from(PAGE))?;
-                self.list_of.push(NONE);
+                memory::resize(&mut self.list_of, page as usize + 1, NONE)?;
                 page
             }
         };
         self.list_of[page as usize] = list;
         let own = &mut self.of_list[list as usize];
         let place = own.partition_point(|&other| other < page);
+        memory::reserve(own, own.len() + 1)?;
         own.insert(place, page);
         Ok(page)
     }
@@ -130,9 +144,9 @@ impl Pages {
     }
 
     /// Moves rows of emptier pages into the gaps of fuller ones, so that lists have no more pages than they need.
-    pub(crate) fn consolidated(&self, has_row: HasRow<'_>) -> Moves {
+    pub(crate) fn consolidated(&self, has_row: HasRow<'_>) -> Result<Moves> {
         let filled = |page: u32| slots_of(page).filter(|&slot| has_row(slot)).count();
-        let mut moves = Moves { pages: self.clone(), from: vec![], to: vec![] };
+        let mut moves = Moves { pages: self.copied()?, from: vec![], to: vec![] };
         for (list, own) in self.of_list.iter().enumerate() {
             let needed = self.sizes[list].div_ceil(PAGE) as usize;
             if own.len() <= needed {
@@ -144,6 +158,9 @@ impl Pages {
             fullest.sort_unstable();
             let moving = given_up.iter().copied().flat_map(slots_of).filter(|&slot| has_row(slot));
             let before = moves.from.len();
+            let most = before + given_up.len() * PAGE as usize;
+            memory::reserve(&mut moves.from, most)?;
+            memory::reserve(&mut moves.to, most)?;
             moves.from.extend(moving);
             let vacant = fullest.iter().copied().flat_map(slots_of).filter(|&slot| !has_row(slot));
             moves.to.extend(vacant.take(moves.from.len() - before));
@@ -153,14 +170,15 @@ impl Pages {
             }
             moves.pages.of_list[list] = fullest;
         }
-        moves
+        Ok(moves)
     }
 
     /// Moves the last pages into the places of free ones, until no page is free.
-    pub(crate) fn lowered(&self, has_row: HasRow<'_>) -> Moves {
+    pub(crate) fn lowered(&self, has_row: HasRow<'_>) -> Result<Moves> {
         let used = self.list_of.iter().filter(|&&list| list != NONE).count();
-        let mut pages = self.clone();
-        let (mut from, mut to) = (vec![], vec![]);
+        let mut pages = self.copied()?;
+        let most = self.free.len() * PAGE as usize;
+        let (mut from, mut to) = (memory::with_room(most)?, memory::with_room(most)?);
         let last = (used..self.list_of.len()).filter(|&page| self.list_of[page] != NONE);
         for (page, &place) in last.zip(&self.free) {
             let (page, list) = (page as u32, self.list_of[page]);
@@ -177,7 +195,7 @@ impl Pages {
         }
         pages.list_of.truncate(used);
         pages.free.clear();
-        Moves { pages, from, to }
+        Ok(Moves { pages, from, to })
     }
 }
 

@@ -11,12 +11,13 @@ use crate::index::loader::FromSaved;
 use crate::index::saved::{Loading, SavedLists, Saving};
 use crate::index::shared::SharedSearches;
 use crate::matrix::MatrixView;
+use crate::memory;
 
 impl Ivf {
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {
         Box::pin(async move {
             let store = &self.common.store;
-            let (slots, offsets) = self.pages.in_order(&store.rows.has_row());
+            let (slots, offsets) = self.pages.in_order(&store.rows.has_row())?;
             let centroids = store.centroids(&self.engine).await?;
             Ok(Saving { common: &self.common, slots, lists: Some(SavedLists { offsets, centroids }) })
         })
@@ -60,7 +61,7 @@ impl FromSaved for Ivf {
 fn packed(offsets: &[u64]) -> Result<(Pages, Vec<u32>)> {
     let rows = offsets.last().copied().unwrap_or(0);
     Error::check_slots(rows)?;
-    let mut lists = Vec::with_capacity(rows as usize);
+    let mut lists = memory::with_room(rows as usize)?;
     for (list, range) in (0..).zip(offsets.windows(2)) {
         lists.resize(range[1] as usize, list);
     }

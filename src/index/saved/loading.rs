@@ -11,6 +11,7 @@ use crate::index::common::{Resources, Rows, Settings};
 use crate::index::file::{self, Dtype, Reader};
 use crate::index::saved::contents::{PIECE_BYTES, SavedIndex, SavedLists, kind_word};
 use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::memory;
 use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
 
 /// An index that is being loaded. Its description fits together.
@@ -111,6 +112,8 @@ impl<'a> Loading<'a> {
         let mut pieces = self.reader.tensor("centroids", Dtype::F32, &[lists, dim], PIECE_BYTES)?;
         let mut centroids = vec![];
         while let Some(piece) = pieces.next_piece()? {
+            let len = centroids.len() + piece.len() / size_of::<f32>();
+            memory::reserve(&mut centroids, len)?;
             centroids.extend(piece.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value)));
         }
         if !centroids.iter().all(|value| value.is_finite()) {
@@ -153,10 +156,10 @@ impl<'a> Loading<'a> {
         while let Some(piece) = pieces.next_piece()? {
             let rows: Rows<'_> = match elements {
                 ElementKind::F32 => {
-                    MatrixView::new(decoded(&mut singles, piece, f32::from_le_bytes), dim)?.into()
+                    MatrixView::new(decoded(&mut singles, piece, f32::from_le_bytes)?, dim)?.into()
                 }
                 ElementKind::F16 => {
-                    MatrixView::new(decoded(&mut halves, piece, f16::from_le_bytes), dim)?.into()
+                    MatrixView::new(decoded(&mut halves, piece, f16::from_le_bytes)?, dim)?.into()
                 }
             };
             let range = done..done + rows.rows();
@@ -193,8 +196,9 @@ fn decoded<'v, T: Element, const BYTES: usize>(
     values: &'v mut Vec<T>,
     piece: &[u8],
     element: impl Fn([u8; BYTES]) -> T,
-) -> &'v [T] {
+) -> Result<&'v [T]> {
     values.clear();
+    memory::reserve(values, piece.len() / BYTES)?;
     values.extend(piece.as_chunks().0.iter().map(|bytes| element(*bytes)));
-    values
+    Ok(values)
 }

@@ -62,10 +62,8 @@ impl Saving<'_> {
             writer.write("ids", &ids.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())?;
         }
         if let Some(lists) = &self.lists {
-            let offsets = lists.offsets.iter().flat_map(|offset| offset.to_le_bytes());
-            writer.write("list_offsets", &offsets.collect::<Vec<u8>>())?;
-            let values = lists.centroids.iter().flat_map(|value| value.to_le_bytes());
-            writer.write("centroids", &values.collect::<Vec<u8>>())?;
+            writer.write("list_offsets", bytemuck::cast_slice(&lists.offsets))?;
+            writer.write("centroids", bytemuck::cast_slice(&lists.centroids))?;
         }
         let piece = (PIECE_BYTES / (common.dim * common.elements.size())).max(1);
         for slots in self.slots.chunks(piece) {

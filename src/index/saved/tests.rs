@@ -6,7 +6,7 @@ use crate::engine::Device;
 use crate::error::{Error, Result};
 use crate::index::file::{Dtype, Writer};
 use crate::index::saved::contents::PIECE_BYTES;
-use crate::{Flat, Ivf};
+use crate::{AddOptions, Flat, Ivf};
 
 /// The contents of a file: by default a sound one, of three rows of two elements in two lists.
 struct Forged {
@@ -129,5 +129,23 @@ fn content_that_no_index_has_is_an_error_of_the_file() -> Result<()> {
             assert!(error.to_string().contains(part), "{error}: {part}");
         }
     }
+    Ok(())
+}
+
+#[test]
+fn an_index_without_numbers_left_takes_ids_and_is_loaded_again() -> Result<()> {
+    let device = Device::host();
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let path = &directory.path().join("index.nf");
+    Forged::sound("flat").with("next", "9223372036854775808").write(path)?;
+    let row = [7.0f32, 8.0];
+    for id in [(1 << 63) - 1, 9] {
+        let mut index = Flat::load(&device, path)?;
+        index.add_with(&row, &AddOptions::new().ids(&[id]))?;
+        let refused = index.add(&row);
+        assert!(matches!(refused, Err(Error::IdTooLarge { .. })), "{refused:?}");
+        index.save(path)?;
+    }
+    assert!(Flat::load(&device, path)?.ids().eq([1, 2, 4, 9, (1 << 63) - 1]));
     Ok(())
 }

@@ -1,0 +1,76 @@
+//! How much memory an index takes.
+
+use std::fmt;
+
+/// Where memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemoryPlace {
+    /// On the device of the index.
+    Device,
+    /// In the host's memory: all of an index on the host engine, and the tables and copies of one on a GPU.
+    Host,
+}
+
+/// The memory of one part of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryPart {
+    /// What it holds: `rows`, `norms`, `ids`, `integers` (the 8-bit copy of the rows), `gaps` (which slots have a row), `centroids`,
+    /// `lists`, `host copy`.
+    pub name: &'static str,
+    /// Where it is.
+    pub place: MemoryPlace,
+    /// Bytes taken, with room for rows to come.
+    pub bytes: u64,
+}
+
+/// The memory that an index takes, by part and place; without the scratch memory of searches. See
+/// [`Index::memory`](crate::Index::memory).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    parts: Vec<MemoryPart>,
+}
+
+impl Memory {
+    /// The parts, each name once a place, none empty.
+    pub fn parts(&self) -> &[MemoryPart] {
+        &self.parts
+    }
+
+    /// Bytes at a place.
+    pub fn at(&self, place: MemoryPlace) -> u64 {
+        self.parts.iter().filter(|part| part.place == place).map(|part| part.bytes).sum()
+    }
+
+    /// Bytes in all.
+    pub fn total(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Adds bytes to a part.
+    pub(crate) fn add(&mut self, name: &'static str, place: MemoryPlace, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        match self.parts.iter_mut().find(|part| (part.name, part.place) == (name, place)) {
+            Some(part) => part.bytes += bytes,
+            None => self.parts.push(MemoryPart { name, place, bytes }),
+        }
+    }
+
+    /// Adds the memory of a vector on the host, with the room in it.
+    pub(crate) fn add_vec<T>(&mut self, name: &'static str, values: &Vec<T>) {
+        self.add(name, MemoryPlace::Host, (values.capacity() * size_of::<T>()) as u64);
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, part) in self.parts.iter().enumerate() {
+            let place = if part.place == MemoryPlace::Device { "device" } else { "host" };
+            let comma = if number > 0 { ", " } else { "" };
+            write!(f, "{comma}{} {:.1} MiB ({place})", part.name, part.bytes as f64 / f64::from(1 << 20))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! Where the host has too little memory, a change is refused and the index stays as it was. Nothing aborts.
+//!
+//! Each test runs this program again, once for each limit of its address space: from what it takes before the index grows, up to what the
+//! whole growth takes. An abort ends the process with a signal, which the test sees.
+
+use std::process::Command;
+use std::{env, fs};
+
+use nearfield::{AddOptions, Device, Error, Flat, Index, Ivf, MatrixView, Metric, Screen};
+use test_case::test_case;
+
+use crate::common::view;
+
+const DIM: usize = 2;
+const ROWS: usize = 20_000;
+const LISTS: usize = 16;
+const MIB: u64 = 1 << 20;
+
+/// Variables of the processes: the scenario, and a file of an index if the scenario loads one.
+const SCENARIO: &str = "NEARFIELD_TEST_SCENARIO";
+const SAVED: &str = "NEARFIELD_TEST_SAVED";
+/// Set where the process only tells the memory that it takes before the index grows.
+const UNLIMITED: &str = "NEARFIELD_TEST_UNLIMITED";
+
+/// The rows that a process gives to its index, and their ids: far apart, as hashes are.
+struct Given {
+    values: Vec<f32>,
+    ids: Vec<u64>,
+}
+
+impl Given {
+    fn new() -> Self {
+        let values = (0..ROWS * DIM).map(|i| (i % 977) as f32 + 1.0).collect();
+        Self { values, ids: (0..ROWS as u64).map(|row| (1 << 40) + 7 * row).collect() }
+    }
+
+    fn rows(&self) -> MatrixView<'_, f32> {
+        view(&self.values, DIM)
+    }
+
+    /// Adds the rows under ids that no other batch has.
+    fn add(&mut self, index: &mut Index) -> Result<(), Error> {
+        self.ids.iter_mut().for_each(|id| *id += 1 << 30);
+        index.add_with(self.rows(), &AddOptions::new().ids(&self.ids))
+    }
+}
+
+fn flat(device: &Device, screen: Screen) -> Index {
+    Flat::builder(device, Metric::L2Squared, DIM).screen(screen).build().expect("an index").into()
+}
+
+fn ivf(device: &Device, sample: MatrixView<'_, f32>) -> Index {
+    let builder = Ivf::builder(device, Metric::L2Squared, DIM).lists(LISTS);
+    builder.train(sample).expect("an index").into()
+}
+
+/// Makes a change. After an error the index is as before: the same rows, and the first one is found.
+fn refused(index: &mut Index, change: impl FnOnce(&mut Index) -> Result<(), Error>) -> Result<(), Error> {
+    let before = (index.len(), index.ids().next());
+    let done = change(index);
+    if done.is_err() {
+        assert_eq!((index.len(), index.ids().next()), before);
+        if let Some(id) = before.1 {
+            assert_eq!(index.get(&[id]).expect("a row").len(), DIM);
+        }
+    }
+    done
+}
+
+/// Runs a scenario to its end or to the first error.
+fn run(scenario: &str, device: &Device) -> Result<(), Error> {
+    let mut given = Given::new();
+    let saved = env::var(SAVED).unwrap_or_default();
+    let mut index = flat(device, Screen::I8);
+    let numbers: Vec<u64> = (0..ROWS as u64).collect();
+    let mut wanted = vec![];
+    match scenario {
+        "update" | "remove" => index.add(given.rows())?,
+        "save" => {
+            given.add(&mut index)?;
+            wanted = given.ids.repeat(10);
+        }
+        "add to lists" => index = Index::load(device, &saved)?,
+        // Threads start.
+        _ => flat(device, Screen::I8).add(given.rows())?,
+    }
+    if env::var_os(UNLIMITED).is_some() {
+        let status = fs::read_to_string("/proc/self/status").expect("a status");
+        let peak = status.lines().find(|line| line.starts_with("VmPeak:")).expect("a peak");
+        println!("{peak}");
+        return Ok(());
+    }
+    match scenario {
+        "add" | "add to lists" => {
+            for _ in 0..4 {
+                refused(&mut index, |index| given.add(index))?;
+            }
+        }
+        "add numbered rows" => {
+            for _ in 0..4 {
+                refused(&mut index, |index| index.add(given.rows()))?;
+            }
+        }
+        "update" => refused(&mut index, |index| index.update(&numbers, given.rows()))?,
+        "remove" => {
+            let odd: Vec<u64> = numbers.into_iter().filter(|id| id % 2 == 1).collect();
+            refused(&mut index, |index| index.remove(&odd))?;
+            refused(&mut index, |index| index.add_with(given.rows(), &AddOptions::new().ids(&given.ids)))?;
+            refused(&mut index, Index::compact)?;
+        }
+        "save" => drop((index.get(&wanted)?, index.to_bytes()?)),
+        "load" | "load lists" => assert_eq!(Index::load(device, saved)?.len(), 3 * ROWS),
+        other => unreachable!("no scenario {other}"),
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "the tests below run it, each in processes of its own"]
+fn process() {
+    let scenario = env::var(SCENARIO).expect("a scenario");
+    match run(&scenario, &Device::host()) {
+        Ok(()) => println!("done"),
+        Err(error @ Error::OutOfMemory { .. }) => println!("refused: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What a process prints that runs the scenario, with a limit of its address space in KiB.
+fn output_of(scenario: &str, saved: &str, limit: Option<u64>) -> String {
+    let exe = env::current_exe().expect("this program");
+    let mut command = Command::new("sh");
+    let limit_text = limit.map_or("unlimited".to_owned(), |kib| kib.to_string());
+    command.args(["-c", "ulimit -v \"$1\" && shift && exec \"$@\"", "sh", &limit_text]);
+    command.arg(exe).args(["--exact", "memory::process", "--ignored", "--nocapture", "--test-threads", "1"]);
+    command.env(SCENARIO, scenario).env(SAVED, saved).env("RUST_BACKTRACE", "0");
+    // glibc reserves 64 MiB of addresses for each thread otherwise.
+    command.env("MALLOC_ARENA_MAX", "1").env("RAYON_NUM_THREADS", "2");
+    if limit.is_none() {
+        command.env(UNLIMITED, "1");
+    }
+    let output = command.output().expect("it starts");
+    let [printed, said] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{scenario}, {limit_text} KiB: {}\n{printed}{said}", output.status);
+    printed
+}
+
+/// Walks the limit through a scenario whose growth takes up to this many MiB.
+#[test_case("add", 12)]
+#[test_case("add numbered rows", 6)]
+#[test_case("add to lists", 12)]
+#[test_case("update", 4)]
+#[test_case("remove", 4)]
+#[test_case("save", 5)]
+#[test_case("load", 10)]
+#[test_case("load lists", 10)]
+fn without_memory_the_index_stays_as_it_was(scenario: &str, most: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let saved = folder.path().join("saved.nf");
+    let mut given = Given::new();
+    let mut index = match scenario {
+        "add to lists" | "load lists" => ivf(&Device::host(), given.rows()),
+        _ => flat(&Device::host(), Screen::I8),
+    };
+    if scenario.starts_with("load") {
+        (0..3).for_each(|_| given.add(&mut index).expect("good rows"));
+    }
+    index.save(&saved).expect("it is saved");
+    let saved = saved.to_str().expect("a path");
+    let unlimited = output_of(scenario, saved, None);
+    let (_, peak) = unlimited.split_once("VmPeak:").expect("the peak is printed");
+    let peak: u64 = peak.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number");
+    let mut refused = 0;
+    // No whole pages, so that limits fall into tables and between them.
+    const STEPS: u64 = 12;
+    for step in 0..=STEPS {
+        let limit = peak + (MIB + most * MIB * step / STEPS) / 1024 + step * 37 % 64;
+        let printed = output_of(scenario, saved, Some(limit));
+        refused += usize::from(printed.contains("refused: "));
+    }
+    assert!(refused > 0, "{scenario}: the smallest limit is no limit");
+    assert!(refused <= STEPS as usize, "{scenario}: the largest limit is too small");
+}
