@@ -1,6 +1,6 @@
 //! Reads files at any position without affecting other readers of the same file.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,13 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 
+fn check_kind(metadata: &Metadata) -> Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidInput, "not a regular file"))
+}
+
 /// An open file with a position, and its length at the time it was opened. Clones share the file but not the position.
 #[derive(Debug, Clone)]
 pub(crate) struct PositionedFile {
@@ -26,11 +33,11 @@ pub(crate) struct PositionedFile {
 impl PositionedFile {
     /// Opens `path`, which must be a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        // Opening a named pipe would wait for a writer, so this comes first. What is opened may be another file by now.
+        check_kind(&fs::metadata(path)?)?;
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
-        }
+        check_kind(&metadata)?;
         Ok(Self { file: Arc::new(file), position: 0, length: metadata.len() })
     }
 

@@ -420,6 +420,12 @@ fn damaged_files_say_what_was_needed() -> Result<()> {
     refuses(&directory.path().join("absent.npy"), &[])?;
     fs::create_dir(directory.path().join("directory.npy"))?;
     refuses(&directory.path().join("directory.npy"), &["not a regular file"])?;
+    #[cfg(unix)]
+    {
+        let pipe = directory.path().join("pipe.npy");
+        ensure!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+        refuses(&pipe, &["not a regular file"])?;
+    }
     let too_large = npy("<u8", "False", "(2, 1)", &[[1; 8], [255; 8]].concat());
     let message = read_ids(write(directory.path(), "x.npy", &too_large)?).map_err(|error| error.to_string());
     ensure!(
