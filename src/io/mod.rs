@@ -38,6 +38,7 @@ mod table;
 mod vectors;
 mod write;
 
+pub use crate::files::remove_unfinished;
 pub use ids::{Ids, read_distances, read_ids, read_values};
 pub use vectors::{Pieces, VectorFile};
 pub use write::{NpyValue, VectorWriter, write_npy, write_truth};

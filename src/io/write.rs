@@ -54,7 +54,7 @@ pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values:
     let path = path.as_ref();
     check_shape("values", shape, values.len())?;
     let write = || {
-        let mut pending = Pending::create(path)?;
+        let mut pending = Pending::create(path, size_of_val(values) as u64)?;
         pending.file().write_all(&npy_header::<T>(shape)?)?;
         write_values(pending.file(), values)?;
         pending.finish()
@@ -95,9 +95,9 @@ impl<T: Element + NpyValue> VectorWriter<T> {
         let path = path.as_ref();
         let bytes =
             shape.iter().try_fold(size_of::<T>() as u64, |bytes, &length| bytes.checked_mul(length as u64));
-        if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+        let Some(bytes) = bytes.filter(|&bytes| i64::try_from(bytes).is_ok()) else {
             return Err(mismatch(path, "a file below 2^63 bytes", format!("{shape:?} numbers")));
-        }
+        };
         let header = match (Location::new(path).ending.as_str(), T::KIND) {
             ("npy", _) => npy_header::<T>(shape).map_err(failed(path))?,
             ("fbin", ElementKind::F32) | ("f16bin", ElementKind::F16) => binary_header(path, shape)?,
@@ -108,7 +108,7 @@ impl<T: Element + NpyValue> VectorWriter<T> {
             }
         };
         let start = || {
-            let mut pending = Pending::create(path)?;
+            let mut pending = Pending::create(path, bytes)?;
             pending.file().write_all(&header)?;
             Ok(pending)
         };
@@ -167,7 +167,7 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
             let narrow =
                 narrow.map_err(|_| mismatch(path, "ids below 2^31 for this ending", "a larger one"))?;
             let write = || {
-                let mut pending = Pending::create(path)?;
+                let mut pending = Pending::create(path, size_of_val(narrow.as_slice()) as u64)?;
                 pending.file().write_all(&header)?;
                 write_values(pending.file(), &narrow)?;
                 if ending == "bin" {
@@ -182,7 +182,8 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
 }
 
 fn write_npz(path: &Path, shape: [usize; 2], ids: &[i64], distances: &[f32]) -> IoResult<()> {
-    let mut pending = Pending::create(path)?;
+    let bytes = size_of_val(ids) + size_of_val(distances);
+    let mut pending = Pending::create(path, bytes as u64)?;
     let mut zip = ZipWriter::new(pending.file());
     // No date, so that the same neighbours always give the same bytes.
     let stored = |bytes: usize| {
