@@ -105,6 +105,8 @@ pub(crate) fn output_path(text: &str, endings: &[&str]) -> Result<PathBuf> {
     ensure!(path.extension().is_some_and(fits), "needed a name that ends in {}", needed());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(directory.is_dir(), "needed a directory that is there, {} is not", directory.display());
+    // A loop of links is neither there nor absent.
+    path.try_exists().with_context(|| format!("needed a file, given {}", path.display()))?;
     let is_file = !text.ends_with(std::path::is_separator) && (path.is_file() || !path.exists());
     ensure!(is_file, "needed a file, {} is none", path.display());
     Ok(path)
