@@ -1,7 +1,7 @@
 //! Reads files at any position without affecting other readers of the same file.
 
 use std::fs::{self, File, Metadata};
-use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,10 +46,21 @@ impl PositionedFile {
         self.length
     }
 
+    /// The same file at another position, for [`Read`].
+    #[cfg(feature = "io")]
+    pub(crate) fn at(self, position: u64) -> Self {
+        Self { position, ..self }
+    }
+
+    /// Reads some of the bytes that start at `offset` into `buffer`, and returns how many: none at the end.
+    pub(crate) fn read_some(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        read_at(&self.file, buffer, offset)
+    }
+
     /// Fills `buffer` with the bytes that start at `offset`.
     pub(crate) fn fill(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
         while !buffer.is_empty() {
-            match read_at(&self.file, buffer, offset) {
+            match self.read_some(offset, buffer) {
                 Ok(0) => {
                     let message = format!("the file ends at byte {offset}, it had {} bytes", self.length);
                     return Err(Error::new(ErrorKind::UnexpectedEof, message));
@@ -68,23 +79,8 @@ impl PositionedFile {
 
 impl Read for PositionedFile {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        let count = read_at(&self.file, buffer, self.position)?;
+        let count = self.read_some(self.position, buffer)?;
         self.position += count as u64;
         Ok(count)
-    }
-}
-
-impl Seek for PositionedFile {
-    /// Moves within the file. Refuses positions past the end, which offsets in a damaged archive point to.
-    fn seek(&mut self, to: SeekFrom) -> Result<u64> {
-        let position = match to {
-            SeekFrom::Start(offset) => Some(offset),
-            SeekFrom::End(offset) => self.length.checked_add_signed(offset),
-            SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
-        };
-        let inside = position.filter(|&position| position <= self.length);
-        self.position =
-            inside.ok_or_else(|| Error::new(ErrorKind::InvalidInput, "a position outside of the file"))?;
-        Ok(self.position)
     }
 }

@@ -25,7 +25,6 @@
 //! ```
 
 mod element_type;
-mod guard;
 mod ids;
 mod inflate;
 mod location;

@@ -1,10 +1,7 @@
-//! Reads the headers of npy arrays.
+//! Reads and writes the headers of npy arrays: a magic, a version, the length of a text, and the text, a dict of Python.
 
 use std::path::Path;
 
-use npyz::{NpyHeader, Order};
-
-use super::guard::check_header_text;
 use super::source::Source;
 use crate::error::Result;
 use crate::files::{failed, mismatch};
@@ -15,13 +12,15 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 const PREFIX: usize = 12;
 /// The most bytes of a header's text: numpy's own limit.
 const LONGEST_TEXT: u64 = 10_000;
+/// The data start at a multiple of this.
+const ALIGNMENT: usize = 64;
 
 /// The content of an npy header.
 #[derive(Debug)]
 pub(super) struct Header {
     /// numpy's name of the element type, such as `<f4`.
     pub(super) dtype: String,
-    /// Elements along each dimension. Their product fits 64 bits.
+    /// Elements along each dimension.
     pub(super) shape: Vec<u64>,
     /// Whether the first index varies fastest.
     pub(super) fortran: bool,
@@ -46,8 +45,8 @@ impl Header {
         }
         let [.., major, _, a, b, c, d] = prefix;
         let (start, text) = match major {
-            1 => (10, u64::from(u16::from_le_bytes([a, b]))),
-            2 | 3 => (12, u64::from(u32::from_le_bytes([a, b, c, d]))),
+            1 => (PREFIX - 2, u64::from(u16::from_le_bytes([a, b]))),
+            2 | 3 => (PREFIX, u64::from(u32::from_le_bytes([a, b, c, d]))),
             _ => return Err(mismatch(path, "npy version 1, 2 or 3", format!("version {major}"))),
         };
         if text > LONGEST_TEXT {
@@ -57,26 +56,98 @@ impl Header {
                 format!("{text} bytes"),
             ));
         }
-        let length = start + text;
-        if length > source.length() {
+        let length = start as u64 + text;
+        if length > source.length().max(PREFIX as u64) {
             return Err(mismatch(
                 path,
                 format!("an npy header of {length} bytes"),
                 format!("{} bytes", source.length()),
             ));
         }
-        let mut bytes = vec![0; length as usize];
-        source.fill(0, &mut bytes).map_err(failed(path))?;
-        check_header_text(&bytes[start as usize..])
-            .map_err(|found| mismatch(path, "an npy header", found))?;
-        let header = NpyHeader::from_reader(bytes.as_slice())
-            .map_err(|error| mismatch(path, "an npy header", error.to_string()))?;
-        Ok(Self {
-            dtype: header.dtype().descr().trim_matches('\'').to_owned(),
-            shape: header.shape().to_vec(),
-            fortran: header.order() == Order::Fortran,
-            length,
-        })
+        let mut bytes = prefix[start..].to_vec();
+        bytes.resize((text as usize).max(bytes.len()), 0);
+        // What lies behind the prefix alone: a deflated member would be decoded again from its start.
+        source.fill(PREFIX as u64, &mut bytes[PREFIX - start..]).map_err(failed(path))?;
+        let text = str::from_utf8(&bytes[..text as usize]).ok();
+        let found = || match text {
+            Some(text) => format!("{:.200}", text.trim()),
+            None => "a text that is not UTF-8".into(),
+        };
+        let header = text.and_then(|text| Text(text).header(length));
+        header.ok_or_else(|| mismatch(path, "an npy header with descr, fortran_order and shape", found()))
+    }
+}
+
+/// The header of an array in C order, `[rows, width]`.
+pub(super) fn write_header(dtype: &str, shape: [usize; 2]) -> Vec<u8> {
+    let [rows, width] = shape;
+    let mut text = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({rows}, {width}, ), }}");
+    // The last byte is a newline.
+    let padded = (PREFIX - 2 + text.len() + 1).next_multiple_of(ALIGNMENT) - (PREFIX - 2);
+    text.push_str(&" ".repeat(padded - 1 - text.len()));
+    text.push('\n');
+    // One line of two numbers is far below the limit of version 1.
+    [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
+}
+
+/// What is left of a header's text.
+struct Text<'a>(&'a str);
+
+impl<'a> Text<'a> {
+    /// Reads the dict, whose keys come in any order. None if it has another form.
+    fn header(mut self, length: u64) -> Option<Header> {
+        let (mut dtype, mut fortran, mut shape) = (None, None, None);
+        self.take("{")?;
+        while self.take("}").is_none() {
+            let key = self.quoted()?;
+            self.take(":")?;
+            match key {
+                "descr" => dtype = Some(self.quoted()?.to_owned()),
+                "fortran_order" => {
+                    fortran = Some(self.take("True").is_some() || self.take("False").map(|()| false)?)
+                }
+                "shape" => shape = Some(self.numbers()?),
+                _ => return None,
+            }
+            if self.take(",").is_none() && !self.0.trim_start().starts_with('}') {
+                return None;
+            }
+        }
+        self.0.trim().is_empty().then_some(())?;
+        Some(Header { dtype: dtype?, fortran: fortran?, shape: shape?, length })
+    }
+
+    /// A tuple of numbers.
+    fn numbers(&mut self) -> Option<Vec<u64>> {
+        let mut numbers = vec![];
+        self.take("(")?;
+        while self.take(")").is_none() {
+            let text = self.0.trim_start();
+            let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+            numbers.push(text[..digits].parse().ok()?);
+            self.0 = &text[digits..];
+            // Python 2 wrote long numbers this way.
+            self.take("L");
+            if self.take(",").is_none() && !self.0.trim_start().starts_with(')') {
+                return None;
+            }
+        }
+        Some(numbers)
+    }
+
+    /// A string without escapes.
+    fn quoted(&mut self) -> Option<&'a str> {
+        let text = self.0.trim_start();
+        let quote = text.chars().next().filter(|quote| ['\'', '"'].contains(quote))?;
+        let (string, rest) = text[1..].split_once(quote)?;
+        self.0 = rest;
+        (!string.contains('\\')).then_some(string)
+    }
+
+    /// Goes past `word`, if it comes next.
+    fn take(&mut self, word: &str) -> Option<()> {
+        self.0 = self.0.trim_start().strip_prefix(word)?;
+        Some(())
     }
 }
 

@@ -1,10 +1,13 @@
 //! Finds and opens the members of npz archives.
 
-use std::io::Error as IoError;
+use std::io::{Error as IoError, Result as IoResult};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use npyz::npz::array_name_from_file_name;
-use npyz::zip::{CompressionMethod, ZipArchive};
+use rawzip::{
+    CompressionMethod, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, ReaderAt, ZipArchive, ZipArchiveEntryWayfinder,
+    ZipLocator,
+};
 
 use super::inflate::Inflater;
 use super::location::member_path;
@@ -15,45 +18,71 @@ use crate::files::{PositionedFile, failed, mismatch};
 
 /// Deflate expands no byte to more bytes than this.
 const LARGEST_RATIO: u64 = 1032;
+/// The most arrays of an archive. A damaged one may claim as many as it has bytes.
+const MOST_ARRAYS: usize = 1 << 16;
 /// The most members that a message names.
 const NAMED: usize = 16;
+
+impl ReaderAt for PositionedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> IoResult<usize> {
+        self.read_some(offset, buffer)
+    }
+}
 
 /// An open npz archive.
 #[derive(Debug)]
 pub(super) struct Archive {
     path: PathBuf,
-    file: PositionedFile,
-    zip: ZipArchive<PositionedFile>,
-    /// Names of the arrays, without `.npy`, and their indices in the archive.
-    members: Vec<(String, usize)>,
+    zip: Arc<ZipArchive<PositionedFile>>,
+    members: Vec<Member>,
+}
+
+/// What the directory of an archive says about an array.
+#[derive(Debug)]
+struct Member {
+    /// Without `.npy`.
+    name: String,
+    place: ZipArchiveEntryWayfinder,
+    method: CompressionMethod,
+    is_encrypted: bool,
 }
 
 impl Archive {
     /// Opens the archive `path`.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = PositionedFile::open(path).map_err(failed(path))?;
-        let broken =
-            |error: npyz::zip::result::ZipError| mismatch(path, "an npz (zip) archive", error.to_string());
-        let mut zip = ZipArchive::new(file.clone()).map_err(broken)?;
+        let broken = |error: rawzip::Error| mismatch(path, "an npz (zip) archive", error.to_string());
+        let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
+        let length = file.length();
+        let located = ZipLocator::new().locate_in_reader(file, &mut buffer, length);
+        let zip = located.map_err(|(_, error)| broken(error))?;
         let mut members = Vec::new();
-        for index in 0..zip.len() {
-            let entry = zip.by_index_raw(index).map_err(broken)?;
-            if let Some(name) = array_name_from_file_name(entry.name()) {
-                members.push((name.to_owned(), index));
+        let mut entries = zip.entries(&mut buffer);
+        while let Some(entry) = entries.next_entry().map_err(broken)? {
+            let name = String::from_utf8_lossy(entry.file_path().as_bytes()).into_owned();
+            let Some(name) = name.strip_suffix(".npy") else { continue };
+            if members.len() == MOST_ARRAYS {
+                return Err(mismatch(path, format!("an archive of at most {MOST_ARRAYS} arrays"), "more"));
             }
+            members.push(Member {
+                name: name.to_owned(),
+                place: entry.wayfinder(),
+                method: entry.compression_method(),
+                is_encrypted: entry.flags().is_encrypted(),
+            });
         }
-        Ok(Self { path: path.into(), file, zip, members })
+        Ok(Self { path: path.into(), zip: zip.into(), members })
     }
 
     /// Whether the archive has a member `name`.
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.members.iter().any(|(member, _)| member == name)
+        self.members.iter().any(|member| member.name == name)
     }
 
     /// The path, bytes and header of the member `name`. If a name repeats, the last member counts.
     pub(super) fn member(&self, name: &str) -> Result<(PathBuf, Source, Header)> {
-        match self.members.iter().rfind(|(member, _)| member == name) {
-            Some((name, index)) => self.array(name, *index),
+        match self.members.iter().rfind(|member| member.name == name) {
+            Some(member) => self.array(member),
             None => Err(mismatch(&self.path, format!("a member {name}"), self.describe())),
         }
     }
@@ -64,7 +93,7 @@ impl Archive {
         fits: impl Fn(&Header) -> bool,
         needed: &str,
     ) -> Result<(PathBuf, Source, Header)> {
-        let arrays = self.members.iter().filter_map(|(name, index)| self.array(name, *index).ok());
+        let arrays = self.members.iter().filter_map(|member| self.array(member).ok());
         let mut fitting = arrays.filter(|(_, _, header)| fits(header));
         match (fitting.next(), fitting.next()) {
             (Some(array), None) => Ok(array),
@@ -75,41 +104,38 @@ impl Archive {
         }
     }
 
-    fn array(&self, name: &str, index: usize) -> Result<(PathBuf, Source, Header)> {
-        let path = member_path(&self.path, name);
-        let source = self.source(&path, index)?;
+    fn array(&self, member: &Member) -> Result<(PathBuf, Source, Header)> {
+        let path = member_path(&self.path, &member.name);
+        let source = self.source(&path, member)?;
         let header = Header::read(&path, &source)?;
         Ok((path, source, header))
     }
 
     /// The bytes of a member, after checking its recorded sizes against the file's length.
-    fn source(&self, path: &Path, index: usize) -> Result<Source> {
-        let mut zip = self.zip.clone();
-        let entry = zip.by_index_raw(index).map_err(IoError::other).map_err(failed(path))?;
-        let mut flags = [0; 2];
-        self.file.fill(entry.central_header_start() + 8, &mut flags).map_err(failed(path))?;
-        if flags[0] & 1 == 1 {
+    fn source(&self, path: &Path, member: &Member) -> Result<Source> {
+        if member.is_encrypted {
             return Err(mismatch(path, "a member that is not encrypted", "an encrypted one"));
         }
-        let (start, packed, length) = (entry.data_start(), entry.compressed_size(), entry.size());
-        let method = entry.compression();
-        drop(entry);
-        if start.checked_add(packed).is_none_or(|end| end > self.file.length()) {
+        let entry = self.zip.get_entry(member.place).map_err(IoError::other).map_err(failed(path))?;
+        let (start, end) = entry.compressed_data_range();
+        let (packed, length) = (end.saturating_sub(start), member.place.uncompressed_size_hint());
+        let file = self.zip.get_ref();
+        if end > file.length() {
             let needed = format!("{packed} bytes of this member from byte {start} on");
-            return Err(mismatch(path, needed, format!("an archive of {} bytes", self.file.length())));
+            return Err(mismatch(path, needed, format!("an archive of {} bytes", file.length())));
         }
-        match method {
-            CompressionMethod::Stored if packed == length => {
-                Ok(Source::Stretch { file: self.file.clone(), start, length })
+        match member.method {
+            CompressionMethod::STORE if packed == length => {
+                Ok(Source::Stretch { file: file.clone(), start, length })
             }
-            CompressionMethod::Deflated if length / LARGEST_RATIO <= packed => {
-                Ok(Source::Deflated(Inflater::new(zip, index, length)))
+            CompressionMethod::DEFLATE if length / LARGEST_RATIO <= packed => {
+                Ok(Source::Deflated(Inflater::new(self.zip.clone(), member.place)))
             }
-            CompressionMethod::Stored | CompressionMethod::Deflated => {
-                let found = format!("{packed} bytes {method} that should make {length} bytes");
+            CompressionMethod::STORE | CompressionMethod::DEFLATE => {
+                let found = format!("{packed} bytes that should make {length} bytes");
                 Err(mismatch(path, "a member that fits its recorded length", found))
             }
-            _ => Err(mismatch(path, "a stored or deflated member", format!("compression {method}"))),
+            method => Err(mismatch(path, "a stored or deflated member", format!("compression {method}"))),
         }
     }
 
@@ -119,9 +145,9 @@ impl Archive {
             .members
             .iter()
             .take(NAMED)
-            .map(|(name, index)| {
-                let header = self.array(name, *index).map(|(_, _, header)| header.to_string());
-                format!("{name} ({})", header.unwrap_or_else(|_| "unreadable".into()))
+            .map(|member| {
+                let header = self.array(member).map(|(_, _, header)| header.to_string());
+                format!("{} ({})", member.name, header.unwrap_or_else(|_| "unreadable".into()))
             })
             .collect();
         match self.members.len() {

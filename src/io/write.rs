@@ -5,18 +5,17 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use half::f16;
-use npyz::zip::write::FileOptions;
-use npyz::zip::{CompressionMethod, DateTime, ZipWriter};
-use npyz::{DType, WriterBuilder};
+use rawzip::{CompressionMethod, ZipArchiveWriter};
 
 use super::ids::Ids;
 use super::location::Location;
+use super::npy::write_header;
 use crate::error::{Error, Result};
 use crate::files::{Pending, failed, mismatch};
 use crate::matrix::{Element, ElementKind};
 
 mod sealed {
-    pub trait Sealed: npyz::Serialize + bytemuck::Pod {
+    pub trait Sealed: bytemuck::Pod {
         /// numpy's name of the type.
         const DTYPE: &'static str;
     }
@@ -55,7 +54,7 @@ pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values:
     check_shape("values", shape, values.len())?;
     let write = || {
         let mut pending = Pending::create(path, size_of_val(values) as u64)?;
-        pending.file().write_all(&npy_header::<T>(shape)?)?;
+        pending.file().write_all(&write_header(T::DTYPE, shape))?;
         write_values(pending.file(), values)?;
         pending.finish()
     };
@@ -99,7 +98,7 @@ impl<T: Element + NpyValue> VectorWriter<T> {
             return Err(mismatch(path, "a file below 2^63 bytes", format!("{shape:?} numbers")));
         };
         let header = match (Location::new(path).ending.as_str(), T::KIND) {
-            ("npy", _) => npy_header::<T>(shape).map_err(failed(path))?,
+            ("npy", _) => write_header(T::DTYPE, shape),
             ("fbin", ElementKind::F32) | ("f16bin", ElementKind::F16) => binary_header(path, shape)?,
             (ending, kind) => {
                 let other = if kind == ElementKind::F16 { ".f16bin" } else { ".fbin" };
@@ -184,33 +183,28 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
 fn write_npz(path: &Path, shape: [usize; 2], ids: &[i64], distances: &[f32]) -> IoResult<()> {
     let bytes = size_of_val(ids) + size_of_val(distances);
     let mut pending = Pending::create(path, bytes as u64)?;
-    let mut zip = ZipWriter::new(pending.file());
-    // No date, so that the same neighbours always give the same bytes.
-    let stored = |bytes: usize| {
-        FileOptions::default()
-            .compression_method(CompressionMethod::Stored)
-            .last_modified_time(DateTime::default())
-            .large_file(bytes >= 1 << 31)
-    };
-    zip.start_file("ids.npy", stored(size_of_val(ids)))?;
-    zip.write_all(&npy_header::<i64>(shape)?)?;
-    write_values(&mut zip, ids)?;
-    zip.start_file("distances.npy", stored(size_of_val(distances)))?;
-    zip.write_all(&npy_header::<f32>(shape)?)?;
-    write_values(&mut zip, distances)?;
-    zip.finish()?;
-    drop(zip);
+    let mut zip = ZipArchiveWriter::new(pending.file());
+    write_member(&mut zip, "ids.npy", shape, ids)?;
+    write_member(&mut zip, "distances.npy", shape, distances)?;
+    zip.finish().map_err(IoError::other)?;
     pending.finish()
 }
 
-/// The header of an npy array.
-fn npy_header<T: Sealed>(shape: [usize; 2]) -> IoResult<Vec<u8>> {
-    let dtype = T::DTYPE.parse().map_err(IoError::other)?;
-    let mut header = vec![];
-    let options = npyz::WriteOptions::<T>::new().dtype(DType::Plain(dtype));
-    // The writer emits the header before the first value.
-    options.shape(&shape.map(|length| length as u64)).writer(&mut header).begin_nd()?;
-    Ok(header)
+/// Writes a stored member without a date, so that the same values always give the same bytes.
+fn write_member<T: Sealed>(
+    zip: &mut ZipArchiveWriter<impl Write>,
+    name: &str,
+    shape: [usize; 2],
+    values: &[T],
+) -> IoResult<()> {
+    let member = zip.new_file(name).compression_method(CompressionMethod::STORE);
+    let (mut entry, config) = member.start().map_err(IoError::other)?;
+    let mut writer = config.wrap(&mut entry);
+    writer.write_all(&write_header(T::DTYPE, shape))?;
+    write_values(&mut writer, values)?;
+    let (_, descriptor) = writer.finish().map_err(IoError::other)?;
+    entry.finish(descriptor).map_err(IoError::other)?;
+    Ok(())
 }
 
 /// The header of the fbin family: u32 rows, u32 dim.
