@@ -17,7 +17,7 @@ pub(crate) const PIECE_BYTES: usize = 64 << 20;
 /// Arguments of a comparison of queries with rows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Comparison {
-    /// File of the rows
+    /// File of the rows, or - for the standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) rows: PathBuf,
     /// File of the queries
@@ -47,9 +47,11 @@ pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result
     Ok(queries)
 }
 
-/// The shape and the path of a file.
+/// The shape and the path of a file, and what reading it converts.
 pub(crate) fn describe(file: &VectorFile) -> String {
-    format!("{} x {} {}, {}", file.rows(), file.dim(), kind_name(file.kind()), file.path().display())
+    let (rows, dim, kind, path) = (file.rows(), file.dim(), kind_name(file.kind()), file.path().display());
+    let note = file.converted().map(|note| format!(" ({note})")).unwrap_or_default();
+    format!("{rows} x {dim} {kind}, {path}{note}")
 }
 
 /// The time it took to fill an index.

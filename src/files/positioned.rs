@@ -1,5 +1,7 @@
 //! Reads files at any position without affecting other readers of the same file.
 
+#[cfg(feature = "io")]
+use std::borrow::Cow;
 use std::fs::{self, File, Metadata};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
@@ -25,9 +27,17 @@ fn check_kind(metadata: &Metadata) -> Result<()> {
 /// An open file with a position, and its length at the time it was opened. Clones share the file but not the position.
 #[derive(Debug, Clone)]
 pub(crate) struct PositionedFile {
-    file: Arc<File>,
+    content: Content,
     position: u64,
     length: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    File(Arc<File>),
+    /// Bytes that stand for those of a file.
+    #[cfg(feature = "io")]
+    Bytes(Arc<Cow<'static, [u8]>>),
 }
 
 impl PositionedFile {
@@ -38,7 +48,13 @@ impl PositionedFile {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         check_kind(&metadata)?;
-        Ok(Self { file: Arc::new(file), position: 0, length: metadata.len() })
+        Ok(Self { content: Content::File(Arc::new(file)), position: 0, length: metadata.len() })
+    }
+
+    /// Takes bytes for those of a file.
+    #[cfg(feature = "io")]
+    pub(crate) fn of_bytes(bytes: Cow<'static, [u8]>) -> Self {
+        Self { length: bytes.len() as u64, content: Content::Bytes(Arc::new(bytes)), position: 0 }
     }
 
     /// The length of the file in bytes.
@@ -54,7 +70,14 @@ impl PositionedFile {
 
     /// Reads some of the bytes that start at `offset` into `buffer`, and returns how many: none at the end.
     pub(crate) fn read_some(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        read_at(&self.file, buffer, offset)
+        match &self.content {
+            Content::File(file) => read_at(file, buffer, offset),
+            #[cfg(feature = "io")]
+            Content::Bytes(bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
+                rest.unwrap_or_default().read(buffer)
+            }
+        }
     }
 
     /// Fills `buffer` with the bytes that start at `offset`.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use half::f16;
 use rawzip::{CompressionMethod, ZipArchiveWriter};
 
+use super::formats::npy::write_header;
 use super::ids::Ids;
 use super::location::Location;
-use super::npy::write_header;
 use crate::error::{Error, Result};
 use crate::files::{Pending, failed, mismatch};
 use crate::matrix::{Element, ElementKind};

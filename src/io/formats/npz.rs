@@ -9,19 +9,18 @@ use rawzip::{
     ZipLocator,
 };
 
+use super::archive::{Archive, Array};
 use super::inflate::Inflater;
-use super::location::member_path;
 use super::npy::Header;
-use super::source::Source;
 use crate::error::Result;
 use crate::files::{PositionedFile, failed, mismatch};
+use crate::io::location::member_path;
+use crate::io::source::Source;
 
 /// Deflate expands no byte to more bytes than this.
 const LARGEST_RATIO: u64 = 1032;
 /// The most arrays of an archive. A damaged one may claim as many as it has bytes.
 const MOST_ARRAYS: usize = 1 << 16;
-/// The most members that a message names.
-const NAMED: usize = 16;
 
 impl ReaderAt for PositionedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> IoResult<usize> {
@@ -31,7 +30,7 @@ impl ReaderAt for PositionedFile {
 
 /// An open npz archive.
 #[derive(Debug)]
-pub(super) struct Archive {
+pub(in crate::io) struct Npz {
     path: PathBuf,
     zip: Arc<ZipArchive<PositionedFile>>,
     members: Vec<Member>,
@@ -47,10 +46,9 @@ struct Member {
     is_encrypted: bool,
 }
 
-impl Archive {
-    /// Opens the archive `path`.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let file = PositionedFile::open(path).map_err(failed(path))?;
+impl Npz {
+    /// Reads the directory of an archive.
+    pub(in crate::io) fn open(path: &Path, file: PositionedFile) -> Result<Self> {
         let broken = |error: rawzip::Error| mismatch(path, "an npz (zip) archive", error.to_string());
         let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
         let length = file.length();
@@ -72,43 +70,6 @@ impl Archive {
             });
         }
         Ok(Self { path: path.into(), zip: zip.into(), members })
-    }
-
-    /// Whether the archive has a member `name`.
-    pub(super) fn contains(&self, name: &str) -> bool {
-        self.members.iter().any(|member| member.name == name)
-    }
-
-    /// The path, bytes and header of the member `name`. If a name repeats, the last member counts.
-    pub(super) fn member(&self, name: &str) -> Result<(PathBuf, Source, Header)> {
-        match self.members.iter().rfind(|member| member.name == name) {
-            Some(member) => self.array(member),
-            None => Err(mismatch(&self.path, format!("a member {name}"), self.describe())),
-        }
-    }
-
-    /// The only member whose header `fits`; `needed` says what that means.
-    pub(super) fn only(
-        &self,
-        fits: impl Fn(&Header) -> bool,
-        needed: &str,
-    ) -> Result<(PathBuf, Source, Header)> {
-        let arrays = self.members.iter().filter_map(|member| self.array(member).ok());
-        let mut fitting = arrays.filter(|(_, _, header)| fits(header));
-        match (fitting.next(), fitting.next()) {
-            (Some(array), None) => Ok(array),
-            _ => {
-                let needed = format!("one member that is {needed}, or FILE.npz:MEMBER to name one");
-                Err(mismatch(&self.path, needed, self.describe()))
-            }
-        }
-    }
-
-    fn array(&self, member: &Member) -> Result<(PathBuf, Source, Header)> {
-        let path = member_path(&self.path, &member.name);
-        let source = self.source(&path, member)?;
-        let header = Header::read(&path, &source)?;
-        Ok((path, source, header))
     }
 
     /// The bytes of a member, after checking its recorded sizes against the file's length.
@@ -138,23 +99,22 @@ impl Archive {
             method => Err(mismatch(path, "a stored or deflated member", format!("compression {method}"))),
         }
     }
+}
 
-    /// The members with their dtypes and shapes, for messages.
-    fn describe(&self) -> String {
-        let mut texts: Vec<_> = self
-            .members
-            .iter()
-            .take(NAMED)
-            .map(|member| {
-                let header = self.array(member).map(|(_, _, header)| header.to_string());
-                format!("{} ({})", member.name, header.unwrap_or_else(|_| "unreadable".into()))
-            })
-            .collect();
-        match self.members.len() {
-            0 => return "no arrays".into(),
-            count if count > NAMED => texts.push(format!("{} more", count - NAMED)),
-            _ => {}
-        }
-        format!("members {}", texts.join(", "))
+impl Archive for Npz {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn names(&self) -> Box<dyn DoubleEndedIterator<Item = &str> + '_> {
+        Box::new(self.members.iter().map(|member| member.name.as_str()))
+    }
+
+    fn array(&self, index: usize) -> Result<Array> {
+        let member = &self.members[index];
+        let path = member_path(&self.path, &member.name);
+        let source = self.source(&path, member)?;
+        let header = Header::read(&path, &source)?;
+        Ok(Array { path, source, header })
     }
 }

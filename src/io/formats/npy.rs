@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use super::source::Source;
 use crate::error::Result;
 use crate::files::{failed, mismatch};
+use crate::io::element_type::ElementType;
+use crate::io::source::Source;
 
 /// The first bytes of every npy array.
-const MAGIC: &[u8] = b"\x93NUMPY";
+pub(in crate::io) const MAGIC: &[u8] = b"\x93NUMPY";
 /// The most bytes before a header's text: magic, version, length of the text.
 const PREFIX: usize = 12;
 /// The most bytes of a header's text: numpy's own limit.
@@ -15,22 +16,24 @@ const LONGEST_TEXT: u64 = 10_000;
 /// The data start at a multiple of this.
 const ALIGNMENT: usize = 64;
 
-/// The content of an npy header.
+/// What the header of an array says.
 #[derive(Debug)]
-pub(super) struct Header {
-    /// numpy's name of the element type, such as `<f4`.
-    pub(super) dtype: String,
+pub(in crate::io) struct Header {
+    /// The file's name of the element type, such as `<f4`.
+    pub(in crate::io) dtype: String,
+    /// The element type, and whether its bytes are big endian. `None` if it is no number.
+    pub(in crate::io) element: Option<(ElementType, bool)>,
     /// Elements along each dimension.
-    pub(super) shape: Vec<u64>,
+    pub(in crate::io) shape: Vec<u64>,
     /// Whether the first index varies fastest.
-    pub(super) fortran: bool,
+    pub(in crate::io) fortran: bool,
     /// Bytes before the data.
-    pub(super) length: u64,
+    pub(in crate::io) length: u64,
 }
 
 impl Header {
     /// Reads the header at the start of `source`.
-    pub(super) fn read(path: &Path, source: &Source) -> Result<Self> {
+    pub(in crate::io) fn read(path: &Path, source: &Source) -> Result<Self> {
         let mut prefix = [0; PREFIX];
         let present = prefix.len().min(usize::try_from(source.length()).unwrap_or(PREFIX));
         source.fill(0, &mut prefix[..present]).map_err(failed(path))?;
@@ -79,7 +82,7 @@ impl Header {
 }
 
 /// The header of an array in C order, `[rows, width]`.
-pub(super) fn write_header(dtype: &str, shape: [usize; 2]) -> Vec<u8> {
+pub(in crate::io) fn write_header(dtype: &str, shape: [usize; 2]) -> Vec<u8> {
     let [rows, width] = shape;
     let mut text = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({rows}, {width}, ), }}");
     // The last byte is a newline.
@@ -114,7 +117,9 @@ impl<'a> Text<'a> {
             }
         }
         self.0.trim().is_empty().then_some(())?;
-        Some(Header { dtype: dtype?, fortran: fortran?, shape: shape?, length })
+        let dtype = dtype?;
+        let element = ElementType::of_numpy(&dtype);
+        Some(Header { dtype, element, fortran: fortran?, shape: shape?, length })
     }
 
     /// A tuple of numbers.

@@ -1,7 +1,8 @@
 //! Decodes deflated archive members.
 //!
-//! Deflate has no random access. The position stays where the last read ended: reads that move forward decode every byte
-//! once, and a read that moves back starts again.
+//! Deflate has no random access. A decoder stays where the last read ended: reads that move forward decode every byte once,
+//! and a read that moves back starts again. Each thread that reads gets a decoder of its own in effect, because a read takes the one
+//! that is nearest before it.
 
 use std::io::{BufReader, Error, Read, Result, Take, copy, sink};
 use std::sync::{Arc, Mutex};
@@ -12,12 +13,15 @@ use rawzip::{ZipArchive, ZipArchiveEntryWayfinder, ZipVerifier};
 use crate::files::PositionedFile;
 use crate::lock::lock;
 
+/// Decoders that wait for the next read. Each has about 60 KiB.
+const MOST_DECODERS: usize = 16;
+
 /// One deflated member.
 #[derive(Debug)]
-pub(super) struct Inflater {
+pub(in crate::io) struct Inflater {
     zip: Arc<ZipArchive<PositionedFile>>,
     place: ZipArchiveEntryWayfinder,
-    decoder: Mutex<Option<Decoder>>,
+    decoders: Mutex<Vec<Decoder>>,
 }
 
 /// A running decoder.
@@ -31,22 +35,21 @@ struct Decoder {
 
 impl Inflater {
     /// Takes a member of `zip` that is not encrypted.
-    pub(super) fn new(zip: Arc<ZipArchive<PositionedFile>>, place: ZipArchiveEntryWayfinder) -> Self {
-        Self { zip, place, decoder: Mutex::new(None) }
+    pub(in crate::io) fn new(zip: Arc<ZipArchive<PositionedFile>>, place: ZipArchiveEntryWayfinder) -> Self {
+        Self { zip, place, decoders: Mutex::default() }
     }
 
     /// The length of the decoded member in bytes.
-    pub(super) fn length(&self) -> u64 {
+    pub(in crate::io) fn length(&self) -> u64 {
         self.place.uncompressed_size_hint()
     }
 
     /// Fills `buffer` with the decoded bytes that start at `offset`.
-    pub(super) fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let mut slot = lock(&self.decoder);
+    pub(in crate::io) fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         // A decoder that fails is not put back.
-        let mut decoder = match slot.take() {
-            Some(decoder) if decoder.position <= offset => decoder,
-            _ => self.start()?,
+        let mut decoder = match self.take(offset) {
+            Some(decoder) => decoder,
+            None => self.start()?,
         };
         let skipped = offset - decoder.position;
         copy(&mut (&mut decoder.bytes).take(skipped), &mut sink())?;
@@ -56,9 +59,21 @@ impl Inflater {
             // Fails if the member goes on.
             decoder.bytes.read(&mut [0])?;
         } else {
-            *slot = Some(decoder);
+            let mut decoders = lock(&self.decoders);
+            if decoders.len() == MOST_DECODERS {
+                decoders.remove(0);
+            }
+            decoders.push(decoder);
         }
         Ok(())
+    }
+
+    /// Takes the decoder that is nearest before `offset`.
+    fn take(&self, offset: u64) -> Option<Decoder> {
+        let mut decoders = lock(&self.decoders);
+        let before = decoders.iter().enumerate().filter(|(_, decoder)| decoder.position <= offset);
+        let nearest = before.max_by_key(|(_, decoder)| decoder.position)?.0;
+        Some(decoders.remove(nearest))
     }
 
     fn start(&self) -> Result<Decoder> {
