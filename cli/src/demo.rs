@@ -1,13 +1,12 @@
 //! `nearfield demo`: searches real data that the program contains.
 
-use std::io::{Cursor, Write, stdout};
+use std::io::{Write, stdout};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use half::f16;
-use nearfield::{ElementKind, Flat, MatrixView, Metric, Neighbors};
-use npyz::npz::NpzArchive;
-use npyz::{Deserialize, NpyFile};
+use nearfield::io::VectorFile;
+use nearfield::{ElementKind, Flat, Matrix, MatrixView, Metric, Neighbors};
 
 use crate::device::Choice;
 use crate::output;
@@ -53,19 +52,12 @@ struct Named {
 }
 
 fn named(npy: &'static [u8], names: &'static str) -> Result<Named> {
-    let (values, dim) = array(NpyFile::new(npy)?)?;
+    let Matrix::F16(values, dim) = VectorFile::from_bytes("vectors.npy", npy)?.read_all()? else {
+        anyhow::bail!("needed elements of f16");
+    };
     let names: Vec<_> = names.lines().collect();
     ensure!(names.len() * dim == values.len(), "needed a name for each vector, found {}", names.len());
     Ok(Named { values, dim, names })
-}
-
-/// The values of a 2-D array, and its width.
-fn array<T: Deserialize>(file: NpyFile<impl std::io::Read>) -> Result<(Vec<T>, usize)> {
-    let width = match file.shape() {
-        &[_, width] => usize::try_from(width)?,
-        shape => anyhow::bail!("needed an array of two dimensions, found {shape:?}"),
-    };
-    Ok((file.into_vec()?, width))
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -117,9 +109,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The number of results that are true neighbours, or as near as the last true one.
 fn right_answers(found: &Neighbors) -> Result<usize> {
-    let mut archive = NpzArchive::new(Cursor::new(TRUTH))?;
-    let (ids, width) = array::<i32>(archive.by_name("ids")?.context("needed a member ids")?)?;
-    let (distances, _) = array::<f32>(archive.by_name("distances")?.context("needed a member distances")?)?;
+    let read = |member: &str| VectorFile::from_bytes(format!("truth.npz:{member}"), TRUTH)?.read_all();
+    // The ids are so small that f32 holds them.
+    let (ids, distances) = (read("ids")?, read("distances")?);
+    let width = ids.dim();
+    let (ids, distances) = (ids.into_f32(), distances.into_f32());
     ensure!(
         ids.len() == found.queries() * width && distances.len() == ids.len() && width >= K,
         "needed one shape"
@@ -127,7 +121,7 @@ fn right_answers(found: &Neighbors) -> Result<usize> {
     let rows = found.iter().zip(ids.chunks_exact(width).zip(distances.chunks_exact(width)));
     let right = rows.map(|(hits, (ids, distances))| {
         let limit = distances[K - 1] + TIE;
-        let true_one = |id: u64| ids[..K].iter().any(|&one| u64::try_from(one) == Ok(id));
+        let true_one = |id: u64| ids[..K].iter().any(|&one| one as u64 == id);
         hits.iter().take(K).filter(|hit| true_one(hit.id) || hit.distance <= limit).count()
     });
     Ok(right.sum())

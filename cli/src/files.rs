@@ -16,7 +16,7 @@ pub(crate) const PIECE_BYTES: usize = 64 << 20;
 /// Arguments of a comparison of queries with rows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Comparison {
-    /// File of the rows
+    /// File of the rows, or - for the standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) rows: PathBuf,
     /// File of the queries
@@ -46,9 +46,11 @@ pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result
     Ok(queries)
 }
 
-/// The shape and the path of a file.
+/// The shape and the path of a file, and what reading it converts.
 pub(crate) fn describe(file: &VectorFile) -> String {
-    format!("{} x {} {}, {}", file.rows(), file.dim(), kind_name(file.kind()), file.path().display())
+    let (rows, dim, kind, path) = (file.rows(), file.dim(), kind_name(file.kind()), file.path().display());
+    let note = file.converted().map(|note| format!(" ({note})")).unwrap_or_default();
+    format!("{rows} x {dim} {kind}, {path}{note}")
 }
 
 /// The time it took to fill an index.
@@ -111,6 +113,8 @@ pub(crate) fn output_path(text: &str, endings: &[&str]) -> Result<PathBuf> {
     ensure!(path.extension().is_some_and(fits), "needed a name that ends in {}", needed());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(directory.is_dir(), "needed a directory that is there, {} is not", directory.display());
+    // A loop of links is neither there nor absent.
+    path.try_exists().with_context(|| format!("needed a file, given {}", path.display()))?;
     let is_file = !text.ends_with(std::path::is_separator) && (path.is_file() || !path.exists());
     ensure!(is_file, "needed a file, {} is none", path.display());
     Ok(path)

@@ -9,6 +9,7 @@ mod device;
 mod files;
 mod generate;
 mod info;
+mod interrupt;
 mod kmeans;
 mod labels;
 mod memory;
@@ -73,6 +74,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return output::refuse(&error),
     };
+    if let Err(error) = interrupt::clean_up() {
+        output::complain(&format!("signals: {error}"));
+        return ExitCode::FAILURE;
+    }
     let done = match cli.command {
         Command::Info(args) => info::run(&args),
         Command::Search(args) => search::run(&args),

@@ -6,9 +6,12 @@ use crate::error::Error;
 
 mod pending;
 mod positioned;
+mod temporary;
 
 pub(crate) use pending::Pending;
 pub(crate) use positioned::PositionedFile;
+#[cfg(feature = "io")]
+pub use temporary::remove_unfinished;
 
 /// An [`Error::File`].
 pub(crate) fn mismatch(path: &Path, needed: impl Into<String>, found: impl Into<String>) -> Error {

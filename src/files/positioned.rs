@@ -1,7 +1,9 @@
 //! Reads files at any position without affecting other readers of the same file.
 
-use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom};
+#[cfg(feature = "io")]
+use std::borrow::Cow;
+use std::fs::{self, File, Metadata};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,23 +17,44 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 
+fn check_kind(metadata: &Metadata) -> Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidInput, "not a regular file"))
+}
+
 /// An open file with a position, and its length at the time it was opened. Clones share the file but not the position.
 #[derive(Debug, Clone)]
 pub(crate) struct PositionedFile {
-    file: Arc<File>,
+    content: Content,
     position: u64,
     length: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    File(Arc<File>),
+    /// Bytes that stand for those of a file.
+    #[cfg(feature = "io")]
+    Bytes(Arc<Cow<'static, [u8]>>),
 }
 
 impl PositionedFile {
     /// Opens `path`, which must be a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        // Opening a named pipe would wait for a writer, so this comes first. What is opened may be another file by now.
+        check_kind(&fs::metadata(path)?)?;
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
-        }
-        Ok(Self { file: Arc::new(file), position: 0, length: metadata.len() })
+        check_kind(&metadata)?;
+        Ok(Self { content: Content::File(Arc::new(file)), position: 0, length: metadata.len() })
+    }
+
+    /// Takes bytes for those of a file.
+    #[cfg(feature = "io")]
+    pub(crate) fn of_bytes(bytes: Cow<'static, [u8]>) -> Self {
+        Self { length: bytes.len() as u64, content: Content::Bytes(Arc::new(bytes)), position: 0 }
     }
 
     /// The length of the file in bytes.
@@ -39,10 +62,28 @@ impl PositionedFile {
         self.length
     }
 
+    /// The same file at another position, for [`Read`].
+    #[cfg(feature = "io")]
+    pub(crate) fn at(self, position: u64) -> Self {
+        Self { position, ..self }
+    }
+
+    /// Reads some of the bytes that start at `offset` into `buffer`, and returns how many: none at the end.
+    pub(crate) fn read_some(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        match &self.content {
+            Content::File(file) => read_at(file, buffer, offset),
+            #[cfg(feature = "io")]
+            Content::Bytes(bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
+                rest.unwrap_or_default().read(buffer)
+            }
+        }
+    }
+
     /// Fills `buffer` with the bytes that start at `offset`.
     pub(crate) fn fill(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
         while !buffer.is_empty() {
-            match read_at(&self.file, buffer, offset) {
+            match self.read_some(offset, buffer) {
                 Ok(0) => {
                     let message = format!("the file ends at byte {offset}, it had {} bytes", self.length);
                     return Err(Error::new(ErrorKind::UnexpectedEof, message));
@@ -61,23 +102,8 @@ impl PositionedFile {
 
 impl Read for PositionedFile {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        let count = read_at(&self.file, buffer, self.position)?;
+        let count = self.read_some(self.position, buffer)?;
         self.position += count as u64;
         Ok(count)
-    }
-}
-
-impl Seek for PositionedFile {
-    /// Moves within the file. Refuses positions past the end, which offsets in a damaged archive point to.
-    fn seek(&mut self, to: SeekFrom) -> Result<u64> {
-        let position = match to {
-            SeekFrom::Start(offset) => Some(offset),
-            SeekFrom::End(offset) => self.length.checked_add_signed(offset),
-            SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
-        };
-        let inside = position.filter(|&position| position <= self.length);
-        self.position =
-            inside.ok_or_else(|| Error::new(ErrorKind::InvalidInput, "a position outside of the file"))?;
-        Ok(self.position)
     }
 }

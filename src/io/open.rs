@@ -1,16 +1,19 @@
-//! Opens a table of any format by the file's extension.
+//! Opens a table of any format of numbers in binary.
 
 use std::path::Path;
 
-use super::element_type::{ElementType, list};
-use super::location::Location;
-use super::npy::Header;
-use super::npz::Archive;
-use super::raw::{open_truth, open_with_header, open_with_row_headers};
+use super::element_type::ElementType;
+use super::formats::archive::{Archive, Array, member, only};
+use super::formats::npy::Header;
+use super::formats::npz::Npz;
+use super::formats::raw::{open_truth, open_with_header, open_with_row_headers};
+use super::formats::tensors::Tensors;
+use super::formats::text::Form;
+use super::input::Input;
 use super::source::Source;
 use super::table::{Layout, Table};
 use crate::error::Result;
-use crate::files::{PositionedFile, failed, mismatch};
+use crate::files::mismatch;
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy)]
@@ -19,12 +22,16 @@ pub(super) enum Format {
     Npy,
     /// An archive of numpy arrays.
     Npz,
+    /// A file of safetensors.
+    Tensors,
     /// The fbin family.
     Header(ElementType),
     /// The fvecs family.
     RowHeaders(ElementType),
     /// True neighbours: ids, then distances, after one header. The element type says which of the two is read.
     Truth(ElementType),
+    /// One row a line.
+    Text(Form),
 }
 
 /// The files that a reader accepts.
@@ -32,77 +39,100 @@ pub(super) enum Format {
 pub(super) struct Accepted {
     /// The accepted extensions and their formats.
     pub(super) formats: &'static [(&'static str, Format)],
-    /// The element types accepted in a numpy array.
-    pub(super) elements: &'static [ElementType],
-    /// The dimensions that a numpy array must have, 1 or 2.
+    /// Whether floats are accepted in an array.
+    pub(super) floats: bool,
+    /// The dimensions that an array must have, 1 or 2.
     pub(super) dimensions: usize,
     /// The member of an archive to read if the path names none. `None` stands for the only member that fits.
     pub(super) member: Option<&'static str>,
 }
 
 impl Accepted {
-    fn describe(&self) -> String {
-        format!("{}-D of dtype {}", self.dimensions, list(self.elements))
+    /// The format that the extension of a file tells.
+    pub(super) fn format(&self, input: &Input) -> Result<Format> {
+        let ending = &input.location.ending;
+        let format = self.formats.iter().find(|(accepted, _)| accepted == ending);
+        format.map(|(_, format)| *format).ok_or_else(|| {
+            let endings: Vec<_> = self.formats.iter().map(|(ending, _)| format!(".{ending}")).collect();
+            let found = if ending.is_empty() { "none".into() } else { format!(".{ending}") };
+            mismatch(&input.location.file, format!("a name that ends in {}", endings.join(", ")), found)
+        })
     }
 
-    fn element(&self, header: &Header) -> Option<ElementType> {
-        self.elements.iter().copied().find(|element| element.dtype() == header.dtype)
+    fn numbers(&self) -> &'static str {
+        if self.floats { "floats or integers" } else { "integers" }
+    }
+
+    /// Whether an array fits, and how well: floats before integers, so that an archive of vectors and ids has one answer.
+    fn rank(&self, header: &Header) -> Option<usize> {
+        let (element, _) = header.element?;
+        let fits = header.shape.len() == self.dimensions && (self.floats || element.is_integer());
+        fits.then_some(usize::from(self.floats && element.is_integer()))
+    }
+
+    fn choose(&self, archive: &dyn Archive, name: Option<&str>) -> Result<Array> {
+        match name.or(self.member) {
+            Some(name) => member(archive, name),
+            None => {
+                let needed = format!("{}-D of {}", self.dimensions, self.numbers());
+                only(archive, |header| self.rank(header), &needed)
+            }
+        }
     }
 }
 
-/// Opens `path`, which may name a member of an archive.
-pub(super) fn open(path: &Path, accepted: &Accepted) -> Result<Table> {
-    let location = Location::new(path);
-    let format = accepted.formats.iter().find(|(ending, _)| *ending == location.ending);
-    let Some((_, format)) = format else {
-        let endings: Vec<_> = accepted.formats.iter().map(|(ending, _)| format!(".{ending}")).collect();
-        let found = if location.ending.is_empty() { "none".into() } else { format!(".{}", location.ending) };
-        return Err(mismatch(path, format!("a name that ends in {}", endings.join(", ")), found));
-    };
-    let file = &location.file;
-    let source = || PositionedFile::open(file).map(Source::file).map_err(failed(file));
+/// Opens the table in `input`, which may name a member of an archive.
+pub(super) fn open(input: Input, accepted: &Accepted) -> Result<Table> {
+    let format = accepted.format(&input)?;
+    let Input { location, file } = input;
+    let path = location.file.as_path();
+    let name = location.member.as_deref();
     match format {
-        Format::Header(element) => open_with_header(file, source()?, *element),
-        Format::Truth(element) => open_truth(file, source()?, *element),
-        Format::RowHeaders(element) => open_with_row_headers(file, source()?, *element),
+        Format::Header(element) => open_with_header(path, Source::file(file), element),
+        Format::Truth(element) => open_truth(path, Source::file(file), element),
+        Format::RowHeaders(element) => open_with_row_headers(path, Source::file(file), element),
         Format::Npy => {
-            let source = source()?;
-            let header = Header::read(file, &source)?;
-            array(file, source, &header, accepted)
+            let source = Source::file(file);
+            let header = Header::read(path, &source)?;
+            table(Array { path: path.into(), source, header }, accepted)
         }
-        Format::Npz => {
-            let archive = Archive::open(file)?;
-            let (path, source, header) = match location.member.as_deref().or(accepted.member) {
-                Some(name) => archive.member(name)?,
-                None => {
-                    let fits = |header: &Header| {
-                        accepted.element(header).is_some() && header.shape.len() == accepted.dimensions
-                    };
-                    archive.only(fits, &accepted.describe())?
-                }
-            };
-            array(&path, source, &header, accepted)
-        }
+        Format::Npz => table(accepted.choose(&Npz::open(path, file)?, name)?, accepted),
+        Format::Tensors => table(accepted.choose(&Tensors::open(path, file)?, name)?, accepted),
+        Format::Text(_) => Err(mismatch(path, "numbers in binary", "text")),
     }
 }
 
-/// The table of a numpy array. A 1-D array becomes rows of dim 1.
-pub(super) fn array(path: &Path, source: Source, header: &Header, accepted: &Accepted) -> Result<Table> {
-    let Some(element) = accepted.element(header) else {
-        let order = if header.dtype.starts_with('>') { " (big endian)" } else { "" };
-        let needed = format!("dtype {}", list(accepted.elements));
-        return Err(mismatch(path, needed, format!("dtype {}{order}", header.dtype)));
+/// Opens the member `name` of an npz archive. None if there is no such member.
+pub(super) fn open_member(input: Input, name: &str, accepted: &Accepted) -> Result<Option<Table>> {
+    let archive = Npz::open(&input.location.file, input.file)?;
+    match archive.names().any(|member| member == name) {
+        true => table(member(&archive, name)?, accepted).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// The table of an array. A 1-D array becomes rows of dim 1.
+fn table(array: Array, accepted: &Accepted) -> Result<Table> {
+    let Array { path, source, header } = array;
+    let path: &Path = &path;
+    let element = header.element.filter(|(element, _)| accepted.floats || element.is_integer());
+    let Some((element, is_big_endian)) = element else {
+        let needed = format!("{} of at most 8 bytes", accepted.numbers());
+        return Err(mismatch(path, needed, format!("dtype {}", header.dtype)));
     };
     let (rows, dim) = match (accepted.dimensions, header.shape.as_slice()) {
         (1, &[rows]) => (rows, 1),
         (2, &[rows, dim]) => (rows, dim),
         (dimensions, shape) => {
             let found = format!("{} (shape {shape:?})", shape.len());
-            return Err(mismatch(path, format!("an array of {dimensions} dimensions"), found));
+            let plural = if dimensions == 1 { "" } else { "s" };
+            return Err(mismatch(path, format!("an array of {dimensions} dimension{plural}"), found));
         }
     };
-    if header.fortran && accepted.dimensions > 1 {
-        return Err(mismatch(path, "C order (fortran_order False)", "Fortran order"));
-    }
-    Table::new(path, source, Layout { element, rows, dim, start: header.length, row_header: 0 })
+    let layout = Layout {
+        is_big_endian,
+        is_fortran: header.fortran && rows > 1 && dim > 1,
+        ..Layout::plain(element, rows, dim, header.length)
+    };
+    Table::new(path, source, layout)
 }

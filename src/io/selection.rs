@@ -1,12 +1,14 @@
 //! Reads ids of rows, and choices of rows, from one-dimensional numpy arrays.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
-use npyz::{DType, Deserialize, NpyFile, TypeChar};
-
-use crate::error::{Error, Result};
+use super::convert::to_i64;
+use super::formats::npy::Header;
+use super::input::Input;
+use super::open::{Accepted, Format, open};
+use super::source::Source;
+use super::table::reserve;
+use crate::error::Result;
 use crate::files::{failed, mismatch};
 use crate::filter::Filter;
 
@@ -39,90 +41,60 @@ impl Selection {
     }
 }
 
-/// Reads a choice of rows from `.npy`: a 1-D array of ids (whole numbers of any type), or of bool, whose element i is for id i.
+const ROW_IDS: Accepted = Accepted {
+    formats: &[("npy", Format::Npy), ("npz", Format::Npz)],
+    floats: false,
+    dimensions: 1,
+    member: None,
+};
+
+/// Reads a choice of rows from `.npy`: a 1-D array of ids (whole numbers of any type), or of bool, whose element i is for id i. Ids may
+/// also be in an `.npz`.
 ///
 /// # Errors
-/// [`Error::File`] for another array, a negative id or a damaged file; [`Error::Io`] when it cannot be read.
+/// [`Error::File`](crate::Error::File) for another array, a negative id or a damaged file; [`Error::Io`](crate::Error::Io) when it cannot
+/// be read.
 pub fn read_selection(path: impl AsRef<Path>) -> Result<Selection> {
     let path = path.as_ref();
-    let array = Array::open(path, "a 1-D array of ids (whole numbers) or of bool")?;
-    if let DType::Plain(plain) = array.file.dtype()
-        && plain.type_char() == TypeChar::Bool
-    {
-        let flags: Vec<bool> = array.values()?;
-        let word = |flags: &[bool]| flags.iter().rev().fold(0, |word, &flag| word << 1 | u64::from(flag));
-        return Ok(Selection::Mask(flags.chunks(64).map(word).collect(), flags.len()));
+    match read_mask(path)? {
+        Some(mask) => Ok(mask),
+        None => read_row_ids(path).map(Selection::Ids),
     }
-    array.ids().map(Selection::Ids)
 }
 
-/// Reads ids of rows, one a row, from `.npy`: a 1-D array of whole numbers of any type.
+/// Reads ids of rows, one a row, from `.npy` or `.npz`: a 1-D array of whole numbers of any type.
 ///
 /// # Errors
 /// As [`read_selection`].
 pub fn read_row_ids(path: impl AsRef<Path>) -> Result<Vec<u64>> {
-    Array::open(path.as_ref(), "a 1-D array of ids (whole numbers)")?.ids()
+    let table = open(Input::open(path.as_ref())?, &ROW_IDS)?;
+    let ids = table.read(0..table.rows, |bytes, values| to_i64(table.element, bytes, values))?;
+    let id = |(place, id): (usize, i64)| {
+        u64::try_from(id).map_err(|_| mismatch(&table.path, "ids of 0 or more", format!("{id} at {place}")))
+    };
+    ids.into_iter().enumerate().map(id).collect()
 }
 
-/// An open array whose length is that of its file.
-struct Array<'p> {
-    path: &'p Path,
-    needed: &'static str,
-    file: NpyFile<BufReader<File>>,
-}
-
-impl<'p> Array<'p> {
-    fn open(path: &'p Path, needed: &'static str) -> Result<Self> {
-        let opened = File::open(path).map_err(failed(path))?;
-        let metadata = opened.metadata().map_err(failed(path))?;
-        if !metadata.is_file() {
-            return Err(mismatch(path, needed, "something else than a file"));
-        }
-        let file = NpyFile::new(BufReader::new(opened))
-            .map_err(|error| mismatch(path, needed, error.to_string()))?;
-        let array = Self { path, needed, file };
-        let size = match array.file.dtype() {
-            DType::Plain(plain) => plain.num_bytes().unwrap_or(0) as u64,
-            _ => 0,
-        };
-        let fits = array.file.len().checked_mul(size).is_some_and(|bytes| bytes <= metadata.len());
-        if array.file.shape().len() != 1 || size == 0 || !fits {
-            return Err(array.mismatch());
-        }
-        Ok(array)
+/// Reads a 1-D array of bool; none for other files.
+fn read_mask(path: &Path) -> Result<Option<Selection>> {
+    let input = Input::open(path)?;
+    if input.location.ending != "npy" {
+        return Ok(None);
     }
-
-    fn mismatch(&self) -> Error {
-        let (shape, dtype) = (self.file.shape(), self.file.dtype().descr());
-        mismatch(self.path, self.needed, format!("an array {shape:?} of dtype {dtype}"))
+    let source = Source::file(input.file);
+    let header = Header::read(path, &source)?;
+    let (true, &[count]) = (header.dtype.contains("b1"), header.shape.as_slice()) else { return Ok(None) };
+    let (needed, found) = (header.length.checked_add(count), source.length());
+    if needed != Some(found) {
+        return Err(mismatch(
+            path,
+            format!("{count} bools after {} bytes", header.length),
+            format!("{found} bytes"),
+        ));
     }
-
-    fn values<T: Deserialize>(self) -> Result<Vec<T>> {
-        let path = self.path;
-        self.file.into_vec().map_err(failed(path))
-    }
-
-    /// The values as ids.
-    fn ids(self) -> Result<Vec<u64>> {
-        let DType::Plain(plain) = self.file.dtype() else { return Err(self.mismatch()) };
-        match (plain.type_char(), plain.num_bytes()) {
-            (TypeChar::Int, Some(1)) => self.ids_of::<i8>(),
-            (TypeChar::Int, Some(2)) => self.ids_of::<i16>(),
-            (TypeChar::Int, Some(4)) => self.ids_of::<i32>(),
-            (TypeChar::Int, Some(8)) => self.ids_of::<i64>(),
-            (TypeChar::Uint, Some(1)) => self.ids_of::<u8>(),
-            (TypeChar::Uint, Some(2)) => self.ids_of::<u16>(),
-            (TypeChar::Uint, Some(4)) => self.ids_of::<u32>(),
-            (TypeChar::Uint, Some(8)) => self.values(),
-            _ => Err(self.mismatch()),
-        }
-    }
-
-    fn ids_of<T: Deserialize + TryInto<u64> + Copy + std::fmt::Display>(self) -> Result<Vec<u64>> {
-        let path = self.path;
-        let id = |(place, value): (usize, T)| {
-            value.try_into().map_err(|_| mismatch(path, "ids of 0 or more", format!("{value} at {place}")))
-        };
-        self.values()?.into_iter().enumerate().map(id).collect()
-    }
+    let mut flags = reserve(path, count as usize)?;
+    flags.resize(count as usize, 0u8);
+    source.fill(header.length, &mut flags).map_err(failed(path))?;
+    let word = |flags: &[u8]| flags.iter().rev().fold(0, |word, &flag| word << 1 | u64::from(flag != 0));
+    Ok(Some(Selection::Mask(flags.chunks(64).map(word).collect(), flags.len())))
 }

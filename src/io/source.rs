@@ -1,6 +1,6 @@
 //! The bytes of an array: a range of a file, or a deflated member.
 
-use super::inflate::Inflater;
+use super::formats::Inflater;
 use crate::files::PositionedFile;
 
 /// Bytes that can be read at any offset.

@@ -1,12 +1,13 @@
-//! Reads rows of numbers from a file of any format.
+//! Reads rows of numbers from a file of any binary format.
 
 use std::io::{Error as IoError, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::element_type::{ElementType, list};
+use super::convert::Misfit;
+use super::element_type::ElementType;
 use super::source::Source;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::{failed, mismatch};
 
 /// Bytes read at a time: a multiple of every element's size, small enough to stay in the cache until it is converted.
@@ -17,7 +18,10 @@ const STEP: usize = 256 << 10;
 pub(super) struct Layout {
     /// The element type.
     pub(super) element: ElementType,
-    /// ElementType of rows.
+    pub(super) is_big_endian: bool,
+    /// Whether columns follow each other, not rows.
+    pub(super) is_fortran: bool,
+    /// Number of rows.
     pub(super) rows: u64,
     /// Elements per row.
     pub(super) dim: u64,
@@ -27,6 +31,13 @@ pub(super) struct Layout {
     pub(super) row_header: usize,
 }
 
+impl Layout {
+    /// Rows of little-endian elements, one after the other.
+    pub(super) fn plain(element: ElementType, rows: u64, dim: u64, start: u64) -> Self {
+        Self { element, is_big_endian: false, is_fortran: false, rows, dim, start, row_header: 0 }
+    }
+}
+
 /// A table whose layout was checked: every row lies within the source.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -34,6 +45,8 @@ pub(super) struct Table {
     pub(super) path: PathBuf,
     source: Source,
     pub(super) element: ElementType,
+    pub(super) is_big_endian: bool,
+    pub(super) is_fortran: bool,
     pub(super) rows: usize,
     /// Elements per row.
     pub(super) dim: usize,
@@ -46,7 +59,7 @@ pub(super) struct Table {
 impl Table {
     /// Checks that `layout` fills `source` exactly.
     pub(super) fn new(path: &Path, source: Source, layout: Layout) -> Result<Self> {
-        let Layout { element, rows, dim, start, row_header } = layout;
+        let Layout { element, is_big_endian, is_fortran, rows, dim, start, row_header } = layout;
         if dim == 0 {
             return Err(mismatch(path, "rows of dim 1 or more", format!("{rows} rows of dim 0")));
         }
@@ -61,47 +74,105 @@ impl Table {
             return Err(mismatch(path, format!("{length} bytes ({shape} and headers)"), found));
         }
         match (usize::try_from(rows), usize::try_from(dim), usize::try_from(row)) {
-            (Ok(rows), Ok(dim), Ok(row)) if rows.checked_mul(dim).is_some() => {
-                Ok(Self { path: path.to_path_buf(), source, element, rows, dim, start, row_header, row })
-            }
+            (Ok(rows), Ok(dim), Ok(row)) if rows.checked_mul(dim).is_some() => Ok(Self {
+                path: path.to_path_buf(),
+                source,
+                element,
+                is_big_endian,
+                is_fortran,
+                rows,
+                dim,
+                start,
+                row_header,
+                row,
+            }),
             _ => Err(mismatch(path, "rows that this machine can address", shape)),
         }
     }
 
     /// Reads the rows of `range`, which must lie within the table, into one allocation of the final size.
     ///
-    /// `convert` gets the bytes of whole elements and appends the elements.
-    pub(super) fn read<T>(
+    /// `convert` gets the bytes of whole elements, little endian, and appends the elements.
+    pub(super) fn read<T: Copy>(
         &self,
         range: Range<usize>,
-        mut convert: impl FnMut(&[u8], &mut Vec<T>) -> Result<()>,
+        mut convert: impl FnMut(&[u8], &mut Vec<T>) -> Result<(), Misfit>,
     ) -> Result<Vec<T>> {
+        if self.is_fortran {
+            return self.read_columns(range, convert);
+        }
         let mut values = self.reserve(range.len() * self.dim)?;
         // Rows with headers are read whole, so that the headers lie at known positions.
         let step = if self.row_header == 0 { STEP } else { (STEP / self.row).max(1) * self.row };
-        let mut offset = self.start + range.start as u64 * self.row as u64;
+        let start = self.start + range.start as u64 * self.row as u64;
         let end = self.start + range.end as u64 * self.row as u64;
-        let step = usize::try_from(end - offset).unwrap_or(step).min(step);
-        let mut buffer = self.reserve(step)?;
-        buffer.resize(step, 0);
-        let mut row = range.start;
-        while offset < end {
-            let count = usize::try_from(end - offset).unwrap_or(step).min(step);
-            let bytes = &mut buffer[..count];
-            self.source.fill(offset, bytes).map_err(failed(&self.path))?;
-            offset += count as u64;
+        let mut buffer = self.reserve(usize::try_from(end - start).unwrap_or(step).min(step))?;
+        self.steps(start..end, step, &mut buffer, |bytes| {
+            let mut add = |numbers: &[u8], values: &mut Vec<T>| {
+                let converted = convert(numbers, values);
+                converted.map_err(|misfit| self.misfit(misfit, range.start + values.len() / self.dim))
+            };
             if self.row_header == 0 {
-                convert(bytes, &mut values)?;
-                continue;
+                return add(bytes, &mut values);
             }
             for bytes in bytes.chunks_exact(self.row) {
                 let (header, numbers) = bytes.split_at(self.row_header);
-                self.check_row_header(row, header)?;
-                convert(numbers, &mut values)?;
-                row += 1;
+                self.check_row_header(range.start + values.len() / self.dim, header)?;
+                add(numbers, &mut values)?;
             }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// Reads rows of a table whose columns follow each other: the rows' part of each column.
+    fn read_columns<T: Copy>(
+        &self,
+        range: Range<usize>,
+        mut convert: impl FnMut(&[u8], &mut Vec<T>) -> Result<(), Misfit>,
+    ) -> Result<Vec<T>> {
+        let mut values: Vec<T> = self.reserve(range.len() * self.dim)?;
+        let size = self.element.size();
+        let step = STEP.min(range.len().saturating_mul(size));
+        let (mut buffer, mut part) = (self.reserve(step)?, self.reserve(step / size)?);
+        for column in 0..self.dim {
+            let first = self.start + (column as u64 * self.rows as u64 + range.start as u64) * size as u64;
+            let mut row = 0;
+            self.steps(first..first + (range.len() * size) as u64, step, &mut buffer, |bytes| {
+                part.clear();
+                let converted = convert(bytes, &mut part);
+                converted.map_err(|misfit| self.misfit(misfit, range.start + row + part.len()))?;
+                if let (0, Some(&any)) = (values.len(), part.first()) {
+                    values.resize(range.len() * self.dim, any);
+                }
+                let places = values[row * self.dim + column..].iter_mut().step_by(self.dim);
+                places.zip(&part).for_each(|(place, value)| *place = *value);
+                row += part.len();
+                Ok(())
+            })?;
         }
         Ok(values)
+    }
+
+    /// Hands over the bytes of `range`, little endian, in steps, which are multiples of an element.
+    fn steps(
+        &self,
+        range: Range<u64>,
+        step: usize,
+        buffer: &mut Vec<u8>,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut offset = range.start;
+        while offset < range.end {
+            buffer.resize(usize::try_from(range.end - offset).unwrap_or(step).min(step), 0);
+            self.source.fill(offset, buffer).map_err(failed(&self.path))?;
+            if self.is_big_endian {
+                buffer.chunks_exact_mut(self.element.size()).for_each(<[u8]>::reverse);
+            }
+            take(buffer)?;
+            offset += buffer.len() as u64;
+        }
+        Ok(())
     }
 
     fn check_row_header(&self, row: usize, header: &[u8]) -> Result<()> {
@@ -113,17 +184,21 @@ impl Table {
         Err(mismatch(&self.path, format!("rows of dim {}, as the first", self.dim), found))
     }
 
-    /// The error for an element type that is not among the `accepted` ones.
-    pub(super) fn unaccepted(&self, accepted: &[ElementType]) -> Error {
-        mismatch(&self.path, format!("dtype {}", list(accepted)), format!("dtype {}", self.element.dtype()))
+    fn misfit(&self, misfit: Misfit, row: usize) -> crate::error::Error {
+        mismatch(&self.path, misfit.needed, format!("{} in row {row}", misfit.found))
     }
 
     fn reserve<T>(&self, count: usize) -> Result<Vec<T>> {
-        let mut values = Vec::new();
-        values.try_reserve_exact(count).map_err(|_| {
-            let message = format!("no memory for {count} numbers of {} bytes", size_of::<T>());
-            failed(&self.path)(IoError::new(ErrorKind::OutOfMemory, message))
-        })?;
-        Ok(values)
+        reserve(&self.path, count)
     }
+}
+
+/// An empty vector with room for `count` elements.
+pub(super) fn reserve<T>(path: &Path, count: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(count).map_err(|_| {
+        let message = format!("no memory for {count} numbers of {} bytes", size_of::<T>());
+        failed(path)(IoError::new(ErrorKind::OutOfMemory, message))
+    })?;
+    Ok(values)
 }

@@ -1,21 +1,30 @@
 //! Reads files of vectors.
 
+use std::borrow::Cow;
 use std::iter::FusedIterator;
 use std::ops::Range;
 use std::path::Path;
 
-use half::f16;
-
+use super::convert::{to_f16, to_f32};
 use super::element_type::ElementType;
+use super::formats::text::{Form, TextTable};
+use super::input::Input;
+use super::location::Location;
 use super::open::{Accepted, Format, open};
-use super::table::Table;
+use super::table::{Table, reserve};
 use crate::error::{Error, Result};
+use crate::files::PositionedFile;
 use crate::matrix::{ElementKind, Matrix};
 
 const VECTORS: Accepted = Accepted {
     formats: &[
         ("npy", Format::Npy),
         ("npz", Format::Npz),
+        ("safetensors", Format::Tensors),
+        ("csv", Format::Text(Form::Separated)),
+        ("tsv", Format::Text(Form::Separated)),
+        ("jsonl", Format::Text(Form::Json)),
+        ("ndjson", Format::Text(Form::Json)),
         ("fvecs", Format::RowHeaders(ElementType::F32)),
         ("bvecs", Format::RowHeaders(ElementType::U8)),
         ("fbin", Format::Header(ElementType::F32)),
@@ -23,92 +32,146 @@ const VECTORS: Accepted = Accepted {
         ("u8bin", Format::Header(ElementType::U8)),
         ("i8bin", Format::Header(ElementType::I8)),
     ],
-    elements: &[ElementType::F32, ElementType::F16],
+    floats: true,
     dimensions: 2,
     member: None,
 };
 
 /// An open file of vectors, `[rows, dim]`.
 ///
-/// Reading takes `&self`, keeps no position and holds no memory, so many threads can share one file. A deflated npz member
-/// is the exception: it is decoded from its start, for one reader at a time. Ranges in ascending order cost one pass over the
-/// member in total; a range before the last one starts a new pass.
+/// Reading takes `&self` and keeps no position, so many threads can share one file. Files are not held in memory. A deflated
+/// npz member is decoded from its start: ranges in ascending order cost one pass over the member in total; a range before the last
+/// one starts a new pass, and so does each range of an array in Fortran order.
 #[derive(Debug)]
 pub struct VectorFile {
-    table: Table,
+    rows: Rows,
+}
+
+/// Where the rows are.
+#[derive(Debug)]
+enum Rows {
+    Binary(Table),
+    Text(TextTable),
 }
 
 impl VectorFile {
-    /// Opens a file by its extension: `.npy`, `.npz`, `.fvecs`, `.bvecs`, `.fbin`, `.f16bin`, `.u8bin` or `.i8bin`.
+    /// Opens a file by its [extension](super). A text file is read once to count its lines.
     ///
-    /// `FILE.npz:MEMBER` names a member; `FILE.npz` stands for its only 2-D float member.
+    /// `FILE.npz:MEMBER` and `FILE.safetensors:TENSOR` name an array; the file alone stands for its only 2-D array of floats, or
+    /// of integers if it has none of floats. `FILE.jsonl:FIELD` names the field of objects that holds the vectors.
+    ///
+    /// `-` stands for the standard input, of at most 2 GiB, which is kept in memory. Its first bytes tell the format: npy, npz,
+    /// safetensors, JSON lines or CSV.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be opened or read. [`Error::File`] if the extension is unknown, the content does not
-    /// match the extension, the length does not match the header, the element type, byte order or axis order is not
-    /// [accepted](super), or an archive has no such member.
+    /// [`Error::Io`] if the file cannot be opened or read, or is no regular file. [`Error::File`] if the extension is unknown,
+    /// the content does not match the extension, the length does not match the header, the elements are no numbers, or a file
+    /// has no such array.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self { table: open(path.as_ref(), &VECTORS)? })
+        Self::new(Input::open(path.as_ref())?)
     }
 
-    /// ElementType of vectors.
+    /// [`open`](Self::open) for the bytes of a file in memory. The extension of `name`, which may name an array like a path, tells
+    /// the format.
+    ///
+    /// ```
+    /// let file = nearfield::io::VectorFile::from_bytes("rows.csv", &b"0.5, 1, 2\n3, 4, 5\n"[..])?;
+    /// assert_eq!((file.rows(), file.dim()), (2, 3));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_bytes(name: impl AsRef<Path>, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
+        let file = PositionedFile::of_bytes(bytes.into());
+        Self::new(Input { location: Location::new(name.as_ref()), file })
+    }
+
+    fn new(input: Input) -> Result<Self> {
+        let rows = match VECTORS.format(&input)? {
+            Format::Text(form) => {
+                let Location { file: path, member, .. } = input.location;
+                Rows::Text(TextTable::open(&path, input.file, form, member)?)
+            }
+            _ => Rows::Binary(open(input, &VECTORS)?),
+        };
+        Ok(Self { rows })
+    }
+
+    /// Number of vectors.
     pub fn rows(&self) -> usize {
-        self.table.rows
+        match &self.rows {
+            Rows::Binary(table) => table.rows,
+            Rows::Text(table) => table.rows,
+        }
     }
 
     /// Elements per vector, at least 1.
     pub fn dim(&self) -> usize {
-        self.table.dim
+        match &self.rows {
+            Rows::Binary(table) => table.dim,
+            Rows::Text(table) => table.dim,
+        }
     }
 
     /// The element type that reading returns: f16 for f16 files, f32 for all others.
     pub fn kind(&self) -> ElementKind {
-        match self.table.element {
-            ElementType::F16 => ElementKind::F16,
+        match &self.rows {
+            Rows::Binary(table) if table.element == ElementType::F16 => ElementKind::F16,
             _ => ElementKind::F32,
         }
     }
 
     /// The path of the vectors. For an archive it is `FILE.npz:MEMBER`, even if no member was given.
     pub fn path(&self) -> &Path {
-        &self.table.path
+        match &self.rows {
+            Rows::Binary(table) => &table.path,
+            Rows::Text(table) => &table.path,
+        }
+    }
+
+    /// What reading changes, as a note for people: `float64 rounded to float32`, say. `None` if the file has f32 or f16 as the
+    /// library uses them.
+    pub fn converted(&self) -> Option<String> {
+        let table = match &self.rows {
+            Rows::Binary(table) => table,
+            Rows::Text(table) => return table.has_header.then(|| "without its header line".to_owned()),
+        };
+        let element = match table.element {
+            ElementType::F32 | ElementType::F16 => None,
+            ElementType::F64 => Some("float64 rounded to float32".to_owned()),
+            element => Some(format!("{} to float32", element.name())),
+        };
+        let order = table.is_big_endian.then(|| "from big endian".to_owned());
+        let layout = table.is_fortran.then(|| "from Fortran order".to_owned());
+        let notes: Vec<_> = [element, order, layout].into_iter().flatten().collect();
+        (!notes.is_empty()).then(|| notes.join(", "))
     }
 
     /// Reads the vectors `range` into one allocation, `[range.len(), dim]`, in small pieces.
     ///
     /// # Errors
     /// [`Error::Argument`] if the range is not within the rows. [`Error::Io`] if the file cannot be read or memory runs out.
-    /// [`Error::File`] if the dim of an fvecs or bvecs row differs from the first.
+    /// [`Error::File`] if the dim of a row differs from the first, a line is no row of numbers, an integer is not exact in f32,
+    /// or a number exceeds the largest f32.
     pub fn read(&self, range: Range<usize>) -> Result<Matrix> {
         if range.start > range.end || range.end > self.rows() {
             let (needed, given) = (format!("a range within 0..{}", self.rows()), format!("{range:?}"));
             return Err(Error::Argument { argument: "range", needed, given });
         }
         let dim = self.dim();
-        let f32s = |convert: fn(&[u8], &mut Vec<f32>)| {
-            let convert = |bytes: &[u8], values: &mut Vec<f32>| {
-                convert(bytes, values);
-                Ok(())
-            };
-            Ok(Matrix::F32(self.table.read(range.clone(), convert)?, dim))
-        };
-        match self.table.element {
-            ElementType::F32 => f32s(|bytes, values| {
-                values.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
-            }),
-            ElementType::U8 => f32s(|bytes, values| values.extend(bytes.iter().map(|byte| f32::from(*byte)))),
-            ElementType::I8 => {
-                f32s(|bytes, values| values.extend(bytes.iter().map(|byte| f32::from(byte.cast_signed()))))
+        match &self.rows {
+            Rows::Binary(table) if table.element == ElementType::F16 => {
+                Ok(Matrix::F16(table.read(range, to_f16)?, dim))
             }
-            ElementType::F16 => {
-                let convert = |bytes: &[u8], values: &mut Vec<f16>| {
-                    values.extend(bytes.as_chunks().0.iter().map(|bytes| f16::from_le_bytes(*bytes)));
-                    Ok(())
-                };
-                Ok(Matrix::F16(self.table.read(range, convert)?, dim))
+            Rows::Binary(table) => {
+                let convert = |bytes: &[u8], values: &mut Vec<f32>| to_f32(table.element, bytes, values);
+                Ok(Matrix::F32(table.read(range, convert)?, dim))
             }
-            ElementType::I32 | ElementType::U32 | ElementType::I64 | ElementType::U64 => {
-                Err(self.table.unaccepted(VECTORS.elements))
+            Rows::Text(table) => {
+                let mut values = reserve(&table.path, range.len().saturating_mul(dim))?;
+                table.read(range, &mut values)?;
+                Ok(Matrix::F32(values, dim))
             }
         }
     }

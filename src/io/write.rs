@@ -5,10 +5,9 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use half::f16;
-use npyz::zip::write::FileOptions;
-use npyz::zip::{CompressionMethod, DateTime, ZipWriter};
-use npyz::{DType, WriterBuilder};
+use rawzip::{CompressionMethod, ZipArchiveWriter};
 
+use super::formats::npy::write_header;
 use super::ids::Ids;
 use super::location::Location;
 use crate::error::{Error, Result};
@@ -16,7 +15,7 @@ use crate::files::{Pending, failed, mismatch};
 use crate::matrix::{Element, ElementKind};
 
 mod sealed {
-    pub trait Sealed: npyz::Serialize + bytemuck::Pod {
+    pub trait Sealed: bytemuck::Pod {
         /// numpy's name of the type.
         const DTYPE: &'static str;
     }
@@ -54,13 +53,17 @@ impl NpyValue for i64 {}
 /// # Ok::<(), nearfield::Error>(())
 /// ```
 pub fn write_file(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> IoResult<()>) -> Result<()> {
-    let path = path.as_ref();
-    let whole = || {
-        let mut pending = Pending::create(path)?;
+    whole(path.as_ref(), 0, write)
+}
+
+/// [`write_file`] of at least this many bytes.
+fn whole(path: &Path, bytes: u64, write: impl FnOnce(&mut dyn Write) -> IoResult<()>) -> Result<()> {
+    let done = || {
+        let mut pending = Pending::create(path, bytes)?;
         write(pending.file())?;
         pending.finish()
     };
-    whole().map_err(failed(path))
+    done().map_err(failed(path))
 }
 
 /// Writes `values` to an npy file as a C-order array of the given shape, `[rows, width]`.
@@ -74,8 +77,8 @@ pub fn write_file(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> 
 pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values: &[T]) -> Result<()> {
     let path = path.as_ref();
     check_shape("values", shape, values.len())?;
-    write_file(path, |file| {
-        file.write_all(&npy_header::<T>(shape)?)?;
+    whole(path, size_of_val(values) as u64, |file| {
+        file.write_all(&write_header(T::DTYPE, shape))?;
         write_values(file, values)
     })
 }
@@ -113,11 +116,11 @@ impl<T: Element + NpyValue> VectorWriter<T> {
         let path = path.as_ref();
         let bytes =
             shape.iter().try_fold(size_of::<T>() as u64, |bytes, &length| bytes.checked_mul(length as u64));
-        if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+        let Some(bytes) = bytes.filter(|&bytes| i64::try_from(bytes).is_ok()) else {
             return Err(mismatch(path, "a file below 2^63 bytes", format!("{shape:?} numbers")));
-        }
+        };
         let header = match (Location::new(path).ending.as_str(), T::KIND) {
-            ("npy", _) => npy_header::<T>(shape).map_err(failed(path))?,
+            ("npy", _) => write_header(T::DTYPE, shape),
             ("fbin", ElementKind::F32) | ("f16bin", ElementKind::F16) => binary_header(path, shape)?,
             (ending, kind) => {
                 let other = if kind == ElementKind::F16 { ".f16bin" } else { ".fbin" };
@@ -126,7 +129,7 @@ impl<T: Element + NpyValue> VectorWriter<T> {
             }
         };
         let start = || {
-            let mut pending = Pending::create(path)?;
+            let mut pending = Pending::create(path, bytes)?;
             pending.file().write_all(&header)?;
             Ok(pending)
         };
@@ -184,7 +187,7 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
                 ids.values.iter().map(|&id| i32::try_from(id)).collect();
             let narrow =
                 narrow.map_err(|_| mismatch(path, "ids below 2^31 for this ending", "a larger one"))?;
-            write_file(path, |file| {
+            whole(path, size_of_val(narrow.as_slice()) as u64, |file| {
                 file.write_all(&header)?;
                 write_values(file, &narrow)?;
                 if ending == "bin" { write_values(file, distances) } else { Ok(()) }
@@ -195,34 +198,30 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
 }
 
 fn write_npz(path: &Path, shape: [usize; 2], ids: &[i64], distances: &[f32]) -> IoResult<()> {
-    let mut pending = Pending::create(path)?;
-    let mut zip = ZipWriter::new(pending.file());
-    // No date, so that the same neighbours always give the same bytes.
-    let stored = |bytes: usize| {
-        FileOptions::default()
-            .compression_method(CompressionMethod::Stored)
-            .last_modified_time(DateTime::default())
-            .large_file(bytes >= 1 << 31)
-    };
-    zip.start_file("ids.npy", stored(size_of_val(ids)))?;
-    zip.write_all(&npy_header::<i64>(shape)?)?;
-    write_values(&mut zip, ids)?;
-    zip.start_file("distances.npy", stored(size_of_val(distances)))?;
-    zip.write_all(&npy_header::<f32>(shape)?)?;
-    write_values(&mut zip, distances)?;
-    zip.finish()?;
-    drop(zip);
+    let bytes = size_of_val(ids) + size_of_val(distances);
+    let mut pending = Pending::create(path, bytes as u64)?;
+    let mut zip = ZipArchiveWriter::new(pending.file());
+    write_member(&mut zip, "ids.npy", shape, ids)?;
+    write_member(&mut zip, "distances.npy", shape, distances)?;
+    zip.finish().map_err(IoError::other)?;
     pending.finish()
 }
 
-/// The header of an npy array.
-fn npy_header<T: Sealed>(shape: [usize; 2]) -> IoResult<Vec<u8>> {
-    let dtype = T::DTYPE.parse().map_err(IoError::other)?;
-    let mut header = vec![];
-    let options = npyz::WriteOptions::<T>::new().dtype(DType::Plain(dtype));
-    // The writer emits the header before the first value.
-    options.shape(&shape.map(|length| length as u64)).writer(&mut header).begin_nd()?;
-    Ok(header)
+/// Writes a stored member without a date, so that the same values always give the same bytes.
+fn write_member<T: Sealed>(
+    zip: &mut ZipArchiveWriter<impl Write>,
+    name: &str,
+    shape: [usize; 2],
+    values: &[T],
+) -> IoResult<()> {
+    let member = zip.new_file(name).compression_method(CompressionMethod::STORE);
+    let (mut entry, config) = member.start().map_err(IoError::other)?;
+    let mut writer = config.wrap(&mut entry);
+    writer.write_all(&write_header(T::DTYPE, shape))?;
+    write_values(&mut writer, values)?;
+    let (_, descriptor) = writer.finish().map_err(IoError::other)?;
+    entry.finish(descriptor).map_err(IoError::other)?;
+    Ok(())
 }
 
 /// The header of the fbin family: u32 rows, u32 dim.

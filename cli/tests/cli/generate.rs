@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use nearfield::io::{VectorFile, write_npy};
 use nearfield::{ElementKind, Matrix, MatrixView};
 use tempfile::TempDir;
@@ -346,6 +346,22 @@ fn refuses_bad_arguments() -> Result<()> {
     ] {
         fail(path, &format!("{good} {more}"), parts)?;
     }
+    // A petabyte.
+    let large = "--data equal --rows 1000000000000 --dim 256 --out-rows a.npy";
+    fail(path, large, &["--out-rows", "a.npy", "needed 1024000000000000 free bytes", "found"])?;
+    // A loop of links.
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("b.npy", path.join("c.npy"))?;
+        std::os::unix::fs::symlink("c.npy", path.join("b.npy"))?;
+        fail(
+            path,
+            "--data equal --rows 1 --dim 1 --out-rows b.npy",
+            &["--out-rows", "needed a file", "b.npy"],
+        )?;
+        fs::remove_file(path.join("c.npy"))?;
+        fs::remove_file(path.join("b.npy"))?;
+    }
     // More than a header of 32 bits holds; nothing is made.
     let many = "--data equal --rows 5000000000 --dim 1 --out-rows a.fbin";
     fail(path, many, &["--out-rows", "a.fbin", "2^32"])
@@ -362,6 +378,30 @@ fn overwrites_only_when_told_to() -> Result<()> {
     succeed(path, &format!("{good} --force"))?;
     assert_eq!(VectorFile::open(path.join("a.npy"))?.rows(), 10);
     assert_eq!(names(path)?, ["a.npy"]);
+    Ok(())
+}
+
+/// 130 and 143 in a shell.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_nothing_behind_and_ends_the_program_by_its_signal() -> Result<()> {
+    use std::os::unix::process::ExitStatusExt;
+    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+        let directory = TempDir::new()?;
+        fs::write(directory.path().join("a.npy"), "precious")?;
+        let arguments = "generate --data uniform --rows 4000000 --dim 128 --out-rows a.npy --force";
+        let mut command = crate::common::program();
+        let mut child = command.current_dir(directory.path()).args(arguments.split(' ')).spawn()?;
+        while names(directory.path())?.len() < 2 {
+            ensure!(child.try_wait()?.is_none(), "the file is being written");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let id = child.id().to_string();
+        ensure!(Command::new("kill").args(["-s", signal, &id]).status()?.success());
+        assert_eq!(child.wait()?.signal(), Some(number));
+        assert_eq!(names(directory.path())?, ["a.npy"]);
+        assert_eq!(fs::read_to_string(directory.path().join("a.npy"))?, "precious");
+    }
     Ok(())
 }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nearfield::io::{read_distances, read_ids, write_npy};
-use npyz::WriterBuilder;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -24,13 +23,15 @@ fn circle() -> Result<TempDir> {
     Ok(directory)
 }
 
-/// Writes a one-dimensional array.
-fn list<T: npyz::AutoSerialize>(path: &Path, values: impl IntoIterator<Item = T>) -> Result<()> {
-    let values: Vec<T> = values.into_iter().collect();
-    let writer = npyz::WriteOptions::new().default_dtype().shape(&[values.len() as u64]);
-    let mut writer = writer.writer(fs::File::create(path)?).begin_nd()?;
-    writer.extend(values)?;
-    Ok(writer.finish()?)
+/// Writes a one-dimensional array of this dtype: the low bytes of each value.
+fn list(path: &Path, dtype: &str, values: impl IntoIterator<Item = i64>) -> Result<()> {
+    let size: usize = dtype[2..].parse()?;
+    let values: Vec<i64> = values.into_iter().collect();
+    let header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({},), }}", values.len());
+    let mut bytes = [b"\x93NUMPY\x01\x00".as_slice(), &118u16.to_le_bytes()].concat();
+    bytes.extend_from_slice(format!("{header:117}\n").as_bytes());
+    values.iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()[..size]));
+    Ok(fs::write(path, bytes)?)
 }
 
 const SEARCH: &str = "search --device host --rows rows.npy --queries queries.npy";
@@ -84,11 +85,11 @@ fn a_radius_finds_all_rows_within_it() -> Result<()> {
 fn rows_have_the_given_ids_and_filters_choose_among_them() -> Result<()> {
     let directory = circle()?;
     let at = directory.path();
-    list(&at.join("ids.npy"), (0..10).map(|row| 100 + row as u16))?;
-    list(&at.join("few.npy"), [101i32, 108, 7])?;
-    list(&at.join("negative.npy"), [3i8, -1])?;
-    list(&at.join("mask.npy"), (0..10).map(|row| row == 3 || row == 8))?;
-    list(&at.join("reals.npy"), [1.0f32])?;
+    list(&at.join("ids.npy"), "<u2", 100..110)?;
+    list(&at.join("few.npy"), "<i4", [101, 108, 7])?;
+    list(&at.join("negative.npy"), "|i1", [3, -1])?;
+    list(&at.join("mask.npy"), "|b1", (0..10).map(|row| i64::from(row == 3 || row == 8)))?;
+    list(&at.join("reals.npy"), "<f4", [0])?;
     succeed(
         at,
         &format!("{SEARCH} -k 5 --row-ids ids.npy --filter few.npy --labels names.txt --out one.jsonl"),
@@ -108,8 +109,8 @@ fn rows_have_the_given_ids_and_filters_choose_among_them() -> Result<()> {
     assert_eq!(lines(&fs::read_to_string(at.join("three.jsonl"))?)?[0]["ids"], serde_json::json!([100, 101]));
     fail(at, &format!("{SEARCH} --row-ids few.npy"), &["--row-ids few.npy", "10 ids", "given 3"])?;
     fail(at, &format!("{SEARCH} --filter negative.npy"), &["--filter", "ids of 0 or more", "-1 at 1"])?;
-    fail(at, &format!("{SEARCH} --filter reals.npy"), &["--filter", "1-D array of ids", "<f4"])?;
-    fail(at, &format!("{SEARCH} --filter rows.npy"), &["--filter", "1-D", "[10, 2]"])
+    fail(at, &format!("{SEARCH} --filter reals.npy"), &["--filter", "integers", "<f4"])?;
+    fail(at, &format!("{SEARCH} --filter rows.npy"), &["--filter", "1 dimension", "[10, 2]"])
 }
 
 #[test]

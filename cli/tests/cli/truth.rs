@@ -3,12 +3,14 @@
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
+use std::process::{Output, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nearfield::io::{VectorFile, read_distances, read_ids, write_npy};
 use nearfield::{Matrix, Metric};
 use tempfile::TempDir;
 
+use crate::common::{failed, program, succeeded};
 use crate::runs::{fail, record, succeed, zeros};
 
 /// Sorts all rows by (distance, id): ids and distances of the first k, padded.
@@ -198,5 +200,50 @@ fn refuses_what_it_cannot_compare() -> Result<()> {
     ] {
         fail(path, &format!("truth {more}"), parts)?;
     }
+    Ok(())
+}
+
+/// Runs the program with bytes as its standard input.
+fn piped(directory: &Path, arguments: &str, bytes: &[u8]) -> Result<Output> {
+    let mut command = program();
+    command.current_dir(directory).args(arguments.split(' ')).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    // A program that refuses its input may end before it has read all.
+    child.stdin.take().context("a pipe")?.write_all(bytes).ok();
+    Ok(child.wait_with_output()?)
+}
+
+#[test]
+fn the_standard_input_is_recognised_by_its_first_bytes() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path();
+    let rows: Vec<f32> = (0..40).map(|number| (number * 7 % 40) as f32).collect();
+    write_npy(path.join("r.npy"), [10, 4], &rows)?;
+    let row = |row: &[f32]| row.iter().map(f32::to_string).collect::<Vec<_>>().join(",");
+    let csv: String = rows.chunks(4).map(|one| row(one) + "\n").collect();
+    let jsonl: String = rows.chunks(4).map(|one| format!("[{}]\n", row(one))).collect();
+    for bytes in [fs::read(path.join("r.npy"))?, csv.clone().into_bytes(), jsonl.into_bytes()] {
+        for inputs in ["--rows - --queries r.npy", "--rows r.npy --queries -"] {
+            let printed =
+                succeeded(piped(path, &format!("truth {inputs} -k 1 --out t.npy --force"), &bytes)?)?;
+            ensure!(printed.contains("10 x 4 f32, standard input"), "{printed}");
+            assert_eq!(read_ids(path.join("t.npy"))?.values, Vec::from_iter(0..10));
+        }
+    }
+    let refused =
+        |arguments: &str, bytes: &[u8], parts: &[&str]| failed(&piped(path, arguments, bytes)?, parts);
+    let files = "--queries r.npy -k 1 --out n.npy";
+    refused(&format!("truth --rows - {files}"), b"", &["--rows", "standard input", "it is empty"])?;
+    refused(
+        &format!("truth --rows - {files}"),
+        &[1, 0, 0, 0, 2],
+        &["npy, npz, safetensors, JSON lines or CSV", "\\x01"],
+    )?;
+    refused(
+        "truth --rows - --queries - -k 1 --out n.npy",
+        csv.as_bytes(),
+        &["--queries", "was read before"],
+    )?;
+    ensure!(!path.join("n.npy").exists());
     Ok(())
 }

@@ -97,7 +97,7 @@ fn write(path: &Path, checksum: u64, data: &[u8]) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let mut pending = Pending::create(path)?;
+    let mut pending = Pending::create(path, data.len() as u64)?;
     for bytes in [MAGIC.as_slice(), &checksum.to_le_bytes(), data] {
         pending.file().write_all(bytes)?;
     }

@@ -123,7 +123,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let mut pending = Pending::create(path)?;
+    let mut pending = Pending::create(path, text.len() as u64)?;
     pending.file().write_all(text.as_bytes())?;
     pending.finish()
 }

@@ -61,7 +61,7 @@ impl<'a> Writer<'a> {
         tensors: &[(&str, Dtype, &[usize])],
     ) -> Result<Self> {
         let header = Header::new(metadata, tensors)?;
-        let pending = Pending::create(path).map_err(failed(path))?;
+        let pending = Pending::create(path, header.data_bytes() as u64).map_err(failed(path))?;
         Self::with_blank_header(FileTarget::File(path.into(), pending), header)
     }
 

@@ -2,22 +2,26 @@
 
 use std::path::Path;
 
-use super::element_type::ElementType;
-use super::source::Source;
-use super::table::{Layout, Table};
 use crate::error::Result;
 use crate::files::{failed, mismatch};
+use crate::io::element_type::ElementType;
+use crate::io::source::Source;
+use crate::io::table::{Layout, Table};
 
 /// Opens a file of the fbin family: u32 rows, u32 dim, then the elements.
-pub(super) fn open_with_header(path: &Path, source: Source, element: ElementType) -> Result<Table> {
+pub(in crate::io) fn open_with_header(path: &Path, source: Source, element: ElementType) -> Result<Table> {
     let [rows, dim] = header(path, &source, "a header of 8 bytes (u32 rows, u32 dim)")?;
-    Table::new(path, source, Layout { element, rows, dim, start: 8, row_header: 0 })
+    Table::new(path, source, Layout::plain(element, rows, dim, 8))
 }
 
 /// Opens a file of the fvecs family, where each row starts with its dim as u32.
 ///
 /// The first row gives the dim. Reading checks the others against it.
-pub(super) fn open_with_row_headers(path: &Path, source: Source, element: ElementType) -> Result<Table> {
+pub(in crate::io) fn open_with_row_headers(
+    path: &Path,
+    source: Source,
+    element: ElementType,
+) -> Result<Table> {
     if source.length() < 4 {
         let found = format!("{} bytes", source.length());
         return Err(mismatch(path, "rows that each start with their dim (u32)", found));
@@ -29,11 +33,11 @@ pub(super) fn open_with_row_headers(path: &Path, source: Source, element: Elemen
         return Err(mismatch(path, needed, format!("{} bytes", source.length())));
     }
     let rows = source.length() / row;
-    Table::new(path, source, Layout { element, rows, dim, start: 0, row_header: 4 })
+    Table::new(path, source, Layout { row_header: 4, ..Layout::plain(element, rows, dim, 0) })
 }
 
 /// Opens one half of a file of true neighbours: u32 queries, u32 width, then all ids as i32, then all distances as f32.
-pub(super) fn open_truth(path: &Path, source: Source, element: ElementType) -> Result<Table> {
+pub(in crate::io) fn open_truth(path: &Path, source: Source, element: ElementType) -> Result<Table> {
     let needed = "a header of 8 bytes (u32 queries, u32 neighbours of each)";
     let [rows, dim] = header(path, &source, needed)?;
     // Up to 2^66, which overflows 64 bits.
@@ -44,7 +48,7 @@ pub(super) fn open_truth(path: &Path, source: Source, element: ElementType) -> R
     }
     let half = half as u64;
     let (start, length) = if element == ElementType::F32 { (8 + half, 8 + 2 * half) } else { (8, 8 + half) };
-    Table::new(path, source.until(length), Layout { element, rows, dim, start, row_header: 0 })
+    Table::new(path, source.until(length), Layout::plain(element, rows, dim, start))
 }
 
 /// The two numbers that a file starts with.

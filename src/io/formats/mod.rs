@@ -1,0 +1,11 @@
+//! The formats of files.
+
+pub(super) mod archive;
+mod inflate;
+pub(super) mod npy;
+pub(super) mod npz;
+pub(super) mod raw;
+pub(super) mod tensors;
+pub(super) mod text;
+
+pub(super) use inflate::Inflater;
