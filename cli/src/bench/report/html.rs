@@ -95,9 +95,7 @@ fn figure(figure: &Figure) -> Result<String> {
 
 fn table(table: &Table) -> String {
     let mut html = element("h3", &table.title);
-    if !table.common.is_empty() {
-        html += &element("p class=\"faint\"", &format!("All rows: {}", table.common));
-    }
+    html += &element("p class=\"faint\"", &table.common);
     let class = |number: usize| if table.columns[number].is_numeric() { " class=\"number\"" } else { "" };
     html += "<div class=\"table\"><table>\n<thead><tr>";
     for (number, column) in table.columns.iter().enumerate() {
