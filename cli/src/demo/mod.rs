@@ -5,7 +5,7 @@ mod packages;
 use std::io::{self, BufRead, Cursor, IsTerminal, Write, stdin, stdout};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nearfield::{ElementKind, Flat, MatrixView, Metric, Neighbors};
 use npyz::npz::NpzArchive;
 
@@ -86,7 +86,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // A wrong name is refused before anything is printed.
     let names = args.query.iter().map(String::as_str).filter(|name| *name != LINES);
     for name in names {
-        asked(&rows, &queries, name).map_err(|unknown| anyhow::anyhow!("--query: {unknown}"))?;
+        asked(&rows, &queries, name).map_err(|near| {
+            anyhow!("--query: needed the name of a package in the data, given {name}: the closest are {near}")
+        })?;
     }
 
     let device = args.device.open()?;
@@ -102,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if stdin().is_terminal() && stdout().is_terminal() {
             writeln!(
                 out,
-                "\nName a package, or end with an empty line. Any word lists packages with such names."
+                "\nName a package to see what is near it. A part of a name lists whole ones, and an empty line ends this."
             )?;
             demo.converse(&mut out, true)?;
         }
@@ -115,14 +117,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// The package of a name, or a sentence about the names that are most like it.
+/// The package of a name, or the names that are most like it.
 fn asked<'p>(rows: &'p Packages, queries: &'p Packages, name: &str) -> Result<Asked<'p>, String> {
     let query = queries.find(name).map(|place| Asked { packages: queries, place, row: None });
     let row = || rows.find(name).map(|place| Asked { packages: rows, place, row: Some(place as u64) });
-    query.or_else(row).ok_or_else(|| {
-        let near = closest(name, queries.names.iter().chain(&rows.names).copied());
-        format!("needed the name of a package in the data, given {name}: the closest are {}", near.join(", "))
-    })
+    let near = || closest(name, queries.names.iter().chain(&rows.names).copied()).join(", ");
+    query.or_else(row).ok_or_else(near)
 }
 
 impl Demo {
@@ -172,7 +172,12 @@ impl Demo {
     fn answer(&self, out: &mut impl Write, name: &str) -> Result<()> {
         let Asked { packages, place, row } = match asked(&self.rows, &self.queries, name) {
             Ok(asked) => asked,
-            Err(unknown) => return Ok(writeln!(out, "\n{unknown}")?),
+            Err(near) => {
+                return Ok(writeln!(
+                    out,
+                    "\nNo package in the data is called {name}. The closest are {near}."
+                )?);
+            }
         };
         let (name, description) = (packages.names[place], packages.descriptions[place]);
         writeln!(out, "\nNearest to {name} ({description}):")?;

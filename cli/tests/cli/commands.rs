@@ -290,7 +290,11 @@ fn the_demo_answers_for_named_packages_and_lists_the_closest_of_unknown_ones() -
         drop(pipe);
         let printed = succeeded(child.wait_with_output()?)?;
         assert!(printed.contains("Nearest to mafft (") && printed.contains("\nNext, "), "{printed}");
-        assert_eq!(printed.contains("given no such thing: the closest are "), is_asked, "{printed}");
+        assert_eq!(
+            printed.contains("No package in the data is called no such thing. The closest are "),
+            is_asked,
+            "{printed}"
+        );
     }
     Ok(())
 }
