@@ -401,6 +401,19 @@ fn figures_of_a_busy_machine_are_marked() -> Result<()> {
 }
 
 #[test]
+fn key_figures_are_of_files_where_files_were_searched() -> Result<()> {
+    let of_files =
+        with(exact(1000, 64, 10), json!({"data": "base.npy with query.npy", "queries_per_s": 77.0}));
+    let html = page(&[device(), of_files, exact(1_000_000, 768, 10_000)])?;
+    let (_, cards) = html.split_once("<ul class=\"cards\">").context("key figures")?;
+    assert!(
+        cards.starts_with("\n<li><strong>77 queries/s</strong>\n<span>exact search, 10 queries, 1,000 × 64"),
+        "{cards}"
+    );
+    Ok(())
+}
+
+#[test]
 fn a_page_names_the_processor() -> Result<()> {
     let processor = json!({"processor": "AMD EPYC 9654"});
     let html = page(&[with(device(), processor.clone()), exact(1000, 64, 10)])?;

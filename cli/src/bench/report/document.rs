@@ -54,7 +54,7 @@ pub(super) struct Table {
 pub(super) struct Column {
     pub(super) head: String,
     pub(super) cells: Vec<Cell>,
-    is_text: bool,
+    pub(super) is_text: bool,
 }
 
 #[derive(Clone, Default)]
@@ -82,7 +82,7 @@ impl Column {
         !self.is_text && texts.all(is_number)
     }
 
-    /// A column of texts that may begin with a number.
+    /// A column of longer texts, which may begin with a number.
     pub(super) fn of_texts(head: &str, cells: Vec<String>) -> Self {
         Self { is_text: true, ..Self::new(head, cells) }
     }

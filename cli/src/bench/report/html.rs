@@ -96,7 +96,11 @@ fn figure(figure: &Figure) -> Result<String> {
 fn table(table: &Table) -> String {
     let mut html = element("h3", &table.title);
     html += &element("p class=\"faint\"", &table.common);
-    let class = |number: usize| if table.columns[number].is_numeric() { " class=\"number\"" } else { "" };
+    let class = |number: usize| match &table.columns[number] {
+        column if column.is_numeric() => " class=\"number\"",
+        column if column.is_text => " class=\"text\"",
+        _ => "",
+    };
     html += "<div class=\"table\"><table>\n<thead><tr>";
     for (number, column) in table.columns.iter().enumerate() {
         // A unit stays with its name.

@@ -49,8 +49,12 @@ fn facts(device: &DeviceLines<'_>) -> Vec<String> {
     lines.into_iter().filter(|line| !line.is_empty()).collect()
 }
 
-/// The case with the largest value, among those with the most work: other cases are faster for having less to do.
+/// The case with the largest value, among those of files, if there are any, with the most work: other cases are faster for having less
+/// to do.
 fn best<'a>(cases: &[&'a Line], work: &[&str], value: impl Fn(&Line) -> Option<f64>) -> Option<&'a Line> {
+    let is_of_files = |case: &&Line| case.text("data").is_some_and(|data| data.contains(" with "));
+    let (files, made): (Vec<&Line>, Vec<&Line>) = cases.iter().copied().partition(is_of_files);
+    let cases = if files.is_empty() { made } else { files };
     let size = |case: &Line| work.iter().map(|key| case.positive(key)).product::<Option<f64>>();
     let most = cases.iter().filter_map(|case| size(case)).fold(0.0, f64::max);
     let largest = cases.iter().copied().filter(|case| size(case) == Some(most));

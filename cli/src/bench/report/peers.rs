@@ -128,8 +128,11 @@ fn comparison(device: &DeviceLines<'_>) -> Table {
             }
         }
     }
-    let mut columns =
-        vec![Column::new("suite", suites), Column::of_texts("work", works), Column::new("nearfield", ours)];
+    let mut columns = vec![
+        Column::of_texts("suite", suites),
+        Column::of_texts("work", works),
+        Column::new("nearfield", ours),
+    ];
     let count = columns[0].cells.len();
     columns.extend(theirs.into_iter().map(|(name, mut cells)| {
         cells.resize(count, String::new());
