@@ -37,7 +37,7 @@ impl Machine {
     /// One or two lines.
     pub(super) fn text(&self) -> String {
         let name = self.name.as_deref().unwrap_or("unknown");
-        let busy = (self.busy > QUIET).then(|| format!("\n{}", busy(self.busy))).unwrap_or_default();
+        let busy = if self.busy > QUIET { format!("\n{}", busy(self.busy)) } else { String::new() };
         format!("processor: {name}{busy}")
     }
 }
