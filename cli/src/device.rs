@@ -1,7 +1,10 @@
 //! The choice of the device that a subcommand runs on.
 
+#[cfg(target_os = "linux")]
+use std::path::Path;
+
 use anyhow::{Context, Result, anyhow};
-use nearfield::{Adapter, Device, DeviceOptions, Error};
+use nearfield::{Adapter, AdapterKind, Device, DeviceOptions, Error};
 use serde_json::{Value, json};
 
 /// The name that asks for the best device.
@@ -71,6 +74,40 @@ pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
     match error {
         Error::NoAdapter { needed, found } => anyhow!("{argument}: needed {needed}, found {found}"),
         other => other.into(),
+    }
+}
+
+/// Where commands run, and why there, as one sentence.
+pub(crate) fn sentence(device: &Device) -> String {
+    let adapter = device.adapter();
+    let place = match adapter.kind {
+        AdapterKind::Host => format!("the processor ({} threads)", rayon::current_num_threads()),
+        AdapterKind::Software => format!("{}, which emulates a GPU on the processor", adapter.name),
+        AdapterKind::Unknown => adapter.name.clone(),
+        kind => {
+            let article = if kind == AdapterKind::Integrated { "an" } else { "a" };
+            format!("{}, {article} {kind} GPU", adapter.name)
+        }
+    };
+    let reason = match device.reason().split_once(" (") {
+        // `nearfield info` lists the software drivers that were found.
+        Some((reason, found)) if !reason.contains('"') && !found.starts_with("no adapter") => reason,
+        _ => device.reason(),
+    };
+    format!("Running on {place}, {}.", reason.replacen("the caller", "--device", 1))
+}
+
+/// Keeps a layer of Mesa's quiet. It looks for a display whenever adapters are listed, and the library that it asks prints an error
+/// every time if the environment has no directory to look in. A display that is no socket is not there, either way.
+#[cfg(target_os = "linux")]
+pub(crate) fn look_for_no_display() {
+    let is_absolute = |name| std::env::var_os(name).is_some_and(|path| Path::new(&path).is_absolute());
+    if !["XDG_RUNTIME_DIR", "WAYLAND_DISPLAY"].into_iter().any(is_absolute) {
+        #[expect(unsafe_code, reason = "the layer reads nothing but the environment")]
+        // SAFETY: called first in `main`, when the process has no other thread that could read the environment.
+        unsafe {
+            std::env::set_var("WAYLAND_DISPLAY", "/dev/null");
+        }
     }
 }
 

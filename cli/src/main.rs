@@ -70,6 +70,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Before anything else: it needs a process without other threads.
+    #[cfg(target_os = "linux")]
+    device::look_for_no_display();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return output::refuse(&error),

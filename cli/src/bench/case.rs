@@ -41,6 +41,10 @@ impl Case {
         );
         let [median, least, most] = [wall.median, wall.least, wall.most].map(milliseconds);
         let mut text = format!("{median:.3} ms ({least:.3} .. {most:.3})");
+        // Callers wait for each other, so latencies differ on a quiet machine, too.
+        if wall.is_noisy() && line["suite"] != "serve" {
+            text.push_str(", noisy");
+        }
         if let Some(times) = on_device {
             text.push_str(&format!(", on the device {:.3} ms", milliseconds(times.median)));
         }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
-use nearfield::MatrixView;
+use anyhow::{Result, bail, ensure};
 use nearfield::io::VectorFile;
+use nearfield::{Ivf, MatrixView};
 use rayon::prelude::*;
 
 use crate::recipe::{Part, Random, Recipe, Set};
@@ -65,6 +65,16 @@ pub(super) fn asked_or(asked: &[usize], usual: &[usize], there: usize) -> Vec<us
     let mut numbers: Vec<usize> = usual.iter().map(|&number| number.min(there.max(1))).collect();
     numbers.dedup();
     numbers
+}
+
+/// The requested lists of an `Ivf`, or as many as are recommended for its rows. Fails for more lists or probes than there can be.
+pub(super) fn lists(asked: Option<usize>, probes: &[usize], rows: usize) -> Result<usize> {
+    let lists = asked.unwrap_or_else(|| Ivf::recommend(rows));
+    ensure!(lists <= rows, "--lists: needed at most {rows}, the number of rows, given {lists}");
+    if let Some(given) = probes.iter().find(|&&probes| probes > lists) {
+        bail!("--probes: needed 1 to {lists}, the number of lists, given {given}");
+    }
+    Ok(lists)
 }
 
 /// Up to four batches of `count` queries that take turns: a repeated batch would find its data in caches.

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
+use super::times::NOISY;
+
 /// Identity fields by suite: cases equal in these are one case.
 const IDENTITY: [(&str, &str); 7] = [
     ("distance", "rows dim queries metric elements precision data"),
@@ -79,6 +81,19 @@ impl Line {
     /// Whether the line says that its answer was wrong.
     pub(super) fn is_wrong(&self) -> bool {
         self.value("verified") == Some(&Value::Bool(false))
+    }
+
+    /// Whether the line has a time, and no wrong answer.
+    pub(super) fn is_measured(&self) -> bool {
+        self.value("not_run").is_none() && self.positive("ms").is_some() && !self.is_wrong()
+    }
+
+    /// Whether other work on the machine has probably made a time longer: `ms` or `device_ms`.
+    pub(super) fn is_noisy(&self, clock: &str) -> bool {
+        // Callers wait for each other, so latencies differ on a quiet machine, too.
+        let is_latency = self.text("suite") == Some("serve");
+        let least = self.positive(&format!("{clock}_least"));
+        !is_latency && self.positive(clock).zip(least).is_some_and(|(median, least)| median > NOISY * least)
     }
 
     /// The machine of a `peers` line in words.

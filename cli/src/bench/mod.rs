@@ -9,6 +9,7 @@ mod compare;
 mod data;
 mod gpu;
 mod lines;
+mod machine;
 mod peers;
 mod report;
 mod run;

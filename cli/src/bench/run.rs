@@ -15,11 +15,12 @@ use super::case::{Case, extend};
 use super::ceilings::{Ceilings, Reached};
 use super::gpu::is_processor;
 use super::lines::Line;
+use super::machine::Machine;
 use super::report;
 use super::times::{Times, WARM_UP};
 use super::units::rounded;
 use super::work::Work;
-use crate::device::Choice;
+use crate::device::{self, Choice};
 use crate::output;
 
 /// The most time of a case without `--budget`, unless three runs take longer.
@@ -136,6 +137,7 @@ impl Run {
         if self.ceilings.is_some() {
             return Ok(());
         }
+        let machine = Machine::look();
         let ceilings = Ceilings::measure(&self.device)?;
         let adapter = self.device.adapter();
         let now = time::OffsetDateTime::now_utc();
@@ -149,8 +151,9 @@ impl Run {
             "os": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             "version": env!("CARGO_PKG_VERSION"), "revision": option_env!("NEARFIELD_REVISION"), "command": command,
         });
+        extend(&mut line, machine.fields());
         extend(&mut line, ceilings.fields());
-        let text = format!("{adapter}\n{}", ceilings.text());
+        let text = [device::sentence(&self.device), machine.text(), ceilings.text()].join("\n");
         self.ceilings = Some(ceilings);
         self.tell(line, &text)
     }

@@ -31,7 +31,7 @@ pub(super) enum Step {
     /// Time searches of many callers at once: queries per second and latencies
     #[command(after_long_help = serve::HELP)]
     Serve(Timed<serve::Args>),
-    /// Time other libraries at the same work, through Python: numpy, faiss, usearch, PyTorch, cuVS
+    /// Time other libraries at the same work, through Python: numpy, faiss, usearch, hnswlib, PyTorch, cuVS
     #[command(after_long_help = peers::HELP)]
     Peers(Timed<peers::Args, Shared>),
 }

@@ -7,6 +7,9 @@ use anyhow::Result;
 /// Warm-up before a measurement: long enough for a card to raise its clocks.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
 
+/// A case is noisy if its median is more than this many times its least time, as in one case of a thousand on quiet machines.
+pub(super) const NOISY: f64 = 1.5;
+
 /// Median and spread of several runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Times {
@@ -20,6 +23,11 @@ impl Times {
     /// Calls `run` with the number of each run, and keeps the times it returns.
     pub(super) fn of(runs: usize, mut run: impl FnMut(usize) -> Result<Duration>) -> Result<Self> {
         (0..runs.max(1)).map(&mut run).collect::<Result<Vec<_>>>().map(Self::from)
+    }
+
+    /// Whether other work on the machine has probably made the median longer.
+    pub(super) fn is_noisy(&self) -> bool {
+        self.median.as_secs_f64() > NOISY * self.least.as_secs_f64()
     }
 }
 

@@ -11,6 +11,13 @@ pub(super) enum Unit {
     Matrices,
 }
 
+impl Unit {
+    /// Bytes of a row of an index whose scores are computed this way: zeros pad it.
+    pub(super) fn row_bytes(self, dim: usize) -> f64 {
+        (if self == Self::Floats { 4 * dim.next_multiple_of(4) } else { dim.next_multiple_of(32) }) as f64
+    }
+}
+
 /// The least that a case reads and computes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {

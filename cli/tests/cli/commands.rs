@@ -243,6 +243,62 @@ fn a_reader_that_leaves_early_is_no_failure() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn drivers_print_nothing_of_their_own() -> Result<()> {
+    let output = program().arg("info").env_remove("NEARFIELD_ADAPTER").output()?;
+    ensure!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(output)?;
+    Ok(())
+}
+
+#[test]
+fn the_demo_answers_for_named_packages_and_lists_the_closest_of_unknown_ones() -> Result<()> {
+    let here = Path::new(".");
+    let demo = |arguments: &str| runs::program(here, &format!("demo --device host {arguments}"));
+    let printed = succeeded(demo("--query LLDB-13 --query wesnoth-1.16-l").output()?)?;
+    let of = |name: &str| -> Result<String> {
+        let (_, after) = printed.split_once(&format!("\nNearest to {name} (")).context("an answer")?;
+        Ok(after.split("\n\n").next().unwrap_or_default().to_owned())
+    };
+    // A query is no row; a row is not its own neighbour.
+    assert!(of("lldb-13")?.contains("liblldb-15-dev"), "{printed}");
+    let answer = of("wesnoth-1.16-l")?;
+    assert_eq!(answer.lines().count(), 1 + 5, "{printed}");
+    assert!(!answer.contains(" wesnoth-1.16-l ") && !answer.contains(" 0.0000 "), "{printed}");
+    assert!(!printed.contains("7zip"), "only what was asked for: {printed}");
+    for part in [
+        "Running on the processor",
+        "--device asks for \"host\"",
+        "recall@10 1.0000",
+        "nearfield build --rows",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    fail(
+        here,
+        "demo --device host --query lldb13",
+        &["--query", "given lldb13", "the closest are lldb-13, "],
+    )?;
+
+    // Lines of a pipe are questions only where they are asked for.
+    for (arguments, is_asked) in [("--query -", true), ("", false)] {
+        let mut child = demo(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut pipe = child.stdin.take().context("a pipe")?;
+        // The demo that asks for nothing may have ended before.
+        pipe.write_all(b"mafft\n\n no such thing\nGIMP\n")
+            .or_else(|error| if is_asked { Err(error) } else { Ok(()) })?;
+        drop(pipe);
+        let printed = succeeded(child.wait_with_output()?)?;
+        assert!(printed.contains("Nearest to mafft (") && printed.contains("\nNext, "), "{printed}");
+        assert_eq!(
+            printed.contains("No package in the data is called no such thing. The closest are "),
+            is_asked,
+            "{printed}"
+        );
+    }
+    Ok(())
+}
+
 /// Each command has examples that paste into a shell: none is long enough for clap to break it.
 #[test]
 fn help_has_examples_of_a_line_each() -> Result<()> {

@@ -90,10 +90,13 @@ fn a_case_past_the_limit_fails_unless_it_is_noisy() -> Result<()> {
     let old = [0.9, 1.0, 1.3];
     let limit = ["--fail-over", "10%"];
     for (new, wanted) in [
-        ([1.05, 1.2, 1.3], (1, "slower")),
+        ([1.35, 1.4, 1.5], (1, "slower")),
+        // Even the least new time is above the old median, but not above all old times.
+        ([1.05, 1.2, 1.3], (0, "noisy")),
         ([0.95, 1.2, 1.3], (0, "noisy")),
         ([1.05, 1.09, 1.3], (0, "same")),
-        ([0.7, 0.8, 0.95], (0, "faster")),
+        ([0.7, 0.8, 0.85], (0, "faster")),
+        ([0.7, 0.8, 0.95], (0, "noisy")),
         ([0.7, 0.8, 1.05], (0, "noisy")),
     ] {
         let (code, verdict) = verdict(old, new, &limit)?;

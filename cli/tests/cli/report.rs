@@ -206,10 +206,10 @@ fn headings(html: &str) -> Vec<&str> {
 }
 
 const HEADINGS: [&str; 10] = [
-    "Other libraries",
     "Exact search",
     "Inverted lists",
     "Many callers",
+    "Other libraries",
     "Reductions",
     "Selection",
     "Distance matrix",
@@ -273,8 +273,8 @@ fn markdown_has_the_tables_of_the_page() -> Result<()> {
         "```sh\nnearfield bench all --report out\n```\n",
         "- **121,900 queries/s**: exact search, ",
         "## Other libraries\n",
-        "### Exact search, ms\n\n| rows | dim | queries | k | metric | data | screened | nearfield | torch |\n",
-        "\n| 1,000,000 | 768 | 10,000 | 10 | cosine | embedding | yes | **82.061** | 164.122 (0.9900) |\n",
+        "### Milliseconds of a call\n\n| suite | work | nearfield | torch |\n",
+        "\n| Exact search | 1,000,000 × 768, 10,000 queries, k = 10, cosine, embedding | **82.061** | 164.122 (0.9900) |\n",
         "## Exact search\n",
         "All rows: 1,000,000 × 768, k = 10, cosine, embedding.\n\n| queries | time, ms | queries/s | of ceiling | least – most |",
         "\n|---:|---:|---:|---:|---:|---:|---:|---:|\n",
@@ -320,6 +320,111 @@ fn cases_that_differ_in_one_identity_field_stay_apart() -> Result<()> {
     let again = with(exact(1000, 64, 1), json!({"ms": 77.0}));
     let html = page(&[device(), exact(1000, 64, 1), again])?;
     assert!(html.contains(">77.000<") && !html.contains(">82.061<"), "{html}");
+    Ok(())
+}
+
+/// The columns of the table of libraries and one of its rows, in Markdown.
+fn compared<'m>(markdown: &'m str, row: &str) -> Result<[&'m str; 2]> {
+    let (_, table) = markdown.split_once("### Milliseconds of a call\n\n").context("a table")?;
+    let find = |start: &str| table.lines().find(|line| line.starts_with(start)).context("a line");
+    Ok([find("| suite |")?, find(row)?])
+}
+
+#[test]
+fn libraries_stand_beside_ours_in_one_table_and_in_the_chart_of_recall() -> Result<()> {
+    let library = |name: &str, probes: u64, recall: f64, own: Value| {
+        let mut line = with(
+            ivf(probes, recall),
+            json!({"record": "peer", "peer": name, "case": null, "screened": null, "ms_least": null}),
+        );
+        line["ms"] = json!(100.0 + probes as f64);
+        with(line, own)
+    };
+    let graph = |width: u64, recall: f64| library("hnswlib", width, recall, json!({"lists": null}));
+    let lines = [
+        device(),
+        exact(1_000_000, 768, 10_000),
+        peer(json!({"peer": "faiss-cpu"})),
+        ivf(1, 0.52),
+        ivf(4, 0.961),
+        library("faiss-cpu", 1, 0.5, json!({})),
+        library("faiss-cpu", 4, 0.95, json!({})),
+        graph(16, 0.9),
+        graph(64, 0.99),
+        reduce(),
+        with(reduce(), json!({"record": "peer", "peer": "torch", "case": null, "device_ms": 70.0})),
+    ];
+    let markdown = report(&lines, &["--format", "markdown"])?;
+    let [head, row] = compared(&markdown, "|  | 4,096 lists, 4 probes |")?;
+    assert_eq!(head, "| suite | work | nearfield | faiss, CPU | hnswlib | torch |");
+    assert_eq!(row, "|  | 4,096 lists, 4 probes | **82.061 (0.9610)** | 104.000 (0.9500) |  |  |");
+    // Each width of a graph has a row, although it has no number of lists.
+    for (width, times) in [(16, "116.000 (0.9000)"), (64, "164.000 (0.9900)")] {
+        let row = format!("|  | width {width} |  |  | {times} |  |");
+        assert!(markdown.contains(&row), "{row}: {markdown}");
+    }
+    // Kernels are compared by the clock of the device, where all have one.
+    let [_, row] = compared(&markdown, "| Reductions, on the device |")?;
+    assert!(row.ends_with("| **80.100** |  |  | 70.000 |"), "{row}");
+    let html = page(&lines)?;
+    let (_, chart) = html.split_once("<figcaption>Queries per second by recall<").context("a chart")?;
+    let legend = chart.split("</ul>").next().unwrap_or_default();
+    for name in ["</i>nearfield</li>", "</i>faiss, CPU</li>", "</i>hnswlib</li>"] {
+        assert!(legend.contains(name), "{name}: {legend}");
+    }
+    Ok(())
+}
+
+#[test]
+fn figures_of_a_busy_machine_are_marked() -> Result<()> {
+    let with_least = |line: Value, least: f64| with(line, json!({"ms_least": least}));
+    let lines = [
+        with(device(), json!({"busy": 0.45})),
+        with_least(exact(1000, 64, 10), 50.0),
+        with_least(exact(1000, 64, 100), 60.0),
+        // Latencies differ on a quiet machine, too.
+        with_least(serve(64), 1.0),
+        with_least(peer(json!({"rows": 1000, "dim": 64, "queries": 10})), 100.0),
+    ];
+    let html = page(&lines)?.replace('\u{a0}', " ");
+    for part in [
+        "<p class=\"problem\">Other programs used 45 % of the processor when the run began: times may be too long.</p>",
+        "~ marks times of a busy machine, in 2 of 4 cases: the median is more than 1.5 times the least.",
+        "<b>82.061 ~</b></td><td class=\"number\">164.122 ~</td>",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert_eq!(html.matches("82.061 ~").count(), 2, "in the table of cases and beside the library: {html}");
+    let quiet = page(&[with(device(), json!({"busy": 0.05})), exact(1000, 64, 10)])?;
+    assert!(!quiet.contains('~') && !quiet.contains("Other programs"), "{quiet}");
+    Ok(())
+}
+
+#[test]
+fn key_figures_are_of_files_where_files_were_searched() -> Result<()> {
+    let of_files =
+        with(exact(1000, 64, 10), json!({"data": "base.npy with query.npy", "queries_per_s": 77.0}));
+    let html = page(&[device(), of_files, exact(1_000_000, 768, 10_000)])?;
+    let (_, cards) = html.split_once("<ul class=\"cards\">").context("key figures")?;
+    assert!(
+        cards.starts_with("\n<li><strong>77 queries/s</strong>\n<span>exact search, 10 queries, 1,000 × 64"),
+        "{cards}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_page_names_the_processor() -> Result<()> {
+    let processor = json!({"processor": "AMD EPYC 9654"});
+    let html = page(&[with(device(), processor.clone()), exact(1000, 64, 10)])?;
+    assert!(html.contains("discrete, AMD EPYC 9654, linux, 16 threads"), "{html}");
+    let host = with(device(), json!({"adapter": "host, 16 threads", "kind": "host"}));
+    let html = page(&[with(host.clone(), processor), exact(1000, 64, 10)])?;
+    assert!(html.contains("<h1>nearfield on AMD EPYC 9654, 16 threads</h1>"), "{html}");
+    // Lines of an older program do not tell, but peers do.
+    let peers = json!({"record": "peers", "adapter": "AMD EPYC 9654", "cpu": "AMD EPYC 9654", "threads": 16});
+    let html = page(&[host, exact(1000, 64, 10), peers])?;
+    assert!(html.contains("<h1>nearfield on AMD EPYC 9654, 16 threads</h1>"), "{html}");
     Ok(())
 }
 

@@ -93,7 +93,7 @@ impl Device {
         match Engine::open(AdapterChoice::Hardware, options.clone()).await {
             Ok(engine) => {
                 let reason =
-                    "because it is the first GPU: discrete ones come before integrated and virtual ones";
+                    "because it is the best GPU: discrete ones come before integrated and virtual ones";
                 Ok(Self { engine, reason: reason.into() })
             }
             Err(Error::NoAdapter { found, .. }) => {

@@ -23,14 +23,14 @@ pub(super) struct Args {
     /// processor computes
     #[arg(long, value_enum, value_name = "SCALE")]
     scale: Option<Scale>,
-    /// Search the rows of this file instead of generated ones
+    /// Search the rows of this file first, and with indexes as `nearfield build` makes them
     #[arg(long, value_name = "FILE", requires = "queries_file")]
     rows_file: Option<PathBuf>,
     /// File of the queries
     #[arg(long, value_name = "FILE", requires = "rows_file")]
     queries_file: Option<PathBuf>,
     /// Metric for the files: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine", requires = "rows_file")]
+    #[arg(long, default_value = "l2sq", requires = "rows_file")]
     metric: Metric,
     /// Run other libraries at the same work afterwards, as `bench peers` does
     #[arg(long)]

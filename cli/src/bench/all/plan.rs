@@ -66,15 +66,52 @@ impl Files {
     }
 }
 
-/// The commands of a scale.
+/// The commands of a scale. Searches come first: they are what most want to know, and the time may end before the rest. Those of
+/// files come before all others.
 pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Planned> {
     let (length, short, rows, [low, middle, high]) = match scale {
         Scale::Small => (1 << 22, 1 << 20, 10_000, [64, 128, 256]),
         Scale::Medium => (1 << 26, 1 << 24, 200_000, [64, 128, 384]),
         Scale::Large => (1 << 28, 1 << 26, 1_000_000, [128, 384, 768]),
     };
-    let mut plan = vec![];
+    let (is_small, most) = (scale == Scale::Small, if scale == Scale::Large { 10_000 } else { 1000 });
+    let recipe = if is_small { "embedding" } else { "low-rank" };
+    let made = |rows: usize, dim: usize| -> Vec<String> {
+        split(&format!("--data {recipe} --rows {rows} --dim {dim}")).collect()
+    };
+    let mut plan = files.map_or(vec![], |files| of_files(scale, most, files));
     let mut add = |weight, options: &str, more: &[String]| plan.push(Planned::new(weight, options, more));
+    match (files, is_small) {
+        (Some(_), _) => {}
+        (None, true) => {
+            add(3, "exact --screen i8,none --queries 1,16,256", &made(rows, high));
+            add(1, "serve --threads 1,8 --duration 1s", &made(rows, high));
+        }
+        (None, false) => {
+            add(3, &format!("exact --queries 1,8,100,1024,{most} --k 10,100"), &made(rows, high));
+            add(2, "exact --screen none --queries 1,128,1024", &made(rows, high));
+            add(4, &format!("ivf --probes 1,4,16,64 --queries 1,100,{most}"), &made(rows, high));
+            add(2, "serve --threads 1,4,16,64", &made(rows, high));
+            add(2, "serve --threads 1,4,16,64 --probes 16", &made(rows, high));
+        }
+    }
+    if is_small {
+        add(2, &format!("exact --sizes 1000,3000,{rows} --queries 1,64"), &made(rows, middle));
+        add(1, "exact --queries 1,64", &made(5000, low));
+        add(1, "exact --queries 1,64", &made(5000, high));
+        if files.is_none() {
+            // Training is slow on a software driver.
+            add(2, "ivf --lists 300 --iterations 2 --probes 1,4,16,64 --queries 1,64", &made(5000, low));
+        }
+        add(1, &format!("distance --rows 4096 --dim {middle} --queries 1,64 --metric l2sq,cosine"), &[]);
+    } else {
+        add(2, &format!("exact --sizes 1000,10000,100000,{rows} --queries 1,1024"), &made(rows, middle));
+        add(2, &format!("exact --metric cosine,l2sq --queries 1,1024,{most}"), &made(rows, low));
+        add(2, &format!("ivf --probes 1,4,16,64 --queries 1,{most}"), &made(rows, low));
+        let distance = "distance --rows 100000";
+        add(1, &format!("{distance} --dim {middle} --queries 1,16,256 --metric l2sq,cosine"), &[]);
+        add(1, &format!("{distance} --dim {high} --queries 256 --metric l2sq,ip"), &[]);
+    }
     let all = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
     add(2, &format!("reduce --operation {all} --length {length}"), &[]);
     add(1, &format!("reduce --elements f16 --length {length}"), &[]);
@@ -85,7 +122,7 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
     add(1, &format!("{of_rows} 384,4096,65537 --length {length}"), &[]);
     if is_gpu {
         add(1, &format!("reduce --ladder --length {length}"), &[]);
-        if scale == Scale::Small {
+        if is_small {
             add(2, "select --shapes 200x500,10x10000,1x100000,1x1000000 --k 1,10,100,2048", &[]);
         } else {
             let powers = "1,2,4,8,16,32,64,128,256,512,1024,2048";
@@ -93,54 +130,6 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
             let large = "100x1000000,1x1000000,1000x100000 --k 10,512,2048,10000,100000";
             add(2, &format!("select --shapes {large}"), &[]);
         }
-    }
-    let recipe = if scale == Scale::Small { "embedding" } else { "low-rank" };
-    let made = |rows: usize, dim: usize| -> Vec<String> {
-        split(&format!("--data {recipe} --rows {rows} --dim {dim}")).collect()
-    };
-    let given = |otherwise: Vec<String>| files.map_or(otherwise, |files| files.options.clone());
-    let searched = given(made(rows, high));
-    // A recipe makes any number of vectors; files limit what may be asked for.
-    let at_most = |numbers: &[usize], most: Option<usize>| {
-        let numbers = asked_or(&[], numbers, most.unwrap_or(usize::MAX));
-        numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
-    };
-    let queries = |numbers: &[usize]| at_most(numbers, files.map(|files| files.queries));
-    let rows_there = files.map(|files| files.rows);
-    let k = at_most(&[10], rows_there);
-    if scale == Scale::Small {
-        // Training is slow on a software driver.
-        let lists = rows_there.map_or(300, |rows| rows.min(300));
-        let probes = at_most(&[1, 4, 16, 64], Some(lists));
-        let (few, some) = (queries(&[1, 64]), queries(&[1, 16, 256]));
-        add(1, &format!("distance --rows 4096 --dim {middle} --queries 1,64 --metric l2sq,cosine"), &[]);
-        add(3, &format!("exact --screen i8,none --queries {some} --k {k}"), &searched);
-        add(2, &format!("exact --sizes 1000,3000,{rows} --queries 1,64"), &made(rows, middle));
-        add(1, "exact --queries 1,64", &made(5000, low));
-        add(1, "exact --queries 1,64", &made(5000, high));
-        let ivf = format!("ivf --lists {lists} --iterations 2 --probes {probes} --queries {few} --k {k}");
-        add(2, &ivf, &given(made(5000, low)));
-        add(1, &format!("serve --threads 1,8 --duration 1s --k {k}"), &searched);
-    } else {
-        let most = if scale == Scale::Large { 10_000 } else { 1000 };
-        let several_k = at_most(&[10, 100], rows_there);
-        let probes = at_most(&[1, 4, 16, 64], rows_there.map(Ivf::recommend));
-        let (few, several) = (queries(&[1, 128, 1024]), queries(&[1, 8, 100, 1024, most]));
-        let distance = "distance --rows 100000";
-        add(1, &format!("{distance} --dim {middle} --queries 1,16,256 --metric l2sq,cosine"), &[]);
-        add(1, &format!("{distance} --dim {high} --queries 256 --metric l2sq,ip"), &[]);
-        add(3, &format!("exact --queries {several} --k {several_k}"), &searched);
-        add(2, &format!("exact --screen none --queries {few} --k {k}"), &searched);
-        add(2, &format!("exact --sizes 1000,10000,100000,{rows} --queries 1,1024"), &made(rows, middle));
-        add(2, &format!("exact --metric cosine,l2sq --queries 1,1024,{most}"), &made(rows, low));
-        let queries = queries(&[1, 100, most]);
-        add(4, &format!("ivf --probes {probes} --queries {queries} --k {k}"), &searched);
-        add(2, &format!("ivf --probes 1,4,16,64 --queries 1,{most}"), &made(rows, low));
-        add(2, &format!("serve --threads 1,4,16,64 --k {k}"), &searched);
-        let probes = at_most(&[16], rows_there.map(Ivf::recommend));
-        add(2, &format!("serve --threads 1,4,16,64 --probes {probes} --k {k}"), &searched);
-    }
-    if is_gpu {
         let options = match scale {
             Scale::Small => "--rows 10000 --sizes 1000,3000,10000 --queries 1,8,64",
             _ => "--rows 100000 --sizes 1000,3000,10000,30000,100000 --queries 1,4,16,64,256",
@@ -150,12 +139,39 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
     plan
 }
 
+/// The searches of files, by indexes as `nearfield build` makes them, with no more queries, neighbours and probes than there can be.
+fn of_files(scale: Scale, most: usize, files: &Files) -> Vec<Planned> {
+    let at_most = |numbers: &[usize], most: usize| {
+        let numbers = asked_or(&[], numbers, most);
+        numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+    };
+    let (queries, k) = (|numbers: &[usize]| at_most(numbers, files.queries), at_most(&[10], files.rows));
+    let lists = Ivf::recommend(files.rows);
+    // A 64th of the lists is what a search probes that does not say how many.
+    let usual = (lists / 64).max(1);
+    let mut probes = vec![1, 4, 16, 64, usual];
+    probes.sort_unstable();
+    let (probes, usual) = (at_most(&probes, lists), usual.to_string());
+    let add = |weight, options: String| Planned::new(weight, &options, &files.options);
+    let (several, few, threads) = match scale {
+        Scale::Small => (queries(&[1, 16, 256]), queries(&[1, 64]), "1,8 --duration 1s"),
+        _ => (queries(&[1, 8, 100, 1024, most]), queries(&[1, 100, most]), "1,4,16,64"),
+    };
+    vec![
+        add(4, format!("exact --queries {several} --k {}", at_most(&[10, 100], files.rows))),
+        add(5, format!("ivf --probes {probes} --queries {few} --k {k}")),
+        add(2, format!("serve --threads {threads} --k {k}")),
+        add(2, format!("serve --threads {threads} --probes {usual} --k {k}")),
+        add(2, format!("exact --screen none --queries {} --k {k}", queries(&[1, 128, 1024]))),
+    ]
+}
+
 /// The commands of the peers beside a plan: the work of the first command of each suite that they have.
 pub(super) fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec<Planned> {
     const SHARED: &str = "--rows-file --queries-file --data --rows --dim --queries --k --metric --lists --probes \
         --shapes --length";
     // Only peers on the same kind of processor: the others take minutes for what takes seconds here.
-    let peers = if is_processor { "numpy,scipy,faiss-cpu,usearch" } else { "torch,cuvs,faiss-gpu" };
+    let peers = if is_processor { "numpy,scipy,faiss-cpu,usearch,hnswlib" } else { "torch,cuvs,faiss-gpu" };
     let suites = [("exact", 3), ("ivf", 3), ("distance", 1), ("select", 1), ("reduce", 1)].into_iter();
     let steps = suites.filter_map(|(suite, weight)| {
         let like = plan.iter().find(|planned| planned.words[0] == suite)?;
@@ -185,6 +201,10 @@ mod tests {
         for scale in [Scale::Small, Scale::Medium, Scale::Large] {
             for (is_gpu, files) in [(true, None), (true, Some(&few)), (false, None), (false, Some(&few))] {
                 let mut plan = plan(scale, is_gpu, files);
+                let of_files =
+                    plan.iter().map(|planned| planned.words.iter().any(|word| word == "--rows-file"));
+                assert!(of_files.is_sorted_by(|one, next| one >= next), "searches of files come first");
+                assert_eq!(plan[0].words[0], "exact");
                 let peers = beside(&plan, !is_gpu, Path::new("venv/bin/python"));
                 assert_eq!(peers.len(), if is_gpu { 5 } else { 4 });
                 plan.extend(peers);

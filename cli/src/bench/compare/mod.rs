@@ -43,9 +43,8 @@ the last one counts.
 Without --fail-over a case is `slower` when its least new time is above its most old one, and `faster` in the opposite case. \
 Neither fails.
 
-With --fail-over a case is `slower` when the ratio is past the limit and even the least new time is above the old \
-median. If only the ratio is past the limit, the case is `noisy`: measure again with more --runs. `faster` works the same way in \
-the opposite direction. Both the wall clock and the time on the device are judged; a case slower by either makes the exit code 1.
+With --fail-over the ratio must be past the limit, too. If it is, but old and new times overlap, the case is `noisy` and does not \
+fail: measure again on a quiet machine. Both the wall clock and the time on the device are judged; a case slower by either makes the exit code 1.
 
 A case that failed or has a wrong answer in the new file makes the exit code 1 with and without --fail-over. Cases of only one \
 file are listed and do not fail.

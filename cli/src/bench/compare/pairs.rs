@@ -80,13 +80,13 @@ pub(super) struct Clock {
 impl Clock {
     fn new(old: Times, new: Times, limit: Option<f64>) -> Self {
         let ratio = new.median / old.median;
-        let certain = |is_certain, verdict| if is_certain { verdict } else { "noisy" };
-        let verdict = match limit {
-            None if new.least > old.most => "slower",
-            None if new.most < old.least => "faster",
-            Some(limit) if ratio > 1.0 + limit => certain(new.least > old.median, "slower"),
-            Some(limit) if ratio * (1.0 + limit) < 1.0 => certain(new.most < old.median, "faster"),
-            _ => "same",
+        let is_past = limit.map(|limit| ratio.max(ratio.recip()) > 1.0 + limit);
+        let verdict = match is_past {
+            Some(false) => "same",
+            _ if new.least > old.most => "slower",
+            _ if new.most < old.least => "faster",
+            Some(true) => "noisy",
+            None => "same",
         };
         Self { old, new, verdict }
     }

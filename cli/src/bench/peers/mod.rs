@@ -26,7 +26,7 @@ const LEAST_QUERIES: usize = 200;
 const CHECKED_AT_ONCE: usize = 1 << 14;
 
 const SUITES: [&str; 5] = ["exact", "ivf", "distance", "select", "reduce"];
-const PEERS: [&str; 7] = ["numpy", "scipy", "faiss-cpu", "usearch", "torch", "cuvs", "faiss-gpu"];
+const PEERS: [&str; 8] = ["numpy", "scipy", "faiss-cpu", "usearch", "hnswlib", "torch", "cuvs", "faiss-gpu"];
 const SHAPES: &str = "20000x500,1000x10000,100x100000,10x1000000";
 
 #[derive(Debug, clap::Args)]
@@ -78,7 +78,8 @@ Examples:
 Libraries that are not installed are named as not run. Those for a processor are installed by:
   python3 -m venv venv && venv/bin/pip install \\\n",
     include_str!("requirements.txt"),
-    "
+    "hnswlib==0.8.0, which pip compiles with a C++ compiler, is not among them.
+
 The script is part of the program. It starts one process for each library and suite, which work on the vectors that the other \
 suites would generate or read. Generated vectors go to a temporary directory (TMPDIR), which is removed afterwards. docs/benchmark.md says \
 what is compared and lists the fields of the JSON lines."

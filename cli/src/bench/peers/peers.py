@@ -33,7 +33,7 @@ copies = lambda size: max(1, min(64, -(-CACHE // (4 * size))))  # Enough arrays 
 NAMES, NUMBERS = lambda text: text.split(","), lambda text: [int(part) for part in text.split(",")]
 OPTIONS = [  # How they are read, and their defaults. The budget is in seconds.
     ("suites", NAMES, "exact,ivf,distance,select,reduce"),
-    ("peers", NAMES, "numpy,scipy,faiss-cpu,usearch,torch,cuvs,faiss-gpu"),
+    ("peers", NAMES, "numpy,scipy,faiss-cpu,usearch,hnswlib,torch,cuvs,faiss-gpu"),
     ("rows-file", str, "rows.npy"), ("queries-file", str, "queries.npy"), ("data", str, "files"),
     ("metric", str, "cosine"), ("queries", NUMBERS, "1,1024"), ("k", NUMBERS, "10"), ("lists", int, "1000"),
     ("probes", NUMBERS, "1,4,16,64"), ("shapes", NAMES, "20000x500,1000x10000,100x100000,10x1000000"),
@@ -152,6 +152,20 @@ def usearch_index(_, rows, metric, lists):
     return lambda queries, k, probes: np.atleast_2d(find(queries, k).keys).astype(np.int64)
 
 
+def hnswlib_index(_, rows, metric, lists):
+    module, space = importlib.import_module("hnswlib"), metric if metric in ("cosine", "ip") else "l2"
+    index = module.Index(space, rows.shape[1])
+    index.init_index(len(rows), M=16, ef_construction=200, random_seed=1)
+    index.set_num_threads(THREADS)
+    index.add_items(rows)
+
+    def search(queries, k, probes):
+        index.set_ef(max(k, probes))
+        return index.knn_query(queries, k)[0].astype(np.int64)
+
+    return search
+
+
 def faiss_index(peer, rows, metric, lists):
     faiss, prepared = importlib.import_module("faiss"), normalized if metric == "cosine" else lambda vectors: vectors
     kind = faiss.METRIC_L2 if metric in ("l2sq", "l2") else faiss.METRIC_INNER_PRODUCT
@@ -218,7 +232,11 @@ def cuvs_index(peer, rows, metric, lists):
 
 
 # Each builds an index and returns its search: queries to ids, or on a GPU, where all are tensors, to ids and distances.
-BUILD = {"numpy": numpy_index, "faiss": faiss_index, "usearch": usearch_index, "torch": torch_index, "cuvs": cuvs_index}
+BUILD = {
+    "numpy": numpy_index, "faiss": faiss_index, "usearch": usearch_index, "hnswlib": hnswlib_index, "torch": torch_index,
+    "cuvs": cuvs_index,
+}
+GRAPHS = {"hnswlib", "cuvs-cagra"}  # They have no lists: the number of probes is the width of a search.
 
 
 def search(args, line):
@@ -245,8 +263,7 @@ def search(args, line):
 
         call = lambda turn: from_host(batches[turn % turns], k, probes)
         launch = lambda turn: find(there[turn % turns], k, probes)
-        # A graph has no lists: the number is the width of its search.
-        how = {"itopk": probes} if peer == "cuvs-cagra" else {"lists": lists, "probes": probes} if lists else {}
+        how = {"lists": None if peer in GRAPHS else lists, "probes": probes} if lists else {}
         case = {**line, **how, "queries": len(batches[0]), "k": k}
         attempt(measure, args, {**case, "rotated": turns}, check, call, torch, launch)
 
@@ -366,7 +383,7 @@ def reduce(args, line):
 
 SUITES = {  # The function that runs each suite, and the libraries.
     "exact": (search, ["numpy", "faiss-cpu", "usearch", "torch-f32", "torch-f16", "cuvs", "faiss-gpu"]),
-    "ivf": (search, ["faiss-cpu", "cuvs", "cuvs-cagra", "faiss-gpu"]),
+    "ivf": (search, ["faiss-cpu", "hnswlib", "cuvs", "cuvs-cagra", "faiss-gpu"]),
     "distance": (all_pairs, ["numpy", "scipy", "faiss-cpu", "torch-matmul", "torch-cdist", "torch-direct"]),
     "select": (select, ["torch"]),
     "reduce": (reduce, ["torch"]),

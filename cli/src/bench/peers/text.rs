@@ -21,6 +21,7 @@ fn peer(line: &Line) -> String {
     let time = |key: &str| line.number(key).unwrap_or(f64::NAN);
     let figures = [
         Some(format!("{:.3} ms ({:.3} .. {:.3})", time("ms"), time("ms_least"), time("ms_most"))),
+        line.is_noisy("ms").then(|| ", noisy".to_owned()),
         line.number("device_ms").map(|time| format!(", on the device {time:.3} ms")),
         line.number("queries_per_s").map(|rate| format!(", {rate:.0} queries/s")),
         line.number("recall").map(|recall| format!(", recall {recall:.4}")),

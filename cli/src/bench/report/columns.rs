@@ -45,8 +45,12 @@ const FIGURES: [Figure; 30] = [
     ("verified", "answer", |line, _| line.is_wrong().then(|| "WRONG".into())),
 ];
 
+/// Behind the times of a busy machine.
+pub(super) const NOISY: &str = " ~";
+
 pub(super) fn milliseconds(line: &Line, key: &str) -> Option<String> {
-    line.number(key).map(|ms| decimal(ms, 3))
+    let mark = if line.is_noisy(key) { NOISY } else { "" };
+    line.number(key).map(|ms| decimal(ms, 3) + mark)
 }
 
 fn rate(line: &Line, key: &str) -> Option<String> {
@@ -74,21 +78,20 @@ pub(super) fn of_ceiling(line: &Line) -> Option<String> {
     Some(format!("{} of {ceiling}", percent(line.positive("share")?)))
 }
 
-/// Columns of the fields that differ between lines, and the fields that all lines share in words. A single line has
-/// columns of all fields.
-pub(super) fn field_columns(lines: &[&Line], fields: &[&str]) -> (Vec<Column>, String) {
+/// The fields that tell lines apart, and those that all lines share in words. A single line shares none.
+pub(super) fn telling<'k>(lines: &[&Line], fields: &[&'k str]) -> (Vec<&'k str>, String) {
     let (differing, same) = match lines {
         [_] => (fields.to_vec(), vec![]),
         lines => split(lines, fields),
     };
-    let column = |key: &&str| Column::new(key.replace('_', " "), lines.iter().map(|line| cell(line, key)));
-    let common = lines.first().map(|line| describe(line, &same)).unwrap_or_default();
-    (differing.iter().map(column).collect(), common)
+    (differing, lines.first().map(|line| describe(line, &same)).unwrap_or_default())
 }
 
 /// A table of lines: fields, then figures.
 pub(super) fn table(title: &str, lines: &[&Line], fields: &[&str], figures: &str) -> Table {
-    let (mut columns, common) = field_columns(lines, fields);
+    let (differing, common) = telling(lines, fields);
+    let column = |key: &&str| Column::new(key.replace('_', " "), lines.iter().map(|line| cell(line, key)));
+    let mut columns: Vec<Column> = differing.iter().map(column).collect();
     let known = |key| FIGURES.iter().find(|(name, ..)| *name == key);
     for (key, head, show) in figures.split_whitespace().filter_map(known) {
         // A wrong answer has no speed.
@@ -96,5 +99,6 @@ pub(super) fn table(title: &str, lines: &[&Line], fields: &[&str], figures: &str
         let text = |line: &&Line| show(line, key).filter(|_| has_figure(line)).unwrap_or_default();
         columns.push(Column::new(*head, lines.iter().map(text)));
     }
+    let common = if common.is_empty() { common } else { format!("All rows: {common}") };
     Table::new(title, common, columns)
 }

@@ -90,8 +90,24 @@ impl<'a> DeviceLines<'a> {
         curves.into_iter().find(|curve| !curve.is_empty()).unwrap_or_default()
     }
 
-    pub(super) fn name(&self) -> &'a str {
-        self.text("adapter").unwrap_or("an unnamed device")
+    /// The name of the device; of the host engine, that of its processor.
+    pub(super) fn name(&self) -> String {
+        let threads = self.runs.iter().find_map(|run| run.count("threads"));
+        match (self.text("kind"), self.processor(), threads) {
+            (Some("host"), Some(processor), Some(threads)) => format!("{processor}, {threads} threads"),
+            _ => self.text("adapter").unwrap_or("an unnamed device").to_owned(),
+        }
+    }
+
+    /// The processor of the machine, which peers know, too.
+    pub(super) fn processor(&self) -> Option<&'a str> {
+        let peers = || self.peer_runs.iter().find_map(|run| run.text("cpu"));
+        self.text("processor").or_else(peers)
+    }
+
+    /// The largest share of the processor that other programs used when a run began.
+    pub(super) fn busy(&self) -> Option<f64> {
+        self.runs.iter().filter_map(|run| run.positive("busy")).reduce(f64::max)
     }
 
     pub(super) fn records(&self, record: &str) -> Vec<&'a Line> {
@@ -100,6 +116,11 @@ impl<'a> DeviceLines<'a> {
 
     pub(super) fn of(&self, record: &str, suite: &str) -> Vec<&'a Line> {
         self.lines.iter().copied().filter(|line| line.is(record, suite)).collect()
+    }
+
+    /// Cases and peers of a suite that have times and correct answers.
+    pub(super) fn measured(&self, record: &str, suite: &str) -> Vec<&'a Line> {
+        self.of(record, suite).into_iter().filter(|line| line.is_measured()).collect()
     }
 
     /// Cases of a suite with correct answers: a wrong answer has no speed.

@@ -46,7 +46,7 @@ pub(super) struct Figure {
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) title: String,
-    /// Fields with the same value in all rows, in words.
+    /// What rows have in common, in words.
     pub(super) common: String,
     pub(super) columns: Vec<Column>,
 }
@@ -54,6 +54,7 @@ pub(super) struct Table {
 pub(super) struct Column {
     pub(super) head: String,
     pub(super) cells: Vec<Cell>,
+    pub(super) is_text: bool,
 }
 
 #[derive(Clone, Default)]
@@ -70,13 +71,20 @@ impl From<String> for Cell {
 
 impl Column {
     pub(super) fn new<C: Into<Cell>>(head: impl Into<String>, cells: impl IntoIterator<Item = C>) -> Self {
-        Self { head: head.into(), cells: cells.into_iter().map(Into::into).collect() }
+        Self { head: head.into(), cells: cells.into_iter().map(Into::into).collect(), is_text: false }
     }
 
     /// Whether the cells are numbers, which align at the right.
     pub(super) fn is_numeric(&self) -> bool {
         let mut texts = self.cells.iter().map(|cell| cell.text.as_str()).filter(|text| !text.is_empty());
-        texts.all(|text| text.starts_with(|letter: char| letter.is_ascii_digit() || letter == '\u{2212}'))
+        let is_number =
+            |text: &str| text.starts_with(|letter: char| letter.is_ascii_digit() || letter == '\u{2212}');
+        !self.is_text && texts.all(is_number)
+    }
+
+    /// A column of longer texts, which may begin with a number.
+    pub(super) fn of_texts(head: &str, cells: Vec<String>) -> Self {
+        Self { is_text: true, ..Self::new(head, cells) }
     }
 
     fn is_empty(&self) -> bool {

@@ -7,6 +7,25 @@ use crate::bench::lines::Line;
 use crate::bench::units::{figure, grouped};
 use crate::output;
 
+/// How a library is written.
+const LIBRARIES: [(&str, &str); 9] = [
+    ("torch-f32", "PyTorch, f32"),
+    ("torch-f16", "PyTorch, inputs rounded to f16"),
+    ("cuvs", "cuVS"),
+    ("cuvs-cagra", "cuVS CAGRA"),
+    ("faiss-cpu", "faiss, CPU"),
+    ("faiss-gpu", "faiss, GPU"),
+    ("numpy", "NumPy"),
+    ("scipy", "SciPy"),
+    ("usearch", "usearch"),
+];
+
+/// The library that a line is of.
+pub(super) fn library(line: &Line) -> String {
+    let name = line.plain("peer").unwrap_or_else(|| "nearfield".to_owned());
+    LIBRARIES.iter().find(|(key, _)| *key == name).map_or(name, |(_, known)| (*known).to_owned())
+}
+
 pub(super) fn cell(line: &Line, key: &str) -> String {
     match line.value(key) {
         None => String::new(),
@@ -29,6 +48,9 @@ pub(super) fn cell(line: &Line, key: &str) -> String {
 
 /// A field in words, such as "10,000 queries".
 fn phrase(line: &Line, key: &str) -> Option<String> {
+    if key == "peer" {
+        return Some(library(line));
+    }
     let (value, text) = (line.value(key)?, cell(line, key));
     let counted =
         |one: &str, many: &str| format!("{text} {}", if value.as_u64() == Some(1) { one } else { many });
@@ -38,6 +60,8 @@ fn phrase(line: &Line, key: &str) -> Option<String> {
         "queries" => counted("query", "queries"),
         "lists" => counted("list", "lists"),
         "iterations" => counted("iteration", "iterations"),
+        // A graph has no lists.
+        "probes" if line.value("lists").is_none() => format!("width {text}"),
         "probes" => counted("probe", "probes"),
         "scratch" => format!("{text} scratch"),
         "k" => format!("k = {text}"),
@@ -85,7 +109,7 @@ pub(super) fn split<'k>(lines: &[&Line], keys: &[&'k str]) -> (Vec<&'k str>, Vec
     keys.iter().partition(|key| differs(key))
 }
 
-/// One series for each group of cases that differ only in the field `over`. Also returns a note with the fields that all
+/// One series for each library and group of cases that differ only in the field `over`. Also returns a note with the fields that all
 /// series share and the number of series left out.
 pub(super) fn series(
     cases: &[&Line],
@@ -95,7 +119,7 @@ pub(super) fn series(
 ) -> (Vec<Series>, String) {
     let keys: Vec<&str> = keys.iter().copied().filter(|key| *key != over).collect();
     let mut lines: Vec<(&Line, Vec<(f64, f64)>)> = vec![];
-    for group in groups(cases, &keys) {
+    for group in groups(cases, &[&["peer"], &keys[..]].concat()) {
         let mut points: Vec<(f64, f64)> = group.iter().filter_map(|case| point(case)).collect();
         points.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         points.dedup_by_key(|(x, _)| *x);
@@ -103,16 +127,30 @@ pub(super) fn series(
             lines.push((group[0], points));
         }
     }
+    named(lines, &keys)
+}
+
+/// Series of lines, named by the fields that differ between lines of a library, and the note of [`series`].
+pub(super) fn named(mut lines: Vec<(&Line, Vec<(f64, f64)>)>, keys: &[&str]) -> (Vec<Series>, String) {
     let more = lines.len().saturating_sub(MAX_SERIES);
     lines.truncate(MAX_SERIES);
-    let (differing, same) = split(&lines.iter().map(|(line, _)| *line).collect::<Vec<_>>(), &keys);
-    let mut notes: Vec<String> = lines.first().map(|(line, _)| describe(line, &same)).into_iter().collect();
+    let shown: Vec<&Line> = lines.iter().map(|(line, _)| *line).collect();
+    let libraries = groups(&shown, &["peer"]);
+    // Libraries do not have all fields.
+    let differs = |key: &&str| libraries.iter().any(|library| !split(library, &[*key]).0.is_empty());
+    let (mut differing, same): (Vec<&str>, Vec<&str>) = keys.iter().partition(|key| differs(key));
+    if libraries.len() > 1 {
+        differing.insert(0, "peer");
+    }
+    let mut notes: Vec<String> = shown.first().map(|line| describe(line, &same)).into_iter().collect();
     notes.extend((more > 0).then(|| format!("{more} more in the table")));
     notes.retain(|note| !note.is_empty());
-    let series = lines.into_iter().map(|(line, points)| Series {
-        name: describe(line, &differing),
-        mark: Mark::Line,
-        points,
-    });
+    let name = |line: &Line| match describe(line, &differing) {
+        // Usual values have no words of their own.
+        name if name.is_empty() => differing.join(", "),
+        name => name,
+    };
+    let series =
+        lines.into_iter().map(|(line, points)| Series { name: name(line), mark: Mark::Line, points });
     (series.collect(), notes.join("; "))
 }

@@ -95,10 +95,12 @@ fn figure(figure: &Figure) -> Result<String> {
 
 fn table(table: &Table) -> String {
     let mut html = element("h3", &table.title);
-    if !table.common.is_empty() {
-        html += &element("p class=\"faint\"", &format!("All rows: {}", table.common));
-    }
-    let class = |number: usize| if table.columns[number].is_numeric() { " class=\"number\"" } else { "" };
+    html += &element("p class=\"faint\"", &table.common);
+    let class = |number: usize| match &table.columns[number] {
+        column if column.is_numeric() => " class=\"number\"",
+        column if column.is_text => " class=\"text\"",
+        _ => "",
+    };
     html += "<div class=\"table\"><table>\n<thead><tr>";
     for (number, column) in table.columns.iter().enumerate() {
         // A unit stays with its name.

@@ -41,7 +41,7 @@ fn table(table: &Table) -> String {
         text += &format!("### {}\n\n", escaped(&table.title));
     }
     if !table.common.is_empty() {
-        text += &format!("All rows: {}.\n\n", escaped(&table.common));
+        text += &format!("{}.\n\n", escaped(&table.common));
     }
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     text += &row(table.columns.iter().map(|column| escaped(&column.head)).collect());

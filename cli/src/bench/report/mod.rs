@@ -90,10 +90,10 @@ fn pages(lines: &[Line]) -> Vec<Page> {
 
 fn page(device: &DeviceLines<'_>) -> Page {
     let mut sections = vec![
-        peers::section(device),
         suites::exact(device),
         suites::ivf(device),
         serve::section(device),
+        peers::section(device),
         suites::reductions(device),
         suites::selection(device),
         suites::distance(device),

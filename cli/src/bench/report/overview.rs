@@ -6,6 +6,8 @@ use super::document::Page;
 use super::fields::{cell, describe};
 use super::peers;
 use crate::bench::lines::{Line, distinct};
+use crate::bench::machine::{QUIET, busy};
+use crate::bench::times;
 use crate::bench::units::{byte_rate, decimal, grouped, operation_rate, percent, time, whole};
 
 /// A page without sections.
@@ -22,10 +24,14 @@ pub(super) fn page(device: &DeviceLines<'_>) -> Page {
 }
 
 fn facts(device: &DeviceLines<'_>) -> Vec<String> {
-    let mut hardware: Vec<String> = ["adapter", "backend", "driver", "kind", "os"]
-        .iter()
-        .filter_map(|key| Some(device.text(key)?.to_owned()))
-        .collect();
+    // The host engine is the processor, which is named behind these.
+    let keys: &[&str] = match device.text("kind") {
+        Some("host") => &["driver"],
+        _ => &["adapter", "backend", "driver", "kind"],
+    };
+    let mut hardware: Vec<String> =
+        keys.iter().filter_map(|key| Some(device.text(key)?.to_owned())).collect();
+    hardware.extend([device.processor(), device.text("os")].into_iter().flatten().map(str::to_owned));
     let threads = device.runs.iter().find_map(|run| run.count("threads"));
     hardware.extend(threads.map(|threads| format!("{} threads", grouped(threads))));
     let mut program: Vec<String> = vec![];
@@ -43,8 +49,12 @@ fn facts(device: &DeviceLines<'_>) -> Vec<String> {
     lines.into_iter().filter(|line| !line.is_empty()).collect()
 }
 
-/// The case with the largest value, among those with the most work: other cases are faster for having less to do.
+/// The case with the largest value, among those of files, if there are any, with the most work: other cases are faster for having less
+/// to do.
 fn best<'a>(cases: &[&'a Line], work: &[&str], value: impl Fn(&Line) -> Option<f64>) -> Option<&'a Line> {
+    let is_of_files = |case: &&Line| case.text("data").is_some_and(|data| data.contains(" with "));
+    let (files, made): (Vec<&Line>, Vec<&Line>) = cases.iter().copied().partition(is_of_files);
+    let cases = if files.is_empty() { made } else { files };
     let size = |case: &Line| work.iter().map(|key| case.positive(key)).product::<Option<f64>>();
     let most = cases.iter().filter_map(|case| size(case)).fold(0.0, f64::max);
     let largest = cases.iter().copied().filter(|case| size(case) == Some(most));
@@ -94,11 +104,14 @@ fn highlights(device: &DeviceLines<'_>) -> Vec<(String, String)> {
     let mut cases = device.cases("breakeven");
     cases.retain(|case| case.text("quicker").is_some());
     let ahead = cases.iter().filter(|case| case.text("quicker") == Some("GPU")).count();
-    for (ahead, all, about) in [(ahead, cases.len(), "sizes at which the GPU is faster than the host"), {
-        let (faster, all) = peers::score(device);
-        (faster, all, "comparisons with other libraries in which nearfield is faster")
-    }] {
-        highlights.extend((all > 0).then(|| (format!("{ahead} of {all}"), about.to_owned())));
+    if !cases.is_empty() {
+        let about = "sizes at which the GPU is faster than the host".to_owned();
+        highlights.push((format!("{ahead} of {}", cases.len()), about));
+    }
+    let (faster, all) = peers::score(device);
+    if all > 0 {
+        let about = "comparisons with other libraries in which nearfield is faster".to_owned();
+        highlights.push((format!("{faster} of {all}"), about));
     }
     highlights
 }
@@ -114,7 +127,8 @@ fn problems(device: &DeviceLines<'_>) -> Vec<String> {
     let wrong = (wrong > 0).then(|| format!("Wrong answers: {wrong} of {} cases.", cases.len()));
     let failed = device.records("failed").into_iter();
     let failed = failed.map(|line| format!("Failed, which ended the run: {}.", named(line, "reason")));
-    wrong.into_iter().chain(failed).collect()
+    let busy = device.busy().filter(|share| *share > QUIET).map(busy);
+    wrong.into_iter().chain(failed).chain(busy).collect()
 }
 
 fn remarks(device: &DeviceLines<'_>) -> Vec<String> {
@@ -127,6 +141,15 @@ fn remarks(device: &DeviceLines<'_>) -> Vec<String> {
         }
         (all, verified) => Some(format!("{verified} of {all} cases verified before they were timed.")),
     };
+    let lines = ["case", "peer", "rung"].map(|record| device.records(record)).concat();
+    let noisy = lines.iter().filter(|line| line.is_noisy("ms") || line.is_noisy("device_ms")).count();
+    let noisy = (noisy > 0).then(|| {
+        format!(
+            "~ marks times of a busy machine, in {noisy} of {} cases: the median is more than {} times the least.",
+            lines.len(),
+            times::NOISY
+        )
+    });
     let mut missing: Vec<String> =
         device.records("not_run").iter().map(|line| named(line, "reason")).collect();
     let rungs = device.records("rung").into_iter().filter(|rung| rung.value("not_run").is_some());
@@ -137,5 +160,5 @@ fn remarks(device: &DeviceLines<'_>) -> Vec<String> {
         missing.push(format!("{more} more, listed below"));
     }
     let missing = (!missing.is_empty()).then(|| format!("Not run: {}.", missing.join("; ")));
-    verified.into_iter().chain(missing).collect()
+    verified.into_iter().chain(noisy).chain(missing).collect()
 }

@@ -1,10 +1,10 @@
 //! Other libraries beside the cases that do the same work.
 
 use super::chart::{Bar, BarGroup, Chart, GREY};
-use super::columns::{field_columns, table};
+use super::columns::{NOISY, milliseconds, table, telling};
 use super::device::DeviceLines;
 use super::document::{Cell, Column, Section, Table};
-use super::fields::{cell, describe};
+use super::fields::{cell, describe, library};
 use crate::bench::lines::{Line, distinct, identity};
 use crate::bench::units::{decimal, whole};
 
@@ -15,18 +15,6 @@ const SUITES: [(&str, &str); 5] = [
     ("reduce", "Reductions"),
     ("select", "Selection"),
     ("distance", "Distance matrix"),
-];
-
-/// How a library is written in a chart.
-const NAMES: [(&str, &str); 8] = [
-    ("torch-f32", "PyTorch, f32"),
-    ("torch-f16", "PyTorch, inputs rounded to f16"),
-    ("cuvs", "cuVS"),
-    ("cuvs-cagra", "cuVS CAGRA"),
-    ("faiss-cpu", "faiss, CPU"),
-    ("faiss-gpu", "faiss, GPU"),
-    ("numpy", "NumPy"),
-    ("usearch", "usearch"),
 ];
 
 /// A case, or the work of a peer without a case, and the peers that did the same.
@@ -49,14 +37,10 @@ fn is_same_work(suite: &str, case: &Line, peer: &Line) -> bool {
     })
 }
 
-fn is_measured(peer: &Line) -> bool {
-    peer.value("not_run").is_none() && !peer.is_wrong() && peer.positive("ms").is_some()
-}
-
 fn rows<'a>(device: &DeviceLines<'a>, suite: &str) -> Vec<Row<'a>> {
-    let cases = device.cases(suite).into_iter().filter(|case| case.positive("ms").is_some());
+    let cases = device.measured("case", suite).into_iter();
     let mut rows: Vec<Row<'_>> = cases.map(|work| Row { work, peers: vec![] }).collect();
-    for peer in device.of("peer", suite).into_iter().filter(|peer| is_measured(peer)) {
+    for peer in device.measured("peer", suite) {
         let mut is_alone = true;
         for row in rows.iter_mut().filter(|row| is_same_work(suite, row.work, peer)) {
             row.peers.push(peer);
@@ -93,18 +77,16 @@ pub(super) fn score(device: &DeviceLines<'_>) -> (usize, usize) {
 }
 
 pub(super) fn section(device: &DeviceLines<'_>) -> Section {
-    let lead = "The same work done by other libraries. Recall stands in brackets where it is below 1.";
+    let lead = "The same work done by nearfield and by other libraries. Recall stands in brackets where it is below 1.";
     let mut section = Section::new("peers", "Other libraries", lead);
     if let Some(group) = exact_bars(device) {
         let note =
             "Times run from queries in host memory to results in host memory. Recall is 1 unless stated.";
         section.figure("exact-peers", "Exact search, queries per second", note, Chart::Bars(group));
     }
-    for (suite, title) in SUITES {
-        section.table(comparison(suite, title, &rows(device, suite)));
-    }
+    section.table(comparison(device));
     let mut not_run = device.records("peer");
-    not_run.retain(|peer| !is_measured(peer));
+    not_run.retain(|peer| !peer.is_measured());
     let fields = ["peer", "suite", "rows", "dim", "queries", "length", "k", "metric", "data"];
     section.table(table("Without figures", &not_run, &fields, "not_run verified"));
     if let Some(run) = device.peer_runs.last() {
@@ -114,29 +96,49 @@ pub(super) fn section(device: &DeviceLines<'_>) -> Section {
 }
 
 /// A row for each case, and a column for each library.
-fn comparison(suite: &str, title: &str, rows: &[Row<'_>]) -> Table {
-    let works: Vec<&Line> = rows.iter().map(|row| row.work).collect();
-    let (mut columns, common) = field_columns(&works, &identity(suite));
-    let clock = clock(suite, rows);
-    let time = |line: &Line| {
-        let recall = line.number("recall").filter(|recall| *recall < 1.0);
-        let recall = recall.map(|recall| format!(" ({})", decimal(recall, 4))).unwrap_or_default();
-        line.positive(clock).map(|ms| decimal(ms, 3) + &recall).unwrap_or_default()
-    };
-    let ours = |row: &Row<'_>| {
-        let text = if row.work.record() == "case" { time(row.work) } else { String::new() };
-        Cell { text, is_strong: true }
-    };
-    columns.push(Column::new("nearfield", rows.iter().map(ours)));
-    for name in distinct(rows.iter().flat_map(|row| row.peers.iter().copied()), "peer") {
-        let theirs = |row: &Row<'_>| {
-            let peer = row.peers.iter().rev().find(|peer| peer.text("peer") == Some(&name));
-            peer.map(|peer| time(peer)).unwrap_or_default()
+fn comparison(device: &DeviceLines<'_>) -> Table {
+    let (mut suites, mut works, mut ours, mut common) = (vec![], vec![], vec![], vec![]);
+    let mut theirs: Vec<(String, Vec<String>)> = vec![];
+    for (suite, title) in SUITES {
+        let rows = rows(device, suite);
+        let clock = clock(suite, &rows);
+        let lines: Vec<&Line> = rows.iter().map(|row| row.work).collect();
+        let (differing, same) = telling(&lines, &identity(suite));
+        common.extend((!same.is_empty()).then(|| format!("{title}: {same}")));
+        let time = |line: &Line| {
+            let recall = line.number("recall").filter(|recall| *recall < 1.0);
+            let recall = recall.map(|recall| format!(" ({})", decimal(recall, 4))).unwrap_or_default();
+            milliseconds(line, clock).map(|ms| ms + &recall).unwrap_or_default()
         };
-        columns.push(Column::new(name.clone(), rows.iter().map(theirs)));
+        for (number, row) in rows.iter().enumerate() {
+            let on = if clock == "ms" { "" } else { ", on the device" };
+            suites.push(if number == 0 { format!("{title}{on}") } else { String::new() });
+            works.push(describe(row.work, &differing));
+            let text = if row.work.record() == "case" { time(row.work) } else { String::new() };
+            ours.push(Cell { text, is_strong: true });
+            for peer in &row.peers {
+                let name = library(peer);
+                let place = theirs.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
+                    theirs.push((name, vec![]));
+                    theirs.len() - 1
+                });
+                let cells = &mut theirs[place].1;
+                cells.resize(works.len(), String::new());
+                cells[works.len() - 1] = time(peer);
+            }
+        }
     }
-    let unit = if clock == "ms" { "ms" } else { "ms on the device" };
-    Table::new(format!("{title}, {unit}"), common, columns)
+    let mut columns = vec![
+        Column::of_texts("suite", suites),
+        Column::of_texts("work", works),
+        Column::new("nearfield", ours),
+    ];
+    let count = columns[0].cells.len();
+    columns.extend(theirs.into_iter().map(|(name, mut cells)| {
+        cells.resize(count, String::new());
+        Column::new(name, cells)
+    }));
+    Table::new("Milliseconds of a call", common.join("; "), columns)
 }
 
 /// Queries per second of exact search beside the peers, for the smallest and the largest batch that most peers ran.
@@ -149,39 +151,27 @@ fn exact_bars(device: &DeviceLines<'_>) -> Option<Vec<BarGroup>> {
     let largest = fullest().rev().max_by_key(batch)?;
     let smallest = fullest().min_by_key(batch).filter(|row| batch(row) != batch(&largest));
     let groups = [Some(largest), smallest].into_iter().flatten().map(|row| {
-        let bar = |line: &Line, label: String, color| {
+        let bar = |line: &Line, color| {
             let rate = line.positive("queries_per_s")?;
             let recall = line.number("recall").filter(|recall| *recall < 1.0);
             let recall = recall.map(|recall| format!(" · recall {}", decimal(recall, 3))).unwrap_or_default();
-            Some(Bar { label, parts: vec![(rate, color)], text: whole(rate) + &recall })
+            let mark = if line.is_noisy("ms") { NOISY } else { "" };
+            Some(Bar { label: library(line), parts: vec![(rate, color)], text: whole(rate) + mark + &recall })
         };
-        let peer = |peer: &&Line| {
-            let name = cell(peer, "peer");
-            let known = NAMES.iter().find(|(key, _)| *key == name).map(|(_, name)| (*name).to_owned());
-            bar(peer, known.unwrap_or(name), GREY)
-        };
-        let mut bars: Vec<Bar> = row.peers.iter().filter_map(peer).collect();
-        bars.extend(bar(row.work, "nearfield".into(), 0));
+        let mut bars: Vec<Bar> = row.peers.iter().filter_map(|peer| bar(peer, GREY)).collect();
+        bars.extend(bar(row.work, 0));
         bars.sort_by(|one, other| other.parts[0].0.total_cmp(&one.parts[0].0));
         // Names of files mean nothing to others.
         let is_file = row.work.text("data").is_some_and(|data| data.contains(".npy"));
         let fields = &["rows", "dim", "k", "metric", "data"][..if is_file { 4 } else { 5 }];
         BarGroup {
-            title: format!("{}, {} at a time", machine_name(device), describe(row.work, &["queries"])),
+            title: format!("{}, {} at a time", device.name(), describe(row.work, &["queries"])),
             note: [describe(row.work, fields), dates(device)].join(" · "),
             bars,
             ..BarGroup::default()
         }
     });
     Some(groups.collect())
-}
-
-/// The name of the device. The host engine has none of its own, but the peers know the processor.
-fn machine_name(device: &DeviceLines<'_>) -> String {
-    let peers = device.peer_runs.last().filter(|_| device.text("kind") == Some("host"));
-    let cpu =
-        peers.and_then(|run| run.text("cpu")).zip(device.runs.iter().find_map(|run| run.count("threads")));
-    cpu.map_or_else(|| device.name().to_owned(), |(cpu, threads)| format!("{cpu}, {threads} threads"))
 }
 
 /// The first and the last day of the measurements.

@@ -1,5 +1,7 @@
 //! Sections of the suites: a table of all cases, and charts of what they show.
 
+use std::cmp::Reverse;
+
 use super::chart::{Axis, Bar, BarGroup, Chart, GREY, LineChart};
 use super::columns::{milliseconds, table};
 use super::device::DeviceLines;
@@ -27,12 +29,12 @@ pub(super) fn add_cases(section: &mut Section, device: &DeviceLines<'_>, figures
 /// Adds a chart with a line for each group of cases that differ only in the field `over`.
 pub(super) fn add_lines(
     section: &mut Section,
-    device: &DeviceLines<'_>,
+    cases: &[&Line],
     (name, caption, over): (&'static str, &str, &str),
     [x, y]: [Axis; 2],
     point: impl Fn(&Line) -> Option<(f64, f64)>,
 ) {
-    let (series, note) = series(&device.cases(section.name), over, &identity(section.name), point);
+    let (series, note) = series(cases, over, &identity(section.name), point);
     section.figure(name, caption, note, Chart::Lines(LineChart { x, y, series }));
 }
 
@@ -53,7 +55,7 @@ pub(super) fn exact(device: &DeviceLines<'_>) -> Section {
         ("exact-dimensions", "dim", (count("dimensions"), TIME, "ms"), "Time by number of dimensions"),
     ] {
         let point = |case: &Line| Some((case.positive(over)?, case.positive(figure)?));
-        add_lines(&mut section, device, (name, caption, over), [x, y], point);
+        add_lines(&mut section, &device.cases("exact"), (name, caption, over), [x, y], point);
     }
     let stages = stage_chart(&device.cases("exact"), &["rows", "dim", "queries"]);
     section.figure("exact-stages", "Time by stage", STAGES, stages);
@@ -73,7 +75,10 @@ pub(super) fn ivf(device: &DeviceLines<'_>) -> Section {
     };
     let recall = Axis { name: "recall", is_log: false, format: |recall| format!("{recall:.2}") };
     let chart = ("recall", "Queries per second by recall", "probes");
-    add_lines(&mut section, device, chart, [recall, count("")], point);
+    let mut cases = [device.cases("ivf"), device.measured("peer", "ivf")].concat();
+    // Libraries are told apart by their largest batches first.
+    cases.sort_by_key(|case| Reverse(case.count("queries")));
+    add_lines(&mut section, &cases, chart, [recall, count("")], point);
     let stages = stage_chart(&device.cases("ivf"), &["rows", "dim", "probes", "queries"]);
     section.figure("ivf-stages", "Time by stage", STAGES, stages);
     let figures =
@@ -190,7 +195,7 @@ pub(super) fn selection(device: &DeviceLines<'_>) -> Section {
     let point = |case: &Line| Some((case.positive("k")?, case.positive("bytes_per_s")?));
     let rate = Axis { name: "", is_log: true, format: |rate| trimmed(&byte_rate(rate)) };
     let chart = ("selection", "Bytes read per second by k", "k");
-    add_lines(&mut section, device, chart, [count("k"), rate], point);
+    add_lines(&mut section, &device.cases("select"), chart, [count("k"), rate], point);
     add_cases(&mut section, device, "ms device_ms bytes_per_s share_of_copy share verified");
     section
 }

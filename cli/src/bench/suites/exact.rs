@@ -78,7 +78,7 @@ impl Suite for Args {
                         tell_first(run, (metric, screen, self.k[0]), rows, (queries, &counts))?;
                         is_first = false;
                     }
-                    let (index, time) = filled(&run.device, metric, screen, rows)?;
+                    let (index, [_, time]) = filled(&run.device, metric, screen, rows)?;
                     tell_upload(run, rows, time)?;
                     for &k in &self.k {
                         for &count in &counts {
@@ -92,12 +92,13 @@ impl Suite for Args {
     }
 }
 
-/// An index with all rows, and the time to fill it.
-fn filled(device: &Device, metric: Metric, screen: Screen, rows: View<'_>) -> Result<(Flat, Duration)> {
-    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build()?;
+/// An index with all rows, and the times to make it and to fill it.
+fn filled(device: &Device, metric: Metric, screen: Screen, rows: View<'_>) -> Result<(Flat, [Duration; 2])> {
     let started = Instant::now();
+    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build()?;
+    let made = started.elapsed();
     index.add(rows).with_context(|| format!("--rows: {} rows of dim {}", rows.rows(), rows.dim()))?;
-    Ok((index, started.elapsed()))
+    Ok((index, [made, started.elapsed() - made]))
 }
 
 fn case(
@@ -215,8 +216,7 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
         Route::Host { is_screened: true } => (Unit::Integers, None),
         _ => (Unit::Floats, None),
     };
-    let row_bytes = if unit == Unit::Floats { 4 * dim.next_multiple_of(4) } else { dim.next_multiple_of(32) };
-    let bytes = rows * row_bytes as f64;
+    let bytes = rows * unit.row_bytes(dim);
     let operations = 2.0 * rows * dim as f64 * queries as f64;
     (Some(Work { bytes, operations, unit, working_set: bytes }), stage)
 }
@@ -228,12 +228,8 @@ fn tell_first(
     rows: View<'_>,
     (queries, counts): (View<'_>, &[usize]),
 ) -> Result<()> {
-    let started = Instant::now();
-    let mut index = Flat::builder(&run.device, metric, rows.dim()).screen(screen).build()?;
-    let made = milliseconds(started.elapsed());
-    let started = Instant::now();
-    index.add(rows).with_context(|| format!("--rows: {} rows of dim {}", rows.rows(), rows.dim()))?;
-    let filling = milliseconds(started.elapsed());
+    let (index, times) = filled(&run.device, metric, screen, rows)?;
+    let [made, filling] = times.map(milliseconds);
     let mut searches = vec![];
     for &count in counts {
         let started = Instant::now();

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nearfield::{
     Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Queries, Screen, SearchOptions, SearchResult,
 };
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::bench::answers;
 use crate::bench::case::Case;
-use crate::bench::data::{Source, View, asked_or, batches};
+use crate::bench::data::{Source, View, asked_or, batches, lists};
 use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
@@ -74,16 +74,8 @@ impl Suite for Args {
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, LEAST_QUERIES)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
-        let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows.rows()));
-        ensure!(
-            lists <= rows.rows(),
-            "--lists: needed at most {}, the number of rows, given {lists}",
-            rows.rows()
-        );
+        let lists = lists(self.lists, &self.probes, rows.rows())?;
         let probes = asked_or(&self.probes, &PROBES, lists);
-        if let Some(given) = probes.iter().find(|&&probes| probes > lists) {
-            bail!("--probes: needed 1 to {lists}, the number of lists, given {given}");
-        }
         run.begin("ivf", counts.len() * probes.len())?;
         let in_lists = counted(lists, "list", "lists");
         let of = format!("{} x {} {}, {in_lists}", rows.rows(), rows.dim(), self.source.name());
@@ -279,9 +271,8 @@ fn case(
 /// The least work of a search that scores this number of rows for one query.
 fn work(index: &Ivf, scored: f64) -> Work {
     let dim = index.dim();
-    let row_bytes = if index.is_screened() { dim.next_multiple_of(32) } else { 4 * dim.next_multiple_of(4) };
     let unit = if index.is_screened() { Unit::Integers } else { Unit::Floats };
-    let bytes = scored * row_bytes as f64;
+    let bytes = scored * unit.row_bytes(dim);
     // A few queries take turns, so their lists stay in a cache.
     Work { bytes, operations: 2.0 * scored * dim as f64, unit, working_set: 4.0 * bytes }
 }

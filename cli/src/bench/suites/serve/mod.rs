@@ -5,14 +5,14 @@ mod load;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nearfield::{AdapterKind, Device, Flat, Index, Ivf, Metric, Neighbors, Screen, SearchOptions};
 use serde_json::json;
 
 use crate::arguments;
 use crate::bench::answers;
 use crate::bench::case::Case;
-use crate::bench::data::{Source, View};
+use crate::bench::data::{Source, View, lists};
 use crate::bench::run::{Run, Suite};
 use crate::bench::units::{milliseconds, rounded};
 use crate::output::{self, counted};
@@ -86,17 +86,12 @@ impl Suite for Args {
         let searches: Vec<View<'_>> = (0..searches)
             .map(|number| queries.slice(number * self.queries..(number + 1) * self.queries))
             .collect();
-        let probes = if self.probes.is_empty() {
-            vec![None]
-        } else {
-            self.probes.iter().map(|&probes| Some(probes)).collect()
+        let or_none = |numbers: &[usize]| match numbers {
+            [] => vec![None],
+            numbers => numbers.iter().copied().map(Some).collect(),
         };
-        let rates = if self.rate.is_empty() {
-            vec![None]
-        } else {
-            self.rate.iter().map(|&rate| Some(rate)).collect()
-        };
-        for probes in probes {
+        let rates = or_none(&self.rate);
+        for probes in or_none(&self.probes) {
             let mut options = SearchOptions::new(self.k);
             options.probes = probes;
             let answers = searches
@@ -139,15 +134,7 @@ impl Args {
             index.add(rows)?;
             return Ok(index.into());
         }
-        let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows.rows()));
-        ensure!(
-            lists <= rows.rows(),
-            "--lists: needed at most {}, the number of rows, given {lists}",
-            rows.rows()
-        );
-        if let Some(given) = self.probes.iter().find(|&&probes| probes > lists) {
-            bail!("--probes: needed 1 to {lists}, the number of lists, given {given}");
-        }
+        let lists = lists(self.lists, &self.probes, rows.rows())?;
         let builder = Ivf::builder(device, self.metric, rows.dim()).lists(lists).screen(self.screen);
         let mut index = builder.capacity(rows.rows() + 16 * lists).train(rows)?;
         index.add(rows)?;

@@ -1,0 +1,258 @@
+//! `nearfield demo`: searches real data that the program contains, checks the answers, and takes questions.
+
+mod packages;
+
+use std::io::{self, BufRead, IsTerminal, Write, stdin, stdout};
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use nearfield::io::VectorFile;
+use nearfield::{ElementKind, Flat, MatrixView, Metric, Neighbors};
+
+use crate::device::{self, Choice};
+use crate::output;
+use packages::{Packages, closest};
+
+static ROWS: &[u8] = include_bytes!("../../../examples/data/base.f16.npy");
+static ROW_NAMES: &str = include_str!("../../../examples/data/names.txt");
+static ROW_DESCRIPTIONS: &str = include_str!("../../../examples/data/descriptions.txt");
+static QUERIES: &[u8] = include_bytes!("../../../examples/data/query.f16.npy");
+static QUERY_NAMES: &str = include_str!("../../../examples/data/query-names.txt");
+static QUERY_DESCRIPTIONS: &str = include_str!("../../../examples/data/query-descriptions.txt");
+static TRUTH: &[u8] = include_bytes!("../../../examples/data/groundtruth-normalised-cosine.npz");
+
+/// Queries with neighbours that anyone can judge: an archiver, an aligner of gene sequences, a debugger.
+const SHOWN: [&str; 3] = ["7zip", "mafft", "lldb-13"];
+const SHOWN_NEIGHBORS: usize = 5;
+/// The letters of a description that are shown.
+const LETTERS: usize = 70;
+const K: usize = 10;
+const RUNS: usize = 5;
+/// Neighbours closer to each other than this may swap, because truth and results are rounded to f32.
+const TIE: f32 = 1e-6;
+/// The name that stands for the lines of the standard input.
+const LINES: &str = "-";
+
+const LONG: &str = "\
+Search real data that comes with the program, check the answers, and ask for more.
+
+The rows are the descriptions of 4000 Debian packages, as vectors of 384 f16 values (all-MiniLM-L6-v2); the queries are 200 \
+more. Packages whose descriptions mean alike lie near each other. The exit code is 0 only if the 10 nearest rows of every query \
+are the true ones. On a terminal the program then asks for names of packages.";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield demo
+  nearfield demo --query gimp
+  nearfield demo --device host
+  printf '7zip\\nlldb-13\\n' | nearfield demo --query -";
+
+/// What to try next.
+const NEXT: [&str; 3] = [
+    "nearfield search --rows base.npy --queries query.npy --metric cosine -k 10",
+    "nearfield build --rows base.npy --metric cosine --index ivf --out index.nf",
+    "nearfield bench all --rows-file base.npy --queries-file query.npy --report out",
+];
+
+#[derive(Debug, clap::Args)]
+#[command(about = "Search real data that comes with the program, check the answers, and ask for more", long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Package to find the nearest ones of; several times for several, or - for a name in each line of the standard input
+    #[arg(long, value_name = "NAME")]
+    query: Vec<String>,
+    #[command(flatten)]
+    device: Choice,
+}
+
+/// The index, and the packages that can be asked for.
+struct Demo {
+    index: Flat,
+    rows: Packages,
+    queries: Packages,
+}
+
+/// A package to find the nearest ones of.
+struct Asked<'p> {
+    packages: &'p Packages,
+    place: usize,
+    /// Its own row, if it has one.
+    row: Option<u64>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let rows = Packages::read(ROWS, ROW_NAMES, ROW_DESCRIPTIONS).context("the rows in the program")?;
+    let queries =
+        Packages::read(QUERIES, QUERY_NAMES, QUERY_DESCRIPTIONS).context("the queries in the program")?;
+    // A wrong name is refused before anything is printed.
+    let names = args.query.iter().map(String::as_str).filter(|name| *name != LINES);
+    for name in names {
+        asked(&rows, &queries, name).map_err(|near| {
+            anyhow!("--query: needed the name of a package in the data, given {name}: the closest are {near}")
+        })?;
+    }
+
+    let device = args.device.open()?;
+    let mut out = stdout().lock();
+    writeln!(out, "{}", device::sentence(&device))?;
+    let mut index = Flat::builder(&device, Metric::Cosine, rows.dim).elements(ElementKind::F16).build()?;
+    index.add(MatrixView::new(&rows.values, rows.dim)?)?;
+    let demo = Demo { index, rows, queries };
+    demo.introduce(&mut out)?;
+    demo.check(&mut out)?;
+    if args.query.is_empty() {
+        SHOWN.iter().try_for_each(|name| demo.answer(&mut out, name))?;
+        if stdin().is_terminal() && stdout().is_terminal() {
+            writeln!(
+                out,
+                "\nName a package to see what is near it. A part of a name lists whole ones, and an empty line ends this."
+            )?;
+            demo.converse(&mut out, true)?;
+        }
+    }
+    for name in &args.query {
+        if name == LINES { demo.converse(&mut out, false)? } else { demo.answer(&mut out, name)? }
+    }
+    writeln!(out, "\nNext, with vectors of your own (npy, npz, fvecs, fbin):")?;
+    NEXT.iter().try_for_each(|command| writeln!(out, "  {command}"))?;
+    Ok(out.flush()?)
+}
+
+/// The package of a name, or the names that are most like it.
+fn asked<'p>(rows: &'p Packages, queries: &'p Packages, name: &str) -> Result<Asked<'p>, String> {
+    let query = queries.find(name).map(|place| Asked { packages: queries, place, row: None });
+    let row = || rows.find(name).map(|place| Asked { packages: rows, place, row: Some(place as u64) });
+    let near = || closest(name, queries.names.iter().chain(&rows.names).copied()).join(", ");
+    query.or_else(row).ok_or_else(near)
+}
+
+impl Demo {
+    fn introduce(&self, out: &mut impl Write) -> Result<()> {
+        let (count, dim) = (self.rows.names.len(), self.rows.dim);
+        writeln!(
+            out,
+            "The data are the descriptions of {count} Debian packages, which a model has turned into {dim} numbers each.\n\
+             A distance of 0 means that two descriptions say the same; at 0.8 they have nothing in common (1 - cosine)."
+        )?;
+        Ok(())
+    }
+
+    /// Searches for all queries, and fails unless the true neighbours are found.
+    fn check(&self, out: &mut impl Write) -> Result<()> {
+        let asked = MatrixView::new(&self.queries.values, self.queries.dim)?;
+        // Compiles the kernels too, so it is not timed.
+        let found = self.index.search(asked, K)?;
+        let right = right_answers(&found).context("the truth in the program")?;
+        let (count, all) = (self.queries.names.len(), self.queries.names.len() * K);
+        let recall = right as f64 / all as f64;
+        writeln!(
+            out,
+            "\nrecall@{K} {recall:.4}: {right} of the {all} true neighbours of {count} queries were found."
+        )?;
+        ensure!(
+            right == all,
+            "recall@{K}: needed all {all} true neighbours, found {right}: this device computes wrongly"
+        );
+        let timed = |_| {
+            let start = Instant::now();
+            self.index.search(asked, K).map(|_| start.elapsed())
+        };
+        let mut times = (0..RUNS).map(timed).collect::<nearfield::Result<Vec<_>>>()?;
+        times.sort_unstable();
+        let median = times[RUNS / 2];
+        let speed = output::rate(count as f64 / median.as_secs_f64().max(1e-9));
+        let together = output::time(median);
+        writeln!(
+            out,
+            "All {count} at once take {together}, the median of {RUNS} runs: {speed} queries a second."
+        )?;
+        Ok(())
+    }
+
+    /// Prints the packages nearest to one, or the names that are most like an unknown one.
+    fn answer(&self, out: &mut impl Write, name: &str) -> Result<()> {
+        let Asked { packages, place, row } = match asked(&self.rows, &self.queries, name) {
+            Ok(asked) => asked,
+            Err(near) => {
+                return Ok(writeln!(
+                    out,
+                    "\nNo package in the data is called {name}. The closest are {near}."
+                )?);
+            }
+        };
+        let (name, description) = (packages.names[place], packages.descriptions[place]);
+        writeln!(out, "\nNearest to {name} ({description}):")?;
+        let query = MatrixView::new(packages.vector(place), packages.dim)?;
+        let found = self.index.search(query, SHOWN_NEIGHBORS + 1)?;
+        let others = found.row(0).iter().filter(|hit| Some(hit.id) != row).take(SHOWN_NEIGHBORS);
+        let others: Vec<_> = others.map(|hit| (hit.distance, hit.id as usize)).collect();
+        let width = others.iter().map(|&(_, id)| self.rows.names[id].len()).max().unwrap_or(0);
+        for (distance, id) in others {
+            let description: String = self.rows.descriptions[id].chars().take(LETTERS).collect();
+            writeln!(out, "  {distance:.4}  {:<width$}  {description}", self.rows.names[id])?;
+        }
+        Ok(())
+    }
+
+    /// Answers each line of the standard input. A terminal is asked for lines, and an empty one ends them.
+    fn converse(&self, out: &mut impl Write, is_asked: bool) -> Result<()> {
+        let mut lines = stdin().lock().lines();
+        loop {
+            if is_asked {
+                write!(out, "> ")?;
+                out.flush()?;
+            }
+            let Some(line) = lines.next().transpose().map_err(told)? else { return Ok(()) };
+            match line.trim() {
+                "" if is_asked => return Ok(()),
+                "" => {}
+                name => self.answer(out, name)?,
+            }
+        }
+    }
+}
+
+/// An error of the standard input, by its name.
+fn told(error: io::Error) -> anyhow::Error {
+    anyhow::Error::new(error).context("standard input")
+}
+
+/// The number of results that are true neighbours, or as near as the last true one.
+fn right_answers(found: &Neighbors) -> Result<usize> {
+    let read = |member: &str| VectorFile::from_bytes(format!("truth.npz:{member}"), TRUTH)?.read_all();
+    // The ids are so small that f32 holds them.
+    let (ids, distances) = (read("ids")?, read("distances")?);
+    let width = ids.dim();
+    let (ids, distances) = (ids.into_f32(), distances.into_f32());
+    ensure!(
+        ids.len() == found.queries() * width && distances.len() == ids.len() && width >= K,
+        "needed one shape"
+    );
+    let rows = found.iter().zip(ids.chunks_exact(width).zip(distances.chunks_exact(width)));
+    let right = rows.map(|(hits, (ids, distances))| {
+        let limit = distances[K - 1] + TIE;
+        let true_one = |id: u64| ids[..K].iter().any(|&one| one as u64 == id);
+        hits.iter().take(K).filter(|hit| true_one(hit.id) || hit.distance <= limit).count()
+    });
+    Ok(right.sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn every_package_has_one_line_and_the_next_commands_are_commands() -> Result<()> {
+        for (npy, names, descriptions) in
+            [(ROWS, ROW_NAMES, ROW_DESCRIPTIONS), (QUERIES, QUERY_NAMES, QUERY_DESCRIPTIONS)]
+        {
+            let packages = Packages::read(npy, names, descriptions)?;
+            assert_eq!(packages.names.len(), descriptions.lines().count());
+            assert!(packages.descriptions.iter().all(|text| !text.trim().is_empty()));
+        }
+        for command in NEXT {
+            crate::Cli::try_parse_from(command.split(' '))?;
+        }
+        Ok(())
+    }
+}
