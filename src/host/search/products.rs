@@ -27,7 +27,7 @@ pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: 
     // SAFETY: the three matrices lie in slices of these shapes: `rows` is [row_count, dim], `queries` is [query_count, dim], and
     // `products` is [query_count, pitch] with row_count <= pitch (asserted above). It is written through a unique reference.
     unsafe {
-        gemm::gemm(
+        gemm_f32::gemm::f32::get_gemm_fn()(
             row_count,
             query_count,
             dim,
@@ -46,7 +46,7 @@ pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: 
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            gemm_common::Parallelism::None,
         );
     }
 }
