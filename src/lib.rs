@@ -37,12 +37,9 @@ compile_error!(
 
 mod bits;
 mod callers;
-mod device_options;
-mod distance_options;
 mod engine;
 mod error;
 mod files;
-mod filter;
 mod future;
 mod gpu;
 mod host;
@@ -62,18 +59,14 @@ mod options;
 mod reduce;
 mod screen;
 mod store;
-mod to_ids;
 mod usage;
 mod vectors;
 
-pub use device_options::DeviceOptions;
-pub use distance_options::{DistanceOptions, Output, Precision};
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
     SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
 pub use error::{Error, Result};
-pub use filter::Filter;
 pub use gpu::{Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, Profile, StageTime};
 pub use index::any::Index;
 pub use index::clusters::Clusters;
@@ -86,12 +79,15 @@ pub use index::loader::{Load, Loader};
 pub use index::saved::SavedIndex;
 pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
+pub use options::device::DeviceOptions;
+pub use options::distance::{DistanceOptions, Output, Precision};
+pub use options::filter::Filter;
 
 pub use metric::Metric;
 pub use neighbors::{Iter, Neighbor, Neighbors};
+pub use options::ids::to_ids;
 pub use options::{AddOptions, SearchOptions, WithinOptions};
 pub use reduce::{Norm, Reduce};
-pub use to_ids::to_ids;
 pub use usage::{Memory, MemoryPart, MemoryPlace};
 pub use vectors::HostVectors;
 /// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.

@@ -8,8 +8,8 @@ use super::adapter::{self, Adapter, AdapterChoice};
 use super::compiler::{Ahead, Compiler};
 use super::state::{Faults, Pool, Readbacks, Staging, lock};
 use super::wait::Waiter;
-use crate::device_options::DeviceOptions;
 use crate::error::{Error, Result};
+use crate::options::device::DeviceOptions;
 
 /// One opened GPU, and what it keeps between calls.
 pub(crate) struct Gpu {

@@ -1,8 +1,8 @@
 //! The processor as a device.
 
-use crate::device_options::DeviceOptions;
 use crate::gpu::{Adapter, AdapterKind, Capabilities};
 use crate::host::integers::isa::Isa;
+use crate::options::device::DeviceOptions;
 
 /// The processor as a device.
 #[derive(Debug)]

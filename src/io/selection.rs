@@ -10,7 +10,7 @@ use super::source::Source;
 use super::table::reserve;
 use crate::error::Result;
 use crate::files::{failed, mismatch};
-use crate::filter::Filter;
+use crate::options::filter::Filter;
 
 /// A choice of rows that a file holds.
 ///

@@ -5,8 +5,8 @@ use super::ids::Ids;
 use crate::bits::Bits;
 use crate::engine::Allowed;
 use crate::error::Result;
-use crate::filter::{Filter, Kind};
 use crate::memory;
+use crate::options::filter::{Filter, Kind};
 
 impl RowStore {
     /// The rows that a filter allows.

@@ -15,14 +15,12 @@ use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResul
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::memory;
+pub(crate) use crate::options::ids::ID_LIMIT;
 use crate::usage::{Memory, MemoryPlace};
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
 pub(crate) use copy::{CopyOptions, HostCopy};
 pub(crate) use goal::Goal;
 use ids::Ids;
-
-/// Ids are below this, so that files can hold them as i64 with -1 for none.
-pub(crate) const ID_LIMIT: u64 = 1 << 63;
 
 /// Indexes with fewer slots do not compact themselves.
 const SPARSE_SLOTS: u64 = 4096;

@@ -113,7 +113,7 @@ mod tests {
             let vectors =
                 device.upload(MatrixView::new(&[1.0f32, 2.0], 1).expect("whole rows")).expect("memory");
             let metric = crate::metric::Metric::L2;
-            let output = crate::distance_options::Output::Distance;
+            let output = crate::options::distance::Output::Distance;
             device.distances(&vectors, &vectors, metric, output).expect("memory")
         });
         assert_eq!(gpu.read(&there).expect("memory"), Device::host().read(&here).expect("memory"));

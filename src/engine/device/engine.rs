@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::device_options::DeviceOptions;
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
 use crate::host::Host;
+use crate::options::device::DeviceOptions;
 
 /// The GPU or the processor, which runs every operation.
 #[derive(Debug, Clone)]

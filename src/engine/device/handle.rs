@@ -3,12 +3,12 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::device_options::DeviceOptions;
 use crate::engine::device::engine::Engine;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
 use crate::host::Host;
+use crate::options::device::DeviceOptions;
 
 /// A device that indexes live on: a GPU, or the processor. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
 ///

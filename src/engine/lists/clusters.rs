@@ -273,9 +273,9 @@ fn two_engines() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device_options::DeviceOptions;
     use crate::engine::{Placing, RowShape};
     use crate::matrix::{ElementKind, MatrixView};
+    use crate::options::device::DeviceOptions;
 
     #[test]
     fn a_search_without_tables_finds_rows_of_all_lists_and_says_so() {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::distance_options::{DistanceOptions, Precision};
 use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::search::chunks::submission_flops_on;
@@ -10,6 +9,7 @@ use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu};
 use crate::kernels::pairs::Pairs;
 use crate::kernels::{all_pairs, pairs_tile_coop, screen_tile_coop};
+use crate::options::distance::{DistanceOptions, Precision};
 use crate::screen::certificate::Form;
 
 /// The distance, or the similarity, of every query to every row; both have one dim and live on this GPU.

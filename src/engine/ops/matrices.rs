@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::distance_options::{DistanceOptions, Output};
 use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
@@ -16,6 +15,7 @@ use crate::gpu::Commands;
 use crate::host::{self, Host};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
+use crate::options::distance::{DistanceOptions, Output};
 
 impl Device {
     blocking_and_async! { self;

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use super::file::CacheFile;
 use super::forms::{FormTimes, Forms};
-use crate::device_options::DeviceOptions;
 use crate::error::{Error, Result};
 use crate::gpu::adapter::Adapter;
 use crate::gpu::kernel::{Access, Kernel, Variant};
 use crate::gpu::state::{Faults, Pipeline, close_scope};
 use crate::lock::lock;
 use crate::matrix::ElementKind;
+use crate::options::device::DeviceOptions;
 
 /// Identifies a compiled kernel: the address of its declaration, because two may have one name, and the variant.
 type Key = (usize, Variant);

@@ -259,8 +259,8 @@ impl HostRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device_options::DeviceOptions;
     use crate::matrix::MatrixView;
+    use crate::options::device::DeviceOptions;
 
     #[test]
     fn expected_rows_do_not_move_and_their_memory_is_kept() {

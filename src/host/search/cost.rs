@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::device_options::DeviceOptions;
 use crate::host::processor::Host;
 use crate::host::rows::store::HostRows;
 use crate::host::search::request::{HostRequest, SearchLimit};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
+use crate::options::device::DeviceOptions;
 
 /// Seconds that a search spends on each element.
 #[derive(Debug, Clone, Copy)]

@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::distance_options::{DistanceOptions, Output, Precision};
 use crate::error::{Error, Result};
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::host::arithmetic::sums::{quick_sum_of, squared_differences};
 use crate::host::arithmetic::tiles::{CHAIN, Number, Tiles};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
+use crate::options::distance::{DistanceOptions, Output, Precision};
 
 /// Up to this many queries are compared with rows one by one: tiles would spend more time on copying rows side by side.
 const FEW: usize = 4;

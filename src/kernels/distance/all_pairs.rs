@@ -1,11 +1,11 @@
 //! Chooses the kernel that computes the distances of all pairs, and records it.
 
-use crate::distance_options::Precision;
 use crate::error::Result;
 use crate::gpu::Commands;
 use crate::kernels::distance::pairs::Pairs;
 use crate::kernels::distance::{distance_pairs, pairs_scan, pairs_tile, pairs_tile_coop};
 use crate::metric::Metric;
+use crate::options::distance::Precision;
 
 /// Whether tiles compute the distances of this many queries. Tiles can read f16.
 pub(crate) fn has_tiles(queries: usize) -> bool {

@@ -1,6 +1,6 @@
 //! Distances of all pairs by the definition, for any dim and any stride, plain or compensated.
 
-use crate::distance_options::Precision;
+use crate::options::distance::Precision;
 use crate::error::Result;
 use crate::gpu::{ACROSS, Access, Commands, Grid, Kernel, ROUNDING, params, wgsl};
 pub use crate::kernels::distance::pairs::reference;

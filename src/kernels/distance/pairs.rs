@@ -1,11 +1,11 @@
 //! The pairs whose distances a call computes, and what their kernels share.
 
-use crate::distance_options::{DistanceOptions, Output};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Snippet, wgsl};
 use crate::kernels::distance::halve;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
+use crate::options::distance::{DistanceOptions, Output};
 
 /// Values of `METRIC`: the metrics, and cosine of vectors known to have norm 1.
 const PAIRS_L2_SQUARED: u32 = 0;

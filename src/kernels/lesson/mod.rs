@@ -8,9 +8,9 @@ kernels! {
 #[cfg(test)]
 mod tests {
     use super::scale;
-    use crate::device_options::DeviceOptions;
     use crate::error::Error;
     use crate::gpu::{AdapterChoice, BufferSlice, Commands, Gpu, words};
+    use crate::options::device::DeviceOptions;
 
     fn read(name: &str) -> String {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use crate::device_options::DeviceOptions;
 use crate::engine::rows::moves::*;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::write::Placing;
@@ -14,6 +13,7 @@ use crate::engine::{Device, Queries};
 use crate::gpu::words;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
+use crate::options::device::DeviceOptions;
 use crate::screen::Screen;
 
 const DIM: usize = 5;

@@ -3,7 +3,9 @@
 use std::fmt::Display;
 
 use crate::error::{Error, Result};
-use crate::store::ID_LIMIT;
+
+/// Ids are below this, so that files can hold them as i64 with -1 for none.
+pub(crate) const ID_LIMIT: u64 = 1 << 63;
 
 /// Ids of any integer type as the `u64` that indexes take, in their order.
 ///

@@ -1,8 +1,13 @@
-//! Options of adding rows and of searching.
+//! Options of adding rows, of searching, of devices and of all distances; filters and ids.
+
+pub(crate) mod device;
+pub(crate) mod distance;
+pub(crate) mod filter;
+pub(crate) mod ids;
 
 use std::fmt;
 
-use crate::filter::Filter;
+use crate::options::filter::Filter;
 
 /// Writes setters: each sets the field of its name in `$place` to its argument, or to what `=> Some` makes of it.
 macro_rules! setters {
