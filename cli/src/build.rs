@@ -10,10 +10,11 @@ use nearfield::io::VectorFile;
 use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Screen};
 use serde_json::json;
 
-use crate::arguments::{self, Elements};
-use crate::device::{self, Choice};
-use crate::progress::bar;
-use crate::{files, output};
+use crate::given::arguments::{self, Elements};
+use crate::given::device::{self, Choice};
+use crate::given::files;
+use crate::terminal::output;
+use crate::terminal::progress::bar;
 
 /// Training rows per list, as in the library.
 const ROWS_A_LIST: usize = 64;

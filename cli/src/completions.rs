@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::output;
+use crate::terminal::output;
 
 const EXAMPLES: &str = "\
 Examples:

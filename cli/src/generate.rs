@@ -9,10 +9,12 @@ use nearfield::io::{NpyValue, VectorWriter};
 use nearfield::{Element, ElementKind};
 use serde_json::{Value, json};
 
-use crate::arguments::Elements;
-use crate::progress::bar;
+use crate::given::arguments::Elements;
+use crate::given::{arguments, files};
+use crate::memory;
 use crate::recipe::{PIECE, Part, Recipe, Set};
-use crate::{arguments, files, memory, output};
+use crate::terminal::output;
+use crate::terminal::progress::bar;
 
 /// Bytes made before they are written, because a set may be larger than the memory.
 const BLOCK_BYTES: usize = 128 << 20;
@@ -47,13 +49,13 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "RECIPE")]
     data: Recipe,
     /// Number of rows
-    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
+    #[arg(long, value_name = "N", value_parser = crate::given::arguments::count)]
     rows: usize,
     /// Dimension of a vector
-    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
+    #[arg(long, value_name = "N", value_parser = crate::given::arguments::count)]
     dim: usize,
     /// Number of queries
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = crate::arguments::count)]
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = crate::given::arguments::count)]
     queries: usize,
     /// Seed
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -71,7 +73,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Number of threads, by default all
-    #[arg(long, value_name = "N", value_parser = crate::arguments::threads)]
+    #[arg(long, value_name = "N", value_parser = crate::given::arguments::threads)]
     threads: Option<usize>,
     /// Print a JSON object instead of text
     #[arg(long)]

@@ -6,7 +6,8 @@ use anyhow::Result;
 use nearfield::{Adapter, AdapterKind, CooperativeSize, Device};
 use serde_json::{Value, json};
 
-use crate::{device, output};
+use crate::given::device;
+use crate::terminal::output;
 
 const LONG: &str = "\
 List the adapters and the host engine, their capabilities, and which one is used and why.

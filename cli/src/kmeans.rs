@@ -8,10 +8,11 @@ use nearfield::io::{VectorFile, write_npy};
 use nearfield::{KMeans, Metric};
 use serde_json::json;
 
-use crate::arguments;
-use crate::device::{self, Choice};
-use crate::progress::bar;
-use crate::{files, output};
+use crate::given::arguments;
+use crate::given::device::{self, Choice};
+use crate::given::files;
+use crate::terminal::output;
+use crate::terminal::progress::bar;
 
 const LONG: &str = "\
 Cluster the rows of a file by k-means: find centroids, and the nearest centroid of every row.

@@ -1,25 +1,19 @@
 //! `nearfield`: exact nearest-neighbour search on any GPU, from the command line.
 
-mod arguments;
 mod bench;
 mod build;
 mod completions;
 mod demo;
-mod device;
-mod files;
 mod generate;
+mod given;
 mod info;
-mod interrupt;
 mod kmeans;
-mod labels;
 mod memory;
-mod output;
-mod progress;
-mod recall;
 mod recipe;
 mod reduce;
 mod search;
 mod show;
+mod terminal;
 mod truth;
 mod tune;
 mod verify;
@@ -27,6 +21,8 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use given::device;
+use terminal::{interrupt, output};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use crate::output;
+use crate::terminal::output;
 
 /// An array of `count` equal values. `None` stands for a count that overflows; `about` is the error.
 pub(crate) fn filled<T: Clone>(

@@ -9,8 +9,9 @@ use nearfield::io::{VectorFile, write_npy};
 use nearfield::{Device, MatrixView, Norm, Reduce, Summation};
 use serde_json::{Value, json};
 
-use crate::device::{self, Choice};
-use crate::{arguments, files, output};
+use crate::given::device::{self, Choice};
+use crate::given::{arguments, files};
+use crate::terminal::output;
 
 const LONG: &str = "\
 Reduce every row of a file to a number, or with --whole all of its values to one number.

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use nearfield::{Device, Flat, Index, Ivf, MatrixView, Metric, TunedKernel};
 use serde_json::json;
 
-use crate::device::{self, Choice};
+use crate::given::device::{self, Choice};
 use crate::memory;
 use crate::recipe::{Part, Recipe, Set};
 
@@ -45,7 +45,7 @@ enum Kind {
 #[command(about = "Time the forms of kernels on this device, and use the faster ones", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Elements per vector, one index each
-    #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = crate::arguments::count, required = true)]
+    #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = crate::given::arguments::count, required = true)]
     dim: Vec<usize>,
     /// Metrics, one index each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "flat", value_name = "INDEX,…")]
     index: Vec<Kind>,
     /// Generated rows that are searched. With fewer than some hundred thousand, kernels wait more than they read
-    #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = crate::arguments::count)]
+    #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = crate::given::arguments::count)]
     rows: usize,
     #[command(flatten)]
     device: Choice,

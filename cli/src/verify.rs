@@ -9,9 +9,9 @@ use nearfield::io::VectorFile;
 use nearfield::{Device, Error, Flat, Matrix, MatrixView, Neighbors, Output};
 use serde_json::json;
 
-use crate::device::{self, Choice};
-use crate::files::{self, Comparison};
-use crate::output;
+use crate::given::device::{self, Choice};
+use crate::given::files::{self, Comparison};
+use crate::terminal::output;
 use worst::{Compared, Worst};
 
 const LONG: &str = "\

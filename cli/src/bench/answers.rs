@@ -8,7 +8,7 @@ use nearfield::{Metric, Neighbor, Neighbors};
 use rayon::prelude::*;
 
 use super::data::View;
-use crate::recall::TrueHit;
+use crate::truth::recall::TrueHit;
 
 /// Checks the answers to some queries, at most k rows each, and returns their true distances.
 pub(super) fn checked<'a>(

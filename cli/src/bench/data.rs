@@ -7,8 +7,9 @@ use nearfield::io::VectorFile;
 use nearfield::{Ivf, MatrixView};
 use rayon::prelude::*;
 
+use crate::given::arguments;
+use crate::memory;
 use crate::recipe::{Part, Random, Recipe, Set};
-use crate::{arguments, memory};
 
 const SEED: u64 = 1;
 /// Batches of queries that take turns in a case.

@@ -20,8 +20,8 @@ use super::report;
 use super::times::{Times, WARM_UP};
 use super::units::rounded;
 use super::work::Work;
-use crate::device::{self, Choice};
-use crate::output;
+use crate::given::device::{self, Choice};
+use crate::terminal::output;
 
 /// The most time of a case without `--budget`, unless three runs take longer.
 const CASE: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ pub(super) struct Common {
 #[derive(Debug, Clone, ClapArgs)]
 pub(super) struct Shared {
     /// Timed runs of a case. Fewer, but at least 3, if they would take longer than 20 s or the case's share of --budget
-    #[arg(long, default_value_t = RUNS, value_name = "N", value_parser = crate::arguments::count)]
+    #[arg(long, default_value_t = RUNS, value_name = "N", value_parser = crate::given::arguments::count)]
     runs: usize,
     /// Time for everything, like 60s or 5m. Cases without time left are named; an index or three runs that have begun are finished
     #[arg(long, value_name = "TIME", value_parser = budget)]

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{ElementKind, Flat, MatrixView, Metric, Neighbors};
 
-use crate::device::{self, Choice};
-use crate::output;
+use crate::given::device::{self, Choice};
+use crate::terminal::output;
 use packages::{Packages, closest};
 
 static ROWS: &[u8] = include_bytes!("../../../examples/data/base.f16.npy");

@@ -7,7 +7,7 @@ use nearfield::io::{Ids, write_file, write_npy, write_truth};
 use nearfield::{Neighbor, Neighbors};
 use serde_json::to_string;
 
-use crate::labels::Labels;
+use crate::given::labels::Labels;
 use crate::memory;
 
 /// Endings of the files of `--out`.

@@ -1,138 +1,25 @@
 //! `nearfield search`: finds the rows of a file nearest to the queries of another.
 
+mod args;
 mod found;
 mod source;
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nearfield::io::{Selection, read_selection};
-use nearfield::{
-    Filter, Index, Matrix, MatrixView, Metric, Screen, SearchOptions, SearchResult, Statistics, WithinOptions,
-};
+use nearfield::{Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics, WithinOptions};
 use serde_json::json;
 
-use crate::device::{self, Choice};
-use crate::files::{self, Filled};
-use crate::progress::bar;
-use crate::recall::{self, Recall, Truth, Vectors};
-use crate::{arguments, output};
+use crate::given::arguments;
+use crate::given::device;
+use crate::given::files::{self, Filled};
+use crate::terminal::output;
+use crate::terminal::progress::bar;
+use crate::truth::recall::{self, Recall, Truth, Vectors};
+pub(crate) use args::Args;
 use found::Found;
 use source::Source;
-
-const LONG: &str = "\
-Find the rows of a file, or of a saved index, that are nearest to each query of another file.
-
-Rows are sent to the device piece by piece, so a file may be larger than the memory; f16 rows stay f16. The id of a row is its \
-number in the file, from 0, unless --row-ids gives others. --index-file searches an index that `nearfield build` saved. The search \
-time includes compiling the kernels.
-
-Files of vectors are .npy, .npz (FILE.npz:MEMBER names a member), .fvecs, .bvecs, .fbin, .f16bin, .u8bin and .i8bin.
-
-The first answers are printed: for each query the ids and distances of its nearest rows, nearest first. --out writes all of them. \
-Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are negated, so that smaller is nearer in every metric.
-
---json prints one object, in one line:
-  rows, queries, dim  counts
-  elements            f32 or f16, how rows are stored
-  metric, k           as requested; k is null with --radius
-  radius, probes      as requested or found for --recall, or null
-  device              {name, backend, driver, kind}
-  plan                how the search ran, as text
-  load_seconds        reading the rows, or reading and sending the index
-  upload_seconds      sending them to the device
-  search_seconds      searching all queries
-  queries_per_second  queries / search_seconds
-  found               rows found, over all queries
-  rescored            nominated rows whose reported distance was computed, over all queries
-  screened            whether a copy of the rows in 8-bit integers was kept
-  searched_again      queries with too many nominated rows, which were searched another way
-  searched_exhaustively  those of them for which every row was computed
-  searched_flat       queries for which all rows were searched, because their lists would have taken no less time
-  out, ids, distances the written files, or null
-and with --truth:
-  recall_at           compared neighbours: k, or the truth's columns if these are fewer
-  recall_by_id        part of the true ids that was found, or null for an empty truth
-  recall_by_distance  part of the results no farther than the last true one + 1e-3, or null
-  truth_distances     source of the true distances: \"file\"; \"file, negated\" for inner
-                      products that are larger for nearer rows; or \"recomputed\" from the
-                      true ids, if the file has none or those of another metric";
-
-const EXAMPLES: &str = "\
-Examples:
-  nearfield search --rows base.npy --queries query.npy -k 100 --out found.csv
-  nearfield search --rows base.npy --labels names.txt --queries query.npy --radius 0.3
-  nearfield search --rows sift.fvecs --queries query.fvecs --metric l2sq --truth groundtruth.ivecs
-  nearfield search --rows a.npz:train --queries a.npz:test --filter allowed.npy --device radeon
-  nearfield search --index-file index.nf --queries query.npy --recall 0.95";
-
-#[derive(Debug, clap::Args)]
-#[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// File of the rows to search
-    #[arg(long, value_name = "FILE", required_unless_present = "index_file")]
-    rows: Option<PathBuf>,
-    /// Index to search, saved by `nearfield build`
-    #[arg(long, value_name = "INDEX.nf", conflicts_with_all = ["rows", "metric", "screen"])]
-    index_file: Option<PathBuf>,
-    /// File of the queries
-    #[arg(long, value_name = "FILE")]
-    queries: PathBuf,
-    /// Neighbours per query
-    #[arg(short, long, value_name = "N", default_value = "10", value_parser = arguments::count)]
-    k: usize,
-    /// Find all rows within this distance instead of the k nearest
-    #[arg(long, value_name = "R", allow_negative_numbers = true, conflicts_with_all = ["k", "truth", "ids", "distances"])]
-    radius: Option<f32>,
-    /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "cosine")]
-    metric: Metric,
-    /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["index_file", "truth"])]
-    row_ids: Option<PathBuf>,
-    /// Names of the rows, a line each: line i, from 0, is for the row with id i, or for row i of --row-ids
-    #[arg(long, value_name = "FILE")]
-    labels: Option<PathBuf>,
-    /// Search only some rows: a .npy of their ids (whole numbers), or a mask (bool, one a row: element i is for id i)
-    #[arg(long, value_name = "FILE")]
-    filter: Option<PathBuf>,
-    /// Lists of an ivf index that a query probes; by default a 64th of them
-    #[arg(long, value_name = "N", value_parser = arguments::count, conflicts_with = "rows")]
-    probes: Option<usize>,
-    /// Probe as many lists of an ivf index as find this part of the neighbours, from 0 to 1: measured on up to 500 of the queries
-    #[arg(long, value_name = "PART", conflicts_with_all = ["rows", "probes", "radius"])]
-    recall: Option<f64>,
-    /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto")]
-    screen: Screen,
-    #[command(flatten)]
-    device: Choice,
-    /// Threads of the host engine; by default one for each processor
-    #[arg(long, value_name = "N", value_parser = arguments::threads)]
-    threads: Option<usize>,
-    /// Queries whose nearest rows are printed
-    #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "json")]
-    show: usize,
-    /// Write all that was found: a line a neighbour (.csv), a line a query (.jsonl), or arrays ids and distances (.npz)
-    #[arg(long, value_name = "OUT", value_parser = |text: &str| files::output_path(text, found::ENDINGS))]
-    out: Option<PathBuf>,
-    /// Write ids, i64 [queries, k], to this npy, padded with -1
-    #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
-    ids: Option<PathBuf>,
-    /// Write distances, f32 [queries, k], to this npy, padded with NaN
-    #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
-    distances: Option<PathBuf>,
-    /// Replace existing files
-    #[arg(long)]
-    force: bool,
-    /// True ids (.npy, .npz with a member ids, .ivecs, .ibin, .bin): print recall@k
-    #[arg(long, value_name = "FILE")]
-    truth: Option<PathBuf>,
-    /// Print a JSON object instead of text
-    #[arg(long)]
-    json: bool,
-}
 
 /// Queries that are searched to find the probes of --recall.
 const RECALL_SAMPLE: usize = 500;

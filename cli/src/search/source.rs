@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{Device, ElementKind, Flat, Index, SavedIndex};
 
-use super::Args;
-use crate::files::{self, Filled};
-use crate::labels::Labels;
+use super::args::Args;
+use crate::given::files::{self, Filled};
+use crate::given::labels::Labels;
 
 /// Where the rows come from.
 pub(super) struct Source<'a> {

@@ -1,6 +1,7 @@
 //! `nearfield truth`: finds the true neighbours in f64 on the processor.
 
 mod nearest;
+pub(crate) mod recall;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -10,9 +11,11 @@ use nearfield::io::{Ids, VectorFile, write_truth};
 use nearfield::{Error, Matrix};
 use serde_json::json;
 
-use crate::files::Comparison;
-use crate::progress::bar;
-use crate::{arguments, files, memory, output};
+use crate::given::files::Comparison;
+use crate::given::{arguments, files};
+use crate::memory;
+use crate::terminal::output;
+use crate::terminal::progress::bar;
 use nearest::{Block, Nearest};
 
 /// Bytes of rows read at a time. In f64 they take twice as much, and f16 rows four times.
@@ -61,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Number of threads, by default all
-    #[arg(long, value_name = "N", value_parser = crate::arguments::threads)]
+    #[arg(long, value_name = "N", value_parser = crate::given::arguments::threads)]
     threads: Option<usize>,
     /// Print a JSON object instead of text
     #[arg(long)]

@@ -14,7 +14,7 @@ use super::gpu::{has_kernels, is_processor};
 use super::peers::PYTHON;
 use super::run::{Common, Run};
 use super::step::Step;
-use crate::output;
+use crate::terminal::output;
 use plan::{Files, Planned, Scale, beside, plan};
 
 #[derive(Debug, ClapArgs)]

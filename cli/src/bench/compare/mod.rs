@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args as ClapArgs;
 
 use super::lines::read;
-use crate::output;
+use crate::terminal::output;
 use pairs::{Pairs, cases};
 use print::{Head, as_json, as_table};
 

@@ -14,7 +14,7 @@ use nearfield::{Device, Error, Ivf, Metric};
 use super::data::{Source, View, asked_or};
 use super::run::{Run, Suite};
 use super::suites::select::Shape;
-use crate::arguments;
+use crate::given::arguments;
 use script::Script;
 
 pub(super) const PYTHON: &str = "python3";

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::chart::{MAX_SERIES, Mark, Series};
 use crate::bench::lines::Line;
 use crate::bench::units::{figure, grouped};
-use crate::output;
+use crate::terminal::output;
 
 /// How a library is written.
 const LIBRARIES: [(&str, &str); 9] = [

@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::lines::{Line, read};
-use crate::files;
+use crate::given::files;
 use chart::Chart;
 use device::DeviceLines;
 use document::Page;

@@ -9,20 +9,20 @@ use crate::bench::case::Case;
 use crate::bench::data::{BATCHES, Source, View, asked_or, batches};
 use crate::bench::run::{Run, Suite};
 use crate::bench::units::milliseconds;
-use crate::output;
+use crate::terminal::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Numbers of rows, one case each; 1000,10000,100000, or as many as there are
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::given::arguments::count)]
     sizes: Vec<usize>,
     /// Numbers of queries, one case each; 1,8,64,512, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Neighbours per query
-    #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
+    #[arg(short, long, default_value_t = 10, value_parser = crate::given::arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]

@@ -15,17 +15,17 @@ use crate::bench::gpu::{has_kernels, profiled, rotation, storage, total, wait};
 use crate::bench::run::{Run, Suite};
 use crate::bench::units::rounded;
 use crate::bench::work::{Unit, Work};
-use crate::output;
+use crate::terminal::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Numbers of rows, one case each
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::given::arguments::count)]
     sizes: Vec<usize>,
     /// Numbers of queries, one case each; 1,128, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "fast", value_name = "PRECISION,…")]
     precision: Vec<Precision>,
     /// Pairs of a case that are checked against f64
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::arguments::count)]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::given::arguments::count)]
     verify: usize,
 }
 

@@ -16,26 +16,26 @@ use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
 use crate::bench::work::{Unit, Work};
-use crate::output;
+use crate::terminal::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Numbers of rows, one case each
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::given::arguments::count)]
     sizes: Vec<usize>,
     /// Neighbours per query, one case each
-    #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::arguments::count)]
+    #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::given::arguments::count)]
     k: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
     metric: Vec<Metric>,
     /// Queries of a case whose answers are checked against f64, at least one of each batch
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::arguments::count)]
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::given::arguments::count)]
     verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
     #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…")]

@@ -16,24 +16,24 @@ use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
 use crate::bench::work::{Unit, Work};
-use crate::output::{self, counted};
-use crate::recall::{self, TrueHit};
+use crate::terminal::output::{self, counted};
+use crate::truth::recall::{self, TrueHit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Lists; by default about four times the square root of the rows
-    #[arg(long, value_name = "N", value_parser = crate::arguments::count)]
+    #[arg(long, value_name = "N", value_parser = crate::given::arguments::count)]
     lists: Option<usize>,
     /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
-    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::given::arguments::count)]
     probes: Vec<usize>,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Neighbours per query
-    #[arg(short, long, default_value_t = 10, value_parser = crate::arguments::count)]
+    #[arg(short, long, default_value_t = 10, value_parser = crate::given::arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine")]

@@ -11,7 +11,6 @@ use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Reduce, Stages, Summation};
 use serde_json::{Value, json};
 
-use crate::arguments::{self, Elements};
 use crate::bench::case::{Case, extend};
 use crate::bench::ceilings::Warmer;
 use crate::bench::data;
@@ -20,13 +19,14 @@ use crate::bench::run::{Run, Suite};
 use crate::bench::times::Times;
 use crate::bench::units::rounded;
 use crate::bench::work::{Unit, Work};
+use crate::given::arguments::{self, Elements};
 pub(crate) use operation::{How, Name};
 use truth::{Truth, checked, truth};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Values per operand, one case each; 268,435,456, or 4,194,304 if the processor computes
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::given::arguments::count)]
     length: Vec<usize>,
     /// Time every rung of the ladder of the dot product instead
     #[arg(long, conflicts_with_all = ["operation", "summation", "elements", "row_length"])]
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
     elements: Vec<Elements>,
     /// Reduce rows of this length (f32) instead of the whole, one case each
-    #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = crate::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = crate::given::arguments::count)]
     row_length: Vec<usize>,
 }
 

@@ -5,7 +5,7 @@ use nearfield::internals::kernels::reduce_blocks::{self, Operation};
 use rayon::prelude::*;
 
 use super::operation::{How, Name};
-use crate::arguments;
+use crate::given::arguments;
 
 /// A result in f64, the sum of magnitudes that its error is relative to, and the number of additions a value may pass through,
 /// which is 0 if nothing is added.

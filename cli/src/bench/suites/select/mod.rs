@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 use nearfield::Device;
 use serde_json::json;
 
-use crate::arguments;
 use crate::bench::case::Case;
 use crate::bench::ceilings::Warmer;
 use crate::bench::gpu::{is_processor, needs_kernels, rotation};
 use crate::bench::run::{Run, Suite};
 use crate::bench::work::{Unit, Work};
+use crate::given::arguments;
 use place::Place;
 use values::Truth;
 pub(crate) use values::{Kind, Shape};

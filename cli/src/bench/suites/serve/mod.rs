@@ -9,13 +9,13 @@ use anyhow::{Context, Result, ensure};
 use nearfield::{AdapterKind, Device, Flat, Index, Ivf, Metric, Neighbors, Screen, SearchOptions};
 use serde_json::json;
 
-use crate::arguments;
 use crate::bench::answers;
 use crate::bench::case::Case;
 use crate::bench::data::{Source, View, lists};
 use crate::bench::run::{Run, Suite};
 use crate::bench::units::{milliseconds, rounded};
-use crate::output::{self, counted};
+use crate::given::arguments;
+use crate::terminal::output::{self, counted};
 use load::{Load, Served};
 
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::{VectorFile, read_row_ids};
 use nearfield::{AddOptions, ElementKind, Error, Index, Metric};
 
-use crate::progress::bar;
+use crate::terminal::progress::bar;
 
 /// Bytes of rows in memory at a time, because a file may be larger than the memory.
 pub(crate) const PIECE_BYTES: usize = 64 << 20;
@@ -23,7 +23,7 @@ pub(crate) struct Comparison {
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
     /// Neighbours per query
-    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::arguments::count)]
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::given::arguments::count)]
     pub(crate) k: usize,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "cosine")]

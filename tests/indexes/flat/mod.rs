@@ -1,5 +1,9 @@
 //! `Flat` compared with the truth: whole numbers bit for bit, floats within the promised bounds.
 
+mod dynamic;
+mod paths;
+mod screen;
+
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::truth::Truth;
 use crate::common::{DIMS, Random, has_kernels, rounded, row_counts, view};

@@ -1,0 +1,6 @@
+//! What commands are given: values of arguments, devices, files and names.
+
+pub(crate) mod arguments;
+pub(crate) mod device;
+pub(crate) mod files;
+pub(crate) mod labels;

@@ -1,0 +1,8 @@
+//! `nearfield bench`: its suites, peers, comparisons and report.
+
+mod bench;
+mod compare;
+mod peers;
+mod reduce;
+mod report;
+mod select;
