@@ -35,9 +35,9 @@ appears under its name when it is complete, and an unfinished one leaves nothing
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield generate --data embedding --rows 1000000 --dim 768 --out-rows b.npy --out-queries q.npy
-  nearfield generate --data integer --rows 100000 --dim 128 --seed 7 --out-rows base.fbin
-  nearfield generate --data low-rank --rows 1000000 --dim 768 --out-rows base.f16bin
+  nearfield generate --data embedding --count 1000000 --dim 768 --out-rows b.npy --out-queries q.npy
+  nearfield generate --data integer --count 100000 --dim 128 --seed 7 --out-rows base.fbin
+  nearfield generate --data low-rank --count 1000000 --dim 768 --out-rows base.f16bin
 
 True neighbours of these files:
   nearfield truth --rows b.npy --queries q.npy -k 100 --out truth.npz";
@@ -49,13 +49,18 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "RECIPE")]
     data: Recipe,
     /// Number of rows
-    #[arg(long, value_name = "N", value_parser = crate::given::arguments::count)]
+    #[arg(long = "count", value_name = "N", value_parser = crate::given::arguments::count)]
     rows: usize,
     /// Dimension of a vector
     #[arg(long, value_name = "N", value_parser = crate::given::arguments::count)]
     dim: usize,
     /// Number of queries
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = crate::given::arguments::count)]
+    #[arg(
+        long = "query-count",
+        value_name = "N",
+        default_value = "1000",
+        value_parser = crate::given::arguments::count
+    )]
     queries: usize,
     /// Seed
     #[arg(long, value_name = "S", default_value_t = 1)]

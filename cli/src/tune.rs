@@ -28,7 +28,7 @@ only for the dims 64, 96, 100, 128, 256, 384, 512, 768, 1024, 1536 and 3072.
 const EXAMPLES: &str = "\
 Examples:
   nearfield tune --dim 768
-  nearfield tune --dim 128,384,768 --metric cosine,l2sq --rows 1000000
+  nearfield tune --dim 128,384,768 --metric cosine,l2sq --count 1000000
   nearfield tune --dim 768 --index ivf --json
   NEARFIELD_CACHE=/srv/kernels nearfield tune --dim 1024     # for a service that keeps its kernels there";
 
@@ -54,7 +54,12 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "flat", value_name = "INDEX,…")]
     index: Vec<Kind>,
     /// Generated rows that are searched. With fewer than some hundred thousand, kernels wait more than they read
-    #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = crate::given::arguments::count)]
+    #[arg(
+        long = "count",
+        default_value_t = 200_000,
+        value_name = "N",
+        value_parser = crate::given::arguments::count
+    )]
     rows: usize,
     #[command(flatten)]
     device: Choice,
@@ -67,8 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let mut out = stdout().lock();
     for &dim in &args.dim {
-        memory::ensure_fit("--rows", args.rows, &format!("vectors of dim {dim}"), dim)?;
-        let rows = Set::new(Recipe::Clustered, args.rows, dim, 1)?.all(Part::Rows, args.rows, "--rows")?;
+        memory::ensure_fit("--count", args.rows, &format!("vectors of dim {dim}"), dim)?;
+        let rows = Set::new(Recipe::Clustered, args.rows, dim, 1)?.all(Part::Rows, args.rows, "--count")?;
         let rows = MatrixView::new(&rows, dim)?;
         for &metric in &args.metric {
             for &kind in &args.index {

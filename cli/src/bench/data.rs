@@ -22,10 +22,10 @@ pub(crate) type View<'v> = MatrixView<'v, f32>;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Source {
     /// File of rows (npy, npz, fvecs, bvecs, fbin, f16bin, u8bin, i8bin). Without it rows are generated
-    #[arg(long, value_name = "FILE", requires = "queries_file")]
+    #[arg(long = "rows", value_name = "FILE", requires = "queries_file")]
     pub(super) rows_file: Option<PathBuf>,
     /// File of queries
-    #[arg(long, value_name = "FILE", requires = "rows_file")]
+    #[arg(long = "queries", value_name = "FILE", requires = "rows_file")]
     pub(super) queries_file: Option<PathBuf>,
     /// Recipe of generated vectors
     #[arg(
@@ -37,7 +37,7 @@ pub(super) struct Source {
     )]
     pub(super) data: Recipe,
     /// Number of generated rows
-    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    #[arg(long = "count", default_value_t = 100_000, value_name = "N")]
     pub(super) rows: usize,
     /// Elements per generated vector
     #[arg(long, default_value_t = 384)]
@@ -95,8 +95,8 @@ impl Source {
         let most = counts.iter().copied().max().unwrap_or(1);
         let (rows, queries) = (self.rows()?, self.queries(most.max(wanted.min(self.queries_there()?)))?);
         let (needed, given) = (rows.dim, queries.dim);
-        ensure!(!rows.values.is_empty(), "--rows-file: needed at least one row, given none");
-        ensure!(needed == given, "--queries-file: needed dim {needed}, as the rows have, given {given}");
+        ensure!(!rows.values.is_empty(), "--rows: needed at least one row, given none");
+        ensure!(needed == given, "--queries: needed dim {needed}, as the rows have, given {given}");
         Ok((rows, queries))
     }
 
@@ -129,7 +129,7 @@ impl Source {
     pub(super) fn rows(&self) -> Result<Vectors> {
         match &self.rows_file {
             Some(file) => read(file),
-            None => self.make("--rows", Part::Rows, self.rows),
+            None => self.make("--count", Part::Rows, self.rows),
         }
     }
 
@@ -139,11 +139,11 @@ impl Source {
             Some(file) => {
                 let mut queries = read(file)?;
                 let there = queries.values.len() / queries.dim.max(1);
-                ensure!(there >= count, "--queries: needed at most {there}, as the file has, given {count}");
+                ensure!(there >= count, "--batch: needed at most {there}, as the file has, given {count}");
                 queries.values.truncate(count * queries.dim);
                 Ok(queries)
             }
-            None => self.make("--queries", Part::Queries, count),
+            None => self.make("--batch", Part::Queries, count),
         }
     }
 

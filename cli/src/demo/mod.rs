@@ -51,7 +51,7 @@ Examples:
 const NEXT: [&str; 3] = [
     "nearfield search --rows base.npy --queries query.npy --metric cosine -k 10",
     "nearfield build --rows base.npy --metric cosine --index ivf --out index.nf",
-    "nearfield bench all --rows-file base.npy --queries-file query.npy --report out",
+    "nearfield bench all --rows base.npy --queries query.npy --report out",
 ];
 
 #[derive(Debug, clap::Args)]

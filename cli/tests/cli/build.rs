@@ -17,7 +17,7 @@ fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
     let at = directory.path();
     succeed(
         at,
-        "generate --data embedding --rows 800 --dim 32 --queries 30 --out-rows b.f16bin --out-queries q.npy",
+        "generate --data embedding --count 800 --dim 32 --query-count 30 --out-rows b.f16bin --out-queries q.npy",
     )?;
     succeed(at, "truth --rows b.f16bin --queries q.npy --metric cosine -k 20 --out truth.npz")?;
     let (rows, queries, truth) = ("b.f16bin", "--queries q.npy -k 20", "--truth truth.npz");

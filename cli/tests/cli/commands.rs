@@ -337,7 +337,7 @@ fn tune_prints_the_times_of_both_forms_of_kernels() -> Result<()> {
     // Refused before anything is printed: there are no kernels on the host, and too few rows.
     fail(
         directory.path(),
-        "tune --dim 64 --rows 100 --device host",
+        "tune --dim 64 --count 100 --device host",
         &["--dim", "GPU with timestamps", "on"],
     )?;
     fail(directory.path(), "tune", &["--dim"])?;
@@ -350,7 +350,7 @@ fn tune_prints_the_times_of_both_forms_of_kernels() -> Result<()> {
         command.env("NEARFIELD_CACHE", directory.path().join("kernels"));
         succeeded(command.output()?)
     };
-    let printed = match tune("--dim 64 --rows 70000 --json") {
+    let printed = match tune("--dim 64 --count 70000 --json") {
         // Not every driver has timestamps.
         Err(error) if error.to_string().contains("timestamps") => return Ok(()),
         printed => printed?,
@@ -364,7 +364,7 @@ fn tune_prints_the_times_of_both_forms_of_kernels() -> Result<()> {
     }
     assert!(printed.contains("\"rescore\""), "{printed}");
     assert!(directory.path().join("kernels").is_dir());
-    let printed = tune("--dim 64 --rows 70000")?;
+    let printed = tune("--dim 64 --count 70000")?;
     assert!(printed.contains("flat, cosine, dim 64") && printed.contains("rescore"), "{printed}");
     Ok(())
 }

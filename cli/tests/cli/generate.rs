@@ -39,7 +39,7 @@ fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
 /// Rows and queries of a set, in f32.
 fn set(recipe: &str, rows: usize, dim: usize, queries: usize) -> Result<[Vec<f32>; 2]> {
     let directory = TempDir::new()?;
-    let sizes = format!("--rows {rows} --dim {dim} --queries {queries}");
+    let sizes = format!("--count {rows} --dim {dim} --query-count {queries}");
     succeed(directory.path(), &format!("--data {recipe} {sizes} --out-rows r.fbin --out-queries q.fbin"))?;
     let [rows_file, queries_file] =
         ["r.fbin", "q.fbin"].map(|name| VectorFile::open(directory.path().join(name)));
@@ -75,7 +75,7 @@ fn the_same_seed_gives_the_same_bytes() -> Result<()> {
         for threads in [1, 2, 7] {
             let files = "--out-rows r.npy --out-queries q.npy --force";
             // Three pieces of rows, the last one cut.
-            let sizes = format!("--rows 700 --dim 7 --queries 300 --seed 5 --threads {threads}");
+            let sizes = format!("--count 700 --dim 7 --query-count 300 --seed 5 --threads {threads}");
             succeed(directory.path(), &format!("--data {recipe} {sizes} {files}"))?;
             let read = |name: &str| fs::read(directory.path().join(name));
             all.push([read("r.npy")?, read("q.npy")?]);
@@ -90,7 +90,7 @@ fn the_same_seed_gives_the_same_bytes() -> Result<()> {
         if recipe != "equal" {
             succeed(
                 directory.path(),
-                &format!("--data {recipe} --rows 700 --dim 7 --seed 6 --out-rows o.npy --force"),
+                &format!("--data {recipe} --count 700 --dim 7 --seed 6 --out-rows o.npy --force"),
             )?;
             assert_ne!(
                 fs::read(directory.path().join("o.npy"))?,
@@ -288,7 +288,7 @@ fn shares(rows: &[f32], dim: usize) -> Vec<f64> {
 fn every_format_holds_the_same_vectors() -> Result<()> {
     let directory = TempDir::new()?;
     let path = directory.path();
-    let sizes = "--data embedding --rows 300 --dim 10";
+    let sizes = "--data embedding --count 300 --dim 10";
     for (out, more) in [
         ("a.npy", ""),
         ("a.fbin", "--elements f32"),
@@ -309,7 +309,8 @@ fn every_format_holds_the_same_vectors() -> Result<()> {
     write_npy(path.join("c.npy"), [300, 10], &rows)?;
     assert_eq!(fs::read(path.join("a.npy"))?, fs::read(path.join("c.npy"))?);
 
-    let record = runs::record(path, &format!("generate {sizes} --seed 9 --out-queries q.npy --queries 17"))?;
+    let record =
+        runs::record(path, &format!("generate {sizes} --seed 9 --out-queries q.npy --query-count 17"))?;
     assert_eq!((&record["data"], &record["seed"]), (&"embedding".into(), &9.into()), "{record}");
     assert_eq!(record["files"], serde_json::json!({"queries": "q.npy"}));
     assert_eq!(VectorFile::open(path.join("q.npy"))?.rows(), 17);
@@ -320,17 +321,20 @@ fn every_format_holds_the_same_vectors() -> Result<()> {
 fn refuses_bad_arguments() -> Result<()> {
     let directory = TempDir::new()?;
     let path = directory.path();
-    let good = "--data uniform --rows 10 --dim 4";
+    let good = "--data uniform --count 10 --dim 4";
     for (arguments, parts) in [
-        ("--data uniform --rows 10 --dim 0 --out-rows a.npy", &["--dim", "at least 1", "'0'"][..]),
-        ("--data uniform --rows 0 --dim 4 --out-rows a.npy", &["--rows", "at least 1", "'0'"]),
-        ("--data uniform --rows 10 --dim 9999999 --out-rows a.npy", &["--dim", "1048576", "9999999"]),
-        ("--data uniform --rows 10 --dim 4 --queries 0 --out-queries a.npy", &["--queries", "at least 1"]),
-        ("--data gaussian --rows 10 --dim 4 --out-rows a.npy", &["--data", "'gaussian'"]),
-        ("--data uniform --rows 10 --dim 4", &["--out-rows"]),
-        ("--data norms --rows 10 --dim 4 --out-rows a.f16bin", &["--data", "f16", "norms"]),
-        ("--data uniform --rows 10 --dim 4 --out-rows a.npy --threads 0", &["--threads", "1 to 1024"]),
-        ("--data uniform --rows 10 --dim 4 --out-rows a.npy --threads 2000", &["--threads", "1 to 1024"]),
+        ("--data uniform --count 10 --dim 0 --out-rows a.npy", &["--dim", "at least 1", "'0'"][..]),
+        ("--data uniform --count 0 --dim 4 --out-rows a.npy", &["--count", "at least 1", "'0'"]),
+        ("--data uniform --count 10 --dim 9999999 --out-rows a.npy", &["--dim", "1048576", "9999999"]),
+        (
+            "--data uniform --count 10 --dim 4 --query-count 0 --out-queries a.npy",
+            &["--query-count", "at least 1"],
+        ),
+        ("--data gaussian --count 10 --dim 4 --out-rows a.npy", &["--data", "'gaussian'"]),
+        ("--data uniform --count 10 --dim 4", &["--out-rows"]),
+        ("--data norms --count 10 --dim 4 --out-rows a.f16bin", &["--data", "f16", "norms"]),
+        ("--data uniform --count 10 --dim 4 --out-rows a.npy --threads 0", &["--threads", "1 to 1024"]),
+        ("--data uniform --count 10 --dim 4 --out-rows a.npy --threads 2000", &["--threads", "1 to 1024"]),
     ] {
         fail(path, arguments, parts)?;
     }
@@ -347,7 +351,7 @@ fn refuses_bad_arguments() -> Result<()> {
         fail(path, &format!("{good} {more}"), parts)?;
     }
     // A petabyte.
-    let large = "--data equal --rows 1000000000000 --dim 256 --out-rows a.npy";
+    let large = "--data equal --count 1000000000000 --dim 256 --out-rows a.npy";
     fail(path, large, &["--out-rows", "a.npy", "needed 1024000000000000 free bytes", "found"])?;
     // A loop of links.
     #[cfg(unix)]
@@ -356,14 +360,14 @@ fn refuses_bad_arguments() -> Result<()> {
         std::os::unix::fs::symlink("c.npy", path.join("b.npy"))?;
         fail(
             path,
-            "--data equal --rows 1 --dim 1 --out-rows b.npy",
+            "--data equal --count 1 --dim 1 --out-rows b.npy",
             &["--out-rows", "needed a file", "b.npy"],
         )?;
         fs::remove_file(path.join("c.npy"))?;
         fs::remove_file(path.join("b.npy"))?;
     }
     // More than a header of 32 bits holds; nothing is made.
-    let many = "--data equal --rows 5000000000 --dim 1 --out-rows a.fbin";
+    let many = "--data equal --count 5000000000 --dim 1 --out-rows a.fbin";
     fail(path, many, &["--out-rows", "a.fbin", "2^32"])
 }
 
@@ -371,7 +375,7 @@ fn refuses_bad_arguments() -> Result<()> {
 fn overwrites_only_when_told_to() -> Result<()> {
     let directory = TempDir::new()?;
     let path = directory.path();
-    let good = "--data uniform --rows 10 --dim 4 --out-rows a.npy";
+    let good = "--data uniform --count 10 --dim 4 --out-rows a.npy";
     fs::write(path.join("a.npy"), "precious")?;
     fail(path, good, &["--out-rows", "--force", "a.npy"])?;
     assert_eq!(fs::read_to_string(path.join("a.npy"))?, "precious");
@@ -389,7 +393,7 @@ fn an_interrupt_leaves_nothing_behind_and_ends_the_program_by_its_signal() -> Re
     for (signal, number) in [("INT", 2), ("TERM", 15)] {
         let directory = TempDir::new()?;
         fs::write(directory.path().join("a.npy"), "precious")?;
-        let arguments = "generate --data uniform --rows 4000000 --dim 128 --out-rows a.npy --force";
+        let arguments = "generate --data uniform --count 4000000 --dim 128 --out-rows a.npy --force";
         let mut command = crate::common::program();
         let mut child = command.current_dir(directory.path()).args(arguments.split(' ')).spawn()?;
         while names(directory.path())?.len() < 2 {
@@ -411,7 +415,7 @@ fn an_interrupt_leaves_nothing_behind_and_ends_the_program_by_its_signal() -> Re
 fn leaves_no_half_file_on_a_full_disk() -> Result<()> {
     let directory = TempDir::new()?;
     let program = env!("CARGO_BIN_EXE_nearfield");
-    let arguments = "generate --data uniform --rows 100000 --dim 4 --out-rows a.npy";
+    let arguments = "generate --data uniform --count 100000 --dim 4 --out-rows a.npy";
     let script = format!("trap '' XFSZ; ulimit -f 64; exec '{program}' {arguments}");
     let output = Command::new("sh").current_dir(directory.path()).args(["-c", &script]).output()?;
     failed(&output, &["--out-rows", "a.npy", "large"])?;

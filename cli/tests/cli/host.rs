@@ -66,8 +66,7 @@ fn the_demo_finds_the_truth_on_the_best_device_in_any_case() -> Result<()> {
 fn a_search_finds_the_ids_of_the_truth() -> Result<()> {
     let directory = TempDir::new()?;
     let here = directory.path();
-    let set =
-        "generate --data clustered --rows 3000 --dim 40 --queries 50 --out-rows r.npy --out-queries q.npy";
+    let set = "generate --data clustered --count 3000 --dim 40 --query-count 50 --out-rows r.npy --out-queries q.npy";
     succeed(here, set)?;
     for metric in ["l2sq", "l2", "cosine", "ip"] {
         let of = format!("--rows r.npy --queries q.npy -k 10 --metric {metric}");
@@ -88,7 +87,7 @@ fn a_search_finds_the_ids_of_the_truth() -> Result<()> {
 #[test]
 fn benchmarks_run_or_say_in_a_line_what_they_need() -> Result<()> {
     let here = Path::new(".");
-    let printed = succeed(here, "bench exact --rows 500 --dim 8 --queries 1,9 --runs 1 --json")?;
+    let printed = succeed(here, "bench exact --count 500 --dim 8 --batch 1,9 --runs 1 --json")?;
     let lines = lines(&printed)?;
     assert_eq!((&lines[0]["kind"], &lines[0]["integer_ops_per_s"]), (&"host".into(), &Value::Null));
     ensure!(lines[0]["copy_bytes_per_s"].as_f64() > Some(0.0), "{printed}");

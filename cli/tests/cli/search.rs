@@ -146,7 +146,7 @@ fn a_recall_chooses_the_probes_and_show_tells_of_the_lists() -> Result<()> {
     let at = directory.path();
     succeed(
         at,
-        "generate --data clustered --rows 900 --dim 16 --queries 60 --out-rows rows.npy --out-queries queries.npy",
+        "generate --data clustered --count 900 --dim 16 --query-count 60 --out-rows rows.npy --out-queries queries.npy",
     )?;
     let build =
         "build --device host --rows rows.npy --index ivf --lists 30 --metric l2sq --iterations 4 --seed 9";

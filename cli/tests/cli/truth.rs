@@ -48,13 +48,13 @@ fn equals_brute_force() -> Result<()> {
     let directory = TempDir::new()?;
     let path = directory.path();
     for (set, dim, k) in [
-        ("--data clustered --rows 601 --dim 33 --queries 21", 33, 10),
-        ("--data integer --rows 500 --dim 3 --queries 70", 3, 100),
-        ("--data duplicates --rows 500 --dim 8 --queries 5", 8, 50),
-        ("--data equal --rows 100 --dim 5 --queries 3", 5, 7),
-        ("--data adversarial --rows 2700 --dim 6 --queries 10", 6, 20),
-        ("--data embedding --rows 300 --dim 16 --queries 4 --elements f16", 16, 1),
-        ("--data uniform --rows 1 --dim 1 --queries 1", 1, 1),
+        ("--data clustered --count 601 --dim 33 --query-count 21", 33, 10),
+        ("--data integer --count 500 --dim 3 --query-count 70", 3, 100),
+        ("--data duplicates --count 500 --dim 8 --query-count 5", 8, 50),
+        ("--data equal --count 100 --dim 5 --query-count 3", 5, 7),
+        ("--data adversarial --count 2700 --dim 6 --query-count 10", 6, 20),
+        ("--data embedding --count 300 --dim 16 --query-count 4 --elements f16", 16, 1),
+        ("--data uniform --count 1 --dim 1 --query-count 1", 1, 1),
     ] {
         let [rows, queries] = generate(path, set)?;
         for metric in Metric::ALL {
@@ -100,7 +100,7 @@ fn equals_the_truth_that_numpy_found() -> Result<()> {
 fn pads_where_there_are_fewer_rows_than_k() -> Result<()> {
     let directory = TempDir::new()?;
     let path = directory.path();
-    let [rows, queries] = generate(path, "--data uniform --rows 3 --dim 2 --queries 2")?;
+    let [rows, queries] = generate(path, "--data uniform --count 3 --dim 2 --query-count 2")?;
     succeed(path, &format!("{FILES} --metric l2 -k 5 --out t.npz"))?;
     let (ids, _) = brute_force(Metric::L2, &rows, &queries, 2, 5);
     assert_eq!(read_ids(path.join("t.npz"))?.values, ids);
@@ -123,7 +123,7 @@ fn every_format_holds_the_same_ids_whatever_the_threads() -> Result<()> {
     let path = directory.path();
     // Few queries and many: threads share the rows, or the queries.
     for queries in [1, 150] {
-        generate(path, &format!("--data integer --rows 400 --dim 4 --queries {queries}"))?;
+        generate(path, &format!("--data integer --count 400 --dim 4 --query-count {queries}"))?;
         let out = |name: &str, threads: usize| {
             succeed(path, &format!("{FILES} -k 9 --threads {threads} --force --out {name}"))
         };
@@ -175,7 +175,7 @@ fn rows_of_later_pieces_keep_their_numbers() -> Result<()> {
 fn refuses_what_it_cannot_compare() -> Result<()> {
     let directory = TempDir::new()?;
     let path = directory.path();
-    generate(path, "--data uniform --rows 10 --dim 4 --queries 3")?;
+    generate(path, "--data uniform --count 10 --dim 4 --query-count 3")?;
     write_npy(path.join("other.npy"), [2, 3], &[0f32; 6])?;
     write_npy(path.join("broken.npy"), [2, 4], &[0.0, 0.0, 0.0, 0.0, 0.0, f32::NAN, 0.0, 0.0])?;
     let whole = fs::read(path.join("r.npy"))?;

@@ -38,8 +38,7 @@ fn check(worst: &Value, metric: Metric, [rows, queries]: &[Vec<f32>; 2], dim: us
 fn every_device_keeps_its_bounds() -> Result<()> {
     let directory = TempDir::new()?;
     let here = directory.path();
-    let set =
-        "generate --data embedding --rows 900 --dim 24 --queries 12 --out-rows r.npy --out-queries q.npy";
+    let set = "generate --data embedding --count 900 --dim 24 --query-count 12 --out-rows r.npy --out-queries q.npy";
     succeed(here, set)?;
     let read = |name: &str| anyhow::Ok(VectorFile::open(here.join(name))?.read_all()?.into_f32());
     let vectors = [read("r.npy")?, read("q.npy")?];

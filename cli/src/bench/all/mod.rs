@@ -24,13 +24,13 @@ pub(super) struct Args {
     #[arg(long, value_enum, value_name = "SCALE")]
     scale: Option<Scale>,
     /// Search the rows of this file first, and with indexes as `nearfield build` makes them
-    #[arg(long, value_name = "FILE", requires = "queries_file")]
+    #[arg(long = "rows", value_name = "FILE", requires = "queries_file")]
     rows_file: Option<PathBuf>,
     /// File of the queries
-    #[arg(long, value_name = "FILE", requires = "rows_file")]
+    #[arg(long = "queries", value_name = "FILE", requires = "rows_file")]
     queries_file: Option<PathBuf>,
     /// Metric for the files: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "l2sq", requires = "rows_file")]
+    #[arg(long, default_value = "cosine", requires = "rows_file")]
     metric: Metric,
     /// Run other libraries at the same work afterwards, as `bench peers` does
     #[arg(long)]
@@ -45,7 +45,7 @@ Examples:
   nearfield bench all --report out
   nearfield bench all --budget 120s --report out
   nearfield bench all --scale small --json > figures.jsonl
-  nearfield bench all --rows-file base.npy --queries-file query.npy --metric l2sq --report out
+  nearfield bench all --rows base.npy --queries query.npy --metric l2sq --report out
   nearfield bench all --peers --python venv/bin/python --report out
 
 Runs one suite after another, and prints before its figures the command that repeats it. A suite that needs a feature the \

@@ -57,11 +57,11 @@ impl Files {
             ensure!(open.rows() > 0, "{argument}: needed at least one vector, {} has none", file.display());
             Ok((open.rows(), open.dim()))
         };
-        let (rows, dim) = shape("--rows-file", rows_file)?;
-        let (queries, given) = shape("--queries-file", queries_file)?;
-        ensure!(dim == given, "--queries-file: needed dim {dim}, that of the rows, given {given}");
+        let (rows, dim) = shape("--rows", rows_file)?;
+        let (queries, given) = shape("--queries", queries_file)?;
+        ensure!(dim == given, "--queries: needed dim {dim}, that of the rows, given {given}");
         let [rows_file, queries_file] = [rows_file, queries_file].map(|file| file.display().to_string());
-        let options = ["--rows-file", &rows_file, "--queries-file", &queries_file, "--metric", metric.name()];
+        let options = ["--rows", &rows_file, "--queries", &queries_file, "--metric", metric.name()];
         Ok(Self { options: options.map(str::to_owned).into(), rows, queries })
     }
 }
@@ -77,40 +77,40 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
     let (is_small, most) = (scale == Scale::Small, if scale == Scale::Large { 10_000 } else { 1000 });
     let recipe = if is_small { "embedding" } else { "low-rank" };
     let made = |rows: usize, dim: usize| -> Vec<String> {
-        split(&format!("--data {recipe} --rows {rows} --dim {dim}")).collect()
+        split(&format!("--data {recipe} --count {rows} --dim {dim}")).collect()
     };
     let mut plan = files.map_or(vec![], |files| of_files(scale, most, files));
     let mut add = |weight, options: &str, more: &[String]| plan.push(Planned::new(weight, options, more));
     match (files, is_small) {
         (Some(_), _) => {}
         (None, true) => {
-            add(3, "exact --screen i8,none --queries 1,16,256", &made(rows, high));
+            add(3, "exact --screen i8,none --batch 1,16,256", &made(rows, high));
             add(1, "serve --threads 1,8 --duration 1s", &made(rows, high));
         }
         (None, false) => {
-            add(3, &format!("exact --queries 1,8,100,1024,{most} --k 10,100"), &made(rows, high));
-            add(2, "exact --screen none --queries 1,128,1024", &made(rows, high));
-            add(4, &format!("ivf --probes 1,4,16,64 --queries 1,100,{most}"), &made(rows, high));
+            add(3, &format!("exact --batch 1,8,100,1024,{most} --k 10,100"), &made(rows, high));
+            add(2, "exact --screen none --batch 1,128,1024", &made(rows, high));
+            add(4, &format!("ivf --probes 1,4,16,64 --batch 1,100,{most}"), &made(rows, high));
             add(2, "serve --threads 1,4,16,64", &made(rows, high));
             add(2, "serve --threads 1,4,16,64 --probes 16", &made(rows, high));
         }
     }
     if is_small {
-        add(2, &format!("exact --sizes 1000,3000,{rows} --queries 1,64"), &made(rows, middle));
-        add(1, "exact --queries 1,64", &made(5000, low));
-        add(1, "exact --queries 1,64", &made(5000, high));
+        add(2, &format!("exact --sizes 1000,3000,{rows} --batch 1,64"), &made(rows, middle));
+        add(1, "exact --batch 1,64", &made(5000, low));
+        add(1, "exact --batch 1,64", &made(5000, high));
         if files.is_none() {
             // Training is slow on a software driver.
-            add(2, "ivf --lists 300 --iterations 2 --probes 1,4,16,64 --queries 1,64", &made(5000, low));
+            add(2, "ivf --lists 300 --iterations 2 --probes 1,4,16,64 --batch 1,64", &made(5000, low));
         }
-        add(1, &format!("distance --rows 4096 --dim {middle} --queries 1,64 --metric l2sq,cosine"), &[]);
+        add(1, &format!("distance --count 4096 --dim {middle} --batch 1,64 --metric l2sq,cosine"), &[]);
     } else {
-        add(2, &format!("exact --sizes 1000,10000,100000,{rows} --queries 1,1024"), &made(rows, middle));
-        add(2, &format!("exact --metric cosine,l2sq --queries 1,1024,{most}"), &made(rows, low));
-        add(2, &format!("ivf --probes 1,4,16,64 --queries 1,{most}"), &made(rows, low));
-        let distance = "distance --rows 100000";
-        add(1, &format!("{distance} --dim {middle} --queries 1,16,256 --metric l2sq,cosine"), &[]);
-        add(1, &format!("{distance} --dim {high} --queries 256 --metric l2sq,ip"), &[]);
+        add(2, &format!("exact --sizes 1000,10000,100000,{rows} --batch 1,1024"), &made(rows, middle));
+        add(2, &format!("exact --metric cosine,l2sq --batch 1,1024,{most}"), &made(rows, low));
+        add(2, &format!("ivf --probes 1,4,16,64 --batch 1,{most}"), &made(rows, low));
+        let distance = "distance --count 100000";
+        add(1, &format!("{distance} --dim {middle} --batch 1,16,256 --metric l2sq,cosine"), &[]);
+        add(1, &format!("{distance} --dim {high} --batch 256 --metric l2sq,ip"), &[]);
     }
     let all = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
     add(2, &format!("reduce --operation {all} --length {length}"), &[]);
@@ -131,8 +131,8 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
             add(2, &format!("select --shapes {large}"), &[]);
         }
         let options = match scale {
-            Scale::Small => "--rows 10000 --sizes 1000,3000,10000 --queries 1,8,64",
-            _ => "--rows 100000 --sizes 1000,3000,10000,30000,100000 --queries 1,4,16,64,256",
+            Scale::Small => "--count 10000 --sizes 1000,3000,10000 --batch 1,8,64",
+            _ => "--count 100000 --sizes 1000,3000,10000,30000,100000 --batch 1,4,16,64,256",
         };
         add(2, &format!("breakeven --dim {middle} {options}"), &[]);
     }
@@ -158,17 +158,17 @@ fn of_files(scale: Scale, most: usize, files: &Files) -> Vec<Planned> {
         _ => (queries(&[1, 8, 100, 1024, most]), queries(&[1, 100, most]), "1,4,16,64"),
     };
     vec![
-        add(4, format!("exact --queries {several} --k {}", at_most(&[10, 100], files.rows))),
-        add(5, format!("ivf --probes {probes} --queries {few} --k {k}")),
+        add(4, format!("exact --batch {several} --k {}", at_most(&[10, 100], files.rows))),
+        add(5, format!("ivf --probes {probes} --batch {few} --k {k}")),
         add(2, format!("serve --threads {threads} --k {k}")),
         add(2, format!("serve --threads {threads} --probes {usual} --k {k}")),
-        add(2, format!("exact --screen none --queries {} --k {k}", queries(&[1, 128, 1024]))),
+        add(2, format!("exact --screen none --batch {} --k {k}", queries(&[1, 128, 1024]))),
     ]
 }
 
 /// The commands of the peers beside a plan: the work of the first command of each suite that they have.
 pub(super) fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec<Planned> {
-    const SHARED: &str = "--rows-file --queries-file --data --rows --dim --queries --k --metric --lists --probes \
+    const SHARED: &str = "--rows --queries --data --count --dim --batch --k --metric --lists --probes \
         --shapes --length";
     // Only peers on the same kind of processor: the others take minutes for what takes seconds here.
     let peers = if is_processor { "numpy,scipy,faiss-cpu,usearch,hnswlib" } else { "torch,cuvs,faiss-gpu" };
@@ -195,14 +195,12 @@ mod tests {
 
     #[test]
     fn every_planned_command_is_one() -> Result<()> {
-        let options =
-            ["--rows-file", "a", "--queries-file", "b c", "--metric", "l2"].map(str::to_owned).into();
+        let options = ["--rows", "a", "--queries", "b c", "--metric", "l2"].map(str::to_owned).into();
         let few = Files { options, rows: 5, queries: 3 };
         for scale in [Scale::Small, Scale::Medium, Scale::Large] {
             for (is_gpu, files) in [(true, None), (true, Some(&few)), (false, None), (false, Some(&few))] {
                 let mut plan = plan(scale, is_gpu, files);
-                let of_files =
-                    plan.iter().map(|planned| planned.words.iter().any(|word| word == "--rows-file"));
+                let of_files = plan.iter().map(|planned| planned.words.iter().any(|word| word == "--rows"));
                 assert!(of_files.is_sorted_by(|one, next| one >= next), "searches of files come first");
                 assert_eq!(plan[0].words[0], "exact");
                 let peers = beside(&plan, !is_gpu, Path::new("venv/bin/python"));

@@ -40,7 +40,7 @@ pub(super) struct Args {
     #[arg(long, value_delimiter = ',', default_values = PEERS, value_parser = PEERS, value_name = "NAME,…")]
     peers: Vec<String>,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = arguments::count)]
+    #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = arguments::count)]
     queries: Vec<usize>,
     /// Neighbours per query, one case each; ivf takes the first. 10, or as many as there are rows
     #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = arguments::count)]
@@ -71,8 +71,8 @@ pub(super) struct Args {
 pub(super) const HELP: &str = concat!(
     "\
 Examples:
-  nearfield bench peers --rows 100000 --dim 384 --python venv/bin/python
-  nearfield bench peers --rows-file base.npy --queries-file query.npy --suites exact,ivf --json
+  nearfield bench peers --count 100000 --dim 384 --python venv/bin/python
+  nearfield bench peers --rows base.npy --queries query.npy --suites exact,ivf --json
   nearfield bench all --peers --report out
 
 Libraries that are not installed are named as not run. Those for a processor are installed by:
@@ -134,7 +134,7 @@ impl Args {
             let (queries, k) = (self.counts()?, asked_or(&self.k, &[10], rows));
             let probes = asked_or(&self.probes, &PROBES, lists);
             for (name, given, most) in [
-                ("--queries", &queries, self.source.queries_there()?),
+                ("--batch", &queries, self.source.queries_there()?),
                 ("-k", &k, rows),
                 ("--lists", &vec![lists], rows),
                 ("--probes", &probes, lists),
@@ -144,13 +144,13 @@ impl Args {
             }
             let [(rows_file, _), (queries_file, _)] = self.files(scratch);
             options.extend([
-                ("--queries", joined(&queries).into()),
+                ("--batch", joined(&queries).into()),
                 ("--k", joined(&k).into()),
                 ("--probes", joined(&probes).into()),
                 ("--lists", lists.to_string().into()),
                 ("--data", self.source.name().into()),
-                ("--rows-file", rows_file.into()),
-                ("--queries-file", queries_file.into()),
+                ("--rows", rows_file.into()),
+                ("--queries", queries_file.into()),
             ]);
         }
         Ok(options.into_iter().flat_map(|(name, value)| [name.into(), value]).collect())
@@ -175,7 +175,7 @@ impl Args {
     /// Checks the vectors, and writes the files that the script lacks.
     fn write(&self, scratch: &Path) -> Result<()> {
         let (rows, queries) = self.source.both_at_least(&self.counts()?, LEAST_QUERIES)?;
-        let arguments = ["--rows-file", "--queries-file"].into_iter().zip([rows, queries]);
+        let arguments = ["--rows", "--queries"].into_iter().zip([rows, queries]);
         for ((argument, vectors), (path, is_made)) in arguments.zip(self.files(scratch)) {
             let view = vectors.view()?;
             check(argument, view)?;
@@ -192,9 +192,9 @@ fn check(argument: &'static str, vectors: View<'_>) -> nearfield::Result<()> {
     let host = Device::host();
     for start in (0..vectors.rows()).step_by(CHECKED_AT_ONCE) {
         let piece = vectors.slice(start..vectors.rows().min(start + CHECKED_AT_ONCE));
-        host.upload(piece).map_err(|error| match error {
-            Error::NotFinite { row, .. } => Error::NotFinite { argument, row: row + start as u64 },
-            Error::NormOutOfRange { row, .. } => Error::NormOutOfRange { argument, row: row + start as u64 },
+        host.upload(piece).map_err(|error| match error.with_rows(|row| row + start as u64) {
+            Error::NotFinite { row, .. } => Error::NotFinite { argument, row },
+            Error::NormOutOfRange { row, .. } => Error::NormOutOfRange { argument, row },
             other => other,
         })?;
     }

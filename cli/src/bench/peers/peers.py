@@ -2,7 +2,7 @@
 """Times other libraries at the work that `nearfield bench` times, on the same vectors.
 
 `nearfield bench peers` runs this script, which is part of the program. It also runs alone, on .npy files of finite
-vectors: `python peers.py --rows-file base.npy --queries-file query.npy > peers.jsonl`. It needs Python 3.9, numpy 2 and
+vectors: `python peers.py --rows base.npy --queries query.npy > peers.jsonl`. It needs Python 3.9, numpy 2 and
 the libraries in requirements.txt. Each library runs in a process of its own for each suite; one that is not installed
 or fails is named with the reason. docs/benchmark.md says what is timed and lists the fields of the JSON lines.
 """
@@ -34,8 +34,8 @@ NAMES, NUMBERS = lambda text: text.split(","), lambda text: [int(part) for part 
 OPTIONS = [  # How they are read, and their defaults. The budget is in seconds.
     ("suites", NAMES, "exact,ivf,distance,select,reduce"),
     ("peers", NAMES, "numpy,scipy,faiss-cpu,usearch,hnswlib,torch,cuvs,faiss-gpu"),
-    ("rows-file", str, "rows.npy"), ("queries-file", str, "queries.npy"), ("data", str, "files"),
-    ("metric", str, "cosine"), ("queries", NUMBERS, "1,1024"), ("k", NUMBERS, "10"), ("lists", int, "1000"),
+    ("rows", str, "rows.npy"), ("queries", str, "queries.npy"), ("data", str, "files"),
+    ("metric", str, "cosine"), ("batch", NUMBERS, "1,1024"), ("k", NUMBERS, "10"), ("lists", int, "1000"),
     ("probes", NUMBERS, "1,4,16,64"), ("shapes", NAMES, "20000x500,1000x10000,100x100000,10x1000000"),
     ("select-k", NUMBERS, "1,16,256"), ("length", NUMBERS, "67108864"), ("runs", int, "20"), ("budget", float, "4e5"),
 ]
@@ -71,7 +71,7 @@ def distances(metric, queries, rows):
 
 def prepare(args):
     """Finds the distance of the k-th true neighbour of some queries for each k, for searches. Returns identity fields."""
-    rows, queries = np.load(args.rows_file, mmap_mode="r"), np.load(args.queries_file, mmap_mode="r")[:CHECKED]
+    rows, queries = np.load(args.rows, mmap_mode="r"), np.load(args.queries, mmap_mode="r")[:CHECKED]
     best = np.empty((len(queries), 0))
     for piece in np.split(rows, range(PIECE, len(rows), PIECE)) if {"exact", "ivf"} & {*args.suites} else []:
         best = np.sort(np.hstack([best, distances(args.metric, queries, piece)]), axis=1)[:, : max(args.k)]
@@ -242,8 +242,8 @@ GRAPHS = {"hnswlib", "cuvs-cagra"}  # They have no lists: the number of probes i
 def search(args, line):
     """Builds the index of a library, and measures its searches."""
     peer, lists = line["peer"], args.lists if line["suite"] == "ivf" else None
-    rows = np.ascontiguousarray(np.load(args.rows_file), np.float32)
-    queries = np.ascontiguousarray(np.load(args.queries_file)[: max(*args.queries, 2 * CHECKED)], np.float32)
+    rows = np.ascontiguousarray(np.load(args.rows), np.float32)
+    queries = np.ascontiguousarray(np.load(args.queries)[: max(*args.batch, 2 * CHECKED)], np.float32)
     start = time.perf_counter()
     find = BUILD[peer.split("-")[0]](peer, rows, args.metric, lists)
     line["build_ms"] = round((time.perf_counter() - start) * 1e3, 3)
@@ -252,7 +252,7 @@ def search(args, line):
     upload = lambda array: torch.from_numpy(array).to("cuda")
     from_host = (lambda array, *how: [part.cpu() for part in find(upload(array), *how)][0].numpy()) if torch else find
     limits = list(zip(args.k, args.limits))[: 1 if lists else None]
-    for probes, count, (k, limit) in itertools.product(args.probes if lists else [None], args.queries, limits):
+    for probes, count, (k, limit) in itertools.product(args.probes if lists else [None], args.batch, limits):
         turns = max(1, min(BATCHES, len(queries) // count))
         batches, there = [queries[turn * count : (turn + 1) * count] for turn in range(turns)], []
 
@@ -306,12 +306,12 @@ def all_pairs(args, line):
     torch = importlib.import_module("torch") if library == "torch" else None
     compute = PAIRS[library](torch, form, metric)
     line["on"], line["threads"] = ("cuda", None) if torch else ("cpu", 1 if library == "scipy" else THREADS)
-    rows = np.ascontiguousarray(np.load(args.rows_file), np.float32)
-    queries = np.ascontiguousarray(np.load(args.queries_file)[: max(*args.queries, 2 * CHECKED)], np.float32)
+    rows = np.ascontiguousarray(np.load(args.rows), np.float32)
+    queries = np.ascontiguousarray(np.load(args.queries)[: max(*args.batch, 2 * CHECKED)], np.float32)
     prepared = normalized if multiplies and metric == "cosine" else lambda vectors: vectors
     place = (lambda vectors: torch.from_numpy(prepared(vectors)).to("cuda")) if torch else prepared
     there = [place(rows) for _ in range(copies(rows.size) if torch else 1)]
-    for count in args.queries:
+    for count in args.batch:
         turns = max(1, min(BATCHES, len(queries) // count))
         batches = [place(queries[turn * count : (turn + 1) * count]) for turn in range(turns)]
         launch = lambda turn: compute(batches[turn % turns], there[turn % len(there)])

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::given::arguments::count)]
     sizes: Vec<usize>,
     /// Numbers of queries, one case each; 1,8,64,512, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
+    #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = crate::given::arguments::count)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench breakeven
-  nearfield bench breakeven --dim 768 --rows 300000 --sizes 3000,30000,300000 --queries 1,4,16,64
+  nearfield bench breakeven --dim 768 --count 300000 --sizes 3000,30000,300000 --batch 1,4,16,64
 
 Searches the same rows on a GPU and on the host engine, from queries on the host to results there. The answers of both have to \
 have the same ids, except for rows whose distances differ by less than the promised bound. `copy` names where an index that keeps \

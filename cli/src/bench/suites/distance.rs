@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::given::arguments::count)]
     sizes: Vec<usize>,
     /// Numbers of queries, one case each; 1,128, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
+    #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
@@ -41,8 +41,8 @@ pub(crate) struct Args {
 pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench distance
-  nearfield bench distance --rows 100000 --dim 768 --queries 1,16,256 --metric cosine --json
-  nearfield bench distance --rows 100000 --dim 384 --queries 256 --metric l2 --precision fast,compensated
+  nearfield bench distance --count 100000 --dim 768 --batch 1,16,256 --metric cosine --json
+  nearfield bench distance --count 100000 --dim 384 --batch 256 --metric l2 --precision fast,compensated
 
 Computes the distances of every query to every row. Rows, queries and results stay on the device, and results take the memory of \
 those before them. Times are from the call until the work is done, and on the device by its timestamps. Every case checks some \

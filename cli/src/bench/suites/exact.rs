@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
+    #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Numbers of rows, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = crate::given::arguments::count)]
@@ -44,9 +44,9 @@ pub(crate) struct Args {
 
 pub(crate) const HELP: &str = "\
 Examples:
-  nearfield bench exact --rows 1000000 --dim 768 --queries 1,1024 --metric cosine,l2sq
-  nearfield bench exact --rows-file base.npy --queries-file query.npy -k 100 --json
-  nearfield bench exact --rows 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
+  nearfield bench exact --count 1000000 --dim 768 --batch 1,1024 --metric cosine,l2sq
+  nearfield bench exact --rows base.npy --queries query.npy -k 100 --json
+  nearfield bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
 Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Batches of queries take turns. The \
 least work of a search is to read the rows, or their copy in integers, once, and a multiply-add for each element of each pair of \
@@ -97,7 +97,7 @@ fn filled(device: &Device, metric: Metric, screen: Screen, rows: View<'_>) -> Re
     let started = Instant::now();
     let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build()?;
     let made = started.elapsed();
-    index.add(rows).with_context(|| format!("--rows: {} rows of dim {}", rows.rows(), rows.dim()))?;
+    index.add(rows).with_context(|| format!("--count: {} rows of dim {}", rows.rows(), rows.dim()))?;
     Ok((index, [made, started.elapsed() - made]))
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = crate::given::arguments::count)]
     probes: Vec<usize>,
     /// Numbers of queries, one case each; 1,1024, or as many as a file has
-    #[arg(long, value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
+    #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = crate::given::arguments::count)]
@@ -48,8 +48,8 @@ pub(crate) struct Args {
 
 pub(crate) const HELP: &str = "\
 Examples:
-  nearfield bench ivf --rows 1000000 --dim 768 --lists 4096 --probes 1,4,16,64 --queries 1,100,10000
-  nearfield bench ivf --rows-file base.npy --queries-file query.npy --metric l2sq --json
+  nearfield bench ivf --count 1000000 --dim 768 --lists 4096 --probes 1,4,16,64 --batch 1,100,10000
+  nearfield bench ivf --rows base.npy --queries query.npy --metric l2sq --json
 
 Recall is measured against the exact answers of `Flat`. With all lists probed, the answers have to equal those bit for bit. Every \
 reported distance of the timed queries, and of at least 200 queries, is checked against f64. A failed check ends the run with exit \

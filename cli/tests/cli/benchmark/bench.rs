@@ -45,7 +45,7 @@ fn complaint(arguments: &str) -> Result<String> {
 #[test]
 fn a_run_names_its_device_and_each_case_has_a_spread_and_a_share_of_a_ceiling() -> Result<()> {
     // One k is asked for twice.
-    let command = "exact --rows 600 --dim 24 --sizes 200,600 --queries 1,7 -k 1,5,5 --screen i8,none";
+    let command = "exact --count 600 --dim 24 --sizes 200,600 --batch 1,7 -k 1,5,5 --screen i8,none";
     let lines = lines(&format!("{command} --runs 3"))?;
     let device = &lines[0];
     assert_eq!((&device["record"], &device["schema"]), (&"device".into(), &1.into()));
@@ -54,7 +54,7 @@ fn a_run_names_its_device_and_each_case_has_a_spread_and_a_share_of_a_ceiling() 
     }
     assert!(device["busy"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{device}");
     let told = device["command"].as_str().context("a command")?;
-    assert!(told.starts_with("nearfield bench exact --rows 600"), "{told}");
+    assert!(told.starts_with("nearfield bench exact --count 600"), "{told}");
     for name in ["copy_bytes_per_s", "read_bytes_per_s", "flops_per_s", "latency_ms"] {
         assert!(device[name].as_f64().is_some_and(|figure| figure > 0.0), "{name} of {device}");
     }
@@ -93,26 +93,25 @@ fn cases_of_commands_that_differ_have_names_that_differ() -> Result<()> {
     for file in [&one, &other] {
         write_npy(file, [10, 4], &vectors)?;
     }
-    let files = |queries: &Path| {
-        format!("--rows-file {} --queries-file {} --queries 1", one.display(), queries.display())
-    };
-    let ivf = "ivf --rows 300 --dim 4 --lists 3 --probes 2 --queries 1";
+    let files =
+        |queries: &Path| format!("--rows {} --queries {} --batch 1", one.display(), queries.display());
+    let ivf = "ivf --count 300 --dim 4 --lists 3 --probes 2 --batch 1";
     for commands in [
         vec![
-            "distance --rows 300 --dim 4 --queries 1".to_owned(),
-            "distance --rows 300 --dim 4 --queries 1 --data embedding".to_owned(),
-            "distance --rows 300 --dim 4 --queries 1 --seed 2".to_owned(),
+            "distance --count 300 --dim 4 --batch 1".to_owned(),
+            "distance --count 300 --dim 4 --batch 1 --data embedding".to_owned(),
+            "distance --count 300 --dim 4 --batch 1 --seed 2".to_owned(),
         ],
         vec![ivf.to_owned(), format!("{ivf} --iterations 3"), format!("{ivf} --screen i8")],
         vec![format!("exact {}", files(&one)), format!("exact {}", files(&other))],
         // The same recipe has other rows where there are more of them.
         vec![
-            "exact --data embedding --rows 300 --dim 8 --queries 1 --sizes 200".to_owned(),
-            "exact --data embedding --rows 200 --dim 8 --queries 1".to_owned(),
+            "exact --data embedding --count 300 --dim 8 --batch 1 --sizes 200".to_owned(),
+            "exact --data embedding --count 200 --dim 8 --batch 1".to_owned(),
         ],
         vec![
-            "distance --data embedding --rows 300 --dim 8 --queries 1 --sizes 200".to_owned(),
-            "distance --data embedding --rows 200 --dim 8 --queries 1".to_owned(),
+            "distance --data embedding --count 300 --dim 8 --batch 1 --sizes 200".to_owned(),
+            "distance --data embedding --count 200 --dim 8 --batch 1".to_owned(),
         ],
     ] {
         let (mut names, mut fields) = (HashSet::new(), HashSet::new());
@@ -137,7 +136,7 @@ fn a_file_of_one_query_is_enough_for_one() -> Result<()> {
     write_npy(&file, [1, 4], &[1f32, 2.0, 3.0, 4.0])?;
     let file = file.display();
     for suite in ["exact", "distance"] {
-        let lines = lines(&format!("{suite} --rows-file {file} --queries-file {file} --queries 1 --runs 3"))?;
+        let lines = lines(&format!("{suite} --rows {file} --queries {file} --batch 1 --runs 3"))?;
         assert!(cases(&lines).iter().all(|case| case["verified"].as_u64() >= Some(1)), "{lines:?}");
     }
     Ok(())
@@ -153,14 +152,14 @@ fn files(directory: &Path, has_nan: bool) -> Result<String> {
     let (rows_file, queries_file) = (directory.join("small.npy"), directory.join("few.npy"));
     write_npy(&rows_file, [500, 24], &values(500))?;
     write_npy(&queries_file, [7, 24], &queries)?;
-    Ok(format!("--rows-file {} --queries-file {}", rows_file.display(), queries_file.display()))
+    Ok(format!("--rows {} --queries {}", rows_file.display(), queries_file.display()))
 }
 
 #[test]
 fn a_case_that_fails_is_told_before_the_run_ends_and_is_on_the_page() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let (files, report) = (files(directory.path(), true)?, directory.path().join("out"));
-    let output = run(&format!("exact {files} --queries 2,7 --runs 3 --json --report {}", report.display()))?;
+    let output = run(&format!("exact {files} --batch 2,7 --runs 3 --json --report {}", report.display()))?;
     let (printed, text) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
     assert!(text.starts_with("error: ") && text.contains("queries: needed finite values"), "{text}");
     let lines = parsed(&fs::read_to_string(report.join("figures.jsonl"))?)?;
@@ -196,7 +195,7 @@ fn wrong_arguments_and_a_second_run_leave_a_report_alone() -> Result<()> {
     let good = format!("reduce --length 1000 --runs 3 --report {report}");
     assert!(run(&good)?.status.success());
     let before = fs::read_to_string(&path)?;
-    complaint(&format!("exact --rows-file nowhere.npy --queries-file nowhere.npy --report {report}"))?;
+    complaint(&format!("exact --rows nowhere.npy --queries nowhere.npy --report {report}"))?;
     let held = fs::File::open(&path)?;
     held.lock()?;
     assert!(complaint(&good)?.contains("another run is writing there"));
@@ -224,7 +223,7 @@ fn all_suites_ask_of_files_no_more_than_they_have() -> Result<()> {
         assert_eq!((first["suite"].as_str(), first["command"].as_str()), (Some("exact"), Some(of_files[0])));
         for command in of_files {
             // Each search of `serve` is for one query.
-            assert!(command.contains(" serve ") || command.contains(" --queries 1,7"), "{command}");
+            assert!(command.contains(" serve ") || command.contains(" --batch 1,7"), "{command}");
             assert!(
                 !command.contains(" ivf ") || command.contains(&format!(" --probes {probes} ")),
                 "{command}"
@@ -232,7 +231,7 @@ fn all_suites_ask_of_files_no_more_than_they_have() -> Result<()> {
         }
     }
     let text = complaint(&format!("all {} --metric l2sq", files.replace("few.npy", "none.npy")))?;
-    assert!(text.contains("--queries-file: ") && text.contains("none.npy"), "{text}");
+    assert!(text.contains("--queries: ") && text.contains("none.npy"), "{text}");
     Ok(())
 }
 
@@ -252,8 +251,8 @@ fn defaults_are_no_more_than_a_file_has() -> Result<()> {
         let lines = lines(&format!("{suite} {files} --runs 3"))?;
         assert_eq!(values(&lines, "queries"), [1, 7], "{suite}");
         assert!(!suite.starts_with("ivf") || values(&lines, "probes") == [1, 3], "{lines:?}");
-        let text = complaint(&format!("{suite} {files} --queries 8"))?;
-        assert!(text.contains("--queries: needed at most 7, as the file has, given 8"), "{text}");
+        let text = complaint(&format!("{suite} {files} --batch 8"))?;
+        assert!(text.contains("--batch: needed at most 7, as the file has, given 8"), "{text}");
     }
     for (suite, usual) in [
         ("exact", " 1,1024, or as many"),
@@ -270,7 +269,7 @@ fn defaults_are_no_more_than_a_file_has() -> Result<()> {
         println!("skipped: no software adapter");
         return Ok(());
     }
-    let arguments = "breakeven --rows 1200 --dim 4 --queries 1 --runs 3 --json";
+    let arguments = "breakeven --count 1200 --dim 4 --batch 1 --runs 3 --json";
     let output = command("software", arguments).output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(values(&parsed(&String::from_utf8(output.stdout)?)?, "rows"), [1000, 1200]);
@@ -281,11 +280,11 @@ fn defaults_are_no_more_than_a_file_has() -> Result<()> {
 fn as_many_answers_are_checked_as_asked_for() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let files = files(directory.path(), false)?;
-    let made = "--rows 300 --dim 8";
+    let made = "--count 300 --dim 8";
     for (arguments, verified) in [
-        (format!("{made} --queries 1,3,30 --verify 50"), &[50, 50, 50][..]),
-        (format!("{made} --queries 1 --verify 2"), &[4]),
-        (format!("{files} --queries 1,2 --verify 50"), &[7, 7]),
+        (format!("{made} --batch 1,3,30 --verify 50"), &[50, 50, 50][..]),
+        (format!("{made} --batch 1 --verify 2"), &[4]),
+        (format!("{files} --batch 1,2 --verify 50"), &[7, 7]),
     ] {
         let lines = lines(&format!("exact {arguments} --runs 3"))?;
         let found: Vec<u64> = cases(&lines).iter().filter_map(|case| case["verified"].as_u64()).collect();
@@ -297,10 +296,10 @@ fn as_many_answers_are_checked_as_asked_for() -> Result<()> {
 #[test]
 fn nothing_is_built_when_the_time_is_over() -> Result<()> {
     for (suite, builds) in [
-        ("exact --rows 300 --dim 8 --queries 1,2 --screen none,i8", "upload"),
-        ("ivf --rows 300 --dim 8 --queries 1 --probes 1", "build"),
-        ("serve --rows 300 --dim 8", "case"),
-        ("distance --rows 300 --dim 8 --queries 1,2", "case"),
+        ("exact --count 300 --dim 8 --batch 1,2 --screen none,i8", "upload"),
+        ("ivf --count 300 --dim 8 --batch 1 --probes 1", "build"),
+        ("serve --count 300 --dim 8", "case"),
+        ("distance --count 300 --dim 8 --batch 1,2", "case"),
         ("reduce --length 1000 --operation sum,dot", "case"),
         ("reduce --length 1000 --row-length 10", "case"),
     ] {
@@ -315,8 +314,8 @@ fn nothing_is_built_when_the_time_is_over() -> Result<()> {
 
 #[test]
 fn distances_are_verified_and_timed() -> Result<()> {
-    let arguments = "--queries 1,9,30 --metric l2sq,l2,cosine,ip --precision fast,compensated --runs 3";
-    let lines = lines(&format!("distance --rows 400 --dim 19 {arguments}"))?;
+    let arguments = "--batch 1,9,30 --metric l2sq,l2,cosine,ip --precision fast,compensated --runs 3";
+    let lines = lines(&format!("distance --count 400 --dim 19 {arguments}"))?;
     let cases = cases(&lines);
     assert_eq!(cases.len(), 3 * 4 * 2);
     assert_eq!(cases.iter().filter(|case| case["precision"] == "compensated").count(), 3 * 4);
@@ -331,11 +330,11 @@ fn distances_are_verified_and_timed() -> Result<()> {
 
 #[test]
 fn lists_have_their_recall_and_a_build() -> Result<()> {
-    let one = lines("ivf --rows 300 --dim 4 --lists 1 --iterations 1 --queries 1 --runs 3")?;
+    let one = lines("ivf --count 300 --dim 4 --lists 1 --iterations 1 --batch 1 --runs 3")?;
     let name = cases(&one)[0]["case"].to_string();
     assert!(name.contains(", 1 list of 1 iteration, 1 probe, 1 query, "), "{name}");
     let lines =
-        lines("ivf --rows 2000 --dim 16 --lists 20 --probes 1,20 --queries 1,50 --runs 3 --metric l2sq")?;
+        lines("ivf --count 2000 --dim 16 --lists 20 --probes 1,20 --batch 1,50 --runs 3 --metric l2sq")?;
     assert!(lines.iter().any(|line| line["record"] == "build" && line["train_ms"].as_f64() > Some(0.0)));
     let cases = cases(&lines);
     assert_eq!(cases.len(), 4);
@@ -350,8 +349,8 @@ fn lists_have_their_recall_and_a_build() -> Result<()> {
 
 #[test]
 fn many_callers_have_latencies_and_the_answers_of_one() -> Result<()> {
-    let made = "--rows 3000 --dim 16 --duration 300ms";
-    let closed = lines(&format!("serve {made} --threads 1,8 --probes 3,4 --lists 20 --queries 2"))?;
+    let made = "--count 3000 --dim 16 --duration 300ms";
+    let closed = lines(&format!("serve {made} --threads 1,8 --probes 3,4 --lists 20 --batch 2"))?;
     let closed = cases(&closed);
     assert_eq!(closed.len(), 4);
     for case in closed {
@@ -378,9 +377,9 @@ fn many_callers_have_latencies_and_the_answers_of_one() -> Result<()> {
     let late = cases(&late)[0];
     assert!(late["late"].as_u64() > Some(100) && late["ms"].as_f64() > Some(10.0), "{late}");
     for (arguments, part) in [
-        ("serve --rows 100 --dim 4 --probes 9 --lists 8", "--probes: needed 1 to 8"),
-        ("serve --rows 100 --dim 4 --threads 0", "--threads"),
-        ("serve --rows 100 --dim 4 --lists 8", "--probes"),
+        ("serve --count 100 --dim 4 --probes 9 --lists 8", "--probes: needed 1 to 8"),
+        ("serve --count 100 --dim 4 --threads 0", "--threads"),
+        ("serve --count 100 --dim 4 --lists 8", "--probes"),
     ] {
         let text = complaint(arguments)?;
         assert!(text.contains(part), "{text}");
@@ -463,8 +462,8 @@ fn a_run_that_is_ended_keeps_the_lines_it_has_finished() -> Result<()> {
 
 #[test]
 fn what_does_not_fit_is_refused_with_what_would() -> Result<()> {
-    let text = complaint("exact --rows 4000000000000 --dim 768")?;
-    assert!(text.contains("--rows: 4000000000000 vectors of dim 768 do not fit the memory"), "{text}");
+    let text = complaint("exact --count 4000000000000 --dim 768")?;
+    assert!(text.contains("--count: 4000000000000 vectors of dim 768 do not fit the memory"), "{text}");
     assert!(text.contains("are free, enough for "), "{text}");
     Ok(())
 }
@@ -477,15 +476,15 @@ fn arguments_that_make_no_sense_are_refused_in_a_line() -> Result<()> {
     let file = file.display();
     for (arguments, part) in [
         ("exakt".to_owned(), "exakt"),
-        ("exact --queries 0".to_owned(), "at least 1"),
-        ("exact --rows 100 --dim 4 --sizes 101".to_owned(), "--sizes: needed at most 100"),
-        ("exact --rows 10 --dim 4 --device nobody".to_owned(), "nobody"),
-        ("exact --rows-file nowhere.npy --queries-file nowhere.npy".to_owned(), "nowhere.npy"),
-        (format!("exact --rows 10 --dim 4 --report {file}"), "needed a directory"),
+        ("exact --batch 0".to_owned(), "at least 1"),
+        ("exact --count 100 --dim 4 --sizes 101".to_owned(), "--sizes: needed at most 100"),
+        ("exact --count 10 --dim 4 --device nobody".to_owned(), "nobody"),
+        ("exact --rows nowhere.npy --queries nowhere.npy".to_owned(), "nowhere.npy"),
+        (format!("exact --count 10 --dim 4 --report {file}"), "needed a directory"),
         ("exact --budget soon".to_owned(), "--budget"),
         ("exact --runs 0".to_owned(), "--runs"),
-        ("ivf --rows 100 --dim 4 --lists 5 --probes 6".to_owned(), "--probes: needed 1 to 5"),
-        ("all --rows-file nowhere.npy".to_owned(), "--queries-file"),
+        ("ivf --count 100 --dim 4 --lists 5 --probes 6".to_owned(), "--probes: needed 1 to 5"),
+        ("all --rows nowhere.npy".to_owned(), "--queries"),
         ("select".to_owned(), "needed a GPU"),
         ("reduce --length 0".to_owned(), "needed a whole number, at least 1"),
         ("reduce --length many".to_owned(), "--length"),

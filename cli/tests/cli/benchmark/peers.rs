@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-const SMALL: &str = "peers --rows 40 --dim 3 --queries 2 -k 4";
+const SMALL: &str = "peers --count 40 --dim 3 --batch 2 -k 4";
 
 /// A script that prints these lines.
 fn printing(lines: &[Value]) -> String {
@@ -138,7 +138,7 @@ fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
     let wanted = [
         "--suites exact,ivf",
         "--peers numpy,faiss-cpu",
-        "--queries 2",
+        "--batch 2",
         "--metric l2sq",
         "--probes 1,5",
         "--lists 5",
@@ -161,9 +161,7 @@ fn files_that_python_reads_are_not_written_again() -> Result<()> {
     let place = Place::new(script)?;
     let file = place.all.path().join("some.npy");
     nearfield::io::write_npy(&file, [4, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])?;
-    let lines = parsed(
-        &place.succeed("peers --rows-file some.npy --queries-file some.npy --queries 1 -k 1 --json")?,
-    )?;
+    let lines = parsed(&place.succeed("peers --rows some.npy --queries some.npy --batch 1 -k 1 --json")?)?;
     assert_eq!(lines[0]["files"].as_str().map(str::trim), Some("peers.py"));
     Ok(())
 }
@@ -172,10 +170,9 @@ fn files_that_python_reads_are_not_written_again() -> Result<()> {
 fn numbers_of_queries_are_no_more_than_a_file_has() -> Result<()> {
     let place = Place::new("read go\necho \"{\\\"record\\\":\\\"peer\\\",\\\"words\\\":\\\"$*\\\"}\"")?;
     nearfield::io::write_npy(place.all.path().join("some.npy"), [4, 1], &[0f32, 1.0, 2.0, 3.0])?;
-    for (arguments, wanted) in [
-        ("--rows-file some.npy --queries-file some.npy", "--queries 1,4 "),
-        ("--rows 9 --dim 2", "--queries 1,1024 "),
-    ] {
+    for (arguments, wanted) in
+        [("--rows some.npy --queries some.npy", "--batch 1,4 "), ("--count 9 --dim 2", "--batch 1,1024 ")]
+    {
         let lines = parsed(&place.succeed(&format!("peers {arguments} --suites exact --json"))?)?;
         let words = lines[0]["words"].as_str().context("words")?;
         assert!(words.contains(wanted), "{words}");
@@ -266,7 +263,7 @@ fn numpy_finds_what_is_nearest() -> Result<()> {
     }
     let place = Place::new("exit 0")?;
     let arguments =
-        "peers --rows 700 --dim 8 --queries 1,20 -k 3,10 --suites exact --peers numpy --runs 3 --json";
+        "peers --count 700 --dim 8 --batch 1,20 -k 3,10 --suites exact --peers numpy --runs 3 --json";
     if !python("import numpy") {
         assert!(place.complaint("python3", arguments)?.contains("numpy"));
         return Ok(());
@@ -296,7 +293,7 @@ fn numpy_computes_all_products() -> Result<()> {
     }
     let place = Place::new("exit 0")?;
     let arguments =
-        "peers --rows 300 --dim 8 --queries 1,20 --suites distance --peers numpy --runs 3 --report out";
+        "peers --count 300 --dim 8 --batch 1,20 --suites distance --peers numpy --runs 3 --report out";
     for (metric, is_there) in [("cosine", true), ("ip", true), ("l2sq", false)] {
         let output = place.run("python3", &format!("{arguments} --metric {metric} --json"))?;
         let lines = parsed(&succeeded(output)?)?;
@@ -320,12 +317,10 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
     nearfield::io::write_npy(&three, [3, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0])?;
     nearfield::io::write_npy(&broken, [3, 2], &[0f32, 1.0, f32::NAN, 3.0, 4.0, f32::INFINITY])?;
     let arguments = |rows: &str, queries: &str| {
-        let files = format!("--rows-file {rows}.npy --queries-file {queries}.npy");
-        format!("peers {files} --queries 1 --suites exact,ivf --peers numpy --runs 3 --json")
+        let files = format!("--rows {rows}.npy --queries {queries}.npy");
+        format!("peers {files} --batch 1 --suites exact,ivf --peers numpy --runs 3 --json")
     };
-    for (rows, queries, argument) in
-        [("broken", "three", "--rows-file"), ("three", "broken", "--queries-file")]
-    {
+    for (rows, queries, argument) in [("broken", "three", "--rows"), ("three", "broken", "--queries")] {
         let text = place.complaint("python3", &arguments(rows, queries))?;
         let wanted = format!("error: {argument}: needed finite values, row 1 holds a NaN or an infinity\n");
         assert_eq!(text, wanted);
@@ -333,9 +328,7 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
     let norms = "needed norms that are 0 or within 2^-50 .. 2^50, row 2 has another";
     for element in [1e-20f32, 3e15] {
         nearfield::io::write_npy(&broken, [3, 2], &[0f32, 0.0, 1e-15, 1e15, 0.0, element])?;
-        for (rows, queries, argument) in
-            [("broken", "three", "--rows-file"), ("three", "broken", "--queries-file")]
-        {
+        for (rows, queries, argument) in [("broken", "three", "--rows"), ("three", "broken", "--queries")] {
             let text = place.complaint("python3", &arguments(rows, queries))?;
             assert_eq!(text, format!("error: {argument}: {norms}\n"));
         }
@@ -360,7 +353,7 @@ fn a_run_that_is_killed_leaves_no_process_and_no_files() -> Result<()> {
     }
     let place = Place::new("exit 0")?;
     let arguments =
-        "peers --rows 20000 --dim 64 --queries 500 --runs 1000000 --suites exact --peers numpy --json";
+        "peers --count 20000 --dim 64 --batch 500 --runs 1000000 --suites exact --peers numpy --json";
     let mut running = place.command("python3", arguments).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     BufReader::new(running.stdout.take().context("a pipe")?).read_line(&mut line)?;

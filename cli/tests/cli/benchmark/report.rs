@@ -106,7 +106,7 @@ fn peer(own: Value) -> Value {
 fn everything() -> Vec<Value> {
     vec![
         device(),
-        json!({"record": "suite", "suite": "exact", "command": "nearfield bench exact --rows 1000000"}),
+        json!({"record": "suite", "suite": "exact", "command": "nearfield bench exact --count 1000000"}),
         json!({"record": "upload", "suite": "exact", "rows": 1_000_000, "dim": 768, "ms": 318.17,
             "bytes_per_s": 9.655e9}),
         exact(1_000_000, 768, 10_000),
@@ -234,7 +234,7 @@ fn a_page_shows_key_figures_then_every_section() -> Result<()> {
         "All 15 cases verified before they were timed.",
         "Not run: exact 10000000x768 (--budget was spent); rung i (needs subgroup operations).",
         "<p class=\"problem\">Failed, which ended the run: ivf probes 16 (a timed search differs).</p>",
-        "<pre>nearfield bench exact --rows 1000000</pre>",
+        "<pre>nearfield bench exact --count 1000000</pre>",
         "They ran on NVIDIA H200, 580.159.04, 16 threads, Python 3.12.3, torch 2.11.0.",
         "<b>82.061</b></td><td class=\"number\">164.122</td>",
         "needs cuVS",

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "probes", value_parser = arguments::count)]
     lists: Option<usize>,
     /// Queries of a search
-    #[arg(long, default_value_t = 1, value_name = "Q", value_parser = arguments::count)]
+    #[arg(long = "batch", default_value_t = 1, value_name = "Q", value_parser = arguments::count)]
     queries: usize,
     /// Neighbours per query
     #[arg(short, long, default_value_t = 10, value_parser = arguments::count)]
@@ -56,8 +56,8 @@ pub(crate) struct Args {
 
 pub(crate) const HELP: &str = "\
 Examples:
-  nearfield bench serve --rows 1000000 --dim 768 --threads 1,4,16,64
-  nearfield bench serve --rows 1000000 --dim 768 --probes 16 --threads 64 --rate 50000,100000,150000
+  nearfield bench serve --count 1000000 --dim 768 --threads 1,4,16,64
+  nearfield bench serve --count 1000000 --dim 768 --probes 16 --threads 64 --rate 50000,100000,150000
 
 Every thread searches for one of up to 128 queries (or batches of --queries), at random. Their answers are searched for one by one \
 before, and their distances are checked against f64; every timed search has to give the same answer, bit for bit. A failed check \
@@ -72,7 +72,7 @@ impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
         let there = self.source.queries_there()?;
         let searches = (there / self.queries).min(SEARCHES);
-        ensure!(searches > 0, "--queries: needed at most {there}, as the file has, given {}", self.queries);
+        ensure!(searches > 0, "--batch: needed at most {there}, as the file has, given {}", self.queries);
         let (rows, queries) = self.source.both_at_least(&[self.queries * searches], 0)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
         let kinds = self.probes.len().max(1);
