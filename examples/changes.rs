@@ -1,6 +1,6 @@
 //! Rows that come and go under ids, and a filter.
 
-use nearfield::{AddOptions, Device, Filter, Flat, MatrixView, Metric, SearchOptions};
+use nearfield::{AddOptions, Device, Flat, MatrixView, Metric, SearchOptions};
 
 fn main() -> Result<(), nearfield::Error> {
     let mut index = Flat::builder(&Device::best()?, Metric::L2, 2).build()?;
@@ -10,7 +10,7 @@ fn main() -> Result<(), nearfield::Error> {
     index.remove(&[30])?;
     assert_eq!(index.get(&[20])?, [3.0, 5.0]);
     let allowed = [20];
-    let options = SearchOptions::new(1).filter(Filter::ids(&allowed));
+    let options = SearchOptions::new(1).filter(&allowed);
     let result = index.search_with(&[0.0f32, 0.0], &options)?;
     assert_eq!(result.neighbors.ids(), [20]);
     Ok(())

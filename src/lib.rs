@@ -1,21 +1,86 @@
-//! Nearest-neighbour search on any GPU, exact ([`Flat`]) or in lists ([`Ivf`]): Metal, Vulkan and DX12 through [wgpu], no CUDA.
+//! Nearest-neighbour search on any GPU: Metal, Vulkan and DX12 through [wgpu], no CUDA. Where there is no GPU, the processor searches
+//! behind the same types.
 //!
 //! ```no_run
-//! use nearfield::{Device, Flat, MatrixView, Metric};
+//! use nearfield::{Device, Flat, Metric};
 //!
-//! let rows: Vec<f32> = (0..1000 * 384).map(|i| (i as f32 * 0.37).sin()).collect();
 //! let device = Device::best()?; // NEARFIELD_ADAPTER overrides
-//! let mut index = Flat::builder(&device, Metric::Cosine, 384).build()?;
-//! index.add(MatrixView::new(&rows, 384)?)?;
-//! let found = index.search(MatrixView::new(&rows[..384], 384)?, 10)?;
+//! let mut index = Flat::builder(&device, Metric::Cosine, 3).build()?;
+//! index.add(&[[0.1f32, 0.9, 0.0], [0.8, 0.1, 0.1], [0.2, 0.7, 0.1]][..])?;
+//! let found = index.search(&[0.1f32, 0.8, 0.1], 2)?;
 //! for hit in found.row(0) {
-//!     println!("{} {}", hit.id, hit.distance);
+//!     println!("row {} at {}", hit.id, hit.distance);
 //! }
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 //!
-//! A search returns the k rows of smallest distance under the total order (distance, id), with the
-//! precision that [`Metric`] states, bit for bit the same whatever batch, thread or budget it ran in.
+//! # Which type
+//!
+//! | you want | take |
+//! |---|---|
+//! | the k nearest rows, or all within a radius, exactly | [`Flat`] |
+//! | most of them in a fraction of the time, among millions of rows | [`Ivf`] |
+//! | either, as a file or a setting says | [`Index`] |
+//! | neighbours once, without an index | [`Device::nearest`] |
+//! | all distances between two sets | [`Device::distances`] |
+//! | the k smallest values of each row | [`Device::top_k`] |
+//! | clusters | [`KMeans`] |
+//! | sums, norms, dot products, extremes | [`Reduce`] |
+//! | vectors from npy, safetensors, CSV and others | `io::VectorFile`, with the feature `io` |
+//!
+//! # Vectors and ids
+//!
+//! Rows and queries are f32 or f16 and lie one after the other: a [`MatrixView`] of your memory, a [`Matrix`], arrays (`&[[f32; 3]]`), one
+//! vector (`&[f32]`), or a [`DeviceMatrix`] that is on the device already. [`Matrix::from_rows`] copies vectors that lie apart.
+//!
+//! ```
+//! use nearfield::{AddOptions, Device, Flat, Matrix, Metric, SearchOptions};
+//!
+//! let device = Device::host();
+//! let mut index = Flat::builder(&device, Metric::L2, 2).build()?;
+//! let rows = Matrix::from_rows(&[vec![0.0f32, 0.0], vec![3.0, 4.0], vec![6.0, 8.0]])?;
+//! index.add_with(&rows, &AddOptions::new().ids(&[10, 20, 30]))?; // without ids: 0, 1, 2
+//! index.remove(&[30])?;
+//! let even = |id: u64| id % 20 == 0;
+//! let options = SearchOptions::new(5).filter(&even);
+//! let found = index.search_with(&[0.0f32, 1.0], &options)?.neighbors;
+//! assert_eq!((found.ids(), found.queries()), (&[20][..], 1));
+//! # Ok::<(), nearfield::Error>(())
+//! ```
+//!
+//! # Lists
+//!
+//! An [`Ivf`] keeps rows in lists around centroids and searches the lists nearest to a query. [`Ivf::probes_for_recall`] measures how many
+//! lists a recall needs.
+//!
+//! ```
+//! use nearfield::{Device, Ivf, MatrixView, Metric};
+//!
+//! let values: Vec<f32> = (0..2000 * 16).map(|i| (i as f32 * 0.37).sin()).collect();
+//! let rows = MatrixView::new(&values, 16)?;
+//! let mut index = Ivf::builder(&Device::host(), Metric::Cosine, 16).lists(20).train(rows)?;
+//! index.add(rows)?;
+//! let probes = index.probes_for_recall(rows.slice(0..200), 10, 0.95)?;
+//! let found = index.search(rows.slice(0..3), 10, probes)?;
+//! assert_eq!(found.row(1)[0].id, 1, "a row is its own nearest neighbour");
+//! println!("{}", index.memory());
+//! # Ok::<(), nearfield::Error>(())
+//! ```
+//!
+//! # Files, threads and async
+//!
+//! [`Flat::save`] writes an index to a file that survives crashes; [`Index::load`] reads it on any device. Searches take `&self` and run
+//! from many threads at once; those that arrive together run as one. Every call that waits for the device has a twin that ends in `_async`
+//! and blocks no thread. [`Device::from_wgpu`] and [`Device::record`] work inside a program that already uses wgpu.
+//!
+//! # What is promised
+//!
+//! A search returns the k rows of smallest distance under the total order (distance, id): ties go to the smaller id. Distances have the
+//! precision that [`Metric`] states. On one adapter the answers are the same, bit for bit, whatever batch, thread or budget they came from.
+//! Values that are not finite are refused with their row, and after an error an index is as it was. Scratch memory stays within
+//! [`DeviceOptions::budget_bytes`].
+//!
+//! The [guide](https://github.com/nearfield/nearfield/blob/main/docs/guide.md) goes on from here.
 //!
 //! [wgpu]: https://docs.rs/wgpu
 

@@ -154,7 +154,7 @@ fn run_here(args: &Args) -> Result<()> {
         lists.map(|lists| format!(", {}", output::counted(lists, "list", "lists"))).unwrap_or_default();
     let mut lines = vec![
         ("rows", files::describe(&rows)),
-        ("device", device.adapter().to_string()),
+        ("device", device::place(&device)),
         ("metric", args.metric.to_string()),
         ("index", arguments::name(args.index) + &of_lists),
         ("load", output::time(filled.load)),

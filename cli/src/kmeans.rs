@@ -123,7 +123,7 @@ fn run_here(args: &Args) -> Result<()> {
     let a_row = clusters.inertia / rows.rows().max(1) as f64;
     let mut lines = vec![
         ("rows", files::describe(&file)),
-        ("device", adapter.to_string()),
+        ("device", device::place(&device)),
         ("clusters", format!("{}, of {least} to {most} rows, {mean:.1} on average", clusters.lists())),
         (
             "trained",

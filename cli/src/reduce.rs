@@ -180,7 +180,7 @@ fn report(args: &Args, file: &VectorFile, device: &Device, results: &Results, to
     let more = if !args.whole && file.rows() > texts.len() { ", …" } else { "" };
     let mut lines = vec![
         ("rows", files::describe(file)),
-        ("device", adapter.to_string()),
+        ("device", device::place(device)),
         ("time", output::time(took)),
         (name.as_str(), texts.join(", ") + more),
     ];

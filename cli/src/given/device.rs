@@ -79,6 +79,11 @@ pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
 
 /// Where commands run, and why there, as one sentence.
 pub(crate) fn sentence(device: &Device) -> String {
+    format!("Running on {}.", place(device))
+}
+
+/// The device and why it was chosen, in words.
+pub(crate) fn place(device: &Device) -> String {
     let adapter = device.adapter();
     let place = match adapter.kind {
         AdapterKind::Host => format!("the processor ({} threads)", rayon::current_num_threads()),
@@ -94,7 +99,7 @@ pub(crate) fn sentence(device: &Device) -> String {
         Some((reason, found)) if !reason.contains('"') && !found.starts_with("no adapter") => reason,
         _ => device.reason(),
     };
-    format!("Running on {place}, {}.", reason.replacen("the caller", "--device", 1))
+    format!("{place}, {}", reason.replacen("the caller", "--device", 1))
 }
 
 /// Keeps a layer of Mesa's quiet. It looks for a display whenever adapters are listed, and the library that it asks prints an error

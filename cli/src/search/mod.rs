@@ -171,7 +171,7 @@ fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Resul
     let mut lines = vec![
         ("rows", format!("{} x {dim} {kind}, {}", index.len(), source.path.display())),
         ("queries", queries.to_owned()),
-        ("device", adapter.to_string()),
+        ("device", device::place(index.device())),
         ("metric", index.metric().to_string()),
         ("plan", plan),
         ("load", output::time(filled.load)),
