@@ -21,6 +21,7 @@ Show what a saved index holds, without loading it: its kind, rows, metric, lists
   next                id of the next row that is added without one
   lists               {count, empty, smallest, median, mean, largest}: numbers of rows; null for flat
   bytes               of the file
+  device_bytes        about what the index takes on a GPU
   parts               {name: bytes} of the file";
 
 const EXAMPLES: &str = "\
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "count": of.count, "empty": of.empty, "smallest": of.smallest, "median": of.median, "mean": of.mean,
             "largest": of.largest,
         })),
-        "bytes": bytes, "parts": parts,
+        "bytes": bytes, "device_bytes": about.device_bytes(), "parts": parts,
     });
     let mut lines = vec![
         ("index", format!("{index}, {}", path.display())),
@@ -93,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             format!("{} to {} rows, median {}, mean {:.1}", of.smallest, of.largest, of.median, of.mean);
         lines.push(("lists", format!("{} of {rows}; {} empty", of.count, of.empty)));
     }
+    lines.push(("on a GPU", format!("about {}", output::bytes(about.device_bytes()))));
     lines.push(("file", output::bytes(bytes)));
     lines.extend(about.parts.iter().map(|(name, bytes)| ("", format!("{name}: {}", output::bytes(*bytes)))));
     output::print(args.json, &record, &lines)

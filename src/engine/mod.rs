@@ -24,6 +24,7 @@ pub use ops::job::Stages;
 pub(crate) use ops::reductions::{reduce_rows, reduce_vector};
 pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::engine_rows::{EngineRows, RowShape};
+pub(crate) use rows::narrowed::TERMS_BYTES;
 pub(crate) use rows::write::Placing;
 pub use search::plan::{Plan, Route};
 pub(crate) use search::request::SearchRequest;

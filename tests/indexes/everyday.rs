@@ -6,7 +6,7 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{Random, view};
 use nearfield::{
     AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, MemoryPlace,
-    Metric, Neighbors, SearchOptions, WithinOptions, to_ids,
+    Metric, Neighbors, SavedIndex, Screen, SearchOptions, WithinOptions, to_ids,
 };
 use test_case::test_matrix;
 
@@ -20,10 +20,9 @@ fn whole(rows: usize, seed: u64) -> Vec<f32> {
 /// The same rows in an index of either kind.
 fn both(device: &Device, rows: &[f32], kind: ElementKind) -> [Index; 2] {
     let rows = Matrix::F32(rows.to_vec(), DIM).to_kind(kind);
-    let flat = Flat::builder(device, Metric::L2Squared, DIM).elements(kind).build().expect("an index");
-    let ivf =
-        Ivf::builder(device, Metric::L2Squared, DIM).elements(kind).lists(7).train(&rows).expect("trains");
-    let mut both = [flat.into(), ivf.into()];
+    let flat = Flat::builder(device, Metric::L2Squared, DIM).elements(kind).screen(Screen::I8);
+    let ivf = Ivf::builder(device, Metric::L2Squared, DIM).elements(kind).screen(Screen::I8).lists(7);
+    let mut both = [flat.build().expect("an index").into(), ivf.train(&rows).expect("trains").into()];
     both.iter_mut().for_each(|index: &mut Index| index.add(&rows).expect("rows"));
     both
 }
@@ -94,6 +93,17 @@ fn an_index_tells_the_memory_of_its_parts(engine: Engine) {
         assert_eq!(part("centroids") > 0 && part("lists") > 0, index.lists().is_some(), "{memory}");
         assert_eq!(memory.total(), memory.at(MemoryPlace::Device) + memory.at(MemoryPlace::Host));
         assert!(memory.total() < 40 * 5000 * DIM as u64, "{memory}");
+
+        // What the file says before it is loaded.
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        index.save(file.path()).expect("saved");
+        let about = SavedIndex::read(file.path()).expect("an index");
+        if let Ok(loaded) = Index::load(device, file.path())
+            && engine == Adapter
+        {
+            let (told, taken) = (about.device_bytes() as f64, loaded.memory().at(MemoryPlace::Device) as f64);
+            assert!((told / taken - 1.0).abs() < 0.2, "{told} of {taken}: {}", loaded.memory());
+        }
     }
 }
 

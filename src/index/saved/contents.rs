@@ -1,6 +1,8 @@
 //! The contents of an index file: its description and its lists.
 
-use crate::engine::Screen;
+use crate::engine::{PAGE, Screen, TERMS_BYTES};
+use crate::gpu::RowLayout;
+use crate::kernels::narrow;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 
@@ -30,6 +32,27 @@ pub struct SavedIndex {
     /// The parts of the file and their bytes, in their order: see docs/files.md.
     pub parts: Vec<(String, u64)>,
 }
+
+impl SavedIndex {
+    /// About how many bytes the index takes on a GPU once it is loaded, without the scratch memory of searches.
+    /// [`Index::memory`](crate::Index::memory) tells the exact ones of a loaded index.
+    pub fn device_bytes(&self) -> u64 {
+        // A list leaves half of its last page empty, on average.
+        let lists = self.lists.unwrap_or(0) as u64;
+        let slots = self.rows as u64 + lists * u64::from(PAGE) / 2;
+        let is_screened = self.screen.is_wanted_on_host(self.dim);
+        let of = |vectors: u64, elements| {
+            let integers = narrow::plane_bytes(vectors, self.dim) + vectors * TERMS_BYTES;
+            let row = RowLayout::padded(elements, self.dim).row_bytes() + NORMS_BYTES + ID_BYTES;
+            vectors * row + if is_screened { integers } else { 0 }
+        };
+        of(slots, self.elements) + of(lists, ElementKind::F32)
+    }
+}
+
+/// Bytes of a row's squared and inverse norm on a GPU, and of its id.
+const NORMS_BYTES: u64 = 8;
+const ID_BYTES: u64 = 8;
 
 /// The word for an index with or without lists in its file.
 pub(super) fn kind_word(has_lists: bool) -> &'static str {
