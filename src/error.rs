@@ -83,8 +83,8 @@ pub enum Error {
         /// Bytes allowed.
         budget: u64,
     },
-    /// The device is out of memory.
-    #[error("device memory: {purpose} needs {}, more than is left", needed_bytes(*bytes))]
+    /// The device or the host is out of memory.
+    #[error("memory: {purpose} needs {}, more than is left", needed_bytes(*bytes))]
     OutOfMemory {
         /// What the memory is for.
         purpose: String,

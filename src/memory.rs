@@ -99,7 +99,7 @@ pub(crate) fn copied<T: Copy>(given: &[T]) -> Result<Vec<T>> {
 }
 
 pub(crate) fn out_of_memory(bytes: u64) -> Error {
-    Error::OutOfMemory { purpose: "rows".to_owned(), bytes: Some(bytes) }
+    Error::OutOfMemory { purpose: "an index or a search on the host".to_owned(), bytes: Some(bytes) }
 }
 
 #[cfg(test)]

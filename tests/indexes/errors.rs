@@ -327,13 +327,27 @@ fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
 fn a_progress_function_that_panics_leaves_the_index_as_it_was(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let more: Vec<f32> = (0..20_000 * DIM).map(|i| (i as f32 * 0.3).cos()).collect();
-    let mut index = ten(device, Metric::L2);
-    let before = answer(&index);
-    let fail = |_: usize| panic!("the caller's own fault");
-    let options = AddOptions::new().progress(&fail);
-    let adding = AssertUnwindSafe(|| index.add_with(view(&more, DIM), &options));
-    catch_unwind(adding).expect_err("it panics");
-    assert_eq!((index.len(), answer(&index)), (10, before));
-    index.add(view(&more, DIM)).expect("the same rows, later");
-    assert_eq!(index.len(), 20_010);
+    for screen in [Screen::None, Screen::I8] {
+        // Two gaps, into which some rows go.
+        let with_gaps = || {
+            let mut index = flat(device, Metric::L2, view(&more[..10 * DIM], DIM), screen);
+            index.remove(&[3, 4]).expect("they are there");
+            index
+        };
+        let mut index = with_gaps();
+        let before = answer(&index);
+        for most in [0, 10_000] {
+            let fail = |rows: usize| assert!(rows < most, "the caller's own fault");
+            let options = AddOptions::new().progress(&fail);
+            let adding = AssertUnwindSafe(|| index.add_with(view(&more, DIM), &options));
+            catch_unwind(adding).expect_err("it panics");
+            assert_eq!((index.len(), answer(&index)), (8, before.clone()));
+        }
+        let mut other = with_gaps();
+        for index in [&mut index, &mut other] {
+            index.add(view(&more, DIM)).expect("the same rows, later");
+        }
+        assert!(index.ids().eq(other.ids()), "no number was used up");
+        assert_eq!(answer(&index), answer(&other));
+    }
 }
