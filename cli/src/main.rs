@@ -8,7 +8,6 @@ mod device;
 mod files;
 mod generate;
 mod info;
-mod interrupt;
 mod memory;
 mod output;
 mod progress;
@@ -64,7 +63,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return output::refuse(&error),
     };
-    if let Err(error) = interrupt::clean_up() {
+    if let Err(error) = files::remove_unfinished_when_interrupted() {
         output::complain(&format!("signals: {error}"));
         return ExitCode::FAILURE;
     }

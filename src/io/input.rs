@@ -31,6 +31,13 @@ impl Input {
         Ok(Self { location, file })
     }
 
+    /// The file alone, without the part that its path names.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn without_member(mut self) -> Self {
+        self.location.member = None;
+        self
+    }
+
     fn of_standard_input() -> Result<Self> {
         let path = Path::new(STANDARD_INPUT);
         let mut bytes = vec![];
@@ -44,7 +51,7 @@ impl Input {
                 0 => "nothing: it is empty, or was read before".into(),
                 _ => format!("bytes that start with '{}'", bytes[..bytes.len().min(16)].escape_ascii()),
             };
-            mismatch(path, "npy, npz, safetensors, JSON lines or CSV", found)
+            mismatch(path, "npy, npz, safetensors, HDF5, JSON lines or CSV", found)
         })?;
         let location = Location { file: path.into(), member: None, ending: ending.into() };
         Ok(Self { location, file: PositionedFile::of_bytes(bytes.into()) })
@@ -59,6 +66,7 @@ fn recognised(bytes: &[u8]) -> Option<&'static str> {
         [] => None,
         _ if bytes.starts_with(npy::MAGIC) => Some("npy"),
         [b'P', b'K', 3 | 5, ..] => Some("npz"),
+        _ if bytes.starts_with(b"\x89HDF\r\n\x1a\n") => Some("hdf5"),
         // The length of a header, and the header in JSON.
         [_, _, _, _, _, 0, 0, 0, b'{', ..] => Some("safetensors"),
         _ => match text? {

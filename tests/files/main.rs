@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod hdf5;
 mod io;
 mod judge;
 mod persist;
