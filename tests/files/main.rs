@@ -3,7 +3,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod hdf5;
 mod io;
 mod judge;
 mod persist;

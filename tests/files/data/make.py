@@ -1,3 +1,4 @@
+"""Writes the HDF5 files of this folder. Needs h5py."""
 import h5py, numpy as np, sys
 rows, dim = 6, 4
 a = (np.arange(rows*dim) * 7 % 100).astype('f4').reshape(rows, dim)
