@@ -1,5 +1,6 @@
 //! The bytes that a reader gets: of a file, of memory, or of the standard input.
 
+use std::fs;
 use std::io::{Read, stdin};
 use std::path::Path;
 
@@ -27,6 +28,11 @@ impl Input {
             return Self::of_standard_input();
         }
         let location = Location::new(path);
+        let is_special = |about: fs::Metadata| !about.is_file() && !about.is_dir();
+        if fs::metadata(&location.file).is_ok_and(is_special) {
+            let needed = "a regular file, or - as the path and the pipe as standard input";
+            return Err(mismatch(&location.file, needed, "a pipe or a device"));
+        }
         let file = PositionedFile::open(&location.file).map_err(failed(&location.file))?;
         Ok(Self { location, file })
     }

@@ -68,7 +68,7 @@ impl VectorFile {
     /// safetensors, HDF5, JSON lines or CSV.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be opened or read, or is no regular file. [`Error::File`] if the extension is unknown,
+    /// [`Error::Io`] if the file cannot be opened or read. [`Error::File`] if it is no regular file, the extension is unknown,
     /// the content does not match the extension, the length does not match the header, the elements are no numbers, or a file
     /// has no such array.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {

@@ -127,7 +127,7 @@ fn damaged_files_say_what_was_needed() -> Result<()> {
     {
         let pipe = directory.path().join("pipe.npy");
         ensure!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
-        refuses(&pipe, &["not a regular file"])?;
+        refuses(&pipe, &["- as the path and the pipe as standard input", "found a pipe"])?;
     }
     let too_large = npy("<u8", "False", "(2, 1)", &[[1; 8], [255; 8]].concat());
     let message = read_ids(write(directory.path(), "x.npy", &too_large)?).map_err(|error| error.to_string());
