@@ -5,7 +5,7 @@ use std::path::Path;
 use super::convert::{to_f32, to_i64};
 use super::element_type::ElementType;
 use super::input::Input;
-use super::open::{Accepted, Format, open, open_member};
+use super::open::{Accepted, Format, open, open_npz_member};
 use super::table::Table;
 use crate::error::Result;
 
@@ -13,6 +13,10 @@ const IDS: Accepted = Accepted {
     formats: &[
         ("npy", Format::Npy),
         ("npz", Format::Npz),
+        #[cfg(feature = "hdf5")]
+        ("hdf5", Format::Hdf5),
+        #[cfg(feature = "hdf5")]
+        ("h5", Format::Hdf5),
         ("ivecs", Format::RowHeaders(ElementType::I32)),
         ("ibin", Format::Header(ElementType::I32)),
         ("bin", Format::Truth(ElementType::I32)),
@@ -23,7 +27,14 @@ const IDS: Accepted = Accepted {
 };
 
 const DISTANCES: Accepted = Accepted {
-    formats: &[("npz", Format::Npz), ("bin", Format::Truth(ElementType::F32))],
+    formats: &[
+        ("npz", Format::Npz),
+        #[cfg(feature = "hdf5")]
+        ("hdf5", Format::Hdf5),
+        #[cfg(feature = "hdf5")]
+        ("h5", Format::Hdf5),
+        ("bin", Format::Truth(ElementType::F32)),
+    ],
     floats: true,
     dimensions: 2,
     member: Some("distances"),
@@ -47,8 +58,8 @@ pub struct Ids {
     pub width: usize,
 }
 
-/// Reads ids of any integer type from `.npy`, `.npz` (the member `ids` unless the path names another), `.ivecs`, `.ibin` or
-/// `.bin` (which also holds distances).
+/// Reads ids of any integer type from `.npy`, `.npz` (the member `ids` unless the path names another), `.hdf5` (the dataset
+/// `neighbors`), `.ivecs`, `.ibin` or `.bin` (which also holds distances).
 ///
 /// # Errors
 /// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read);
@@ -60,10 +71,10 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
     Ok(Ids { values, rows, width })
 }
 
-/// Reads distances, `[rows, width]`, from the member `distances` of an npz or from a `.bin`. Returns them row after row,
+/// Reads distances, `[rows, width]`, from the member `distances` of an npz or HDF5 file or from a `.bin`. Returns them row after row,
 /// and the width.
 ///
-/// Returns `None` if the archive has no such member, and for all other endings: their formats hold no distances. A member
+/// Returns `None` if the npz archive has no such member, and for all other endings: their formats hold no distances. A member
 /// named in `path` (`FILE.npz:MEMBER`) is ignored.
 ///
 /// # Errors
@@ -72,7 +83,9 @@ pub fn read_distances(path: impl AsRef<Path>) -> Result<Option<(Vec<f32>, usize)
     let input = Input::open(path.as_ref())?;
     let table = match input.location.ending.as_str() {
         "bin" => Some(open(input, &DISTANCES)?),
-        "npz" => open_member(input, "distances", &DISTANCES)?,
+        #[cfg(feature = "hdf5")]
+        "hdf5" | "h5" => Some(open(input.without_member(), &DISTANCES)?),
+        "npz" => open_npz_member(input, "distances", &DISTANCES)?,
         _ => None,
     };
     table.map(|table| Ok((f32s(&table)?, table.dim))).transpose()

@@ -1,5 +1,6 @@
 //! The bytes that a reader gets: of a file, of memory, or of the standard input.
 
+use std::fs;
 use std::io::{Read, stdin};
 use std::path::Path;
 
@@ -27,8 +28,20 @@ impl Input {
             return Self::of_standard_input();
         }
         let location = Location::new(path);
+        let is_special = |about: fs::Metadata| !about.is_file() && !about.is_dir();
+        if fs::metadata(&location.file).is_ok_and(is_special) {
+            let needed = "a regular file, or - as the path and the pipe as standard input";
+            return Err(mismatch(&location.file, needed, "a pipe or a device"));
+        }
         let file = PositionedFile::open(&location.file).map_err(failed(&location.file))?;
         Ok(Self { location, file })
+    }
+
+    /// The file alone, without the part that its path names.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn without_member(mut self) -> Self {
+        self.location.member = None;
+        self
     }
 
     fn of_standard_input() -> Result<Self> {
@@ -44,7 +57,7 @@ impl Input {
                 0 => "nothing: it is empty, or was read before".into(),
                 _ => format!("bytes that start with '{}'", bytes[..bytes.len().min(16)].escape_ascii()),
             };
-            mismatch(path, "npy, npz, safetensors, JSON lines or CSV", found)
+            mismatch(path, "npy, npz, safetensors, HDF5, JSON lines or CSV", found)
         })?;
         let location = Location { file: path.into(), member: None, ending: ending.into() };
         Ok(Self { location, file: PositionedFile::of_bytes(bytes.into()) })
@@ -59,6 +72,7 @@ fn recognised(bytes: &[u8]) -> Option<&'static str> {
         [] => None,
         _ if bytes.starts_with(npy::MAGIC) => Some("npy"),
         [b'P', b'K', 3 | 5, ..] => Some("npz"),
+        _ if bytes.starts_with(b"\x89HDF\r\n\x1a\n") => Some("hdf5"),
         // The length of a header, and the header in JSON.
         [_, _, _, _, _, 0, 0, 0, b'{', ..] => Some("safetensors"),
         _ => match text? {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The extensions of formats whose parts have names.
-const WITH_PARTS: [&str; 4] = ["npz", "safetensors", "jsonl", "ndjson"];
+const WITH_PARTS: [&str; 6] = ["npz", "safetensors", "hdf5", "h5", "jsonl", "ndjson"];
 
 /// The parts of a path `FILE` or `FILE.npz:MEMBER`.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! | `.npy` | a numpy array | floats of 2, 4 and 8 bytes, integers of 1 to 8 bytes |
 //! | `.npz` | a zip archive of numpy arrays, stored or deflated | the same |
 //! | `.safetensors` | named tensors | the same, and bf16 |
+//! | `.hdf5`, `.h5` | named datasets (with the feature `hdf5`) | the same |
 //! | `.csv`, `.tsv` | a row a line, between commas, semicolons, tabs or spaces | decimal numbers |
 //! | `.jsonl`, `.ndjson` | a row a line: an array of JSON, or an object with one | decimal numbers |
 //! | `.fvecs`, `.bvecs`, `.ivecs` | rows, each after its own dim | f32, u8, i32 |
@@ -12,8 +13,8 @@
 //! | `.bin` | true neighbours after one header, u32 queries, u32 width: all ids, then all distances | i32, f32 |
 //!
 //! Arrays are 2-D `[rows, dim]`. Those of numpy may have either byte order, and C or Fortran order; the other formats are little
-//! endian. `FILE.npz:MEMBER` and `FILE.safetensors:TENSOR` name an array, `FILE.jsonl:FIELD` the field of objects that holds the
-//! row.
+//! endian. `FILE.npz:MEMBER`, `FILE.safetensors:TENSOR` and `FILE.hdf5:GROUP/DATASET` name an array, `FILE.jsonl:FIELD` the
+//! field of objects that holds the row.
 //!
 //! **Vectors are f32 or f16.** f16 stays f16, and everything else becomes f32: f64 and decimal numbers are rounded to the nearest f32,
 //! and integers are converted exactly. An integer that f32 cannot hold is an error that names its row, and so is a number that exceeds

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use super::element_type::ElementType;
 use super::formats::archive::{Archive, Array, member, only};
+#[cfg(feature = "hdf5")]
+use super::formats::hdf5::Hdf5;
 use super::formats::npy::Header;
 use super::formats::npz::Npz;
 use super::formats::raw::{open_truth, open_with_header, open_with_row_headers};
@@ -24,6 +26,9 @@ pub(super) enum Format {
     Npz,
     /// A file of safetensors.
     Tensors,
+    /// An HDF5 file.
+    #[cfg(feature = "hdf5")]
+    Hdf5,
     /// The fbin family.
     Header(ElementType),
     /// The fvecs family.
@@ -98,12 +103,19 @@ pub(super) fn open(input: Input, accepted: &Accepted) -> Result<Table> {
         }
         Format::Npz => table(accepted.choose(&Npz::open(path, file)?, name)?, accepted),
         Format::Tensors => table(accepted.choose(&Tensors::open(path, file)?, name)?, accepted),
+        #[cfg(feature = "hdf5")]
+        Format::Hdf5 => {
+            // ann-benchmarks calls the true ids so.
+            let default = accepted.member.map(|name| if name == "ids" { "neighbors" } else { name });
+            let name = name.or(default);
+            table(accepted.choose(&Hdf5::open(path, file, name)?, name)?, accepted)
+        }
         Format::Text(_) => Err(mismatch(path, "numbers in binary", "text")),
     }
 }
 
 /// Opens the member `name` of an npz archive. None if there is no such member.
-pub(super) fn open_member(input: Input, name: &str, accepted: &Accepted) -> Result<Option<Table>> {
+pub(super) fn open_npz_member(input: Input, name: &str, accepted: &Accepted) -> Result<Option<Table>> {
     let archive = Npz::open(&input.location.file, input.file)?;
     match archive.names().any(|member| member == name) {
         true => table(member(&archive, name)?, accepted).map(Some),

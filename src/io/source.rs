@@ -1,6 +1,8 @@
 //! The bytes of an array: a range of a file, or a deflated member.
 
 use super::formats::Inflater;
+#[cfg(feature = "hdf5")]
+use super::formats::dataset::DatasetBytes;
 use crate::files::PositionedFile;
 
 /// Bytes that can be read at any offset.
@@ -17,6 +19,9 @@ pub(super) enum Source {
     },
     /// A deflated archive member.
     Deflated(Inflater),
+    /// A dataset of an HDF5 file.
+    #[cfg(feature = "hdf5")]
+    Dataset(Box<DatasetBytes>),
 }
 
 impl Source {
@@ -30,7 +35,7 @@ impl Source {
     pub(super) fn until(self, end: u64) -> Self {
         match self {
             Self::Stretch { file, start, .. } => Self::Stretch { file, start, length: end },
-            deflated @ Self::Deflated(_) => deflated,
+            other => other,
         }
     }
 
@@ -39,6 +44,8 @@ impl Source {
         match self {
             Self::Stretch { length, .. } => *length,
             Self::Deflated(inflater) => inflater.length(),
+            #[cfg(feature = "hdf5")]
+            Self::Dataset(dataset) => dataset.length(),
         }
     }
 
@@ -47,6 +54,8 @@ impl Source {
         match self {
             Self::Stretch { file, start, .. } => file.fill(start + offset, buffer),
             Self::Deflated(inflater) => inflater.fill(offset, buffer),
+            #[cfg(feature = "hdf5")]
+            Self::Dataset(dataset) => dataset.fill(offset, buffer),
         }
     }
 }

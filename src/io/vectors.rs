@@ -21,6 +21,10 @@ const VECTORS: Accepted = Accepted {
         ("npy", Format::Npy),
         ("npz", Format::Npz),
         ("safetensors", Format::Tensors),
+        #[cfg(feature = "hdf5")]
+        ("hdf5", Format::Hdf5),
+        #[cfg(feature = "hdf5")]
+        ("h5", Format::Hdf5),
         ("csv", Format::Text(Form::Separated)),
         ("tsv", Format::Text(Form::Separated)),
         ("jsonl", Format::Text(Form::Json)),
@@ -57,14 +61,14 @@ enum Rows {
 impl VectorFile {
     /// Opens a file by its [extension](super). A text file is read once to count its lines.
     ///
-    /// `FILE.npz:MEMBER` and `FILE.safetensors:TENSOR` name an array; the file alone stands for its only 2-D array of floats, or
+    /// `FILE.npz:MEMBER`, `FILE.safetensors:TENSOR` and `FILE.hdf5:GROUP/DATASET` name an array; the file alone stands for its only 2-D array of floats, or
     /// of integers if it has none of floats. `FILE.jsonl:FIELD` names the field of objects that holds the vectors.
     ///
     /// `-` stands for the standard input, of at most 2 GiB, which is kept in memory. Its first bytes tell the format: npy, npz,
-    /// safetensors, JSON lines or CSV.
+    /// safetensors, HDF5, JSON lines or CSV.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be opened or read, or is no regular file. [`Error::File`] if the extension is unknown,
+    /// [`Error::Io`] if the file cannot be opened or read. [`Error::File`] if it is no regular file, the extension is unknown,
     /// the content does not match the extension, the length does not match the header, the elements are no numbers, or a file
     /// has no such array.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {

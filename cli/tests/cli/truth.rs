@@ -237,7 +237,7 @@ fn the_standard_input_is_recognised_by_its_first_bytes() -> Result<()> {
     refused(
         &format!("truth --rows - {files}"),
         &[1, 0, 0, 0, 2],
-        &["npy, npz, safetensors, JSON lines or CSV", "\\x01"],
+        &["npy, npz, safetensors, HDF5, JSON lines or CSV", "\\x01"],
     )?;
     refused(
         "truth --rows - --queries - -k 1 --out n.npy",

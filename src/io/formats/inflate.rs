@@ -56,8 +56,10 @@ impl Inflater {
         decoder.bytes.read_exact(buffer)?;
         decoder.position = offset + buffer.len() as u64;
         if decoder.position == self.length() {
-            // Fails if the member goes on.
-            decoder.bytes.read(&mut [0])?;
+            // The verifier refuses a member that goes on.
+            if decoder.bytes.read(&mut [0])? > 0 {
+                return Err(Error::other("the member is longer than recorded"));
+            }
         } else {
             let mut decoders = lock(&self.decoders);
             if decoders.len() == MOST_DECODERS {

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -13,6 +14,12 @@ use crate::files::{PositionedFile, failed, mismatch};
 const LONGEST_LINE: u64 = 4 << 20;
 /// Bytes of lines between two marks.
 const MARK_EVERY: u64 = 1 << 20;
+/// Bytes of lines in memory at a time.
+const BLOCK: usize = 4 << 20;
+/// Bytes of memory that a line takes besides its own.
+const LINE: usize = 48;
+/// Bytes of lines that a thread parses at a time.
+const TASK: usize = 64 << 10;
 /// The most letters of a field that a message shows.
 const SHOWN: usize = 40;
 
@@ -85,7 +92,7 @@ impl TextTable {
         if lines.line.is_empty() {
             return Err(mismatch(path, "a row in each line", "a header alone"));
         }
-        parser.parse(&lines.line, &mut values).map_err(|found| lines.fault(found))?;
+        parser.parse(&lines.line, &mut values).map_err(|found| fault(path, lines.number, &found))?;
         let dim = values.len();
         if dim == 0 {
             let found = format!("none in line {}", lines.number);
@@ -113,27 +120,46 @@ impl TextTable {
         }
     }
 
-    /// Reads the rows of `range`, which must lie within the table, into `values`, which has room for them.
+    /// Reads the rows of `range`, which must lie within the table, into `values`, which has room for them. All threads parse.
     pub(in crate::io) fn read(&self, range: Range<usize>, values: &mut Vec<f32>) -> Result<()> {
         let mark = self.marks.partition_point(|mark| mark.row <= range.start) - 1;
         let mark = self.marks[mark];
         let mut lines = Lines::new(&self.path, &self.file, mark);
-        for row in mark.row..range.end {
-            if lines.next_line()?.is_none() {
-                return Err(mismatch(&self.path, format!("{} rows", self.rows), format!("{row} rows")));
+        let missing = |row| mismatch(&self.path, format!("{} rows", self.rows), format!("{row} rows"));
+        for row in mark.row..range.start {
+            lines.next_line()?.ok_or_else(|| missing(row))?;
+        }
+        let mut row = range.start;
+        while row < range.end {
+            let (mut block, mut bytes) = (vec![], 0);
+            while row < range.end && bytes < BLOCK {
+                bytes += LINE + lines.next_line()?.ok_or_else(|| missing(row))?.len();
+                block.push((lines.number, std::mem::take(&mut lines.line)));
+                row += 1;
             }
-            if row < range.start {
-                continue;
-            }
-            let before = values.len();
-            self.parser.parse(&lines.line, values).map_err(|found| lines.fault(found))?;
-            let given = values.len() - before;
-            if given != self.dim {
-                let needed = format!("{} numbers in each line, as in the first", self.dim);
-                return Err(mismatch(&self.path, needed, format!("{given} in line {}", lines.number)));
+            let lines_each = (block.len() * TASK / bytes).max(1);
+            let parsed: Vec<_> = block.par_chunks(lines_each).map(|lines| self.parse(lines)).collect();
+            for part in parsed {
+                values.extend(part?);
             }
         }
         Ok(())
+    }
+
+    /// The numbers of lines, each with its number in the file.
+    fn parse(&self, lines: &[(u64, String)]) -> Result<Vec<f32>> {
+        // Without a capacity: lines need not be as long as the first.
+        let mut values = vec![];
+        for (number, line) in lines {
+            let before = values.len();
+            self.parser.parse(line, &mut values).map_err(|found| fault(&self.path, *number, &found))?;
+            let given = values.len() - before;
+            if given != self.dim {
+                let needed = format!("{} numbers in each line, as in the first", self.dim);
+                return Err(mismatch(&self.path, needed, format!("{given} in line {number}")));
+            }
+        }
+        Ok(values)
     }
 }
 
@@ -281,12 +307,13 @@ impl Lines {
         if tabs && !bytes.is_empty() {
             bytes.push(b'\t');
         }
-        self.line = String::from_utf8(bytes).map_err(|_| self.fault("bytes that are no UTF-8".into()))?;
+        self.line = String::from_utf8(bytes)
+            .map_err(|_| fault(&self.path, self.number, "bytes that are no UTF-8"))?;
         Ok(read)
     }
+}
 
-    /// The error for what was found in the current line.
-    fn fault(&self, found: String) -> Error {
-        mismatch(&self.path, "a row of numbers in each line", format!("{found} in line {}", self.number))
-    }
+/// The error for what was found in a line.
+fn fault(path: &Path, line: u64, found: &str) -> Error {
+    mismatch(path, "a row of numbers in each line", format!("{found} in line {line}"))
 }
