@@ -21,7 +21,7 @@ pub(crate) type View<'v> = MatrixView<'v, f32>;
 /// Where the vectors come from.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Source {
-    /// File of rows (npy, npz, fvecs, bvecs, fbin, f16bin, u8bin, i8bin). Without it rows are generated
+    /// File of rows, of any format that `search` reads. Without it rows are generated
     #[arg(long = "rows", value_name = "FILE", requires = "queries_file")]
     pub(super) rows_file: Option<PathBuf>,
     /// File of queries
