@@ -270,6 +270,21 @@ fn two_engines() -> Error {
     Error::internal("rows and lists are on two engines")
 }
 
+impl EngineLists {
+    /// Adds the memory of the centroids and of the tables of the lists.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        match self {
+            Self::Gpu { centroids, tables } => {
+                centroids.measure(memory);
+                if let Some(tables) = tables {
+                    tables.measure(memory);
+                }
+            }
+            Self::Host(lists) => lists.measure(memory),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,20 +327,5 @@ mod tests {
         assert_eq!(search(&lists), (vec![7, 8], true));
         device.block_on(lists.set(&rows, &[vec![0], vec![1]], &[1, 1])).expect("small tables");
         assert_eq!(search(&lists), (vec![7], false));
-    }
-}
-
-impl EngineLists {
-    /// Adds the memory of the centroids and of the tables of the lists.
-    pub(crate) fn measure(&self, memory: &mut Memory) {
-        match self {
-            Self::Gpu { centroids, tables } => {
-                centroids.measure(memory);
-                if let Some(tables) = tables {
-                    tables.measure(memory);
-                }
-            }
-            Self::Host(lists) => lists.measure(memory),
-        }
     }
 }

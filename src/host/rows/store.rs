@@ -256,6 +256,22 @@ impl HostRows {
     }
 }
 
+impl HostRows {
+    /// Adds the memory of the rows.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        memory.add("rows", MemoryPlace::Host, self.values.capacity_bytes());
+        memory.add_vec("norms", &self.values.squared);
+        memory.add_vec("ids", &self.ids);
+        if let Some(alive) = &self.alive {
+            memory.add("gaps", MemoryPlace::Host, 4 * alive.words().len() as u64);
+        }
+        if let Some(narrowed) = &self.narrowed {
+            memory.add("integers", MemoryPlace::Host, narrowed.rows.capacity_bytes());
+            memory.add_vec("integers", &narrowed.terms);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,21 +295,5 @@ mod tests {
         rows.release(change);
         rows.shrink();
         assert_eq!((rows.values.allocation(), rows.len()), (before, 10));
-    }
-}
-
-impl HostRows {
-    /// Adds the memory of the rows.
-    pub(crate) fn measure(&self, memory: &mut Memory) {
-        memory.add("rows", MemoryPlace::Host, self.values.capacity_bytes());
-        memory.add_vec("norms", &self.values.squared);
-        memory.add_vec("ids", &self.ids);
-        if let Some(alive) = &self.alive {
-            memory.add("gaps", MemoryPlace::Host, 4 * alive.words().len() as u64);
-        }
-        if let Some(narrowed) = &self.narrowed {
-            memory.add("integers", MemoryPlace::Host, narrowed.rows.capacity_bytes());
-            memory.add_vec("integers", &narrowed.terms);
-        }
     }
 }
