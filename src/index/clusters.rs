@@ -44,8 +44,8 @@ impl Clusters {
         /// The number of the nearest centroid of each of these rows, `[rows]`, ties to the smaller number.
         ///
         /// # Errors
-        /// [`Error::Argument`] for another dim or a matrix on another device; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the
-        /// row's number; [`Error::OutOfMemory`]; [`Error::Budget`]; [`Error::DeviceLost`].
+        /// [`Error::Argument`](crate::Error::Argument) for another dim or a matrix on another device; [`Error::NotFinite`](crate::Error::NotFinite) and [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the
+        /// row's number; [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Budget`](crate::Error::Budget); [`Error::DeviceLost`](crate::Error::DeviceLost).
         ///
         /// ```no_run
         /// use nearfield::{Device, KMeans, MatrixView, Metric};
