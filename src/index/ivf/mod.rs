@@ -244,7 +244,9 @@ fn certain_recall(found: &Neighbors, truth: &Neighbors) -> Option<f64> {
         return None;
     }
     let (recall, count) = (shared / all, queries.len() as f64);
-    let squares: f64 = queries.iter().map(|(shared, all)| (shared - recall * all).powi(2)).sum();
+    // Products of whole numbers, so that queries of the same recall differ by nothing.
+    let deviation = |(found, truth): &(f64, f64)| (found * all - shared * truth) / all;
+    let squares: f64 = queries.iter().map(|query| deviation(query).powi(2)).sum();
     let error = (squares / (count * (count - 1.0).max(1.0))).sqrt() / (all / count);
     Some((recall - MARGIN * error).max(0.0))
 }

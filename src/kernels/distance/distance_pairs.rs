@@ -1,11 +1,11 @@
 //! Distances of all pairs by the definition, for any dim and any stride, plain or compensated.
 
-use crate::options::distance::Precision;
 use crate::error::Result;
 use crate::gpu::{ACROSS, Access, Commands, Grid, Kernel, ROUNDING, params, wgsl};
 pub use crate::kernels::distance::pairs::reference;
 use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
 use crate::kernels::lengths::DIM;
+use crate::options::distance::Precision;
 
 params! {
     /// Parameters of `distance_pairs`.
