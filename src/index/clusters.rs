@@ -1,10 +1,9 @@
 //! `Clusters`: trained centroids, and the nearest one of any row.
 
-use crate::engine::{Device, Sample, Screen};
-use crate::error::Result;
+use crate::engine::{Device, EngineLists, Sample, Screen};
+use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Rows;
-use crate::index::flat::Flat;
 use crate::matrix::MatrixView;
 use crate::memory;
 use crate::metric::Metric;
@@ -37,7 +36,7 @@ pub struct Clusters {
 impl Clusters {
     /// How many centroids there are.
     pub fn lists(&self) -> usize {
-        self.centroids.len() / self.dim
+        self.centroids.len().checked_div(self.dim).unwrap_or(0)
     }
 
     blocking_and_async! { device;
@@ -84,8 +83,7 @@ pub(super) async fn nearest(
     (metric, screen): (Metric, Screen),
     sample: Sample<'_>,
 ) -> Result<(Vec<u32>, f64)> {
-    let mut index = Flat::builder(device, metric, dim).screen(screen).build_async().await?;
-    index.add_async(MatrixView::new(centroids, dim)?).await?;
+    let lists = EngineLists::around(device, metric, MatrixView::new(centroids, dim)?, screen).await?;
     let pieces: Vec<Rows<'_>> = match sample {
         Sample::Host(rows) => {
             let starts = (0..rows.rows()).step_by(ROWS);
@@ -97,9 +95,14 @@ pub(super) async fn nearest(
     let (mut inertia, mut first) = (0.0, 0u64);
     for piece in pieces {
         let rows = piece.rows();
-        let found = index.search_async(piece, 1).await.map_err(|error| error.with_rows(|row| first + row))?;
-        inertia += found.hits().iter().map(|hit| f64::from(hit.distance)).sum::<f64>();
-        numbers.extend(found.hits().iter().map(|hit| hit.id as u32));
+        if piece.dim() != dim {
+            return Err(Error::argument("rows", format!("dim {dim}, as the centroids have"), piece.dim()));
+        }
+        piece.check_device("rows", &device.engine)?;
+        piece.check_values("rows").map_err(|error| error.with_rows(|row| first + row))?;
+        let assigned = lists.assign(piece).await.map_err(|error| error.with_rows(|row| first + row))?;
+        inertia += assigned.iter().map(|row| f64::from(row.distance)).sum::<f64>();
+        numbers.extend(assigned.iter().map(|row| row.list));
         first += rows as u64;
     }
     Ok((numbers, inertia))

@@ -119,7 +119,7 @@ macro_rules! index_methods {
                 /// device; it stays as it is.
                 ///
                 /// # Errors
-                /// [`Error::Argument`](crate::Error::Argument) for another dim or f32 rows in an index that stores f16;
+                /// [`Error::Argument`](crate::Error::Argument) for another dim or metric, or f32 rows in an index that stores f16;
                 /// [`Error::DuplicateId`](crate::Error::DuplicateId) for an id that both have; otherwise as [`add`](Self::add).
                 ///
                 /// ```no_run
@@ -136,6 +136,7 @@ macro_rules! index_methods {
                 pub fn merge(&mut self, other: &Self) -> Result<()> {
                     self.boxed_merge(other)
                 }
+                /// When its future is dropped, some of the rows are there.
                 async merge_async;
 
                 /// The same index on a device, this one's or another: its rows, ids and lists, with default resources, as a loaded one
@@ -411,6 +412,12 @@ macro_rules! index_methods {
 
             fn boxed_merge<'s>(&'s mut self, other: &'s Self) -> crate::future::Boxed<'s, ()> {
                 Box::pin(async move {
+                    if other.dim() != self.dim() {
+                        return Err(crate::Error::argument("other", format!("dim {}", self.dim()), other.dim()));
+                    }
+                    if other.metric() != self.metric() {
+                        return Err(crate::Error::argument("other", self.metric().name(), other.metric().name()));
+                    }
                     let mut ids = crate::memory::with_room(other.len())?;
                     ids.extend(other.ids());
                     if let Some(&id) = ids.iter().find(|&&id| self.contains(id)) {

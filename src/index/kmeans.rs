@@ -99,7 +99,7 @@ impl<'a> KMeans<'a> {
         /// Sets the seed of all random choices. Default: 1.
         seed: u64;
         /// Sets whether training ends with the nearest centroid of every row ([`Clusters::assignments`]), also of those that are not
-        /// in the sample. Rows beyond the sample are searched for it as by a [`Flat`](crate::Flat) of the centroids. Default: true.
+        /// in the sample. Rows beyond the sample are searched for it as those that are added to an [`Ivf`](crate::Ivf). Default: true.
         assign_all: bool;
         /// Calls `progress` after each iteration with its number, from 1, and the inertia before it.
         progress: &'a (dyn Fn(usize, f64) + Send + Sync) => Some;
@@ -186,7 +186,10 @@ impl<'a> KMeans<'a> {
                 false => memory::collect((0..rows).map(|row| row as u64))?,
             };
             let (metric, lists) = (self.metric.of_centroids(), self.lists as u32);
-            let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await?;
+            // Errors name a row by its number among all.
+            let number = |row: u64| numbers.get(row as usize).copied().unwrap_or(row);
+            let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await;
+            let training = training.map_err(|error| error.with_rows(number))?;
             let mut trained = Trained { training, rows: numbers, inertia: vec![] };
             let nearest = self.start(&mut trained, &mut random).await?;
             self.iterate(&mut trained, nearest).await?;

@@ -35,6 +35,11 @@ impl Location {
     }
 }
 
+/// The file of a path that may name one of its parts: `FILE` of `FILE.npz:MEMBER`.
+pub fn file_of(path: impl AsRef<Path>) -> PathBuf {
+    Location::new(path.as_ref()).file
+}
+
 /// Returns the path of one member, `FILE.npz:MEMBER`.
 pub(super) fn member_path(file: &Path, member: &str) -> PathBuf {
     let mut path = OsString::from(file);

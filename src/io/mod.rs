@@ -53,6 +53,7 @@ mod write;
 
 pub use crate::files::remove_unfinished;
 pub use ids::{Ids, read_distances, read_ids, read_values};
+pub use location::file_of;
 pub use selection::{Selection, read_row_ids, read_selection};
 pub use vectors::{Pieces, VectorFile};
 pub use write::{NpyValue, VectorWriter, write_file, write_npy, write_truth};

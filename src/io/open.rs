@@ -71,7 +71,9 @@ impl Accepted {
     /// Whether an array fits, and how well: floats before integers, so that an archive of vectors and ids has one answer.
     fn rank(&self, header: &Header) -> Option<usize> {
         let (element, _) = header.element?;
-        let fits = header.shape.len() == self.dimensions && (self.floats || element.is_integer());
+        let is_column = self.dimensions == 1 && matches!(header.shape.as_slice(), [_, 1]);
+        let fits =
+            (header.shape.len() == self.dimensions || is_column) && (self.floats || element.is_integer());
         fits.then_some(usize::from(self.floats && element.is_integer()))
     }
 
@@ -133,7 +135,7 @@ fn table(array: Array, accepted: &Accepted) -> Result<Table> {
         return Err(mismatch(path, needed, format!("dtype {}", header.dtype)));
     };
     let (rows, dim) = match (accepted.dimensions, header.shape.as_slice()) {
-        (1, &[rows]) => (rows, 1),
+        (1, &[rows] | &[rows, 1]) => (rows, 1),
         (2, &[rows, dim]) => (rows, dim),
         (dimensions, shape) => {
             let found = format!("{} (shape {shape:?})", shape.len());

@@ -27,8 +27,13 @@ use crate::options::filter::Filter;
 pub enum Selection {
     /// The ids of the chosen rows, in any order.
     Ids(Vec<u64>),
-    /// One bit for each id, as [`Filter::bits`] takes them, and how many there are.
-    Mask(Vec<u64>, usize),
+    /// One bit for each id, as [`Filter::bits`] takes them.
+    Mask {
+        /// Bit `id % 64` of word `id / 64`, counted from the lowest.
+        words: Vec<u64>,
+        /// How many ids the mask covers.
+        len: usize,
+    },
 }
 
 impl Selection {
@@ -36,7 +41,7 @@ impl Selection {
     pub fn filter(&self) -> Filter<'_> {
         match self {
             Self::Ids(ids) => Filter::ids(ids),
-            Self::Mask(words, _) => Filter::bits(words),
+            Self::Mask { words, .. } => Filter::bits(words),
         }
     }
 }
@@ -55,11 +60,19 @@ const ROW_IDS: Accepted = Accepted {
 /// [`Error::File`](crate::Error::File) for another array, a negative id or a damaged file; [`Error::Io`](crate::Error::Io) when it cannot
 /// be read.
 pub fn read_selection(path: impl AsRef<Path>) -> Result<Selection> {
-    let path = path.as_ref();
-    match read_mask(path)? {
-        Some(mask) => Ok(mask),
-        None => read_row_ids(path).map(Selection::Ids),
+    let input = Input::open(path.as_ref())?;
+    if let Some(mask) = read_mask(&input)? {
+        return Ok(mask);
     }
+    let ids = row_ids(input)?;
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    // A mask in another type would otherwise choose rows 0 and 1.
+    if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        let found = format!("id {} twice", twice[0]);
+        return Err(mismatch(path.as_ref(), "ids once each, or a mask of dtype bool", found));
+    }
+    Ok(Selection::Ids(ids))
 }
 
 /// Reads ids of rows, one a row, from `.npy` or `.npz`: a 1-D array of whole numbers of any type.
@@ -67,7 +80,11 @@ pub fn read_selection(path: impl AsRef<Path>) -> Result<Selection> {
 /// # Errors
 /// As [`read_selection`].
 pub fn read_row_ids(path: impl AsRef<Path>) -> Result<Vec<u64>> {
-    let table = open(Input::open(path.as_ref())?, &ROW_IDS)?;
+    row_ids(Input::open(path.as_ref())?)
+}
+
+fn row_ids(input: Input) -> Result<Vec<u64>> {
+    let table = open(input, &ROW_IDS)?;
     let ids = table.read(0..table.rows, |bytes, values| to_i64(table.element, bytes, values))?;
     let id = |(place, id): (usize, i64)| {
         u64::try_from(id).map_err(|_| mismatch(&table.path, "ids of 0 or more", format!("{id} at {place}")))
@@ -76,12 +93,12 @@ pub fn read_row_ids(path: impl AsRef<Path>) -> Result<Vec<u64>> {
 }
 
 /// Reads a 1-D array of bool; none for other files.
-fn read_mask(path: &Path) -> Result<Option<Selection>> {
-    let input = Input::open(path)?;
+fn read_mask(input: &Input) -> Result<Option<Selection>> {
+    let path = &input.location.file;
     if input.location.ending != "npy" {
         return Ok(None);
     }
-    let source = Source::file(input.file);
+    let source = Source::file(input.file.clone());
     let header = Header::read(path, &source)?;
     let (true, &[count]) = (header.dtype.contains("b1"), header.shape.as_slice()) else { return Ok(None) };
     let (needed, found) = (header.length.checked_add(count), source.length());
@@ -96,5 +113,5 @@ fn read_mask(path: &Path) -> Result<Option<Selection>> {
     flags.resize(count as usize, 0u8);
     source.fill(header.length, &mut flags).map_err(failed(path))?;
     let word = |flags: &[u8]| flags.iter().rev().fold(0, |word, &flag| word << 1 | u64::from(flag != 0));
-    Ok(Some(Selection::Mask(flags.chunks(64).map(word).collect(), flags.len())))
+    Ok(Some(Selection::Mask { words: flags.chunks(64).map(word).collect(), len: flags.len() }))
 }

@@ -21,7 +21,7 @@ pub fn to_ids<T: TryInto<u64> + Display + Copy>(ids: impl IntoIterator<Item = T>
     let id = |(place, id): (usize, T)| match id.try_into() {
         Ok(id) if id < ID_LIMIT => Ok(id),
         Ok(id) => Err(Error::IdTooLarge { id }),
-        Err(_) => Err(Error::argument("ids", "0 or more", format!("{id} at {place}"))),
+        Err(_) => Err(Error::argument("ids", "0 to 2^63 - 1", format!("{id} at {place}"))),
     };
     ids.into_iter().enumerate().map(id).collect()
 }

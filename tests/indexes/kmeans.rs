@@ -422,8 +422,31 @@ fn all_rows_are_assigned_to_their_nearest_centroid(engine: Engine) {
         let few = clusters.predict(device, view.slice(7..9)).expect("predicts");
         assert_eq!(few, clusters.assignments[7..9]);
 
+        let mut broken = rows.clone();
+        broken[5 * 24 + 3] = f32::NAN;
+        let broken = MatrixView::new(&broken, 24).expect("rows");
+        // Row 5 may be in the sample or not.
+        for refused in [clusters.predict(device, broken).map(drop), means.train(device, broken).map(drop)] {
+            assert!(matches!(refused, Err(Error::NotFinite { argument: "rows", row: 5 })));
+        }
+        let short = clusters.predict(device, MatrixView::new(&rows, 12).expect("rows"));
+        assert!(matches!(short, Err(Error::Argument { argument: "rows", .. })));
+
         let alone = means.clone().assign_all(false).train(device, view).expect("trains");
         assert_eq!((&alone.centroids, alone.assignments.len()), (&clusters.centroids, 0));
         assert!(alone.inertia < clusters.inertia);
+    }
+}
+
+/// Rows that nearly cancel have a centroid shorter than any row may be.
+#[test_matrix([Adapter, Host])]
+fn rows_that_cancel_are_assigned_too(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows: Vec<f32> = (0..40u8).map(|row| if row % 2 == 0 { 1e-10 } else { -1.000_000_1e-10 }).collect();
+    let rows = MatrixView::new(&rows, 1).expect("rows");
+    for seed in 0..6 {
+        let means = KMeans::new(Metric::L2, 1).rows_per_list(2).seed(seed);
+        let clusters = means.train(device, rows).expect("trains");
+        assert_eq!(clusters.assignments, [0; 40]);
     }
 }

@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for name in &args.query {
         if name == LINES { demo.converse(&mut out, false)? } else { demo.answer(&mut out, name)? }
     }
-    writeln!(out, "\nNext, with vectors of your own (npy, npz, fvecs, fbin):")?;
+    writeln!(out, "\nNext, with vectors of your own (npy, csv, jsonl, safetensors and others):")?;
     NEXT.iter().try_for_each(|command| writeln!(out, "  {command}"))?;
     Ok(out.flush()?)
 }

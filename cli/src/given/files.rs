@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nearfield::io::{VectorFile, read_row_ids};
+use nearfield::io::{VectorFile, file_of, read_row_ids};
 use nearfield::{AddOptions, ElementKind, Error, Index, Metric};
 
 use crate::terminal::progress::bar;
@@ -144,6 +144,7 @@ pub(crate) fn refuse_overwriting(
 ) -> Result<()> {
     // An output need not exist yet, but its directory does.
     let whole = |path: &Path| {
+        let path = file_of(path);
         path.canonicalize().ok().or_else(|| {
             let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             Some(directory.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))

@@ -27,6 +27,16 @@ impl Labels {
         Ok(Self { names, lines })
     }
 
+    /// Refuses a file without a line for an id.
+    pub(crate) fn check_until(&self, id: u64) -> Result<()> {
+        let given = self.names.len();
+        ensure!(
+            self.get(id).is_some(),
+            "--labels: needed a line for id {id}, the largest, given {given} lines"
+        );
+        Ok(())
+    }
+
     /// The name of the row with this id; none if the file has no line for it.
     pub(crate) fn get(&self, id: u64) -> Option<&str> {
         let line = match &self.lines {

@@ -38,6 +38,7 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   searched_again      queries with too many nominated rows, which were searched another way
   searched_exhaustively  those of them for which every row was computed
   searched_flat       queries for which all rows were searched, because their lists would have taken no less time
+  converted           what was converted to read --rows, as text, or null
   out, ids, distances the written files, or null
 and with --truth:
   recall_at           compared neighbours: k, or the truth's columns if these are fewer
@@ -71,7 +72,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = arguments::count)]
     pub(super) k: usize,
     /// Find all rows within this distance instead of the k nearest
-    #[arg(long, value_name = "R", allow_negative_numbers = true, conflicts_with_all = ["k", "truth", "ids", "distances"])]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, conflicts_with_all = ["k", "probes", "truth", "ids", "distances"])]
     pub(super) radius: Option<f32>,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "cosine")]
@@ -82,7 +83,7 @@ pub(crate) struct Args {
     /// Names of the rows, a line each: line i, from 0, is for the row with id i, or for row i of --row-ids
     #[arg(long, value_name = "FILE")]
     pub(super) labels: Option<PathBuf>,
-    /// Search only some rows: a .npy of their ids (whole numbers), or a mask (bool, one a row: element i is for id i)
+    /// Search only some rows: a .npy of their ids (whole numbers), or a mask (bool: element i is for id i)
     #[arg(long, value_name = "FILE")]
     pub(super) filter: Option<PathBuf>,
     /// Lists of an ivf index that a query probes; by default a 64th of them

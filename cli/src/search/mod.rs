@@ -7,7 +7,7 @@ mod source;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nearfield::io::{Selection, read_selection};
+use nearfield::io::{Selection, VectorFile, read_selection};
 use nearfield::{Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics, WithinOptions};
 use serde_json::json;
 
@@ -48,6 +48,13 @@ fn run_here(args: &Args) -> Result<()> {
         truth = truth_of(index.ids().last().map_or(0, |id| id as usize + 1))?;
     }
     say_what_is_missing(args, &source, &index, query_file.rows());
+    let last = index.ids().last();
+    if let (Some(labels), Some(last), None) = (&labels, last, &source.rows) {
+        labels.check_until(last)?;
+    }
+    if let (Some(allowed), Some(last)) = (&allowed, last) {
+        say_what_is_unknown(allowed, &index, last);
+    }
     let blame = |error| files::blame(error, "--queries", &query_file, 0);
     let probes = match (args.recall, &index) {
         (Some(recall), Index::Ivf(index)) => {
@@ -117,6 +124,23 @@ fn say_what_is_missing(args: &Args, source: &Source<'_>, index: &Index, queries:
     }
 }
 
+/// Tells the user which part of a filter is of no row.
+fn say_what_is_unknown(allowed: &Selection, index: &Index, last: u64) {
+    match allowed {
+        Selection::Ids(ids) => {
+            let unknown = ids.iter().filter(|&&id| !index.contains(id)).count();
+            if unknown > 0 {
+                output::note(&format!("--filter: {unknown} of {} ids are those of no row", ids.len()));
+            }
+        }
+        Selection::Mask { len, .. } if last >= *len as u64 => {
+            let rest = format!("rows with ids from {len} to {last} are left out");
+            output::note(&format!("--filter: the mask has {len} elements, so {rest}"));
+        }
+        _ => {}
+    }
+}
+
 fn search(
     args: &Args,
     index: &Index,
@@ -166,10 +190,10 @@ fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Resul
         "screened": index.is_screened(), "rescored": statistics.rescored,
         "searched_exhaustively": statistics.searched_exhaustively, "searched_flat": statistics.searched_flat,
         "searched_again": statistics.searched_again,
-        "out": args.out, "ids": args.ids, "distances": args.distances,
+        "converted": source.rows.as_ref().and_then(VectorFile::converted), "out": args.out, "ids": args.ids, "distances": args.distances,
     });
     let mut lines = vec![
-        ("rows", format!("{} x {dim} {kind}, {}", index.len(), source.path.display())),
+        ("rows", source.describe(index)),
         ("queries", queries.to_owned()),
         ("device", device::place(index.device())),
         ("metric", index.metric().to_string()),

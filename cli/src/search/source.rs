@@ -52,6 +52,17 @@ impl<'a> Source<'a> {
         Ok(Self { argument: "--rows", path, dim: rows.dim(), kind: rows.kind(), rows: Some(rows), row_ids })
     }
 
+    /// The rows in words.
+    pub(super) fn describe(&self, index: &Index) -> String {
+        match &self.rows {
+            Some(rows) => files::describe(rows),
+            None => {
+                let (rows, dim, kind) = (index.len(), index.dim(), files::kind_name(index.elements()));
+                format!("{rows} x {dim} {kind}, {}", self.path.display())
+            }
+        }
+    }
+
     /// The names in a file, one for each row.
     pub(super) fn labels(&self, path: &Path) -> Result<Labels> {
         Labels::open(path, self.rows.as_ref().map(VectorFile::rows), self.row_ids.as_deref())

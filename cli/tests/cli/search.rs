@@ -114,6 +114,43 @@ fn rows_have_the_given_ids_and_filters_choose_among_them() -> Result<()> {
 }
 
 #[test]
+fn an_output_never_replaces_the_archive_that_it_is_made_of() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    succeed(at, "truth --rows rows.npy --queries queries.npy -k 2 --out a.npz")?;
+    let search = "search --device host --rows a.npz:distances --queries a.npz:distances --force";
+    fail(at, &format!("{search} --out a.npz"), &["--out", "--rows", "a.npz"])
+}
+
+#[test]
+fn what_is_converted_or_left_out_is_said() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    fs::write(at.join("rows.csv"), "0,1,2\n1,0,0\n0,1,0\n")?;
+    fs::write(at.join("query.csv"), "1,0.5,0\n")?;
+    let csv = "search --device host --rows rows.csv --queries query.csv";
+    assert!(succeed(at, csv)?.contains("header"), "{}", succeed(at, csv)?);
+    assert!(record(at, csv)?["converted"].is_string());
+    list(&at.join("mask.npy"), "|b1", [0, 1, 1])?;
+    list(&at.join("ones.npy"), "|u1", [0, 1, 1])?;
+    list(&at.join("ids.npy"), "<i8", [1, 77])?;
+    let said = |filter: &str| -> Result<String> {
+        let output =
+            program().current_dir(at).args(SEARCH.split_whitespace()).args(["--filter", filter]).output()?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert!(said("mask.npy")?.contains("note: --filter: the mask has 3 elements"), "{}", said("mask.npy")?);
+    assert!(said("ids.npy")?.contains("note: --filter: 1 of 2 ids are those of no row"));
+    assert!(said("ones.npy")?.contains("or a mask of dtype bool, found id 1 twice"));
+    // Names by the ids of an index.
+    list(&at.join("own.npy"), "<i8", 100..110)?;
+    succeed(at, "build --device host --rows rows.npy --row-ids own.npy --out own.nf")?;
+    let own = "search --device host --index-file own.nf --queries queries.npy";
+    fail(at, &format!("{own} --labels names.txt"), &["--labels", "id 109", "10 lines"])?;
+    fail(at, &format!("{own} --radius 0.3 --probes 1"), &["--radius", "--probes"])
+}
+
+#[test]
 fn what_makes_answers_shorter_is_said() -> Result<()> {
     let directory = circle()?;
     let at = directory.path();

@@ -129,7 +129,7 @@ impl Ivf {
             let truth = self.search_async(queries, k, self.lists).await?;
             let is_enough =
                 |found: &Neighbors| certain_recall(found, &truth).is_none_or(|part| part >= recall);
-            // A query finds with more probes all that it finds with fewer, so the number of true neighbours never falls.
+            // A query finds with more probes all that it finds with fewer, so the recall never falls; the margin hardly moves.
             let (mut too_few, mut enough) = (0, self.lists);
             let mut next = 1;
             while enough - too_few > 1 {
