@@ -213,7 +213,7 @@ impl<'d> Life<'d> {
         let number = self.random.below(3);
         for filter in [None, Some(filters[number])] {
             // All of them, where they are not too many for the budget.
-            let most = if queries.rows() < 10 { (self.rows.len() + 7).min(1500) } else { 50 };
+            let most = if queries.rows() < 10 { (self.rows.len() + 7).min(800) } else { 50 };
             let k = [1, 9, 30, most][self.random.below(4)];
             let mut options = SearchOptions::new(k);
             if let Some(filter) = filter {
