@@ -18,7 +18,7 @@ use nearfield_fuzz::{TARGETS, Target};
 /// A target that takes longer for one input has a fault.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// What was asked for.
+/// The arguments of the program.
 struct Asked {
     seconds: u64,
     seed: u64,

@@ -43,7 +43,7 @@ enum Content {
 impl PositionedFile {
     /// Opens `path`, which must be a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        // Opening a named pipe would wait for a writer, so this comes first. What is opened may be another file by now.
+        // Opening a named pipe would wait for a writer, so this comes first. Another file may have the name by the time it is opened.
         check_kind(&fs::metadata(path)?)?;
         let file = File::open(path)?;
         let metadata = file.metadata()?;

@@ -100,7 +100,7 @@ impl SlotsOf {
 }
 
 impl Ids {
-    /// A table of rows whose ids are the numbers of their slots, of which there are `end`.
+    /// A table of `end` slots, in which the id of a row is the number of its slot.
     pub(super) fn table(end: u32, has_row: impl Fn(u32) -> bool) -> Result<Self> {
         let ids = memory::collect((0..end).map(|slot| if has_row(slot) { slot.into() } else { FREE }))?;
         let near = memory::collect((0..end).map(|slot| if has_row(slot) { slot } else { NONE }))?;

@@ -126,7 +126,7 @@ fn process() {
     }
 }
 
-/// What a process prints that runs the scenario, with a limit of its address space in KiB.
+/// Runs the scenario in a process with a limit of its address space in KiB, and returns its output.
 fn output_of(scenario: &str, saved: &str, limit: Option<u64>) -> String {
     let exe = env::current_exe().expect("this program");
     let mut command = Command::new("sh");

@@ -1,4 +1,4 @@
-//! What a search found, printed and written to files.
+//! Prints the neighbours that a search found, and writes them to files.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) const ENDINGS: &[&str] = &["csv", "jsonl", "npz"];
 /// Neighbours of a query that are printed.
 const PRINTED: usize = 5;
 
-/// What a search found.
+/// The neighbours of all queries, with the names of rows.
 pub(super) struct Found<'a> {
     pub(super) neighbors: &'a Neighbors,
     /// Neighbours asked for; none if all within a radius were.

@@ -93,7 +93,7 @@ pub(in crate::io) fn write_header(dtype: &str, shape: [usize; 2]) -> Vec<u8> {
     [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// What is left of a header's text.
+/// The part of a header's text that was not read yet.
 struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {

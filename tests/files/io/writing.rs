@@ -1,4 +1,4 @@
-//! What is written reads back, and errors leave nothing behind.
+//! Written files read back, and errors leave no file behind.
 
 use std::fs;
 
