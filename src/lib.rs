@@ -119,6 +119,8 @@ mod lock;
 mod matrix;
 mod memory;
 mod metric;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod neighbors;
 mod options;
 mod reduce;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, EngineLists, Queries, SearchResult, TunedKernel};
+use crate::engine::{Device, Queries, SearchResult, TunedKernel};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::index::common::{Common, Resources, Rows};
@@ -16,6 +16,7 @@ use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};
+use crate::usage::Memory;
 
 /// An index of any kind, for programs that learn at run time which one they have.
 ///
@@ -97,8 +98,8 @@ impl Index {
         delegate!(self.common())
     }
 
-    fn engine_lists(&self) -> Option<&EngineLists> {
-        delegate!(self.engine_lists())
+    fn measure_lists(&self, memory: &mut Memory) {
+        delegate!(self.measure_lists(memory));
     }
 
     fn boxed_search<'s>(

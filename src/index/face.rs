@@ -452,9 +452,7 @@ macro_rules! index_methods {
             pub fn memory(&self) -> crate::Memory {
                 let mut memory = crate::Memory::default();
                 self.common().store.measure(&mut memory);
-                if let Some(lists) = self.engine_lists() {
-                    lists.measure(&mut memory);
-                }
+                self.measure_lists(&mut memory);
                 memory
             }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, EngineLists, Plan, Queries, Screen, SearchResult, TunedKernel};
+use crate::engine::{Device, Plan, Queries, Screen, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
@@ -16,6 +16,7 @@ use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions, setters};
 use crate::store::check_k;
+use crate::usage::Memory;
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -113,9 +114,8 @@ impl Flat {
         })
     }
 
-    pub(crate) fn engine_lists(&self) -> Option<&EngineLists> {
-        None
-    }
+    /// A flat index has no lists.
+    pub(crate) fn measure_lists(&self, _: &mut Memory) {}
 
     pub(crate) fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
         Box::pin(async move {

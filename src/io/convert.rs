@@ -1,6 +1,6 @@
 //! Converts little-endian numbers of files to the types of the library.
 
-use std::fmt::Display;
+use std::fmt::{Display, LowerExp};
 
 use half::{bf16, f16};
 
@@ -90,7 +90,7 @@ fn all<const N: usize, S, T>(
     values.extend(bytes.as_chunks().0.iter().map(|bytes| convert(read(*bytes))));
 }
 
-fn checked<const N: usize, S: Display, T>(
+fn checked<const N: usize, S: Display + LowerExp, T>(
     bytes: &[u8],
     values: &mut Vec<T>,
     read: impl Fn([u8; N]) -> S,
@@ -103,7 +103,13 @@ fn checked<const N: usize, S: Display, T>(
     let fitting = &numbers[..misfit.unwrap_or(numbers.len())];
     values.extend(fitting.iter().map(|bytes| convert(read(*bytes))));
     match misfit {
-        Some(misfit) => Err(Misfit { needed, found: read(numbers[misfit]).to_string() }),
+        Some(misfit) => {
+            let number = read(numbers[misfit]);
+            let digits = number.to_string();
+            // A float may have 300 of them.
+            let found = if digits.len() <= 24 { digits } else { format!("{number:e}") };
+            Err(Misfit { needed, found })
+        }
         None => Ok(()),
     }
 }

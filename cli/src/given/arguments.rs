@@ -29,6 +29,12 @@ pub(crate) fn count(text: &str) -> Result<usize> {
     text.parse().ok().filter(|&count| count > 0).context("needed a whole number, at least 1")
 }
 
+/// Reads a part of a whole, from 0 to 1.
+pub(crate) fn part(text: &str) -> Result<f64> {
+    let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
+    part.context("needed a number from 0 to 1, like 0.95")
+}
+
 pub(crate) fn threads(text: &str) -> Result<usize> {
     let threads = text.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
     threads.with_context(|| format!("needed a whole number from 1 to {MOST_THREADS}"))

@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = arguments::count, conflicts_with = "rows")]
     pub(super) probes: Option<usize>,
     /// Probe as many lists of an ivf index as find this part of the neighbours, from 0 to 1: measured on up to 500 of the queries
-    #[arg(long, value_name = "PART", conflicts_with_all = ["rows", "probes", "radius"])]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = arguments::part, conflicts_with_all = ["rows", "probes", "radius"])]
     pub(super) recall: Option<f64>,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
     #[arg(long, value_name = "SCREEN", default_value = "auto")]

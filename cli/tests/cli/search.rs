@@ -195,7 +195,9 @@ fn a_recall_chooses_the_probes_and_show_tells_of_the_lists() -> Result<()> {
         record(at, &format!("{search} --recall {recall}"))?["probes"].as_u64().context("probes")
     };
     assert!(1 <= probes("0.5")? && probes("0.5")? < probes("0.99")? && probes("0.99")? <= 30);
-    fail(at, &format!("{search} --recall 1.5"), &["recall", "0 to 1", "1.5"])?;
+    for wrong in ["1.5", "-0.5", "95%", "nan"] {
+        fail(at, &format!("{search} --recall {wrong}"), &["--recall", "0 to 1", wrong])?;
+    }
     let about = record(at, "show index.nf")?;
     assert_eq!((&about["index"], &about["metric"]), (&"ivf".into(), &"l2sq".into()), "{about}");
     assert_eq!((&about["lists"]["count"], &about["lists"]["mean"]), (&30.into(), &30.0.into()), "{about}");

@@ -21,6 +21,7 @@ use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::{Neighbor, Neighbors};
 use crate::options::{AddOptions, SearchOptions};
+use crate::usage::Memory;
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
@@ -166,8 +167,10 @@ impl Ivf {
         &self.common
     }
 
-    pub(crate) fn engine_lists(&self) -> Option<&EngineLists> {
-        Some(&self.engine)
+    /// Adds the memory of the lists.
+    pub(crate) fn measure_lists(&self, memory: &mut Memory) {
+        self.engine.measure(memory);
+        self.pages.measure(memory);
     }
 
     /// Whether a search with this many probes goes through all rows.

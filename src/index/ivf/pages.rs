@@ -7,6 +7,7 @@ use crate::engine::PAGE;
 use crate::error::{Error, Result};
 use crate::index::grouped::Grouped;
 use crate::memory;
+use crate::usage::{Memory, MemoryPlace};
 
 /// Stands for the list of a page without rows.
 const NONE: u32 = u32::MAX;
@@ -44,6 +45,15 @@ impl Pages {
         }
         let (sizes, list_of) = (memory::copied(&self.sizes)?, memory::copied(&self.list_of)?);
         Ok(Self { of_list, sizes, list_of, free: self.free.clone() })
+    }
+
+    /// Adds the memory of the tables.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        self.of_list.iter().for_each(|pages| memory.add_vec("lists", pages));
+        memory.add_vec("lists", &self.of_list);
+        memory.add_vec("lists", &self.sizes);
+        memory.add_vec("lists", &self.list_of);
+        memory.add("lists", MemoryPlace::Host, (self.free.len() * size_of::<u32>()) as u64);
     }
 
     pub(crate) fn of_lists(&self) -> &[Vec<u32>] {
