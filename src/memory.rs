@@ -32,6 +32,11 @@ pub(crate) fn reserve<T>(values: &mut Vec<T>, len: usize) -> Result<()> {
     granted(reserved, (len as u64).saturating_mul(size_of::<T>() as u64))
 }
 
+/// Reserves memory for this many more values.
+pub(crate) fn reserve_more<T>(values: &mut Vec<T>, more: usize) -> Result<()> {
+    reserve(values, values.len().saturating_add(more))
+}
+
 /// Frees memory beyond that of `len` values.
 pub(crate) fn shrink<T>(values: &mut Vec<T>, len: usize) {
     if align_of::<T>() <= align_of::<u64>() {
@@ -62,6 +67,11 @@ pub(crate) fn check_scratch(bytes: u64) -> Result<()> {
         true => Ok(()),
         false => Err(out_of_memory(bytes)),
     }
+}
+
+/// Refuses work that took this many bytes in small pieces, none of which looked for spare memory, if none is left.
+pub(crate) fn check_small(bytes: usize) -> Result<()> {
+    granted(Ok(()), bytes as u64)
 }
 
 fn is_free(bytes: usize) -> bool {

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// With fewer words, one thread is faster than several.
 const WORDS_A_THREAD: usize = 1 << 16;
@@ -53,15 +54,16 @@ impl PartialEq for Neighbors {
 impl Default for Neighbors {
     /// The result of no queries.
     fn default() -> Self {
-        Self::with_capacity(0, 0)
+        Self { hits: vec![], offsets: vec![0], arrays: OnceLock::new() }
     }
 }
 
 impl Neighbors {
-    pub(crate) fn with_capacity(queries: usize, hits: usize) -> Self {
-        let mut offsets = Vec::with_capacity(queries + 1);
+    /// The result of no queries, with room for this many and their hits.
+    pub(crate) fn with_room(queries: usize, hits: usize) -> Result<Self> {
+        let mut offsets = memory::with_room(queries + 1)?;
         offsets.push(0);
-        Self { hits: Vec::with_capacity(hits), offsets, arrays: OnceLock::new() }
+        Ok(Self { hits: memory::with_room(hits)?, offsets, arrays: OnceLock::new() })
     }
 
     /// Takes hits in the order of the queries. `places` has the range of each query's hits.
@@ -161,7 +163,7 @@ impl Neighbors {
             return Err(Error::argument("parts", needed, other.queries()));
         }
         let most: usize = parts.iter().map(|part| part.hits.len()).sum();
-        let mut merged = Self::with_capacity(queries, most.min(queries.saturating_mul(k)));
+        let mut merged = Self::with_room(queries, most.min(queries.saturating_mul(k)))?;
         let mut hits: Vec<Neighbor> = vec![];
         for query in 0..queries {
             hits.clear();

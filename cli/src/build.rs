@@ -206,6 +206,10 @@ const ITERATIONS: usize = 10;
 fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
     let bar = bar("sample", file.rows());
     let (mut wide, mut half) = (vec![], vec![]);
+    let count = wanted * file.dim();
+    let is_half = file.kind() == ElementKind::F16;
+    let reserved = if is_half { half.try_reserve_exact(count) } else { wide.try_reserve_exact(count) };
+    reserved.with_context(|| format!("no memory for a sample of {wanted} rows"))?;
     let mut numbers = (0..wanted).map(|number| sampled(file, wanted, number)).peekable();
     for piece in file.pieces(files::PIECE_BYTES) {
         let (first, rows) = piece.context("--rows")?;
@@ -219,5 +223,5 @@ fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
         }
         bar.set_position(end as u64);
     }
-    Ok(if half.is_empty() { Matrix::F32(wide, file.dim()) } else { Matrix::F16(half, file.dim()) })
+    Ok(if is_half { Matrix::F16(half, file.dim()) } else { Matrix::F32(wide, file.dim()) })
 }

@@ -128,6 +128,13 @@ pub(crate) fn changing<T>(shared: &mut Arc<T>) -> Result<&mut T> {
     })
 }
 
+/// Values from their bytes, which need not be aligned.
+fn values_of<T: bytemuck::Pod>(bytes: &[u8]) -> Result<Vec<T>> {
+    let mut values = memory::filled(bytes.len() / size_of::<T>(), T::zeroed())?;
+    bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
+    Ok(values)
+}
+
 /// Bytes of rows that are copied from one index to another at a time.
 const PIECE_BYTES: usize = 64 << 20;
 
@@ -141,8 +148,8 @@ impl Common {
     pub(crate) async fn fetch(&self, ids: &[u64]) -> Result<Matrix> {
         let bytes = self.store.fetch_bytes(&self.store.slots_of(ids)?).await?;
         Ok(match self.elements {
-            ElementKind::F32 => Matrix::F32(bytemuck::pod_collect_to_vec(&bytes), self.dim),
-            ElementKind::F16 => Matrix::F16(bytemuck::pod_collect_to_vec(&bytes), self.dim),
+            ElementKind::F32 => Matrix::F32(values_of(&bytes)?, self.dim),
+            ElementKind::F16 => Matrix::F16(values_of(&bytes)?, self.dim),
         })
     }
 

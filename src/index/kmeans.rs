@@ -150,8 +150,11 @@ impl<'a> KMeans<'a> {
             let (assignments, inertia) = if self.assign_all && is_sample {
                 nearest(device, (&centroids, dim), (metric, self.screen), rows).await?
             } else {
-                let lists = last.iter().filter(|_| self.assign_all).map(|row| row.list).collect();
-                (lists, last.iter().map(|row| f64::from(row.distance)).sum())
+                let last = if self.assign_all { &last[..] } else { &[] };
+                (
+                    memory::collect(last.iter().map(|row| row.list))?,
+                    last.iter().map(|row| f64::from(row.distance)).sum(),
+                )
             };
             let Trained { rows: trained_on, inertia: history, .. } = trained;
             Ok(Clusters { centroids, dim, metric, assignments, inertia, history, trained_on })
@@ -179,6 +182,7 @@ impl<'a> KMeans<'a> {
             }
             let numbers = match wanted < rows {
                 true => {
+                    memory::check_scratch((wanted * size_of::<u64>()) as u64)?;
                     let mut chosen = random.choose_multiple(0..rows as u64, wanted);
                     chosen.sort_unstable();
                     chosen
@@ -258,7 +262,7 @@ impl<'a> KMeans<'a> {
             trained.inertia.push(inertia);
             let grouped = Grouped::new(assigned.iter().map(|row| row.list), self.lists)?;
             trained.training.update(&grouped.order, &grouped.offsets).await?;
-            let seeds = restarts(&grouped, &assigned, self.balance);
+            let seeds = restarts(&grouped, &assigned, self.balance)?;
             if !seeds.is_empty() {
                 trained.training.seed(&seeds).await?;
             }
@@ -294,7 +298,7 @@ pub(crate) struct Trained<'a> {
 }
 
 /// Lists that restart from another row, as (list, row): empty lists, and the smallest ones if others are too large.
-fn restarts(grouped: &Grouped, assigned: &[Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
+fn restarts(grouped: &Grouped, assigned: &[Assigned], balance: Option<f64>) -> Result<Vec<(u32, u32)>> {
     let lists = grouped.offsets.len() - 1;
     let size = |list: usize| grouped.rows(list).len();
     let mut smallest: Vec<usize> = (0..lists).collect();
@@ -314,13 +318,13 @@ fn restarts(grouped: &Grouped, assigned: &[Assigned], balance: Option<f64>) -> V
             break;
         }
         // Takes the farthest row, then the next one if a list is split again.
-        let mut members: Vec<u32> = grouped.rows(donor).to_vec();
+        let mut members = memory::copied(grouped.rows(donor))?;
         let distance = |row: u32| assigned[row as usize].distance;
-        members.sort_by(|&a, &b| distance(b).total_cmp(&distance(a)).then(a.cmp(&b)));
+        members.sort_unstable_by(|&a, &b| distance(b).total_cmp(&distance(a)).then(a.cmp(&b)));
         let Some(&row) = members.get(taken[donor]) else { break };
         taken[donor] += 1;
         seeds.push((list as u32, row));
         largest.push((rows / 2, std::cmp::Reverse(donor)));
     }
-    seeds
+    Ok(seeds)
 }

@@ -124,12 +124,12 @@ impl Joint {
             SearchRequest { metric, k, budget, allowed, profile, forms: FormChoice::Tuned, progress };
         let queries = MatrixView::new(&values, dim)?.into();
         let found = store.search(&queries, &request, goal(lists.as_ref().zip(probes))).await?;
-        Ok(shares(&found, &counts))
+        shares(&found, &counts)
     }
 }
 
 /// The shares of callers with these numbers of queries.
-fn shares(found: &SearchResult, counts: &[usize]) -> Vec<SearchResult> {
+fn shares(found: &SearchResult, counts: &[usize]) -> Result<Vec<SearchResult>> {
     let SearchResult { neighbors, statistics } = found;
     let all = neighbors.queries();
     let mut end = 0;
@@ -138,7 +138,7 @@ fn shares(found: &SearchResult, counts: &[usize]) -> Vec<SearchResult> {
         end += count;
         let of = |whole: u64| part(whole, end, all) - part(whole, start, all);
         let hits = neighbors.offsets()[end] - neighbors.offsets()[start];
-        let mut own = Neighbors::with_capacity(count, hits);
+        let mut own = Neighbors::with_room(count, hits)?;
         (start..end).for_each(|query| own.push_row(neighbors.row(query).iter().copied()));
         let statistics = Statistics {
             scored: of(statistics.scored),
@@ -149,7 +149,7 @@ fn shares(found: &SearchResult, counts: &[usize]) -> Vec<SearchResult> {
             joined: (all - count) as u64,
             ..statistics.clone()
         };
-        SearchResult { neighbors: own, statistics }
+        Ok(SearchResult { neighbors: own, statistics })
     };
     counts.iter().map(share).collect()
 }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_each_caller_and_add_up() {
-        let mut neighbors = Neighbors::with_capacity(4, 5);
+        let mut neighbors = Neighbors::with_room(4, 5).expect("memory");
         for query in 0..4u64 {
             neighbors.push_row((0..query).map(|id| Neighbor { id: 10 * query + id, distance: 0.5 }));
         }
@@ -177,7 +177,7 @@ mod tests {
             on_host: true,
             ..Statistics::default()
         };
-        let shares = shares(&SearchResult { neighbors, statistics }, &[1, 2, 1]);
+        let shares = shares(&SearchResult { neighbors, statistics }, &[1, 2, 1]).expect("memory");
         let ids: Vec<&[u64]> = shares.iter().map(|share| share.neighbors.ids()).collect();
         assert_eq!(ids, [&[][..], &[10, 20, 21], &[30, 31, 32]]);
         assert_eq!(shares[1].neighbors.offsets(), [0, 1, 3]);

@@ -9,6 +9,7 @@ use super::element_type::ElementType;
 use super::source::Source;
 use crate::error::Result;
 use crate::files::{failed, mismatch};
+use crate::memory;
 
 /// Bytes read at a time: a multiple of every element's size, small enough to stay in the cache until it is converted.
 const STEP: usize = 256 << 10;
@@ -195,10 +196,8 @@ impl Table {
 
 /// An empty vector with room for `count` elements.
 pub(super) fn reserve<T>(path: &Path, count: usize) -> Result<Vec<T>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(count).map_err(|_| {
+    memory::with_room(count).map_err(|_| {
         let message = format!("no memory for {count} numbers of {} bytes", size_of::<T>());
         failed(path)(IoError::new(ErrorKind::OutOfMemory, message))
-    })?;
-    Ok(values)
+    })
 }

@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::{env, fs};
 
-use nearfield::{AddOptions, Device, Error, Flat, Index, Ivf, MatrixView, Metric, Screen};
+use nearfield::{AddOptions, Device, Error, Flat, Index, Ivf, KMeans, MatrixView, Metric, Screen};
 use test_case::test_case;
 
 use crate::common::view;
@@ -76,6 +76,14 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
     let mut wanted = vec![];
     match scenario {
         "update" | "remove" => index.add(given.rows())?,
+        "search" | "search within" | "search lists" | "k-means" => {
+            if scenario == "search lists" {
+                index = Index::load(device, &saved)?;
+            }
+            index.add(given.rows())?;
+            // Threads start.
+            index.search(view(&given.values[..DIM * 100], DIM), 10)?;
+        }
         "save" => {
             given.add(&mut index)?;
             wanted = given.ids.repeat(10);
@@ -109,6 +117,19 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
             refused(&mut index, Index::compact)?;
         }
         "save" => drop((index.get(&wanted)?, index.to_bytes()?)),
+        "search" | "search lists" => {
+            // Two batches.
+            let queries = view(&given.values[..DIM * 6000], DIM);
+            assert_eq!(index.search(queries, 10)?.hits().len(), 6000 * 10);
+        }
+        "search within" => {
+            let queries = view(&given.values[..DIM * 500], DIM);
+            assert!(index.search_within(queries, 300.0)?.hits().len() > ROWS);
+        }
+        "k-means" => {
+            let trained = KMeans::new(Metric::L2Squared, 400).iterations(3).train(device, given.rows())?;
+            assert_eq!(trained.assignments.len(), ROWS);
+        }
         "load" | "load lists" => assert_eq!(Index::load(device, saved)?.len(), 3 * ROWS),
         other => unreachable!("no scenario {other}"),
     }
@@ -153,6 +174,10 @@ fn output_of(scenario: &str, saved: &str, limit: Option<u64>) -> String {
 #[test_case("update", 4)]
 #[test_case("remove", 4)]
 #[test_case("save", 5)]
+#[test_case("search", 160)]
+#[test_case("search lists", 160)]
+#[test_case("search within", 40)]
+#[test_case("k-means", 4)]
 #[test_case("load", 10)]
 #[test_case("load lists", 10)]
 fn without_memory_the_index_stays_as_it_was(scenario: &str, most: u64) {
@@ -160,7 +185,7 @@ fn without_memory_the_index_stays_as_it_was(scenario: &str, most: u64) {
     let saved = folder.path().join("saved.nf");
     let mut given = Given::new();
     let mut index = match scenario {
-        "add to lists" | "load lists" => ivf(&Device::host(), given.rows()),
+        "add to lists" | "load lists" | "search lists" => ivf(&Device::host(), given.rows()),
         _ => flat(&Device::host(), Screen::I8),
     };
     if scenario.starts_with("load") {

@@ -7,6 +7,7 @@ use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::Result;
 use crate::host::{HostLists, HostRequest, HostRows, SearchLimit};
 use crate::matrix::MatrixView;
+use crate::memory;
 use crate::vectors::with_view;
 
 /// The nearest rows in the lists nearest to each query, or in more lists where a filter leaves too few rows.
@@ -24,18 +25,19 @@ pub(crate) fn search(
     let limit = SearchLimit::Nearest(request.k);
     let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
     let mut answer = lists.search(rows, queries, &asked, probes as usize)?;
-    while let Some(short) = widening.short(queries.rows(), |query| answer.queries[query].len()) {
+    loop {
+        let found = memory::collect(answer.iter().map(<[_]>::len))?;
+        let Some(short) = widening.short(queries.rows(), |query| found[query]) else { break };
         let before = queries.rows() - short.len();
         let progress = |answered| request.report(before + answered);
         let asked = HostRequest { progress: Some(&progress), ..asked };
         let more = with_view!(queries, view => {
-            let some: Vec<_> = short.iter().flat_map(|&query| view.row(query)).copied().collect();
+            let mut some = memory::with_room(short.len() * view.dim())?;
+            short.iter().for_each(|&query| some.extend_from_slice(view.row(query)));
             let some = MatrixView::new(&some, view.dim())?;
             lists.search(rows, some.into(), &asked, widening.probes as usize)?
         });
-        short.into_iter().zip(more.queries).for_each(|(query, row)| answer.queries[query] = row);
-        answer.scored += more.scored;
-        answer.rescored += more.rescored;
+        answer.replace(&short, &more)?;
     }
-    Ok(found(answer, request, |_| true))
+    found(answer, request, |_| true)
 }

@@ -120,7 +120,8 @@ impl<'a> Sample<'a> {
                     gpu.upload_rows(&rows, 0, layout, part, &mut |_| ()).await?;
                 }
                 Self::Host(all) => with_view!(all, view => {
-                    let picked: Vec<_> = numbers.iter().flat_map(|&number| view.row(number as usize)).copied().collect();
+                    let mut picked = memory::with_room(numbers.len() * view.dim())?;
+                    numbers.iter().for_each(|&number| picked.extend_from_slice(view.row(number as usize)));
                     let picked = MatrixView::new(&picked, view.dim())?;
                     gpu.upload_rows(&rows, 0, layout, picked.into(), &mut |_| ()).await?;
                 }),
@@ -152,7 +153,7 @@ async fn gather(
     to: &Buffer,
 ) -> Result<()> {
     let list = gpu.create_storage("numbers of rows", numbers.len() as u64 * 4)?;
-    let numbers: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
+    let numbers = memory::collect(numbers.iter().map(|&number| number as u32))?;
     gpu.upload_bytes(&list, 0, bytemuck::cast_slice(&numbers)).await?;
     let mut commands = Commands::new(gpu, None);
     let mut first_slot = 0;

@@ -12,6 +12,7 @@ use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::average::{self, Normalize};
 use crate::kernels::{norms, rescore, value_of};
 use crate::matrix::ElementKind;
+use crate::memory;
 use crate::metric::Metric;
 
 /// Rows to train on, f32, and the centroids so far.
@@ -141,12 +142,14 @@ impl GpuTraining {
             rescoring.encode(&mut commands, table, true)?;
         }
         let parts = commands.read(&[(&self.order, 0, self.count as u64 * 4)]).await?;
-        Ok(words(&parts[0]).map(value_of).collect())
+        let mut distances = memory::with_room(self.count)?;
+        distances.extend(words(&parts[0]).map(value_of));
+        Ok(distances)
     }
 
     /// The nearest of the centroids for every row.
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
-        let mut assigned = Vec::with_capacity(self.count);
+        let mut assigned = memory::with_room(self.count)?;
         for TrainingPiece { rows, norms, count, .. } in &self.pieces {
             let known = Assigning::Known { rows, norms, count: *count as usize };
             assigned.append(&mut assign(&self.centroids, &known).await?);

@@ -28,7 +28,7 @@ struct TopK<'a> {
 pub(crate) async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
     let (count, length) = (rows.rows(), rows.length() as u64);
     let mut selection = TopK { gpu, rows, length, k: length.min(k as u64), has_lists: true };
-    let mut smallest = Neighbors::with_capacity(count, count * selection.k as usize);
+    let mut smallest = Neighbors::with_room(count, count * selection.k as usize)?;
     // A budget that is too small for the lists of one row goes without lists.
     let budget = gpu.options.budget_bytes;
     let fits = |bytes: u64| bytes <= gpu.adapter.capabilities.max_binding_bytes;

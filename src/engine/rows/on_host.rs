@@ -15,7 +15,7 @@ pub(crate) fn search(
     request: &SearchRequest<'_>,
 ) -> Result<SearchResult> {
     let answer = asked(rows, queries, SearchLimit::Nearest(request.k), request)?;
-    Ok(found(answer, request, |_| true))
+    found(answer, request, |_| true)
 }
 
 pub(crate) fn search_within(
@@ -26,7 +26,7 @@ pub(crate) fn search_within(
 ) -> Result<SearchResult> {
     let limit = limit_of(request.metric, radius);
     let answer = asked(rows, queries, SearchLimit::Within(limit), request)?;
-    Ok(found(answer, request, |hit| hit.distance < radius))
+    found(answer, request, |hit| hit.distance < radius)
 }
 
 fn asked(
@@ -45,15 +45,15 @@ pub(crate) fn found(
     answer: Hits,
     request: &SearchRequest<'_>,
     is_wanted: impl Fn(&Neighbor) -> bool,
-) -> SearchResult {
-    let Hits { queries: rows, scored, rescored } = answer;
-    let mut neighbors = Neighbors::with_capacity(rows.len(), rows.iter().map(Vec::len).sum());
-    for row in rows {
-        let hits =
-            row.into_iter().map(|(key, id)| Neighbor { id, distance: distance_of(request.metric, key) });
+) -> Result<SearchResult> {
+    let mut neighbors = Neighbors::with_room(answer.ends.len(), answer.rows.len())?;
+    for row in answer.iter() {
+        let hits = row.iter();
+        let hits = hits.map(|&(key, id)| Neighbor { id, distance: distance_of(request.metric, key) });
         neighbors.push_row(hits.filter(&is_wanted));
     }
-    SearchResult { neighbors, statistics: Statistics { scored, rescored, ..Statistics::default() } }
+    let Hits { scored, rescored, .. } = answer;
+    Ok(SearchResult { neighbors, statistics: Statistics { scored, rescored, ..Statistics::default() } })
 }
 
 /// Plans a search.

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use crate::error::Result;
 use crate::gpu::words;
 use crate::kernels::value_of;
+use crate::memory;
 use crate::metric::Metric;
 use crate::neighbors::{Neighbor, Neighbors};
 
@@ -59,15 +61,17 @@ pub(crate) struct Answers {
 
 impl Answers {
     /// No hits yet, with room for `hits` of them.
-    pub(crate) fn new(queries: usize, hits: usize) -> Self {
-        Self { hits: Vec::with_capacity(hits), ranges: vec![0..0; queries] }
+    pub(crate) fn new(queries: usize, hits: usize) -> Result<Self> {
+        Ok(Self { hits: memory::with_room(hits)?, ranges: memory::filled(queries, 0..0)? })
     }
 
     /// Sets the hits of a query. Later hits replace earlier ones.
-    pub(crate) fn put(&mut self, query: usize, hits: impl IntoIterator<Item = Neighbor>) {
+    pub(crate) fn put(&mut self, query: usize, hits: impl Iterator<Item = Neighbor>) -> Result<()> {
         let start = self.hits.len();
+        memory::reserve_more(&mut self.hits, hits.size_hint().0)?;
         self.hits.extend(hits);
         self.ranges[query] = start..self.hits.len();
+        Ok(())
     }
 
     /// The number of hits of a query.
@@ -76,16 +80,16 @@ impl Answers {
     }
 
     /// The hits in the order of the queries.
-    pub(crate) fn collected(self) -> Neighbors {
+    pub(crate) fn collected(self) -> Result<Neighbors> {
         let Self { hits, ranges } = self;
         let mut end = 0;
         let is_in_order = ranges.iter().all(|range| std::mem::replace(&mut end, range.end) == range.start);
         if is_in_order && end == hits.len() {
-            return Neighbors::of(hits, &ranges);
+            return Ok(Neighbors::of(hits, &ranges));
         }
         let all = ranges.iter().map(Range::len).sum();
-        let mut neighbors = Neighbors::with_capacity(ranges.len(), all);
+        let mut neighbors = Neighbors::with_room(ranges.len(), all)?;
         ranges.into_iter().for_each(|range| neighbors.push_row(hits[range].iter().copied()));
-        neighbors
+        Ok(neighbors)
     }
 }

@@ -26,15 +26,15 @@ pub(crate) struct SearchState {
 }
 
 impl SearchState {
-    pub(crate) fn new(rows: &GpuRows, queries: usize, request: &SearchRequest<'_>) -> Self {
+    pub(crate) fn new(rows: &GpuRows, queries: usize, request: &SearchRequest<'_>) -> Result<Self> {
         let most = request.scope().found(rows).min(request.k as u64) as usize;
         let hits = queries.saturating_mul(most);
-        Self {
-            answers: Answers::new(queries, hits.min(ROOM)),
+        Ok(Self {
+            answers: Answers::new(queries, hits.min(ROOM))?,
             statistics: Statistics::default(),
             profile: if request.profile { Profile::of_forms(&rows.gpu, request.forms) } else { None },
             answered: 0,
-        }
+        })
     }
 
     /// The result, with the times of all stages.
@@ -44,7 +44,7 @@ impl SearchState {
             if let Some(profile) = profile {
                 statistics.stages = profile.times(&rows.gpu).await?;
             }
-            Ok(SearchResult { neighbors: answers.collected(), statistics })
+            Ok(SearchResult { neighbors: answers.collected()?, statistics })
         })
     }
 }
@@ -54,7 +54,7 @@ pub(crate) async fn search(
     queries: &Queries<'_>,
     request: &SearchRequest<'_>,
 ) -> Result<SearchResult> {
-    let mut state = SearchState::new(rows, queries.rows(), request);
+    let mut state = SearchState::new(rows, queries.rows(), request)?;
     search_some(rows, queries, QueryNumbers::Range(0..queries.rows()), request, &mut state).await?;
     state.finish(rows).await
 }
@@ -88,7 +88,7 @@ pub(crate) fn search_some<'f>(
                         state.statistics.scored += found.len() as u64 * request.scope().visited(rows);
                         state.answered += found.len();
                         for (number, row) in numbers.iter().zip(found.rows()) {
-                            state.answers.put(number, row);
+                            state.answers.put(number, row)?;
                         }
                         request.report(state.answered);
                     }
@@ -131,7 +131,7 @@ impl BatchWork for Nominating<'_> {
         state.statistics.scored += results.len() as u64 * screening.rows.end();
         state.answered += results.len() - overflowed.len();
         for (number, row) in numbers.iter().zip(results.rows()) {
-            state.answers.put(number, row);
+            state.answers.put(number, row)?;
         }
         self.overflowed.extend(overflowed);
         screening.request.report(state.answered);

@@ -28,7 +28,7 @@ pub(crate) fn search_within<'f>(
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
         let count = queries.rows();
-        let mut answers = Answers::new(count, 0);
+        let mut answers = Answers::new(count, 0)?;
         let mut statistics = Statistics::default();
         let within = Within { rows, queries, request, radius };
         // Queries without an answer, and the capacity that their lists need.
@@ -68,7 +68,7 @@ pub(crate) fn search_within<'f>(
             capacity = capacity.next_power_of_two();
             open = QueryNumbers::List(overflowed);
         }
-        Ok(SearchResult { neighbors: answers.collected(), statistics })
+        Ok(SearchResult { neighbors: answers.collected()?, statistics })
     })
 }
 
@@ -161,7 +161,7 @@ impl Within<'_> {
             }
             let (Some(keys), Some(ids)) = (read.next(), read.next()) else { break };
             statistics.rescored += u64::from(*found);
-            answers.put(number, self.hits(words(&keys), words(&ids)));
+            answers.put(number, self.hits(words(&keys), words(&ids)).into_iter())?;
         }
         Ok(overflowed)
     }
@@ -194,7 +194,7 @@ impl Within<'_> {
         for (number, mut hits) in numbers.iter().zip(hits) {
             // Each chunk's hits are in order, but all of them together are not.
             hits.sort_unstable_by_key(|one: &Neighbor| (key_of(one.distance), one.id));
-            answers.put(number, hits);
+            answers.put(number, hits.into_iter())?;
         }
         Ok(())
     }

@@ -110,12 +110,12 @@ pub(crate) struct PackedQueries {
 
 impl PackedQueries {
     /// Packs queries given row after row.
-    pub(crate) fn new(queries: &[i8], dim: usize, isa: Isa) -> PackedQueries {
+    pub(crate) fn new(queries: &[i8], dim: usize, isa: Isa) -> Result<PackedQueries> {
         assert!(queries.len().is_multiple_of(dim), "whole queries of {dim} components");
         let (count, steps, per) = (queries.len() / dim, dim.div_ceil(4), isa.words());
         let panels = count.div_ceil(PANEL);
-        let mut words = vec![0; panels * steps * PANEL * per];
-        let mut starts = vec![0; panels * PANEL];
+        let mut words = memory::filled(panels * steps * PANEL * per, 0)?;
+        let mut starts = memory::filled(panels * PANEL, 0)?;
         for (number, query) in queries.chunks_exact(dim).enumerate() {
             let panel = number / PANEL * steps * PANEL * per;
             for (step, four) in query.chunks(4).enumerate() {
@@ -137,7 +137,7 @@ impl PackedQueries {
                 starts[number] = -128 * query.iter().map(|&one| one as i32).sum::<i32>();
             }
         }
-        PackedQueries { isa, words, starts, queries: count, dim }
+        Ok(PackedQueries { isa, words, starts, queries: count, dim })
     }
 
     pub(crate) fn queries(&self) -> usize {

@@ -44,7 +44,8 @@ fn every_instruction_set_computes_the_definition() {
                     let rows = numbers(count * dim, 7, extreme);
                     let wanted = numbers(queries * dim, 11, extreme);
                     let truth = reference(&rows, &wanted, dim);
-                    let (packed, panels) = (packed_rows(&rows, dim), PackedQueries::new(&wanted, dim, isa));
+                    let (packed, panels) =
+                        (packed_rows(&rows, dim), PackedQueries::new(&wanted, dim, isa).expect("memory"));
                     let mut out = vec![i32::MIN; packed.groups() * GROUP * queries];
                     dots(&packed, 0..packed.groups(), &panels, &mut out);
                     for query in 0..queries {
@@ -69,7 +70,8 @@ fn ranges_of_groups_equal_the_whole() {
     let (rows, wanted) = (numbers(count * dim, 1, false), numbers(queries * dim, 2, false));
     let truth = reference(&rows, &wanted, dim);
     for isa in Isa::all() {
-        let (packed, panels) = (packed_rows(&rows, dim), PackedQueries::new(&wanted, dim, isa));
+        let (packed, panels) =
+            (packed_rows(&rows, dim), PackedQueries::new(&wanted, dim, isa).expect("memory"));
         for groups in [0..1, 2..5, 3..7, 6..7, 4..4] {
             let mut out = vec![i32::MIN; groups.len() * queries * GROUP];
             dots(&packed, groups.clone(), &panels, &mut out);

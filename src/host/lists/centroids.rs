@@ -94,7 +94,7 @@ impl HostCentroids {
         for start in (0..rows.rows()).step_by(PIECE) {
             let range = start..rows.rows().min(start + PIECE);
             let hits = self.rows.search_checked((rows.slice(range.clone()), &squared[range]), &request)?;
-            assigned.extend(hits.queries.iter().flatten().map(|&(key, list)| (list as u32, key)));
+            assigned.extend(hits.rows.iter().map(|&(key, list)| (list as u32, key)));
         }
         Ok(assigned)
     }

@@ -51,6 +51,19 @@ struct Pair {
     query: u32,
 }
 
+impl Pair {
+    /// The pairs of a chunk of queries, given with the lists that each probes, in the order in which they are scored.
+    fn ordered<'l>(probed: impl ExactSizeIterator<Item = &'l [u32]> + Clone) -> Result<Vec<Self>> {
+        let mut pairs = memory::with_room(probed.clone().map(<[u32]>::len).sum())?;
+        for (query, lists) in (0..).zip(probed) {
+            let of_query = |(rank, &list): (usize, &u32)| Self { is_farther: rank > 0, list, query };
+            pairs.extend(lists.iter().enumerate().map(of_query));
+        }
+        pairs.sort_unstable();
+        Ok(pairs)
+    }
+}
+
 impl HostLists {
     /// Lists without rows.
     pub(crate) fn of(centroids: HostCentroids) -> Self {
@@ -99,28 +112,25 @@ impl HostLists {
         let schedule = Schedule::of_free_memory(request.budget, |budget| {
             rows.schedule_with(queries.rows(), budget, more, (k, purpose.clone()))
         })?;
-        let mut hits = Hits::default();
-        by_batch((queries, &squared), schedule.batch, request, |batch| {
+        let mut hits = Hits::with_room(queries.rows())?;
+        by_batch((queries, &squared), &schedule, request, |batch| {
             let probed = self.probed(batch, request, probes)?;
-            hits.scored +=
-                probed.iter().flatten().map(|&list| u64::from(tables.sizes[list as usize])).sum::<u64>();
+            hits.scored += probed.iter().map(|&list| u64::from(tables.sizes[list as usize])).sum::<u64>();
             let count = batch.vectors.rows();
             let chunk = self.chunk(count, schedule.threads, probes);
             let groups_of = |list: &u32| tables.runs[*list as usize].iter().map(Range::len).sum::<usize>();
-            let groups = probed[0].iter().map(groups_of).sum();
+            let groups = probed[..probes].iter().map(groups_of).sum();
             let parts = parts_of(count.div_ceil(chunk), groups, schedule.threads).min(probes);
             let parts = schedule.limit_parts(parts, count);
             let by_query = divide(count, [chunk, parts], schedule.threads, |chunk, part| {
                 let ranks = part * probes / parts..(part + 1) * probes / parts;
-                let probed: Vec<&[u32]> =
-                    probed[chunk.clone()].iter().map(|lists| &lists[ranks.clone()]).collect();
-                let mut nominees: Vec<Nominees> =
-                    chunk.clone().map(|_| request.nominees(candidates)).collect();
-                tables.scan((rows, schedule.groups), batch.slice(chunk), &probed, request, &mut nominees);
-                nominees
-            });
-            rows.finish(batch, by_query, &mut hits);
-            Ok(())
+                let lists = probed[chunk.start * probes..chunk.end * probes].chunks_exact(probes);
+                let pairs = Pair::ordered(lists.map(|lists| &lists[ranks.clone()]))?;
+                let mut nominees = request.nominees(chunk.len(), candidates)?;
+                tables.scan((rows, schedule.groups), batch.slice(chunk), &pairs, request, &mut nominees)?;
+                Ok(nominees)
+            })?;
+            rows.finish(batch, by_query, &mut hits)
         })?;
         Ok(hits)
     }
@@ -132,17 +142,17 @@ impl HostLists {
         if chunk * probes < SHARED * self.len() { 1 } else { chunk }
     }
 
-    /// The lists that each query probes, nearest first.
-    fn probed(&self, queries: Batch<'_>, request: &HostRequest<'_>, probes: usize) -> Result<Vec<Vec<u32>>> {
-        if probes >= self.len() {
-            return Ok(vec![(0..self.len() as u32).collect(); queries.vectors.rows()]);
+    /// The lists that each query probes, `[queries, probes]`, nearest first.
+    fn probed(&self, queries: Batch<'_>, request: &HostRequest<'_>, probes: usize) -> Result<Vec<u32>> {
+        let lists = self.len();
+        if probes == lists {
+            return memory::collect((0..queries.vectors.rows() * lists).map(|place| (place % lists) as u32));
         }
         let limit = SearchLimit::Nearest(probes);
         let coarse = HostRequest { limit, allowed: None, progress: None, ..*request };
         let nearest =
             self.centroids.rows.search_checked((queries.vectors.into(), queries.squared), &coarse)?;
-        let lists_of = |hits: &Vec<(u32, u64)>| hits.iter().map(|&(_, list)| list as u32).collect();
-        Ok(nearest.queries.iter().map(lists_of).collect())
+        memory::collect(nearest.rows.iter().map(|&(_, list)| list as u32))
     }
 
     /// Roughly how long a search of `probes` lists for each query takes; `probes` does not exceed the number of lists.
@@ -164,37 +174,29 @@ impl HostLists {
 }
 
 impl Tables {
-    /// Scores the rows of the lists that each query probes, and adds the rows that intervals cannot exclude to its nominees.
+    /// Scores the rows of the lists that each query probes, in the order of `pairs`, and adds the rows that intervals cannot exclude to its nominees.
     fn scan(
         &self,
         (rows, step): (&HostRows, usize),
         queries: Batch<'_>,
-        probed: &[&[u32]],
+        pairs: &[Pair],
         request: &HostRequest<'_>,
         nominees: &mut [Nominees],
-    ) {
-        let mut pairs: Vec<Pair> = Vec::with_capacity(probed.iter().map(|lists| lists.len()).sum());
-        for (query, lists) in (0..).zip(probed) {
-            pairs.extend(lists.iter().enumerate().map(|(rank, &list)| Pair {
-                is_farther: rank > 0,
-                list,
-                query,
-            }));
-        }
-        pairs.sort_unstable();
-        let mut scorer = Scorer::new(rows, queries);
+    ) -> Result<()> {
+        let mut scorer = Scorer::new(rows, queries)?;
         let mut chosen = Chosen { places: vec![], terms: vec![] };
         for pairs in pairs.chunk_by(|a, b| (a.is_farther, a.list) == (b.is_farther, b.list)) {
             for pairs in pairs.chunks(QUERIES) {
                 if !pairs.iter().map(|pair| pair.query).eq(chosen.places.iter().copied()) {
-                    chosen = scorer.choose(pairs.iter().map(|pair| pair.query).collect());
+                    chosen = scorer.choose(memory::collect(pairs.iter().map(|pair| pair.query))?)?;
                 }
                 for run in &self.runs[pairs[0].list as usize] {
                     let run = run.start..run.end.min(rows.end().div_ceil(GROUP));
-                    rows.scan(&mut scorer, &chosen, (run, step), request.allowed, nominees);
+                    rows.scan(&mut scorer, &chosen, (run, step), request.allowed, nominees)?;
                 }
             }
         }
+        Ok(())
     }
 }
 

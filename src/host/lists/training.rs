@@ -50,8 +50,10 @@ impl<'a> HostTraining<'a> {
 
     /// Makes rows centroids: pairs of a list and the row that becomes its centroid, as the mean of that row alone.
     pub(crate) fn seed(&mut self, seeds: &[(u32, u32)]) {
-        let means: Vec<Vec<f32>> = seeds.iter().map(|&(_, row)| self.mean(&[row])).collect();
-        seeds.iter().zip(&means).for_each(|(&(list, _), mean)| self.centroids.set(list, mean));
+        for &(list, row) in seeds {
+            let mean = self.mean(&[row]);
+            self.centroids.set(list, &mean);
+        }
     }
 
     /// The distance of every row to the centroid that row `row` would be.

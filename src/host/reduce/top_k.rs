@@ -54,7 +54,7 @@ pub(crate) fn top_k(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neig
     let (count, length) = (rows.rows(), rows.dim());
     let k = k.min(length);
     let schedule = Schedule::new(count, length, k, rows.values().kind(), budget)?;
-    let mut neighbors = Neighbors::with_capacity(count, count * k);
+    let mut neighbors = Neighbors::with_room(count, count * k)?;
     for start in (0..count).step_by(schedule.rows) {
         let some = rows.slice(start..count.min(start + schedule.rows));
         let mut words = vec![0; some.rows() * k];

@@ -1,7 +1,9 @@
 //! Narrowing: a vector becomes small integers, a scale, and bounds on what the integers leave out.
 
+use crate::error::Result;
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::matrix::MatrixView;
+use crate::memory;
 use crate::metric::Metric;
 use crate::screen::centre::Centre;
 use crate::screen::certificate::{Form, Margin, Narrowing, Terms};
@@ -55,13 +57,17 @@ impl Narrower {
     }
 
     /// Narrows several vectors: their integers, one vector after another, and the terms of each.
-    pub(crate) fn narrow_all(&self, vectors: MatrixView<'_, f32>, squared: &[f64]) -> (Vec<i8>, Vec<Terms>) {
+    pub(crate) fn narrow_all(
+        &self,
+        vectors: MatrixView<'_, f32>,
+        squared: &[f64],
+    ) -> Result<(Vec<i8>, Vec<Terms>)> {
         let dim = vectors.dim();
-        let mut integers = vec![0; vectors.rows() * dim];
+        let mut integers = memory::filled(vectors.rows() * dim, 0)?;
         let rows = integers.chunks_exact_mut(dim).enumerate();
-        let terms =
-            rows.map(|(row, integers)| self.narrow(vectors.row(row), squared[row], integers)).collect();
-        (integers, terms)
+        let terms = rows.map(|(row, integers)| self.narrow(vectors.row(row), squared[row], integers));
+        let terms = memory::collect(terms)?;
+        Ok((integers, terms))
     }
 }
 

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::host::search::request::HostRequest;
-use crate::matrix::MatrixView;
+use crate::host::search::schedule::Schedule;
+use crate::matrix::{ElementKind, MatrixView};
+use crate::memory;
 use crate::vectors::HostVectors;
 
 /// Queries in f32, with their squared norms.
@@ -20,15 +22,23 @@ impl Batch<'_> {
     }
 }
 
-/// Searches queries in batches of up to `most`, and reports progress after each.
+/// Searches queries in the batches of a schedule, and reports progress after each.
 pub(crate) fn by_batch(
     (queries, squared): (HostVectors<'_>, &[f64]),
-    most: usize,
+    schedule: &Schedule,
     request: &HostRequest<'_>,
     mut search: impl FnMut(Batch<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut scratch = vec![];
+    let most = queries.rows().min(schedule.batch.max(1));
+    if queries.kind() == ElementKind::F16 {
+        memory::reserve(&mut scratch, most * queries.dim())?;
+    }
     for start in (0..queries.rows()).step_by(most.max(1)) {
+        if start > 0 {
+            // Earlier results took memory.
+            memory::check_scratch(schedule.scratch_bytes)?;
+        }
         let range = start..queries.rows().min(start + most);
         let values = queries.slice(range.clone()).values().widened_in(&mut scratch);
         let vectors = MatrixView::new(values, queries.dim())?;

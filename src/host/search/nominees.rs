@@ -2,7 +2,9 @@
 
 use std::collections::BinaryHeap;
 
+use crate::error::Result;
 use crate::kernels::{key_of, value_of};
+use crate::memory::{self, out_of_memory};
 
 /// A found row: the key of its distance (for L2 of its square), and its id.
 pub(crate) type Hit = (u32, u64);
@@ -24,29 +26,29 @@ pub(crate) struct Nominees {
     best: Vec<Hit>,
     /// Rows rescored so far.
     pub(crate) rescored: u64,
+    /// Some rows were dropped because there was no memory for them, so there is no result.
+    is_incomplete: bool,
 }
 
 impl Nominees {
     /// For the k nearest of `rows` rows, k > 0.
-    pub(crate) fn nearest(k: usize, rows: usize) -> Self {
+    pub(crate) fn nearest(k: usize, rows: usize) -> Result<Self> {
         let at_once = rows.min(2 * MIN_WAITING);
-        Self {
-            uppers: BinaryHeap::with_capacity(k.min(at_once)),
-            ..Self::new(Some(k), f32::INFINITY, at_once)
-        }
+        let uppers = BinaryHeap::from(memory::with_room(k.min(at_once))?);
+        Ok(Self { uppers, ..Self::new(Some(k), f32::INFINITY, at_once)? })
     }
 
     /// For all of `rows` rows within a limit.
-    pub(crate) fn within(limit: f32, rows: usize) -> Self {
+    pub(crate) fn within(limit: f32, rows: usize) -> Result<Self> {
         Self::new(None, limit, rows.min(MIN_WAITING))
     }
 
     /// Takes memory for this many waiting rows at once, enough for most searches. A vector that grows step by step goes through
     /// the allocator a dozen times, and glibc locks the arena of a chunk that grows: 16 threads then waited for two thirds of a
     /// search.
-    fn new(k: Option<usize>, limit: f32, waiting: usize) -> Self {
-        let waiting = Vec::with_capacity(waiting);
-        Self { k, limit, uppers: BinaryHeap::new(), waiting, best: vec![], rescored: 0 }
+    fn new(k: Option<usize>, limit: f32, waiting: usize) -> Result<Self> {
+        let (uppers, waiting) = (BinaryHeap::new(), memory::with_room(waiting)?);
+        Ok(Self { k, limit, uppers, waiting, best: vec![], rescored: 0, is_incomplete: false })
     }
 
     /// Bytes that the nominees of a query take. Vectors exist twice while they grow, and waiting rows lie beside their rescored copies.
@@ -62,6 +64,9 @@ impl Nominees {
 
     /// Adds a row by its interval. Returns whether the waiting rows must be settled.
     pub(crate) fn add(&mut self, lower: f32, upper: f32, slot: u32) -> bool {
+        if memory::reserve_more(&mut self.waiting, 1).is_err() {
+            self.give_up();
+        }
         self.waiting.push((lower, slot));
         let Some(k) = self.k else { return self.waiting.len() >= MIN_WAITING };
         self.add_upper(k, key_of(upper));
@@ -73,10 +78,19 @@ impl Nominees {
         self.waiting.len() >= Self::settled_at(k)
     }
 
+    /// Notes that there is no memory for more rows. The scan goes on in vain, which costs it no test of a result for each row.
+    fn give_up(&mut self) {
+        self.is_incomplete = true;
+        self.waiting.clear();
+    }
+
     /// Keeps the key of an upper end if it is among the k smallest.
     fn add_upper(&mut self, k: usize, key: u32) {
         if self.uppers.len() < k {
-            self.uppers.push(key);
+            match self.uppers.try_reserve(1) {
+                Ok(()) => self.uppers.push(key),
+                Err(_) => self.give_up(),
+            }
         } else if let Some(mut largest) = self.uppers.peek_mut()
             && key < *largest
         {
@@ -95,6 +109,14 @@ impl Nominees {
     pub(crate) fn settle(&mut self, mut rescore: impl FnMut(u32) -> Hit) {
         let limit = self.limit;
         self.waiting.retain(|&(lower, _)| lower <= limit);
+        // Doubling would exceed what `bytes` counts.
+        let reserved = match self.k {
+            Some(_) => self.best.try_reserve_exact(self.waiting.len()).map_err(|_| out_of_memory(0)),
+            None => memory::reserve_more(&mut self.best, self.waiting.len()),
+        };
+        if reserved.is_err() {
+            return self.give_up();
+        }
         self.rescored += self.waiting.len() as u64;
         let hits = self.waiting.drain(..).map(|(_, slot)| rescore(slot));
         let Some(k) = self.k else {
@@ -103,8 +125,6 @@ impl Nominees {
             self.best.extend(hits.filter(|&(key, _)| key <= most));
             return;
         };
-        // Doubling would exceed what `bytes` counts.
-        self.best.reserve_exact(hits.len());
         self.best.extend(hits);
         self.best.sort_unstable();
         self.best.truncate(k);
@@ -116,21 +136,31 @@ impl Nominees {
     /// Adds what `other` knows of other rows for the same query.
     pub(crate) fn merge(&mut self, other: Self) {
         self.limit = self.limit.min(other.limit);
+        self.rescored += other.rescored;
+        let reserved = memory::reserve_more(&mut self.waiting, other.waiting.len())
+            .and_then(|()| memory::reserve_more(&mut self.best, other.best.len()));
+        if reserved.is_err() || other.is_incomplete {
+            return self.give_up();
+        }
         self.waiting.extend(other.waiting);
         self.best.extend(other.best);
-        self.rescored += other.rescored;
         let Some(k) = self.k else { return };
         other.uppers.into_iter().for_each(|key| self.add_upper(k, key));
         self.lower_limit(k);
     }
 
-    /// The rows found, nearest first, and how many were rescored.
-    pub(crate) fn finish(mut self, rescore: impl FnMut(u32) -> Hit) -> (Vec<Hit>, u64) {
+    /// Rescores the rows that still wait.
+    pub(crate) fn finish(&mut self, rescore: impl FnMut(u32) -> Hit) {
         self.settle(rescore);
         self.best.sort_unstable();
-        // The results of all batches are held together.
-        self.best.shrink_to_fit();
-        (self.best, self.rescored)
+    }
+
+    /// The rows found after [`finish`](Self::finish), nearest first.
+    pub(crate) fn found(&self) -> Result<&[Hit]> {
+        match self.is_incomplete {
+            true => Err(out_of_memory(Self::bytes(self.k.unwrap_or(self.best.len())) as u64)),
+            false => Ok(&self.best),
+        }
     }
 }
 
@@ -151,7 +181,7 @@ mod tests {
         for k in [1, 10, 300, 5000] {
             let rows = 20 * k as u32 + 5000;
             let rescore = |slot| (rows - slot, u64::from(slot));
-            let mut nominees = Nominees::nearest(k, rows as usize);
+            let mut nominees = Nominees::nearest(k, rows as usize).expect("memory");
             for slot in 0..rows {
                 if nominees.add(f32::NEG_INFINITY, f32::INFINITY, slot) {
                     nominees.settle(rescore);
@@ -159,9 +189,10 @@ mod tests {
                 let (held, counted) = (held(&nominees), Nominees::bytes(k));
                 assert!(held <= counted, "k {k}, row {slot}: {held} bytes, {counted} are counted");
             }
-            let (found, rescored) = nominees.finish(rescore);
-            assert_eq!((found.len(), found[0], rescored), (k, (1, u64::from(rows) - 1), u64::from(rows)));
-            assert_eq!(found.capacity(), k, "results hold nothing else");
+            nominees.finish(rescore);
+            let found = nominees.found().expect("memory");
+            let expected = (k, (1, u64::from(rows) - 1), u64::from(rows));
+            assert_eq!((found.len(), found[0], nominees.rescored), expected);
         }
     }
 }

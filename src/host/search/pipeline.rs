@@ -7,7 +7,6 @@ use crate::host::integers::packed::GROUP;
 use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::{Batch, by_batch};
-use crate::host::search::nominees::Nominees;
 use crate::host::search::request::{Hits, HostRequest};
 use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::Scorer;
@@ -30,17 +29,16 @@ impl HostRows {
         request: &HostRequest<'_>,
     ) -> Result<Hits> {
         let candidates = request.candidates(self);
-        let mut hits = Hits::default();
+        let mut hits = Hits::with_room(queries.rows())?;
         if candidates == 0 {
-            hits.queries.resize(queries.rows(), vec![]);
+            hits.ends.resize(queries.rows(), 0);
             return Ok(hits);
         }
         let schedule = Schedule::of_free_memory(request.budget, |budget| {
             self.schedule(queries.rows(), &HostRequest { budget, ..*request }, candidates)
         })?;
-        by_batch((queries, squared), schedule.batch, request, |batch| {
-            self.search_batch(batch, request, (candidates, schedule), &mut hits);
-            Ok(())
+        by_batch((queries, squared), &schedule, request, |batch| {
+            self.search_batch(batch, request, (candidates, schedule), &mut hits)
         })?;
         Ok(hits)
     }
@@ -51,7 +49,7 @@ impl HostRows {
         request: &HostRequest<'_>,
         (candidates, schedule): (usize, Schedule),
         hits: &mut Hits,
-    ) {
+    ) -> Result<()> {
         let count = batch.vectors.rows();
         let selective = request.allowed.filter(|_| candidates * SELECTIVE < self.end());
         let groups = self.end().div_ceil(GROUP);
@@ -63,12 +61,12 @@ impl HostRows {
         let each = groups.div_ceil(parts).next_multiple_of(2);
         let by_query = divide(count, [QUERIES, parts], schedule.threads, |chunk, part| {
             let queries = batch.slice(chunk.clone());
-            let mut nominees: Vec<Nominees> = chunk.map(|_| request.nominees(candidates)).collect();
+            let mut nominees = request.nominees(chunk.len(), candidates)?;
             match selective {
                 Some(allowed) => self.nominate_all(queries, allowed, &mut nominees),
                 None => {
-                    let mut scorer = Scorer::new(self, queries);
-                    let chosen = scorer.choose_all();
+                    let mut scorer = Scorer::new(self, queries)?;
+                    let chosen = scorer.choose_all()?;
                     let groups = part * each..groups.min((part + 1) * each);
                     self.scan(
                         &mut scorer,
@@ -76,12 +74,12 @@ impl HostRows {
                         (groups, schedule.groups),
                         request.allowed,
                         &mut nominees,
-                    );
+                    )?;
                 }
             }
-            nominees
-        });
+            Ok(nominees)
+        })?;
         hits.scored += (count * if selective.is_some() { candidates } else { self.end() }) as u64;
-        self.finish(batch, by_query, hits);
+        self.finish(batch, by_query, hits)
     }
 }

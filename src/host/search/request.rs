@@ -1,8 +1,12 @@
 //! The host engine's search request, and its result.
 
+use std::mem;
+
 use crate::bits::Bits;
+use crate::error::Result;
 use crate::host::rows::store::HostRows;
 use crate::host::search::nominees::{Hit, Nominees};
+use crate::memory;
 
 /// The options of a search, without its queries.
 #[derive(Clone, Copy)]
@@ -36,12 +40,17 @@ impl SearchLimit {
 }
 
 impl HostRequest<'_> {
-    /// The state of a query before any row was scored, for a search of `candidates` rows.
-    pub(crate) fn nominees(&self, candidates: usize) -> Nominees {
-        match self.limit {
-            SearchLimit::Nearest(k) => Nominees::nearest(k.min(candidates), candidates),
-            SearchLimit::Within(limit) => Nominees::within(limit, candidates),
+    /// The states of `queries` before any row was scored, for a search of `candidates` rows.
+    pub(crate) fn nominees(&self, queries: usize, candidates: usize) -> Result<Vec<Nominees>> {
+        let mut all = memory::with_room(queries)?;
+        for _ in 0..queries {
+            all.push(match self.limit {
+                SearchLimit::Nearest(k) => Nominees::nearest(k.min(candidates), candidates)?,
+                SearchLimit::Within(limit) => Nominees::within(limit, candidates)?,
+            });
         }
+        memory::check_small(queries * Nominees::bytes(self.limit.k_of(candidates)))?;
+        Ok(all)
     }
 
     /// The number of rows that can be found at all.
@@ -51,12 +60,53 @@ impl HostRequest<'_> {
 }
 
 /// The result of a search.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hits {
-    /// The rows found for each query, nearest first.
-    pub(crate) queries: Vec<Vec<Hit>>,
+    /// The rows found, query by query, nearest first.
+    pub(crate) rows: Vec<Hit>,
+    /// Where the rows of each query end.
+    pub(crate) ends: Vec<usize>,
     /// Rows that were scored, over all queries.
     pub(crate) scored: u64,
     /// Rows whose distance was computed, over all queries.
     pub(crate) rescored: u64,
+}
+
+impl Hits {
+    /// No hits, with room for those of `queries`.
+    pub(crate) fn with_room(queries: usize) -> Result<Self> {
+        Ok(Self { rows: vec![], ends: memory::with_room(queries)?, scored: 0, rescored: 0 })
+    }
+
+    /// The rows found for each query.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[Hit]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| &self.rows[mem::replace(&mut start, end)..end])
+    }
+
+    /// Replaces what some queries found, whose numbers ascend.
+    pub(crate) fn replace(&mut self, some: &[usize], found: &Self) -> Result<()> {
+        let mut rows = memory::with_room(self.rows.len() + found.rows.len())?;
+        let mut ends = memory::with_room(self.ends.len())?;
+        let mut replaced = some.iter().zip(found.iter()).peekable();
+        for (query, before) in self.iter().enumerate() {
+            let now = replaced.next_if(|&(&number, _)| number == query).map_or(before, |(_, now)| now);
+            rows.extend_from_slice(now);
+            ends.push(rows.len());
+        }
+        (self.rows, self.ends) = (rows, ends);
+        self.scored += found.scored;
+        self.rescored += found.rescored;
+        Ok(())
+    }
+
+    /// Appends what a query found.
+    pub(crate) fn push(&mut self, nominees: &Nominees) -> Result<()> {
+        let found = nominees.found()?;
+        memory::reserve_more(&mut self.rows, found.len())?;
+        self.rows.extend_from_slice(found);
+        self.ends.push(self.rows.len());
+        self.rescored += nominees.rescored;
+        Ok(())
+    }
 }

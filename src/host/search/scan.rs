@@ -5,6 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::bits::Bits;
+use crate::error::Result;
 use crate::host::integers::packed::GROUP;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
@@ -14,6 +15,7 @@ use crate::host::search::pair::{NormedVector, distance};
 use crate::host::search::request::Hits;
 use crate::host::search::scorer::{Chosen, Scorer, Scores};
 use crate::kernels::key_of;
+use crate::memory;
 
 /// Fewer queries are finished by the calling thread: waking others takes longer.
 const FEW: usize = 64;
@@ -28,10 +30,10 @@ impl HostRows {
         (groups, step): (Range<usize>, usize),
         allowed: Option<&Bits>,
         nominees: &mut [Nominees],
-    ) {
+    ) -> Result<()> {
         let queries = scorer.queries;
         let Chosen { places, terms: query_terms } = chosen;
-        let mut limits: Vec<f32> = places.iter().map(|&place| nominees[place as usize].limit).collect();
+        let mut limits = memory::collect(places.iter().map(|&place| nominees[place as usize].limit))?;
         let allowed = allowed.or(self.alive());
         for start in groups.clone().step_by(step) {
             let range = start..groups.end.min(start + step);
@@ -39,7 +41,7 @@ impl HostRows {
             if allowed.is_some_and(|bits| !bits.has_any(slots.clone())) {
                 continue;
             }
-            let (terms, scores) = scorer.score(range);
+            let (terms, scores) = scorer.score(range)?;
             let nominate = |query: usize, group: usize, lane: usize, lower: f32| {
                 let slot = (start + group) * GROUP + lane;
                 let place = places[query] as usize;
@@ -63,6 +65,7 @@ impl HostRows {
                 }
             }
         }
+        Ok(())
     }
 
     /// Nominates every allowed row without scoring it.
@@ -78,17 +81,19 @@ impl HostRows {
     }
 
     /// Finishes the nominees of a batch and appends the rows found for each query to `hits`.
-    pub(crate) fn finish(&self, batch: Batch<'_>, by_query: Vec<Nominees>, hits: &mut Hits) {
-        let finish = |(query, nominees): (usize, Nominees)| nominees.finish(self.rescorer(batch, query));
-        let finished: Vec<(Vec<Hit>, u64)> = if by_query.len() < FEW {
-            by_query.into_iter().enumerate().map(finish).collect()
+    pub(crate) fn finish(
+        &self,
+        batch: Batch<'_>,
+        mut by_query: Vec<Nominees>,
+        hits: &mut Hits,
+    ) -> Result<()> {
+        let finish = |(query, nominees): (usize, &mut Nominees)| nominees.finish(self.rescorer(batch, query));
+        if by_query.len() < FEW {
+            by_query.iter_mut().enumerate().for_each(finish);
         } else {
-            by_query.into_par_iter().enumerate().map(finish).collect()
-        };
-        for (found, rescored) in finished {
-            hits.rescored += rescored;
-            hits.queries.push(found);
+            by_query.par_iter_mut().enumerate().for_each(finish);
         }
+        by_query.iter().try_for_each(|nominees| hits.push(nominees))
     }
 
     /// A function from a slot to the reported distance of its row to a query.

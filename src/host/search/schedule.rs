@@ -130,8 +130,8 @@ pub(crate) fn divide(
     queries: usize,
     [chunk, parts]: [usize; 2],
     threads: usize,
-    work: impl Fn(Range<usize>, usize) -> Vec<Nominees> + Sync,
-) -> Vec<Nominees> {
+    work: impl Fn(Range<usize>, usize) -> Result<Vec<Nominees>> + Sync,
+) -> Result<Vec<Nominees>> {
     let chunks = (0..queries).step_by(chunk).map(|start| start..queries.min(start + chunk));
     let tasks: Vec<(Range<usize>, usize)> =
         chunks.flat_map(|chunk| (0..parts).map(move |part| (chunk.clone(), part))).collect();
@@ -140,19 +140,20 @@ pub(crate) fn divide(
         return work(chunk.clone(), *part);
     }
     let work = |(chunk, part): &(Range<usize>, usize)| work(chunk.clone(), *part);
-    let done: Vec<Vec<Nominees>> = if threads < rayon::current_num_threads() {
+    let done: Vec<Result<Vec<Nominees>>> = if threads < rayon::current_num_threads() {
         let shares = tasks.par_chunks(tasks.len().div_ceil(threads).max(1));
         shares.flat_map_iter(|tasks| tasks.iter().map(work)).collect()
     } else {
         tasks.par_iter().map(work).collect()
     };
-    let mut by_query: Vec<Nominees> = Vec::with_capacity(queries);
+    let mut by_query = memory::with_room(queries)?;
     let mut done = done.into_iter();
-    while let Some(mut first) = done.next() {
+    while let Some(first) = done.next() {
+        let mut first = first?;
         for others in done.by_ref().take(parts - 1) {
-            first.iter_mut().zip(others).for_each(|(one, other)| one.merge(other));
+            first.iter_mut().zip(others?).for_each(|(one, other)| one.merge(other));
         }
         by_query.extend(first);
     }
-    by_query
+    Ok(by_query)
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::error::Result;
 use crate::host::integers::dots::dots;
 use crate::host::integers::isa::Isa;
 use crate::host::integers::packed::{GROUP, PackedQueries};
@@ -12,6 +13,7 @@ use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
 use crate::host::search::intervals::QueryTerms;
 use crate::host::search::products::products;
+use crate::memory;
 use crate::metric::Metric;
 use crate::screen::certificate::{Form, Margin, Terms};
 
@@ -56,7 +58,7 @@ pub(crate) enum Scores<'a> {
 
 impl<'a> Scorer<'a> {
     /// A scorer for which queries are still to be chosen.
-    pub(crate) fn new(rows: &'a HostRows, queries: Batch<'a>) -> Self {
+    pub(crate) fn new(rows: &'a HostRows, queries: Batch<'a>) -> Result<Self> {
         let Some(narrowed) = &rows.narrowed else {
             let form = match rows.metric {
                 Metric::L2 | Metric::L2Squared => Form::L2,
@@ -66,7 +68,7 @@ impl<'a> Scorer<'a> {
             let margin = Margin::of_rounding(form, rows.dim());
             let terms =
                 queries.squared.iter().map(|&squared| QueryTerms::new(form, margin, terms_of(form, squared)));
-            let terms = terms.collect();
+            let terms = memory::collect(terms)?;
             let operands = Operands::Floats {
                 form,
                 margin,
@@ -75,71 +77,73 @@ impl<'a> Scorer<'a> {
                 scores: vec![],
                 widened: vec![],
             };
-            return Self { rows, queries, terms, operands };
+            return Ok(Self { rows, queries, terms, operands });
         };
         let narrower = &narrowed.narrower;
         let (form, margin) = (narrower.form, narrower.margin);
-        let (integers, terms) = narrower.narrow_all(queries.vectors, queries.squared);
-        let terms = terms.into_iter().map(|terms| QueryTerms::new(form, margin, terms)).collect();
-        let packed = PackedQueries::new(&[], rows.dim(), Isa::detect());
-        Self {
+        let (integers, terms) = narrower.narrow_all(queries.vectors, queries.squared)?;
+        let terms = memory::collect(terms.into_iter().map(|terms| QueryTerms::new(form, margin, terms)))?;
+        let packed = PackedQueries::new(&[], rows.dim(), Isa::detect())?;
+        Ok(Self {
             rows,
             queries,
             terms,
             operands: Operands::Integers { narrowed, integers, packed, scores: vec![] },
-        }
+        })
     }
 
     /// Scores rows for all queries from now on.
-    pub(crate) fn choose_all(&mut self) -> Chosen {
-        self.choose((0..self.terms.len() as u32).collect())
+    pub(crate) fn choose_all(&mut self) -> Result<Chosen> {
+        self.choose(memory::collect(0..self.terms.len() as u32)?)
     }
 
     /// Scores rows for the queries in these places from now on.
-    pub(crate) fn choose(&mut self, places: Vec<u32>) -> Chosen {
+    pub(crate) fn choose(&mut self, places: Vec<u32>) -> Result<Chosen> {
         let dim = self.rows.dim();
         match &mut self.operands {
             Operands::Integers { integers, packed, .. } => {
-                let mut some = Vec::with_capacity(places.len() * dim);
+                let mut some = memory::with_room(places.len() * dim)?;
                 places
                     .iter()
                     .for_each(|&place| some.extend_from_slice(&integers[place as usize * dim..][..dim]));
-                *packed = PackedQueries::new(&some, dim, Isa::detect());
+                *packed = PackedQueries::new(&some, dim, Isa::detect())?;
             }
             Operands::Floats { chosen, .. } => {
                 chosen.clear();
+                memory::reserve(chosen, places.len() * dim)?;
                 places
                     .iter()
                     .for_each(|&place| chosen.extend_from_slice(self.queries.vectors.row(place as usize)));
             }
         }
-        let terms = places.iter().map(|&place| self.terms[place as usize]).collect();
-        Chosen { places, terms }
+        let terms = memory::collect(places.iter().map(|&place| self.terms[place as usize]))?;
+        Ok(Chosen { places, terms })
     }
 
     /// The terms of groups of rows, and their scores for the chosen queries.
-    pub(crate) fn score(&mut self, groups: Range<usize>) -> (&[GroupTerms], Scores<'_>) {
-        match &mut self.operands {
+    pub(crate) fn score(&mut self, groups: Range<usize>) -> Result<(&[GroupTerms], Scores<'_>)> {
+        Ok(match &mut self.operands {
             Operands::Integers { narrowed, packed, scores, .. } => {
-                scores.resize(groups.len() * packed.queries() * GROUP, 0);
+                memory::resize(scores, groups.len() * packed.queries() * GROUP, 0)?;
                 dots(&narrowed.rows, groups.clone(), packed, scores);
                 (&narrowed.terms[groups], Scores::Integers(scores))
             }
             Operands::Floats { form, margin, terms, chosen, scores, widened } => {
                 let slots = groups.start * GROUP..self.rows.end().min(groups.end * GROUP);
                 terms.clear();
-                terms.resize(groups.len(), GroupTerms::default());
+                memory::resize(terms, groups.len(), GroupTerms::default())?;
                 for slot in slots.clone() {
                     let (group, lane) = (slot / GROUP - groups.start, slot % GROUP);
                     terms[group].set(lane, *form, *margin, terms_of(*form, self.rows.values.squared[slot]));
                 }
                 let pitch = groups.len() * GROUP;
-                scores.resize(chosen.len() / self.rows.dim() * pitch, 0.0);
+                memory::resize(scores, chosen.len() / self.rows.dim() * pitch, 0.0)?;
+                memory::reserve(widened, slots.len() * self.rows.dim())?;
                 let rows = self.rows.widened(slots, widened);
                 products((chosen, self.rows.dim()), rows, scores, pitch);
                 (terms, Scores::Floats(scores))
             }
-        }
+        })
     }
 }
 

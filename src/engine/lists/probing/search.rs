@@ -24,7 +24,7 @@ impl Probing<'_> {
     /// many lists, until it has k rows or has probed all lists.
     pub(crate) async fn search(&self, queries: &Queries<'_>) -> Result<SearchResult> {
         let count = queries.rows();
-        let mut state = SearchState::new(self.rows, count, self.request);
+        let mut state = SearchState::new(self.rows, count, self.request)?;
         let found = self.request.scope().found(self.rows);
         let wanted = (self.request.k as u64).min(found) as usize;
         let mut open = QueryNumbers::Range(0..count);
@@ -147,7 +147,7 @@ impl BatchWork for ProbeWork<'_> {
             if plan.way == Way::Rows {
                 statistics.scored += u64::from(candidates);
             }
-            answers.put(number, row);
+            answers.put(number, row)?;
             *answered += 1;
         }
         let size_of = |list: u64| tables.sizes.get(list as usize).copied().map_or(0, u64::from);
