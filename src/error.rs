@@ -1,5 +1,6 @@
 //! The error type of the crate.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// The result of all fallible calls of this crate.
@@ -87,7 +88,7 @@ pub enum Error {
     #[error("memory: {purpose} needs {}, more than is left", needed_bytes(*bytes))]
     OutOfMemory {
         /// What the memory is for.
-        purpose: String,
+        purpose: Cow<'static, str>,
         /// Bytes requested, if known.
         bytes: Option<u64>,
     },

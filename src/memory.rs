@@ -109,7 +109,8 @@ pub(crate) fn copied<T: Copy>(given: &[T]) -> Result<Vec<T>> {
 }
 
 pub(crate) fn out_of_memory(bytes: u64) -> Error {
-    Error::OutOfMemory { purpose: "an index or a search on the host".to_owned(), bytes: Some(bytes) }
+    // The error takes no memory itself.
+    Error::OutOfMemory { purpose: "an index or a search on the host".into(), bytes: Some(bytes) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! Memory for large arrays, refused with an error if there is too little.
 
+use std::hint::black_box;
+
 use anyhow::{Context, Result, ensure};
 
 use crate::terminal::output;
+
+const SPARE_BYTES: usize = 1 << 20;
 
 /// An array of `count` equal values. `None` stands for a count that overflows; `about` is the error.
 pub(crate) fn filled<T: Clone>(
@@ -14,6 +18,13 @@ pub(crate) fn filled<T: Clone>(
     let count = count.filter(|&count| values.try_reserve_exact(count).is_ok()).with_context(about)?;
     values.resize(count, value);
     Ok(values)
+}
+
+/// Fails unless this many bytes can be taken now, and some more for messages. For many small arrays, which nobody asks for one by one.
+pub(crate) fn ensure_free(bytes: Option<usize>, about: impl FnOnce() -> String) -> Result<()> {
+    let bytes = bytes.and_then(|bytes| bytes.checked_add(SPARE_BYTES));
+    let is_free = |&bytes: &usize| black_box(&mut Vec::<u8>::new()).try_reserve_exact(bytes).is_ok();
+    bytes.filter(is_free).map(drop).with_context(about)
 }
 
 /// Fails unless `count` things of `length` f32 values each fit the free memory, and says how many would. A system that

@@ -81,7 +81,7 @@ impl Gpu {
         let buffer = self.device.create_buffer(descriptor);
         let purpose = descriptor.label.unwrap_or_default().to_owned();
         let bytes = Some(descriptor.size);
-        close_scope(&self.faults, memory, move |_| Error::OutOfMemory { purpose, bytes })?;
+        close_scope(&self.faults, memory, move |_| Error::OutOfMemory { purpose: purpose.into(), bytes })?;
         Ok(buffer)
     }
 

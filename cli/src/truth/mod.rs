@@ -88,26 +88,25 @@ fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<
     let about = || format!("--k: needed memory for {count} x {k} neighbours, there is not that much");
     let mut ids = memory::filled(count.checked_mul(k), -1, about)?;
     let mut distances = memory::filled(count.checked_mul(k), f32::NAN, about)?;
-    let queries = Block::new(&query_file.read_all().context("--queries")?)
-        .map_err(|row| not_finite(row, "queries", query_file, 0))?;
-    let mut nearest = Nearest::new(args.of.metric, &queries, k);
+    let queries = query_file.read_all().context("--queries")?;
+    let queries = Block::new(&queries, |row| not_finite(row, "queries", query_file, 0))?;
+    let mut nearest = Nearest::new(args.of.metric, &queries, [k, rows.rows()])?;
     let bar = bar("truth", rows.rows());
     for piece in rows.pieces(PIECE_BYTES) {
         let (first, piece): (usize, Matrix) = piece.context("--rows")?;
-        let block = Block::new(&piece).map_err(|row| not_finite(row, "rows", rows, first as u64))?;
+        let block = Block::new(&piece, |row| not_finite(row, "rows", rows, first as u64))?;
         // The next piece needs the memory.
         drop(piece);
         nearest.compare(&block, first as u64);
         bar.set_position((first + block.rows()) as u64);
     }
-    for (hits, (ids, distances)) in nearest.finish().zip(ids.chunks_mut(k).zip(distances.chunks_mut(k))) {
-        for ((distance, id), (id_place, distance_place)) in
-            hits.into_iter().zip(ids.iter_mut().zip(distances))
-        {
-            *id_place = i64::try_from(id).context("--rows: needed fewer than 2^63 rows")?;
-            *distance_place = distance as f32;
+    nearest.finish(|query, hits| {
+        for (place, (distance, id)) in (query * k..).zip(hits) {
+            ids[place] = i64::try_from(id).context("--rows: needed fewer than 2^63 rows")?;
+            distances[place] = distance as f32;
         }
-    }
+        Ok(())
+    })?;
     Ok((Ids { values: ids, rows: count, width: k }, distances))
 }
 

@@ -5,11 +5,15 @@
 //! reordered, estimated or excluded, so there is no bound to prove.
 
 use std::collections::BinaryHeap;
+use std::iter;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use anyhow::{Error, Result};
 use nearfield::{Element, Matrix, Metric};
 use rayon::prelude::*;
+
+use crate::memory;
 
 /// Vectors side by side.
 const LANES: usize = 4;
@@ -34,19 +38,20 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Copies vectors. The error is the first that holds a NaN or an infinity.
-    pub(super) fn new(vectors: &Matrix) -> Result<Self, usize> {
+    /// Copies vectors. `not_finite` is the error for the first that holds a NaN or an infinity.
+    pub(super) fn new(vectors: &Matrix, not_finite: impl Fn(usize) -> Error) -> Result<Self> {
         match vectors {
-            Matrix::F32(values, dim) => Self::of(values, *dim),
-            Matrix::F16(values, dim) => Self::of(values, *dim),
+            Matrix::F32(values, dim) => Self::of(values, *dim, not_finite),
+            Matrix::F16(values, dim) => Self::of(values, *dim, not_finite),
         }
     }
 
-    fn of<T: Element>(vectors: &[T], dim: usize) -> Result<Self, usize> {
+    fn of<T: Element>(vectors: &[T], dim: usize, not_finite: impl Fn(usize) -> Error) -> Result<Self> {
         let rows = vectors.len() / dim;
         let groups = rows.div_ceil(LANES);
-        let mut values = vec![[0.0; LANES]; groups * dim];
-        let mut norms = vec![[0.0; LANES]; groups];
+        let about = || format!("no memory for {rows} vectors of dim {dim} in f64");
+        let mut values = memory::filled(groups.checked_mul(dim), [0.0; LANES], about)?;
+        let mut norms = memory::filled(Some(groups), [0.0; LANES], about)?;
         let broken = AtomicUsize::new(usize::MAX);
         let groups = values.par_chunks_exact_mut(dim).zip(&mut norms).zip(vectors.par_chunks(LANES * dim));
         groups.enumerate().for_each(|(group, ((values, norms), vectors))| {
@@ -66,7 +71,7 @@ impl Block {
         });
         match broken.into_inner() {
             usize::MAX => Ok(Self { values, norms, rows, dim }),
-            row => Err(row),
+            row => Err(not_finite(row)),
         }
     }
 
@@ -101,7 +106,7 @@ impl PartialOrd for Hit {
 }
 
 /// The nearest rows of a query so far. Rows come by ascending id.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Best {
     /// The farthest on top.
     hits: BinaryHeap<Hit>,
@@ -143,7 +148,8 @@ pub(super) struct Nearest<'a> {
 }
 
 impl<'a> Nearest<'a> {
-    pub(super) fn new(metric: Metric, queries: &'a Block, k: usize) -> Self {
+    /// For the k nearest of `rows` rows.
+    pub(super) fn new(metric: Metric, queries: &'a Block, [k, rows]: [usize; 2]) -> Result<Self> {
         let threads = rayon::current_num_threads();
         let groups = queries.norms.len();
         let each = groups.div_ceil(4 * threads).clamp(LEAST_GROUPS, MOST_GROUPS);
@@ -151,13 +157,18 @@ impl<'a> Nearest<'a> {
         let each = groups.div_ceil(groups.div_ceil(each).max(1)).max(1);
         // Few queries: threads share the rows instead.
         let parts = threads.div_ceil(groups.div_ceil(each).max(1));
-        let best = Best { hits: BinaryHeap::new(), limit: f64::INFINITY };
+        let about = || format!("--k: needed memory for {k} neighbours of {} queries", queries.rows);
+        let (most, sets) = (k.min(rows), groups * LANES * parts);
+        memory::ensure_free((size_of::<Best>() + most * size_of::<Hit>()).checked_mul(sets), about)?;
+        let best = || Best { hits: BinaryHeap::with_capacity(most), limit: f64::INFINITY };
         let shares = (0..groups).step_by(each).flat_map(|first| {
             let groups = first..(first + each).min(groups);
-            let best = vec![best.clone(); groups.len() * LANES];
-            (0..parts).map(move |part| Share { groups: groups.clone(), part, parts, best: best.clone() })
+            (0..parts).map(move |part| {
+                let best = iter::repeat_with(best).take(groups.len() * LANES).collect();
+                Share { groups: groups.clone(), part, parts, best }
+            })
         });
-        Self { metric, queries, k, shares: shares.collect() }
+        Ok(Self { metric, queries, k, shares: shares.collect() })
     }
 
     /// Compares all queries with more rows, whose ids start at `first`.
@@ -174,23 +185,26 @@ impl<'a> Nearest<'a> {
         });
     }
 
-    /// The neighbours of each query, nearest first: distances and ids.
-    pub(super) fn finish(self) -> impl Iterator<Item = Vec<(f64, u64)>> {
+    /// Hands over the neighbours of each query, nearest first: its number, and distances and ids.
+    pub(super) fn finish(
+        mut self,
+        mut take: impl FnMut(usize, &mut dyn Iterator<Item = (f64, u64)>) -> Result<()>,
+    ) -> Result<()> {
         let (k, metric, count) = (self.k, self.metric, self.queries.rows);
-        let mut hits: Vec<Vec<Hit>> = vec![vec![]; self.queries.norms.len() * LANES];
-        for share in self.shares {
-            for (best, hits) in share.best.into_iter().zip(&mut hits[share.groups.start * LANES..]) {
-                hits.extend(best.hits);
+        // L2 is ordered by its square.
+        let root = |hit: &Hit| if metric == Metric::L2 { hit.distance.sqrt() } else { hit.distance };
+        let parts = self.shares.first().map_or(1, |share| share.parts);
+        let mut hits: Vec<Hit> = vec![];
+        for shares in self.shares.chunks_mut(parts) {
+            let first = shares[0].groups.start * LANES;
+            for query in first..count.min(shares[0].groups.end * LANES) {
+                hits.clear();
+                shares.iter_mut().for_each(|share| hits.extend(share.best[query - first].hits.drain()));
+                hits.sort_unstable();
+                take(query, &mut hits.iter().take(k).map(|hit| (root(hit), hit.id)))?;
             }
         }
-        hits.truncate(count);
-        hits.into_iter().map(move |mut hits| {
-            hits.sort_unstable();
-            hits.truncate(k);
-            // L2 is ordered by its square.
-            let root = |hit: Hit| if metric == Metric::L2 { hit.distance.sqrt() } else { hit.distance };
-            hits.into_iter().map(|hit| (root(hit), hit.id)).collect()
-        })
+        Ok(())
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn room_for([queries, rows]: [usize; 2], kept: Option<&mut Vec<f32>>)
     let mut new = vec![];
     let matrix = kept.unwrap_or(&mut new);
     matrix.try_reserve_exact(count.saturating_sub(matrix.len())).map_err(|_| Error::OutOfMemory {
-        purpose: "distances".to_owned(),
+        purpose: "distances".into(),
         bytes: Some((count as u64).saturating_mul(4)),
     })?;
     let mut matrix = std::mem::take(matrix);
