@@ -25,7 +25,7 @@
 //! | all distances between two sets | [`Device::distances`] |
 //! | the k smallest values of each row | [`Device::top_k`] |
 //! | clusters | [`KMeans`] |
-//! | sums, norms, dot products, extremes | [`Reduce`] |
+//! | sums, norms, dot products, extremes, standard deviations | [`Reduce`] |
 //! | vectors from npy, safetensors, CSV and others | `io::VectorFile`, with the feature `io` |
 //!
 //! # Vectors and ids

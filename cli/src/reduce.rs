@@ -1,4 +1,4 @@
-//! `nearfield reduce`: sums, norms, extremes and other reductions of the rows of a file.
+//! `nearfield reduce`: sums, norms, extremes, standard deviations and other reductions of the rows of a file.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,7 +18,8 @@ Reduce every row of a file to a number, or with --whole all of its values to one
 
 Sums are in f32 with an error of some units in the last place of the sum of magnitudes; --compensated adds as if in twice the \
 precision. `min`, `max`, `argmin` and `argmax` ignore NaN, and ties go to the smaller index; argmin and argmax are indices within a row, \
-or within all values with --whole. The rows must fit the memory.
+or within all values with --whole. `std` is that of a population, as numpy's by default, and accurate also far from 0. The rows must fit the \
+memory.
 
 --json prints one object, in one line:
   rows, dim, operation     as requested
@@ -48,6 +49,8 @@ enum Operation {
     NormL2,
     /// The largest magnitude
     NormMax,
+    /// The standard deviation of a population: squares are divided by the count
+    Std,
     /// The smallest value
     Min,
     /// The largest value
@@ -61,7 +64,7 @@ enum Operation {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(about = "Sums, norms, extremes and dot products of the rows of a file", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Sums, norms, extremes, standard deviations and dot products of the rows of a file", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// File of the rows
     #[arg(long, value_name = "FILE")]
@@ -196,6 +199,7 @@ fn of_rows(reduce: &Reduce<'_>, operation: Operation, rows: MatrixView<'_, f32>)
         Operation::NormL1 => reduce.norm_rows(rows, Norm::L1)?,
         Operation::NormL2 => reduce.norm_rows(rows, Norm::L2)?,
         Operation::NormMax => reduce.norm_rows(rows, Norm::Max)?,
+        Operation::Std => reduce.standard_deviation_rows(rows)?,
         Operation::Min => reduce.min_rows(rows)?,
         Operation::Max => reduce.max_rows(rows)?,
         Operation::Argmin => return Ok(Results::Places(reduce.argmin_rows(rows)?)),
@@ -212,6 +216,7 @@ fn of_all(reduce: &Reduce<'_>, operation: Operation, values: &[f32]) -> Result<R
         Operation::NormL1 => reduce.norm(values, Norm::L1)?,
         Operation::NormL2 => reduce.norm(values, Norm::L2)?,
         Operation::NormMax => reduce.norm(values, Norm::Max)?,
+        Operation::Std => reduce.standard_deviation(values)?,
         Operation::Min => reduce.min(values)?,
         Operation::Max => reduce.max(values)?,
         Operation::Argmin => return Ok(Results::Places(vec![reduce.argmin(values)?])),

@@ -21,7 +21,7 @@ pub(crate) use lists::sample::Sample;
 pub(crate) use lists::tables::PAGE;
 pub(crate) use ops::job::Job;
 pub use ops::job::Stages;
-pub(crate) use ops::reductions::{reduce_rows, reduce_vector};
+pub(crate) use ops::reductions::{reduce_rows, reduce_vector, squared_deviations, squared_deviations_rows};
 pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::engine_rows::{EngineRows, RowShape};
 pub(crate) use rows::narrowed::TERMS_BYTES;

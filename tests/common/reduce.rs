@@ -20,10 +20,11 @@ pub(crate) enum Call {
     L1,
     L2,
     MaxNorm,
+    Deviation,
 }
 
 impl Call {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Dot,
         Self::Sum,
         Self::SumSquares,
@@ -35,6 +36,7 @@ impl Call {
         Self::L1,
         Self::L2,
         Self::MaxNorm,
+        Self::Deviation,
     ];
 
     /// Calls that add: rounding depends on the order of numbers.
@@ -71,6 +73,7 @@ pub(crate) fn run(
         Call::L1 => reduce.norm(values, Norm::L1),
         Call::L2 => reduce.norm(values, Norm::L2),
         Call::MaxNorm => reduce.norm(values, Norm::Max),
+        Call::Deviation => reduce.standard_deviation(values),
     };
     number.map(f64::from)
 }
@@ -97,6 +100,7 @@ pub(crate) fn run_rows(
         Call::L1 => reduce.norm_rows(values, Norm::L1),
         Call::L2 => reduce.norm_rows(values, Norm::L2),
         Call::MaxNorm => reduce.norm_rows(values, Norm::Max),
+        Call::Deviation => reduce.standard_deviation_rows(values),
     };
     Ok(numbers?.into_iter().map(f64::from).collect())
 }
@@ -120,6 +124,8 @@ pub(crate) struct Truth {
     most: Option<(f32, usize)>,
     /// The largest magnitude, NaN beside a NaN.
     largest: f32,
+    /// The standard deviation: NaN of no values, and beside a NaN or an infinity.
+    deviation: f64,
 }
 
 /// A sum in twice the precision of f64.
@@ -167,7 +173,12 @@ impl Truth {
             }
         }
         let (sum, dot, count) = (sum.total(), dot.total(), values.len());
-        Self { count, sum, magnitudes, squares, dot, products, least, most, largest }
+        let mut deviations = Sum::default();
+        for &value in values {
+            deviations.add((f64::from(value) - sum / count as f64).powi(2));
+        }
+        let deviation = (deviations.total() / count as f64).sqrt();
+        Self { count, sum, magnitudes, squares, dot, products, least, most, largest, deviation }
     }
 
     /// None where there is no number.
@@ -176,7 +187,7 @@ impl Truth {
             Call::Dot => self.dot,
             Call::Sum => self.sum,
             Call::SumSquares => self.squares,
-            Call::Mean if self.count == 0 => return None,
+            Call::Mean | Call::Deviation if self.count == 0 => return None,
             Call::Mean => self.sum / self.count as f64,
             // -0 is reported as +0.
             Call::Min => f64::from(self.least?.0) + 0.0,
@@ -186,6 +197,7 @@ impl Truth {
             Call::L1 => self.magnitudes,
             Call::L2 => self.squares.sqrt(),
             Call::MaxNorm => self.largest.into(),
+            Call::Deviation => self.deviation,
         })
     }
 
@@ -220,6 +232,13 @@ impl Truth {
                 // Half the relative error of the squares, none of them vanishing, and a rounding.
                 let root = self.squares.sqrt();
                 (self.squares + share(self.squares, self.squares, true)).sqrt() - root + 2f64.powi(-24) * root
+            }
+            Call::Deviation => {
+                // Half the relative error of the squares, the rest of the mean, and of each deviation two roundings.
+                let (unit, mean) = (2f64.powi(-23), (self.sum / n).abs());
+                let most = 2f64.powi(-15) * self.deviation + (2f64.powi(-31) + n * 2f64.powi(-62)) * mean;
+                let sums = (n + 4.0) * unit;
+                most.min(sums * self.deviation + sums * sums * mean) + 2f64.powi(-126)
             }
             _ => 0.0,
         }

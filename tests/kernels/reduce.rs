@@ -6,7 +6,7 @@ use crate::common::bench::{Bench, Bound, GUARD};
 use crate::common::{gpu, without_subgroups};
 use half::f16;
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
-use nearfield::internals::kernels::{Kernel, Variant, locate, reduce_partials, reduce_rows};
+use nearfield::internals::kernels::{Kernel, Variant, deviations, locate, reduce_partials, reduce_rows};
 use nearfield::{ElementKind, wgpu};
 
 /// The key of nothing.
@@ -26,13 +26,20 @@ fn variants(kernel: &Kernel) -> Vec<(Variant, Bench<'static>)> {
         let compensated = values.clone().any(|((name, _), value)| *name == "COMPENSATED" && *value == 1);
         (adds || !compensated) && (!has_halves || odd == (variant.elements == ElementKind::F16))
     };
-    let with_device = |variant: Variant| {
-        let device =
-            if variant.subgroups || !kernel.has_subgroup_variants() { gpu()? } else { without_subgroups()? };
-        let there = device.capabilities().subgroup_sizes.is_some();
-        (there || !variant.subgroups).then_some((variant, Bench::new(device)))
-    };
-    kernel.variants().into_iter().filter(is_wanted).filter_map(with_device).collect()
+    kernel
+        .variants()
+        .into_iter()
+        .filter(is_wanted)
+        .filter_map(|variant| with_device(kernel, variant))
+        .collect()
+}
+
+/// A variant with a device that runs it.
+fn with_device(kernel: &Kernel, variant: Variant) -> Option<(Variant, Bench<'static>)> {
+    let device =
+        if variant.subgroups || !kernel.has_subgroup_variants() { gpu()? } else { without_subgroups()? };
+    let there = device.capabilities().subgroup_sizes.is_some();
+    (there || !variant.subgroups).then_some((variant, Bench::new(device)))
 }
 
 /// Where rows lie in a buffer.
@@ -270,5 +277,73 @@ fn every_variant_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
         let buffers = [&values as &dyn Bound, &results, &places];
         bench.dispatch_on(variant.elements, kernel, constants, &params, &buffers, [5, 2]);
         assert_eq!(bench.read(&places), wanted, "{variant:?}");
+    }
+}
+
+#[test]
+fn every_variant_of_deviations_writes_one_record_per_block_and_nothing_else() {
+    let mut random = Random::new(0x5d);
+    let kernel = &deviations::KERNEL;
+    for (variant, bench) in kernel.variants().into_iter().filter_map(|variant| with_device(kernel, variant)) {
+        let block = variant.constants[0] as usize * 16;
+        let layouts = [
+            Layout { first: 0, stride: block, length: block, rows: 301 },
+            Layout { first: 3, stride: block + 9, length: block - 3, rows: 2 },
+            Layout { first: 5, stride: 2 * block + 1, length: 2 * block - 2, rows: 3 },
+            Layout { first: 1, stride: 3, length: 2, rows: 9 },
+        ];
+        for (layout, (words, scale)) in layouts.into_iter().zip([(1, 1.0), (3, 4.0), (3, 0.5), (1, 1.0)]) {
+            // NaN lie between the rows.
+            let data = layout.data(&mut random, Operation::Sum).values;
+            // A row of one word has one block.
+            let (first_block, spare) = if words == 1 { (0, 0) } else { (1, 2) };
+            let blocks = if words == 1 { 1 } else { (3 + layout.length).div_ceil(block) };
+            let pitch = first_block + blocks + spare;
+            let [blocks_32, first_block_32, pitch_32, words_32] =
+                [blocks, first_block, pitch, words].map(|number| number as u32);
+            let Params { first, stride, length, rows, .. } = layout.params();
+            let params = deviations::Params {
+                first,
+                stride,
+                length,
+                rows,
+                blocks: blocks_32,
+                first_block: first_block_32,
+                pitch: pitch_32,
+                words: words_32,
+                scale,
+                zero: 0,
+            };
+            let (values, records) =
+                (input(bench, variant.elements, &data), bench.output(layout.rows * pitch * words));
+            let grid = [((layout.rows * blocks) as u32).div_ceil(2) + 1, 2];
+            let buffers = [&values as &dyn Bound, &records];
+            bench.dispatch_on(variant.elements, kernel, &variant.constants, &params, &buffers, grid);
+            for (place, record) in bench.read(&records).chunks(words).enumerate() {
+                let (row, number) = (place / pitch, (place % pitch).wrapping_sub(first_block));
+                let said = format!("{variant:?}, {} numbers, row {row}, block {number}", layout.length);
+                if number >= blocks {
+                    assert_eq!(record, [GUARD; 3], "{said}");
+                    continue;
+                }
+                let begin = layout.begin(row);
+                let start = begin / 4 * 4 + number * block;
+                let end = (start + block).min(begin + layout.length);
+                let scaled: Vec<f32> =
+                    data[start.max(begin).min(end)..end].iter().map(|value| value * scale).collect();
+                let wanted = deviations::reference(&scaled);
+                let found: Vec<f32> = record.iter().map(|&word| f32::from_bits(word)).collect();
+                let off = (f64::from(found[0]) - wanted.squares).abs();
+                assert!(off <= 1e-6 * wanted.squares, "{said}: {found:?}, not {wanted:?}");
+                if words == 3 {
+                    let spread = deviations::spread([found[0], found[1], found[2]], scaled.len() as u64);
+                    assert_eq!(spread.count, wanted.count, "{said}");
+                    // The rest of the mean has the rounding errors of differences from its first part.
+                    let off = (spread.mean - wanted.mean).abs();
+                    let deviation = (wanted.squares / wanted.count.max(1.0)).sqrt();
+                    assert!(off <= 1e-6 * deviation, "{said}: {found:?}, not {wanted:?}");
+                }
+            }
+        }
     }
 }

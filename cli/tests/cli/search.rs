@@ -245,6 +245,12 @@ fn reduce_reduces_rows_or_all_values() -> Result<()> {
     assert_eq!(results("--operation argmin")?, serde_json::json!([1, 2]));
     assert_eq!(results("--operation norm-max --whole")?, serde_json::json!([5.0]));
     assert_eq!(results("--operation argmax --whole")?, serde_json::json!([2]));
+    // The mean of squares less the square of the mean.
+    let deviation = |squares: f64, mean: f64| (squares - mean * mean).sqrt() as f32;
+    let wanted = [deviation(35.0 / 3.0, -1.0 / 3.0), deviation(8.25 / 3.0, 1.5)];
+    assert_eq!(results("--operation std")?, serde_json::json!(wanted));
+    let whole = [deviation(43.25 / 6.0, 3.5 / 6.0)];
+    assert_eq!(results("--operation std --whole")?, serde_json::json!(whole));
     assert_eq!(
         results("--operation dot --with b.npy --compensated --out dot.npy")?,
         serde_json::json!([-1.0, 9.0])

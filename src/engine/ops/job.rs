@@ -45,14 +45,18 @@ impl Job<'_> {
         let record = if self.operation.is_sum() { [0; 2] } else { [u32::MAX; 2] };
         Reduced { record, place: 0 }
     }
+}
 
-    /// Notes the times of a profile.
-    pub(crate) async fn note_times(&self, profile: Option<Profile>, gpu: &Arc<Gpu>) -> Result<()> {
-        if let (Some(stages), Some(profile)) = (self.stages, profile) {
-            stages.add(profile.times(gpu).await?);
-        }
-        Ok(())
+/// Notes the times of a profile.
+pub(crate) async fn note_times(
+    stages: Option<&Stages>,
+    profile: Option<Profile>,
+    gpu: &Arc<Gpu>,
+) -> Result<()> {
+    if let (Some(stages), Some(profile)) = (stages, profile) {
+        stages.add(profile.times(gpu).await?);
     }
+    Ok(())
 }
 
 /// An error for a place in a row that 32 bits cannot number.

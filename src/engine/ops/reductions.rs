@@ -2,8 +2,9 @@
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::values::{ValueRows, Values};
+use crate::engine::ops::deviations::Settings;
 use crate::engine::ops::job::{Job, check_place};
-use crate::engine::ops::{row_reductions, vector_reductions};
+use crate::engine::ops::{deviations, row_reductions, vector_reductions};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::host;
@@ -23,7 +24,7 @@ pub(crate) fn reduce_vector<'a>(
             Engine::Gpu(gpu) => vector_reductions::reduce(gpu, &job, values, others).await,
             Engine::Host(_) => match (values.on_host(), others.unwrap_or(values).on_host()) {
                 (Some(values), Some(others)) => Ok(host::reduce(job.operation, job.scale, values, others)),
-                _ => Err(Error::internal("values on the host engine are in buffers")),
+                _ => Err(in_buffers()),
             },
         }
     })
@@ -44,6 +45,45 @@ pub(crate) fn reduce_rows<'a>(
             Engine::Host(_) => rows_on_host(&job, values, others),
         }
     })
+}
+
+/// The sum of a vector's squared deviations from its mean; of values times a factor.
+pub(crate) fn squared_deviations<'a>(
+    engine: &'a Engine,
+    settings: Settings<'a>,
+    values: Values<'a>,
+) -> Boxed<'a, f32> {
+    Box::pin(async move {
+        check_vectors(engine, &values, None)?;
+        match engine {
+            _ if values.len() == 0 => Ok(0.0),
+            Engine::Gpu(gpu) => deviations::of_vector(gpu, settings, values).await,
+            Engine::Host(_) => match values.on_host() {
+                Some(values) => Ok(host::squared_deviations(settings.0, values)),
+                None => Err(in_buffers()),
+            },
+        }
+    })
+}
+
+/// The sum of every row's squared deviations from its mean; of values times a factor.
+pub(crate) fn squared_deviations_rows<'a>(
+    engine: &'a Engine,
+    settings: Settings<'a>,
+    values: ValueRows<'a>,
+) -> Boxed<'a, Vec<f32>> {
+    Box::pin(async move {
+        check_rows(engine, &values, None)?;
+        match engine {
+            _ if values.length() == 0 => Ok(vec![0.0; values.rows()]),
+            Engine::Gpu(gpu) => deviations::of_rows(gpu, settings, values).await,
+            Engine::Host(_) => Ok(host::squared_deviations_rows(settings.0, values.on_host()?)),
+        }
+    })
+}
+
+fn in_buffers() -> Error {
+    Error::internal("values on the host engine are in buffers")
 }
 
 /// An error unless both operands fit each other and live on this device.

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::device::values::ValueRows;
-use crate::engine::ops::job::{Job, STAGED_BYTES, check_place};
+use crate::engine::ops::feed::{fetch_rows, rows_at_once};
+use crate::engine::ops::job::{Job, check_place, note_times};
 use crate::engine::ops::vector_reductions;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, usable, words};
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, words};
 use crate::kernels::reduce_blocks::{self, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials, reduce_rows};
 
@@ -22,16 +23,10 @@ pub(crate) async fn reduce(
     let operands: Vec<ValueRows<'_>> = std::iter::once(values).chain(others).collect();
     let layout = RowLayout::padded(values.kind(), length as usize);
     let blocks = blocks_a_row(length);
-    let binding = gpu.adapter.capabilities.max_binding_bytes;
     let hosts = operands.iter().filter(|rows| rows.on_device().is_none()).count() as u64;
-    // Staging of rows on the host, results, partial results and places.
-    let row_bytes =
-        hosts * layout.row_bytes() + if length <= reduce_rows::LONGEST { 4 } else { 8 + 4 + blocks * 8 };
-    let staged_rows = if hosts > 0 { STAGED_BYTES.min(binding) / layout.row_bytes() } else { u64::MAX };
-    let at_once = (usable(gpu.options.budget_bytes) / row_bytes)
-        .min(staged_rows)
-        .min(binding / (blocks * 8))
-        .min(u64::from(u32::MAX) / 256);
+    // Results, partial results and places.
+    let scratch_bytes = if length <= reduce_rows::LONGEST { 4 } else { 8 + 4 + blocks * 8 };
+    let at_once = rows_at_once(gpu, layout, hosts, scratch_bytes, blocks * 8);
     if at_once == 0 && hosts > 0 && length > reduce_rows::LONGEST {
         return one_by_one(gpu, job, &operands).await;
     }
@@ -90,17 +85,11 @@ async fn some_rows(
     let mut slices = vec![];
     let mut next = 3;
     for rows in operands {
-        slices.push(match rows.on_device() {
-            Some((buffer, stride)) => (BufferSlice::all(buffer), range.start * stride, stride),
-            None => {
-                let buffer = &scratch[next];
-                next += 1;
-                if let Some(vectors) = rows.host_vectors() {
-                    gpu.upload_rows(buffer, 0, layout, vectors.slice(range.clone()), &mut |_| ()).await?;
-                }
-                (BufferSlice::range(buffer, 0, count * layout.row_bytes()), 0, layout.stride)
-            }
+        let staging = rows.on_device().is_none().then(|| {
+            next += 1;
+            &scratch[next - 1]
         });
+        slices.push(fetch_rows(gpu, rows, layout, range.clone(), staging).await?);
     }
     let (values, first, stride) = slices[0];
     let mut profile = job.stages.and_then(|_| Profile::new(gpu));
@@ -129,12 +118,12 @@ async fn some_rows(
         commands
             .read_each(&[(&scratch[0], 0, count * 4)], &mut |_, bytes| found.extend(words::<u32>(bytes)))
             .await?;
-        return job.note_times(profile, gpu).await;
+        return note_times(job.stages, profile, gpu).await;
     }
     let mut parts = [vec![], vec![]];
     let ranges = [(&scratch[0], 0, count * 8), (&scratch[2], 0, count * 4)];
     commands.read_each(&ranges, &mut |number, bytes| parts[number].extend(words::<u32>(bytes))).await?;
-    job.note_times(profile, gpu).await?;
+    note_times(job.stages, profile, gpu).await?;
     let [records, places] = parts;
     let rows = records.chunks_exact(2).zip(places);
     found.extend(rows.map(|(record, place)| job.operation.word([record[0], record[1]], place)));

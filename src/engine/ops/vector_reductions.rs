@@ -5,48 +5,14 @@
 use std::sync::Arc;
 
 use crate::engine::device::values::Values;
-use crate::engine::ops::job::{Job, STAGED_BYTES};
-use crate::error::{Error, Result};
-use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Profile, Request, Scratch, usable};
+use crate::engine::ops::feed::{Feed, SUBMITTED_NUMBERS, staged_numbers};
+use crate::engine::ops::job::{Job, note_times};
+use crate::error::Result;
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch};
 use crate::host::Reduced;
 use crate::kernels::reduce_blocks::{self, Operation, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials};
 use crate::matrix::Element;
-
-/// Values of a submission: few enough that no system takes a weak GPU for hung.
-const SUBMITTED_NUMBERS: u64 = 1 << 29;
-
-/// An operand that is brought to the GPU a run at a time.
-struct Feed<'a> {
-    values: Values<'a>,
-    /// For values on the host: the staging buffer, and how many values it holds.
-    staging: Option<(&'a Buffer, u64)>,
-}
-
-impl Feed<'_> {
-    /// How many values from `at` on one run holds.
-    fn run(&self, at: u64, count: u64, block: u64) -> u64 {
-        match (&self.values, self.staging) {
-            (Values::Device(vector), _) => vector.run(at, count, block).1,
-            (_, Some((_, most))) => count.min(most),
-            (_, None) => count,
-        }
-    }
-
-    /// Brings them to the GPU.
-    async fn fetch(&self, gpu: &Gpu, at: u64, count: u64, block: u64) -> Result<BufferSlice<'_>> {
-        let size = self.values.kind().size() as u64;
-        match (&self.values, self.values.host_bytes(), self.staging) {
-            (Values::Device(vector), ..) => Ok(vector.run(at, count, block).0),
-            (_, Some(bytes), Some((buffer, _))) => {
-                gpu.upload_elements(buffer, &bytes[(at * size) as usize..((at + count) * size) as usize])
-                    .await?;
-                Ok(BufferSlice::range(buffer, 0, count.next_multiple_of(4) * size))
-            }
-            _ => Err(Error::internal("values on the host without a staging buffer")),
-        }
-    }
-}
 
 /// Reduces checked values, at least one, to one record.
 pub(crate) async fn reduce(
@@ -62,7 +28,7 @@ pub(crate) async fn reduce(
     gpu.check_binding("a block of values", block * values.kind().size() as u64)?;
     gpu.check_binding("partial results", blocks * 8)?;
     let feeds: Vec<Values<'_>> = std::iter::once(values).chain(others).collect();
-    let staged = staged_numbers(gpu, &feeds, length, shape);
+    let staged = staged_numbers(gpu, &feeds, block, blocks * 8);
     let scratch = reserve(gpu, &feeds, blocks, staged.min(length.next_multiple_of(4))).await?;
     let (partials, result, place) = (&scratch[0], &scratch[1], &scratch[2]);
     let mut next = 3;
@@ -129,7 +95,7 @@ pub(crate) async fn reduce(
         }
     }
     let parts = commands.read(&[(results.buffer, 0, 8), (place, 0, 4)]).await?;
-    job.note_times(profile, gpu).await?;
+    note_times(job.stages, profile, gpu).await?;
     let record: [u32; 2] = bytemuck::pod_read_unaligned(&parts[0]);
     let mut found = Reduced { record, place: 0 };
     if job.operation.is_place() && job.operation.value(record).is_some() {
@@ -154,16 +120,6 @@ fn place_in_block<T: Element>(operation: Operation, values: &[T], first: u64, bl
     let end = values.len().min((first + block) as usize);
     let keys = values[first as usize..end].iter().map(|&value| operation.key(value.widen()));
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(place, _)| place as u64)
-}
-
-/// Values on the host that are staged at a time: whole blocks.
-fn staged_numbers(gpu: &Gpu, feeds: &[Values<'_>], length: u64, shape: Shape) -> u64 {
-    let size = feeds[0].kind().size() as u64;
-    let hosts = feeds.iter().filter(|values| values.host_bytes().is_some()).count().max(1) as u64;
-    let partials = length.div_ceil(shape.block()) * 8;
-    let share = usable(gpu.options.budget_bytes).saturating_sub(partials) / hosts;
-    let bytes = share.min(STAGED_BYTES).min(gpu.adapter.capabilities.max_binding_bytes);
-    (bytes / size / shape.block()).max(1) * shape.block()
 }
 
 async fn reserve(gpu: &Arc<Gpu>, feeds: &[Values<'_>], blocks: u64, staged: u64) -> Result<Scratch> {

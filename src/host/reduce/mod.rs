@@ -1,5 +1,6 @@
 //! Reductions and selections on the host.
 
+pub(crate) mod deviations;
 mod extremes;
 mod fold;
 mod k_smallest;

@@ -10,14 +10,14 @@ use crate::kernels::reduce_blocks::Operation;
 use crate::vectors::HostVectors;
 
 /// Numbers of a block.
-const BLOCK: usize = 1 << 14;
+pub(super) const BLOCK: usize = 1 << 14;
 
 /// Up to this many numbers are reduced by the calling thread: waking others takes longer.
-const FEW: usize = 8 * BLOCK;
+pub(super) const FEW: usize = 8 * BLOCK;
 
 /// Results of blocks that wait to be added, and of rows that wait to be rounded. They lie on a thread's stack, so reductions take no scratch
 /// memory that counts against a budget.
-const WAITING: usize = 1024;
+pub(super) const WAITING: usize = 1024;
 
 /// The result of reducing a vector.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@ use crate::gpu::{
     ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params,
     wgsl,
 };
+use crate::kernels::reduce::extent::Extent;
 use crate::kernels::reduce::operation::EXTREMES;
 pub use crate::kernels::reduce::operation::{Operation, Summation};
 use crate::matrix::{Element, ElementKind};
@@ -115,12 +116,14 @@ pub struct Reduce<'a> {
 }
 
 impl Reduce<'_> {
+    /// Where the rows lie.
+    fn extent(&self) -> Extent {
+        Extent { first: self.first, stride: self.stride, length: self.length, rows: self.rows }
+    }
+
     /// Blocks per row in this buffer.
     pub fn blocks(&self) -> u32 {
-        // Where rows start anywhere in a vector, some touch one vector more than others.
-        let start = if self.rows == 1 || self.stride.is_multiple_of(4) { self.first % 4 } else { 3 };
-        let vectors = (u64::from(start) + u64::from(self.length)).div_ceil(4).max(1);
-        vectors.div_ceil((self.shape.block() / 4).max(1)) as u32
+        self.extent().vectors().div_ceil((self.shape.block() / 4).max(1)) as u32
     }
 
     /// Checks that the kernels support the caller's layout and that rows lie within their buffers.
@@ -135,20 +138,10 @@ impl Reduce<'_> {
         if self.operation == Operation::Dot && self.others.is_none() {
             return Err(Error::argument("others", "the other operand of a product", "none"));
         }
-        let between = u64::from(self.rows.saturating_sub(1)) * u64::from(self.stride);
-        let end = u64::from(self.first) + between + u64::from(self.length);
-        // Kernels load whole vectors of four, and count elements in u32. A vector that is not whole in the buffer is out of
-        // bounds, and reads as something else on some adapters.
-        let bytes = end.next_multiple_of(4) * self.elements.size() as u64;
-        for (argument, slice) in [("values", Some(self.values)), ("others", self.others)] {
-            if let Some(slice) = slice
-                && (bytes > slice.bytes || end > u64::from(u32::MAX - 3))
-            {
-                let needed = format!("{bytes} bytes for {} rows in whole vectors of four", self.rows);
-                return Err(Error::argument(argument, needed, format!("{} bytes", slice.bytes)));
-            }
-        }
-        Ok(())
+        let operands = [("values", Some(self.values)), ("others", self.others)];
+        operands.into_iter().try_for_each(|(argument, slice)| {
+            slice.map_or(Ok(()), |slice| self.extent().check(argument, self.elements, slice))
+        })
     }
 
     pub(crate) fn params(&self) -> Params {

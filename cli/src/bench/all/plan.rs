@@ -112,7 +112,7 @@ pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Pla
         add(1, &format!("{distance} --dim {middle} --batch 1,16,256 --metric l2sq,cosine"), &[]);
         add(1, &format!("{distance} --dim {high} --batch 256 --metric l2sq,ip"), &[]);
     }
-    let all = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
+    let all = "dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax";
     add(2, &format!("reduce --operation {all} --length {length}"), &[]);
     add(1, &format!("reduce --elements f16 --length {length}"), &[]);
     add(1, &format!("reduce --operation dot,sum --summation compensated --length {length}"), &[]);

@@ -355,6 +355,8 @@ OPERATIONS = {
     "dot": lambda library, a, b: library.dot(a, b),
     **{name: lambda library, a, b, ord=ord: library.linalg.vector_norm(a, ord=ord) for name, ord in NORMS.items()},
     **{name: lambda library, a, b, name=name: getattr(a, name)() for name in METHODS},
+    # Divided by the count, as ours is.
+    "std": lambda library, a, b: library.std(a, correction=0),
 }
 
 
@@ -373,7 +375,7 @@ def reduce(args, line):
             if operation.startswith("arg"):
                 # torch does not promise which of equal values it returns, so the value there is checked.
                 value, true = arrays[0][value], arrays[0][true]
-            is_rounded = operation in ("dot", "l1", "l2", "sum", "mean")
+            is_rounded = operation in ("dot", "l1", "l2", "sum", "mean", "std")
             return {"error": float(abs(value - true) / scale if is_rounded else value != true), "verified": True}
 
         fields = {"on": "cuda", "length": length, "operation": operation, "elements": "f32", "summation": "plain"}

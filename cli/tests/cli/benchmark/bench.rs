@@ -437,7 +437,7 @@ fn a_software_adapter_runs_all_suites_too() -> Result<()> {
 #[test]
 fn a_run_that_is_ended_keeps_the_lines_it_has_finished() -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let operations = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
+    let operations = "dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax";
     // Long enough that the signal comes before the end.
     let many = "--length 1000000 --runs 300";
     let arguments = format!("reduce {many} --operation {operations} --report {}", directory.path().display());

@@ -34,11 +34,11 @@ fn every_rung_has_a_line_with_figures_or_with_what_it_needs() -> Result<()> {
 
 #[test]
 fn every_operation_is_verified_and_timed() -> Result<()> {
-    let names = "dot,sum,sum-squares,mean,l1,l2,max-norm,min,max,argmin,argmax";
+    let names = "dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax";
     let arguments =
         format!("--length 5003 --operation {names} --summation plain,compensated --elements f32,f16");
     let Some(lines) = lines(&arguments)? else { return Ok(()) };
-    assert_eq!(lines.len(), 11 * 2 * 2);
+    assert_eq!(lines.len(), 12 * 2 * 2);
     lines.iter().for_each(check_figures);
     let has = |case: &str, elements: &str| {
         lines.iter().any(|line| line["operation"] == case && line["elements"] == elements)
@@ -60,9 +60,9 @@ fn rungs_without_time_say_so() -> Result<()> {
 
 #[test]
 fn rows_are_verified_and_timed() -> Result<()> {
-    let arguments = "--length 20000 --row-length 77 --operation dot,sum,l2,argmax";
+    let arguments = "--length 20000 --row-length 77 --operation dot,sum,l2,std,argmax";
     let Some(lines) = lines(arguments)? else { return Ok(()) };
-    assert_eq!(lines.len(), 4);
+    assert_eq!(lines.len(), 5);
     for line in &lines {
         check_figures(line);
         assert_eq!((&line["length"], &line["row_length"]), (&(20000 / 77 * 77).into(), &77.into()));

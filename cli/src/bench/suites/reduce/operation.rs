@@ -12,6 +12,7 @@ pub(crate) enum Name {
     L1,
     L2,
     MaxNorm,
+    Std,
     Min,
     Max,
     Argmin,
@@ -25,10 +26,11 @@ pub(crate) enum How {
 }
 
 impl Name {
+    /// The operation of which the truth is found first.
     pub(super) fn operation(self) -> Operation {
         match self {
             Self::Dot => Operation::Dot,
-            Self::Sum | Self::Mean => Operation::Sum,
+            Self::Sum | Self::Mean | Self::Std => Operation::Sum,
             Self::SumSquares | Self::L2 => Operation::SumSquares,
             Self::L1 => Operation::SumAbs,
             Self::MaxNorm => Operation::MaxAbs,

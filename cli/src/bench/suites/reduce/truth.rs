@@ -15,6 +15,8 @@ pub(super) struct Truth {
     magnitudes: f64,
     pub(super) additions: f64,
     multiplies: bool,
+    /// Whether compensation makes it more precise.
+    is_compensated: bool,
 }
 
 /// Computes the result in f64 on all threads.
@@ -48,34 +50,48 @@ pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> Resu
         });
     }
     let (value, place) = best.context("--length: needed at least 1")?;
+    let mean = value / a.len() as f64;
     let value = match name {
-        Name::Mean => value / a.len() as f64,
+        Name::Mean => mean,
         Name::L2 => value.sqrt(),
+        Name::Std => deviation(a, mean),
         _ => place.map_or(value, |place| place as f64),
     };
     let magnitudes = match name {
         Name::Mean => magnitudes / a.len() as f64,
         Name::SumSquares | Name::L1 | Name::L2 => value,
+        // A share of the mean that is left in deviations from it.
+        Name::Std => value + mean.abs() / 2f64.powi(16),
         _ => magnitudes,
     };
     // The promise of `Reduce`, and two roundings of what is derived from a sum.
     let n = a.len() as f64;
-    let additions = if operation.is_sum() { n.min(300.0 + n / 2f64.powi(22)) + 2.0 } else { 0.0 };
+    let additions = match name {
+        Name::Std => n.min(252.0) + 4.0,
+        _ if operation.is_sum() => n.min(300.0 + n / 2f64.powi(22)) + 2.0,
+        _ => 0.0,
+    };
     let multiplies = matches!(operation, Operation::Dot | Operation::SumSquares);
-    Ok(Truth { value, magnitudes, additions, multiplies })
+    Ok(Truth { value, magnitudes, additions, multiplies, is_compensated: name != Name::Std })
+}
+
+/// The root of the mean squared deviation from the mean.
+fn deviation<T: nearfield::Element>(values: &[T], mean: f64) -> f64 {
+    let squares = values.par_iter().map(|value| (f64::from(value.widen()) - mean).powi(2));
+    (squares.sum::<f64>() / values.len() as f64).sqrt()
 }
 
 /// The error that docs/reductions.md allows.
 fn bound(truth: Truth, how: How) -> f64 {
-    let Truth { value, magnitudes, additions, multiplies } = truth;
+    let Truth { value, magnitudes, additions, multiplies, is_compensated } = truth;
     let unit = 2f64.powi(-23);
     match how {
         _ if additions == 0.0 => 0.0,
-        How::Plain => additions * unit * magnitudes,
-        How::Compensated => {
+        How::Compensated if is_compensated => {
             let products = if multiplies { 2f64.powi(-32) } else { 0.0 };
             unit * value.abs() + ((additions * unit).powi(2) + products) * magnitudes
         }
+        How::Plain | How::Compensated => additions * unit * magnitudes,
     }
 }
 

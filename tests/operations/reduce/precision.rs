@@ -78,13 +78,13 @@ fn products_that_cancel_leave_what_they_rounded_off_to_compensated_sums(engine: 
     }
 }
 
-/// Norms and means, which are scaled where their sums would leave the range.
+/// Norms, means and deviations, which are scaled where their sums would leave the range.
 fn judge_range(device: &Device, values: &[f32]) {
-    judge_calls(&[Call::L2, Call::Mean, Call::L1, Call::MaxNorm], device, values, &[]);
+    judge_calls(&[Call::L2, Call::Mean, Call::L1, Call::MaxNorm, Call::Deviation], device, values, &[]);
 }
 
 #[test_matrix([Adapter, Host])]
-fn norms_and_means_leave_the_range_of_f32_only_with_their_result(engine: Engine) {
+fn norms_means_and_deviations_leave_the_range_of_f32_only_with_their_result(engine: Engine) {
     for device in engine.devices() {
         let mut random = Random::new(0x4a6);
         for length in [1, 3, 100, 5000] {
@@ -116,7 +116,7 @@ fn norms_and_means_leave_the_range_of_f32_only_with_their_result(engine: Engine)
 }
 
 #[test_matrix([Adapter, Host])]
-fn means_of_numbers_whose_sums_overflow_in_both_directions_are_numbers(engine: Engine) {
+fn means_and_deviations_of_numbers_whose_sums_overflow_in_both_directions_are_numbers(engine: Engine) {
     for device in engine.devices() {
         let most = f32::MAX;
         judge_range(device, &[most, most, -most, -most]);

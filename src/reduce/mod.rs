@@ -1,10 +1,16 @@
-//! `Reduce`: sums, dot products, norms and extremes of a vector or of every row of a matrix.
+//! `Reduce`: sums, dot products, norms, extremes and standard deviations of a vector or of every row of a matrix.
 
-use crate::engine::{Device, Job, Stages, ValueRows, Values, reduce_rows, reduce_vector};
+mod measure;
+
+use crate::engine::{
+    Device, Job, Stages, ValueRows, Values, reduce_rows, reduce_vector, squared_deviations,
+    squared_deviations_rows,
+};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::kernels::reduce_blocks::{Operation, Summation};
 use crate::options::setters;
+use measure::{Measure, scale_for};
 
 /// A norm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,8 +25,8 @@ pub enum Norm {
     Max,
 }
 
-/// Reductions on a device, returned by [`Device::reduce`]: sums, dot products, norms and extremes of vectors of any length, and
-/// of every row of a matrix.
+/// Reductions on a device, returned by [`Device::reduce`]: sums, dot products, norms, extremes and standard deviations of
+/// vectors of any length, and of every row of a matrix.
 ///
 /// Operands are either on the host (`&[f32]`, `&[f16]`), which are sent to the device in pieces within the scratch budget, or on
 /// the device ([`DeviceVector`](crate::DeviceVector), [`DeviceMatrix`](crate::DeviceMatrix),
@@ -36,12 +42,15 @@ pub enum Norm {
 ///   terms are products. Numbers and errors below 2^-126 may count as 0. A sum with an intermediate result beyond f32 is infinite
 ///   or NaN. docs/reductions.md proves the bounds and gives the cost of compensation. The host engine always adds in f64 and
 ///   rounds once.
+/// - **Standard deviations**: the error is at most `2^-15` times the standard deviation plus `2^-31 + n / 2^62` times the magnitude of
+///   the mean, and usually far smaller. Intermediate results neither overflow nor underflow: the standard deviation of finite values
+///   is finite, and only one below 2^-126 may count as 0.
 /// - **NaN and infinity**: sums, dot products and norms follow IEEE 754: a NaN among the terms, or infinities of both signs, give
-///   NaN; infinities of one sign give that infinity. `min`, `max`, `argmin` and `argmax` ignore NaN, as [`Device::top_k`] does.
+///   NaN; infinities of one sign give that infinity. A NaN or an infinity gives a standard deviation of NaN. `min`, `max`, `argmin` and `argmax` ignore NaN, as [`Device::top_k`] does.
 ///   They treat infinities like other numbers; -0 equals +0 and is reported as +0.
 /// - **Ties** of `argmin` and `argmax` go to the smaller index.
-/// - **Empty operands**: sums, dot products and norms of no values are 0. A mean of no values is an error, and so is an extreme if
-///   there is no value or only NaN.
+/// - **Empty operands**: sums, dot products and norms of no values are 0. A mean or a standard deviation of no values is an error,
+///   and so is an extreme if there is no value or only NaN.
 ///
 /// ```no_run
 /// use nearfield::{Device, MatrixView, Norm, Summation};
@@ -49,6 +58,7 @@ pub enum Norm {
 /// let (a, b) = ([1.0f32, 2.0, 3.0], [4.0f32, 5.0, 6.0]);
 /// assert_eq!(device.reduce().dot(&a, &b)?, 32.0);
 /// assert_eq!(device.reduce().norm(&[3.0, -4.0], Norm::L2)?, 5.0);
+/// assert_eq!(device.reduce().standard_deviation(&[999_999.0, 1_000_001.0])?, 1.0);
 /// let on_device = device.upload_vector(&a)?; // for several calls
 /// assert_eq!(device.reduce().argmax(&on_device)?, 2);
 /// assert_eq!(device.reduce().summation(Summation::Compensated).sum(&on_device)?, 6.0);
@@ -107,6 +117,11 @@ reductions! { f32, measure, measure_rows;
     sum_squares sum_squares_async sum_squares_rows sum_squares_rows_async => Measure::Of(Operation::SumSquares);
     /// The sum divided by the count. It overflows only if the mean itself does.
     mean mean_async mean_rows mean_rows_async => Measure::Mean;
+    /// The standard deviation: the root of the mean squared deviation from the mean. It divides by the count, as numpy's `std`
+    /// does by default. One value, and equal values, give 0. It is accurate also where values lie far from 0 and close together,
+    /// with any [`Summation`].
+    standard_deviation standard_deviation_async standard_deviation_rows standard_deviation_rows_async
+        => Measure::Deviation;
     /// A norm.
     norm norm_async norm_rows norm_rows_async(norm: Norm) => norm.measure();
     /// The smallest number.
@@ -198,57 +213,68 @@ impl<'d> Reduce<'d> {
 
     fn measure<'a>(&'a self, measure: Measure, values: Values<'a>) -> Boxed<'a, f32> {
         Box::pin(async move {
-            let (operation, count) = (measure.operation(), values.len());
-            if measure == Measure::Mean && count == 0 {
+            let count = values.len();
+            if measure.needs_a_value() && count == 0 {
                 return Err(no_number());
             }
-            let found = reduce_vector(&self.device.engine, self.job(operation, 1.0), values, None).await?;
-            let first = operation.value(found.record).ok_or_else(no_number)?;
+            let first = self.sum_for(measure, 1.0, values).await?;
             if !measure.left_the_range(first) {
                 return Ok(measure.finish(first, 1.0, count));
             }
-            let largest =
-                reduce_vector(&self.device.engine, self.job(Operation::MaxAbs, 1.0), values, None).await?;
-            let scale = scale_for(Operation::MaxAbs.value(largest.record).unwrap_or(0.0));
+            let scale = scale_for(self.sum_for(Measure::Of(Operation::MaxAbs), 1.0, values).await?);
             if scale == 1.0 {
                 return Ok(measure.finish(first, 1.0, count));
             }
-            let again = reduce_vector(&self.device.engine, self.job(operation, scale), values, None).await?;
-            Ok(measure.finish(operation.value(again.record).unwrap_or(first), scale, count))
+            Ok(measure.finish(self.sum_for(measure, scale, values).await?, scale, count))
         })
     }
 
     fn measure_rows<'a>(&'a self, measure: Measure, values: ValueRows<'a>) -> Boxed<'a, Vec<f32>> {
         Box::pin(async move {
-            let (operation, count) = (measure.operation(), values.length() as u64);
-            if measure == Measure::Mean && count == 0 && values.rows() > 0 {
+            let count = values.length() as u64;
+            if measure.needs_a_value() && count == 0 && values.rows() > 0 {
                 return Err(no_number_in(0));
             }
-            let mut results = numbers(
-                operation,
-                reduce_rows(&self.device.engine, self.job(operation, 1.0), values, None).await?,
-            )?;
+            let mut results = self.sums_for(measure, 1.0, values).await?;
             let again = measure.finish_rows(&mut results, count);
             if again.is_empty() {
                 return Ok(results);
             }
             // One pass for each scale that a row needs. Scales are coarse, so there are few.
-            let largest =
-                reduce_rows(&self.device.engine, self.job(Operation::MaxAbs, 1.0), values, None).await?;
-            let largest = numbers(Operation::MaxAbs, largest)?;
+            let largest = self.sums_for(Measure::Of(Operation::MaxAbs), 1.0, values).await?;
             let mut scales: Vec<f32> = again.iter().map(|&row| scale_for(largest[row])).collect();
             scales.sort_unstable_by(f32::total_cmp);
             scales.dedup();
             for scale in scales.into_iter().filter(|&scale| scale != 1.0) {
-                let scaled = numbers(
-                    operation,
-                    reduce_rows(&self.device.engine, self.job(operation, scale), values, None).await?,
-                )?;
+                let scaled = self.sums_for(measure, scale, values).await?;
                 for &row in again.iter().filter(|&&row| scale_for(largest[row]) == scale) {
                     results[row] = measure.finish(scaled[row], scale, count);
                 }
             }
             Ok(results)
+        })
+    }
+
+    /// The sum or extreme of scaled values that a measure derives from.
+    fn sum_for<'a>(&'a self, measure: Measure, scale: f32, values: Values<'a>) -> Boxed<'a, f32> {
+        Box::pin(async move {
+            let engine = &self.device.engine;
+            let Some(operation) = measure.operation() else {
+                return squared_deviations(engine, (scale, self.stages), values).await;
+            };
+            let found = reduce_vector(engine, self.job(operation, scale), values, None).await?;
+            operation.value(found.record).ok_or_else(no_number)
+        })
+    }
+
+    /// The same of every row.
+    fn sums_for<'a>(&'a self, measure: Measure, scale: f32, values: ValueRows<'a>) -> Boxed<'a, Vec<f32>> {
+        Box::pin(async move {
+            let engine = &self.device.engine;
+            let Some(operation) = measure.operation() else {
+                return squared_deviations_rows(engine, (scale, self.stages), values).await;
+            };
+            numbers(operation, reduce_rows(engine, self.job(operation, scale), values, None).await?)
         })
     }
 }
@@ -260,70 +286,6 @@ impl Norm {
             Self::L2 => Measure::Root,
             Self::Max => Measure::Of(Operation::MaxAbs),
         }
-    }
-}
-
-/// The measure to derive from a reduction's result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Measure {
-    /// The result itself.
-    Of(Operation),
-    /// The sum divided by the count.
-    Mean,
-    /// The root of the sum of squares.
-    Root,
-}
-
-impl Measure {
-    fn operation(self) -> Operation {
-        match self {
-            Self::Of(operation) => operation,
-            Self::Mean => Operation::Sum,
-            Self::Root => Operation::SumSquares,
-        }
-    }
-
-    /// Whether this sum left the range of f32, so that values must be scaled and added again.
-    fn left_the_range(self, sum: f32) -> bool {
-        match self {
-            Self::Of(_) => false,
-            // Not only infinity: parts that overflowed with both signs give NaN.
-            Self::Mean => !sum.is_finite(),
-            // In a smaller sum, relevant squares may have underflowed.
-            Self::Root => sum.is_infinite() || sum < 2f32.powi(-60),
-        }
-    }
-
-    /// Turns the sums of rows into measures, and tells which rows left the range of f32. Not part of a future: the compiler makes
-    /// better loops here.
-    fn finish_rows(self, sums: &mut [f32], count: u64) -> Vec<usize> {
-        let again = (0..sums.len()).filter(|&row| self.left_the_range(sums[row])).collect();
-        sums.iter_mut().for_each(|sum| *sum = self.finish(*sum, 1.0, count));
-        again
-    }
-
-    /// The measure, from the sum of values that were multiplied by `scale`.
-    fn finish(self, sum: f32, scale: f32, count: u64) -> f32 {
-        let (sum, scale) = (f64::from(sum), f64::from(scale));
-        match self {
-            Self::Of(_) => sum as f32,
-            Self::Mean => (sum / scale / count as f64) as f32,
-            Self::Root => (sum.sqrt() / scale) as f32,
-        }
-    }
-}
-
-/// A power of two that keeps squares of values up to `largest` in range: a sum of 2^35 of them does not overflow, and no
-/// relevant square underflows.
-fn scale_for(largest: f32) -> f32 {
-    let power = |exponent: i32| 2f32.powi(exponent);
-    match largest {
-        _ if largest == 0.0 || largest.is_nan() => 1.0,
-        _ if largest < power(-60) => power(100),
-        _ if largest < power(-20) => power(60),
-        _ if largest >= power(90) => power(-100),
-        _ if largest >= power(40) => power(-60),
-        _ => 1.0,
     }
 }
 

@@ -121,14 +121,15 @@ fn each_row_is_scaled_by_itself_and_none_disturbs_another(engine: Engine) {
                     values[start + length / 2] = scale;
                 }
             }
-            let calls = [Call::L2, Call::Mean, Call::L1, Call::MaxNorm, Call::Sum, Call::SumSquares];
+            let calls =
+                [Call::L2, Call::Mean, Call::Deviation, Call::L1, Call::MaxNorm, Call::Sum, Call::SumSquares];
             let rows = (view(&values, length).into(), &values[..]);
             judge_rows(&calls, device, length, rows, rows);
             // Sums that overflow in both directions.
             let signs = (0..3 * length).map(|place| if place % 4 < 2 { f32::MAX } else { -f32::MAX });
             let signs: Vec<f32> = signs.collect();
             let rows = (view(&signs, length).into(), &signs[..]);
-            judge_rows(&[Call::Mean], device, length, rows, rows);
+            judge_rows(&[Call::Mean, Call::Deviation], device, length, rows, rows);
         }
     }
 }
@@ -178,6 +179,7 @@ fn matrices_without_rows_or_columns_give_nothing(engine: Engine) {
     let reduce = device.reduce();
     assert_eq!(reduce.sum_rows(&none).expect("no sums"), [0.0; 0]);
     assert_eq!(reduce.mean_rows(view::<f32>(&[], 3)).expect("no means"), [0.0; 0]);
+    assert_eq!(reduce.standard_deviation_rows(&none).expect("no deviations"), [0.0; 0]);
     assert_eq!(reduce.argmin_rows(view::<f16>(&[], 3)).expect("no places"), [0; 0]);
     let wide = device.distances(&none, &two, Metric::L2, Output::Distance).expect("no distances");
     assert_eq!(reduce.min_rows(&wide).expect("no numbers"), [0.0; 0]);
@@ -186,6 +188,7 @@ fn matrices_without_rows_or_columns_give_nothing(engine: Engine) {
     assert_eq!(reduce.norm_rows(&empty, Norm::L2).expect("norms of nothing"), [0.0; 2]);
     let said = "values: needed at least one number in every row, given none in row 0";
     assert_eq!(reduce.mean_rows(&empty).expect_err("no mean").to_string(), said);
+    assert_eq!(reduce.standard_deviation_rows(&empty).expect_err("no deviation").to_string(), said);
     assert_eq!(reduce.argmax_rows(&empty).expect_err("no place").to_string(), said);
 }
 

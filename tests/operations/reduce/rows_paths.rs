@@ -7,7 +7,7 @@ use nearfield::{Device, Error, Metric, Output, Result, ValueRows};
 /// The bits of sums of rows, and the places of their extremes.
 fn bits(device: &Device, rows: ValueRows<'_>) -> Vec<Vec<u64>> {
     let mut all = vec![];
-    for call in [Call::Dot, Call::Sum, Call::L2, Call::Max, Call::ArgMin] {
+    for call in [Call::Dot, Call::Sum, Call::L2, Call::Deviation, Call::Max, Call::ArgMin] {
         for &summation in call.summations() {
             let found = run_rows(device, call, summation, rows, rows).expect("results");
             all.push(found.into_iter().map(f64::to_bits).collect());
@@ -76,7 +76,7 @@ fn short_rows_give_the_same_bits_within_the_smallest_budgets() {
 /// A reduction of numbers, or of two rows of them.
 type Reduction = fn(&Device, &[f32]) -> Result<f64>;
 
-const REDUCTIONS: [(&str, Reduction); 7] = [
+const REDUCTIONS: [(&str, Reduction); 9] = [
     ("sum", |device, values| device.reduce().sum(values).map(f64::from)),
     ("sum on the device", |device, values| {
         device.reduce().sum(&device.upload_vector(values)?).map(f64::from)
@@ -84,6 +84,10 @@ const REDUCTIONS: [(&str, Reduction); 7] = [
     ("dot", |device, values| device.reduce().dot(values, values).map(f64::from)),
     ("argmax on the device", |device, values| {
         device.reduce().argmax(&device.upload_vector(values)?).map(|place| place as f64)
+    }),
+    ("standard deviation", |device, values| device.reduce().standard_deviation(values).map(f64::from)),
+    ("standard deviations of rows", |device, values| {
+        device.reduce().standard_deviation_rows(view(values, values.len() / 2)).map(|all| all[1].into())
     }),
     ("rows", |device, values| {
         device.reduce().argmax_rows(view(values, values.len() / 2)).map(|places| places[1] as f64)

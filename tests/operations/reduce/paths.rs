@@ -13,7 +13,7 @@ const UNIT: usize = DeviceVector::BUFFER_UNIT as usize;
 
 /// The bits of the sums of these numbers, over one operand, two, and in several passes.
 fn bits(device: &Device, values: Values<'_>, others: Values<'_>) -> Vec<u64> {
-    let calls = [Call::Dot, Call::Sum, Call::L2].into_iter();
+    let calls = [Call::Dot, Call::Sum, Call::L2, Call::Deviation].into_iter();
     let summed = calls.flat_map(|call| call.summations().iter().map(move |&summation| (call, summation)));
     summed
         .map(|(call, summation)| run(device, call, summation, values, others).expect("a result").to_bits())
