@@ -6,6 +6,8 @@ mod commands;
 mod common;
 mod generate;
 mod host;
+#[cfg(unix)]
+mod killed;
 mod runs;
 mod search;
 mod truth;
