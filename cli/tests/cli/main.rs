@@ -10,5 +10,6 @@ mod host;
 mod killed;
 mod runs;
 mod search;
+mod soak;
 mod truth;
 mod verify;
