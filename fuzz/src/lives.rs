@@ -1,4 +1,4 @@
-//! Lives of an index beside a model: the operations that the tests of the library draw by chance are the bytes of the input here.
+//! Lives of an index beside a model: the operations that `nearfield soak` draws by chance are the bytes of the input here.
 
 use nearfield::{Device, DeviceOptions};
 
