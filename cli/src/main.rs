@@ -13,6 +13,7 @@ mod recipe;
 mod reduce;
 mod search;
 mod show;
+mod soak;
 mod terminal;
 mod truth;
 mod tune;
@@ -59,6 +60,7 @@ enum Command {
     Truth(truth::Args),
     Tune(tune::Args),
     Verify(verify::Args),
+    Soak(soak::Args),
     /// Verify, then time
     Bench(bench::Args),
     Completions(completions::Args),
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Command::Truth(args) => truth::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Soak(args) => soak::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => completions::man(&args, Cli::command()),

@@ -1,10 +1,12 @@
-//! What the targets share with the tests of the library.
+//! What the targets share with `nearfield soak` and the tests of the library.
 
-#[path = "../../tests/common/life.rs"]
+#[path = "../../cli/src/soak/model/life/mod.rs"]
 pub(crate) mod life;
-#[path = "../../tests/common/living.rs"]
+#[path = "../../cli/src/soak/model/living.rs"]
 pub(crate) mod living;
-#[path = "../../tests/common/random.rs"]
+#[path = "../../cli/src/soak/model/random.rs"]
 mod random;
+#[path = "../../cli/src/soak/model/truth.rs"]
+mod truth;
 
 pub(crate) use random::{Random, rounded, view};

@@ -1,14 +1,19 @@
-//! Shared by all test binaries: engines, seeded data, and views. The reference answers are in `truth`.
+//! Shared by all test binaries: engines, seeded data, and views. The reference answers are in `truth`. Models that `nearfield soak`
+//! needs too are in its package, which has no files of others.
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
 pub(crate) mod bench;
+#[path = "../../cli/src/soak/model/life/mod.rs"]
 pub(crate) mod life;
 pub(crate) mod lists;
+#[path = "../../cli/src/soak/model/living.rs"]
 pub(crate) mod living;
 pub(crate) mod narrowed;
+#[path = "../../cli/src/soak/model/random.rs"]
 mod random;
 pub(crate) mod reduce;
 pub(crate) mod select;
+#[path = "../../cli/src/soak/model/truth.rs"]
 pub(crate) mod truth;
 pub(crate) mod vectors;
 

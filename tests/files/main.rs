@@ -5,5 +5,7 @@ mod common;
 
 mod io;
 mod judge;
+#[cfg(unix)]
+mod killed;
 mod persist;
 mod readme;

@@ -52,7 +52,12 @@ impl Choice {
     }
 
     pub(crate) fn open(&self) -> Result<Device> {
-        let mut options = DeviceOptions::default();
+        self.open_with(|options| options)
+    }
+
+    /// Opens the device with other options than the default ones. Arguments have the last word.
+    pub(crate) fn open_with(&self, set: impl FnOnce(DeviceOptions) -> DeviceOptions) -> Result<Device> {
+        let mut options = set(DeviceOptions::default());
         options.budget_bytes = self.scratch.unwrap_or(options.budget_bytes);
         if self.no_cache {
             options.cache_dir = None;

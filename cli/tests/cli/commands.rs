@@ -319,6 +319,7 @@ fn help_has_examples_of_a_line_each() -> Result<()> {
         ("truth", "pairs_per_second"),
         ("verify", "nearfield verify"),
         ("demo", "nearfield demo"),
+        ("soak", "nearfield soak"),
     ] {
         let help = succeed(here, &format!("{command} --help"))?;
         ensure!(help.contains(part), "{command:?}: {help}");

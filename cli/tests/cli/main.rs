@@ -6,7 +6,10 @@ mod commands;
 mod common;
 mod generate;
 mod host;
+#[cfg(unix)]
+mod killed;
 mod runs;
 mod search;
+mod soak;
 mod truth;
 mod verify;

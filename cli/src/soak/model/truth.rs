@@ -186,6 +186,40 @@ impl Truth {
         Ok(())
     }
 
+    /// The fault of a search for all rows nearer than `radius`. Those whose bound reaches it may be found or not.
+    pub(crate) fn judge_within(
+        &self,
+        metric: Metric,
+        ids: &[u64],
+        radius: f32,
+        found: &Neighbors,
+    ) -> Verdict {
+        self.check_count(found.queries())?;
+        for (query, hits) in found.iter().enumerate() {
+            let hits: HashMap<u64, f32> = hits.iter().map(|hit| (hit.id, hit.distance)).collect();
+            let mut known = 0;
+            for (row, id) in ids.iter().enumerate() {
+                let (exact, bound) = (self.distance(metric, query, row), self.bound(metric, query, row));
+                let off = hits.get(id).map(|&distance| (f64::from(distance) - exact).abs());
+                let is_right = match off {
+                    Some(off) => off <= bound && exact - bound < f64::from(radius),
+                    None => exact + bound >= f64::from(radius),
+                };
+                if !is_right {
+                    let found = hits.get(id);
+                    return Err(format!(
+                        "{metric}, query {query}: id {id} is {exact:e} away, within {bound:e}, found {found:?}"
+                    ));
+                }
+                known += usize::from(off.is_some());
+            }
+            if known != found.row(query).len() {
+                return Err(format!("{metric}, query {query}: ids that are unknown, or found twice"));
+            }
+        }
+        Ok(())
+    }
+
     fn check_count(&self, answers: usize) -> Verdict {
         if answers == 0 || answers > self.queries {
             return Err(format!("{answers} answers for {} queries", self.queries));

@@ -1,18 +1,23 @@
-//! Seeded values, and views of them. The fuzz targets use this file too.
+//! Seeded values, and views of them.
 
 use half::f16;
 use nearfield::{Element, MatrixView};
 
-/// Seeded numbers. The seed is printed when the test that made them panics.
+/// Seeded numbers. In tests, the seed is printed when the one that made them panics.
 #[derive(Debug)]
 pub(crate) struct Random {
+    #[cfg(test)]
     seed: u64,
     state: u64,
 }
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, state: seed }
+        Self {
+            #[cfg(test)]
+            seed,
+            state: seed,
+        }
     }
 
     /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
@@ -74,6 +79,7 @@ impl Random {
     }
 }
 
+#[cfg(test)]
 impl Drop for Random {
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -1,4 +1,4 @@
-//! Indexes of either kind, for tests in which both live the same lives.
+//! Indexes of either kind, which live the same lives.
 
 use nearfield::{
     AddOptions, Device, ElementKind, Error, Flat, Index, Ivf, MatrixView, Metric, Neighbors, Rows, Screen,
