@@ -42,12 +42,13 @@ pub enum Norm {
 ///   terms are products. Numbers and errors below 2^-126 may count as 0. A sum with an intermediate result beyond f32 is infinite
 ///   or NaN. docs/reductions.md proves the bounds and gives the cost of compensation. The host engine always adds in f64 and
 ///   rounds once.
-/// - **Standard deviations**: the error is at most `2^-15` times the standard deviation plus `2^-31 + n / 2^62` times the magnitude of
-///   the mean, and usually far smaller. Intermediate results neither overflow nor underflow: the standard deviation of finite values
-///   is finite, and only one below 2^-126 may count as 0.
+/// - **Precision** of a standard deviation of `n` values: the error is at most `2^-15` times the result plus `2^-31 + n / 2^62` times
+///   the magnitude of the mean, and usually far smaller. Errors below 2^-126 do not count. Intermediate results neither overflow
+///   nor underflow: the standard deviation of finite values is finite.
 /// - **NaN and infinity**: sums, dot products and norms follow IEEE 754: a NaN among the terms, or infinities of both signs, give
-///   NaN; infinities of one sign give that infinity. A NaN or an infinity gives a standard deviation of NaN. `min`, `max`, `argmin` and `argmax` ignore NaN, as [`Device::top_k`] does.
-///   They treat infinities like other numbers; -0 equals +0 and is reported as +0.
+///   NaN; infinities of one sign give that infinity. A standard deviation is NaN if a value is NaN or infinite. `min`, `max`,
+///   `argmin` and `argmax` ignore NaN, as [`Device::top_k`] does. They treat infinities like other numbers; -0 equals +0 and is
+///   reported as +0.
 /// - **Ties** of `argmin` and `argmax` go to the smaller index.
 /// - **Empty operands**: sums, dot products and norms of no values are 0. A mean or a standard deviation of no values is an error,
 ///   and so is an extreme if there is no value or only NaN.

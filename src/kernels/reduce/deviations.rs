@@ -35,11 +35,10 @@ params! {
 /// Vectors of four elements that an invocation keeps in registers.
 const HELD: u32 = 4;
 
-/// Invocations per block: the values of the override constant. With the most, a block is the work of a workgroup.
-const WIDTHS: [u32; 5] = [1, 4, 8, 32, MOST];
+/// Invocations per block where it is the work of a workgroup.
 const MOST: u32 = 256;
 
-/// Elements of the largest block.
+/// Elements of such a block. Rows up to this length are one block.
 pub(crate) const BLOCK: u64 = (MOST * HELD * 4) as u64;
 
 /// The declaration.
@@ -47,7 +46,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("deviations")
     .library(&[GRID, ACROSS, ROUNDING])
     .source(wgsl!("reduce/deviations", HELD))
     .buffers(&[("values", Access::Read), ("records", Access::Write)])
-    .overrides(&[("WIDTH", &WIDTHS)])
+    .overrides(&[("WIDTH", &[0, 1, 4, 8, MOST])])
     .loads_rows()
     .sums_lanes()
     .workgroup(MOST, MOST * (16 + 4));
@@ -55,7 +54,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("deviations")
 /// How rows are cut into blocks. The bits of a sum depend on it, so it follows from the length of rows and where they may start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
-    /// Invocations per block: a value of the override constant.
+    /// A value of the override constant: invocations per block, or 0 for one group of lanes.
     width: u32,
     /// Records per row.
     pub(crate) pitch: u32,
@@ -72,8 +71,19 @@ impl Layout {
         // Where rows start anywhere in a vector, some touch one vector more than others.
         let before = if stride.is_multiple_of(4) { 0 } else { 3 };
         let vectors = (before + length).div_ceil(4);
-        let width = WIDTHS.into_iter().find(|width| vectors <= u64::from(width * HELD)).unwrap_or(MOST);
-        Self { width, pitch: vectors.div_ceil(u64::from(width * HELD)) as u32 }
+        let width = match vectors {
+            0..=4 => 1,
+            5..=16 => 4,
+            17..=32 => 8,
+            _ if length <= BLOCK => 0,
+            _ => MOST,
+        };
+        Self { width, pitch: if width == MOST { vectors.div_ceil(BLOCK / 4) as u32 } else { 1 } }
+    }
+
+    /// Vectors of a block, at most.
+    fn vectors(self) -> u64 {
+        if self.width == 0 { BLOCK / 4 + 1 } else { u64::from(self.width * HELD) }
     }
 
     /// Words of a record. A row of one block needs no mean: nothing is merged with it.
@@ -119,7 +129,7 @@ impl Deviations<'_> {
 
     /// Elements of a block of a row, 0 where a row has fewer blocks than others.
     pub(crate) fn count(&self, row: u32, block: u32) -> u64 {
-        let block_elements = u64::from(self.layout.width * HELD * 4);
+        let block_elements = 4 * self.layout.vectors();
         let begin = u64::from(self.first) + u64::from(row) * u64::from(self.stride);
         let start = begin / 4 * 4 + u64::from(block) * block_elements;
         let end = (begin + u64::from(self.length)).min(start + block_elements);
@@ -137,7 +147,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, deviations: &Deviations<'_>) -
     let Deviations { first, stride, length, rows, first_block, scale, layout, .. } = *deviations;
     let Layout { width, pitch } = layout;
     deviations.extent().check("values", deviations.elements, deviations.values)?;
-    let blocks = deviations.extent().vectors().div_ceil(u64::from(width * HELD));
+    let blocks = deviations.extent().vectors().div_ceil(layout.vectors());
     let end = u64::from(first_block) + blocks;
     if end > u64::from(pitch) {
         return Err(Error::argument("layout", format!("at least {end} records a row"), pitch));
@@ -147,7 +157,12 @@ pub(crate) fn encode(commands: &mut Commands<'_>, deviations: &Deviations<'_>) -
     let blocks = blocks as u32;
     let params = Params { first, stride, length, rows, blocks, first_block, pitch, words, scale, zero: 0 };
     let pipeline = commands.gpu().pipeline_for(&KERNEL, deviations.elements, &[width])?;
-    let grid = Grid::Linear((u64::from(rows) * u64::from(blocks)).div_ceil(u64::from(MOST / width)));
+    // Blocks per workgroup with the largest groups of lanes; with smaller groups some workgroups find nothing to do.
+    let lanes = match width {
+        0 => commands.gpu().subgroup_sizes().map_or(32, |(_, most)| most.min(MOST)),
+        width => width,
+    };
+    let grid = Grid::Linear((u64::from(rows) * u64::from(blocks)).div_ceil(u64::from(MOST / lanes)));
     commands.dispatch(&pipeline, &params, &[deviations.values, deviations.records], grid)
 }
 

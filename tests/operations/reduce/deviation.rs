@@ -8,8 +8,10 @@ use nearfield::{Device, Norm, ValueRows, Values};
 use test_case::test_matrix;
 
 /// Every width of a group, with and without idle lanes; blocks; more blocks.
-const LENGTHS: [usize; 19] =
-    [1, 2, 3, 15, 16, 17, 63, 65, 127, 129, 511, 512, 513, 4093, 4096, 4097, 12_289, 40_001, 150_001];
+const LENGTHS: [usize; 22] = [
+    1, 2, 3, 15, 16, 17, 63, 65, 127, 129, 255, 511, 512, 513, 1025, 2047, 4093, 4096, 4097, 12_289, 40_001,
+    150_001,
+];
 
 /// Judges the deviation of these values, as a vector and as rows of a matrix, on the host and on the device, in f32 and rounded
 /// to f16.
