@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::terminal::output;
 
+/// Bytes that stay free beside large arrays, for what takes little memory without asking.
 const SPARE_BYTES: usize = 1 << 20;
 
 /// An array of `count` equal values. `None` stands for a count that overflows; `about` is the error.
@@ -15,16 +16,21 @@ pub(crate) fn filled<T: Clone>(
     about: impl FnOnce() -> String,
 ) -> Result<Vec<T>> {
     let mut values: Vec<T> = vec![];
-    let count = count.filter(|&count| values.try_reserve_exact(count).is_ok()).with_context(about)?;
+    let has_room = |&count: &usize| {
+        values.try_reserve_exact(count).is_ok() && (count * size_of::<T>() < SPARE_BYTES || spare().is_some())
+    };
+    let count = count.filter(has_room).with_context(about)?;
     values.resize(count, value);
     Ok(values)
 }
 
-/// Fails unless this many bytes can be taken now, and some more for messages. For many small arrays, which nobody asks for one by one.
-pub(crate) fn ensure_free(bytes: Option<usize>, about: impl FnOnce() -> String) -> Result<()> {
-    let bytes = bytes.and_then(|bytes| bytes.checked_add(SPARE_BYTES));
-    let is_free = |&bytes: &usize| black_box(&mut Vec::<u8>::new()).try_reserve_exact(bytes).is_ok();
-    bytes.filter(is_free).map(drop).with_context(about)
+/// Memory that is held while many small arrays are taken, so that their error can still be written.
+pub(crate) fn spare() -> Option<Vec<u8>> {
+    let mut spare = vec![];
+    let reserved = spare.try_reserve_exact(SPARE_BYTES);
+    // Otherwise the compiler leaves out memory that nobody uses.
+    black_box(&mut spare);
+    reserved.is_ok().then_some(spare)
 }
 
 /// Fails unless `count` things of `length` f32 values each fit the free memory, and says how many would. A system that

@@ -5,11 +5,10 @@
 //! reordered, estimated or excluded, so there is no bound to prove.
 
 use std::collections::BinaryHeap;
-use std::iter;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Error, Result};
+use anyhow::{Context, Error, Result};
 use nearfield::{Element, Matrix, Metric};
 use rayon::prelude::*;
 
@@ -115,6 +114,19 @@ struct Best {
 }
 
 impl Best {
+    /// For `count` queries, with room for `most` rows each. None without the memory.
+    fn several(count: usize, most: usize) -> Option<Vec<Self>> {
+        let _spare = memory::spare()?;
+        let mut all = vec![];
+        all.try_reserve_exact(count).ok()?;
+        for _ in 0..count {
+            let mut hits = BinaryHeap::new();
+            hits.try_reserve_exact(most).ok()?;
+            all.push(Self { hits, limit: f64::INFINITY });
+        }
+        Some(all)
+    }
+
     fn add(&mut self, k: usize, hit: Hit) {
         if self.hits.len() == k {
             self.hits.pop();
@@ -158,17 +170,15 @@ impl<'a> Nearest<'a> {
         // Few queries: threads share the rows instead.
         let parts = threads.div_ceil(groups.div_ceil(each).max(1));
         let about = || format!("--k: needed memory for {k} neighbours of {} queries", queries.rows);
-        let (most, sets) = (k.min(rows), groups * LANES * parts);
-        memory::ensure_free((size_of::<Best>() + most * size_of::<Hit>()).checked_mul(sets), about)?;
-        let best = || Best { hits: BinaryHeap::with_capacity(most), limit: f64::INFINITY };
-        let shares = (0..groups).step_by(each).flat_map(|first| {
+        let mut shares = vec![];
+        for first in (0..groups).step_by(each) {
             let groups = first..(first + each).min(groups);
-            (0..parts).map(move |part| {
-                let best = iter::repeat_with(best).take(groups.len() * LANES).collect();
-                Share { groups: groups.clone(), part, parts, best }
-            })
-        });
-        Ok(Self { metric, queries, k, shares: shares.collect() })
+            for part in 0..parts {
+                let best = Best::several(groups.len() * LANES, k.min(rows)).with_context(about)?;
+                shares.push(Share { groups: groups.clone(), part, parts, best });
+            }
+        }
+        Ok(Self { metric, queries, k, shares })
     }
 
     /// Compares all queries with more rows, whose ids start at `first`.
