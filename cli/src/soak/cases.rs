@@ -32,7 +32,7 @@ pub(super) fn draw(random: &mut Random) -> Case {
             values
         },
         rows: [0, 50, 500, 6000][random.below(4)],
-        // A segment has at least 128 rows. They take 32 bytes and more, because each has values of other kinds.
+        // A segment has at least 128 rows. The 8-bit copy of short vectors takes 32 bytes a row.
         segment_bytes: [128 * row_bytes, 1000 * row_bytes, u64::MAX][random.below(3)],
         budget_bytes: [16 << 20, 64 << 20, 256 << 20][random.below(3)],
     }
