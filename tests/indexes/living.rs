@@ -58,8 +58,8 @@ fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids(eng
 }
 
 /// Changes that the model does not know of.
-#[test_case(|index| index.remove(&[40]).expect("removed") => panics "ids")]
-#[test_case(|index| index.update(&[40], &[[9.0f32; 6]][..]).expect("updated") => panics "left == right")]
+#[test_case(|index| index.remove(&[40]).expect("removed") => panics "ids"; "a row that left")]
+#[test_case(|index| index.update(&[40], &[[9.0f32; 6]][..]).expect("updated") => panics "left == right"; "a row that differs")]
 fn a_planted_fault_is_found(plant: fn(&mut Index)) {
     let folder = tempfile::tempdir().expect("a folder");
     let case = Case { rows: 60, ..Case::all(Kind::Flat)[0] };

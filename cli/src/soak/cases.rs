@@ -18,7 +18,7 @@ pub(super) fn draw(random: &mut Random) -> Case {
     let elements = [ElementKind::F32, ElementKind::F32, ElementKind::F16][random.below(3)];
     let values = [Values::Whole, Values::Floats, Values::Adversarial][random.below(3)];
     let dim = DIMS[random.below(DIMS.len())];
-    let row_bytes = 4 * dim.next_multiple_of(4) as u64;
+    let row_bytes = 4 * dim.next_multiple_of(8) as u64;
     Case {
         kind,
         metric: Metric::ALL[random.below(Metric::ALL.len())],
@@ -32,7 +32,7 @@ pub(super) fn draw(random: &mut Random) -> Case {
             values
         },
         rows: [0, 50, 500, 6000][random.below(4)],
-        // A segment has at least 128 rows.
+        // A segment has at least 128 rows. The 8-bit copy of short vectors takes 32 bytes a row.
         segment_bytes: [128 * row_bytes, 1000 * row_bytes, u64::MAX][random.below(3)],
         budget_bytes: [16 << 20, 64 << 20, 256 << 20][random.below(3)],
     }
