@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{Random, has_kernels, view};
 use crate::support::flat;
-use nearfield::{Error, Flat, Metric, Neighbor, Screen, SearchResult, WithinOptions};
+use nearfield::{Error, Filter, Flat, Metric, Neighbor, Screen, SearchResult, WithinOptions};
 use test_case::test_matrix;
 
 /// The answer of a search for all rows, cut off at the radius.
@@ -60,6 +60,24 @@ fn ties_at_the_radius_are_all_out_and_below_it_all_in(engine: Engine) {
             for radius in [-8.0, 0.0, 4.0, 5.0, 20.0, 31.5] {
                 check(&index, &queries, dim, radius);
             }
+        }
+    }
+}
+
+#[test_matrix([Adapter, Host])]
+fn rows_whose_squares_differ_are_ordered_by_them_where_their_roots_are_equal(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    // Row 0 has the squared distance 16,000,002 and row 1 16,000,001; both roots round to 4,000 + 2^-12. The others are farther.
+    let near = [[4000.0, 1.0, 1.0], [4000.0, 1.0, 0.0]].into_iter();
+    let rows: Vec<f32> = near.chain([[9000.0; 3]; 998]).flatten().collect();
+    for screen in [Screen::I8, Screen::None] {
+        let index = flat(device, Metric::L2, view(&rows, 3), screen);
+        // The filter leaves so few rows that the distances of all of them are computed.
+        for options in [WithinOptions::new(), WithinOptions::new().filter(Filter::ids(&[0, 1]))] {
+            let found = index.search_within_with(view(&[0.0; 3], 3), 4001.0, &options).expect("a search");
+            let found = found.neighbors;
+            assert_eq!(found.ids(), [1, 0]);
+            assert_eq!(found.distances(), [4000.0 + 1.0 / 4096.0; 2]);
         }
     }
 }

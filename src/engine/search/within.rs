@@ -97,15 +97,20 @@ impl Within<'_> {
         key_of(limit_of(self.request.metric, self.radius))
     }
 
-    /// The rows among these that are within the radius, nearest first.
-    fn hits(&self, keys: impl Iterator<Item = u32>, ids: impl Iterator<Item = u64>) -> Vec<Neighbor> {
-        let neighbors = keys
-            .zip(ids)
-            .map(|(key, id)| (key, Neighbor { id, distance: distance_of(self.request.metric, key) }));
-        // Absent rows have the distance NaN, which is not below the radius.
-        let mut within: Vec<_> = neighbors.filter(|(_, one)| one.distance < self.radius).collect();
-        within.sort_unstable_by_key(|(key, one)| (*key, one.id));
-        within.into_iter().map(|(_, one)| one).collect()
+    /// Sets the hits of a query: the rows among these keys and ids that are within the radius, nearest first.
+    fn answer(&self, number: usize, mut found: Vec<(u32, u64)>, answers: &mut Answers) -> Result<()> {
+        // By keys, not by distances: squares may differ where their roots are equal.
+        found.sort_unstable();
+        answers.put(number, found.into_iter().map(|(key, id)| self.neighbor(key, id)))
+    }
+
+    fn neighbor(&self, key: u32, id: u64) -> Neighbor {
+        Neighbor { id, distance: distance_of(self.request.metric, key) }
+    }
+
+    /// The keys and ids of the rows within the radius. Absent rows have the distance NaN, which is not below it.
+    fn within(&self, keys: &[u8], ids: &[u8]) -> impl Iterator<Item = (u32, u64)> {
+        words(keys).zip(words(ids)).filter(|&(key, id)| self.neighbor(key, id).distance < self.radius)
     }
 
     /// Answers a batch from candidates. Returns the queries whose candidates overflowed, with how many each has.
@@ -161,7 +166,7 @@ impl Within<'_> {
             }
             let (Some(keys), Some(ids)) = (read.next(), read.next()) else { break };
             statistics.rescored += u64::from(*found);
-            answers.put(number, self.hits(words(&keys), words(&ids)).into_iter())?;
+            self.answer(number, self.within(&keys, &ids).collect(), answers)?;
         }
         Ok(overflowed)
     }
@@ -173,7 +178,7 @@ impl Within<'_> {
         let batch = Exhaustive::reserve(rows, request, plan, count, None).await?;
         let (buffers, pitch) = (&*batch.buffers, batch.pitch as usize);
         let mut commands = Some(batch.begin(queries, numbers, None).await?);
-        let mut hits = vec![vec![]; numbers.len()];
+        let mut found = vec![vec![]; numbers.len()];
         for stretch in batch.stretches() {
             let mut recording = commands.take().unwrap_or_else(|| Commands::new(&rows.gpu, None));
             let place = keys_and_ids(&buffers.keys, &buffers.ids);
@@ -183,18 +188,14 @@ impl Within<'_> {
                 [(&buffers.refused, 0, 8), (&buffers.keys, 0, entries * 4), (&buffers.ids, 0, entries * 8)];
             let parts = recording.read(&ranges).await?;
             numbers.check(&parts[0])?;
-            for (place, hits) in hits.iter_mut().enumerate() {
+            for (place, found) in found.iter_mut().enumerate() {
                 let from = place * pitch;
                 let to = from + stretch.count as usize;
-                let keys = words(&parts[1][from * 4..to * 4]);
-                let ids = words(&parts[2][from * 8..to * 8]);
-                hits.extend(self.hits(keys, ids));
+                found.extend(self.within(&parts[1][from * 4..to * 4], &parts[2][from * 8..to * 8]));
             }
         }
-        for (number, mut hits) in numbers.iter().zip(hits) {
-            // Each chunk's hits are in order, but all of them together are not.
-            hits.sort_unstable_by_key(|one: &Neighbor| (key_of(one.distance), one.id));
-            answers.put(number, hits.into_iter())?;
+        for (number, found) in numbers.iter().zip(found) {
+            self.answer(number, found, answers)?;
         }
         Ok(())
     }
