@@ -93,19 +93,19 @@ fn run_here(args: &Args) -> Result<()> {
     let means = KMeans::new(args.metric, args.clusters).iterations(args.iterations).seed(args.seed);
     let start = Instant::now();
     let clusters = means
-        .rows_per_list(args.rows_a_cluster)
+        .rows_per_cluster(args.rows_a_cluster)
         .progress(&progress)
         .train(&device, &rows)
         .map_err(|error| files::blame(error, "--rows", &file, 0))?;
     let took = start.elapsed();
     drop(bar);
-    let mut sizes = vec![0usize; clusters.lists()];
+    let mut sizes = vec![0usize; clusters.count()];
     clusters.assignments.iter().for_each(|&list| sizes[list as usize] += 1);
     let least = sizes.iter().copied().min().unwrap_or(0);
     let most = sizes.iter().copied().max().unwrap_or(0);
-    let mean = rows.rows() as f64 / clusters.lists() as f64;
+    let mean = rows.rows() as f64 / clusters.count() as f64;
     if let Some(path) = &args.centroids {
-        write_npy(path, [clusters.lists(), clusters.dim], &clusters.centroids).context("--centroids")?;
+        write_npy(path, [clusters.count(), clusters.dim], &clusters.centroids).context("--centroids")?;
     }
     if let Some(path) = &args.assignments {
         let numbers: Vec<i64> = clusters.assignments.iter().map(|&list| list.into()).collect();
@@ -115,7 +115,7 @@ fn run_here(args: &Args) -> Result<()> {
     let adapter = device.adapter();
     let (iterations, trained_on) = (clusters.history.len(), clusters.trained_on.len());
     let record = json!({
-        "rows": rows.rows(), "dim": clusters.dim, "clusters": clusters.lists(), "metric": clusters.metric.name(),
+        "rows": rows.rows(), "dim": clusters.dim, "clusters": clusters.count(), "metric": clusters.metric.name(),
         "device": device::to_json(adapter), "trained_on": trained_on, "iterations": iterations,
         "inertia": clusters.inertia, "sizes": [json!(least), json!(mean), json!(most)],
         "seconds": took.as_secs_f64(), "centroids": args.centroids, "assignments": args.assignments,
@@ -124,7 +124,7 @@ fn run_here(args: &Args) -> Result<()> {
     let mut lines = vec![
         ("rows", files::describe(&file)),
         ("device", device::place(&device)),
-        ("clusters", format!("{}, of {least} to {most} rows, {mean:.1} on average", clusters.lists())),
+        ("clusters", format!("{}, of {least} to {most} rows, {mean:.1} on average", clusters.count())),
         (
             "trained",
             format!("on {trained_on} rows, {}", output::counted(iterations, "iteration", "iterations")),

@@ -99,7 +99,9 @@ fn keep_permissions(file: &File, replaced: &Metadata) -> Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
     let (mut mode, own) = (replaced.mode() & 0o777, file.metadata()?);
     if (own.uid(), own.gid()) != (replaced.uid(), replaced.gid()) {
-        let given = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
+        let group = Some(replaced.gid());
+        // Members of a group may give it files, also where only the administrator may change the owner.
+        let given = fchown(file, Some(replaced.uid()), group).or_else(|_| fchown(file, None, group));
         // What the old group may do is no business of the new one.
         if given.is_err() && own.gid() != replaced.gid() {
             mode &= !0o070;

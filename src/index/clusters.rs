@@ -15,7 +15,7 @@ const ROWS: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Clusters {
-    /// The centroids, `[lists, dim]`.
+    /// The centroids, `[clusters, dim]`.
     pub centroids: Vec<f32>,
     /// Elements per centroid.
     pub dim: usize,
@@ -35,7 +35,7 @@ pub struct Clusters {
 
 impl Clusters {
     /// How many centroids there are.
-    pub fn lists(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.centroids.len().checked_div(self.dim).unwrap_or(0)
     }
 

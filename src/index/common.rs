@@ -136,7 +136,7 @@ fn values_of<T: bytemuck::Pod>(bytes: &[u8]) -> Result<Vec<T>> {
 }
 
 /// Bytes of rows that are copied from one index to another at a time.
-const PIECE_BYTES: usize = 64 << 20;
+const PIECE_BYTES: usize = 16 << 20;
 
 impl Common {
     /// Rows that are copied from this index at a time.

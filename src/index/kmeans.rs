@@ -32,10 +32,12 @@ use crate::store::check_dim;
 #[derive(Clone)]
 pub struct KMeans<'a> {
     metric: Metric,
-    lists: usize,
+    clusters: usize,
+    /// What the caller calls the number of clusters: an [`Ivf`](crate::Ivf) has lists.
+    argument: &'static str,
     iterations: usize,
     tolerance: f64,
-    rows_per_list: usize,
+    rows_per_cluster: usize,
     balance: Option<f64>,
     screen: Screen,
     seed: u64,
@@ -50,7 +52,7 @@ impl std::fmt::Debug for KMeans<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KMeans")
             .field("metric", &self.metric)
-            .field("lists", &self.lists)
+            .field("clusters", &self.clusters)
             .field("iterations", &self.iterations)
             .field("seed", &self.seed)
             .finish_non_exhaustive()
@@ -61,14 +63,15 @@ impl std::fmt::Debug for KMeans<'_> {
 const FEW: usize = 256;
 
 impl<'a> KMeans<'a> {
-    /// Prepares to train `lists` centroids for a metric, with 10 iterations on up to 64 rows per list.
-    pub fn new(metric: Metric, lists: usize) -> Self {
+    /// Prepares to train the centroids of this many clusters for a metric, with 10 iterations on up to 64 rows per cluster.
+    pub fn new(metric: Metric, clusters: usize) -> Self {
         Self {
             metric,
-            lists,
+            clusters,
+            argument: "clusters",
             iterations: 10,
             tolerance: 1e-4,
-            rows_per_list: 64,
+            rows_per_cluster: 64,
             balance: None,
             screen: Screen::Auto,
             seed: 1,
@@ -79,7 +82,7 @@ impl<'a> KMeans<'a> {
 
     /// Sets the metric and the number of lists to those of an index.
     pub(crate) fn of(self, metric: Metric, lists: usize) -> Self {
-        Self { metric, lists, ..self }
+        Self { metric, clusters: lists, argument: "lists", ..self }
     }
 
     setters! { options => options;
@@ -87,11 +90,11 @@ impl<'a> KMeans<'a> {
         iterations: usize;
         /// Ends training when an iteration lowers the inertia by less than this fraction. Default: 1e-4.
         tolerance: f64;
-        /// Sets the number of training rows per list. If there are more rows, or more than the adapter can bind eight bytes each of, a seeded
+        /// Sets the number of training rows per cluster. If there are more rows, or more than the adapter can bind eight bytes each of, a seeded
         /// sample is used ([`Clusters::trained_on`] tells which). Default: 64.
-        rows_per_list: usize;
-        /// Splits lists with more than this many times the average number of rows, and gives up the smallest lists in return. A ratio of
-        /// 1.5 evens out the lists at the cost of some inertia. Default: none.
+        rows_per_cluster: usize;
+        /// Splits clusters with more than this many times the average number of rows, and gives up the smallest in return. A ratio of
+        /// 1.5 evens them out at the cost of some inertia. Default: none.
         balance: f64 => Some;
         /// Sets whether an 8-bit copy of the rows speeds up finding the nearest centroids. The result is the same either way.
         /// Default: [`Screen::Auto`].
@@ -109,11 +112,11 @@ impl<'a> KMeans<'a> {
         /// Trains on `rows`, `[rows, dim]`. While it runs, each training row takes 4 `dim` bytes on the device, in addition to the
         /// scratch budget.
         ///
-        /// A list that loses all its rows gets a new centroid: the row of the largest list that is farthest from its centroid. If
-        /// there are fewer distinct rows than lists, some lists stay empty.
+        /// A cluster that loses all its rows gets a new centroid: the row of the largest cluster that is farthest from its centroid. If
+        /// there are fewer distinct rows than clusters, some stay empty.
         ///
         /// # Errors
-        /// [`Error::Argument`] for no rows, a dim above 2^20, no lists, more lists than rows, no rows per list, or a balance below 1;
+        /// [`Error::Argument`] for no rows, a dim above 2^20, no clusters, more clusters than rows, no rows per cluster, or a balance below 1;
         /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number among the training rows; [`Error::Unsupported`]
         /// if the centroids do not fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
         pub fn train<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
@@ -171,13 +174,13 @@ impl<'a> KMeans<'a> {
             check_dim(sample.dim())?;
             self.check(rows)?;
             let mut random = fastrand::Rng::with_seed(self.seed);
-            let wanted = self.rows_per_list.saturating_mul(self.lists).min(rows);
+            let wanted = self.rows_per_cluster.saturating_mul(self.clusters).min(rows);
             let wanted = wanted.min(most_training_rows(device));
-            if wanted < self.lists {
+            if wanted < self.clusters {
                 return Err(Error::argument(
-                    "lists",
+                    self.argument,
                     format!("at most {wanted}, the rows that can be trained on"),
-                    self.lists,
+                    self.clusters,
                 ));
             }
             let numbers = match wanted < rows {
@@ -189,7 +192,7 @@ impl<'a> KMeans<'a> {
                 }
                 false => memory::collect((0..rows).map(|row| row as u64))?,
             };
-            let (metric, lists) = (self.metric.of_centroids(), self.lists as u32);
+            let (metric, lists) = (self.metric.of_centroids(), self.clusters as u32);
             // Errors name a row by its number among all.
             let number = |row: u64| numbers.get(row as usize).copied().unwrap_or(row);
             let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await;
@@ -205,11 +208,15 @@ impl<'a> KMeans<'a> {
         if rows == 0 {
             return Err(Error::argument("rows", "at least one to train on", 0));
         }
-        if self.lists == 0 || self.lists > rows {
-            return Err(Error::argument("lists", format!("1 to {rows}, the number of rows"), self.lists));
+        if self.clusters == 0 || self.clusters > rows {
+            return Err(Error::argument(
+                self.argument,
+                format!("1 to {rows}, the number of rows"),
+                self.clusters,
+            ));
         }
-        if self.rows_per_list == 0 {
-            return Err(Error::argument("rows_per_list", "at least 1", 0));
+        if self.rows_per_cluster == 0 {
+            return Err(Error::argument("rows_per_cluster", "at least 1", 0));
         }
         match self.balance {
             Some(ratio) if ratio.is_nan() || ratio < 1.0 => {
@@ -228,15 +235,15 @@ impl<'a> KMeans<'a> {
     ) -> Result<Option<Vec<Assigned>>> {
         let (training, count) = (&mut trained.training, trained.rows.len());
         let rows = 0..count as u32;
-        if self.lists > FEW || self.lists == count {
-            let chosen = random.choose_multiple(rows, self.lists);
+        if self.clusters > FEW || self.clusters == count {
+            let chosen = random.choose_multiple(rows, self.clusters);
             let seeds: Vec<(u32, u32)> = (0..).zip(chosen).collect();
             training.seed(&seeds).await?;
             return Ok(None);
         }
         let mut seeds = vec![];
         let mut nearest = memory::filled(count, Assigned { list: 0, distance: f32::INFINITY })?;
-        for list in 0..self.lists as u32 {
+        for list in 0..self.clusters as u32 {
             let row = if list == 0 { random.u32(rows.clone()) } else { far_by_chance(&nearest, random) };
             seeds.push((list, row));
             // Only the new centroid can be nearer than the nearest so far. The first of equally near ones counts.
@@ -260,7 +267,7 @@ impl<'a> KMeans<'a> {
             let inertia: f64 = assigned.iter().map(|row| f64::from(row.distance)).sum();
             let before = trained.inertia.last().copied();
             trained.inertia.push(inertia);
-            let grouped = Grouped::new(assigned.iter().map(|row| row.list), self.lists)?;
+            let grouped = Grouped::new(assigned.iter().map(|row| row.list), self.clusters)?;
             trained.training.update(&grouped.order, &grouped.offsets).await?;
             let seeds = restarts(&grouped, &assigned, self.balance)?;
             if !seeds.is_empty() {

@@ -1,6 +1,7 @@
 //! The indexes: [`Flat`](crate::Flat), [`Ivf`](crate::Ivf), [`Index`](crate::Index) for either, k-means, and their files.
 
 pub(crate) mod any;
+mod changes;
 pub(crate) mod clusters;
 pub(crate) mod common;
 mod face;

@@ -76,6 +76,33 @@ fn a_copy_and_a_merged_index_answer_as_the_index_of_all_rows(engine: Engine) {
     }
 }
 
+#[test]
+fn rows_that_take_several_pieces_are_merged_under_their_ids() {
+    // 16 KiB a row: pieces have about a thousand.
+    const WIDE: usize = 4096;
+    let device = Device::host();
+    let mut indexes = [0, 1].map(|half| {
+        let mut index =
+            Flat::builder(&device, Metric::L2Squared, WIDE).screen(Screen::None).build().expect("an index");
+        let ids: Vec<u64> = (0..2500).filter(|id| id % 2 == half).collect();
+        for ids in ids.chunks(250) {
+            let rows: Vec<f32> =
+                ids.iter().flat_map(|&id| (0..WIDE as u64).map(move |i| (id * 31 + i % 7) as f32)).collect();
+            index.add_with(view(&rows, WIDE), &AddOptions::new().ids(ids)).expect("added");
+        }
+        index
+    });
+    let [merged, other] = &mut indexes;
+    merged.merge(other).expect("merged");
+    assert!(merged.ids().eq(0..2500));
+    for id in [1, 0, 2047, 2499] {
+        assert_eq!(
+            merged.get(&[id]).expect("a row")[..8],
+            [0, 1, 2, 3, 4, 5, 6, 0].map(|i| (id * 31 + i) as f32)
+        );
+    }
+}
+
 #[test_matrix([Adapter, Host])]
 fn an_index_tells_the_memory_of_its_parts(engine: Engine) {
     let Some(device) = engine.device() else { return };

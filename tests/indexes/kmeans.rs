@@ -96,7 +96,7 @@ fn the_same_seed_gives_the_same_centroids(engine: Engine) {
         [(Metric::L2Squared, 1), (Metric::L2Squared, 260), (Metric::Cosine, 20), (Metric::InnerProduct, 260)]
     {
         let train = |seed| {
-            KMeans::new(metric, lists).seed(seed).rows_per_list(2).train(device, view).expect("trains")
+            KMeans::new(metric, lists).seed(seed).rows_per_cluster(2).train(device, view).expect("trains")
         };
         let clusters = train(3);
         assert_eq!(clusters, train(3), "{metric:?}");
@@ -201,8 +201,8 @@ fn balance_evens_lists_out(engine: Engine) {
     let view = MatrixView::new(&rows, 6).expect("rows");
     let train = |means: KMeans<'_>| means.iterations(12).tolerance(0.0).train(device, view).expect("trains");
     let largest = |assignments: &[u32]| sizes(assignments, 40).into_iter().max().expect("lists");
-    let free = train(KMeans::new(Metric::L2, 40).rows_per_list(80));
-    let even = train(KMeans::new(Metric::L2, 40).rows_per_list(80).balance(1.5));
+    let free = train(KMeans::new(Metric::L2, 40).rows_per_cluster(80));
+    let even = train(KMeans::new(Metric::L2, 40).rows_per_cluster(80).balance(1.5));
     assert!(
         largest(&even.assignments) < largest(&free.assignments) / 2,
         "{} {}",
@@ -236,7 +236,7 @@ fn what_cannot_be_trained_is_refused(engine: Engine) {
     for means in [
         KMeans::new(Metric::L2, 0),
         KMeans::new(Metric::L2, 5),
-        KMeans::new(Metric::L2, 2).rows_per_list(0),
+        KMeans::new(Metric::L2, 2).rows_per_cluster(0),
         KMeans::new(Metric::L2, 2).balance(0.5),
         KMeans::new(Metric::L2, 2).balance(f64::NAN),
     ] {
@@ -266,7 +266,7 @@ fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several(engine: E
     // All rows, and a sample of 160 of them.
     for each in [64, 8] {
         for metric in [Metric::L2, Metric::Cosine] {
-            let means = KMeans::new(metric, 20).rows_per_list(each);
+            let means = KMeans::new(metric, 20).rows_per_cluster(each);
             let expected = means.train(device, view).expect("trains");
             assert_eq!(expected.trained_on.len(), (each * 20).min(600));
             for there in [&[&whole][..], &parts[..]] {
@@ -327,7 +327,7 @@ fn the_nearest_of_thousands_of_centroids_are_exact() {
         let view = MatrixView::new(&rows, dim).expect("rows");
         for metric in [Metric::L2Squared, Metric::Cosine] {
             // Centroids are rows, so that squared distances are whole numbers.
-            let means = KMeans::new(metric, MANY_LISTS).rows_per_list(2).iterations(0).screen(Screen::I8);
+            let means = KMeans::new(metric, MANY_LISTS).rows_per_cluster(2).iterations(0).screen(Screen::I8);
             let clusters = means.train(device, view).expect("trains");
             if metric == Metric::L2Squared {
                 assert_eq!(means.train(&small, view).expect("trains"), clusters, "{data}, in small batches");
@@ -366,7 +366,7 @@ fn rows_that_exceed_a_binding_train_the_same_centroids() {
     for (metric, lists) in [(Metric::L2, 300), (Metric::Cosine, 20)] {
         // All rows, and a sample of them.
         for count in [7000, 6000] {
-            let means = KMeans::new(metric, lists).rows_per_list(count / lists).iterations(1);
+            let means = KMeans::new(metric, lists).rows_per_cluster(count / lists).iterations(1);
             let expected = means.train(device, view).expect("trains");
             assert_eq!(expected.trained_on.len(), count / lists * lists);
             assert_eq!(means.train(&narrow, view).expect("trains"), expected, "{metric}, {lists} lists");
@@ -388,7 +388,7 @@ fn large_matrices_train_the_same_centroids_as_rows_of_the_host() {
     let view = MatrixView::new(&rows, 4).expect("rows");
     let parts = [0..17_001, 17_001..17_001, 17_001..33_001]
         .map(|range| device.upload(view.slice(range.start..range.end.min(view.rows()))).expect("fits"));
-    let means = KMeans::new(Metric::L2, 300).rows_per_list(1000).iterations(1).screen(Screen::I8);
+    let means = KMeans::new(Metric::L2, 300).rows_per_cluster(1000).iterations(1).screen(Screen::I8);
     let expected = means.train(device, view).expect("trains");
     assert_eq!(expected.trained_on.len(), 33_001);
     // Three matrices of 11,000 rows on average are copied.
@@ -405,14 +405,14 @@ fn all_rows_are_assigned_to_their_nearest_centroid(engine: Engine) {
     let view = MatrixView::new(&rows, 24).expect("rows");
     let matrix = device.upload(view).expect("on the device");
     for metric in [Metric::L2, Metric::InnerProduct] {
-        let means = KMeans::new(metric, 20).rows_per_list(4);
+        let means = KMeans::new(metric, 20).rows_per_cluster(4);
         let clusters = means.train(device, view).expect("trains");
         assert_eq!(clusters.trained_on.len(), 80);
         let mut inertia = 0.0;
         for (row, &list) in clusters.assignments.iter().enumerate() {
             let distance =
                 |list: usize| clusters.metric.exact(view.row(row), &clusters.centroids[list * 24..][..24]);
-            let least = (0..clusters.lists()).map(distance).fold(f64::MAX, f64::min);
+            let least = (0..clusters.count()).map(distance).fold(f64::MAX, f64::min);
             assert!(distance(list as usize) <= least + 1e-5 * least.max(1.0), "{metric}, row {row}");
             inertia += least;
         }
@@ -445,7 +445,7 @@ fn rows_that_cancel_are_assigned_too(engine: Engine) {
     let rows: Vec<f32> = (0..40u8).map(|row| if row % 2 == 0 { 1e-10 } else { -1.000_000_1e-10 }).collect();
     let rows = MatrixView::new(&rows, 1).expect("rows");
     for seed in 0..6 {
-        let means = KMeans::new(Metric::L2, 1).rows_per_list(2).seed(seed);
+        let means = KMeans::new(Metric::L2, 1).rows_per_cluster(2).seed(seed);
         let clusters = means.train(device, rows).expect("trains");
         assert_eq!(clusters.assignments, [0; 40]);
     }

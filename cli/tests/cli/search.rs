@@ -229,7 +229,7 @@ fn kmeans_writes_centroids_and_the_nearest_of_each_row() -> Result<()> {
     let printed = succeed(at, &kmeans.replace("host", "host --seed 4"))?;
     assert!(printed.contains("clusters   3, of 20 to 20 rows"), "{printed}");
     fail(at, &format!("{kmeans} --centroids c.npy"), &["--centroids", "--force"])?;
-    fail(at, &kmeans.replace("clusters 3", "clusters 61"), &["lists", "60", "61"])
+    fail(at, &kmeans.replace("clusters 3", "clusters 61"), &["clusters", "60", "61"])
 }
 
 #[test]

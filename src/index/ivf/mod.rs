@@ -234,6 +234,7 @@ const MARGIN: f64 = 1.645;
 /// The recall that queries like these are at least expected to have: the part of their true neighbours that was found, less a margin
 /// for the number of queries. None if there is nothing to find.
 ///
+/// Queries that all have the same recall leave no margin: where all are complete, the sample tells nothing of rare ones that are not.
 /// Queries are independent and their neighbours are not, so the error is that of a ratio of sums over queries (W. G. Cochran, *Sampling
 /// techniques*, 1977, chapter 6).
 fn certain_recall(found: &Neighbors, truth: &Neighbors) -> Option<f64> {
