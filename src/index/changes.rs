@@ -1,0 +1,218 @@
+//! The methods that change or copy an index, written once for every kind of it.
+
+/// Writes the methods that [`index_methods`](crate::index::face::index_methods) tells of, as far as they change or copy an index.
+macro_rules! change_methods {
+    ($Index:ident) => {
+        impl $Index {
+            crate::future::blocking_and_async! { self.common().device.clone();
+                /// Adds rows, `[rows, dim]`, under their insertion numbers: the first row of an index has id 0. Every row that is added
+                /// counts, whatever its id, and removed ones go on counting: a number is never given twice.
+                ///
+                /// The rows of one call have successive numbers. Where a row has one of them as an id of the caller's, all of them come
+                /// after that id: numbers skip ids that are taken.
+                ///
+                /// Rows are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
+                /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device, which stays the caller's. They take the memory of
+                /// removed rows first. In an [`Ivf`](crate::Ivf) each row enters the list of its nearest centroid.
+                ///
+                /// # Errors
+                /// [`Error::Argument`](crate::Error::Argument) for another dim, f32 rows in an index that stores f16 (matrices on the
+                /// device are f32), or a matrix on another device; [`Error::NotFinite`](crate::Error::NotFinite) and
+                /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the row's number;
+                /// [`Error::IdTooLarge`](crate::Error::IdTooLarge) when all numbers below 2^63 are used up;
+                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Budget`](crate::Error::Budget) when not one row fits the
+                /// device's. The index is then as it was.
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 2).build()?;
+                /// index.add(MatrixView::new(&[0.0f32, 0.0, 3.0, 4.0], 2)?)?;
+                /// let rows = device.upload(MatrixView::new(&[5.0f32, 6.0], 2)?)?;
+                /// index.add(&rows)?;
+                /// assert_eq!(index.get(&[2, 1])?, [5.0, 6.0, 3.0, 4.0]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn add<'r>(&mut self, rows: impl Into<Rows<'r>>) -> Result<()> {
+                    self.boxed_add(rows.into(), &AddOptions::new())
+                }
+                /// When its future is dropped, all rows are in the index or none is; searches of an [`Ivf`](crate::Ivf) may then
+                /// look at all lists, whatever their probes, until the next change.
+                async add_async;
+
+                /// [`add`](Self::add) with options: ids of the caller's, and progress.
+                ///
+                /// # Errors
+                /// As [`add`](Self::add); [`Error::DuplicateId`](crate::Error::DuplicateId) when an id is there already or given twice,
+                /// [`Error::IdTooLarge`](crate::Error::IdTooLarge), and [`Error::Argument`](crate::Error::Argument) when there is not
+                /// one id per row.
+                ///
+                /// ```no_run
+                /// use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+                /// index.add_with(MatrixView::new(&[1.0f32, 2.0], 1)?, &AddOptions::new().ids(&[70, 30]))?;
+                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [30, 70]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn add_with<'r>(
+                    &mut self,
+                    rows: impl Into<Rows<'r>>,
+                    options: &AddOptions<'_>,
+                ) -> Result<()> {
+                    self.boxed_add(rows.into(), options)
+                }
+                /// A dropped future leaves the index as that of [`add_async`](Self::add_async) does.
+                async add_with_async;
+
+                /// Removes the rows with these ids: all of them or, after an error, none. An id that is given twice is removed once.
+                ///
+                /// The next rows that are added use the memory. An index that has much free memory between its rows compacts itself, as
+                /// by [`compact`](Self::compact): a `Flat` where more than 30% of at least 4,096 places are free, an `Ivf` where its
+                /// lists take 30% more than they need.
+                ///
+                /// # Errors
+                /// [`Error::UnknownId`](crate::Error::UnknownId) with the first id that no row has;
+                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+                /// index.add(MatrixView::new(&[1.0f32, 2.0, 3.0], 1)?)?;
+                /// index.remove(&[1])?;
+                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [0, 2]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn remove(&mut self, ids: &[u64]) -> Result<()> {
+                    self.boxed_remove(ids)
+                }
+                /// When its future is dropped, all rows are there or none is; where the index was compacting itself by then, they
+                /// are gone.
+                async remove_async;
+
+                /// Replaces the rows with these ids by others, `[ids, dim]`: all of them or, after an error, none.
+                ///
+                /// # Errors
+                /// [`Error::UnknownId`](crate::Error::UnknownId); [`Error::Argument`](crate::Error::Argument) when there is not one row
+                /// per id or an id is given twice; otherwise as [`add`](Self::add).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
+                /// index.add(MatrixView::new(&[1.0f32, 2.0, 3.0], 1)?)?;
+                /// index.update(&[2, 0], MatrixView::new(&[3.5f32, 1.5], 1)?)?;
+                /// assert_eq!(index.get(&[0, 1, 2])?, [1.5, 2.0, 3.5]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn update<'r>(&mut self, ids: &[u64], rows: impl Into<Rows<'r>>) -> Result<()> {
+                    self.boxed_update(ids, rows.into())
+                }
+                /// When its future is dropped, the old rows are there or the new ones.
+                async update_async;
+
+                /// Adds the rows of another index under their ids: all of them or, after an error, none (insertion numbers that some
+                /// had taken by then are not given again). The other may be on another device; it stays as it is.
+                ///
+                /// # Errors
+                /// [`Error::Argument`](crate::Error::Argument) for another dim or metric, or f32 rows in an index that stores f16;
+                /// [`Error::DuplicateId`](crate::Error::DuplicateId) for an id that both have; otherwise as [`add`](Self::add).
+                ///
+                /// ```no_run
+                /// use nearfield::{AddOptions, Device, Flat, Metric};
+                /// let device = Device::best()?;
+                /// let [mut index, mut others] = [0, 1].map(|_| Flat::builder(&device, Metric::L2, 1));
+                /// let (mut index, mut others) = (index.build()?, others.build()?);
+                /// index.add(&[[1.0f32], [2.0]][..])?;
+                /// others.add_with(&[[5.0f32]][..], &AddOptions::new().ids(&[40]))?;
+                /// index.merge(&others)?;
+                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [0, 1, 40]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn merge(&mut self, other: &Self) -> Result<()> {
+                    self.boxed_merge(other)
+                }
+                /// When its future is dropped, some of the rows are there.
+                async merge_async;
+
+                /// The same index on a device, this one's or another: its rows, ids and lists, with default resources, as a loaded one
+                /// has. Meanwhile the bytes of [`to_bytes`](Self::to_bytes) take host memory.
+                ///
+                /// # Errors
+                /// As [`to_bytes`](Self::to_bytes) and [`Loader::load_bytes`](crate::Loader::load_bytes).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Index};
+                /// let index = Index::load(&Device::best()?, "index.nf")?;
+                /// let copy = index.clone_to(&Device::host())?;
+                /// assert_eq!(copy.len(), index.len());
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn clone_to(&self, device: &Device) -> Result<Self> {
+                    self.boxed_clone(device)
+                }
+                async clone_to_async;
+
+                /// Moves rows into the places of removed ones and gives up the memory that is free then. A `Flat` has no gap left; an
+                /// `Ivf` has its lists in as few pages of 32 rows as they need. Ids and answers stay.
+                ///
+                /// # Errors
+                /// [`Error::Budget`](crate::Error::Budget) when not one row fits the device's;
+                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory). The index then answers as before.
+                pub fn compact(&mut self) -> Result<()> {
+                    self.boxed_compact()
+                }
+                /// An index whose future was dropped answers as before; some rows may have moved.
+                async compact_async;
+            }
+
+            fn boxed_clone<'s>(&'s self, device: &'s Device) -> crate::future::Boxed<'s, Self> {
+                Box::pin(async move {
+                    let bytes = self.to_bytes_async().await?;
+                    Self::loader(device).load_bytes_async(&bytes).await
+                })
+            }
+
+            fn boxed_merge<'s>(&'s mut self, other: &'s Self) -> crate::future::Boxed<'s, ()> {
+                Box::pin(async move {
+                    if other.dim() != self.dim() {
+                        return Err(crate::Error::argument(
+                            "other",
+                            format!("dim {}", self.dim()),
+                            other.dim(),
+                        ));
+                    }
+                    if other.metric() != self.metric() {
+                        return Err(crate::Error::argument(
+                            "other",
+                            self.metric().name(),
+                            other.metric().name(),
+                        ));
+                    }
+                    let mut ids = crate::memory::with_room(other.len())?;
+                    ids.extend(other.ids());
+                    if let Some(&id) = ids.iter().find(|&&id| self.contains(id)) {
+                        return Err(crate::Error::DuplicateId { id });
+                    }
+                    let mut done = 0;
+                    while done < ids.len() {
+                        let some = &ids[done..ids.len().min(done + other.common().piece())];
+                        let added = match other.common().fetch(some).await {
+                            Ok(rows) => self.boxed_add((&rows).into(), &AddOptions::new().ids(some)).await,
+                            Err(error) => Err(error),
+                        };
+                        if let Err(error) = added {
+                            // The rows that are there already came with this call.
+                            self.boxed_remove(&ids[..done]).await?;
+                            return Err(error.with_rows(|row| done as u64 + row));
+                        }
+                        done += some.len();
+                    }
+                    Ok(())
+                })
+            }
+        }
+    };
+}
+pub(crate) use change_methods;
