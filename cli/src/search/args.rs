@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use nearfield::{Metric, Screen};
 
 use super::found::ENDINGS;
+use crate::given::arguments::{self, Threads};
 use crate::given::device::Choice;
-use crate::given::{arguments, files};
+use crate::given::files;
 
 const LONG: &str = "\
 Find the rows of a file, or of a saved index, that are nearest to each query of another file.
@@ -25,7 +26,8 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   rows, queries, dim  counts
   elements            f32 or f16, how rows are stored
   metric, k           as requested; k is null with --radius
-  radius, probes      as requested or found for --recall, or null
+  radius              as requested (the text inf if it is infinite), or null
+  probes              as requested or found for --recall, or null
   device              {name, backend, driver, kind}
   plan                how the search ran, as text
   load_seconds        reading the rows, or reading and sending the index
@@ -72,10 +74,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = arguments::count)]
     pub(super) k: usize,
     /// Find all rows within this distance instead of the k nearest
-    #[arg(long, value_name = "R", allow_negative_numbers = true, conflicts_with_all = ["k", "probes", "truth", "ids", "distances"])]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = arguments::radius, conflicts_with_all = ["k", "probes", "truth", "ids", "distances"])]
     pub(super) radius: Option<f32>,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "cosine")]
+    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = arguments::word::<Metric>)]
     pub(super) metric: Metric,
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
     #[arg(long, value_name = "FILE", conflicts_with_all = ["index_file", "truth"])]
@@ -93,13 +95,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = arguments::part, conflicts_with_all = ["rows", "probes", "radius"])]
     pub(super) recall: Option<f64>,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto")]
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Screen>)]
     pub(super) screen: Screen,
     #[command(flatten)]
     pub(super) device: Choice,
-    /// Threads of the host engine; by default one for each processor
-    #[arg(long, value_name = "N", value_parser = arguments::threads)]
-    pub(super) threads: Option<usize>,
+    #[command(flatten)]
+    pub(super) threads: Threads,
     /// Queries whose nearest rows are printed
     #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "json")]
     pub(super) show: usize,
