@@ -116,7 +116,7 @@ fn run_here(args: &Args) -> Result<()> {
     let record = json!({
         "rows": rows.rows(), "dim": clusters.dim, "clusters": clusters.lists(), "metric": clusters.metric.name(),
         "device": device::to_json(adapter), "trained_on": trained_on, "iterations": iterations,
-        "inertia": output::number(clusters.inertia), "sizes": [json!(least), json!(mean), json!(most)],
+        "inertia": clusters.inertia, "sizes": [json!(least), json!(mean), json!(most)],
         "seconds": took.as_secs_f64(), "centroids": args.centroids, "assignments": args.assignments,
     });
     let a_row = clusters.inertia / rows.rows().max(1) as f64;

@@ -50,6 +50,8 @@ and with --truth:
                       products that are larger for nearer rows; or \"recomputed\" from the
                       true ids, if the file has none or those of another metric";
 
+const USAGE: &str = "nearfield search <--rows <FILE>|--index-file <INDEX.nf>> --queries <FILE> [OPTIONS]";
+
 const EXAMPLES: &str = "\
 Examples:
   nearfield search --rows base.npy --queries query.npy -k 100 --out found.csv
@@ -59,7 +61,7 @@ Examples:
   nearfield search --index-file index.nf --queries query.npy --recall 0.95";
 
 #[derive(Debug, clap::Args)]
-#[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// File of the rows to search
     #[arg(long, value_name = "FILE", required_unless_present = "index_file")]

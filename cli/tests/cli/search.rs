@@ -185,7 +185,11 @@ fn mistakes_get_a_suggestion() -> Result<()> {
     fail(at, &format!("{SEARCH} --screen I8"), &["'I8'", "--screen", "did you mean i8?"])?;
     fail(at, "bench exact --metric Cosine,ip", &["'Cosine'", "--metric", "did you mean cosine?"])?;
     // What is needed, and in which form.
-    fail(at, "search rows.npy queries.npy", &["'rows.npy'", "usage: nearfield search", "--queries <FILE>"])?;
+    fail(
+        at,
+        "search rows.npy queries.npy",
+        &["'rows.npy'", "usage: nearfield search <--rows <FILE>|--index-file <INDEX.nf>> --queries <FILE>"],
+    )?;
     let output =
         program().current_dir(at).args(SEARCH.split_whitespace()).args(["--scratch", "1"]).output()?;
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
