@@ -1,13 +1,16 @@
 //! The arguments of `nearfield search`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Result, ensure};
 use nearfield::{Metric, Screen};
 
 use super::found::ENDINGS;
 use crate::given::arguments::{self, Threads};
 use crate::given::device::Choice;
 use crate::given::files;
+use crate::memory;
+use crate::terminal::output;
 
 const LONG: &str = "\
 Find the rows of a file, or of a saved index, that are nearest to each query of another file.
@@ -124,4 +127,44 @@ pub(crate) struct Args {
     /// Print a JSON object instead of text
     #[arg(long)]
     pub(super) json: bool,
+}
+
+impl Args {
+    /// Whether `--out` is a file of arrays, which have neither rows of different lengths nor names.
+    fn is_npz(&self) -> bool {
+        let ending = self.out.as_deref().and_then(Path::extension);
+        ending.is_some_and(|ending| ending.eq_ignore_ascii_case("npz"))
+    }
+
+    /// Refuses a file of `--out` that cannot hold rows of different lengths, and names that nobody would see.
+    pub(super) fn check(&self) -> Result<()> {
+        let given = self.out.as_deref().unwrap_or(Path::new("")).display();
+        let is_npz = self.is_npz();
+        ensure!(
+            !is_npz || self.radius.is_none(),
+            "--out: needed .csv or .jsonl with --radius, given {given}"
+        );
+        let are_named = self.out.is_some() && !is_npz;
+        if self.labels.is_some() && !are_named {
+            ensure!(!self.json, "--labels: needed --out .csv or .jsonl with --json, which prints no names");
+            ensure!(
+                self.show > 0,
+                "--labels: needed --out .csv or .jsonl, or --show of 1 or more, given --show 0"
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses a k whose padded arrays do not fit the memory, before the search.
+    pub(super) fn ensure_fit(&self, queries: usize) -> Result<()> {
+        // Ids have eight bytes, distances four. Only an npz has both at once.
+        let words = match (self.is_npz(), &self.ids, &self.distances) {
+            (true, ..) => 3,
+            (_, Some(_), _) => 2,
+            (_, _, Some(_)) => 1,
+            _ => return Ok(()),
+        };
+        let things = format!("results for each of {}", output::queries(queries));
+        memory::ensure_fit("--k", self.k, &things, queries.saturating_mul(words))
+    }
 }

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nearfield::io::{Ids, write_file, write_npy, write_truth};
 use nearfield::{Neighbor, Neighbors};
 use serde_json::to_string;
 
-use super::args::Args;
 use crate::given::labels::Labels;
 use crate::memory;
-use crate::terminal::output;
 
 /// Endings of the files of `--out`.
 pub(super) const ENDINGS: &[&str] = &["csv", "jsonl", "npz"];
@@ -135,39 +133,4 @@ impl Found<'_> {
         }
         Ok(values)
     }
-}
-
-/// Whether `--out` is a file of arrays, which have neither rows of different lengths nor names.
-fn is_npz(args: &Args) -> bool {
-    let ending = args.out.as_deref().and_then(Path::extension);
-    ending.is_some_and(|ending| ending.eq_ignore_ascii_case("npz"))
-}
-
-/// Refuses a file of `--out` that cannot hold rows of different lengths, and names that nobody would see.
-pub(super) fn check(args: &Args) -> Result<()> {
-    let given = args.out.as_deref().unwrap_or(Path::new("")).display();
-    let is_npz = is_npz(args);
-    ensure!(!is_npz || args.radius.is_none(), "--out: needed .csv or .jsonl with --radius, given {given}");
-    let are_named = args.out.is_some() && !is_npz;
-    if args.labels.is_some() && !are_named {
-        ensure!(!args.json, "--labels: needed --out .csv or .jsonl with --json, which prints no names");
-        ensure!(
-            args.show > 0,
-            "--labels: needed --out .csv or .jsonl, or --show of 1 or more, given --show 0"
-        );
-    }
-    Ok(())
-}
-
-/// Refuses a k whose padded arrays do not fit the memory, before the search.
-pub(super) fn ensure_fit(args: &Args, queries: usize) -> Result<()> {
-    // Ids have eight bytes, distances four. Only an npz has both at once.
-    let words = match () {
-        () if is_npz(args) => 3,
-        () if args.ids.is_some() => 2,
-        () if args.distances.is_some() => 1,
-        () => return Ok(()),
-    };
-    let things = format!("results for each of {}", output::queries(queries));
-    memory::ensure_fit("--k", args.k, &things, queries.saturating_mul(words))
 }

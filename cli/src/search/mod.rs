@@ -34,7 +34,7 @@ fn run_here(args: &Args) -> Result<()> {
     let labels = args.labels.as_deref().map(|path| source.labels(path)).transpose()?;
     let allowed = args.filter.as_ref().map(read_selection).transpose().context("--filter")?;
     let query_file = files::open_queries(&args.queries, source.dim, source.argument)?;
-    found::ensure_fit(args, query_file.rows())?;
+    args.ensure_fit(query_file.rows())?;
     let truth_of = |rows: usize| -> Result<Option<Truth>> {
         args.truth.as_ref().map(|path| Truth::open(path, query_file.rows(), rows)).transpose()
     };
@@ -104,7 +104,7 @@ fn check_outputs(args: &Args) -> Result<()> {
         &outputs,
         args.force,
     )?;
-    found::check(args)
+    args.check()
 }
 
 /// Tells the user why answers are shorter than asked for.

@@ -359,6 +359,12 @@ fn options_without_effect_are_refused() -> Result<()> {
         ("bench exact --rows rows.npy --queries queries.npy --dim 5".into(), ["--rows", "--dim"]),
         ("bench exact --rows rows.npy --queries queries.npy --seed 5".into(), ["--rows", "--seed"]),
         ("bench all --python python3".into(), ["--python", "--peers"]),
+        ("bench peers --suites exact --lists 4".into(), ["--lists", "--suites ivf, given exact"]),
+        (
+            "bench peers --suites exact,ivf --length 4".into(),
+            ["--length", "--suites reduce, given exact,ivf"],
+        ),
+        ("bench peers --suites reduce --select-k 4".into(), ["--select-k", "--suites select, given reduce"]),
     ] {
         fail(at, &arguments, &parts)?;
     }
@@ -386,6 +392,10 @@ fn padded_answers_that_no_memory_holds_are_refused_before_the_search() -> Result
         assert!(!String::from_utf8_lossy(&output.stderr).contains("note: "), "{output:?}");
     }
     // Nothing is padded.
+    write_npy::<f32>(at.join("none.npy"), [0, 2], &[])?;
+    let none = "--rows rows.npy --queries none.npy -k 18446744073709551615";
+    succeed(at, &format!("search --device host {none} --ids none-ids.npy"))?;
+    succeed(at, &format!("truth {none} --out none.npz"))?;
     succeed(at, &format!("{SEARCH} -k 18446744073709551615 --out found.csv"))?;
     Ok(())
 }
