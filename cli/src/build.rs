@@ -10,7 +10,7 @@ use nearfield::io::VectorFile;
 use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Screen};
 use serde_json::json;
 
-use crate::given::arguments::{self, Elements};
+use crate::given::arguments::{self, Elements, Threads};
 use crate::given::device::{self, Choice};
 use crate::given::files;
 use crate::terminal::output;
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     lists: Option<usize>,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "cosine")]
+    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = arguments::word::<Metric>)]
     metric: Metric,
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
     #[arg(long, value_name = "FILE")]
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto")]
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Screen>)]
     screen: Screen,
     #[command(flatten)]
     device: Choice,
@@ -89,22 +89,21 @@ pub(crate) struct Args {
     /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Threads of the host engine; by default one for each processor
-    #[arg(long, value_name = "N", value_parser = arguments::threads)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    arguments::with_threads(args.threads, || run_here(args))
+    args.threads.run(|| run_here(args))
 }
 
 fn run_here(args: &Args) -> Result<()> {
     let inputs = [("--rows", Some(args.rows.as_path())), ("--row-ids", args.row_ids.as_deref())];
     files::check_outputs(&inputs, &[("--out", Some(&args.out))], args.force)?;
-    let rows = VectorFile::open(&args.rows).context("--rows")?;
+    let rows = files::open(&args.rows, "--rows")?;
     let ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
     let of_lists = [
         ("--lists", args.lists.is_some()),

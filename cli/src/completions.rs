@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
+use clap_mangen::Man;
+use nearfield::io::write_file;
 
+use crate::given::files;
 use crate::terminal::output;
 
 const EXAMPLES: &str = "\
@@ -31,9 +34,12 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(about = "Write manual pages, one a command", after_help = MAN_EXAMPLES)]
 pub(crate) struct ManArgs {
-    /// Directory for nearfield.1, nearfield-search.1 and so on; pages there are replaced
+    /// Directory for nearfield.1, nearfield-search.1 and so on
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Replace existing pages
+    #[arg(long)]
+    force: bool,
 }
 
 pub(crate) fn run(args: &Args, mut command: Command) -> Result<()> {
@@ -43,7 +49,22 @@ pub(crate) fn run(args: &Args, mut command: Command) -> Result<()> {
 
 pub(crate) fn man(args: &ManArgs, command: Command) -> Result<()> {
     let directory = args.out.display();
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    let pages = pages(&command);
+    // Refused before any page is written.
+    for page in &pages {
+        files::refuse_existing("--out", &args.out.join(page.get_filename()), args.force)?;
+    }
     std::fs::create_dir_all(&args.out).with_context(|| format!("--out {directory}"))?;
-    clap_mangen::generate_to(command, &args.out).with_context(|| format!("--out {directory}"))?;
+    for page in pages {
+        write_file(args.out.join(page.get_filename()), |file| page.render(file)).context("--out")?;
+    }
     output::print(false, &serde_json::Value::Null, &[("wrote", format!("manual pages to {directory}"))])
+}
+
+/// The pages of a command and of those in it.
+fn pages(command: &Command) -> Vec<Man> {
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    shown.flat_map(pages).chain([Man::new(command.clone())]).collect()
 }

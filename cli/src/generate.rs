@@ -9,7 +9,7 @@ use nearfield::io::{NpyValue, VectorWriter};
 use nearfield::{Element, ElementKind};
 use serde_json::{Value, json};
 
-use crate::given::arguments::Elements;
+use crate::given::arguments::{Elements, Threads};
 use crate::given::{arguments, files};
 use crate::memory;
 use crate::recipe::{PIECE, Part, Recipe, Set};
@@ -18,6 +18,8 @@ use crate::terminal::progress::bar;
 
 /// Bytes made before they are written, because a set may be larger than the memory.
 const BLOCK_BYTES: usize = 128 << 20;
+/// Queries that are made by default.
+const QUERIES: usize = 1000;
 const ENDINGS: &[&str] = &["npy", "fbin", "f16bin"];
 
 const LONG: &str = "\
@@ -54,14 +56,9 @@ pub(crate) struct Args {
     /// Dimension of a vector
     #[arg(long, value_name = "N", value_parser = crate::given::arguments::count)]
     dim: usize,
-    /// Number of queries
-    #[arg(
-        long = "query-count",
-        value_name = "N",
-        default_value = "1000",
-        value_parser = crate::given::arguments::count
-    )]
-    queries: usize,
+    /// Number of queries; by default 1000
+    #[arg(long = "query-count", value_name = "N", value_parser = crate::given::arguments::count)]
+    queries: Option<usize>,
     /// Seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -77,9 +74,8 @@ pub(crate) struct Args {
     /// Replace existing files
     #[arg(long)]
     force: bool,
-    /// Number of threads, by default all
-    #[arg(long, value_name = "N", value_parser = crate::given::arguments::threads)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -96,24 +92,32 @@ struct Output<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    args.threads.run(|| run_here(args))
+}
+
+fn run_here(args: &Args) -> Result<()> {
     files::refuse_overwriting(
         &[],
         &[("--out-rows", args.out_rows.as_deref()), ("--out-queries", args.out_queries.as_deref())],
     )?;
+    ensure!(
+        args.queries.is_none() || args.out_queries.is_some(),
+        "--query-count: needed --out-queries, given --out-rows alone"
+    );
+    let queries = args.queries.unwrap_or(QUERIES);
     let mut outputs = vec![];
     for (argument, label, path, part, count) in [
         ("--out-rows", "rows", &args.out_rows, Part::Rows, args.rows),
-        ("--out-queries", "queries", &args.out_queries, Part::Queries, args.queries),
+        ("--out-queries", "queries", &args.out_queries, Part::Queries, queries),
     ] {
         let Some(path) = path else { continue };
         files::refuse_existing(argument, path, args.force)?;
         outputs.push(Output { argument, label, path, part, count, kind: args.kind(argument, path)? });
     }
     let set = Set::new(args.data, args.rows, args.dim, args.seed)?;
-    let pool = arguments::pool(args.threads)?;
     let start = Instant::now();
     for output in &outputs {
-        pool.install(|| match output.kind {
+        match output.kind {
             ElementKind::F32 => {
                 output.write(&set, 0f32, |first, values| set.fill(output.part, first, values))
             }
@@ -121,14 +125,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 output.write(&set, f16::ZERO, |first, values| set.fill_f16(output.part, first, values))
             }
             other => unreachable!("no format has elements of {other:?}"),
-        })?;
+        }?;
     }
     let seconds = start.elapsed();
     let of = |value: fn(&Output<'_>) -> Value| {
         outputs.iter().map(|one| (one.label.to_owned(), value(one))).collect::<serde_json::Map<_, _>>()
     };
     let record = json!({
-        "data": arguments::name(args.data), "rows": args.rows, "queries": args.queries, "dim": args.dim,
+        "data": arguments::name(args.data), "rows": args.rows, "queries": queries, "dim": args.dim,
         "seed": args.seed, "elements": of(|one| json!(files::kind_name(one.kind))),
         "seconds": seconds.as_secs_f64(), "files": of(|one| json!(one.path)),
     });

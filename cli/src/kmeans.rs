@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use nearfield::io::{VectorFile, write_npy};
-use nearfield::{KMeans, Metric};
+use nearfield::{Error, KMeans, Metric};
 use serde_json::json;
 
-use crate::given::arguments;
+use crate::given::arguments::{self, Threads};
 use crate::given::device::{self, Choice};
 use crate::given::files;
 use crate::terminal::output;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     clusters: usize,
     /// Metric: cosine, l2sq, l2 or ip
-    #[arg(long, value_name = "METRIC", default_value = "cosine")]
+    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = arguments::word::<Metric>)]
     metric: Metric,
     /// Most iterations; fewer if the inertia settles
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = arguments::count)]
@@ -60,9 +60,8 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     device: Choice,
-    /// Threads of the host engine; by default one for each processor
-    #[arg(long, value_name = "N", value_parser = arguments::threads)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
     /// Write the centroids, f32 [clusters, dim], to this npy
     #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
     centroids: Option<PathBuf>,
@@ -78,14 +77,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    arguments::with_threads(args.threads, || run_here(args))
+    args.threads.run(|| run_here(args))
 }
 
 fn run_here(args: &Args) -> Result<()> {
     let outputs =
         [("--centroids", args.centroids.as_deref()), ("--assignments", args.assignments.as_deref())];
     files::check_outputs(&[("--rows", Some(&args.rows))], &outputs, args.force)?;
-    let file = VectorFile::open(&args.rows).context("--rows")?;
+    let file = files::open(&args.rows, "--rows")?;
     let rows = file.read_all().context("--rows")?;
     let device = args.device.open()?;
     let bar = bar("train", args.iterations);
@@ -96,7 +95,7 @@ fn run_here(args: &Args) -> Result<()> {
         .rows_per_cluster(args.rows_a_cluster)
         .progress(&progress)
         .train(&device, &rows)
-        .map_err(|error| files::blame(error, "--rows", &file, 0))?;
+        .map_err(|error| blame(error, &file))?;
     let took = start.elapsed();
     drop(bar);
     let mut sizes = vec![0usize; clusters.count()];
@@ -135,4 +134,17 @@ fn run_here(args: &Args) -> Result<()> {
     let written = [&args.centroids, &args.assignments];
     lines.extend(written.into_iter().flatten().map(|path| ("wrote", path.display().to_string())));
     output::print(args.json, &record, &lines)
+}
+
+/// An error of the library, in the words of this command.
+fn blame(error: Error, file: &VectorFile) -> anyhow::Error {
+    let argument = match &error {
+        Error::Argument { argument: "clusters", .. } => "--clusters",
+        Error::Argument { argument: "rows", .. } => "--rows",
+        _ => return files::blame(error, "--rows", file, 0),
+    };
+    match error {
+        Error::Argument { needed, given, .. } => anyhow!("{argument}: needed {needed}, given {given}"),
+        other => other.into(),
+    }
 }

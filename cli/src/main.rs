@@ -101,7 +101,7 @@ fn main() -> ExitCode {
         // The reader left early: `nearfield info | head -1` is no failure.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(&output::one_line(&error));
+            output::complain(&output::one_line(&device::in_words(error)));
             ExitCode::FAILURE
         }
     }

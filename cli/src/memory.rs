@@ -40,7 +40,7 @@ pub(crate) fn ensure_fit(argument: &str, count: usize, things: &str, length: usi
     system.refresh_memory();
     let limit = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
     let free = limit.min(system.available_memory());
-    let each = 4 * length.max(1) as u64;
+    let each = 4u64.saturating_mul(length as u64);
     let bytes = (count as u64).saturating_mul(each);
     // Zero: the system does not say.
     ensure!(

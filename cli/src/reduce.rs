@@ -3,28 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use nearfield::io::{VectorFile, write_npy};
 use nearfield::{Device, MatrixView, Norm, Reduce, Summation};
 use serde_json::{Value, json};
 
+use crate::given::arguments::{self, Threads};
 use crate::given::device::{self, Choice};
-use crate::given::{arguments, files};
+use crate::given::files;
 use crate::terminal::output;
 
 const LONG: &str = "\
 Reduce every row of a file to a number, or with --whole all of its values to one number.
 
 Sums are in f32 with an error of some units in the last place of the sum of magnitudes; --compensated adds as if in twice the \
-precision. `min`, `max`, `argmin` and `argmax` ignore NaN, and ties go to the smaller index; argmin and argmax are indices within a row, \
+precision, for operations that add. `min`, `max`, `argmin` and `argmax` ignore NaN, and ties go to the smaller index; argmin and argmax are indices within a row, \
 or within all values with --whole. `std` is that of a population, as numpy's by default, and accurate also far from 0. The rows must fit the \
 memory.
 
 --json prints one object, in one line:
   rows, dim, operation     as requested
   device                   {name, backend, driver, kind}
-  results                  the first results (--show), or the only one
+  results                  the first results (--show), or the only one; what is not finite is the text inf, -inf or NaN
   seconds                  reducing, without reading the files
   out                      the written file, or null";
 
@@ -63,6 +64,11 @@ enum Operation {
     Dot,
 }
 
+impl Operation {
+    /// Those whose sums can be compensated.
+    const SUMS: [Self; 6] = [Self::Sum, Self::SumSquares, Self::Mean, Self::NormL1, Self::NormL2, Self::Dot];
+}
+
 #[derive(Debug, clap::Args)]
 #[command(about = "Sums, norms, extremes, standard deviations and dot products of the rows of a file", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -78,16 +84,15 @@ pub(crate) struct Args {
     /// Reduce all values to one
     #[arg(long)]
     whole: bool,
-    /// Add as if in twice the precision, and round once
+    /// Add as if in twice the precision, and round once: sum, sum-squares, mean, norm-l1, norm-l2 and dot
     #[arg(long)]
     compensated: bool,
     #[command(flatten)]
     device: Choice,
-    /// Threads of the host engine; by default one for each processor
-    #[arg(long, value_name = "N", value_parser = arguments::threads)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
     /// Results that are printed
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "whole")]
     show: usize,
     /// Write the results, f32 or i64 [rows, 1], to this npy
     #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
@@ -100,6 +105,23 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Refuses options that do not concern the operation.
+fn check_operation(args: &Args) -> Result<()> {
+    let given = arguments::name(args.operation);
+    match (args.operation == Operation::Dot, args.with.is_some()) {
+        (true, false) => bail!("--operation: needed --with FILE for dot, given none"),
+        (false, true) => bail!("--with: needed --operation dot, given {given}"),
+        _ => {}
+    }
+    let sums: Vec<String> = Operation::SUMS.map(arguments::name).into();
+    ensure!(
+        !args.compensated || Operation::SUMS.contains(&args.operation),
+        "--compensated: needed --operation {}, given {given}",
+        sums.join(", ")
+    );
+    Ok(())
+}
+
 /// The results of a reduction.
 enum Results {
     Values(Vec<f32>),
@@ -107,21 +129,20 @@ enum Results {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    arguments::with_threads(args.threads, || run_here(args))
+    args.threads.run(|| run_here(args))
 }
 
 fn run_here(args: &Args) -> Result<()> {
     let inputs = [("--rows", Some(args.rows.as_path())), ("--with", args.with.as_deref())];
     files::check_outputs(&inputs, &[("--out", args.out.as_deref())], args.force)?;
-    let is_dot = args.operation == Operation::Dot;
-    ensure!(is_dot == args.with.is_some(), "--with: needed for --operation dot, and for no other");
-    let file = VectorFile::open(&args.rows).context("--rows")?;
+    check_operation(args)?;
+    let file = files::open(&args.rows, "--rows")?;
     let rows = file.read_all().context("--rows")?.into_f32();
     let view = MatrixView::new(&rows, file.dim())?;
     let others = match &args.with {
         None => None,
         Some(path) => {
-            let others = VectorFile::open(path).context("--with")?;
+            let others = files::open(path, "--with")?;
             let (needed, given) = ([file.rows(), file.dim()], [others.rows(), others.dim()]);
             ensure!(needed == given, "--with: needed {needed:?}, as --rows has, given {given:?}");
             Some(others.read_all().context("--with")?.into_f32())
@@ -160,9 +181,10 @@ impl Results {
     /// The first results as JSON and as text.
     fn first(&self, count: usize) -> Vec<(Value, String)> {
         match self {
-            // A JSON number has the digits of an f64, and null stands for what is not finite.
+            // A JSON number has the digits of an f64.
             Self::Values(values) => {
-                values.iter().take(count).map(|value| (json!(value), value.to_string())).collect()
+                let both = |&value: &f32| (output::number(value), value.to_string());
+                values.iter().take(count).map(both).collect()
             }
             Self::Places(places) => {
                 places.iter().take(count).map(|place| (json!(place), place.to_string())).collect()

@@ -67,7 +67,7 @@ impl Sizes {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let path = &args.index_file;
-    let about = SavedIndex::read(path)?;
+    let about = SavedIndex::read(path).map_err(|error| files::no_index(error, path))?;
     let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
     let lists = SavedIndex::list_sizes(path)?.and_then(Sizes::of);
     let (index, kind) = (if lists.is_some() { "ivf" } else { "flat" }, files::kind_name(about.elements));

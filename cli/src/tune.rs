@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use nearfield::{Device, Flat, Index, Ivf, MatrixView, Metric, TunedKernel};
 use serde_json::json;
 
+use crate::given::arguments::Threads;
 use crate::given::device::{self, Choice};
 use crate::memory;
 use crate::recipe::{Part, Recipe, Set};
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = crate::given::arguments::count, required = true)]
     dim: Vec<usize>,
     /// Metrics, one index each: l2sq, l2, cosine, ip
-    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
+    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = crate::given::arguments::word::<Metric>)]
     metric: Vec<Metric>,
     /// Kinds of index
     #[arg(long, value_enum, value_delimiter = ',', default_value = "flat", value_name = "INDEX,…")]
@@ -63,12 +64,18 @@ pub(crate) struct Args {
     rows: usize,
     #[command(flatten)]
     device: Choice,
+    #[command(flatten)]
+    threads: Threads,
     /// Print JSON lines instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    args.threads.run(|| run_here(args))
+}
+
+fn run_here(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let mut out = stdout().lock();
     for &dim in &args.dim {

@@ -9,6 +9,7 @@ use nearfield::io::VectorFile;
 use nearfield::{Device, Error, Flat, Matrix, MatrixView, Neighbors, Output};
 use serde_json::json;
 
+use crate::given::arguments::Threads;
 use crate::given::device::{self, Choice};
 use crate::given::files::{self, Comparison};
 use crate::terminal::output;
@@ -26,7 +27,8 @@ The exit code is 1 if an error exceeds the promised bound.
   device                         {name, backend, driver, kind}
   search                         for the results, an object of
     compared, exceeded           numbers of compared distances, and of errors above the bound
-    largest                      {query, row, reported, exact, error, bound} of the largest error
+    largest                      {query, row, reported, exact, error, bound} of the largest error;
+                                 what is not finite is the text inf, -inf or NaN
     nearest_bound                the same of the largest error / bound
   pairs                          the same for the pairs; null if the device does not compute them,
                                  or --sample is 0";
@@ -46,12 +48,18 @@ pub(crate) struct Args {
     sample: usize,
     #[command(flatten)]
     device: Choice,
+    #[command(flatten)]
+    threads: Threads,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    args.threads.run(|| run_here(args))
+}
+
+fn run_here(args: &Args) -> Result<()> {
     let [rows, query_file] = args.of.open()?;
     let dim = rows.dim();
     let queries = query_file.read_all().context("--queries")?;

@@ -1,13 +1,12 @@
 //! Vectors to search, from files or from a recipe.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
-use nearfield::io::VectorFile;
 use nearfield::{Ivf, MatrixView};
 use rayon::prelude::*;
 
-use crate::given::arguments;
+use crate::given::{arguments, files};
 use crate::memory;
 use crate::recipe::{Part, Random, Recipe, Set};
 
@@ -37,13 +36,13 @@ pub(super) struct Source {
     )]
     pub(super) data: Recipe,
     /// Number of generated rows
-    #[arg(long = "count", default_value_t = 100_000, value_name = "N")]
+    #[arg(long = "count", default_value_t = 100_000, value_name = "N", conflicts_with = "rows_file")]
     pub(super) rows: usize,
     /// Elements per generated vector
-    #[arg(long, default_value_t = 384)]
+    #[arg(long, default_value_t = 384, conflicts_with = "rows_file")]
     pub(super) dim: usize,
     /// Seed of generated vectors
-    #[arg(long, default_value_t = SEED)]
+    #[arg(long, default_value_t = SEED, conflicts_with = "rows_file")]
     pub(super) seed: u64,
 }
 
@@ -105,7 +104,7 @@ impl Source {
         Ok(self
             .queries_file
             .as_ref()
-            .map(VectorFile::open)
+            .map(|file| files::open(file, "--queries"))
             .transpose()?
             .map_or(usize::MAX, |file| file.rows()))
     }
@@ -121,14 +120,14 @@ impl Source {
     /// The number of rows, and their dim.
     pub(super) fn shape(&self) -> Result<(usize, usize)> {
         match &self.rows_file {
-            Some(file) => VectorFile::open(file).map(|file| (file.rows(), file.dim())).map_err(Into::into),
+            Some(file) => files::open(file, "--rows").map(|file| (file.rows(), file.dim())),
             None => Ok((self.rows, self.dim)),
         }
     }
 
     pub(super) fn rows(&self) -> Result<Vectors> {
         match &self.rows_file {
-            Some(file) => read(file),
+            Some(file) => read(file, "--rows"),
             None => self.make("--count", Part::Rows, self.rows),
         }
     }
@@ -137,7 +136,7 @@ impl Source {
     pub(super) fn queries(&self, count: usize) -> Result<Vectors> {
         match &self.queries_file {
             Some(file) => {
-                let mut queries = read(file)?;
+                let mut queries = read(file, "--queries")?;
                 let there = queries.values.len() / queries.dim.max(1);
                 ensure!(there >= count, "--batch: needed at most {there}, as the file has, given {count}");
                 queries.values.truncate(count * queries.dim);
@@ -186,8 +185,8 @@ pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> Result<Vec<f32
     Ok(values)
 }
 
-fn read(file: &PathBuf) -> Result<Vectors> {
-    let file = VectorFile::open(file)?;
+fn read(file: &Path, argument: &str) -> Result<Vectors> {
+    let file = files::open(file, argument)?;
     let dim = file.dim();
     Ok(Vectors { values: file.read_all()?.into_f32(), dim })
 }

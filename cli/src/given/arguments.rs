@@ -1,9 +1,11 @@
 //! Readers of argument values that several subcommands share. clap names the argument and what was given.
 
-use anyhow::{Context, Result};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
-use nearfield::ElementKind;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use nearfield::{ElementKind, Error};
+use rayon::ThreadPoolBuilder;
 
 /// The most threads: each takes memory, and systems allow a program some thousands.
 const MOST_THREADS: usize = 1024;
@@ -35,21 +37,46 @@ pub(crate) fn part(text: &str) -> Result<f64> {
     part.context("needed a number from 0 to 1, like 0.95")
 }
 
+/// Reads a distance. All distances are within an infinite one.
+pub(crate) fn radius(text: &str) -> Result<f32> {
+    let radius = text.parse().ok().filter(|radius: &f32| !radius.is_nan());
+    radius.context("needed a number, like 0.3")
+}
+
+/// Reads a word of the library, like the name of a metric. Words are in lower case.
+pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T> {
+    text.parse().map_err(|error| {
+        let needed = match error {
+            Error::Argument { needed, .. } => needed,
+            other => return other.into(),
+        };
+        let lower = text.to_lowercase();
+        let is_word = lower.parse::<T>().is_ok();
+        let tip = if is_word { format!("; did you mean {lower}?") } else { String::new() };
+        anyhow!("needed {needed}{tip}")
+    })
+}
+
 pub(crate) fn threads(text: &str) -> Result<usize> {
     let threads = text.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
     threads.with_context(|| format!("needed a whole number from 1 to {MOST_THREADS}"))
 }
 
-/// A pool of this many threads, or of one for each processor.
-pub(crate) fn pool(threads: Option<usize>) -> Result<ThreadPool> {
-    Ok(ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
+/// The threads of a command that computes on the host.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Threads {
+    /// Threads on the host; by default one for each processor
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<usize>,
 }
 
-/// Runs a command whose host engine has this many threads; all if none is given.
-pub(crate) fn with_threads(threads: Option<usize>, run: impl FnOnce() -> Result<()> + Send) -> Result<()> {
-    match threads {
-        None => run(),
-        some => pool(some)?.install(run),
+impl Threads {
+    /// Does work that has these threads.
+    pub(crate) fn run(self, work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+        match self.threads {
+            None => work(),
+            Some(threads) => ThreadPoolBuilder::new().num_threads(threads).build()?.install(work),
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use anyhow::{Context, Result, anyhow};
 use nearfield::{Adapter, AdapterKind, Device, DeviceOptions, Error};
 use serde_json::{Value, json};
 
+use crate::terminal::output;
+
 /// The name that asks for the best device.
 const BEST: &str = "best";
 
@@ -79,6 +81,17 @@ pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
     match error {
         Error::NoAdapter { needed, found } => anyhow!("{argument}: needed {needed}, found {found}"),
         other => other.into(),
+    }
+}
+
+/// An error in the words of the command line: memory for scratch is that of `--scratch`.
+pub(crate) fn in_words(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<Error>() {
+        Some(Error::Budget { purpose, needed, budget }) => {
+            let size = output::bytes(*needed);
+            anyhow!("--scratch: needed at least {needed} bytes ({size}) for {purpose}, given {budget}")
+        }
+        _ => error,
     }
 }
 

@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nearfield::io::{VectorFile, file_of, read_row_ids};
-use nearfield::{AddOptions, ElementKind, Error, Index, Metric};
+use nearfield::{AddOptions, ElementKind, Error, Index, Metric, SavedIndex};
 
 use crate::terminal::progress::bar;
 
@@ -26,21 +26,47 @@ pub(crate) struct Comparison {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::given::arguments::count)]
     pub(crate) k: usize,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "cosine")]
+    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = crate::given::arguments::word::<Metric>)]
     pub(crate) metric: Metric,
 }
 
 impl Comparison {
     pub(crate) fn open(&self) -> Result<[VectorFile; 2]> {
-        let rows = VectorFile::open(&self.rows).context("--rows")?;
+        let rows = open(&self.rows, "--rows")?;
         let queries = open_queries(&self.queries, rows.dim(), "--rows")?;
         Ok([rows, queries])
     }
 }
 
+/// Opens the file of vectors that an argument names.
+pub(crate) fn open(path: &Path, argument: &str) -> Result<VectorFile> {
+    VectorFile::open(path).map_err(|error| match SavedIndex::read(path) {
+        Ok(_) => anyhow!(
+            "{argument}: needed a file of vectors, {} is an index, which `nearfield search` takes as --index-file",
+            path.display()
+        ),
+        Err(_) => anyhow::Error::from(error).context(argument.to_owned()),
+    })
+}
+
+/// The error of a file that is no index. Vectors are called by their name.
+pub(crate) fn no_index(error: Error, path: &Path) -> anyhow::Error {
+    let vectors = path.is_file().then(|| VectorFile::open(path).ok()).flatten();
+    vectors.map_or_else(
+        || error.into(),
+        |vectors| {
+            anyhow!(
+                "needed an index that `nearfield build` saved, found vectors ({}), which search, build, kmeans, reduce, truth and \
+                 verify take as --rows",
+                describe(&vectors)
+            )
+        },
+    )
+}
+
 /// Opens the file of `--queries`, which has the dim of another argument.
 pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result<VectorFile> {
-    let queries = VectorFile::open(queries).context("--queries")?;
+    let queries = open(queries, "--queries")?;
     let given = queries.dim();
     ensure!(given == dim, "--queries: needed dim {dim}, as {argument} has, given dim {given}");
     Ok(queries)
@@ -126,13 +152,17 @@ pub(crate) fn refuse_existing(argument: &str, path: &Path, force: bool) -> Resul
     Ok(())
 }
 
-/// Refuses outputs that would overwrite an input, another output, or, without `force`, an existing file.
+/// Refuses outputs that would overwrite an input, another output, or, without `force`, an existing file; and `force` without outputs.
 pub(crate) fn check_outputs(
     inputs: &[(&str, Option<&Path>)],
     outputs: &[(&str, Option<&Path>)],
     force: bool,
 ) -> Result<()> {
     refuse_overwriting(inputs, outputs)?;
+    if force && outputs.iter().all(|(_, path)| path.is_none()) {
+        let names: Vec<&str> = outputs.iter().map(|(argument, _)| *argument).collect();
+        bail!("--force: needed a file to replace by {}, given none", names.join(" or "));
+    }
     let mut given = outputs.iter().filter_map(|(argument, path)| Some((argument, (*path)?)));
     given.try_for_each(|(argument, path)| refuse_existing(argument, path, force))
 }

@@ -1,12 +1,16 @@
 //! The arguments of `nearfield search`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Result, ensure};
 use nearfield::{Metric, Screen};
 
 use super::found::ENDINGS;
+use crate::given::arguments::{self, Threads};
 use crate::given::device::Choice;
-use crate::given::{arguments, files};
+use crate::given::files;
+use crate::memory;
+use crate::terminal::output;
 
 const LONG: &str = "\
 Find the rows of a file, or of a saved index, that are nearest to each query of another file.
@@ -25,7 +29,8 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   rows, queries, dim  counts
   elements            f32 or f16, how rows are stored
   metric, k           as requested; k is null with --radius
-  radius, probes      as requested or found for --recall, or null
+  radius              as requested (the text inf if it is infinite), or null
+  probes              as requested or found for --recall, or null
   device              {name, backend, driver, kind}
   plan                how the search ran, as text
   load_seconds        reading the rows, or reading and sending the index
@@ -48,6 +53,8 @@ and with --truth:
                       products that are larger for nearer rows; or \"recomputed\" from the
                       true ids, if the file has none or those of another metric";
 
+const USAGE: &str = "nearfield search <--rows <FILE>|--index-file <INDEX.nf>> --queries <FILE> [OPTIONS]";
+
 const EXAMPLES: &str = "\
 Examples:
   nearfield search --rows base.npy --queries query.npy -k 100 --out found.csv
@@ -57,7 +64,7 @@ Examples:
   nearfield search --index-file index.nf --queries query.npy --recall 0.95";
 
 #[derive(Debug, clap::Args)]
-#[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// File of the rows to search
     #[arg(long, value_name = "FILE", required_unless_present = "index_file")]
@@ -72,10 +79,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = arguments::count)]
     pub(super) k: usize,
     /// Find all rows within this distance instead of the k nearest
-    #[arg(long, value_name = "R", allow_negative_numbers = true, conflicts_with_all = ["k", "probes", "truth", "ids", "distances"])]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = arguments::radius, conflicts_with_all = ["k", "probes", "truth", "ids", "distances"])]
     pub(super) radius: Option<f32>,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "cosine")]
+    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = arguments::word::<Metric>)]
     pub(super) metric: Metric,
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
     #[arg(long, value_name = "FILE", conflicts_with_all = ["index_file", "truth"])]
@@ -93,13 +100,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = arguments::part, conflicts_with_all = ["rows", "probes", "radius"])]
     pub(super) recall: Option<f64>,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto")]
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Screen>)]
     pub(super) screen: Screen,
     #[command(flatten)]
     pub(super) device: Choice,
-    /// Threads of the host engine; by default one for each processor
-    #[arg(long, value_name = "N", value_parser = arguments::threads)]
-    pub(super) threads: Option<usize>,
+    #[command(flatten)]
+    pub(super) threads: Threads,
     /// Queries whose nearest rows are printed
     #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "json")]
     pub(super) show: usize,
@@ -121,4 +127,44 @@ pub(crate) struct Args {
     /// Print a JSON object instead of text
     #[arg(long)]
     pub(super) json: bool,
+}
+
+impl Args {
+    /// Whether `--out` is a file of arrays, which have neither rows of different lengths nor names.
+    fn is_npz(&self) -> bool {
+        let ending = self.out.as_deref().and_then(Path::extension);
+        ending.is_some_and(|ending| ending.eq_ignore_ascii_case("npz"))
+    }
+
+    /// Refuses a file of `--out` that cannot hold rows of different lengths, and names that nobody would see.
+    pub(super) fn check(&self) -> Result<()> {
+        let given = self.out.as_deref().unwrap_or(Path::new("")).display();
+        let is_npz = self.is_npz();
+        ensure!(
+            !is_npz || self.radius.is_none(),
+            "--out: needed .csv or .jsonl with --radius, given {given}"
+        );
+        let are_named = self.out.is_some() && !is_npz;
+        if self.labels.is_some() && !are_named {
+            ensure!(!self.json, "--labels: needed --out .csv or .jsonl with --json, which prints no names");
+            ensure!(
+                self.show > 0,
+                "--labels: needed --out .csv or .jsonl, or --show of 1 or more, given --show 0"
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses a k whose padded arrays do not fit the memory, before the search.
+    pub(super) fn ensure_fit(&self, queries: usize) -> Result<()> {
+        // Ids have eight bytes, distances four. Only an npz has both at once.
+        let words = match (self.is_npz(), &self.ids, &self.distances) {
+            (true, ..) => 3,
+            (_, Some(_), _) => 2,
+            (_, _, Some(_)) => 1,
+            _ => return Ok(()),
+        };
+        let things = format!("results for each of {}", output::queries(queries));
+        memory::ensure_fit("--k", self.k, &things, queries.saturating_mul(words))
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nearfield::io::{Ids, write_file, write_npy, write_truth};
 use nearfield::{Neighbor, Neighbors};
 use serde_json::to_string;
@@ -133,12 +133,4 @@ impl Found<'_> {
         }
         Ok(values)
     }
-}
-
-/// Refuses a file of `--out` that cannot hold rows of different lengths.
-pub(super) fn check(out: Option<&Path>, radius: Option<f32>) -> Result<()> {
-    let is_npz = out.and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("npz"));
-    let given = out.unwrap_or(Path::new("")).display();
-    ensure!(!is_npz || radius.is_none(), "--out: needed .csv or .jsonl with --radius, given {given}");
-    Ok(())
 }

@@ -11,7 +11,6 @@ use nearfield::io::{Selection, VectorFile, read_selection};
 use nearfield::{Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics, WithinOptions};
 use serde_json::json;
 
-use crate::given::arguments;
 use crate::given::device;
 use crate::given::files::{self, Filled};
 use crate::terminal::output;
@@ -25,7 +24,7 @@ use source::Source;
 const RECALL_SAMPLE: usize = 500;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    arguments::with_threads(args.threads, || run_here(args))
+    args.threads.run(|| run_here(args))
 }
 
 fn run_here(args: &Args) -> Result<()> {
@@ -35,6 +34,7 @@ fn run_here(args: &Args) -> Result<()> {
     let labels = args.labels.as_deref().map(|path| source.labels(path)).transpose()?;
     let allowed = args.filter.as_ref().map(read_selection).transpose().context("--filter")?;
     let query_file = files::open_queries(&args.queries, source.dim, source.argument)?;
+    args.ensure_fit(query_file.rows())?;
     let truth_of = |rows: usize| -> Result<Option<Truth>> {
         args.truth.as_ref().map(|path| Truth::open(path, query_file.rows(), rows)).transpose()
     };
@@ -104,7 +104,7 @@ fn check_outputs(args: &Args) -> Result<()> {
         &outputs,
         args.force,
     )?;
-    found::check(args.out.as_deref(), args.radius)
+    args.check()
 }
 
 /// Tells the user why answers are shorter than asked for.
@@ -183,7 +183,7 @@ fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Resul
     let rate = count as f64 / search.as_secs_f64().max(1e-9);
     let mut record = json!({
         "rows": index.len(), "queries": count, "dim": dim, "elements": kind,
-        "metric": index.metric().name(), "k": found.k, "radius": args.radius, "probes": probes,
+        "metric": index.metric().name(), "k": found.k, "radius": args.radius.map(output::number), "probes": probes,
         "device": device::to_json(adapter), "plan": plan,
         "load_seconds": filled.load.as_secs_f64(), "upload_seconds": filled.upload.as_secs_f64(),
         "search_seconds": search.as_secs_f64(), "queries_per_second": rate, "found": found.neighbors.hits().len(),

@@ -26,7 +26,9 @@ pub(super) struct Source<'a> {
 impl<'a> Source<'a> {
     pub(super) fn open(args: &'a Args) -> Result<Self> {
         if let Some(path) = &args.index_file {
-            let about = SavedIndex::read(path).context("--index-file")?;
+            let about = SavedIndex::read(path)
+                .map_err(|error| files::no_index(error, path))
+                .context("--index-file")?;
             let of_lists = [("--probes", args.probes.is_some()), ("--recall", args.recall.is_some())];
             if let (None, Some((argument, _))) = (about.lists, of_lists.iter().find(|(_, given)| *given)) {
                 bail!("{argument}: needed an ivf index, {} is flat", path.display());
@@ -47,7 +49,7 @@ impl<'a> Source<'a> {
             });
         }
         let path = args.rows.as_ref().context("--rows: needed a file, or --index-file, given neither")?;
-        let rows = VectorFile::open(path).context("--rows")?;
+        let rows = files::open(path, "--rows")?;
         let row_ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
         Ok(Self { argument: "--rows", path, dim: rows.dim(), kind: rows.kind(), rows: Some(rows), row_ids })
     }

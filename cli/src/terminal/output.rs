@@ -19,6 +19,12 @@ pub(crate) fn print(is_json: bool, record: &Value, lines: &[(&str, String)]) -> 
     Ok(out.flush()?)
 }
 
+/// A number as JSON; as text if it is one that JSON lacks: "inf", "-inf" or "NaN".
+pub(crate) fn number(value: impl Into<f64>) -> Value {
+    let value = value.into();
+    if value.is_finite() { value.into() } else { value.to_string().into() }
+}
+
 /// Prints an error. A closed stderr is ignored.
 pub(crate) fn complain(line: &str) {
     writeln!(io::stderr(), "error: {line}").ok();
@@ -57,12 +63,21 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
         _ => {
-            // Usage follows as well; `--help` prints it.
             let text = error.to_string();
             let line = joined(text.lines().take_while(|line| !line.trim().is_empty()));
-            let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
             let line = line.strip_prefix("error: ").unwrap_or(&line);
-            complain(&std::iter::once(line).chain(tips).collect::<Vec<_>>().join("; "));
+            let mut parts: Vec<&str> =
+                text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
+            // The usage names what is needed, and what was given that needs it.
+            let is_told_by_usage =
+                matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument);
+            let usage =
+                text.lines().find(|line| line.starts_with("Usage: ")).map(|line| line.replacen('U', "u", 1));
+            if is_told_by_usage && parts.is_empty() {
+                parts.extend(usage.as_deref());
+            }
+            parts.insert(0, line);
+            complain(&parts.join("; "));
             ExitCode::from(2)
         }
     }

@@ -11,8 +11,8 @@ use nearfield::io::{Ids, VectorFile, write_truth};
 use nearfield::{Error, Matrix};
 use serde_json::json;
 
-use crate::given::files::Comparison;
-use crate::given::{arguments, files};
+use crate::given::arguments::Threads;
+use crate::given::files::{self, Comparison};
 use crate::memory;
 use crate::terminal::output;
 use crate::terminal::progress::bar;
@@ -63,21 +63,23 @@ pub(crate) struct Args {
     /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Number of threads, by default all
-    #[arg(long, value_name = "N", value_parser = crate::given::arguments::threads)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    args.threads.run(|| run_here(args))
+}
+
+fn run_here(args: &Args) -> Result<()> {
     let inputs = [("--rows", Some(args.of.rows.as_path())), ("--queries", Some(&args.of.queries))];
     files::check_outputs(&inputs, &[("--out", Some(&args.out))], args.force)?;
     let [rows, query_file] = args.of.open()?;
-    let pool = arguments::pool(args.threads)?;
     let start = Instant::now();
-    let (ids, distances) = pool.install(|| neighbors(args, &rows, &query_file))?;
+    let (ids, distances) = neighbors(args, &rows, &query_file)?;
     write_truth(&args.out, &ids, &distances).context("--out")?;
     print(args, [&rows, &query_file], start)
 }
@@ -85,6 +87,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The neighbours of all queries: ids and distances, short rows padded.
 fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<(Ids, Vec<f32>)> {
     let (count, k) = (query_file.rows(), args.of.k);
+    memory::ensure_fit(
+        "--k",
+        k,
+        &format!("neighbours for each of {}", output::queries(count)),
+        count.saturating_mul(3),
+    )?;
     let about = || format!("--k: needed memory for {count} x {k} neighbours, there is not that much");
     let mut ids = memory::filled(count.checked_mul(k), -1, about)?;
     let mut distances = memory::filled(count.checked_mul(k), f32::NAN, about)?;

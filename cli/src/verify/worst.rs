@@ -4,6 +4,8 @@ use nearfield::Metric;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+use crate::terminal::output;
+
 /// A reported distance of a query and a row, by their numbers, and the vectors.
 pub(super) type Compared<'a> = ([usize; 2], f32, [&'a [f32]; 2]);
 
@@ -34,7 +36,8 @@ impl Deviation {
     fn to_json(self) -> Value {
         let Self { query, row, reported, exact, error, bound } = self;
         json!({
-            "query": query, "row": row, "reported": reported, "exact": exact, "error": error, "bound": bound,
+            "query": query, "row": row, "reported": output::number(reported), "exact": output::number(exact),
+            "error": output::number(error), "bound": output::number(bound),
         })
     }
 }

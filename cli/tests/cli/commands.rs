@@ -338,8 +338,8 @@ fn tune_prints_the_times_of_both_forms_of_kernels() -> Result<()> {
     // Refused before anything is printed: there are no kernels on the host, and too few rows.
     fail(
         directory.path(),
-        "tune --dim 64 --count 100 --device host",
-        &["--dim", "GPU with timestamps", "on"],
+        "tune --dim 64 --count 100 --device host --threads 3",
+        &["--dim", "GPU with timestamps", "on host, 3 threads"],
     )?;
     fail(directory.path(), "tune", &["--dim"])?;
     if !has_adapter() {

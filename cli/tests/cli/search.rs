@@ -45,7 +45,9 @@ fn the_first_answers_are_printed_with_their_names() -> Result<()> {
     let printed = succeed(at, &format!("{SEARCH} -k 7 --show 1"))?;
     assert!(printed.contains("and 2 more") && !printed.contains("query 1"), "{printed}");
     fs::write(at.join("few.txt"), "one\n")?;
-    fail(at, &format!("{SEARCH} --labels few.txt"), &["--labels few.txt", "10 lines", "given 1"])
+    fail(at, &format!("{SEARCH} --labels few.txt"), &["--labels few.txt", "10 lines", "given 1"])?;
+    fs::write(at.join("bytes.txt"), [0xff, 0xfe])?;
+    fail(at, &format!("{SEARCH} --labels bytes.txt"), &["--labels bytes.txt", "UTF-8"])
 }
 
 #[test]
@@ -174,7 +176,29 @@ fn mistakes_get_a_suggestion() -> Result<()> {
     let directory = circle()?;
     let at = directory.path();
     fail(at, "search --row rows.npy --querys queries.npy", &["--row", "similar argument exists: '--rows'"])?;
-    fail(at, "serch", &["serch", "similar subcommands exist", "'search'"])
+    fail(at, "serch", &["serch", "similar subcommands exist", "'search'"])?;
+    fail(
+        at,
+        &format!("{SEARCH} --metric L2"),
+        &["'L2'", "--metric", "METRIC>': needed l2sq, l2, cosine or ip; did you mean l2?"],
+    )?;
+    fail(at, &format!("{SEARCH} --screen I8"), &["'I8'", "--screen", "did you mean i8?"])?;
+    fail(at, "bench exact --metric Cosine,ip", &["'Cosine'", "--metric", "did you mean cosine?"])?;
+    // What is needed, and in which form.
+    fail(
+        at,
+        "search rows.npy queries.npy",
+        &["'rows.npy'", "usage: nearfield search <--rows <FILE>|--index-file <INDEX.nf>> --queries <FILE>"],
+    )?;
+    let output =
+        program().current_dir(at).args(SEARCH.split_whitespace()).args(["--scratch", "1"]).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (_, after) = complaint.split_once("error: --scratch: needed at least ").context("an error")?;
+    let (bytes, after) = after.split_once(" bytes (").context("bytes")?;
+    assert!(after.ends_with("for a search of 10 of 10 rows, given 1\n"), "{complaint}");
+    succeed(at, &format!("{SEARCH} --scratch {bytes}"))?;
+    let fewer = bytes.parse::<u64>()? - 1;
+    fail(at, &format!("{SEARCH} --scratch {fewer}"), &["--scratch", bytes])
 }
 
 #[test]
@@ -206,7 +230,24 @@ fn a_recall_chooses_the_probes_and_show_tells_of_the_lists() -> Result<()> {
     assert!(printed.contains("lists      30 of ") && printed.contains("rows: 56.2 KiB"), "{printed}");
     succeed(at, "build --device host --rows rows.npy --out flat.nf")?;
     assert_eq!(record(at, "show flat.nf")?["lists"], Value::Null);
-    fail(at, "show rows.npy", &["rows.npy", "index of nearfield"])?;
+    for command in ["show rows.npy", "search --queries queries.npy --index-file rows.npy"] {
+        fail(
+            at,
+            command,
+            &["index that `nearfield build` saved", "found vectors (900 x 16 f32, rows.npy)", "--rows"],
+        )?;
+    }
+    for command in [
+        "search --queries queries.npy",
+        "kmeans --clusters 2",
+        "build --out new.nf",
+        "bench exact --queries queries.npy",
+    ] {
+        fail(at, &format!("{command} --rows index.nf"), &["--rows", "index.nf is an index", "--index-file"])?;
+    }
+    fail(at, "search --rows rows.npy --queries index.nf", &["--queries", "index.nf is an index"])?;
+    fs::write(at.join("index.txt"), "no index")?;
+    fail(at, "show index.txt", &["index.txt", "index of nearfield"])?;
     fail(at, "build --rows rows.npy --seed 3 --out new.nf", &["--seed", "--index ivf"])?;
     fail(
         at,
@@ -229,7 +270,14 @@ fn kmeans_writes_centroids_and_the_nearest_of_each_row() -> Result<()> {
     let printed = succeed(at, &kmeans.replace("host", "host --seed 4"))?;
     assert!(printed.contains("clusters   3, of 20 to 20 rows"), "{printed}");
     fail(at, &format!("{kmeans} --centroids c.npy"), &["--centroids", "--force"])?;
-    fail(at, &kmeans.replace("clusters 3", "clusters 61"), &["clusters", "60", "61"])
+    fail(
+        at,
+        &kmeans.replace("clusters 3", "clusters 61"),
+        &["error: --clusters: needed 1 to 60", "given 61"],
+    )?;
+    write_npy::<f32>(at.join("none.npy"), [0, 1], &[])?;
+    fail(at, &kmeans.replace("rows.npy", "none.npy"), &["error: --rows: needed at least one"])?;
+    fail(at, &format!("{kmeans} --force"), &["--force", "--centroids or --assignments"])
 }
 
 #[test]
@@ -258,8 +306,98 @@ fn reduce_reduces_rows_or_all_values() -> Result<()> {
     assert_eq!(nearfield::io::VectorFile::open(at.join("dot.npy"))?.read_all()?.into_f32(), [-1.0, 9.0]);
     let printed = succeed(at, "reduce --device host --rows a.npy --operation norm-l2 --show 1")?;
     assert!(printed.contains("norm-l2    5.91608, …"), "{printed}");
-    fail(at, "reduce --rows a.npy --operation dot", &["--with", "dot"])?;
-    fail(at, "reduce --rows a.npy --operation sum --with b.npy", &["--with", "dot"])
+    fail(at, "reduce --rows a.npy --operation dot", &["--operation", "--with", "dot"])?;
+    fail(at, "reduce --rows a.npy --operation sum --with b.npy", &["--with", "--operation dot", "given sum"])
+}
+
+#[test]
+fn numbers_that_json_lacks_are_texts() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    write_npy(at.join("a.npy"), [3, 2], &[f32::INFINITY, 1.0, f32::NEG_INFINITY, 1.0, f32::NAN, 1.0])?;
+    let found = record(at, "reduce --device host --rows a.npy --operation sum")?;
+    assert_eq!(found["results"], serde_json::json!(["inf", "-inf", "NaN"]));
+    let found = record(at, &format!("{SEARCH} --radius inf"))?;
+    assert_eq!((&found["radius"], &found["found"]), (&"inf".into(), &20.into()), "{found}");
+    assert_eq!(record(at, &format!("{SEARCH} --radius 0.5"))?["radius"], 0.5);
+    assert_eq!(record(at, SEARCH)?["radius"], Value::Null);
+    for wrong in ["nan", "near"] {
+        fail(at, &format!("{SEARCH} --radius {wrong}"), &["--radius", "needed a number", wrong])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn options_without_effect_are_refused() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    for operation in ["min", "max", "argmin", "argmax", "norm-max", "std"] {
+        let arguments = format!("reduce --rows rows.npy --operation {operation} --compensated");
+        let given = format!("given {operation}");
+        fail(
+            at,
+            &arguments,
+            &["--compensated: needed --operation sum, sum-squares, mean, norm-l1, norm-l2, dot", &given],
+        )?;
+    }
+    for operation in ["sum", "sum-squares", "mean", "norm-l1", "norm-l2", "dot --with rows.npy"] {
+        succeed(at, &format!("reduce --device host --rows rows.npy --operation {operation} --compensated"))?;
+    }
+    let sum = "reduce --rows rows.npy --operation sum";
+    let labels = format!("{SEARCH} --labels names.txt");
+    let generate = "generate --data uniform --count 3 --dim 2";
+    for (arguments, parts) in [
+        (format!("{sum} --whole --show 2"), ["--show", "--whole"]),
+        (format!("{sum} --force"), ["--force", "--out"]),
+        (format!("{SEARCH} --force"), ["--force", "--out or --ids or --distances"]),
+        (format!("{SEARCH} --show 2 --json"), ["--show", "--json"]),
+        (format!("{labels} --json"), ["--labels", "--out .csv or .jsonl with --json"]),
+        (format!("{labels} --json --out found.npz"), ["--labels", "--json"]),
+        (format!("{labels} --show 0 --ids ids.npy"), ["--labels", "--show 0"]),
+        (format!("{generate} --out-rows g.npy --query-count 4"), ["--query-count", "--out-queries"]),
+        ("bench exact --rows rows.npy --queries queries.npy --count 5".into(), ["--rows", "--count"]),
+        ("bench exact --rows rows.npy --queries queries.npy --dim 5".into(), ["--rows", "--dim"]),
+        ("bench exact --rows rows.npy --queries queries.npy --seed 5".into(), ["--rows", "--seed"]),
+        ("bench all --python python3".into(), ["--python", "--peers"]),
+        ("bench peers --suites exact --lists 4".into(), ["--lists", "--suites ivf, given exact"]),
+        (
+            "bench peers --suites exact,ivf --length 4".into(),
+            ["--length", "--suites reduce, given exact,ivf"],
+        ),
+        ("bench peers --suites reduce --select-k 4".into(), ["--select-k", "--suites select, given reduce"]),
+    ] {
+        fail(at, &arguments, &parts)?;
+    }
+    // With effect.
+    succeed(at, &format!("{labels} --show 0 --out found.csv"))?;
+    succeed(at, &format!("{labels} --json --out found.jsonl"))?;
+    succeed(at, &format!("{labels} --out found.npz"))?;
+    succeed(at, &format!("{generate} --query-count 4 --out-queries g.npy"))?;
+    Ok(())
+}
+
+#[test]
+fn padded_answers_that_no_memory_holds_are_refused_before_the_search() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    // A note on k would precede the error if the rows had been sent.
+    for (k, output) in [
+        ("100000000000000", "--ids ids.npy"),
+        ("100000000000000", "--distances distances.npy"),
+        ("18446744073709551615", "--out found.npz"),
+    ] {
+        let arguments = format!("{SEARCH} -k {k} {output}");
+        fail(at, &arguments, &["--k", k, "results for each of 2 queries", "memory"])?;
+        let output = program().current_dir(at).args(arguments.split_whitespace()).output()?;
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("note: "), "{output:?}");
+    }
+    // Nothing is padded.
+    write_npy::<f32>(at.join("none.npy"), [0, 2], &[])?;
+    let none = "--rows rows.npy --queries none.npy -k 18446744073709551615";
+    succeed(at, &format!("search --device host {none} --ids none-ids.npy"))?;
+    succeed(at, &format!("truth {none} --out none.npz"))?;
+    succeed(at, &format!("{SEARCH} -k 18446744073709551615 --out found.csv"))?;
+    Ok(())
 }
 
 #[test]
@@ -272,5 +410,17 @@ fn shells_and_man_get_their_files() -> Result<()> {
     succeed(directory.path(), "man --out pages")?;
     let page = fs::read_to_string(directory.path().join("pages/nearfield-search.1"))?;
     assert!(page.contains("Examples") && page.contains("truth"), "{page}");
+    let at = directory.path();
+    fs::write(at.join("pages/nearfield-tune.1"), "my own")?;
+    fs::remove_file(at.join("pages/nearfield-bench-all.1"))?;
+    fail(at, "man --out pages", &["--out", "--force", "nearfield"])?;
+    assert_eq!(fs::read_to_string(at.join("pages/nearfield-tune.1"))?, "my own");
+    assert!(
+        !at.join("pages/nearfield-bench-all.1").exists(),
+        "a page was written before another was refused"
+    );
+    succeed(at, "man --out pages --force")?;
+    assert!(fs::read_to_string(at.join("pages/nearfield-tune.1"))?.contains("NAME"));
+    assert!(at.join("pages/nearfield-bench-all.1").exists());
     Ok(())
 }

@@ -76,6 +76,8 @@ fn prints_text_and_fewer_results_where_there_are_fewer() -> Result<()> {
     let none = "verify --rows three.npy --queries none.npy --device host";
     let found = record(here, none)?;
     assert_eq!((&found["search"]["compared"], &found["pairs"]), (&0.into(), &Value::Null));
+    let threads = record(here, &format!("{none} --threads 3"))?;
+    assert_eq!(threads["device"]["name"], "host, 3 threads");
     let unsampled = "verify --rows three.npy --queries three.npy --device host --sample 0";
     let found = record(here, unsampled)?;
     assert_eq!((&found["search"]["compared"], &found["pairs"]), (&9.into(), &Value::Null));

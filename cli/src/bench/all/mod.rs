@@ -30,7 +30,7 @@ pub(super) struct Args {
     #[arg(long = "queries", value_name = "FILE", requires = "rows_file")]
     queries_file: Option<PathBuf>,
     /// Metric for the files: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine", requires = "rows_file")]
+    #[arg(long, default_value = "cosine", requires = "rows_file", value_parser = crate::given::arguments::word::<Metric>)]
     metric: Metric,
     /// Run other libraries at the same work afterwards, as `bench peers` does
     #[arg(long)]

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use nearfield::io::VectorFile;
 use nearfield::{AdapterKind, Device, Ivf, Metric};
 
 use super::super::data::asked_or;
+use crate::given::files;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Scale {
@@ -53,7 +53,7 @@ pub(super) struct Files {
 impl Files {
     pub(super) fn open(rows_file: &Path, queries_file: &Path, metric: Metric) -> Result<Self> {
         let shape = |argument: &str, file: &Path| -> Result<(usize, usize)> {
-            let open = VectorFile::open(file).with_context(|| argument.to_owned())?;
+            let open = files::open(file, argument)?;
             ensure!(open.rows() > 0, "{argument}: needed at least one vector, {} has none", file.display());
             Ok((open.rows(), open.dim()))
         };
@@ -190,6 +190,8 @@ pub(super) fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use anyhow::Context;
+
     use super::super::super::step::Step;
     use super::*;
 

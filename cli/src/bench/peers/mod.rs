@@ -28,6 +28,8 @@ const CHECKED_AT_ONCE: usize = 1 << 14;
 const SUITES: [&str; 5] = ["exact", "ivf", "distance", "select", "reduce"];
 const PEERS: [&str; 8] = ["numpy", "scipy", "faiss-cpu", "usearch", "hnswlib", "torch", "cuvs", "faiss-gpu"];
 const SHAPES: &str = "20000x500,1000x10000,100x100000,10x1000000";
+const SELECT_K: &str = "1,16,256";
+const LENGTH: &str = "67108864";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -46,7 +48,7 @@ pub(super) struct Args {
     #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = arguments::count)]
     k: Vec<usize>,
     /// Metric: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine")]
+    #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
     metric: Metric,
     /// Lists; by default as many as bench ivf has
     #[arg(long, value_name = "N", value_parser = arguments::count)]
@@ -54,14 +56,14 @@ pub(super) struct Args {
     /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
     #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = arguments::count)]
     probes: Vec<usize>,
-    /// Rows to select from and their length, one case each
-    #[arg(long, value_delimiter = ',', default_value = SHAPES, value_name = "ROWSxLENGTH,…")]
+    /// Rows to select from and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000
+    #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
     shapes: Vec<Shape>,
-    /// Elements to select from each row, one case each
-    #[arg(long, value_delimiter = ',', default_value = "1,16,256", value_name = "K,…", value_parser = arguments::count)]
+    /// Elements to select from each row, one case each; 1,16,256
+    #[arg(long, value_delimiter = ',', value_name = "K,…", value_parser = arguments::count)]
     select_k: Vec<usize>,
-    /// Values to reduce, one case each
-    #[arg(long, value_delimiter = ',', default_value = "67108864", value_name = "N,…", value_parser = arguments::count)]
+    /// Values to reduce, one case each; 67,108,864
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = arguments::count)]
     length: Vec<usize>,
     /// Python that has the libraries
     #[arg(long, default_value = PYTHON, value_name = "PROGRAM")]
@@ -87,6 +89,7 @@ what is compared and lists the fields of the JSON lines."
 
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
+        self.check_suites()?;
         // Before the vectors are generated, because there may be no Python.
         script::check(&self.python)?;
         let scratch = tempfile::Builder::new().prefix("nearfield-peers-").tempdir().context("TMPDIR")?;
@@ -107,24 +110,44 @@ impl Suite for Args {
     }
 }
 
+fn joined<T: ToString>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn joined_or<T: ToString>(asked: &[T], usual: &str) -> String {
+    if asked.is_empty() { usual.to_owned() } else { joined(asked) }
+}
+
 impl Args {
+    /// Refuses the options of suites that do not run.
+    fn check_suites(&self) -> Result<()> {
+        for (option, is_given, suite) in [
+            ("--lists", self.lists.is_some(), "ivf"),
+            ("--probes", !self.probes.is_empty(), "ivf"),
+            ("--shapes", !self.shapes.is_empty(), "select"),
+            ("--select-k", !self.select_k.is_empty(), "select"),
+            ("--length", !self.length.is_empty(), "reduce"),
+        ] {
+            let runs = self.suites.iter().any(|one| one == suite);
+            ensure!(runs || !is_given, "{option}: needed --suites {suite}, given {}", joined(&self.suites));
+        }
+        Ok(())
+    }
+
     fn has_vectors(&self) -> bool {
         self.suites.iter().any(|suite| ["exact", "ivf", "distance"].contains(&suite.as_str()))
     }
 
     /// The arguments of the script.
     fn script_words(&self, scratch: &Path, runs: usize) -> Result<Vec<OsString>> {
-        fn joined<T: ToString>(values: &[T]) -> String {
-            values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
-        }
         let mut options: Vec<(&str, OsString)> = [
             ("--runs", runs.to_string()),
             ("--suites", joined(&self.suites)),
             ("--peers", joined(&self.peers)),
             ("--metric", self.metric.to_string()),
-            ("--shapes", joined(&self.shapes)),
-            ("--select-k", joined(&self.select_k)),
-            ("--length", joined(&self.length)),
+            ("--shapes", joined_or(&self.shapes, SHAPES)),
+            ("--select-k", joined_or(&self.select_k, SELECT_K)),
+            ("--length", joined_or(&self.length, LENGTH)),
         ]
         .map(|(name, value)| (name, value.into()))
         .into();

@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -66,7 +69,7 @@ from several devices has one group of bars for each.";
 pub(super) fn run(args: &Args) -> Result<()> {
     let inputs: Vec<(&str, Option<&Path>)> =
         args.files.iter().map(|file| ("FILE", Some(file.as_path()))).collect();
-    files::refuse_overwriting(&inputs, &[("--output", args.output.as_deref())])?;
+    files::check_outputs(&inputs, &[("--output", args.output.as_deref())], args.force)?;
     let mut lines = vec![];
     for file in &args.files {
         lines.extend(read(file).context("FILE")?);

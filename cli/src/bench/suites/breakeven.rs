@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(short, long, default_value_t = 10, value_parser = crate::given::arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine")]
+    #[arg(long, default_value = "cosine", value_parser = crate::given::arguments::word::<Metric>)]
     metric: Metric,
 }
 

@@ -28,10 +28,10 @@ pub(crate) struct Args {
     #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = crate::given::arguments::count)]
     queries: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
-    #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…")]
+    #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…", value_parser = crate::given::arguments::word::<Metric>)]
     metric: Vec<Metric>,
     /// Precisions, one case each: fast, compensated, half (cosine and ip)
-    #[arg(long, value_delimiter = ',', default_value = "fast", value_name = "PRECISION,…")]
+    #[arg(long, value_delimiter = ',', default_value = "fast", value_name = "PRECISION,…", value_parser = crate::given::arguments::word::<Precision>)]
     precision: Vec<Precision>,
     /// Pairs of a case that are checked against f64
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::given::arguments::count)]

@@ -32,13 +32,13 @@ pub(crate) struct Args {
     #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = crate::given::arguments::count)]
     k: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
-    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…")]
+    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = crate::given::arguments::word::<Metric>)]
     metric: Vec<Metric>,
     /// Queries of a case whose answers are checked against f64, at least one of each batch
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = crate::given::arguments::count)]
     verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
-    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…")]
+    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = crate::given::arguments::word::<Screen>)]
     screen: Vec<Screen>,
 }
 

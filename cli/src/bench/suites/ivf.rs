@@ -36,13 +36,13 @@ pub(crate) struct Args {
     #[arg(short, long, default_value_t = 10, value_parser = crate::given::arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine")]
+    #[arg(long, default_value = "cosine", value_parser = crate::given::arguments::word::<Metric>)]
     metric: Metric,
     /// Iterations of k-means
     #[arg(long, default_value_t = ITERATIONS)]
     iterations: usize,
     /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
-    #[arg(long, default_value = "auto", value_name = "SCREEN")]
+    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = crate::given::arguments::word::<Screen>)]
     screen: Screen,
 }
 

@@ -658,7 +658,7 @@ fn bad_input_is_one_error_line() -> Result<()> {
     fs::write(directory.join("cut.jsonl"), &good[..good.len() - 9])?;
     fs::write(directory.join("other.jsonl"), "{\"name\": 3}\n")?;
     fs::write(directory.join("bytes.jsonl"), [0xff, 0xfe])?;
-    let cases: [(&[&str], &[&str]); 11] = [
+    let cases: [(&[&str], &[&str]); 13] = [
         (&["none.jsonl"], &["FILE", "none.jsonl: "]),
         (&["empty.jsonl"], &["FILE", "empty.jsonl: needed lines"]),
         (&["words.jsonl"], &["FILE", "words.jsonl, line 28: needed JSON"]),
@@ -667,6 +667,8 @@ fn bad_input_is_one_error_line() -> Result<()> {
         (&["bytes.jsonl"], &["FILE", "bytes.jsonl: "]),
         (&["good.jsonl", "none.jsonl"], &["FILE", "none.jsonl: "]),
         (&["good.jsonl", "--output", "good.jsonl"], &["--output", "that of FILE"]),
+        (&["good.jsonl", "--output", "empty.jsonl"], &["--output", "--force", "empty.jsonl"]),
+        (&["good.jsonl", "--force"], &["--force", "--output"]),
         (&["good.jsonl", "--output", "no/where.html"], &["--output: no/where.html: "]),
         (&["good.jsonl", "--chart", "pie"], &["--chart: needed one of bandwidth, exact-dimensions, "]),
         (&["good.jsonl", "--chart", "ladder", "--format", "markdown"], &["--format"]),
@@ -676,5 +678,9 @@ fn bad_input_is_one_error_line() -> Result<()> {
     }
     assert_eq!(fs::read_to_string(directory.join("good.jsonl"))?, good);
     succeeded(run(directory, &["good.jsonl", "--output", "page.html"])?)?;
-    well_formed(&fs::read_to_string(directory.join("page.html"))?)
+    well_formed(&fs::read_to_string(directory.join("page.html"))?)?;
+    let chart = ["good.jsonl", "--chart", "ladder", "--output", "page.html", "--force"];
+    succeeded(run(directory, &chart)?)?;
+    ensure!(fs::read_to_string(directory.join("page.html"))?.starts_with("<svg"));
+    Ok(())
 }

@@ -44,10 +44,10 @@ pub(crate) struct Args {
     #[arg(short, long, default_value_t = 10, value_parser = arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine")]
+    #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
     metric: Metric,
     /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
-    #[arg(long, default_value = "auto", value_name = "SCREEN")]
+    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = arguments::word::<Screen>)]
     screen: Screen,
     /// Search for each caller alone (DeviceOptions::join_searches), to compare
     #[arg(long)]
