@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::given::arguments::{self, Elements, Threads};
 use crate::given::device::{self, Choice};
 use crate::given::files;
+use crate::memory;
 use crate::terminal::output;
 use crate::terminal::progress::bar;
 
@@ -204,11 +205,11 @@ const ITERATIONS: usize = 10;
 /// Reads `wanted` rows, spread over the file, in one pass.
 fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
     let bar = bar("sample", file.rows());
-    let (mut wide, mut half) = (vec![], vec![]);
-    let count = wanted * file.dim();
     let is_half = file.kind() == ElementKind::F16;
-    let reserved = if is_half { half.try_reserve_exact(count) } else { wide.try_reserve_exact(count) };
-    reserved.with_context(|| format!("no memory for a sample of {wanted} rows"))?;
+    let room = |is_taken: bool| if is_taken { wanted.checked_mul(file.dim()) } else { Some(0) };
+    let about = || format!("--rows: no memory for a sample of {wanted} rows");
+    let (mut wide, mut half) =
+        (memory::with_room(room(!is_half), about)?, memory::with_room(room(is_half), about)?);
     let mut numbers = (0..wanted).map(|number| sampled(file, wanted, number)).peekable();
     for piece in file.pieces(files::PIECE_BYTES) {
         let (first, rows) = piece.context("--rows")?;

@@ -15,22 +15,22 @@ pub(crate) fn filled<T: Clone>(
     value: T,
     about: impl FnOnce() -> String,
 ) -> Result<Vec<T>> {
-    let mut values: Vec<T> = vec![];
-    let has_room = |&count: &usize| {
-        values.try_reserve_exact(count).is_ok() && (count * size_of::<T>() < SPARE_BYTES || spare().is_some())
-    };
-    let count = count.filter(has_room).with_context(about)?;
-    values.resize(count, value);
+    let mut values = with_room(count, about)?;
+    values.resize(count.unwrap_or(0), value);
     Ok(values)
 }
 
-/// Memory that is held while many small arrays are taken, so that their error can still be written.
-pub(crate) fn spare() -> Option<Vec<u8>> {
-    let mut spare = vec![];
-    let reserved = spare.try_reserve_exact(SPARE_BYTES);
-    // Otherwise the compiler leaves out memory that nobody uses.
-    black_box(&mut spare);
-    reserved.is_ok().then_some(spare)
+/// An empty array with room for `count` values, refused like that of [`filled`].
+pub(crate) fn with_room<T>(count: Option<usize>, about: impl FnOnce() -> String) -> Result<Vec<T>> {
+    let mut values: Vec<T> = vec![];
+    let has_room = |&count: &usize| {
+        values.try_reserve_exact(count).is_ok()
+            && (count * size_of::<T>() < SPARE_BYTES
+                // Otherwise the compiler leaves out memory that nobody uses.
+                || black_box(&mut Vec::<u8>::new()).try_reserve_exact(SPARE_BYTES).is_ok())
+    };
+    count.filter(has_room).with_context(about)?;
+    Ok(values)
 }
 
 /// Fails unless `count` things of `length` f32 values each fit the free memory, and says how many would. A system that

@@ -19,7 +19,7 @@ Reduce every row of a file to a number, or with --whole all of its values to one
 
 Sums are in f32 with an error of some units in the last place of the sum of magnitudes; --compensated adds as if in twice the \
 precision, for operations that add. `min`, `max`, `argmin` and `argmax` ignore NaN, and ties go to the smaller index; argmin and argmax are indices within a row, \
-or within all values with --whole. `std` is that of a population, as numpy's by default, and accurate also far from 0. The rows must fit the \
+or within all values with --whole. `std` is that of a population, as numpy's by default, accurate also far from 0, and NaN beside a NaN or an infinity. The rows must fit the \
 memory.
 
 --json prints one object, in one line:

@@ -16,7 +16,7 @@ pub fn life(data: &[u8]) {
     let Some((&[choice, ref seed @ ..], operations)) = data.split_first_chunk::<HEAD>() else { return };
     let seed = seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));
     let kind = if choice & 0x80 == 0 { Kind::Flat } else { Kind::Ivf };
-    let cases = Case::all(kind);
+    let cases = Case::confined(kind);
     let case = cases[usize::from(choice) % cases.len()];
     let folder = tempfile::tempdir().expect("a folder");
     let device = Device::open(Some("host"), case.confine(DeviceOptions::new())).expect("the host engine");
@@ -29,7 +29,8 @@ pub fn life(data: &[u8]) {
 
 /// A life of each case and kind.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let choices = (0..4).flat_map(|case| [case, case | 0x80]);
+    let cases = Case::confined(Kind::Flat).len() as u8;
+    let choices = (0..cases).flat_map(|case| [case, case | 0x80]);
     choices
         .map(|choice| [choice; HEAD].into_iter().chain((0..30).map(|step| step * 5 + choice % 8)).collect())
         .collect()

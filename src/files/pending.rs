@@ -5,6 +5,10 @@ use std::io::{BufWriter, Error, ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
 
 use crate::files::temporary::{Temporary, directory};
+use crate::memory;
+
+/// Bytes that are collected before they are written.
+const BUFFER: usize = 1 << 18;
 
 /// The most links that a path may lead through, as on Linux.
 const MOST_LINKS: usize = 40;
@@ -36,7 +40,8 @@ impl Pending {
         if let Some(replaced) = replaced {
             keep_permissions(&file, &replaced)?;
         }
-        Ok(Self { path, temporary, file: BufWriter::with_capacity(1 << 20, file) })
+        memory::check_small(BUFFER).map_err(|_| ErrorKind::OutOfMemory)?;
+        Ok(Self { path, temporary, file: BufWriter::with_capacity(BUFFER, file) })
     }
 
     /// The file to write to.

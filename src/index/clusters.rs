@@ -43,8 +43,8 @@ impl Clusters {
         /// The number of the nearest centroid of each of these rows, `[rows]`, ties to the smaller number.
         ///
         /// # Errors
-        /// [`Error::Argument`](crate::Error::Argument) for another dim or a matrix on another device; [`Error::NotFinite`](crate::Error::NotFinite) and [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the
-        /// row's number; [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Budget`](crate::Error::Budget); [`Error::DeviceLost`](crate::Error::DeviceLost).
+        /// [`Error::Argument`] for another dim or a matrix on another device; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with
+        /// the row's number; [`Error::OutOfMemory`]; [`Error::Budget`]; [`Error::DeviceLost`].
         ///
         /// ```no_run
         /// use nearfield::{Device, KMeans, MatrixView, Metric};
@@ -76,7 +76,7 @@ impl Clusters {
     }
 }
 
-/// The nearest of the centroids `[lists, dim]` of each row of a sample, and the sum of the distances.
+/// The nearest of the centroids `[clusters, dim]` of each row of a sample, and the sum of the distances.
 pub(super) async fn nearest(
     device: &Device,
     (centroids, dim): (&[f32], usize),

@@ -31,7 +31,7 @@ impl Drop for Said {
 
 fn live(engine: Engine, kind: Kind, seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
-    for (case, seed) in Case::all(kind).into_iter().zip(seed..) {
+    for (case, seed) in Case::confined(kind).into_iter().zip(seed..) {
         let Some(roomy) = engine.device() else { return };
         let Some(device) = engine.open(case.confine(options())) else { return };
         let mut said = Said { case, operation: 0, name: "add" };
@@ -62,7 +62,7 @@ fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids(eng
 #[test_case(|index| index.update(&[40], &[[9.0f32; 6]][..]).expect("updated") => panics "left == right"; "a row that differs")]
 fn a_planted_fault_is_found(plant: fn(&mut Index)) {
     let folder = tempfile::tempdir().expect("a folder");
-    let case = Case { rows: 60, ..Case::all(Kind::Flat)[0] };
+    let case = Case { rows: 60, ..Case::confined(Kind::Flat)[0] };
     let device = Host.open(case.confine(options())).expect("the host engine");
     let (mut life, mut index) = Life::start(&device, &device, case, folder.path(), 1);
     life.check(&index);

@@ -1,5 +1,5 @@
 // Sums the squared deviations of values from the mean of their block. A group of WIDTH invocations takes a block of up to HELD
-// vectors for each and keeps it in registers, so memory is read once.
+// vectors for each and keeps it in registers, so memory is read once. Where WIDTH is 0, caches serve the later reads.
 @group(0) @binding(1) var<storage, read> values: array<Row>; // [rows, stride]
 @group(0) @binding(2) var<storage, read_write> records: array<f32>; // [rows, pitch, words]: the sum, and two parts of the mean
 

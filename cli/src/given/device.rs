@@ -14,16 +14,23 @@ const BEST: &str = "best";
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Choice {
-    /// Device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver if there is no other), `software` (a
-    /// software driver), or a part of an adapter's name
-    #[arg(long, value_name = "NAME", default_value = BEST)]
-    device: String,
+    #[command(flatten)]
+    name: Name,
     /// Scratch memory on the device, like 256MiB (the default) or 1GiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     scratch: Option<u64>,
     /// Compile kernels anew, and keep no files of compiled ones. NEARFIELD_CACHE names another directory for them than the user's own
     #[arg(long)]
     no_cache: bool,
+}
+
+/// The choice by name alone, for commands that set the rest themselves.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Name {
+    /// Device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver if there is no other), `software` (a
+    /// software driver), or a part of an adapter's name
+    #[arg(long, value_name = "NAME", default_value = BEST)]
+    device: String,
 }
 
 /// Reads bytes with or without a unit.
@@ -47,23 +54,29 @@ fn bytes(text: &str) -> Result<u64> {
 impl Choice {
     /// The words on a command line that make this choice.
     pub(crate) fn words(&self) -> Vec<String> {
-        let device = (self.device != BEST).then(|| ["--device".to_owned(), self.device.clone()]);
         let scratch = self.scratch.map(|bytes| ["--scratch".to_owned(), bytes.to_string()]);
         let cache = self.no_cache.then(|| "--no-cache".to_owned());
-        device.into_iter().chain(scratch).flatten().chain(cache).collect()
+        self.name.words().into_iter().chain(scratch.into_iter().flatten()).chain(cache).collect()
     }
 
     pub(crate) fn open(&self) -> Result<Device> {
-        self.open_with(|options| options)
-    }
-
-    /// Opens the device with other options than the default ones. Arguments have the last word.
-    pub(crate) fn open_with(&self, set: impl FnOnce(DeviceOptions) -> DeviceOptions) -> Result<Device> {
-        let mut options = set(DeviceOptions::default());
+        let mut options = DeviceOptions::default();
         options.budget_bytes = self.scratch.unwrap_or(options.budget_bytes);
         if self.no_cache {
             options.cache_dir = None;
         }
+        self.name.open(options)
+    }
+}
+
+impl Name {
+    /// The words on a command line that make this choice.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let device = (self.device != BEST).then(|| ["--device".to_owned(), self.device.clone()]);
+        device.into_iter().flatten().collect()
+    }
+
+    pub(crate) fn open(&self, options: DeviceOptions) -> Result<Device> {
         let is_best = self.device.is_empty() || self.device.eq_ignore_ascii_case(BEST);
         let name = (!is_best).then_some(self.device.as_str());
         Device::open(name, options).map_err(|error| blame(error, name))

@@ -13,7 +13,7 @@ const DIMS: [usize; 14] = [1, 3, 4, 6, 17, 32, 64, 96, 100, 128, 256, 384, 768, 
 pub(super) fn draw(random: &mut Random) -> Case {
     let kind = [Kind::Flat, Kind::Ivf][random.below(2)];
     if random.below(4) == 0 {
-        return Case::all(kind)[random.below(4)];
+        return Case::confined(kind)[random.below(4)];
     }
     let elements = [ElementKind::F32, ElementKind::F32, ElementKind::F16][random.below(3)];
     let values = [Values::Whole, Values::Floats, Values::Adversarial][random.below(3)];

@@ -9,9 +9,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use nearfield::Device;
+use nearfield::{Device, DeviceOptions};
 
-use crate::given::device::{self, Choice};
+use crate::given::device::{self, Name};
+use crate::terminal::interrupt;
 use crate::terminal::output;
 use model::Random;
 use model::life::{Life, OPERATIONS};
@@ -24,7 +25,7 @@ and searched with filters, within radii and by several threads. A model holds th
 within the bounds that metrics promise, and those of a fresh index bit for bit.
 
 Lives have the seeds --seed, --seed + 1 and so on, which determine them. The first wrong answer ends the program with exit code 1 and \
-prints the seed and the step. A life holds at most 300,000 elements, and a few MB in the directory for temporary files.";
+prints the seed and the step. The first life is lived to its end, whatever the time. A life holds at most 300,000 elements, and a few MB in the directory for temporary files.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,13 +46,13 @@ const MOST_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 #[command(about = "Compare random lives of indexes with a model, for developers", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// How long, like 10 or 0.5
-    #[arg(long, value_name = "N", default_value = "1", value_parser = minutes)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = minutes, allow_negative_numbers = true)]
     minutes: Duration,
     /// Seed of the first life
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    device: Choice,
+    device: Name,
 }
 
 fn minutes(text: &str) -> Result<Duration> {
@@ -107,14 +108,12 @@ struct Step {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let roomy = args.device.open()?;
+    let roomy = args.device.open(DeviceOptions::default())?;
     writeln!(stdout(), "{}", device::sentence(&roomy))?;
     let mut tally = Tally::new(args.minutes);
     let mut last = args.seed;
-    for seed in args.seed.. {
-        if tally.is_over() {
-            break;
-        }
+    while tally.lives == 0 || !tally.is_over() {
+        let seed = args.seed.wrapping_add(tally.lives);
         last = seed;
         let again = [&["nearfield", "soak"].map(str::to_owned)[..], &args.device.words()].concat();
         let again = format!("{} --seed {seed}", output::command(again));
@@ -126,16 +125,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Lives one life, until its end or that of the given time.
+/// Lives one life until its end or, after the first, that of the given time.
 fn live(args: &Args, roomy: &Device, seed: u64, step: &mut Step, tally: &mut Tally) -> Result<()> {
     let mut random = Random::new(seed);
     let case = cases::draw(&mut random);
-    let folder = tempfile::tempdir().context("the directory for temporary files")?;
-    let device = args.device.open_with(|options| case.confine(options))?;
+    let folder = interrupt::temporary_directory().context("the directory for temporary files")?;
+    let device = args.device.open(case.confine(DeviceOptions::default()))?;
     let (mut life, mut index) = Life::start(&device, roomy, case, folder.path(), random.next());
     let mut compared = 0;
     for number in 1..=LENGTH {
-        if tally.is_over() {
+        if tally.is_over() && tally.lives > 0 {
             break;
         }
         let choice = life.random.below(OPERATIONS.len());

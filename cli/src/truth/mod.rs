@@ -98,7 +98,7 @@ fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<
     let mut distances = memory::filled(count.checked_mul(k), f32::NAN, about)?;
     let queries = query_file.read_all().context("--queries")?;
     let queries = Block::new(&queries, |row| not_finite(row, "queries", query_file, 0))?;
-    let mut nearest = Nearest::new(args.of.metric, &queries, [k, rows.rows()])?;
+    let mut nearest = Nearest::new(args.of.metric, &queries, k);
     let bar = bar("truth", rows.rows());
     for piece in rows.pieces(PIECE_BYTES) {
         let (first, piece): (usize, Matrix) = piece.context("--rows")?;

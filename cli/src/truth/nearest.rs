@@ -5,14 +5,16 @@
 //! reordered, estimated or excluded, so there is no bound to prove.
 
 use std::collections::BinaryHeap;
+use std::iter;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Error, Result, ensure};
 use nearfield::{Element, Matrix, Metric};
 use rayon::prelude::*;
 
 use crate::memory;
+use crate::terminal::output::counted;
 
 /// Vectors side by side.
 const LANES: usize = 4;
@@ -111,25 +113,18 @@ struct Best {
     hits: BinaryHeap<Hit>,
     /// A row has to be nearer than this to enter.
     limit: f64,
+    /// There was no memory for some row.
+    is_incomplete: bool,
 }
 
 impl Best {
-    /// For `count` queries, with room for `most` rows each. None without the memory.
-    fn several(count: usize, most: usize) -> Option<Vec<Self>> {
-        let _spare = memory::spare()?;
-        let mut all = vec![];
-        all.try_reserve_exact(count).ok()?;
-        for _ in 0..count {
-            let mut hits = BinaryHeap::new();
-            hits.try_reserve_exact(most).ok()?;
-            all.push(Self { hits, limit: f64::INFINITY });
-        }
-        Some(all)
-    }
-
     fn add(&mut self, k: usize, hit: Hit) {
         if self.hits.len() == k {
             self.hits.pop();
+        } else if self.hits.try_reserve(1).is_err() {
+            self.is_incomplete = true;
+            self.limit = f64::NEG_INFINITY;
+            return;
         }
         self.hits.push(hit);
         if self.hits.len() == k
@@ -160,8 +155,7 @@ pub(super) struct Nearest<'a> {
 }
 
 impl<'a> Nearest<'a> {
-    /// For the k nearest of `rows` rows.
-    pub(super) fn new(metric: Metric, queries: &'a Block, [k, rows]: [usize; 2]) -> Result<Self> {
+    pub(super) fn new(metric: Metric, queries: &'a Block, k: usize) -> Self {
         let threads = rayon::current_num_threads();
         let groups = queries.norms.len();
         let each = groups.div_ceil(4 * threads).clamp(LEAST_GROUPS, MOST_GROUPS);
@@ -169,16 +163,15 @@ impl<'a> Nearest<'a> {
         let each = groups.div_ceil(groups.div_ceil(each).max(1)).max(1);
         // Few queries: threads share the rows instead.
         let parts = threads.div_ceil(groups.div_ceil(each).max(1));
-        let about = || format!("--k: needed memory for {k} neighbours of {} queries", queries.rows);
-        let mut shares = vec![];
-        for first in (0..groups).step_by(each) {
+        let best = || Best { hits: BinaryHeap::new(), limit: f64::INFINITY, is_incomplete: false };
+        let shares = (0..groups).step_by(each).flat_map(|first| {
             let groups = first..(first + each).min(groups);
-            for part in 0..parts {
-                let best = Best::several(groups.len() * LANES, k.min(rows)).with_context(about)?;
-                shares.push(Share { groups: groups.clone(), part, parts, best });
-            }
-        }
-        Ok(Self { metric, queries, k, shares })
+            (0..parts).map(move |part| {
+                let best = iter::repeat_with(best).take(groups.len() * LANES).collect();
+                Share { groups: groups.clone(), part, parts, best }
+            })
+        });
+        Self { metric, queries, k, shares: shares.collect() }
     }
 
     /// Compares all queries with more rows, whose ids start at `first`.
@@ -205,11 +198,18 @@ impl<'a> Nearest<'a> {
         let root = |hit: &Hit| if metric == Metric::L2 { hit.distance.sqrt() } else { hit.distance };
         let parts = self.shares.first().map_or(1, |share| share.parts);
         let mut hits: Vec<Hit> = vec![];
+        let about =
+            || format!("--k: no memory for the {k} nearest rows of {}", counted(count, "query", "queries"));
         for shares in self.shares.chunks_mut(parts) {
             let first = shares[0].groups.start * LANES;
             for query in first..count.min(shares[0].groups.end * LANES) {
                 hits.clear();
-                shares.iter_mut().for_each(|share| hits.extend(share.best[query - first].hits.drain()));
+                for share in shares.iter_mut() {
+                    let best = &mut share.best[query - first];
+                    let reserved = hits.try_reserve(best.hits.len());
+                    ensure!(!best.is_incomplete && reserved.is_ok(), about());
+                    hits.extend(best.hits.drain());
+                }
                 hits.sort_unstable();
                 take(query, &mut hits.iter().take(k).map(|hit| (root(hit), hit.id)))?;
             }

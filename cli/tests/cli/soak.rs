@@ -1,10 +1,14 @@
 //! `nearfield soak`.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 
-use crate::runs::{adapter, fail, has_adapter, succeed};
+use crate::runs::{adapter, fail, has_adapter, names, program, succeed};
 
 #[test]
 fn soaks_every_device_for_the_given_time() -> Result<()> {
@@ -18,5 +22,25 @@ fn soaks_every_device_for_the_given_time() -> Result<()> {
         ensure!(last.starts_with("No wrong answer in ") && last.contains(". Seeds 3 to "), "{printed}");
         ensure!(!last.contains(" 0 operations") && !last.contains(" 0 compared"), "{printed}");
     }
-    fail(here, "soak --minutes 0", &["--minutes", "above 0", "'0'"])
+    fail(here, "soak --minutes 0", &["--minutes", "above 0", "'0'"])?;
+    fail(here, "soak --minutes -1", &["--minutes", "above 0", "'-1'"])
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_soak_leaves_no_temporary_files() -> Result<()> {
+    let directory = TempDir::new()?;
+    let mut soak = program(directory.path(), "soak --minutes 5 --device host")
+        .env("TMPDIR", directory.path())
+        .stdout(Stdio::null())
+        .spawn()?;
+    let start = Instant::now();
+    while names(directory.path())?.is_empty() {
+        ensure!(start.elapsed() < Duration::from_secs(60), "no life begins");
+        thread::sleep(Duration::from_millis(5));
+    }
+    ensure!(Command::new("kill").args(["-s", "INT", &soak.id().to_string()]).status()?.success());
+    soak.wait()?;
+    ensure!(names(directory.path())?.is_empty(), "{:?}", names(directory.path())?);
+    Ok(())
 }

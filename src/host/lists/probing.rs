@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::integers::packed::GROUP;
 use crate::host::lists::centroids::HostCentroids;
 use crate::host::rows::norms;
@@ -152,6 +152,9 @@ impl HostLists {
         let coarse = HostRequest { limit, allowed: None, progress: None, ..*request };
         let nearest =
             self.centroids.rows.search_checked((queries.vectors.into(), queries.squared), &coarse)?;
+        if nearest.rows.len() != queries.vectors.rows() * probes {
+            return Err(Error::internal("a query has fewer nearest centroids than probes"));
+        }
         memory::collect(nearest.rows.iter().map(|&(_, list)| list as u32))
     }
 

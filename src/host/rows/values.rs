@@ -72,6 +72,14 @@ impl RowValues {
         self.elements(slot * self.dim..(slot + 1) * self.dim).widened(scratch)
     }
 
+    /// Elements of scratch memory that [`row`](Self::row) needs: none where rows are f32.
+    pub(crate) fn scratch_len(&self) -> usize {
+        match self.elements {
+            Elements::F32(_) => 0,
+            _ => self.dim,
+        }
+    }
+
     /// Neighbouring rows, in f32.
     pub(crate) fn widened<'a>(&'a self, slots: Range<usize>, scratch: &'a mut Vec<f32>) -> &'a [f32] {
         self.elements(slots.start * self.dim..slots.end * self.dim).widened_in(scratch)

@@ -64,8 +64,9 @@ impl Nominees {
 
     /// Adds a row by its interval. Returns whether the waiting rows must be settled.
     pub(crate) fn add(&mut self, lower: f32, upper: f32, slot: u32) -> bool {
-        if memory::reserve_more(&mut self.waiting, 1).is_err() {
+        if self.is_incomplete || memory::reserve_more(&mut self.waiting, 1).is_err() {
             self.give_up();
+            return false;
         }
         self.waiting.push((lower, slot));
         let Some(k) = self.k else { return self.waiting.len() >= MIN_WAITING };
@@ -78,9 +79,10 @@ impl Nominees {
         self.waiting.len() >= Self::settled_at(k)
     }
 
-    /// Notes that there is no memory for more rows. The scan goes on in vain, which costs it no test of a result for each row.
-    fn give_up(&mut self) {
+    /// Notes that there is no memory for more rows. No row is below the limit from now on, so that the scan ends soon.
+    pub(crate) fn give_up(&mut self) {
         self.is_incomplete = true;
+        self.limit = f32::NEG_INFINITY;
         self.waiting.clear();
     }
 
@@ -149,13 +151,12 @@ impl Nominees {
         self.lower_limit(k);
     }
 
-    /// Rescores the rows that still wait.
-    pub(crate) fn finish(&mut self, rescore: impl FnMut(u32) -> Hit) {
-        self.settle(rescore);
+    /// Orders the rows that were found, once none waits.
+    pub(crate) fn sort(&mut self) {
         self.best.sort_unstable();
     }
 
-    /// The rows found after [`finish`](Self::finish), nearest first.
+    /// The rows found, nearest first after [`sort`](Self::sort).
     pub(crate) fn found(&self) -> Result<&[Hit]> {
         match self.is_incomplete {
             true => Err(out_of_memory(Self::bytes(self.k.unwrap_or(self.best.len())) as u64)),
@@ -189,7 +190,8 @@ mod tests {
                 let (held, counted) = (held(&nominees), Nominees::bytes(k));
                 assert!(held <= counted, "k {k}, row {slot}: {held} bytes, {counted} are counted");
             }
-            nominees.finish(rescore);
+            nominees.settle(rescore);
+            nominees.sort();
             let found = nominees.found().expect("memory");
             let expected = (k, (1, u64::from(rows) - 1), u64::from(rows));
             assert_eq!((found.len(), found[0], nominees.rescored), expected);

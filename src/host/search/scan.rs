@@ -10,7 +10,7 @@ use crate::host::integers::packed::GROUP;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
 use crate::host::search::intervals::sift;
-use crate::host::search::nominees::{Hit, Nominees};
+use crate::host::search::nominees::Nominees;
 use crate::host::search::pair::{NormedVector, distance};
 use crate::host::search::request::Hits;
 use crate::host::search::scorer::{Chosen, Scorer, Scores};
@@ -49,7 +49,7 @@ impl HostRows {
                 if slot < slots.end && allowed.is_none_or(|bits| bits.get(slot)) {
                     let upper = query_terms[query].upper_end(&terms[group], lane, lower);
                     if nominees.add(lower, upper, slot as u32) {
-                        nominees.settle(self.rescorer(queries, place));
+                        self.settle(queries, place, nominees);
                     }
                 }
                 nominees.limit
@@ -71,10 +71,9 @@ impl HostRows {
     /// Nominates every allowed row without scoring it.
     pub(crate) fn nominate_all(&self, queries: Batch<'_>, allowed: &Bits, nominees: &mut [Nominees]) {
         for (query, nominees) in nominees.iter_mut().enumerate() {
-            let mut rescore = self.rescorer(queries, query);
             for slot in allowed.ones_in_order() {
                 if nominees.add(f32::NEG_INFINITY, f32::INFINITY, slot as u32) {
-                    nominees.settle(&mut rescore);
+                    self.settle(queries, query, nominees);
                 }
             }
         }
@@ -87,7 +86,10 @@ impl HostRows {
         mut by_query: Vec<Nominees>,
         hits: &mut Hits,
     ) -> Result<()> {
-        let finish = |(query, nominees): (usize, &mut Nominees)| nominees.finish(self.rescorer(batch, query));
+        let finish = |(query, nominees): (usize, &mut Nominees)| {
+            self.settle(batch, query, nominees);
+            nominees.sort();
+        };
         if by_query.len() < FEW {
             by_query.iter_mut().enumerate().for_each(finish);
         } else {
@@ -96,15 +98,18 @@ impl HostRows {
         by_query.iter().try_for_each(|nominees| hits.push(nominees))
     }
 
-    /// A function from a slot to the reported distance of its row to a query.
-    fn rescorer<'a>(&'a self, batch: Batch<'a>, query: usize) -> impl FnMut(u32) -> Hit + 'a {
-        let mut scratch = vec![0.0; self.dim()];
+    /// Computes the distances of a query's waiting rows.
+    fn settle(&self, batch: Batch<'_>, query: usize, nominees: &mut Nominees) {
+        // Threads that score rows take no memory without asking, because another may have taken all that was left.
+        let Ok(mut scratch) = memory::filled(self.values.scratch_len(), 0.0) else {
+            return nominees.give_up();
+        };
         let query = NormedVector { values: batch.vectors.row(query), squared: batch.squared[query] };
-        move |slot| {
+        nominees.settle(|slot| {
             let slot = slot as usize;
             let values = self.values.row(slot, &mut scratch);
             let row = NormedVector { values, squared: self.values.squared[slot] };
             (key_of(distance(self.metric, query, row)), self.ids[slot])
-        }
+        });
     }
 }

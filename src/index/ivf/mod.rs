@@ -84,8 +84,9 @@ impl Ivf {
 
         /// The fewest probes with which queries like these find at least `recall` of their k nearest rows, on average: measured against
         /// exact search. Take some hundred queries like those to come. The recall of these queries is higher by a margin for their
-        /// number, 1.645 standard errors, so that the mean over queries to come is below `recall` in one case of twenty. At most [`Ivf::lists`], which find them all. Measure again when rows
-        /// were removed or the index is on another device: where a GPU goes through all rows, it finds them all.
+        /// number, 1.645 standard errors, so that the mean over queries to come is below `recall` in one case of twenty. The result is
+        /// at most [`Ivf::lists`], which find all rows. Measure again when rows were removed or the index is on another device: where
+        /// a GPU goes through all rows, it finds them all.
         ///
         /// # Errors
         /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`Ivf::search`].

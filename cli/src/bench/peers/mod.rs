@@ -15,6 +15,7 @@ use super::data::{Source, View, asked_or};
 use super::run::{Run, Suite};
 use super::suites::select::Shape;
 use crate::given::arguments;
+use crate::terminal::interrupt;
 use script::Script;
 
 pub(super) const PYTHON: &str = "python3";
@@ -92,7 +93,7 @@ impl Suite for Args {
         self.check_suites()?;
         // Before the vectors are generated, because there may be no Python.
         script::check(&self.python)?;
-        let scratch = tempfile::Builder::new().prefix("nearfield-peers-").tempdir().context("TMPDIR")?;
+        let scratch = interrupt::temporary_directory().context("TMPDIR")?;
         let mut words = self.script_words(scratch.path(), run.runs)?;
         if let Some(deadline) = run.deadline {
             let left = deadline.saturating_duration_since(Instant::now());

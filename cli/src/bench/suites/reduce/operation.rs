@@ -26,7 +26,7 @@ pub(crate) enum How {
 }
 
 impl Name {
-    /// The operation of which the truth is found first.
+    /// The operation whose result the truth starts from.
     pub(super) fn operation(self) -> Operation {
         match self {
             Self::Dot => Operation::Dot,

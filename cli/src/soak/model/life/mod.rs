@@ -42,7 +42,7 @@ pub(crate) struct Case {
 
 impl Case {
     /// Four cases with little memory.
-    pub(crate) fn all(kind: Kind) -> [Self; 4] {
+    pub(crate) fn confined(kind: Kind) -> [Self; 4] {
         // Rows of both element types take no more than 32 bytes each.
         [
             (Metric::L2, ElementKind::F32, Screen::I8, 128 * 32, 128, 0),
