@@ -6,7 +6,9 @@
 use std::process::Command;
 use std::{env, fs};
 
-use nearfield::{AddOptions, Device, Error, Flat, Index, Ivf, KMeans, MatrixView, Metric, Screen};
+use nearfield::{
+    AddOptions, Device, DeviceOptions, Error, Flat, Index, Ivf, KMeans, MatrixView, Metric, Screen,
+};
 use test_case::test_case;
 
 use crate::common::view;
@@ -118,9 +120,9 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
         }
         "save" => drop((index.get(&wanted)?, index.to_bytes()?)),
         "search" | "search lists" => {
-            // Two batches.
-            let queries = view(&given.values[..DIM * 6000], DIM);
-            assert_eq!(index.search(queries, 10)?.hits().len(), 6000 * 10);
+            // Several batches.
+            let queries = view(&given.values[..DIM * 2500], DIM);
+            assert_eq!(index.search(queries, 10)?.hits().len(), 2500 * 10);
         }
         "search within" => {
             let queries = view(&given.values[..DIM * 500], DIM);
@@ -140,7 +142,8 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
 #[ignore = "the tests below run it, each in processes of its own"]
 fn process() {
     let scenario = env::var(SCENARIO).expect("a scenario");
-    match run(&scenario, &Device::host()) {
+    let options = DeviceOptions::new().budget_bytes(24 << 20);
+    match run(&scenario, &Device::open(Some("host"), options).expect("the host engine")) {
         Ok(()) => println!("done"),
         Err(error @ Error::OutOfMemory { .. }) => println!("refused: {error}"),
         Err(error) => panic!("{error}"),
@@ -174,10 +177,10 @@ fn output_of(scenario: &str, saved: &str, limit: Option<u64>) -> String {
 #[test_case("update", 4)]
 #[test_case("remove", 4)]
 #[test_case("save", 5)]
-#[test_case("search", 160)]
-#[test_case("search lists", 160)]
+#[test_case("search", 30)]
+#[test_case("search lists", 30)]
 #[test_case("search within", 40)]
-#[test_case("k-means", 4)]
+#[test_case("k-means", 16)]
 #[test_case("load", 10)]
 #[test_case("load lists", 10)]
 fn without_memory_the_index_stays_as_it_was(scenario: &str, most: u64) {
