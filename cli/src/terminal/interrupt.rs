@@ -1,6 +1,5 @@
 //! Cleaning up when the program is interrupted.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -30,7 +29,7 @@ pub(crate) fn clean_up() -> std::io::Result<()> {
             let directories = DIRECTORIES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             for path in directories.iter() {
                 // Another thread may still write files there. The program ends whether the directory can be removed or not.
-                (0..5).find(|_| fs::remove_dir_all(path).is_ok() || !path.exists());
+                (0..5).find(|_| std::fs::remove_dir_all(path).is_ok() || !path.exists());
             }
             // Shells then see the signal: 130 and 143. It returns only if the signal cannot be raised.
             if signal_hook::low_level::emulate_default_handler(signal).is_err() {
