@@ -1,4 +1,4 @@
-//! What is derived from a sum, and the scale that keeps the sum within the range of f32.
+//! Means, norms and deviations from the sums that kernels compute, and the scale that keeps a sum within the range of f32.
 
 use crate::kernels::reduce_blocks::Operation;
 

@@ -61,7 +61,7 @@ fn minutes(text: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(60.0 * minutes))
 }
 
-/// What was done so far.
+/// Counts the lives, operations and queries so far.
 struct Tally {
     start: Instant,
     end: Instant,

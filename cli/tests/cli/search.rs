@@ -184,7 +184,7 @@ fn mistakes_get_a_suggestion() -> Result<()> {
     )?;
     fail(at, &format!("{SEARCH} --screen I8"), &["'I8'", "--screen", "did you mean i8?"])?;
     fail(at, "bench exact --metric Cosine,ip", &["'Cosine'", "--metric", "did you mean cosine?"])?;
-    // What is needed, and in which form.
+    // Errors name the option and the form that it needs.
     fail(
         at,
         "search rows.npy queries.npy",

@@ -79,7 +79,7 @@ impl Nominees {
         self.waiting.len() >= Self::settled_at(k)
     }
 
-    /// Notes that there is no memory for more rows. No row is below the limit from now on, so that the scan ends soon.
+    /// Notes that memory ran out. The limit excludes every later row, so the scan ends soon.
     pub(crate) fn give_up(&mut self) {
         self.is_incomplete = true;
         self.limit = f32::NEG_INFINITY;
