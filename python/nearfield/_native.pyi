@@ -1,0 +1,178 @@
+"""The part of nearfield that is written in Rust. Import its names from `nearfield`."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, Self, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from nearfield._types import Neighbors, Ragged
+
+__version__: str
+
+Metric: TypeAlias = Literal["cosine", "ip", "l2", "l2sq"]
+Screen: TypeAlias = Literal["auto", "on", "off"]
+Precision: TypeAlias = Literal["fast", "compensated", "half"]
+Filter: TypeAlias = ArrayLike | Callable[[int], bool]
+Progress: TypeAlias = bool | Callable[[str, int, int], object]
+# numpy arrays, lists of lists, and objects with `__dlpack__`, `__arrow_c_array__` or `__arrow_c_stream__`.
+Vectors: TypeAlias = Any
+Path: TypeAlias = str | os.PathLike[str]
+
+class Error(Exception): ...
+class OutOfMemory(Error, MemoryError): ...
+
+@final
+class Device:
+    def __new__(cls, name: str | None = None, *, budget: int | None = None) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def driver(self) -> str: ...
+    @property
+    def memory(self) -> int | None: ...
+    @property
+    def reason(self) -> str: ...
+
+def devices() -> list[Device]: ...
+
+class Index:
+    def add(self, rows: Vectors, ids: ArrayLike | None = None, *, progress: Progress | None = None) -> NDArray[np.int64]: ...
+    def remove(self, ids: ArrayLike) -> int: ...
+    def update(self, ids: ArrayLike, rows: Vectors) -> None: ...
+    def get(self, ids: ArrayLike) -> NDArray[np.float32]: ...
+    def merge(self, other: Index) -> None: ...
+    def compact(self) -> None: ...
+    def warm_up(self) -> None: ...
+    def search(
+        self,
+        queries: Vectors,
+        k: int = 10,
+        *,
+        probes: int | None = None,
+        recall: float | None = None,
+        filter: Filter | None = None,
+        out: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None,
+        progress: Progress | None = None,
+    ) -> Neighbors: ...
+    async def search_async(
+        self,
+        queries: Vectors,
+        k: int = 10,
+        *,
+        probes: int | None = None,
+        recall: float | None = None,
+        filter: Filter | None = None,
+        out: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None,
+        progress: Progress | None = None,
+    ) -> Neighbors: ...
+    def search_within(
+        self, queries: Vectors, radius: float, *, filter: Filter | None = None, progress: Progress | None = None
+    ) -> Ragged: ...
+    def save(self, path: Path) -> None: ...
+    def to_bytes(self) -> bytes: ...
+    def to(self, device: Device | str) -> Self: ...
+    @property
+    def ids(self) -> NDArray[np.int64]: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> Device: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, id: object) -> bool: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+class Flat(Index):
+    def __new__(
+        cls,
+        rows: Vectors | None = None,
+        *,
+        dim: int | None = None,
+        metric: Metric = "cosine",
+        dtype: DTypeLike | None = None,
+        ids: ArrayLike | None = None,
+        device: Device | str | None = None,
+        screen: Screen = "auto",
+        progress: Progress | None = None,
+    ) -> Self: ...
+
+class Ivf(Index):
+    def __new__(
+        cls,
+        rows: Vectors,
+        *,
+        lists: int | Literal["auto"] = "auto",
+        metric: Metric = "cosine",
+        dtype: DTypeLike | None = None,
+        ids: ArrayLike | None = None,
+        device: Device | str | None = None,
+        seed: int = 0,
+        iterations: int = 10,
+        empty: bool = False,
+        progress: Progress | None = None,
+    ) -> Self: ...
+    @property
+    def lists(self) -> int: ...
+    @property
+    def default_probes(self) -> int: ...
+    @property
+    def centroids(self) -> NDArray[np.float32]: ...
+    def probes_for_recall(self, queries: Vectors, k: int = 10, recall: float = 0.95) -> int: ...
+
+def load(path: Path, device: Device | str | None = None) -> Flat | Ivf: ...
+def from_bytes(data: bytes, device: Device | str | None = None) -> Flat | Ivf: ...
+def knn(
+    rows: Vectors,
+    queries: Vectors,
+    k: int = 10,
+    *,
+    metric: Metric = "l2sq",
+    filter: Filter | None = None,
+    device: Device | str | None = None,
+) -> Neighbors: ...
+def distances(
+    rows: Vectors,
+    queries: Vectors,
+    metric: Metric = "l2sq",
+    *,
+    precision: Precision = "fast",
+    device: Device | str | None = None,
+) -> NDArray[np.float32]: ...
+
+@final
+class KMeans:
+    def __new__(
+        cls,
+        clusters: int,
+        *,
+        metric: Metric = "l2sq",
+        iterations: int = 10,
+        tolerance: float = 1e-4,
+        rows_per_cluster: int = 64,
+        balance: float | None = None,
+        seed: int = 0,
+        device: Device | str | None = None,
+    ) -> Self: ...
+    def fit(self, rows: Vectors, *, progress: Progress | None = None) -> Self: ...
+    def predict(self, rows: Vectors) -> NDArray[np.int64]: ...
+    @property
+    def centroids(self) -> NDArray[np.float32]: ...
+    @property
+    def labels(self) -> NDArray[np.int64]: ...
+    @property
+    def inertia(self) -> float: ...
+    @property
+    def history(self) -> list[float]: ...
+    @property
+    def trained_on(self) -> NDArray[np.int64]: ...
