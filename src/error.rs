@@ -120,6 +120,9 @@ pub enum Error {
         /// The actual content.
         found: String,
     },
+    /// The caller asked the call to end, by [`interruptible`](crate::interruptible).
+    #[error("interrupted: the caller asked the call to end")]
+    Interrupted,
     /// A file could not be opened, read or written.
     #[error("{}: {cause}", path.display())]
     Io {

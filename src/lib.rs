@@ -109,6 +109,7 @@ mod future;
 mod gpu;
 mod host;
 mod index;
+mod interrupt;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
@@ -144,6 +145,7 @@ pub use index::ivf::builder::IvfBuilder;
 pub use index::kmeans::KMeans;
 pub use index::loader::{Load, Loader};
 pub use index::saved::SavedIndex;
+pub use interrupt::interruptible;
 pub use kernels::reduce_blocks::Summation;
 pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use options::device::DeviceOptions;

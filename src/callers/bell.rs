@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
+use crate::interrupt;
 use crate::lock::lock;
 
 /// Wakes the caller that was polled last. What the caller is woken for is written before the bell rings.
@@ -25,5 +26,6 @@ impl Bell {
 
 /// Rings all bells. No lock may be held: an executor may poll inside of `wake`.
 pub(super) fn ring(bells: &[Arc<Bell>]) {
+    let _disarmed = interrupt::disarmed();
     bells.iter().for_each(|bell| bell.ring());
 }

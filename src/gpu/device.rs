@@ -112,8 +112,8 @@ impl Gpu {
         adapter::enumerate().await.into_iter().map(|(_, adapter)| adapter).collect()
     }
 
-    /// Runs a future of this crate to its end on this thread.
-    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+    /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.waiter.block_on(future)
     }
 

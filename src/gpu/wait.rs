@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -10,6 +10,8 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::adapter::AdapterKind;
+use crate::error::Result;
+use crate::interrupt;
 use crate::lock::lock;
 
 /// Pause after a poll that failed.
@@ -63,6 +65,24 @@ struct Parked {
     awaited: Mutex<Option<wgpu::SubmissionIndex>>,
 }
 
+impl Parked {
+    /// For a call on this thread.
+    fn new() -> Self {
+        Self {
+            thread: std::thread::current(),
+            woken: AtomicBool::new(false),
+            owed: AtomicUsize::new(0),
+            awaited: Mutex::new(None),
+        }
+    }
+
+    /// Polls the call's future, which may ask whether the call is to end.
+    fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
+        let _armed = interrupt::armed();
+        future.poll(&mut Context::from_waker(&Waker::from(self.clone())))
+    }
+}
+
 impl Wake for Parked {
     fn wake(self: Arc<Self>) {
         self.woken.store(true, Ordering::Release);
@@ -98,8 +118,25 @@ pub(crate) fn is_blocked() -> bool {
 pub(crate) struct NoDevice;
 
 impl NoDevice {
-    /// Runs a future to its end on this thread.
-    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+    /// Runs a future to its end on this thread, or drops it where the caller asks the call to end.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(patience) = interrupt::patience() else { return self.complete(future) };
+        let parked = Arc::new(Parked::new());
+        let _blocked = Blocked::new(None);
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(value) = parked.poll(future.as_mut()) {
+                return value;
+            }
+            while !parked.woken.swap(false, Ordering::AcqRel) {
+                interrupt::check_waiting()?;
+                std::thread::park_timeout(patience);
+            }
+        }
+    }
+
+    /// Runs a future that cannot fail to its end on this thread.
+    pub(crate) fn complete<T>(&self, future: impl Future<Output = T>) -> T {
         let _blocked = Blocked::new(None);
         pollster::block_on(future)
     }
@@ -111,25 +148,19 @@ impl Waiter {
         Self { device, spin, background: Arc::default() }
     }
 
-    /// Runs a future of this crate to its end on this thread.
-    pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        let parked = Arc::new(Parked {
-            thread: std::thread::current(),
-            woken: AtomicBool::new(false),
-            owed: AtomicUsize::new(0),
-            awaited: Mutex::new(None),
-        });
+    /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.
+    pub(super) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        let parked = Arc::new(Parked::new());
         let _blocked = Blocked::new(Some(parked.clone()));
-        let waker = Waker::from(parked.clone());
-        let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);
         loop {
-            if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            if let Poll::Ready(value) = parked.poll(future.as_mut()) {
                 return value;
             }
             // Once for each time that the future waits.
             let mut spin = self.spin;
             while !parked.woken.swap(false, Ordering::AcqRel) {
+                interrupt::check_waiting()?;
                 if parked.owed.load(Ordering::Acquire) > 0 {
                     let started = Instant::now();
                     while started.elapsed() < spin && !parked.woken.load(Ordering::Acquire) {
@@ -142,7 +173,8 @@ impl Waiter {
                     }
                     // A failed poll shows as an error of the mapping that is waited for.
                     let submission_index = lock(&parked.awaited).clone();
-                    let _ = self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });
+                    let timeout = interrupt::patience();
+                    let _ = self.device.poll(wgpu::PollType::Wait { submission_index, timeout });
                     if parked.woken.load(Ordering::Acquire) {
                         continue;
                     }

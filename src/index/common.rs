@@ -216,6 +216,7 @@ impl Common {
             k: options.k,
             budget: self.budget,
             allowed: allowed.as_ref(),
+            fill: options.fill,
             profile: options.profile,
             forms: FormChoice::Tuned,
             progress: options.progress,

@@ -226,6 +226,11 @@ macro_rules! index_methods {
                 self.common().store.ids()
             }
 
+            /// The insertion number that the next row gets where the caller gives no ids: see [`add`](Self::add).
+            pub fn next_id(&self) -> u64 {
+                self.common().store.next_number()
+            }
+
             /// How many rows there are.
             pub fn len(&self) -> usize {
                 self.common().store.len() as usize

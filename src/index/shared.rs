@@ -32,6 +32,7 @@ pub(crate) type Probed<'l> = Option<(&'l Arc<EngineLists>, u32)>;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Kind {
     k: usize,
+    fill: bool,
     probes: Option<u32>,
 }
 
@@ -52,7 +53,7 @@ impl SharedSearches {
         options: &SearchOptions<'_>,
         lists: Probed<'_>,
     ) -> Result<SearchResult> {
-        let kind = Kind { k: options.k, probes: lists.map(|(_, probes)| probes) };
+        let kind = Kind { k: options.k, fill: options.fill, probes: lists.map(|(_, probes)| probes) };
         let alone = common.search(queries, options, goal(lists));
         let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
         if !is_joinable(common, &queries, options) || !common.store.gain_together(share) {
@@ -91,7 +92,7 @@ fn goal(lists: Probed<'_>) -> Goal<'_> {
 
 /// Whether a search can run together with others.
 fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'_>) -> bool {
-    let &SearchOptions { k, probes: _, filter, profile, progress } = options;
+    let &SearchOptions { k, probes: _, fill: _, filter, profile, progress } = options;
     let is_plain = filter.is_none() && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
     let is_small = matches!(queries, Queries::Host(_))
         && (1..MANY).contains(&queries.rows())
@@ -117,11 +118,11 @@ struct Joint {
 impl Joint {
     /// The answer of each caller, in the order of their queries.
     async fn search(self, values: Vec<f32>, counts: Vec<usize>) -> Result<Vec<SearchResult>> {
-        let Kind { k, probes } = self.kind;
+        let Kind { k, fill, probes } = self.kind;
         let Self { store, lists, metric, dim, budget, .. } = self;
         let (allowed, profile, progress) = (None, false, None);
         let request =
-            SearchRequest { metric, k, budget, allowed, profile, forms: FormChoice::Tuned, progress };
+            SearchRequest { metric, k, budget, allowed, fill, profile, forms: FormChoice::Tuned, progress };
         let queries = MatrixView::new(&values, dim)?.into();
         let found = store.search(&queries, &request, goal(lists.as_ref().zip(probes))).await?;
         shares(&found, &counts)

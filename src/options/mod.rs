@@ -80,17 +80,22 @@ pub struct SearchOptions<'a> {
     /// Lists that an [`Ivf`](crate::Ivf) probes per query; none for its default. A [`Flat`](crate::Flat), which has no lists,
     /// refuses any.
     pub probes: Option<usize>,
+    /// Whether a query of an [`Ivf`](crate::Ivf) that finds fewer than k rows in its lists probes twice as many, again and again, as it
+    /// does under a filter. Every answer then has k rows, or all that are allowed. Default: false.
+    pub fill: bool,
 }
 
 impl<'a> SearchOptions<'a> {
     /// The k nearest of all rows, without progress or profile.
     pub fn new(k: usize) -> Self {
-        Self { k, progress: None, profile: false, filter: None, probes: None }
+        Self { k, progress: None, profile: false, filter: None, probes: None, fill: false }
     }
 
     setters! { options => options;
         /// Probes this many lists of an [`Ivf`](crate::Ivf) per query.
         probes: usize => Some;
+        /// Sets [`SearchOptions::fill`].
+        fill: bool;
         /// Calls `progress` after each batch with the number of queries answered so far.
         progress: Progress<'a> => Some;
         /// Times the stages on the device, into [`Statistics::stages`](crate::Statistics::stages).
@@ -152,6 +157,7 @@ impl fmt::Debug for SearchOptions<'_> {
             .field("profile", &self.profile)
             .field("filter", &self.filter)
             .field("probes", &self.probes)
+            .field("fill", &self.fill)
             .finish()
     }
 }

@@ -27,8 +27,8 @@ impl Engine {
         Ok(Self::Gpu(Arc::new(Gpu::open(choice, options).await?)))
     }
 
-    /// Runs a future of this crate to its end on this thread.
-    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+    /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         match self {
             Self::Gpu(gpu) => gpu.block_on(future),
             // The host's futures wait for nothing but each other.

@@ -129,7 +129,7 @@ impl Device {
 
     /// Every adapter, best first.
     pub fn adapters() -> Vec<Adapter> {
-        gpu::NoDevice.block_on(Gpu::adapters())
+        gpu::NoDevice.complete(Gpu::adapters())
     }
 
     /// [`Device::adapters`] without blocking.
@@ -191,8 +191,9 @@ impl Device {
         self.gpu("").map_or(0, |gpu| gpu.compiled())
     }
 
-    /// Runs a future of this crate to its end on this thread: how every blocking call waits.
-    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+    /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end: how every blocking call
+    /// waits.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.engine.block_on(future)
     }
 }

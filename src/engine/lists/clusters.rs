@@ -315,7 +315,7 @@ mod tests {
             k: 2,
             budget: 1 << 20,
             allowed: None,
-            profile: false,
+            fill: false, profile: false,
             forms: crate::engine::FormChoice::Tuned,
             progress: None,
         };

@@ -10,7 +10,7 @@ use crate::matrix::MatrixView;
 use crate::memory;
 use crate::vectors::with_view;
 
-/// The nearest rows in the lists nearest to each query, or in more lists where a filter leaves too few rows.
+/// The nearest rows in the lists nearest to each query, or in more lists where these have too few rows and the request widens.
 pub(crate) fn search(
     rows: &HostRows,
     lists: &HostLists,
@@ -20,7 +20,8 @@ pub(crate) fn search(
 ) -> Result<SearchResult> {
     let queries = queries.on_host()?;
     let allowed = request.allowed.map(|allowed| &allowed.bits);
-    let wanted = request.allowed.map(|allowed| request.k.min(allowed.count as usize));
+    let present = request.allowed.map_or(rows.len() as u64, |allowed| allowed.count);
+    let wanted = request.widens().then_some((request.k as u64).min(present) as usize);
     let mut widening = Widening { probes, lists: lists.len() as u32, wanted };
     let limit = SearchLimit::Nearest(request.k);
     let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };

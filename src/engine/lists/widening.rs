@@ -1,4 +1,4 @@
-//! Probes under a filter: queries with too few rows probe twice as many lists, until they have enough or have probed all.
+//! Full answers: queries with too few rows probe twice as many lists, until they have enough or have probed all.
 
 /// The number of lists that queries probe.
 #[derive(Debug, Clone, Copy)]
@@ -6,7 +6,7 @@ pub(crate) struct Widening {
     pub(crate) probes: u32,
     /// The number of all lists.
     pub(crate) lists: u32,
-    /// Rows that each query finds if it probes all lists. None without a filter.
+    /// Rows that each query finds if it probes all lists. None where fewer will do.
     pub(crate) wanted: Option<usize>,
 }
 

@@ -144,7 +144,7 @@ impl Device {
             Engine::Host(_) => {
                 let counts = [queries.rows(), rows.rows()];
                 let mut values = host::room_for(counts, kept.and_then(DistanceMatrix::reusable_values))?;
-                host::distances(queries.normed_on_host()?, rows.normed_on_host()?, options, &mut values);
+                host::distances(queries.normed_on_host()?, rows.normed_on_host()?, options, &mut values)?;
                 Ok(DistanceMatrix::in_memory(&self.engine, values, counts))
             }
         }

@@ -83,6 +83,7 @@ impl Device {
                 k,
                 budget,
                 allowed: None,
+                fill: false,
                 profile: false,
                 forms: FormChoice::Tuned,
                 progress: None,

@@ -12,6 +12,8 @@ pub(crate) struct SearchRequest<'a> {
     pub(crate) budget: u64,
     /// The rows that pass the filter. None without a filter.
     pub(crate) allowed: Option<&'a Allowed>,
+    /// Whether a query that finds fewer than k rows in lists probes more of them, as it does under a filter.
+    pub(crate) fill: bool,
     /// Measures the time of each stage on the device.
     pub(crate) profile: bool,
     /// The forms of kernels to run. A profile of other than the tuned ones times each kernel.
@@ -23,6 +25,11 @@ pub(crate) struct SearchRequest<'a> {
 impl SearchRequest<'_> {
     pub(crate) fn scope(&self) -> Scope<'_> {
         Scope { budget: self.budget, allowed: self.allowed }
+    }
+
+    /// Whether queries with too few rows probe more lists.
+    pub(crate) fn widens(&self) -> bool {
+        self.fill || self.allowed.is_some()
     }
 
     pub(crate) fn report(&self, answered: usize) {

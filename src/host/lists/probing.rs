@@ -122,12 +122,13 @@ impl HostLists {
             let groups = probed[..probes].iter().map(groups_of).sum();
             let parts = parts_of(count.div_ceil(chunk), groups, schedule.threads).min(probes);
             let parts = schedule.limit_parts(parts, count);
-            let by_query = divide(count, [chunk, parts], schedule.threads, |chunk, part| {
+            let by_query = divide(count, [chunk, parts], schedule.threads, |chunk, part, stop| {
                 let ranks = part * probes / parts..(part + 1) * probes / parts;
                 let lists = probed[chunk.start * probes..chunk.end * probes].chunks_exact(probes);
                 let pairs = Pair::ordered(lists.map(|lists| &lists[ranks.clone()]))?;
                 let mut nominees = request.nominees(chunk.len(), candidates)?;
-                tables.scan((rows, schedule.groups), batch.slice(chunk), &pairs, request, &mut nominees)?;
+                let scorer = Scorer::new(rows, batch.slice(chunk), stop)?;
+                tables.scan((rows, schedule.groups), scorer, &pairs, request, &mut nominees)?;
                 Ok(nominees)
             })?;
             rows.finish(batch, by_query, &mut hits)
@@ -181,12 +182,11 @@ impl Tables {
     fn scan(
         &self,
         (rows, step): (&HostRows, usize),
-        queries: Batch<'_>,
+        mut scorer: Scorer<'_>,
         pairs: &[Pair],
         request: &HostRequest<'_>,
         nominees: &mut [Nominees],
     ) -> Result<()> {
-        let mut scorer = Scorer::new(rows, queries)?;
         let mut chosen = Chosen { places: vec![], terms: vec![] };
         for pairs in pairs.chunk_by(|a, b| (a.is_farther, a.list) == (b.is_farther, b.list)) {
             for pairs in pairs.chunks(QUERIES) {

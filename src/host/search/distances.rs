@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::host::arithmetic::sums::{quick_sum_of, squared_differences};
 use crate::host::arithmetic::tiles::{CHAIN, Number, Tiles};
+use crate::interrupt::{self, Stop};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::options::distance::{DistanceOptions, Output, Precision};
@@ -36,6 +37,9 @@ const STRETCH: usize = 4096;
 
 /// L2 is computed from products until one pair in this many is near, and has to be computed again from differences.
 const MOST_NEAR: usize = 32;
+
+/// Pairs that are compared one by one between two looks at whether to stop.
+const PAIRS: usize = 1 << 12;
 
 /// Vectors and their squared norms.
 #[derive(Debug, Clone, Copy)]
@@ -65,22 +69,26 @@ pub(crate) fn room_for([queries, rows]: [usize; 2], kept: Option<&mut Vec<f32>>)
     Ok(matrix)
 }
 
-/// The distance, or the similarity, of every query to every row, into `matrix`, `[queries, rows]`.
+/// The distance, or the similarity, of every query to every row, into `matrix`, `[queries, rows]`. Its values are undefined after an
+/// error, which only an interrupted call has.
 pub(crate) fn distances(
     queries: NormedVectors<'_>,
     rows: NormedVectors<'_>,
     options: DistanceOptions,
     matrix: &mut [f32],
-) {
+) -> Result<()> {
     let counts = [queries, rows].map(|vectors| vectors.vectors.rows());
     if matrix.is_empty() {
-        return;
+        return Ok(());
     }
-    tasks(matrix, counts, rows.vectors.dim()).into_par_iter().for_each(|task| match options.precision {
-        Precision::Compensated => tiled::<f64>(task, queries, rows, options),
-        _ if task.queries.len() > FEW => tiled::<f32>(task, queries, rows, options),
-        _ => one_by_one(task, queries, rows, options),
-    });
+    let tasks = tasks(matrix, counts, rows.vectors.dim());
+    interrupt::watch(|stop| {
+        tasks.into_par_iter().try_for_each(|task| match options.precision {
+            Precision::Compensated => tiled::<f64>(task, queries, rows, options, stop),
+            _ if task.queries.len() > FEW => tiled::<f32>(task, queries, rows, options, stop),
+            _ => one_by_one(task, queries, rows, options, stop),
+        })
+    })
 }
 
 /// Divides the matrix into bands of queries, and these into ranges of rows where there are too few bands for the threads.
@@ -111,7 +119,8 @@ fn tiled<T: Number>(
     queries: NormedVectors<'_>,
     rows: NormedVectors<'_>,
     options: DistanceOptions,
-) {
+    stop: Stop<'_>,
+) -> Result<()> {
     let dim = rows.vectors.dim();
     let is_l2 = options.metric.is_l2();
     let limit = if is_l2 && options.precision == Precision::Fast { near_limit(dim) } else { None };
@@ -122,6 +131,7 @@ fn tiled<T: Number>(
         rows.squared[task.rows.clone()].iter().map(|&squared| squared as f32).collect();
     let mut start = task.rows.start;
     while start < task.rows.end {
+        stop.check()?;
         // A few rows tell whether many pairs are near.
         let most = if limit.is_some() && start == task.rows.start { PROBED_ROWS } else { STRETCH };
         let stretch = start..task.rows.end.min(start + most);
@@ -164,6 +174,7 @@ fn tiled<T: Number>(
         is_direct = limit.map_or(is_direct, |_| near * MOST_NEAR > stretch.len() * task.queries.len());
         start = stretch.end;
     }
+    Ok(())
 }
 
 /// The least squared distance, as a share of `|q|^2 + |x|^2`, that products give within the promised bound. None where products are
@@ -222,11 +233,15 @@ fn one_by_one(
     queries: NormedVectors<'_>,
     rows: NormedVectors<'_>,
     options: DistanceOptions,
-) {
+    stop: Stop<'_>,
+) -> Result<()> {
     let is_direct = options.metric.is_l2();
     let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
     let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
     for (place, (row, inverse)) in task.rows.zip(inverse_rows).enumerate() {
+        if place % PAIRS == 0 {
+            stop.check()?;
+        }
         let values = rows.vectors.row(row);
         let places = task.distances.iter_mut().zip(&inverse_queries);
         for (query, (distances, own)) in task.queries.clone().zip(places) {
@@ -241,6 +256,7 @@ fn one_by_one(
             distances[place] = value(options, sum.into(), own * inverse);
         }
     }
+    Ok(())
 }
 
 /// The inverse norms that cosine needs, 0 for zero vectors; nothing that matters for other metrics.

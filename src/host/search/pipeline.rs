@@ -59,13 +59,13 @@ impl HostRows {
         };
         let parts = schedule.limit_parts(parts, count);
         let each = groups.div_ceil(parts).next_multiple_of(2);
-        let by_query = divide(count, [QUERIES, parts], schedule.threads, |chunk, part| {
+        let by_query = divide(count, [QUERIES, parts], schedule.threads, |chunk, part, stop| {
             let queries = batch.slice(chunk.clone());
             let mut nominees = request.nominees(chunk.len(), candidates)?;
             match selective {
-                Some(allowed) => self.nominate_all(queries, allowed, &mut nominees),
+                Some(allowed) => self.nominate_all(queries, allowed, stop, &mut nominees)?,
                 None => {
-                    let mut scorer = Scorer::new(self, queries)?;
+                    let mut scorer = Scorer::new(self, queries, stop)?;
                     let chosen = scorer.choose_all()?;
                     let groups = part * each..groups.min((part + 1) * each);
                     self.scan(

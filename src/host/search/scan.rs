@@ -14,6 +14,7 @@ use crate::host::search::nominees::Nominees;
 use crate::host::search::pair::{NormedVector, distance};
 use crate::host::search::request::Hits;
 use crate::host::search::scorer::{Chosen, Scorer, Scores};
+use crate::interrupt::{self, Stop};
 use crate::kernels::key_of;
 use crate::memory;
 
@@ -69,14 +70,23 @@ impl HostRows {
     }
 
     /// Nominates every allowed row without scoring it.
-    pub(crate) fn nominate_all(&self, queries: Batch<'_>, allowed: &Bits, nominees: &mut [Nominees]) {
+    pub(crate) fn nominate_all(
+        &self,
+        queries: Batch<'_>,
+        allowed: &Bits,
+        stop: Stop<'_>,
+        nominees: &mut [Nominees],
+    ) -> Result<()> {
         for (query, nominees) in nominees.iter_mut().enumerate() {
+            stop.check()?;
             for slot in allowed.ones_in_order() {
                 if nominees.add(f32::NEG_INFINITY, f32::INFINITY, slot as u32) {
+                    stop.check()?;
                     self.settle(queries, query, nominees);
                 }
             }
         }
+        Ok(())
     }
 
     /// Finishes the nominees of a batch and appends the rows found for each query to `hits`.
@@ -86,14 +96,17 @@ impl HostRows {
         mut by_query: Vec<Nominees>,
         hits: &mut Hits,
     ) -> Result<()> {
-        let finish = |(query, nominees): (usize, &mut Nominees)| {
+        let finish = |stop: Stop<'_>, (query, nominees): (usize, &mut Nominees)| {
+            stop.check()?;
             self.settle(batch, query, nominees);
             nominees.sort();
+            Ok(())
         };
         if by_query.len() < FEW {
-            by_query.iter_mut().enumerate().for_each(finish);
+            by_query.iter_mut().enumerate().try_for_each(|query| finish(Stop::here(), query))?;
         } else {
-            by_query.par_iter_mut().enumerate().for_each(finish);
+            let all = by_query.par_iter_mut().enumerate();
+            interrupt::watch(|stop| all.try_for_each(|query| finish(stop, query)))?;
         }
         by_query.iter().try_for_each(|nominees| hits.push(nominees))
     }

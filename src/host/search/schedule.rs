@@ -9,6 +9,7 @@ use crate::host::integers::packed::{GROUP, PANEL};
 use crate::host::rows::store::HostRows;
 use crate::host::search::nominees::Nominees;
 use crate::host::search::request::HostRequest;
+use crate::interrupt::{self, Stop};
 use crate::memory::{self, out_of_memory};
 
 /// Queries that a thread takes at a time: whole panels, whose integers fit the first-level cache.
@@ -124,28 +125,33 @@ pub(crate) fn parts_of(chunks: usize, groups: usize, threads: usize) -> usize {
     (2 * threads).div_ceil(chunks).min(groups / GROUPS_PER_TASK).max(1)
 }
 
-/// Divides queries into chunks and each chunk into parts, runs `work(chunk, part)` on up to `threads` threads, and merges the nominees of
-/// each query.
+/// Divides queries into chunks and each chunk into parts, runs `work(chunk, part, stop)` on up to `threads` threads, and merges the nominees
+/// of each query.
 pub(crate) fn divide(
     queries: usize,
     [chunk, parts]: [usize; 2],
     threads: usize,
-    work: impl Fn(Range<usize>, usize) -> Result<Vec<Nominees>> + Sync,
+    work: impl Fn(Range<usize>, usize, Stop<'_>) -> Result<Vec<Nominees>> + Sync,
 ) -> Result<Vec<Nominees>> {
     let chunks = (0..queries).step_by(chunk).map(|start| start..queries.min(start + chunk));
     let tasks: Vec<(Range<usize>, usize)> =
         chunks.flat_map(|chunk| (0..parts).map(move |part| (chunk.clone(), part))).collect();
     // Waking a thread costs more than a little work.
     if let [(chunk, part)] = &tasks[..] {
-        return work(chunk.clone(), *part);
+        return work(chunk.clone(), *part, Stop::here());
     }
-    let work = |(chunk, part): &(Range<usize>, usize)| work(chunk.clone(), *part);
-    let done: Vec<Result<Vec<Nominees>>> = if threads < rayon::current_num_threads() {
-        let shares = tasks.par_chunks(tasks.len().div_ceil(threads).max(1));
-        shares.flat_map_iter(|tasks| tasks.iter().map(work)).collect()
-    } else {
-        tasks.par_iter().map(work).collect()
-    };
+    let done: Vec<Result<Vec<Nominees>>> = interrupt::watch(|stop| {
+        let work = |(chunk, part): &(Range<usize>, usize)| {
+            stop.check()?;
+            work(chunk.clone(), *part, stop)
+        };
+        Ok(if threads < rayon::current_num_threads() {
+            let shares = tasks.par_chunks(tasks.len().div_ceil(threads).max(1));
+            shares.flat_map_iter(|tasks| tasks.iter().map(work)).collect()
+        } else {
+            tasks.par_iter().map(work).collect()
+        })
+    })?;
     let mut by_query = memory::with_room(queries)?;
     let mut done = done.into_iter();
     while let Some(first) = done.next() {

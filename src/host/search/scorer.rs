@@ -13,9 +13,13 @@ use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
 use crate::host::search::intervals::QueryTerms;
 use crate::host::search::products::products;
+use crate::interrupt::Stop;
 use crate::memory;
 use crate::metric::Metric;
 use crate::screen::certificate::{Form, Margin, Terms};
+
+/// Products of elements between two looks at whether to stop: they take about a millisecond.
+const WORK: usize = 1 << 24;
 
 /// Scores rows for queries of a batch.
 pub(crate) struct Scorer<'a> {
@@ -24,6 +28,11 @@ pub(crate) struct Scorer<'a> {
     /// The terms of every query of the batch.
     terms: Vec<QueryTerms>,
     operands: Operands<'a>,
+    stop: Stop<'a>,
+    /// Products of elements since the last look at it.
+    work: usize,
+    /// How many queries rows are scored for.
+    chosen: usize,
 }
 
 /// The queries that rows are scored for.
@@ -58,7 +67,7 @@ pub(crate) enum Scores<'a> {
 
 impl<'a> Scorer<'a> {
     /// A scorer for which queries are still to be chosen.
-    pub(crate) fn new(rows: &'a HostRows, queries: Batch<'a>) -> Result<Self> {
+    pub(crate) fn new(rows: &'a HostRows, queries: Batch<'a>, stop: Stop<'a>) -> Result<Self> {
         let Some(narrowed) = &rows.narrowed else {
             let form = match rows.metric {
                 Metric::L2 | Metric::L2Squared => Form::L2,
@@ -77,19 +86,15 @@ impl<'a> Scorer<'a> {
                 scores: vec![],
                 widened: vec![],
             };
-            return Ok(Self { rows, queries, terms, operands });
+            return Ok(Self { rows, queries, terms, operands, stop, work: 0, chosen: 0 });
         };
         let narrower = &narrowed.narrower;
         let (form, margin) = (narrower.form, narrower.margin);
         let (integers, terms) = narrower.narrow_all(queries.vectors, queries.squared)?;
         let terms = memory::collect(terms.into_iter().map(|terms| QueryTerms::new(form, margin, terms)))?;
         let packed = PackedQueries::new(&[], rows.dim(), Isa::detect())?;
-        Ok(Self {
-            rows,
-            queries,
-            terms,
-            operands: Operands::Integers { narrowed, integers, packed, scores: vec![] },
-        })
+        let operands = Operands::Integers { narrowed, integers, packed, scores: vec![] };
+        Ok(Self { rows, queries, terms, operands, stop, work: 0, chosen: 0 })
     }
 
     /// Scores rows for all queries from now on.
@@ -116,12 +121,18 @@ impl<'a> Scorer<'a> {
                     .for_each(|&place| chosen.extend_from_slice(self.queries.vectors.row(place as usize)));
             }
         }
+        self.chosen = places.len();
         let terms = memory::collect(places.iter().map(|&place| self.terms[place as usize]))?;
         Ok(Chosen { places, terms })
     }
 
     /// The terms of groups of rows, and their scores for the chosen queries.
     pub(crate) fn score(&mut self, groups: Range<usize>) -> Result<(&[GroupTerms], Scores<'_>)> {
+        self.work += groups.len() * GROUP * self.chosen * self.rows.dim();
+        if self.work >= WORK {
+            self.work = 0;
+            self.stop.check()?;
+        }
         Ok(match &mut self.operands {
             Operands::Integers { narrowed, packed, scores, .. } => {
                 memory::resize(scores, groups.len() * packed.queries() * GROUP, 0)?;

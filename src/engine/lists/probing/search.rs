@@ -20,8 +20,8 @@ use crate::gpu::{Reading, words};
 const FEW_QUERIES: u32 = 8;
 
 impl Probing<'_> {
-    /// Finds the nearest rows in the nearest lists of each query. A query that finds fewer than k rows because of a filter probes twice as
-    /// many lists, until it has k rows or has probed all lists.
+    /// Finds the nearest rows in the nearest lists of each query. Under a filter, and where answers are to be full, a query that finds fewer
+    /// than k rows probes twice as many lists, until it has k rows or has probed all lists.
     pub(crate) async fn search(&self, queries: &Queries<'_>) -> Result<SearchResult> {
         let count = queries.rows();
         let mut state = SearchState::new(self.rows, count, self.request)?;
@@ -32,7 +32,7 @@ impl Probing<'_> {
             queries.check_values("queries")?;
             open = QueryNumbers::Range(0..0);
         }
-        let wanted = self.request.allowed.map(|_| wanted);
+        let wanted = self.request.widens().then_some(wanted);
         let mut widening = Widening { probes: self.probes, lists: self.lists(), wanted };
         loop {
             let wider = Self { probes: widening.probes, ..*self };

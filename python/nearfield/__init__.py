@@ -1,0 +1,54 @@
+"""Exact and approximate nearest-neighbour search on any GPU, or on the processor.
+
+    >>> import numpy as np, nearfield as nf
+    >>> rows = np.random.default_rng(0).standard_normal((1000, 64), dtype=np.float32)
+    >>> index = nf.Flat(rows, metric="cosine")
+    >>> distances, ids = index.search(rows[:2], k=3)
+    >>> ids[:, 0]
+    array([0, 1])
+
+`Flat` searches all rows, `Ivf` the lists of rows that are nearest to a query, and `knn` rows without an index. `nearfield.sklearn` has
+estimators of scikit-learn, `nearfield.faiss` the interface of faiss, and `nearfield.reduce` sums, norms and extremes.
+"""
+
+import os as _os
+
+from nearfield import _native, reduce
+from nearfield._native import (
+    Device,
+    Flat,
+    Index,
+    Ivf,
+    KMeans,
+    __version__,
+    devices,
+    distances,
+    from_bytes,
+    knn,
+    load,
+)
+from nearfield._types import Adapter, Error, Neighbors, OutOfMemory, Ragged
+
+__all__ = [
+    "Adapter",
+    "Device",
+    "Error",
+    "Flat",
+    "Index",
+    "Ivf",
+    "KMeans",
+    "Neighbors",
+    "OutOfMemory",
+    "Ragged",
+    "__version__",
+    "devices",
+    "distances",
+    "from_bytes",
+    "knn",
+    "load",
+    "reduce",
+]
+
+# A forked process has none of the threads that answer searches: calls there are refused instead of waiting for ever.
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_native._forked)

@@ -1,0 +1,51 @@
+"""How far a long call is: a bar of tqdm, or the caller's function."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class Shown(Protocol):
+    """What the Rust part tells how many rows, queries or iterations are done."""
+
+    def update(self, done: int) -> None: ...
+    def close(self, is_done: bool) -> None: ...
+
+
+class _Function:
+    def __init__(self, function: Callable[[str, int, int], object], stage: str, total: int) -> None:
+        self._function, self._stage, self._total = function, stage, total
+
+    def update(self, done: int) -> None:
+        self._function(self._stage, done, self._total)
+
+    def close(self, is_done: bool) -> None:
+        pass
+
+
+class _Bar:
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    def update(self, done: int) -> None:
+        self._bar.update(done - self._bar.n)
+
+    def close(self, is_done: bool) -> None:
+        # Training may end before its last iteration.
+        if is_done and self._bar.total is not None:
+            self._bar.update(self._bar.total - self._bar.n)
+        self._bar.close()
+
+
+def start(progress: object, stage: str, total: int) -> Shown | None:
+    """Starts to show a stage, "adding", "training" or "searching", of `total` steps. None where nothing is to be shown."""
+    if progress is None or progress is False:
+        return None
+    if callable(progress):
+        return _Function(progress, stage, total)
+    if progress is not True:
+        raise TypeError(f"progress: needed True, False or a function of (stage, done, total), given {progress!r}")
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return _Bar(tqdm(total=total, desc=f"nearfield: {stage}", unit_scale=True))

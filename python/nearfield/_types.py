@@ -1,0 +1,48 @@
+"""The classes of answers, of devices that could be opened, and of errors."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Error(Exception):
+    """A call failed for another reason than its arguments: the device, memory, a damaged file.
+
+    Arguments raise `ValueError` or `TypeError`, and files that cannot be opened `OSError`.
+    """
+
+
+class OutOfMemory(Error, MemoryError):
+    """The device or this machine has too little memory for the call. The index is as it was."""
+
+
+class Neighbors(NamedTuple):
+    """The nearest rows of each query, nearest first, ties by the smaller id."""
+
+    distances: NDArray[np.float32]
+    """`[queries, k1]`, where `k1` is k, or the number of rows allowed if that is less."""
+    ids: NDArray[np.int64]
+    """`[queries, k1]`."""
+
+
+class Ragged(NamedTuple):
+    """Rows of each query, as many as there are. Those of query i are at `offsets[i]:offsets[i + 1]`, nearest first."""
+
+    offsets: NDArray[np.int64]
+    """`[queries + 1]`."""
+    distances: NDArray[np.float32]
+    ids: NDArray[np.int64]
+
+
+class Adapter(NamedTuple):
+    """A device of this machine. `device=` takes it, and so does it take the name."""
+
+    name: str
+    kind: str
+    """"discrete", "integrated", "virtual", "software", "host" or "unknown"."""
+    backend: str
+    """"vulkan", "metal", "dx12", "gl" or "host"."""
+    driver: str
+    memory: int | None
+    """Bytes, where the system tells them."""

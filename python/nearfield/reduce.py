@@ -1,0 +1,93 @@
+"""Sums, norms, extremes and dot products on a GPU, of all values or of each row.
+
+`values` is an array of float32 or float16, or what `nearfield.Flat` takes as rows. Without `axis` all values are reduced to one; `axis=1`
+reduces each row `[rows, n]` by itself, to `[rows]`. Sums are added in float32: `compensated=True` adds as if in twice the precision.
+
+    >>> import numpy as np, nearfield as nf
+    >>> nf.reduce.dot(np.ones(8, np.float32), np.full(8, 2, np.float32))
+    16.0
+    >>> nf.reduce.argmax(np.eye(3, dtype=np.float32), axis=1)
+    array([0, 1, 2])
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfield._native import Device, _reduce
+
+__all__ = ["argmax", "argmin", "dot", "max", "mean", "min", "norm", "std", "sum", "sum_squares"]
+
+Axis: TypeAlias = Literal[None, 1, -1]
+On: TypeAlias = Device | str | None
+
+
+def _each_row(axis: Axis) -> bool:
+    if axis not in (None, 1, -1):
+        raise ValueError(f"axis: needed None or 1, given {axis!r}")
+    return axis is not None
+
+
+def sum(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | NDArray[np.float32]:
+    """The sum."""
+    return _reduce("sum", values, None, _each_row(axis), compensated, device)
+
+
+def sum_squares(
+    values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None
+) -> float | NDArray[np.float32]:
+    """The sum of squares."""
+    return _reduce("sum_squares", values, None, _each_row(axis), compensated, device)
+
+
+def mean(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | NDArray[np.float32]:
+    """The sum divided by the count."""
+    return _reduce("mean", values, None, _each_row(axis), compensated, device)
+
+
+def std(values: Any, axis: Axis = None, *, device: On = None) -> float | NDArray[np.float32]:
+    """The standard deviation: the root of the mean squared deviation from the mean, as `np.std`."""
+    return _reduce("std", values, None, _each_row(axis), False, device)
+
+
+def norm(
+    values: Any,
+    axis: Axis = None,
+    *,
+    order: Literal["l1", "l2", "max"] = "l2",
+    compensated: bool = False,
+    device: On = None,
+) -> float | NDArray[np.float32]:
+    """A norm: the sum of absolute values ("l1"), the root of the sum of squares ("l2") or the largest absolute value ("max")."""
+    if order not in ("l1", "l2", "max"):
+        raise ValueError(f"order: needed 'l1', 'l2' or 'max', given {order!r}")
+    operation = "max_norm" if order == "max" else order
+    return _reduce(operation, values, None, _each_row(axis), compensated, device)
+
+
+def dot(
+    values: Any, others: Any, axis: Axis = None, *, compensated: bool = False, device: On = None
+) -> float | NDArray[np.float32]:
+    """The dot product of two arrays of one shape and type; with `axis=1`, of each row of one with the same row of the other."""
+    return _reduce("dot", values, others, _each_row(axis), compensated, device)
+
+
+def min(values: Any, axis: Axis = None, *, device: On = None) -> float | NDArray[np.float32]:
+    """The smallest number."""
+    return _reduce("min", values, None, _each_row(axis), False, device)
+
+
+def max(values: Any, axis: Axis = None, *, device: On = None) -> float | NDArray[np.float32]:
+    """The largest number."""
+    return _reduce("max", values, None, _each_row(axis), False, device)
+
+
+def argmin(values: Any, axis: Axis = None, *, device: On = None) -> int | NDArray[np.int64]:
+    """The place of the smallest number, the first if several are equal."""
+    return _reduce("argmin", values, None, _each_row(axis), False, device)
+
+
+def argmax(values: Any, axis: Axis = None, *, device: On = None) -> int | NDArray[np.int64]:
+    """The place of the largest number, the first if several are equal."""
+    return _reduce("argmax", values, None, _each_row(axis), False, device)

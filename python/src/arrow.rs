@@ -1,0 +1,142 @@
+//! Vectors of Arrow's: fixed-size lists of float32 or float16 through the PyCapsule interface
+//! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>), without pyarrow.
+
+use std::ffi::CStr;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type};
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, PrimitiveArray, StructArray, make_array};
+use arrow_schema::DataType;
+use nearfield::{HostVectors, MatrixView, Result};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// Rows in the memory of an Arrow array, or copied from several chunks; with their dim.
+pub(crate) enum ArrowRows {
+    F32(PrimitiveArray<Float32Type>, usize),
+    F16(PrimitiveArray<Float16Type>, usize),
+}
+
+/// Takes the structure out of a capsule. Its consumer releases it from now on, and leaves an empty one.
+fn taken<T>(capsule: &Bound<'_, PyAny>, name: &CStr, empty: T) -> PyResult<T> {
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(name))?;
+    // SAFETY: the interface promises that a capsule of this name points to such a structure and lives as long as we hold it. We
+    // leave a released one, which the capsule's destructor passes over.
+    #[expect(unsafe_code, reason = "the interface hands over structures by pointers")]
+    Ok(unsafe { pointer.cast::<T>().replace(empty) })
+}
+
+/// An array from its two structures.
+fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> PyResult<ArrayRef> {
+    // SAFETY: a producer promises that both are valid and belong together.
+    #[expect(unsafe_code, reason = "the memory is the producer's")]
+    let data = unsafe { from_ffi(array, schema) };
+    let mut data = data.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    data.align_buffers();
+    Ok(make_array(data))
+}
+
+/// All chunks of an object that offers Arrow arrays; none if it does not.
+fn chunks(given: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>> {
+    if let Ok(method) = given.getattr("__arrow_c_array__") {
+        let pair = method.call0()?.cast_into::<PyTuple>()?;
+        let schema = taken(&pair.get_item(0)?, SCHEMA, FFI_ArrowSchema::empty())?;
+        let array = taken(&pair.get_item(1)?, ARRAY, FFI_ArrowArray::empty())?;
+        return Ok(Some(vec![imported(array, &schema)?]));
+    }
+    let Ok(method) = given.getattr("__arrow_c_stream__") else { return Ok(None) };
+    let mut stream = taken(&method.call0()?, STREAM, FFI_ArrowArrayStream::empty())?;
+    let mut schema = FFI_ArrowSchema::empty();
+    let failed = |stream: &mut FFI_ArrowArrayStream| {
+        let reason = stream.get_last_error().map(|text| text.to_string_lossy().into_owned());
+        PyValueError::new_err(reason.unwrap_or_else(|| "the Arrow stream failed".to_owned()))
+    };
+    if stream.get_schema(&raw mut schema) != 0 {
+        return Err(failed(&mut stream));
+    }
+    let mut arrays = vec![];
+    loop {
+        let mut array = FFI_ArrowArray::empty();
+        if stream.get_next(&raw mut array) != 0 {
+            return Err(failed(&mut stream));
+        }
+        if array.is_released() {
+            return Ok(Some(arrays));
+        }
+        arrays.push(imported(array, &schema)?);
+    }
+}
+
+/// The vectors of one chunk: of an array of lists, or of the only column of a table.
+fn lists(array: &ArrayRef, argument: &str) -> PyResult<FixedSizeListArray> {
+    if let Some(table) = array.as_any().downcast_ref::<StructArray>()
+        && let [column] = table.columns()
+    {
+        return lists(column, argument);
+    }
+    let Some(lists) = array.as_any().downcast_ref::<FixedSizeListArray>() else {
+        let needed = "a FixedSizeList of float32 or float16, or a table of one such column";
+        let given = format!("{argument}: needed {needed}, given Arrow's {}", array.data_type());
+        return Err(PyTypeError::new_err(given));
+    };
+    let first_null = |array: &dyn Array| (0..array.len()).find(|&place| array.is_null(place));
+    let dim = lists.value_length().max(1) as usize;
+    let null = first_null(lists).or_else(|| first_null(values(lists).as_ref()).map(|place| place / dim));
+    match null {
+        Some(row) => Err(PyValueError::new_err(format!("{argument}: needed values, row {row} holds a null"))),
+        None => Ok(lists.clone()),
+    }
+}
+
+/// The elements of the lists, without those before and behind them.
+fn values(lists: &FixedSizeListArray) -> ArrayRef {
+    let dim = lists.value_length() as usize;
+    lists.values().slice(lists.value_offset(0) as usize, lists.len() * dim)
+}
+
+/// The elements of all chunks, which are of one type, as one array: without a copy where there is one chunk.
+fn joined<T: ArrowPrimitiveType>(chunks: &[FixedSizeListArray]) -> Option<PrimitiveArray<T>> {
+    let part = |lists| Some(values(lists).as_any().downcast_ref::<PrimitiveArray<T>>()?.clone());
+    let mut parts = chunks.iter().map(part).collect::<Option<Vec<_>>>()?;
+    if parts.len() == 1 {
+        return parts.pop();
+    }
+    let elements: Vec<T::Native> = parts.iter().flat_map(|part| part.values()).copied().collect();
+    Some(PrimitiveArray::new(elements.into(), None))
+}
+
+impl ArrowRows {
+    /// The rows of an object that offers Arrow arrays; none if it does not.
+    pub(crate) fn of(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<Self>> {
+        let Some(arrays) = chunks(given)? else { return Ok(None) };
+        let chunks = arrays.iter().map(|array| lists(array, argument)).collect::<PyResult<Vec<_>>>()?;
+        let Some(first) = chunks.first() else {
+            return Err(PyValueError::new_err(format!("{argument}: needed rows, given a stream without any")));
+        };
+        let dim = first.value_length() as usize;
+        let given = first.value_type();
+        let rows = match given {
+            DataType::Float32 => joined(&chunks).map(|elements| Self::F32(elements, dim)),
+            DataType::Float16 => joined(&chunks).map(|elements| Self::F16(elements, dim)),
+            _ => None,
+        };
+        let needed = "a FixedSizeList of float32 or float16";
+        let refused = || PyTypeError::new_err(format!("{argument}: needed {needed}, given one of {given}"));
+        rows.map(Some).ok_or_else(refused)
+    }
+
+    /// A view that the library reads.
+    pub(crate) fn view(&self) -> Result<HostVectors<'_>> {
+        match self {
+            Self::F32(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::F32),
+            Self::F16(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::F16),
+        }
+    }
+}

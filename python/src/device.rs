@@ -1,0 +1,121 @@
+//! `nf.Device` and `nf.devices`.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use nearfield::{Adapter, AdapterKind, DeviceOptions};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::{call, python};
+
+/// Devices that were opened by name, so that every call without an index uses the same.
+static OPENED: LazyLock<Mutex<HashMap<Option<String>, nearfield::Device>>> = LazyLock::new(Mutex::default);
+
+/// A GPU, or the processor.
+///
+/// `Device()` is the best GPU, and the processor where there is none; the environment variable NEARFIELD_ADAPTER overrides this.
+/// `Device("host")` is the processor, `Device("gpu")` any GPU or software driver, and any other name the best adapter whose name
+/// contains it. `budget` is the bytes of scratch memory that all calls on it together may hold (256 MiB by default).
+#[pyclass(frozen, module = "nearfield")]
+#[derive(Debug)]
+pub(crate) struct Device(pub(crate) nearfield::Device);
+
+#[pymethods]
+impl Device {
+    #[new]
+    #[pyo3(signature = (name=None, *, budget=None))]
+    fn new(py: Python<'_>, name: Option<&str>, budget: Option<u64>) -> PyResult<Self> {
+        let mut options = DeviceOptions::new();
+        if let Some(bytes) = budget {
+            options = options.budget_bytes(bytes);
+        }
+        Ok(Self(call::run(py, |_| nearfield::Device::open(name, options))?))
+    }
+
+    /// The driver's name for it.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.adapter().name
+    }
+
+    /// "discrete", "integrated", "virtual", "software", "host" or "unknown".
+    #[getter]
+    fn kind(&self) -> String {
+        self.0.adapter().kind.to_string()
+    }
+
+    /// "vulkan", "metal", "dx12", "gl" or "host".
+    #[getter]
+    fn backend(&self) -> &str {
+        &self.0.adapter().backend
+    }
+
+    /// The driver and its version.
+    #[getter]
+    fn driver(&self) -> &str {
+        &self.0.adapter().driver
+    }
+
+    /// Bytes of memory, where the system tells them.
+    #[getter]
+    fn memory(&self) -> Option<u64> {
+        self.0.adapter().memory_bytes
+    }
+
+    /// Why it was taken.
+    #[getter]
+    fn reason(&self) -> &str {
+        self.0.reason()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<nearfield.Device {}>", self.0.adapter())
+    }
+}
+
+/// All devices of this machine, the processor last. Each can be given as `device=`.
+#[pyfunction]
+pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    let mut adapters = call::run(py, |_| Ok(nearfield::Device::adapters()))?;
+    if adapters.iter().all(|adapter| adapter.kind != AdapterKind::Host) {
+        adapters.push(nearfield::Device::host().adapter().clone());
+    }
+    let class = python::adapter(py)?;
+    let described = |adapter: Adapter| {
+        let Adapter { name, backend, driver, kind, memory_bytes, .. } = adapter;
+        class.call1((name, kind.to_string(), backend, driver, memory_bytes))
+    };
+    adapters.into_iter().map(described).collect()
+}
+
+/// The device of an argument: a `Device`, one that `devices()` lists, a name, or none for the best.
+pub(crate) fn chosen(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<nearfield::Device> {
+    let name = match device {
+        None => None,
+        Some(given) => match given.cast::<Device>() {
+            Ok(device) => return Ok(device.get().0.clone()),
+            Err(_) => Some(name_of(py, given)?),
+        },
+    };
+    let opened = || OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(device) = opened().get(&name) {
+        return Ok(device.clone());
+    }
+    let device = call::run(py, |_| nearfield::Device::open(name.as_deref(), DeviceOptions::new()))?;
+    // Of two threads that open it at once, one comes first.
+    Ok(opened().entry(name).or_insert(device).clone())
+}
+
+/// The name in a string, or in an item of `devices()`.
+fn name_of(py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(name) = given.extract() {
+        return Ok(name);
+    }
+    if given.is_instance(&python::adapter(py)?)? {
+        let is_host = given.getattr("kind")?.eq("host")?;
+        return if is_host { Ok("host".to_owned()) } else { given.getattr("name")?.extract() };
+    }
+    let given = given.get_type().name()?;
+    Err(PyTypeError::new_err(format!("device: needed a nearfield.Device, a name or None, given {given}")))
+}

@@ -1,0 +1,33 @@
+//! Errors of the library as Python's exceptions.
+
+use nearfield::Error;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::python;
+
+/// The exception of an error: `ValueError` for what the caller gave, `OSError` for what the system says of a file, `nf.OutOfMemory`, and
+/// `nf.Error` for the rest.
+pub(crate) fn exception(py: Python<'_>, error: Error) -> PyErr {
+    match error {
+        Error::Argument { .. }
+        | Error::NotFinite { .. }
+        | Error::NormOutOfRange { .. }
+        | Error::DuplicateId { .. }
+        | Error::UnknownId { .. }
+        | Error::IdTooLarge { .. } => PyValueError::new_err(error.to_string()),
+        Error::OutOfMemory { .. } => python::exception(python::out_of_memory(py), error.to_string()),
+        // With its number Python makes a FileNotFoundError, a PermissionError and so on.
+        Error::Io { path, cause } => match cause.raw_os_error() {
+            Some(number) => PyOSError::new_err((number, reason(&cause), path)),
+            None => PyOSError::new_err(format!("{}: {cause}", path.display())),
+        },
+        other => python::exception(python::error(py), other.to_string()),
+    }
+}
+
+/// The system's words, without the number that Rust puts behind them.
+fn reason(cause: &std::io::Error) -> String {
+    let words = cause.to_string();
+    words.split(" (os error").next().unwrap_or_default().to_owned()
+}

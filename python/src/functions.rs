@@ -1,0 +1,176 @@
+//! `nf.knn`, `nf.distances`, and the reductions that `nearfield.reduce` offers.
+
+use nearfield::{
+    DistanceOptions, HostVectors, Metric, Norm, Precision, Reduce, Result, Screen, SearchOptions, Summation,
+    ValueRows, Values,
+};
+use numpy::{PyArray1, PyArray2};
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::answers::{self, Out};
+use crate::ids::RowFilter;
+use crate::kinds::named;
+use crate::vectors::Vectors;
+use crate::{call, device, errors};
+
+/// The k nearest rows of each query, without an index: `Neighbors(distances, ids)`, both `[queries, min(k, rows allowed)]`, nearest first,
+/// ties by the smaller id. Ids are the numbers of rows.
+///
+/// For several searches of the same rows an index is quicker: it sends them to the device once.
+#[pyfunction]
+#[pyo3(signature = (rows, queries, k=10, *, metric="l2sq", filter=None, device=None))]
+pub(crate) fn knn<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    queries: &Bound<'py, PyAny>,
+    k: usize,
+    metric: &str,
+    filter: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    call::check(py)?;
+    let metric: Metric = named(py, metric)?;
+    let rows = Vectors::of(rows, "rows", None)?;
+    let rows = rows.view(py)?;
+    let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
+    let queries = queries.view(py)?;
+    let numbers = || Ok((0..rows.rows() as u64).collect());
+    let filter = filter.map(|filter| RowFilter::of(filter, numbers)).transpose()?;
+    let device = device::chosen(py, device)?;
+    let found = call::run(py, |_| {
+        let Some(filter) = &filter else { return device.nearest(queries, rows, metric, k) };
+        // An index without an 8-bit copy, which one search would not pay for.
+        let builder = nearfield::Flat::builder(&device, metric, rows.dim()).elements(rows.kind());
+        let mut index = builder.screen(Screen::None).capacity(rows.rows()).build()?;
+        index.add(rows)?;
+        Ok(index.search_with(queries, &SearchOptions::new(k).filter(filter.as_filter()))?.neighbors)
+    })?;
+    let width = if found.queries() == 0 { k.min(rows.rows()) } else { answers::width(&found)? };
+    Out::of(py, None, [found.queries(), width])?.filled(&found)
+}
+
+/// The distances of all pairs, float32 `[queries, rows]`.
+///
+/// `precision` is "fast", "compensated" (as if in twice the precision, slower) or "half" (products of float16 for cosine and ip).
+#[pyfunction]
+#[pyo3(signature = (rows, queries, metric="l2sq", *, precision="fast", device=None))]
+pub(crate) fn distances<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    queries: &Bound<'py, PyAny>,
+    metric: &str,
+    precision: &str,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    call::check(py)?;
+    let (metric, precision): (Metric, Precision) = (named(py, metric)?, named(py, precision)?);
+    let rows = Vectors::of(rows, "rows", None)?;
+    let rows = rows.view(py)?;
+    let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
+    let queries = queries.view(py)?;
+    let device = device::chosen(py, device)?;
+    let values = call::run(py, |_| {
+        let options = DistanceOptions::new(metric).precision(precision);
+        device.read(&device.distances_with(queries, rows, &options)?)
+    })?;
+    if rows.rows() == 0 {
+        return Ok(PyArray2::zeros(py, [queries.rows(), 0], false));
+    }
+    answers::matrix(py, values, rows.rows())
+}
+
+/// A reduction of all values, or of each row: a number, or an array.
+enum Reduced {
+    Value(f32),
+    Values(Vec<f32>),
+    Place(u64),
+    Places(Vec<u64>),
+}
+
+/// Reduces `values`, all of them or each row by itself: see `nearfield/reduce.py`.
+#[pyfunction(name = "_reduce")]
+#[pyo3(signature = (operation, values, others, each_row, compensated, device))]
+pub(crate) fn reduce<'py>(
+    py: Python<'py>,
+    operation: &str,
+    values: &Bound<'py, PyAny>,
+    others: Option<&Bound<'py, PyAny>>,
+    each_row: bool,
+    compensated: bool,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    call::check(py)?;
+    let values = Vectors::of_values(values, "values")?;
+    let others = others.map(|others| Vectors::of_values(others, "others")).transpose()?;
+    let view = values.view(py)?;
+    let others = others.as_ref().map(|others| others.view(py)).transpose()?;
+    let device = device::chosen(py, device)?;
+    let summation = if compensated { Summation::Compensated } else { Summation::Plain };
+    let reduced = call::run(py, |_| {
+        let reduce = device.reduce().summation(summation);
+        if each_row {
+            of_rows(&reduce, operation, view.into(), others.map(ValueRows::from))
+        } else {
+            of_all(&reduce, operation, flat(view), others.map(flat))
+        }
+    })?;
+    match reduced {
+        Reduced::Value(value) => value.into_bound_py_any(py),
+        Reduced::Values(values) => Ok(PyArray1::from_vec(py, values).into_any()),
+        Reduced::Place(place) => place.into_bound_py_any(py),
+        Reduced::Places(places) => Ok(answers::id_array(py, places.into_iter()).into_any()),
+    }
+}
+
+/// All values of vectors, in their order.
+fn flat(vectors: HostVectors<'_>) -> Values<'_> {
+    match vectors {
+        HostVectors::F16(view) => view.values().into(),
+        HostVectors::F32(view) => view.values().into(),
+        _ => Values::F32(&[]),
+    }
+}
+
+fn unknown(operation: &str) -> nearfield::Error {
+    nearfield::Error::Internal { message: format!("no reduction {operation}") }
+}
+
+fn of_all(reduce: &Reduce<'_>, operation: &str, values: Values<'_>, others: Option<Values<'_>>) -> Result<Reduced> {
+    let value = match (operation, others) {
+        ("argmin", _) => return reduce.argmin(values).map(Reduced::Place),
+        ("argmax", _) => return reduce.argmax(values).map(Reduced::Place),
+        ("dot", Some(others)) => reduce.dot(values, others),
+        ("sum", _) => reduce.sum(values),
+        ("sum_squares", _) => reduce.sum_squares(values),
+        ("mean", _) => reduce.mean(values),
+        ("std", _) => reduce.standard_deviation(values),
+        ("l1", _) => reduce.norm(values, Norm::L1),
+        ("l2", _) => reduce.norm(values, Norm::L2),
+        ("max_norm", _) => reduce.norm(values, Norm::Max),
+        ("min", _) => reduce.min(values),
+        ("max", _) => reduce.max(values),
+        _ => Err(unknown(operation)),
+    };
+    value.map(Reduced::Value)
+}
+
+fn of_rows(reduce: &Reduce<'_>, operation: &str, rows: ValueRows<'_>, others: Option<ValueRows<'_>>) -> Result<Reduced> {
+    let values = match (operation, others) {
+        ("argmin", _) => return reduce.argmin_rows(rows).map(Reduced::Places),
+        ("argmax", _) => return reduce.argmax_rows(rows).map(Reduced::Places),
+        ("dot", Some(others)) => reduce.dot_rows(rows, others),
+        ("sum", _) => reduce.sum_rows(rows),
+        ("sum_squares", _) => reduce.sum_squares_rows(rows),
+        ("mean", _) => reduce.mean_rows(rows),
+        ("std", _) => reduce.standard_deviation_rows(rows),
+        ("l1", _) => reduce.norm_rows(rows, Norm::L1),
+        ("l2", _) => reduce.norm_rows(rows, Norm::L2),
+        ("max_norm", _) => reduce.norm_rows(rows, Norm::Max),
+        ("min", _) => reduce.min_rows(rows),
+        ("max", _) => reduce.max_rows(rows),
+        _ => Err(unknown(operation)),
+    };
+    values.map(Reduced::Values)
+}

@@ -1,0 +1,425 @@
+//! `nf.Index`: what indexes of every kind do.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions, WithinOptions};
+use numpy::{PyArray1, PyArray2};
+use parking_lot::{Mutex, RwLock};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+
+use crate::answers::{self, Out};
+use crate::call::{self, Cancel, Ending, Progress};
+use crate::device::Device;
+use crate::ids::{Ids, RowFilter};
+use crate::vectors::Vectors;
+use crate::{kinds, python};
+
+/// Queries that a recall is measured with: the first of a search.
+const RECALL_SAMPLE: usize = 1000;
+
+/// What `nf.Flat` and `nf.Ivf` share. Searches run from many threads at once; a change waits for them, and they for it.
+#[pyclass(frozen, subclass, module = "nearfield")]
+#[derive(Debug)]
+pub(crate) struct Index {
+    index: RwLock<nearfield::Index>,
+    /// What never changes, to be read while another thread changes the index.
+    pub(crate) device: nearfield::Device,
+    pub(crate) metric: Metric,
+    pub(crate) dim: usize,
+    pub(crate) elements: ElementKind,
+    /// Counts the changes, so that what was measured before one is not used after it.
+    changes: AtomicU64,
+    /// The probes that searches for k and a recall need, and the changes before they were measured.
+    probes: Mutex<Option<Measured>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Measured {
+    k: usize,
+    recall: f64,
+    changes: u64,
+    probes: usize,
+}
+
+impl From<nearfield::Index> for Index {
+    fn from(index: nearfield::Index) -> Self {
+        let (device, metric, dim, elements) =
+            (index.device().clone(), index.metric(), index.dim(), index.elements());
+        let (changes, probes) = (AtomicU64::new(0), Mutex::new(None));
+        Self { index: RwLock::new(index), device, metric, dim, elements, changes, probes }
+    }
+}
+
+impl Index {
+    /// Runs `work` on the index, beside other readers and without the interpreter.
+    pub(crate) fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&nearfield::Index, &Ending) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.read_until(py, &Ending::default(), work)
+    }
+
+    fn read_until<T: Send>(
+        &self,
+        py: Python<'_>,
+        ending: &Ending,
+        work: impl FnOnce(&nearfield::Index, &Ending) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        call::run_until(py, ending, |ending| {
+            let index = ending.wait(|time| self.index.try_read_for(time))?;
+            work(&index, ending)
+        })
+    }
+
+    /// Runs `work` on the index while nobody else uses it.
+    fn change<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut nearfield::Index, &Ending) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        call::run(py, |ending| {
+            let mut index = ending.wait(|time| self.index.try_write_for(time))?;
+            self.changes.fetch_add(1, Ordering::Relaxed);
+            work(&mut index, ending)
+        })
+    }
+
+    /// A number that the index knows: at once, unless another thread changes the index.
+    fn told<T: Send>(&self, py: Python<'_>, tell: impl Fn(&nearfield::Index) -> T + Sync) -> PyResult<T> {
+        if let Some(index) = self.index.try_read() {
+            return Ok(tell(&index));
+        }
+        self.read(py, |index, _| Ok(tell(index)))
+    }
+
+    pub(crate) fn all_ids(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        self.read(py, |index, _| Ok(index.ids().collect()))
+    }
+
+    fn filter(&self, py: Python<'_>, filter: Option<&Bound<'_, PyAny>>) -> PyResult<Option<RowFilter>> {
+        filter.map(|filter| RowFilter::of(filter, || self.all_ids(py))).transpose()
+    }
+
+    /// The lists to probe for a recall, measured with the first queries where they were not since the last change.
+    fn probes_for(
+        &self,
+        index: &nearfield::Index,
+        queries: nearfield::HostVectors<'_>,
+        (k, recall): (usize, f64),
+    ) -> Result<Option<usize>> {
+        let nearfield::Index::Ivf(lists) = index else { return Ok(None) };
+        let changes = self.changes.load(Ordering::Relaxed);
+        let known = *self.probes.lock();
+        if let Some(known) = known.filter(|known| (known.k, known.recall, known.changes) == (k, recall, changes)) {
+            return Ok(Some(known.probes));
+        }
+        let probes = match queries {
+            nearfield::HostVectors::F32(view) => {
+                lists.probes_for_recall(view.slice(0..view.rows().min(RECALL_SAMPLE)), k, recall)?
+            }
+            nearfield::HostVectors::F16(view) => {
+                lists.probes_for_recall(view.slice(0..view.rows().min(RECALL_SAMPLE)), k, recall)?
+            }
+            _ => return Ok(None),
+        };
+        *self.probes.lock() = Some(Measured { k, recall, changes, probes });
+        Ok(Some(probes))
+    }
+
+    /// Adds rows of the caller's and returns their ids.
+    pub(crate) fn add_rows<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Vectors<'py>,
+        ids: Option<&Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let rows = rows.view(py)?;
+        let given = ids.map(Ids::of).transpose()?;
+        let ids = given.as_ref().map(Ids::view).transpose()?;
+        let shown = Progress::start(py, progress, "adding", rows.rows())?;
+        let added = self.change(py, |index, ending| {
+            let report = shown.reporter(ending);
+            let mut options = AddOptions::new();
+            options.ids = ids.as_deref();
+            options.progress = report.as_ref().map(|report| report as _);
+            index.add_with(rows, &options)?;
+            Ok(index.next_id() - rows.rows() as u64)
+        });
+        shown.close(py, added.is_ok())?;
+        let first = added?;
+        Ok(match ids {
+            Some(ids) => answers::id_array(py, ids.iter().copied()),
+            None => answers::id_array(py, first..first + rows.rows() as u64),
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a search in Python")]
+    fn found<'py>(
+        &self,
+        py: Python<'py>,
+        cancel: Option<&Cancel>,
+        queries: &Bound<'py, PyAny>,
+        k: usize,
+        probes: Option<usize>,
+        recall: Option<f64>,
+        filter: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        call::check(py)?;
+        if probes.is_some() && recall.is_some() {
+            return Err(PyValueError::new_err("recall: needed probes or a recall, given both"));
+        }
+        let queries = Vectors::of(queries, "queries", Some(self.dim))?;
+        let queries = queries.view(py)?;
+        let filter = self.filter(py, filter)?;
+        let shown = Progress::start(py, progress, "searching", queries.rows())?;
+        let found = self.read_until(py, &Ending::by(cancel), |index, ending| {
+            let report = shown.reporter(ending);
+            let mut options = SearchOptions::new(k).fill(true);
+            options.progress = report.as_ref().map(|report| report as _);
+            options.filter = filter.as_ref().map(RowFilter::as_filter);
+            options.probes = match recall {
+                Some(recall) if queries.rows() > 0 => self.probes_for(index, queries, (k, recall))?,
+                _ => probes,
+            };
+            Ok(index.search_with(queries, &options)?.neighbors)
+        });
+        shown.close(py, found.is_ok())?;
+        let found = found?;
+        let width = if found.queries() == 0 {
+            self.told(py, |index| index.len())?.min(k)
+        } else {
+            answers::width(&found)?
+        };
+        Out::of(py, out, [found.queries(), width])?.filled(&found)
+    }
+}
+
+#[pymethods]
+impl Index {
+    /// Adds rows, `[n, dim]`, and returns their ids, int64 `[n]`: those given, or insertion numbers, which are never given twice.
+    #[pyo3(signature = (rows, ids=None, *, progress=None))]
+    fn add<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        ids: Option<&Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        call::check(py)?;
+        self.add_rows(py, &Vectors::of(rows, "rows", Some(self.dim))?, ids, progress)
+    }
+
+    /// Removes the rows with these ids, all or, after an error, none. Returns how many were removed: an id given twice counts once.
+    fn remove(&self, py: Python<'_>, ids: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let ids = Ids::of(ids)?;
+        let ids = ids.view()?;
+        self.change(py, |index, _| {
+            let before = index.len();
+            index.remove(&ids)?;
+            Ok(before - index.len())
+        })
+    }
+
+    /// Replaces the rows with these ids by others, `[ids, dim]`: all or, after an error, none.
+    fn update(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<()> {
+        call::check(py)?;
+        let (ids, rows) = (Ids::of(ids)?, Vectors::of(rows, "rows", Some(self.dim))?);
+        let (ids, rows) = (ids.view()?, rows.view(py)?);
+        self.change(py, |index, _| index.update(&ids, rows))
+    }
+
+    /// The rows with these ids, float32 `[ids, dim]`, in their order.
+    fn get<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let ids = Ids::of(ids)?;
+        let ids = ids.view()?;
+        let values = self.read(py, |index, _| index.get(&ids))?;
+        answers::matrix(py, values, self.dim)
+    }
+
+    /// Adds the rows of another index under their ids: all or, after an error, none.
+    fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        if slf.is(other) {
+            return Err(PyValueError::new_err("other: needed another index, given the same"));
+        }
+        // A copy of the other is not locked while this one is: two threads that merge both ways would wait for each other.
+        let copy = other.get().read(py, |other, _| other.clone_to(other.device()))?;
+        slf.get().change(py, |index, _| index.merge(&copy))
+    }
+
+    /// Gives up the memory of removed rows. Ids and answers stay.
+    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        self.change(py, |index, _| index.compact())
+    }
+
+    /// Compiles the kernels of all searches, so that the first one does not wait for them.
+    fn warm_up(&self, py: Python<'_>) -> PyResult<()> {
+        self.read(py, |index, _| index.warm_up())
+    }
+
+    /// The k nearest rows of each query: `Neighbors(distances, ids)`, both `[queries, min(k, rows allowed)]`, nearest first, ties by the
+    /// smaller id.
+    ///
+    /// `queries` is `[queries, dim]`, or one vector. `probes` is how many lists of an `Ivf` a query looks at, and `recall` the part of the
+    /// true neighbours that must be found instead: it is measured with the first queries and kept until the index changes. `filter` is
+    /// ids, a boolean mask with a value for each id, or a function of an id. `out` is a pair of arrays for the answer.
+    #[pyo3(signature = (queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        queries: &Bound<'py, PyAny>,
+        k: usize,
+        probes: Option<usize>,
+        recall: Option<f64>,
+        filter: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.found(py, None, queries, k, probes, recall, filter, out, progress)
+    }
+
+    #[pyo3(signature = (cancel, queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn _search<'py>(
+        &self,
+        py: Python<'py>,
+        cancel: &Cancel,
+        queries: &Bound<'py, PyAny>,
+        k: usize,
+        probes: Option<usize>,
+        recall: Option<f64>,
+        filter: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.found(py, Some(cancel), queries, k, probes, recall, filter, out, progress)
+    }
+
+    /// `search` without blocking the event loop, which goes on while a thread of its executor waits. Cancelling it ends the search.
+    #[pyo3(signature = (queries, k=10, **options))]
+    fn search_async<'py>(
+        slf: &Bound<'py, Self>,
+        queries: &Bound<'py, PyAny>,
+        k: usize,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        python::search_async(slf.py())?.call((slf, queries, k), options)
+    }
+
+    /// All rows nearer than `radius` to each query: `Ragged(offsets, distances, ids)`. Those of query i are at
+    /// `offsets[i]:offsets[i + 1]`, nearest first, ties by the smaller id.
+    #[pyo3(signature = (queries, radius, *, filter=None, progress=None))]
+    fn search_within<'py>(
+        &self,
+        py: Python<'py>,
+        queries: &Bound<'py, PyAny>,
+        radius: f32,
+        filter: Option<&Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        call::check(py)?;
+        let queries = Vectors::of(queries, "queries", Some(self.dim))?;
+        let queries = queries.view(py)?;
+        let filter = self.filter(py, filter)?;
+        let shown = Progress::start(py, progress, "searching", queries.rows())?;
+        let found = self.read(py, |index, ending| {
+            let report = shown.reporter(ending);
+            let mut options = WithinOptions::new();
+            options.progress = report.as_ref().map(|report| report as _);
+            options.filter = filter.as_ref().map(RowFilter::as_filter);
+            Ok(index.search_within_with(queries, radius, &options)?.neighbors)
+        });
+        shown.close(py, found.is_ok())?;
+        answers::ragged(py, &found?)
+    }
+
+    /// Writes the index to a file, whole or not at all. `nearfield.load` reads it.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.read(py, |index, _| index.save(path))
+    }
+
+    /// The bytes that `save` writes.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.read(py, |index, _| index.to_bytes())?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The same index on a device, this one's or another.
+    fn to<'py>(&self, py: Python<'py>, device: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let device = crate::device::chosen(py, Some(device))?;
+        let copy = self.read(py, |index, _| index.clone_to(&device))?;
+        kinds::object(py, copy)
+    }
+
+    /// The ids of all rows, int64, ascending.
+    #[getter]
+    fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        Ok(answers::id_array(py, self.all_ids(py)?.into_iter()))
+    }
+
+    /// Elements of a row.
+    #[getter]
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// "cosine", "ip", "l2" or "l2sq".
+    #[getter]
+    fn metric(&self) -> &'static str {
+        self.metric.name()
+    }
+
+    /// How rows are stored: float32 or float16.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        python::dtype(py)?.call1((kinds::dtype_name(self.elements),))
+    }
+
+    /// Bytes that the index takes, on its device and beside it.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.told(py, |index| index.memory().total())
+    }
+
+    /// The device that it is on.
+    #[getter]
+    fn device(&self) -> Device {
+        Device(self.device.clone())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.told(py, nearfield::Index::len)
+    }
+
+    fn __contains__(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        // What is no id of a row, such as -1 or a text, is not in the index.
+        let Ok(id) = id.extract::<u64>() else { return Ok(false) };
+        self.told(py, move |index| index.contains(id))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let (rows, bytes, lists) =
+            self.told(py, |index| (index.len(), index.memory().total(), index.lists()))?;
+        let kind = if lists.is_some() { "Ivf" } else { "Flat" };
+        let lists = lists.map_or(String::new(), |lists| format!(" in {lists} lists"));
+        let (dim, dtype, metric) = (self.dim, kinds::dtype_name(self.elements), self.metric);
+        let size = bytes as f64 / f64::from(1 << 20);
+        let device = self.device.adapter();
+        Ok(format!("<nearfield.{kind}: {rows} rows x {dim} {dtype}{lists}, {metric}, {size:.1} MiB, {device}>"))
+    }
+
+    /// Pickles the bytes of `to_bytes`. An index on the processor comes back there, another one on the best device.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let device = (self.device.adapter().kind == AdapterKind::Host).then_some("host");
+        let arguments = (self.to_bytes(py)?, device);
+        (python::from_bytes(py)?, arguments).into_pyobject(py)
+    }
+}
