@@ -114,7 +114,9 @@ impl Index {
         let nearfield::Index::Ivf(lists) = index else { return Ok(None) };
         let changes = self.changes.load(Ordering::Relaxed);
         let known = *self.probes.lock();
-        if let Some(known) = known.filter(|known| (known.k, known.recall, known.changes) == (k, recall, changes)) {
+        if let Some(known) =
+            known.filter(|known| (known.k, known.recall, known.changes) == (k, recall, changes))
+        {
             return Ok(Some(known.probes));
         }
         let probes = match queries {
@@ -413,7 +415,9 @@ impl Index {
         let (dim, dtype, metric) = (self.dim, kinds::dtype_name(self.elements), self.metric);
         let size = bytes as f64 / f64::from(1 << 20);
         let device = self.device.adapter();
-        Ok(format!("<nearfield.{kind}: {rows} rows x {dim} {dtype}{lists}, {metric}, {size:.1} MiB, {device}>"))
+        Ok(format!(
+            "<nearfield.{kind}: {rows} rows x {dim} {dtype}{lists}, {metric}, {size:.1} MiB, {device}>"
+        ))
     }
 
     /// Pickles the bytes of `to_bytes`. An index on the processor comes back there, another one on the best device.

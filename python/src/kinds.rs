@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nearfield::{AddOptions, ElementKind, HostVectors, Metric, Result, Screen};
+use nearfield::{ElementKind, HostVectors, Metric, Result, Screen};
 use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{self, Ending, Progress};
+use crate::call::{self, Progress};
 use crate::ids::Ids;
 use crate::index::Index;
 use crate::vectors::Vectors;
@@ -85,7 +85,9 @@ impl Flat {
         let dim = match (dim, view) {
             (Some(dim), Some(view)) if dim != view.dim() => {
                 let given = view.dim();
-                return Err(PyValueError::new_err(format!("rows: needed dim {dim}, as the argument dim says, given {given}")));
+                return Err(PyValueError::new_err(format!(
+                    "rows: needed dim {dim}, as the argument dim says, given {given}"
+                )));
             }
             (Some(dim), _) => dim,
             (None, Some(view)) => view.dim(),
@@ -98,7 +100,11 @@ impl Flat {
         let device = device::chosen(py, device)?;
         let capacity = view.map_or(0, |view| view.rows());
         let index = call::run(py, |_| {
-            nearfield::Flat::builder(&device, metric, dim).elements(elements).screen(screen).capacity(capacity).build()
+            nearfield::Flat::builder(&device, metric, dim)
+                .elements(elements)
+                .screen(screen)
+                .capacity(capacity)
+                .build()
         })?;
         let index = Index::from(nearfield::Index::from(index));
         if let Some(rows) = &rows {
@@ -149,7 +155,9 @@ impl Ivf {
         let count = ids.map(Ids::of).transpose()?.as_ref().map(Ids::view).transpose()?.map(|ids| ids.len());
         if let Some(given) = count.filter(|&count| count != view.rows()) {
             let needed = view.rows();
-            return Err(PyValueError::new_err(format!("ids: needed {needed} ids, one per row, given {given}")));
+            return Err(PyValueError::new_err(format!(
+                "ids: needed {needed} ids, one per row, given {given}"
+            )));
         }
         let shown = Progress::start(py, progress, "training", iterations)?;
         let trained = call::run(py, |ending| {
@@ -160,7 +168,8 @@ impl Ivf {
                 }
             };
             let capacity = if empty { 0 } else { view.rows() };
-            let builder = nearfield::Ivf::builder(&device, metric, view.dim()).elements(elements).capacity(capacity);
+            let builder =
+                nearfield::Ivf::builder(&device, metric, view.dim()).elements(elements).capacity(capacity);
             let builder = builder.kmeans(|means| means.iterations(iterations).seed(seed).progress(&report));
             match lists {
                 Some(lists) => builder.lists(lists),

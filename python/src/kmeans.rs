@@ -119,7 +119,9 @@ impl KMeans {
     /// The number of the nearest centroid of every row of `fit`, int64 `[n]`.
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        self.of_trained(py, |trained| answers::id_array(py, trained.assignments.iter().map(|&number| number.into())))
+        self.of_trained(py, |trained| {
+            answers::id_array(py, trained.assignments.iter().map(|&number| number.into()))
+        })
     }
 
     /// The sum of the distances of all rows to their nearest centroid.
