@@ -1,10 +1,9 @@
 //! Answers as numpy arrays.
 
 use nearfield::{Neighbor, Neighbors};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::python;
 
@@ -31,24 +30,12 @@ impl<'py> Out<'py> {
         };
         let needed = "a tuple of two writable arrays in C order, float32 and int64";
         let refused = |given: String| PyTypeError::new_err(format!("out: needed {needed}, given {given}"));
-        let pair = given.cast::<PyTuple>().map_err(|_| refused(given.get_type().to_string()))?;
-        let (distances, ids): (Bound<'py, PyAny>, Bound<'py, PyAny>) =
-            pair.extract().map_err(|_| refused(format!("{} items", pair.len())))?;
-        let kind = |array: &Bound<'py, PyAny>| {
-            array.getattr("dtype").map_or_else(
-                |_| array.get_type().to_string(),
-                |dtype| {
-                    format!(
-                        "{dtype} in {} dimensions",
-                        array.getattr("ndim").map_or(String::new(), |ndim| ndim.to_string())
-                    )
-                },
-            )
-        };
-        let distances: Bound<'py, PyArray2<f32>> =
-            distances.cast_into().map_err(|error| refused(kind(&error.into_inner())))?;
+        let pair: Result<(Bound<'py, PyAny>, Bound<'py, PyAny>), _> = given.extract();
+        let (distances, ids) = pair.map_err(|_| refused(kind_of(given)))?;
+        let distances = distances.cast_into().map_err(|error| refused(kind_of(&error.into_inner())))?;
         let ids: Bound<'py, PyArray2<i64>> =
-            ids.cast_into().map_err(|error| refused(kind(&error.into_inner())))?;
+            ids.cast_into().map_err(|error| refused(kind_of(&error.into_inner())))?;
+        let distances: Bound<'py, PyArray2<f32>> = distances;
         for given in [distances.shape(), ids.shape()] {
             if *given != shape {
                 let message = format!("out: needed two arrays [{queries}, {width}], given one {given:?}");
@@ -75,6 +62,14 @@ impl<'py> Out<'py> {
             }
         }
         python::neighbors(py)?.call1((self.distances, self.ids))
+    }
+}
+
+/// What an object is, in a word or two.
+fn kind_of(given: &Bound<'_, PyAny>) -> String {
+    match given.cast::<PyUntypedArray>() {
+        Ok(array) => format!("{} in {} dimensions", array.dtype(), array.ndim()),
+        Err(_) => given.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string()),
     }
 }
 

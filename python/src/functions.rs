@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nearfield::{
-    DeviceMatrix, DistanceOptions, HostVectors, Metric, Norm, Precision, Reduce, Result, Screen,
+    DeviceMatrix, DistanceOptions, Error, HostVectors, Metric, Norm, Precision, Reduce, Result, Screen,
     SearchOptions, Summation, ValueRows, Values,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::answers::Out;
 use crate::ids::RowFilter;
-use crate::kinds::named;
+use crate::kinds::{count, named};
 use crate::vectors::Vectors;
 use crate::{answers, call, device};
 
@@ -26,13 +26,13 @@ pub(crate) fn knn<'py>(
     py: Python<'py>,
     rows: &Bound<'py, PyAny>,
     queries: &Bound<'py, PyAny>,
-    k: usize,
+    k: i64,
     metric: &str,
     filter: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     call::check(py)?;
-    let metric: Metric = named(py, metric)?;
+    let (k, metric): (usize, Metric) = (count("k", k)?, named(py, metric)?);
     let rows = Vectors::of(rows, "rows", None)?;
     let rows = rows.view(py)?;
     let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
@@ -86,7 +86,8 @@ pub(crate) fn distances<'py>(
         let rows = upload(&device, rows, 0..rows.rows())?;
         for (number, values) in values.chunks_mut(piece * rows.rows()).enumerate() {
             let first = number * piece;
-            let some = upload(&device, queries, first..first + values.len() / rows.rows())?;
+            let some = upload(&device, queries, first..first + values.len() / rows.rows());
+            let some = some.map_err(|error| of_queries(error, first))?;
             values.copy_from_slice(&device.read(&device.distances_with(&some, &rows, options)?)?);
         }
         Ok(())
@@ -103,7 +104,17 @@ fn upload(device: &nearfield::Device, vectors: HostVectors<'_>, range: Range<usi
     match vectors {
         HostVectors::F16(view) => device.upload(view.slice(range)),
         HostVectors::F32(view) => device.upload(view.slice(range)),
-        _ => Err(nearfield::Error::Internal { message: "vectors of a new type".to_owned() }),
+        _ => Err(Error::Internal { message: "vectors of a new type".to_owned() }),
+    }
+}
+
+/// The error of queries that were uploaded from the `first` on: the library calls them rows.
+fn of_queries(error: Error, first: usize) -> Error {
+    let argument = "queries";
+    match error.with_rows(|row| row + first as u64) {
+        Error::NotFinite { row, .. } => Error::NotFinite { argument, row },
+        Error::NormOutOfRange { row, .. } => Error::NormOutOfRange { argument, row },
+        other => other,
     }
 }
 
@@ -159,8 +170,8 @@ fn flat(vectors: HostVectors<'_>) -> Values<'_> {
     }
 }
 
-fn unknown(operation: &str) -> nearfield::Error {
-    nearfield::Error::Internal { message: format!("no reduction {operation}") }
+fn unknown(operation: &str) -> Error {
+    Error::Internal { message: format!("no reduction {operation}") }
 }
 
 fn of_all(

@@ -14,6 +14,7 @@ use crate::answers::{self, Out};
 use crate::call::{self, Cancel, Ending, Progress};
 use crate::device::Device;
 use crate::ids::{Ids, RowFilter};
+use crate::kinds::count;
 use crate::vectors::Vectors;
 use crate::{kinds, python};
 
@@ -166,14 +167,15 @@ impl Index {
         py: Python<'py>,
         cancel: Option<&Cancel>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
-        probes: Option<usize>,
+        k: i64,
+        probes: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         call::check(py)?;
+        let (k, probes) = (count("k", k)?, probes.map(|probes| count("probes", probes)).transpose()?);
         if probes.is_some() && recall.is_some() {
             return Err(PyValueError::new_err("recall: needed probes or a recall, given both"));
         }
@@ -278,8 +280,8 @@ impl Index {
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
-        probes: Option<usize>,
+        k: i64,
+        probes: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
@@ -295,8 +297,8 @@ impl Index {
         py: Python<'py>,
         cancel: &Cancel,
         queries: &Bound<'py, PyAny>,
-        k: usize,
-        probes: Option<usize>,
+        k: i64,
+        probes: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
@@ -310,7 +312,7 @@ impl Index {
     fn search_async<'py>(
         slf: &Bound<'py, Self>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
+        k: i64,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         python::search_async(slf.py())?.call((slf, queries, k), options)

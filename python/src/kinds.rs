@@ -28,6 +28,12 @@ pub(crate) fn named<T: FromStr<Err = nearfield::Error>>(py: Python<'_>, name: &s
     name.parse().map_err(|error| errors::exception(py, error))
 }
 
+/// A number that cannot be negative.
+pub(crate) fn count(argument: &str, given: i64) -> PyResult<usize> {
+    let needed = "a number of 0 or more";
+    given.try_into().map_err(|_| PyValueError::new_err(format!("{argument}: needed {needed}, given {given}")))
+}
+
 /// How rows are stored: as the caller says, or as they are.
 fn elements_of(
     py: Python<'_>,
@@ -70,7 +76,7 @@ impl Flat {
     fn new<'py>(
         py: Python<'py>,
         rows: Option<&Bound<'py, PyAny>>,
-        dim: Option<usize>,
+        dim: Option<i64>,
         metric: &str,
         dtype: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
@@ -80,6 +86,7 @@ impl Flat {
     ) -> PyResult<PyClassInitializer<Self>> {
         call::check(py)?;
         let (metric, screen): (Metric, Screen) = (named(py, metric)?, named(py, screen)?);
+        let dim = dim.map(|dim| count("dim", dim)).transpose()?;
         let rows = rows.map(|rows| Vectors::of(rows, "rows", dim)).transpose()?;
         let view = rows.as_ref().map(|rows| rows.view(py)).transpose()?;
         let dim = match (dim, view) {
@@ -136,14 +143,15 @@ impl Ivf {
         dtype: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
         device: Option<&Bound<'py, PyAny>>,
-        seed: u64,
-        iterations: usize,
+        seed: i64,
+        iterations: i64,
         empty: bool,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
         call::check(py)?;
         let metric: Metric = named(py, metric)?;
         let lists = lists.map(lists_of).transpose()?.flatten();
+        let (seed, iterations) = (count("seed", seed)? as u64, count("iterations", iterations)?);
         if ids.is_some() && empty {
             return Err(PyValueError::new_err("ids: needed an index that holds its rows, given empty=True"));
         }
@@ -209,9 +217,10 @@ impl Ivf {
     fn probes_for_recall<'py>(
         slf: &Bound<'py, Self>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
+        k: i64,
         recall: f64,
     ) -> PyResult<usize> {
+        let k = count("k", k)?;
         let queries = Vectors::of(queries, "queries", Some(slf.as_super().get().dim))?;
         let queries = queries.view(slf.py())?;
         of_ivf(slf, |ivf| ivf.probes_for_recall(queries, k, recall))
@@ -225,10 +234,8 @@ fn lists_of(given: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     {
         return Ok(None);
     }
-    given.extract().map(Some).map_err(|_| match given.extract::<i64>() {
-        Ok(number) => PyValueError::new_err(format!("lists: needed at least 1, given {number}")),
-        Err(_) => PyTypeError::new_err(format!("lists: needed a number or \"auto\", given {given}")),
-    })
+    let refused = || PyTypeError::new_err(format!("lists: needed a number or \"auto\", given {given}"));
+    count("lists", given.extract().map_err(|_| refused())?).map(Some)
 }
 
 /// Runs `work` on the index with lists of an `Ivf`.
