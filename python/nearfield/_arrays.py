@@ -117,10 +117,10 @@ def _to_float(array: NDArray[Any], argument: str) -> NDArray[Any]:
         _refuse(TypeError, argument, "float32 or float16", f"float64: convert it by {argument}.astype(np.float32)")
     if dtype.kind in "biu":
         _refuse(TypeError, argument, "float32 or float16", f"{dtype}: convert it by {argument}.astype(np.float32)")
-    if dtype not in (np.float32, np.float16):
+    if dtype.newbyteorder("=") not in (np.float32, np.float16):
         _refuse(TypeError, argument, "float32 or float16", dtype)
     if not dtype.isnative:
-        mend = f"{argument}.astype(np.{dtype.newbyteorder('=').name})"
+        mend = f"{argument}.astype(np.{dtype.name})"
         _refuse(TypeError, argument, "the byte order of this machine", f"{dtype.str}: convert it by {mend}")
     # Copies what lies in another order, has gaps, or is not aligned.
     return np.require(array, requirements=["C", "ALIGNED"])

@@ -1,10 +1,9 @@
 //! Answers as numpy arrays.
 
 use nearfield::{Neighbor, Neighbors};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::python;
 
@@ -31,13 +30,12 @@ impl<'py> Out<'py> {
         };
         let needed = "a tuple of two writable arrays in C order, float32 and int64";
         let refused = |given: String| PyTypeError::new_err(format!("out: needed {needed}, given {given}"));
-        let pair = given.cast::<PyTuple>().map_err(|_| refused(given.get_type().to_string()))?;
-        let (distances, ids): (Bound<'py, PyAny>, Bound<'py, PyAny>) =
-            pair.extract().map_err(|_| refused(format!("{} items", pair.len())))?;
-        let kind = |array: &Bound<'py, PyAny>| array.getattr("dtype").map_or_else(|_| array.get_type().to_string(), |dtype| format!("{dtype} in {} dimensions", array.getattr("ndim").map_or(String::new(), |ndim| ndim.to_string())));
-        let distances: Bound<'py, PyArray2<f32>> =
-            distances.cast_into().map_err(|error| refused(kind(&error.into_inner())))?;
-        let ids: Bound<'py, PyArray2<i64>> = ids.cast_into().map_err(|error| refused(kind(&error.into_inner())))?;
+        let pair: Result<(Bound<'py, PyAny>, Bound<'py, PyAny>), _> = given.extract();
+        let (distances, ids) = pair.map_err(|_| refused(kind_of(given)))?;
+        let distances = distances.cast_into().map_err(|error| refused(kind_of(&error.into_inner())))?;
+        let ids: Bound<'py, PyArray2<i64>> =
+            ids.cast_into().map_err(|error| refused(kind_of(&error.into_inner())))?;
+        let distances: Bound<'py, PyArray2<f32>> = distances;
         for given in [distances.shape(), ids.shape()] {
             if *given != shape {
                 let message = format!("out: needed two arrays [{queries}, {width}], given one {given:?}");
@@ -67,12 +65,22 @@ impl<'py> Out<'py> {
     }
 }
 
+/// What an object is, in a word or two.
+fn kind_of(given: &Bound<'_, PyAny>) -> String {
+    match given.cast::<PyUntypedArray>() {
+        Ok(array) => format!("{} in {} dimensions", array.dtype(), array.ndim()),
+        Err(_) => given.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string()),
+    }
+}
+
 /// A borrow that writes, which an array in use elsewhere or one that is read-only does not give.
 fn writable<'py, T: numpy::Element>(array: &Bound<'py, PyArray2<T>>) -> PyResult<PyReadwriteArray2<'py, T>> {
     if !(array.is_c_contiguous() && array.data().is_aligned()) {
         return Err(PyValueError::new_err("out: needed arrays in C order, given another layout"));
     }
-    array.try_readwrite().map_err(|error| PyValueError::new_err(format!("out: needed arrays that can be written: {error}")))
+    array
+        .try_readwrite()
+        .map_err(|error| PyValueError::new_err(format!("out: needed arrays that can be written: {error}")))
 }
 
 fn fill(hits: &[Neighbor], distances: &mut [f32], ids: &mut [i64]) {
@@ -90,7 +98,9 @@ pub(crate) fn width(found: &Neighbors) -> PyResult<usize> {
     if found.offsets().windows(2).all(|ends| ends[1] - ends[0] == width) {
         return Ok(width);
     }
-    Err(pyo3::exceptions::PyRuntimeError::new_err("nearfield: answers of different lengths, please report it"))
+    Err(pyo3::exceptions::PyRuntimeError::new_err(
+        "nearfield: answers of different lengths, please report it",
+    ))
 }
 
 /// Answers of any lengths as `Ragged`.
@@ -102,7 +112,8 @@ pub(crate) fn ragged<'py>(py: Python<'py>, found: &Neighbors) -> PyResult<Bound<
         let ids: Vec<i64> = hits.iter().map(|hit| hit.id as i64).collect();
         (offsets, distances, ids)
     });
-    let arrays = (PyArray1::from_vec(py, offsets), PyArray1::from_vec(py, distances), PyArray1::from_vec(py, ids));
+    let arrays =
+        (PyArray1::from_vec(py, offsets), PyArray1::from_vec(py, distances), PyArray1::from_vec(py, ids));
     python::ragged(py)?.call1(arrays)
 }
 
@@ -112,7 +123,11 @@ pub(crate) fn id_array(py: Python<'_>, ids: impl Iterator<Item = u64>) -> Bound<
 }
 
 /// Values as an array of shape `[values / dim, dim]`.
-pub(crate) fn matrix<'py>(py: Python<'py>, values: Vec<f32>, dim: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
+pub(crate) fn matrix<'py>(
+    py: Python<'py>,
+    values: Vec<f32>,
+    dim: usize,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let rows = values.len().checked_div(dim).unwrap_or(0);
     PyArray1::from_vec(py, values).reshape([rows, dim])
 }

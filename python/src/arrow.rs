@@ -53,19 +53,23 @@ fn chunks(given: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>> {
     }
     let Ok(method) = given.getattr("__arrow_c_stream__") else { return Ok(None) };
     let mut stream = taken(&method.call0()?, STREAM, FFI_ArrowArrayStream::empty())?;
-    let mut schema = FFI_ArrowSchema::empty();
-    let failed = |stream: &mut FFI_ArrowArrayStream| {
-        let reason = stream.get_last_error().map(|text| text.to_string_lossy().into_owned());
-        PyValueError::new_err(reason.unwrap_or_else(|| "the Arrow stream failed".to_owned()))
+    let failed = || PyValueError::new_err("the Arrow stream failed");
+    let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
+        return Err(failed());
     };
-    if stream.get_schema(&raw mut schema) != 0 {
-        return Err(failed(&mut stream));
+    let mut schema = FFI_ArrowSchema::empty();
+    // SAFETY: the stream was not released, and fills the structure or returns an error.
+    #[expect(unsafe_code, reason = "the stream's functions are the producer's")]
+    if unsafe { get_schema(&raw mut stream, &raw mut schema) } != 0 {
+        return Err(failed());
     }
     let mut arrays = vec![];
     loop {
         let mut array = FFI_ArrowArray::empty();
-        if stream.get_next(&raw mut array) != 0 {
-            return Err(failed(&mut stream));
+        // SAFETY: as above. At its end the stream leaves a released array.
+        #[expect(unsafe_code, reason = "the stream's functions are the producer's")]
+        if unsafe { get_next(&raw mut stream, &raw mut array) } != 0 {
+            return Err(failed());
         }
         if array.is_released() {
             return Ok(Some(arrays));
@@ -118,7 +122,9 @@ impl ArrowRows {
         let Some(arrays) = chunks(given)? else { return Ok(None) };
         let chunks = arrays.iter().map(|array| lists(array, argument)).collect::<PyResult<Vec<_>>>()?;
         let Some(first) = chunks.first() else {
-            return Err(PyValueError::new_err(format!("{argument}: needed rows, given a stream without any")));
+            return Err(PyValueError::new_err(format!(
+                "{argument}: needed rows, given a stream without any"
+            )));
         };
         let dim = first.value_length() as usize;
         let given = first.value_type();

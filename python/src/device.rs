@@ -7,6 +7,7 @@ use nearfield::{Adapter, AdapterKind, DeviceOptions};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::kinds::count;
 use crate::{call, python};
 
 /// Devices that were opened by name, so that every call without an index uses the same.
@@ -25,10 +26,10 @@ pub(crate) struct Device(pub(crate) nearfield::Device);
 impl Device {
     #[new]
     #[pyo3(signature = (name=None, *, budget=None))]
-    fn new(py: Python<'_>, name: Option<&str>, budget: Option<u64>) -> PyResult<Self> {
+    fn new(py: Python<'_>, name: Option<&str>, budget: Option<i64>) -> PyResult<Self> {
         let mut options = DeviceOptions::new();
         if let Some(bytes) = budget {
-            options = options.budget_bytes(bytes);
+            options = options.budget_bytes(count("budget", bytes)? as u64);
         }
         Ok(Self(call::run(py, |_| nearfield::Device::open(name, options))?))
     }
@@ -60,7 +61,7 @@ impl Device {
     /// Bytes of memory, where the system tells them.
     #[getter]
     fn memory(&self) -> Option<u64> {
-        self.0.adapter().memory_bytes
+        None
     }
 
     /// Why it was taken.
@@ -83,8 +84,8 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     }
     let class = python::adapter(py)?;
     let described = |adapter: Adapter| {
-        let Adapter { name, backend, driver, kind, memory_bytes, .. } = adapter;
-        class.call1((name, kind.to_string(), backend, driver, memory_bytes))
+        let Adapter { name, backend, driver, kind, .. } = adapter;
+        class.call1((name, kind.to_string(), backend, driver, None::<u64>))
     };
     adapters.into_iter().map(described).collect()
 }

@@ -19,7 +19,7 @@ pub(crate) fn exception(py: Python<'_>, error: Error) -> PyErr {
         Error::OutOfMemory { .. } => python::exception(python::out_of_memory(py), error.to_string()),
         // With its number Python makes a FileNotFoundError, a PermissionError and so on.
         Error::Io { path, cause } => match cause.raw_os_error() {
-            Some(number) => PyOSError::new_err((number, reason(&cause), path)),
+            Some(number) => PyOSError::new_err((number, reason(&cause), path.into_os_string())),
             None => PyOSError::new_err(format!("{}: {cause}", path.display())),
         },
         other => python::exception(python::error(py), other.to_string()),

@@ -1,19 +1,20 @@
 //! `nf.knn`, `nf.distances`, and the reductions that `nearfield.reduce` offers.
 
+use std::ops::Range;
+
 use nearfield::{
-    DistanceOptions, HostVectors, Metric, Norm, Precision, Reduce, Result, Screen, SearchOptions, Summation,
-    ValueRows, Values,
+    DeviceMatrix, DistanceOptions, Error, HostVectors, Metric, Norm, Precision, Reduce, Result, Screen,
+    SearchOptions, Summation, ValueRows, Values,
 };
-use numpy::{PyArray1, PyArray2};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::answers::{self, Out};
+use crate::answers::Out;
 use crate::ids::RowFilter;
-use crate::kinds::named;
+use crate::kinds::{count, named};
 use crate::vectors::Vectors;
-use crate::{call, device, errors};
+use crate::{answers, call, device};
 
 /// The k nearest rows of each query, without an index: `Neighbors(distances, ids)`, both `[queries, min(k, rows allowed)]`, nearest first,
 /// ties by the smaller id. Ids are the numbers of rows.
@@ -25,13 +26,13 @@ pub(crate) fn knn<'py>(
     py: Python<'py>,
     rows: &Bound<'py, PyAny>,
     queries: &Bound<'py, PyAny>,
-    k: usize,
+    k: i64,
     metric: &str,
     filter: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     call::check(py)?;
-    let metric: Metric = named(py, metric)?;
+    let (k, metric): (usize, Metric) = (count("k", k)?, named(py, metric)?);
     let rows = Vectors::of(rows, "rows", None)?;
     let rows = rows.view(py)?;
     let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
@@ -71,14 +72,50 @@ pub(crate) fn distances<'py>(
     let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
     let queries = queries.view(py)?;
     let device = device::chosen(py, device)?;
-    let values = call::run(py, |_| {
-        let options = DistanceOptions::new(metric).precision(precision);
-        device.read(&device.distances_with(queries, rows, &options)?)
-    })?;
-    if rows.rows() == 0 {
-        return Ok(PyArray2::zeros(py, [queries.rows(), 0], false));
+    let shape = [queries.rows(), rows.rows()];
+    let all = PyArray2::zeros(py, shape, false);
+    if shape.contains(&0) {
+        return Ok(all);
     }
-    answers::matrix(py, values, rows.rows())
+    let mut writing = all.readwrite();
+    let values = writing.as_slice_mut()?;
+    // A piece of the result fits the device, whatever the whole is.
+    let piece = (PIECE_VALUES / rows.rows()).max(1);
+    call::run(py, |_| {
+        let options = DistanceOptions::new(metric).precision(precision);
+        let rows = upload(&device, rows, 0..rows.rows())?;
+        for (number, values) in values.chunks_mut(piece * rows.rows()).enumerate() {
+            let first = number * piece;
+            let some = upload(&device, queries, first..first + values.len() / rows.rows());
+            let some = some.map_err(|error| of_queries(error, first))?;
+            values.copy_from_slice(&device.read(&device.distances_with(&some, &rows, options)?)?);
+        }
+        Ok(())
+    })?;
+    drop(writing);
+    Ok(all)
+}
+
+/// Distances that are computed at a time.
+const PIECE_VALUES: usize = 1 << 26;
+
+/// Some of the vectors on a device.
+fn upload(device: &nearfield::Device, vectors: HostVectors<'_>, range: Range<usize>) -> Result<DeviceMatrix> {
+    match vectors {
+        HostVectors::F16(view) => device.upload(view.slice(range)),
+        HostVectors::F32(view) => device.upload(view.slice(range)),
+        _ => Err(Error::Internal { message: "vectors of a new type".to_owned() }),
+    }
+}
+
+/// The error of queries that were uploaded from the `first` on: the library calls them rows.
+fn of_queries(error: Error, first: usize) -> Error {
+    let argument = "queries";
+    match error.with_rows(|row| row + first as u64) {
+        Error::NotFinite { row, .. } => Error::NotFinite { argument, row },
+        Error::NormOutOfRange { row, .. } => Error::NormOutOfRange { argument, row },
+        other => other,
+    }
 }
 
 /// A reduction of all values, or of each row: a number, or an array.
@@ -133,11 +170,16 @@ fn flat(vectors: HostVectors<'_>) -> Values<'_> {
     }
 }
 
-fn unknown(operation: &str) -> nearfield::Error {
-    nearfield::Error::Internal { message: format!("no reduction {operation}") }
+fn unknown(operation: &str) -> Error {
+    Error::Internal { message: format!("no reduction {operation}") }
 }
 
-fn of_all(reduce: &Reduce<'_>, operation: &str, values: Values<'_>, others: Option<Values<'_>>) -> Result<Reduced> {
+fn of_all(
+    reduce: &Reduce<'_>,
+    operation: &str,
+    values: Values<'_>,
+    others: Option<Values<'_>>,
+) -> Result<Reduced> {
     let value = match (operation, others) {
         ("argmin", _) => return reduce.argmin(values).map(Reduced::Place),
         ("argmax", _) => return reduce.argmax(values).map(Reduced::Place),
@@ -156,7 +198,12 @@ fn of_all(reduce: &Reduce<'_>, operation: &str, values: Values<'_>, others: Opti
     value.map(Reduced::Value)
 }
 
-fn of_rows(reduce: &Reduce<'_>, operation: &str, rows: ValueRows<'_>, others: Option<ValueRows<'_>>) -> Result<Reduced> {
+fn of_rows(
+    reduce: &Reduce<'_>,
+    operation: &str,
+    rows: ValueRows<'_>,
+    others: Option<ValueRows<'_>>,
+) -> Result<Reduced> {
     let values = match (operation, others) {
         ("argmin", _) => return reduce.argmin_rows(rows).map(Reduced::Places),
         ("argmax", _) => return reduce.argmax_rows(rows).map(Reduced::Places),

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use nearfield::Filter;
-use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -51,10 +53,7 @@ pub(crate) enum RowFilter {
 impl RowFilter {
     /// The filter of an argument: ids, a boolean mask with a value for each id, or a function of an id. `ids` tells the ids of all rows,
     /// ascending.
-    pub(crate) fn of(
-        given: &Bound<'_, PyAny>,
-        ids: impl FnOnce() -> PyResult<Vec<u64>>,
-    ) -> PyResult<Self> {
+    pub(crate) fn of(given: &Bound<'_, PyAny>, ids: impl FnOnce() -> PyResult<Vec<u64>>) -> PyResult<Self> {
         if given.is_callable() {
             return Ok(Self::Ids(allowed_by(given, ids()?)?));
         }
@@ -71,7 +70,8 @@ impl RowFilter {
             let needed = format!("a mask of at least {needed} values, one for each id from 0 to the largest");
             return Err(PyValueError::new_err(format!("filter: needed {needed}, given {given}")));
         }
-        let word = |bits: &[bool]| (0..).zip(bits).fold(0, |word, (bit, &is_set)| word | u64::from(is_set) << bit);
+        let word =
+            |bits: &[bool]| (0..).zip(bits).fold(0, |word, (bit, &is_set)| word | u64::from(is_set) << bit);
         Ok(Self::Bits(mask.chunks(64).map(word).collect()))
     }
 

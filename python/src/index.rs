@@ -14,6 +14,7 @@ use crate::answers::{self, Out};
 use crate::call::{self, Cancel, Ending, Progress};
 use crate::device::Device;
 use crate::ids::{Ids, RowFilter};
+use crate::kinds::count;
 use crate::vectors::Vectors;
 use crate::{kinds, python};
 
@@ -114,7 +115,9 @@ impl Index {
         let nearfield::Index::Ivf(lists) = index else { return Ok(None) };
         let changes = self.changes.load(Ordering::Relaxed);
         let known = *self.probes.lock();
-        if let Some(known) = known.filter(|known| (known.k, known.recall, known.changes) == (k, recall, changes)) {
+        if let Some(known) =
+            known.filter(|known| (known.k, known.recall, known.changes) == (k, recall, changes))
+        {
             return Ok(Some(known.probes));
         }
         let probes = match queries {
@@ -164,14 +167,15 @@ impl Index {
         py: Python<'py>,
         cancel: Option<&Cancel>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
-        probes: Option<usize>,
+        k: i64,
+        probes: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         call::check(py)?;
+        let (k, probes) = (count("k", k)?, probes.map(|probes| count("probes", probes)).transpose()?);
         if probes.is_some() && recall.is_some() {
             return Err(PyValueError::new_err("recall: needed probes or a recall, given both"));
         }
@@ -276,8 +280,8 @@ impl Index {
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
-        probes: Option<usize>,
+        k: i64,
+        probes: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
@@ -293,8 +297,8 @@ impl Index {
         py: Python<'py>,
         cancel: &Cancel,
         queries: &Bound<'py, PyAny>,
-        k: usize,
-        probes: Option<usize>,
+        k: i64,
+        probes: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
@@ -308,7 +312,7 @@ impl Index {
     fn search_async<'py>(
         slf: &Bound<'py, Self>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
+        k: i64,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         python::search_async(slf.py())?.call((slf, queries, k), options)
@@ -413,7 +417,9 @@ impl Index {
         let (dim, dtype, metric) = (self.dim, kinds::dtype_name(self.elements), self.metric);
         let size = bytes as f64 / f64::from(1 << 20);
         let device = self.device.adapter();
-        Ok(format!("<nearfield.{kind}: {rows} rows x {dim} {dtype}{lists}, {metric}, {size:.1} MiB, {device}>"))
+        Ok(format!(
+            "<nearfield.{kind}: {rows} rows x {dim} {dtype}{lists}, {metric}, {size:.1} MiB, {device}>"
+        ))
     }
 
     /// Pickles the bytes of `to_bytes`. An index on the processor comes back there, another one on the best device.

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nearfield::{AddOptions, ElementKind, HostVectors, Metric, Result, Screen};
+use nearfield::{ElementKind, HostVectors, Metric, Result, Screen};
 use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{self, Ending, Progress};
+use crate::call::{self, Progress};
 use crate::ids::Ids;
 use crate::index::Index;
 use crate::vectors::Vectors;
@@ -26,6 +26,12 @@ pub(crate) fn dtype_name(elements: ElementKind) -> &'static str {
 /// A metric or another option by its name.
 pub(crate) fn named<T: FromStr<Err = nearfield::Error>>(py: Python<'_>, name: &str) -> PyResult<T> {
     name.parse().map_err(|error| errors::exception(py, error))
+}
+
+/// A number that cannot be negative.
+pub(crate) fn count(argument: &str, given: i64) -> PyResult<usize> {
+    let needed = "a number of 0 or more";
+    given.try_into().map_err(|_| PyValueError::new_err(format!("{argument}: needed {needed}, given {given}")))
 }
 
 /// How rows are stored: as the caller says, or as they are.
@@ -70,7 +76,7 @@ impl Flat {
     fn new<'py>(
         py: Python<'py>,
         rows: Option<&Bound<'py, PyAny>>,
-        dim: Option<usize>,
+        dim: Option<i64>,
         metric: &str,
         dtype: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
@@ -80,12 +86,15 @@ impl Flat {
     ) -> PyResult<PyClassInitializer<Self>> {
         call::check(py)?;
         let (metric, screen): (Metric, Screen) = (named(py, metric)?, named(py, screen)?);
+        let dim = dim.map(|dim| count("dim", dim)).transpose()?;
         let rows = rows.map(|rows| Vectors::of(rows, "rows", dim)).transpose()?;
         let view = rows.as_ref().map(|rows| rows.view(py)).transpose()?;
         let dim = match (dim, view) {
             (Some(dim), Some(view)) if dim != view.dim() => {
                 let given = view.dim();
-                return Err(PyValueError::new_err(format!("rows: needed dim {dim}, as the argument dim says, given {given}")));
+                return Err(PyValueError::new_err(format!(
+                    "rows: needed dim {dim}, as the argument dim says, given {given}"
+                )));
             }
             (Some(dim), _) => dim,
             (None, Some(view)) => view.dim(),
@@ -98,7 +107,11 @@ impl Flat {
         let device = device::chosen(py, device)?;
         let capacity = view.map_or(0, |view| view.rows());
         let index = call::run(py, |_| {
-            nearfield::Flat::builder(&device, metric, dim).elements(elements).screen(screen).capacity(capacity).build()
+            nearfield::Flat::builder(&device, metric, dim)
+                .elements(elements)
+                .screen(screen)
+                .capacity(capacity)
+                .build()
         })?;
         let index = Index::from(nearfield::Index::from(index));
         if let Some(rows) = &rows {
@@ -130,14 +143,15 @@ impl Ivf {
         dtype: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
         device: Option<&Bound<'py, PyAny>>,
-        seed: u64,
-        iterations: usize,
+        seed: i64,
+        iterations: i64,
         empty: bool,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
         call::check(py)?;
         let metric: Metric = named(py, metric)?;
         let lists = lists.map(lists_of).transpose()?.flatten();
+        let (seed, iterations) = (count("seed", seed)? as u64, count("iterations", iterations)?);
         if ids.is_some() && empty {
             return Err(PyValueError::new_err("ids: needed an index that holds its rows, given empty=True"));
         }
@@ -149,7 +163,9 @@ impl Ivf {
         let count = ids.map(Ids::of).transpose()?.as_ref().map(Ids::view).transpose()?.map(|ids| ids.len());
         if let Some(given) = count.filter(|&count| count != view.rows()) {
             let needed = view.rows();
-            return Err(PyValueError::new_err(format!("ids: needed {needed} ids, one per row, given {given}")));
+            return Err(PyValueError::new_err(format!(
+                "ids: needed {needed} ids, one per row, given {given}"
+            )));
         }
         let shown = Progress::start(py, progress, "training", iterations)?;
         let trained = call::run(py, |ending| {
@@ -160,7 +176,8 @@ impl Ivf {
                 }
             };
             let capacity = if empty { 0 } else { view.rows() };
-            let builder = nearfield::Ivf::builder(&device, metric, view.dim()).elements(elements).capacity(capacity);
+            let builder =
+                nearfield::Ivf::builder(&device, metric, view.dim()).elements(elements).capacity(capacity);
             let builder = builder.kmeans(|means| means.iterations(iterations).seed(seed).progress(&report));
             match lists {
                 Some(lists) => builder.lists(lists),
@@ -200,9 +217,10 @@ impl Ivf {
     fn probes_for_recall<'py>(
         slf: &Bound<'py, Self>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
+        k: i64,
         recall: f64,
     ) -> PyResult<usize> {
+        let k = count("k", k)?;
         let queries = Vectors::of(queries, "queries", Some(slf.as_super().get().dim))?;
         let queries = queries.view(slf.py())?;
         of_ivf(slf, |ivf| ivf.probes_for_recall(queries, k, recall))
@@ -216,10 +234,8 @@ fn lists_of(given: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     {
         return Ok(None);
     }
-    given.extract().map(Some).map_err(|_| match given.extract::<i64>() {
-        Ok(number) => PyValueError::new_err(format!("lists: needed at least 1, given {number}")),
-        Err(_) => PyTypeError::new_err(format!("lists: needed a number or \"auto\", given {given}")),
-    })
+    let refused = || PyTypeError::new_err(format!("lists: needed a number or \"auto\", given {given}"));
+    count("lists", given.extract().map_err(|_| refused())?).map(Some)
 }
 
 /// Runs `work` on the index with lists of an `Ivf`.

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use pyo3::prelude::*;
 
 use crate::call::{self, Progress};
-use crate::kinds::named;
+use crate::kinds::{count, named};
 use crate::vectors::Vectors;
 use crate::{answers, device, python};
 
@@ -48,17 +48,20 @@ impl KMeans {
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
-        clusters: usize,
+        clusters: i64,
         metric: &str,
-        iterations: usize,
+        iterations: i64,
         tolerance: f64,
-        rows_per_cluster: usize,
+        rows_per_cluster: i64,
         balance: Option<f64>,
-        seed: u64,
+        seed: i64,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let (metric, device) = (named(py, metric)?, device::chosen(py, device)?);
         let trained = RwLock::new(None);
+        let (clusters, iterations) = (count("clusters", clusters)?, count("iterations", iterations)?);
+        let rows_per_cluster = count("rows_per_cluster", rows_per_cluster)?;
+        let seed = count("seed", seed)? as u64;
         Ok(Self { metric, clusters, iterations, tolerance, rows_per_cluster, balance, seed, device, trained })
     }
 
@@ -119,7 +122,9 @@ impl KMeans {
     /// The number of the nearest centroid of every row of `fit`, int64 `[n]`.
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        self.of_trained(py, |trained| answers::id_array(py, trained.assignments.iter().map(|&number| number.into())))
+        self.of_trained(py, |trained| {
+            answers::id_array(py, trained.assignments.iter().map(|&number| number.into()))
+        })
     }
 
     /// The sum of the distances of all rows to their nearest centroid.

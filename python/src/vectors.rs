@@ -2,9 +2,7 @@
 
 use half::f16;
 use nearfield::{HostVectors, MatrixView};
-use numpy::{
-    Element, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
-};
+use numpy::{Element, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -66,9 +64,9 @@ impl<'py> Vectors<'py> {
         if let Some(array) = direct::<f32>(array) {
             return Ok(Self::F32(array));
         }
-        direct::<f16>(array).map(Self::F16).ok_or_else(|| {
-            PyTypeError::new_err(format!("{argument}: needed an array of float32 or float16"))
-        })
+        direct::<f16>(array)
+            .map(Self::F16)
+            .ok_or_else(|| PyTypeError::new_err(format!("{argument}: needed an array of float32 or float16")))
     }
 
     /// A view that the library reads.

@@ -115,7 +115,16 @@ async fn queries(rows: &GpuRows) -> Result<Vec<f32>> {
 
 fn request(rows: &GpuRows, metric: Metric, forms: FormChoice) -> SearchRequest<'static> {
     let budget = rows.gpu.options.budget_bytes;
-    SearchRequest { metric, k: NEIGHBORS, budget, allowed: None, fill: false, profile: true, forms, progress: None }
+    SearchRequest {
+        metric,
+        k: NEIGHBORS,
+        budget,
+        allowed: None,
+        fill: false,
+        profile: true,
+        forms,
+        progress: None,
+    }
 }
 
 /// Times both forms of the kernels that trials run.

@@ -104,12 +104,18 @@ pub enum ValueRows<'a> {
     Distances(&'a DistanceMatrix),
 }
 
-impl<'a, T: Element> From<MatrixView<'a, T>> for ValueRows<'a> {
-    fn from(rows: MatrixView<'a, T>) -> Self {
-        match rows.into() {
+impl<'a> From<HostVectors<'a>> for ValueRows<'a> {
+    fn from(rows: HostVectors<'a>) -> Self {
+        match rows {
             HostVectors::F32(rows) => Self::F32(rows),
             HostVectors::F16(rows) => Self::F16(rows),
         }
+    }
+}
+
+impl<'a, T: Element> From<MatrixView<'a, T>> for ValueRows<'a> {
+    fn from(rows: MatrixView<'a, T>) -> Self {
+        HostVectors::from(rows).into()
     }
 }
 

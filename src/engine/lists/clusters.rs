@@ -315,7 +315,8 @@ mod tests {
             k: 2,
             budget: 1 << 20,
             allowed: None,
-            fill: false, profile: false,
+            fill: false,
+            profile: false,
             forms: crate::engine::FormChoice::Tuned,
             progress: None,
         };

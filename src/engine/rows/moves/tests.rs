@@ -67,7 +67,8 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Rng) {
         k: 7,
         budget: 512 << 10,
         allowed: None,
-        fill: false, profile: false,
+        fill: false,
+        profile: false,
         forms: crate::engine::FormChoice::Tuned,
         progress: None,
     };
