@@ -121,14 +121,22 @@ def test_neighbours_within_a_radius_are_those_of_scikit_learn(metric: str, radiu
     assert abs(graph.nnz - total) <= total // 1000
 
 
-def test_rows_at_the_radius_are_within_it() -> None:
-    grid = np.arange(20).reshape(-1, 1) * 0.1
-    mine = ours.NearestNeighbors(radius=0.1).fit(grid)
-    distances, ids = mine.radius_neighbors([[0.5]])
-    assert sorted(ids[0]) == [4, 5, 6]
-    np.testing.assert_allclose(distances[0], [0, 0.1, 0.1], atol=1e-7)
-    assert [len(row) for row in mine.radius_neighbors([[0.5], [99.0]], radius=0)[1]] == [1, 0]
-    assert len(mine.radius_neighbors([[99.0]], radius=np.inf)[1][0]) == 20
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_rows_at_the_radius_are_within_it(dtype: type, metric: str) -> None:
+    # The mean of these is no multiple of a power of two; 3, 4 and 5 make many distances of 5.
+    grid = np.stack(np.meshgrid(np.arange(1000, 1021), np.arange(-7, 16)), axis=-1).reshape(-1, 2).astype(dtype)
+    grid = np.concatenate([grid, [[5000, 1]]]).astype(dtype)
+    radius = 5 if metric == "euclidean" else 25
+    mine, other = (module.NearestNeighbors(radius=radius, metric=metric).fit(grid) for module in (ours, theirs))
+    for queries in (grid, None):
+        found, expected = (module.radius_neighbors(queries, return_distance=False) for module in (mine, other))
+        assert all(np.array_equal(np.sort(one), np.sort(two)) for one, two in zip(found, expected, strict=True))
+    distances, _ = mine.radius_neighbors(grid)
+    assert distances[200].max() == radius
+    assert [len(row) for row in mine.radius_neighbors([[1000, 0], [990, 0]], radius=0)[1]] == [1, 0]
+    assert len(mine.radius_neighbors([[0, 0]], radius=np.inf)[1][0]) == len(grid)
+    assert len(mine.radius_neighbors([[1000, 0]], radius=-3.0)[1][0]) == 0
 
 
 @pytest.mark.parametrize("mode", ["connectivity", "distance"])
