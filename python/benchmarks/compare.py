@@ -60,7 +60,7 @@ class Contender:
 def unit(vectors: Floats) -> Floats:
     """Vectors over their norms; zeros stay."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(norms == 0, 1, norms)
+    return (vectors / np.where(norms == 0, 1, norms)).astype(np.float32, copy=False)
 
 
 def with_nearfield(_: Any, task: Task) -> Contender:
@@ -128,14 +128,17 @@ def exact(rows: NDArray[Any], queries: NDArray[Any], metric: str) -> NDArray[np.
     """Distances in float64 as nearfield defines them, `[queries, rows]`, or `[queries, k]` of rows `[queries, k, dim]`."""
     x, q = rows.astype(np.float64), queries.astype(np.float64)
     products = q @ x.T if x.ndim == 2 else np.einsum("qd,qkd->qk", q, x)
-    if metric == "ip":
-        return -products
     squares = np.einsum("...d,...d->...", x, x)
     lengths = np.einsum("qd,qd->q", q, q)[:, None]
-    if metric == "l2sq":
-        return np.maximum(lengths - 2 * products + squares, 0)
-    norms = np.sqrt(lengths * squares)
-    return 1 - np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    distances: NDArray[np.float64]
+    if metric == "ip":
+        distances = -products
+    elif metric == "l2sq":
+        distances = np.maximum(lengths - 2 * products + squares, 0)
+    else:
+        norms = np.sqrt(lengths * squares)
+        distances = 1 - np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return distances
 
 
 def nearest(rows: Floats, queries: Floats, metric: str, k: int) -> NDArray[np.float64]:

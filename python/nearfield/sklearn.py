@@ -10,12 +10,12 @@
 - Vectors are dense. Searches compute in float32; distances come as float64. Euclidean distances of float64 vectors and of
   integers are computed from their differences to the mean of all rows, so an offset or a scale that rows share costs no
   precision. float32 vectors, and all vectors under "cosine", are taken as they are; their norms are 0 or within 2^-50 .. 2^50.
-- Rows at the same distance come in the order of their indices. Radii are rounded to float32, as distances are. The results of
-  `radius_neighbors` are sorted always.
+- Rows at the same distance come in the order of their indices. The results of `radius_neighbors` are sorted always. A row whose
+  distance is the radius but for rounding to float32 may be within it or not; whole numbers are exact.
 """
 
 import numbers
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,25 +27,37 @@ from nearfield import Flat
 
 __all__ = ["KNeighborsClassifier", "KNeighborsRegressor", "KNeighborsTransformer", "NearestNeighbors"]
 
-_METRICS = {"euclidean": "l2", "l2": "l2", "minkowski": "l2", "sqeuclidean": "l2sq", "cosine": "cosine"}
+_METRICS: dict[str, Literal["l2sq", "cosine"]] = {
+    "euclidean": "l2sq",
+    "l2": "l2sq",
+    "minkowski": "l2sq",
+    "sqeuclidean": "l2sq",
+    "cosine": "cosine",
+}
 
 # Elements of float64 that are converted at a time.
 _PIECE = 1 << 20
 
 
 class _Frame:
-    """Turns vectors into float32: `(x - mean) / unit` for Euclidean distances of float64, otherwise `x`."""
+    """Vectors and distances as an index has them: float32, squared, and relative to the mean of float64 rows.
+
+    With a mean, an index has `(x - mean) / unit`. The unit is a power of two. The mean is rounded to a multiple of unit / 1024, so that
+    whole numbers stay exact, and with them rows that are just at a radius.
+    """
 
     def __init__(self, rows: NDArray[Any], metric: str) -> None:
+        self.is_squared = _METRICS[metric] == "l2sq"
+        self.is_rooted = self.is_squared and metric != "sqeuclidean"
         self.mean: NDArray[np.float64] | None = None
-        self.power = {"l2": 1, "l2sq": 2, "cosine": 0}[metric]
         self.unit = 1.0
-        if self.power and rows.dtype not in (np.float32, np.float16):
-            with np.errstate(over="ignore"):
-                self.mean = rows.mean(axis=0, dtype=np.float64)
-                largest = np.maximum(rows.max(axis=0) - self.mean, self.mean - rows.min(axis=0)).max()
-            # A power of two: multiplying by it changes no digit.
-            self.unit = float(np.ldexp(1.0, min(int(np.frexp(largest)[1]), 1023)))
+        if self.is_squared and rows.dtype not in (np.float32, np.float16):
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = rows.mean(axis=0, dtype=np.float64)
+                largest = np.maximum(rows.max(axis=0) - mean, mean - rows.min(axis=0)).max()
+                self.unit = float(np.ldexp(1.0, min(int(np.frexp(largest)[1]), 1023)))
+                step = self.unit / 1024
+                self.mean = np.round(mean / step) * step if step else mean
 
     def vectors(self, given: NDArray[Any]) -> NDArray[np.float32]:
         """float32 vectors `[n, dim]`."""
@@ -65,14 +77,23 @@ class _Frame:
     def distances(self, found: NDArray[np.float32]) -> NDArray[np.float64]:
         """Distances of the vectors as they were given."""
         distances = found.astype(np.float64)
+        if self.is_rooted:
+            np.sqrt(distances, out=distances)
         if self.unit != 1:
-            distances *= self.unit**self.power
+            distances *= self.unit if self.is_rooted else self.unit**2
         return distances
 
-    def radius(self, given: float) -> np.float32:
+    def radius(self, given: float) -> float:
         """The radius below which an index finds what is at `given` or nearer."""
+        if given < 0:
+            # Squares would make it positive. No distance is below 0.
+            return 0.0
+        if self.is_rooted:
+            given = (given / self.unit) ** 2
+        elif self.is_squared:
+            given = given / self.unit / self.unit
         with np.errstate(over="ignore"):
-            return np.nextafter(np.float32(given / self.unit**self.power), np.float32(np.inf))
+            return float(np.nextafter(np.float32(given), np.float32(np.inf)))
 
 
 class _FlatNeighbors:
@@ -94,39 +115,42 @@ class _FlatNeighbors:
     _index: Flat
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        inherited: Any = super()
+        tags = inherited.__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Any:
         """Puts rows `[n, n_features]` on the device, with targets for a classifier or a regressor. Returns the estimator."""
-        metric = _METRICS.get(self.metric) if isinstance(self.metric, str) else None
-        if metric is None:
+        if not isinstance(self.metric, str) or self.metric not in _METRICS:
             raise ValueError(f"metric: needed one of {', '.join(_METRICS)}, given {self.metric!r}")
         if self.algorithm != "brute":
             raise ValueError(f"algorithm: needed 'brute', which searches all rows, given {self.algorithm!r}")
         if issparse(X):
             raise TypeError("X: needed a dense array, given a sparse one, which X.toarray() makes dense")
         # Checks X, y and the parameters, and keeps X. With the algorithm "brute" it builds nothing.
-        super().fit(X, y)  # type: ignore[misc]
+        inherited: Any = super()
+        inherited.fit(X, y)
         # Another name than "brute", or a classifier searches by itself.
         self._fit_method = "nearfield"
-        self._frame = _Frame(self._fit_X, metric)
+        self._frame = _Frame(self._fit_X, self.metric)
         self._index = self._indexed()
         return self
 
     def _indexed(self) -> Flat:
         rows = self._frame.vectors(self._fit_X)
-        return Flat(rows, metric=_METRICS[self.metric], device=self.device)  # type: ignore[arg-type]
+        return Flat(rows, metric=_METRICS[self.metric], device=self.device)
 
     def __getstate__(self) -> dict[str, Any]:
         # The rows are in `_fit_X`. The one who unpickles may have another device.
-        state = dict(super().__getstate__())  # type: ignore[misc]
+        inherited: Any = super()
+        state: dict[str, Any] = dict(inherited.__getstate__())
         state.pop("_index", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[misc]
+        inherited: Any = super()
+        inherited.__setstate__(state)
         if "_frame" in state:
             self._index = self._indexed()
 
@@ -143,6 +167,7 @@ class _FlatNeighbors:
         k: Any = self.n_neighbors if n_neighbors is None else n_neighbors
         if not isinstance(k, numbers.Integral):
             raise TypeError(f"n_neighbors: needed an integer, given {type(k).__name__}")
+        k = int(k)
         if k < 1:
             raise ValueError(f"Expected n_neighbors > 0. Got {k}")
         queries = self._queries(X)
@@ -153,7 +178,7 @@ class _FlatNeighbors:
                 f"Expected n_neighbors {sign} n_samples_fit, but n_neighbors = {k}, "
                 f"n_samples_fit = {self.n_samples_fit_}, n_samples = {len(queries)}"
             )
-        found = self._index.search(queries, int(k) + extra)
+        found = self._index.search(queries, k + extra)
         distances, indices = found.distances, found.ids
         if X is None:
             others = _others(indices)
@@ -212,7 +237,7 @@ class NearestNeighbors(_FlatNeighbors, neighbors.NearestNeighbors):  # type: ign
             raise ValueError("return_distance must be True if sort_results is True.")
         queries = self._queries(X)
         limit = self._frame.radius(self.radius if radius is None else radius)
-        found = self._index.search_within(queries, float(limit))
+        found = self._index.search_within(queries, limit)
         distances, indices = self._frame.distances(found.distances), found.ids.astype(np.intp, copy=False)
         offsets = found.offsets
         if X is None:

@@ -62,14 +62,16 @@ def write_index(index: Index, path: str | os.PathLike[str]) -> None:
 
 def read_index(path: str | os.PathLike[str], *, device: Any | None = None) -> Any:
     """Reads an index that `write_index` wrote. Its class is the one it had."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            return _read(file, device)
-    except (OSError, MemoryError):
-        raise
-    except Exception as cause:
-        # What zipfile, json and numpy raise for damaged bytes is open-ended.
-        raise RuntimeError(f"path: needed a whole file of nearfield.faiss.write_index, given {path}: {cause}") from cause
+    with open(path, "rb") as raw:
+        try:
+            with zipfile.ZipFile(raw) as file:
+                return _read(file, device)
+        except MemoryError:
+            raise
+        except Exception as cause:
+            # What zipfile, json and numpy raise for damaged bytes is open-ended.
+            needed = "a whole file of nearfield.faiss.write_index"
+            raise RuntimeError(f"path: needed {needed}, given {path}: {cause}") from cause
 
 
 def _read(file: zipfile.ZipFile, device: Any | None) -> Index:

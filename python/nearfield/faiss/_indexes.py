@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfield import Flat, Ivf
 from nearfield.faiss._rows import Column, Rows
-from nearfield.faiss._selectors import IDSelector, SearchParameters, as_ids
+from nearfield.faiss._selectors import IDSelector, IDSelectorArray, SearchParameters, as_ids
 
 METRIC_INNER_PRODUCT = 0
 METRIC_L2 = 1
@@ -167,11 +167,9 @@ class Index:
 
     def remove_ids(self, x: ArrayLike | IDSelector) -> int:
         """Removes the rows with these ids, an array `[n]` or a selector, and returns how many were there."""
-        selector = x if isinstance(x, IDSelector) else None
-        wanted = None if selector is not None else as_ids("x", x)
-        ids = self._ids()
-        removed = selector.mask(ids) if selector is not None else np.isin(ids, wanted)
-        return self._remove(removed)
+        self._trained()
+        selector = x if isinstance(x, IDSelector) else IDSelectorArray(as_ids("x", x))
+        return self._remove(selector.mask(self._ids()))
 
     def _remove(self, removed: NDArray[np.bool_]) -> int:
         """Removes the rows at marked positions, and returns how many those are."""
@@ -202,7 +200,8 @@ class Index:
 
     def reconstruct(self, key: int) -> NDArray[np.float32]:
         """The row with this id, `[d]`."""
-        return self.reconstruct_batch([operator.index(key)])[0]
+        row: NDArray[np.float32] = self.reconstruct_batch([operator.index(key)])[0]
+        return row
 
     def reconstruct_batch(self, key: ArrayLike) -> NDArray[np.float32]:
         """The rows with these ids, `[n, d]`."""

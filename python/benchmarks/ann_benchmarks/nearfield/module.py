@@ -28,16 +28,17 @@ class _Nearfield(BaseANN):  # type: ignore[misc]
         self._metric = _METRICS[metric]
         self._index: nf.Flat | nf.Ivf | None = None
         self._found: NDArray[np.int64] | None = None
-        self._options: dict[str, int] = {}
+        self._probes: int | None = None
 
     def _search(self, queries: NDArray[Any], n: int) -> NDArray[np.int64]:
         if self._index is None:
             raise RuntimeError("index: needed a call of fit(X) first")
-        return self._index.search(np.asarray(queries, dtype=np.float32), n, **self._options).ids
+        return self._index.search(np.asarray(queries, dtype=np.float32), n, probes=self._probes).ids
 
     def query(self, q: NDArray[Any], n: int) -> NDArray[np.int64]:
         """The indices of the n nearest rows of one query `[dim]`."""
-        return self._search(q[None], n)[0]
+        ids: NDArray[np.int64] = self._search(q[None], n)[0]
+        return ids
 
     def batch_query(self, X: NDArray[Any], n: int) -> None:
         """Searches for queries `[queries, dim]`. `get_batch_results` has the answers."""
@@ -82,7 +83,7 @@ class NearfieldIvf(_Nearfield):
 
     def set_query_arguments(self, probes: int) -> None:
         """How many lists a query searches, at most all."""
-        self._options = {"probes": min(probes, self._lists)}
+        self._probes = min(probes, self._lists)
 
     def __str__(self) -> str:
-        return f"nearfield-ivf(lists={self._lists}, probes={self._options.get('probes', 'default')})"
+        return f"nearfield-ivf(lists={self._lists}, probes={self._probes or 'default'})"
