@@ -7,6 +7,7 @@ use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
 use super::device::Gpu;
 use super::state::READBACK_PIECE_BYTES as PIECE_BYTES;
 use crate::error::Result;
+use crate::interrupt;
 
 /// Pieces in flight at a time.
 const PIECES: usize = 3;
@@ -56,6 +57,7 @@ impl Gpu {
         let mut in_flight: VecDeque<(usize, Reading)> = VecDeque::new();
         for (number, (buffer, offset, bytes)) in ranges.iter().enumerate() {
             for start in (0..*bytes).step_by(PIECE_BYTES as usize) {
+                interrupt::check()?;
                 if in_flight.len() == PIECES
                     && let Some((first, reading)) = in_flight.pop_front()
                 {

@@ -9,6 +9,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use super::device::Gpu;
 use super::state::lock;
 use crate::error::Result;
+use crate::interrupt;
 use crate::future::{Boxed, RowProgress};
 use crate::matrix::{Element, ElementKind};
 use crate::vectors::{HostVectors, with_view};
@@ -162,6 +163,8 @@ impl Gpu {
     /// Fills a staging buffer. `fill` writes a range of units of `unit_bytes` bytes each.
     fn stage<'f>(&'f self, bytes: u64, unit_bytes: u64, fill: &'f Fill<'f>) -> Boxed<'f, Staged> {
         Box::pin(async move {
+            // A device that keeps up lets no upload wait.
+            interrupt::check()?;
             let waiting = self.waiter.expect_callback(None);
             let permit = self.staging.permits.acquire(1).await;
             drop(waiting);

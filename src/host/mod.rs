@@ -23,6 +23,6 @@ pub(crate) use reduce::records::{Reduced, reduce, reduce_rows};
 pub(crate) use reduce::top_k::top_k;
 pub(crate) use rows::norms::checked;
 pub(crate) use rows::store::{HostChange, HostRows};
-pub(crate) use search::distances::{NormedVectors, distances, room_for};
+pub(crate) use search::distances::{NormedVectors, distances, make_room};
 pub(crate) use search::request::{Hits, HostRequest, SearchLimit};
 pub(crate) use search::schedule::fills_threads;

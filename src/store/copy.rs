@@ -106,14 +106,14 @@ impl HostCopy {
         self.on_host()?.prepared(rows, filled, freed)
     }
 
-    /// Puts rows into slots.
+    /// Puts rows into slots. Nothing interrupts it, because the GPU has the rows already.
     pub(super) fn put(
         &mut self,
         rows: HostVectors<'_>,
         placing: &Placing<'_>,
         change: HostChange,
     ) -> Result<()> {
-        self.on_host()?.put(rows, (placing.slots, placing.ids), change, &mut |_| ())
+        self.on_host()?.put(rows, (placing.slots, placing.ids), change, (&mut |_| (), || Ok(())))
     }
 
     /// Removes rows.
@@ -124,7 +124,7 @@ impl HostCopy {
 
     /// Moves rows to other slots.
     pub(super) fn relocate(&mut self, from: &[u32], to: &[u32], change: HostChange) -> Result<()> {
-        self.on_host()?.relocate(from, to, change)
+        self.on_host()?.relocate(from, to, change, || Ok(()))
     }
 
     /// Searches the copy where that is expected to be faster or the GPU fails, and the rows on the GPU otherwise.

@@ -5,8 +5,12 @@ use super::ids::Ids;
 use crate::bits::Bits;
 use crate::engine::Allowed;
 use crate::error::Result;
+use crate::interrupt;
 use crate::memory;
 use crate::options::filter::{Filter, Kind};
+
+/// Calls of a filter's function between two looks at whether to stop.
+const CALLS: usize = 64;
 
 impl RowStore {
     /// The rows that a filter allows.
@@ -18,10 +22,16 @@ impl RowStore {
             (Kind::Bits(words), Ids::Slots) => Bits::of_words(words, end)?,
             (Kind::Bits(words), Ids::Table { ids, .. }) => Bits::from_words(bits_of(ids, words)?, end),
             (Kind::By(is_allowed), ids) => {
-                let alive = self.rows.alive();
-                Bits::from_fn(end, |slot| {
-                    alive.is_none_or(|bits| bits.get(slot)) && is_allowed(ids.of(slot as u32))
-                })?
+                let (alive, mut checked) = (self.rows.alive(), Ok(()));
+                let bits = Bits::from_fn(end, |slot| {
+                    if slot % CALLS == 0 && checked.is_ok() {
+                        checked = interrupt::check();
+                    }
+                    let is_asked = checked.is_ok() && alive.is_none_or(|bits| bits.get(slot));
+                    is_asked && is_allowed(ids.of(slot as u32))
+                })?;
+                checked?;
+                bits
             }
         };
         if let Some(alive) = self.rows.alive() {

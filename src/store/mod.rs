@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
+use crate::interrupt;
 use crate::memory;
 pub(crate) use crate::options::ids::ID_LIMIT;
 use crate::usage::{Memory, MemoryPlace};
@@ -24,6 +25,9 @@ use ids::Ids;
 
 /// Indexes with fewer slots do not compact themselves.
 const SPARSE_SLOTS: u64 = 4096;
+
+/// Ids that are looked up between two looks at whether to stop.
+const IDS: usize = 1 << 16;
 
 /// Rows with their ids.
 #[derive(Debug)]
@@ -243,10 +247,13 @@ impl RowStore {
         }
         let mut seen = HashSet::new();
         memory::granted(seen.try_reserve(count), count as u64 * size_of::<u64>() as u64)?;
-        match ids.iter().find(|&&id| self.contains(id) || !seen.insert(id)) {
-            Some(&id) => Err(Error::DuplicateId { id }),
-            None => Ok(()),
+        for ids in ids.chunks(IDS) {
+            interrupt::check()?;
+            if let Some(&id) = ids.iter().find(|&&id| self.contains(id) || !seen.insert(id)) {
+                return Err(Error::DuplicateId { id });
+            }
         }
+        Ok(())
     }
 
     /// Removes rows; all of them or, after an error, none. An id may occur twice.

@@ -70,10 +70,7 @@ impl<'a> Training<'a> {
     pub(crate) async fn seed(&mut self, seeds: &[(u32, u32)]) -> Result<()> {
         match self {
             Self::Gpu(training) => training.seed(seeds).await,
-            Self::Host(training) => {
-                training.seed(seeds);
-                Ok(())
-            }
+            Self::Host(training) => training.seed(seeds),
         }
     }
 
@@ -99,10 +96,7 @@ impl<'a> Training<'a> {
     pub(crate) async fn update(&mut self, order: &[u32], offsets: &[u32]) -> Result<()> {
         match self {
             Self::Gpu(training) => training.update(order, offsets).await,
-            Self::Host(training) => {
-                training.update(order, offsets);
-                Ok(())
-            }
+            Self::Host(training) => training.update(order, offsets),
         }
     }
 

@@ -7,10 +7,14 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
+use crate::interrupt;
 use crate::kernels::move_rows::{self, Direction};
 use crate::matrix::{Element, MatrixView};
 use crate::memory;
 use crate::vectors::{HostVectors, with_view};
+
+/// Elements that are copied between two looks at whether to stop.
+const WORK: usize = 1 << 24;
 
 /// Rows to train on: on the host, or on the device in any number of pieces.
 #[derive(Debug, Clone, Copy)]
@@ -57,15 +61,19 @@ impl<'a> Sample<'a> {
     /// The rows with these numbers, which ascend, as f32 on the host. All rows of one piece are borrowed as they lie.
     pub(crate) fn to_host(self, numbers: &[u64]) -> Result<Cow<'a, [f32]>> {
         let (is_whole, dim) = (numbers.len() == self.rows(), self.dim());
+        let at_once = (WORK / dim).max(1);
         let gathered = |pieces: &[MatrixView<'_, f32>]| {
             let mut sample = memory::with_room(numbers.len() * dim)?;
             let (mut piece, mut first) = (0, 0);
-            for &number in numbers {
-                while number as usize - first >= pieces[piece].rows() {
-                    first += pieces[piece].rows();
-                    piece += 1;
+            for numbers in numbers.chunks(at_once) {
+                interrupt::check()?;
+                for &number in numbers {
+                    while number as usize - first >= pieces[piece].rows() {
+                        first += pieces[piece].rows();
+                        piece += 1;
+                    }
+                    sample.extend_from_slice(pieces[piece].row(number as usize - first));
                 }
-                sample.extend_from_slice(pieces[piece].row(number as usize - first));
             }
             Ok::<_, Error>(sample)
         };
@@ -79,8 +87,11 @@ impl<'a> Sample<'a> {
             }
             Self::Host(HostVectors::F16(rows)) => {
                 let mut sample = memory::with_room(numbers.len() * dim)?;
-                let values = numbers.iter().flat_map(|&number| rows.row(number as usize));
-                sample.extend(values.map(|x| x.widen()));
+                for numbers in numbers.chunks(at_once) {
+                    interrupt::check()?;
+                    let values = numbers.iter().flat_map(|&number| rows.row(number as usize));
+                    sample.extend(values.map(|x| x.widen()));
+                }
                 Cow::Owned(sample)
             }
             Self::Device([all]) if is_whole => Cow::Borrowed(all.on_host()?.values()),

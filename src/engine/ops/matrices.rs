@@ -143,9 +143,18 @@ impl Device {
             Engine::Gpu(gpu) => distances::on_gpu(gpu, queries, rows, options, kept).await,
             Engine::Host(_) => {
                 let counts = [queries.rows(), rows.rows()];
-                let mut values = host::room_for(counts, kept.and_then(DistanceMatrix::reusable_values))?;
-                host::distances(queries.normed_on_host()?, rows.normed_on_host()?, options, &mut values)?;
-                Ok(DistanceMatrix::in_memory(&self.engine, values, counts))
+                let operands = [queries.normed_on_host()?, rows.normed_on_host()?];
+                let mut new = vec![];
+                let values = kept.and_then(DistanceMatrix::reusable_values).unwrap_or(&mut new);
+                let before = values.len();
+                let done = host::make_room(counts, values)
+                    .and_then(|()| host::distances(operands[0], operands[1], options, values));
+                if let Err(error) = done {
+                    // The matrix that has them keeps its shape.
+                    values.resize(before, 0.0);
+                    return Err(error);
+                }
+                Ok(DistanceMatrix::in_memory(&self.engine, std::mem::take(values), counts))
             }
         }
     }

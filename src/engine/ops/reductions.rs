@@ -23,7 +23,7 @@ pub(crate) fn reduce_vector<'a>(
             _ if values.len() == 0 => Ok(job.of_nothing()),
             Engine::Gpu(gpu) => vector_reductions::reduce(gpu, &job, values, others).await,
             Engine::Host(_) => match (values.on_host(), others.unwrap_or(values).on_host()) {
-                (Some(values), Some(others)) => Ok(host::reduce(job.operation, job.scale, values, others)),
+                (Some(values), Some(others)) => host::reduce(job.operation, job.scale, values, others),
                 _ => Err(in_buffers()),
             },
         }
@@ -59,7 +59,7 @@ pub(crate) fn squared_deviations<'a>(
             _ if values.len() == 0 => Ok(0.0),
             Engine::Gpu(gpu) => deviations::of_vector(gpu, settings, values).await,
             Engine::Host(_) => match values.on_host() {
-                Some(values) => Ok(host::squared_deviations(settings.0, values)),
+                Some(values) => host::squared_deviations(settings.0, values),
                 None => Err(in_buffers()),
             },
         }
@@ -77,7 +77,7 @@ pub(crate) fn squared_deviations_rows<'a>(
         match engine {
             _ if values.length() == 0 => Ok(vec![0.0; values.rows()]),
             Engine::Gpu(gpu) => deviations::of_rows(gpu, settings, values).await,
-            Engine::Host(_) => Ok(host::squared_deviations_rows(settings.0, values.on_host()?)),
+            Engine::Host(_) => host::squared_deviations_rows(settings.0, values.on_host()?),
         }
     })
 }
@@ -129,5 +129,5 @@ fn rows_on_host(job: &Job<'_>, values: ValueRows<'_>, others: Option<ValueRows<'
     }
     let values = values.on_host()?;
     let others = others.map_or(Ok(values), |others| others.on_host())?;
-    Ok(host::reduce_rows(operation, scale, values, others))
+    host::reduce_rows(operation, scale, values, others)
 }

@@ -20,6 +20,7 @@ use crate::engine::tune::{self, TunedKernel};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::host::{HostRows, fills_threads};
+use crate::interrupt;
 use crate::kernels::screen_tile_coop;
 use crate::matrix::ElementKind;
 use crate::memory;
@@ -113,7 +114,7 @@ impl EngineRows {
             Self::Host(rows) => {
                 let (source, Placing { slots, ids, freed }) = (source.on_host()?, placing);
                 let change = rows.prepared(Some(source), slots, freed)?;
-                rows.put(source, (slots, ids), change, progress)
+                rows.put(source, (slots, ids), change, (progress, interrupt::check))
             }
         }
     }
@@ -137,7 +138,7 @@ impl EngineRows {
                 Self::Gpu(rows) => rows.relocate(from, to).await,
                 Self::Host(rows) => {
                     let change = rows.prepared(None, to, from)?;
-                    rows.relocate(from, to, change)
+                    rows.relocate(from, to, change, interrupt::check)
                 }
             }
         })

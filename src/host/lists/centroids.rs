@@ -11,6 +11,7 @@ use crate::host::processor::Host;
 use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
 use crate::host::search::request::{HostRequest, SearchLimit};
+use crate::interrupt;
 use crate::matrix::{ElementKind, MatrixView};
 use crate::memory;
 use crate::metric::Metric;
@@ -42,7 +43,10 @@ impl HostCentroids {
         rows.ids = memory::collect((0..lists).map(u64::from))?;
         let mut centroids = Self { rows };
         let zeros = vec![0.0; near.dim()];
-        (0..lists).for_each(|list| centroids.set(list, &zeros));
+        for list in 0..lists {
+            interrupt::check()?;
+            centroids.set(list, &zeros);
+        }
         Ok(centroids)
     }
 
@@ -54,7 +58,10 @@ impl HostCentroids {
         is_narrowed: bool,
     ) -> Result<Self> {
         let mut centroids = Self::new(host, metric, given, given.rows() as u32, is_narrowed)?;
-        (0..given.rows()).for_each(|list| centroids.set(list as u32, given.row(list)));
+        for list in 0..given.rows() {
+            interrupt::check()?;
+            centroids.set(list as u32, given.row(list));
+        }
         Ok(centroids)
     }
 

@@ -11,6 +11,7 @@ use crate::host::lists::centroids::HostCentroids;
 use crate::host::processor::Host;
 use crate::host::rows::norms;
 use crate::host::search::pair::{NormedVector, distance};
+use crate::interrupt::{self, Stop};
 use crate::matrix::MatrixView;
 use crate::memory;
 use crate::metric::Metric;
@@ -26,6 +27,9 @@ pub(crate) struct HostTraining<'a> {
 
 /// Rows that a thread takes at a time.
 const PIECE: usize = 256;
+
+/// Elements that are read between two looks at whether to stop.
+const WORK: usize = 1 << 24;
 
 /// Means that are held at a time, beside the centroids that they become.
 const MEANS: usize = 1024;
@@ -49,21 +53,27 @@ impl<'a> HostTraining<'a> {
     }
 
     /// Makes rows centroids: pairs of a list and the row that becomes its centroid, as the mean of that row alone.
-    pub(crate) fn seed(&mut self, seeds: &[(u32, u32)]) {
+    pub(crate) fn seed(&mut self, seeds: &[(u32, u32)]) -> Result<()> {
         for &(list, row) in seeds {
-            let mean = self.mean(&[row]);
+            let mean = self.mean(&[row], Stop::here())?;
             self.centroids.set(list, &mean);
         }
+        Ok(())
     }
 
     /// The distance of every row to the centroid that row `row` would be.
     pub(crate) fn distances(&self, row: u32) -> Result<Vec<f32>> {
-        let mean = self.mean(&[row]);
+        let mean = self.mean(&[row], Stop::here())?;
         let centroid = NormedVector { values: &mean, squared: squares(&mean) };
         let mut distances = memory::filled(self.squared.len(), 0.0)?;
-        distances.par_iter_mut().enumerate().with_min_len(PIECE).for_each(|(row, to)| {
-            *to = distance(self.centroids.rows.metric, self.row(row), centroid);
-        });
+        let at_once = (WORK / self.dim).max(1);
+        for (number, distances) in distances.chunks_mut(at_once).enumerate() {
+            interrupt::check()?;
+            distances.par_iter_mut().enumerate().with_min_len(PIECE).for_each(|(row, to)| {
+                let row = self.row(number * at_once + row);
+                *to = distance(self.centroids.rows.metric, row, centroid);
+            });
+        }
         Ok(distances)
     }
 
@@ -74,37 +84,43 @@ impl<'a> HostTraining<'a> {
 
     /// Makes centroids the means of their rows. `order` names the rows list by list, those of list `l` from `offsets[l]` on. Lists without
     /// rows keep their centroids.
-    pub(crate) fn update(&mut self, order: &[u32], offsets: &[u32]) {
+    pub(crate) fn update(&mut self, order: &[u32], offsets: &[u32]) -> Result<()> {
         let members = |list: usize| &order[offsets[list] as usize..offsets[list + 1] as usize];
         let lists = offsets.len() - 1;
         for first in (0..lists).step_by(MEANS) {
             let some = (first..lists.min(first + MEANS)).into_par_iter();
             let some = some.filter(|&list| !members(list).is_empty());
-            let means: Vec<(usize, Vec<f32>)> = some.map(|list| (list, self.mean(members(list)))).collect();
+            let means: Vec<(usize, Vec<f32>)> = interrupt::watch(|stop| {
+                some.map(|list| Ok((list, self.mean(members(list), stop)?))).collect()
+            })?;
             means.iter().for_each(|(list, mean)| self.centroids.set(*list as u32, mean));
         }
+        Ok(())
     }
 
     /// The mean of some rows, added in the given order. For cosine it is the mean of their directions, scaled to length 1 where it has a
     /// direction.
-    fn mean(&self, members: &[u32]) -> Vec<f32> {
+    fn mean(&self, members: &[u32], stop: Stop<'_>) -> Result<Vec<f32>> {
         let is_spherical = self.centroids.rows.metric == Metric::Cosine;
         let mut sums = vec![0.0; self.dim];
-        for &row in members {
-            let NormedVector { values, squared } = self.row(row as usize);
-            let scale = match is_spherical {
-                true if squared > 0.0 => 1.0 / squared.sqrt(),
-                true => 0.0,
-                false => 1.0,
-            };
-            sums.iter_mut().zip(values).for_each(|(sum, &x)| *sum += f64::from(x) * scale);
+        for members in members.chunks((WORK / self.dim).max(1)) {
+            stop.check()?;
+            for &row in members {
+                let NormedVector { values, squared } = self.row(row as usize);
+                let scale = match is_spherical {
+                    true if squared > 0.0 => 1.0 / squared.sqrt(),
+                    true => 0.0,
+                    false => 1.0,
+                };
+                sums.iter_mut().zip(values).for_each(|(sum, &x)| *sum += f64::from(x) * scale);
+            }
         }
         let mut scale = 1.0 / members.len() as f64;
         let length = sums.iter().map(|sum| (sum * scale).powi(2)).sum::<f64>();
         if is_spherical && length >= NO_DIRECTION {
             scale /= length.sqrt();
         }
-        sums.iter().map(|sum| (sum * scale) as f32).collect()
+        Ok(sums.iter().map(|sum| (sum * scale) as f32).collect())
     }
 
     fn row(&self, row: usize) -> NormedVector<'_> {

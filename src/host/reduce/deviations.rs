@@ -3,19 +3,22 @@
 
 use rayon::prelude::*;
 
+use crate::error::Result;
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::fold::LANES;
 use crate::host::reduce::place::PIECE;
-use crate::host::reduce::records::{BLOCK, FEW, WAITING};
+use crate::host::reduce::records::{BLOCK, FEW, WAITING, by_part};
+use crate::interrupt;
 use crate::kernels::deviations::Spread;
 use crate::vectors::HostVectors;
 
 /// The sum of a vector's squared deviations from its mean; of values times `scale`.
-pub(crate) fn squared_deviations(scale: f32, values: HostValues<'_>) -> f32 {
+pub(crate) fn squared_deviations(scale: f32, values: HostValues<'_>) -> Result<f32> {
     let mut waiting = [Spread::default(); WAITING];
     let mut whole = Spread::default();
     for start in (0..values.len()).step_by(WAITING * BLOCK) {
+        interrupt::check()?;
         let some = values.slice(start..values.len().min(start + WAITING * BLOCK));
         let spreads = &mut waiting[..some.len().div_ceil(BLOCK)];
         let fill = |(block, spread): (usize, &mut Spread)| {
@@ -28,26 +31,23 @@ pub(crate) fn squared_deviations(scale: f32, values: HostValues<'_>) -> f32 {
         }
         whole = spreads.iter().copied().fold(whole, Spread::merged);
     }
-    scaled(whole, scale)
+    Ok(scaled(whole, scale))
 }
 
 /// The sum of every row's squared deviations from its mean; of values times `scale`. Rows are not empty.
-pub(crate) fn squared_deviations_rows(scale: f32, rows: HostVectors<'_>) -> Vec<f32> {
+pub(crate) fn squared_deviations_rows(scale: f32, rows: HostVectors<'_>) -> Result<Vec<f32>> {
     let length = rows.dim();
     let at_once = (BLOCK / length).max(1);
     let mut sums = vec![0.0; rows.rows()];
     let fill = |(part, sums): (usize, &mut [f32])| {
         for (number, sum) in sums.iter_mut().enumerate() {
             let row = rows.row(part * at_once + number);
-            *sum = if length > BLOCK { squared_deviations(scale, row) } else { scaled(of_block(row), scale) };
+            *sum = if length > BLOCK { squared_deviations(scale, row)? } else { scaled(of_block(row), scale) };
         }
+        Ok(())
     };
-    if rows.values().len() <= FEW {
-        sums.chunks_mut(at_once).enumerate().for_each(fill);
-    } else {
-        sums.par_chunks_mut(at_once).enumerate().for_each(fill);
-    }
-    sums
+    by_part(&mut sums, (at_once, length), fill)?;
+    Ok(sums)
 }
 
 /// The sum of scaled values. Neither it nor the sum as it was leaves the range of f64.

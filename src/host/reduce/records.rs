@@ -3,9 +3,11 @@
 
 use rayon::prelude::*;
 
+use crate::error::Result;
 use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::fold::NOWHERE;
 use crate::host::reduce::operations::fold;
+use crate::interrupt;
 use crate::kernels::reduce_blocks::Operation;
 use crate::vectors::HostVectors;
 
@@ -14,6 +16,9 @@ pub(super) const BLOCK: usize = 1 << 14;
 
 /// Up to this many numbers are reduced by the calling thread: waking others takes longer.
 pub(super) const FEW: usize = 8 * BLOCK;
+
+/// Numbers of rows that are reduced between two looks at whether to stop.
+pub(super) const WORK: usize = 1 << 26;
 
 /// Results of blocks that wait to be added, and of rows that wait to be rounded. They lie on a thread's stack, so reductions take no scratch
 /// memory that counts against a budget.
@@ -34,10 +39,11 @@ pub(crate) fn reduce(
     scale: f32,
     values: HostValues<'_>,
     others: HostValues<'_>,
-) -> Reduced {
+) -> Result<Reduced> {
     let mut results = [0; WAITING];
     let (mut sum, mut least, mut first) = (0.0, u32::MAX, 0);
     for start in (0..values.len()).step_by(WAITING * BLOCK) {
+        interrupt::check()?;
         let range = start..values.len().min(start + WAITING * BLOCK);
         let results = &mut results[..range.len().div_ceil(BLOCK)];
         fold_blocks(operation.extreme(), values.slice(range.clone()), others.slice(range), results);
@@ -52,7 +58,7 @@ pub(crate) fn reduce(
     }
     if operation.is_sum() {
         let sum = (sum * factor(operation, scale)) as f32;
-        return Reduced { record: [sum.to_bits(), 0], place: 0 };
+        return Ok(Reduced { record: [sum.to_bits(), 0], place: 0 });
     }
     let mut reduced = Reduced { record: [least, 0], place: 0 };
     if operation.is_place() && operation.value(reduced.record).is_some() {
@@ -61,7 +67,7 @@ pub(crate) fn reduce(
         fold(operation, block, block, BLOCK, &mut place);
         reduced.place = first as u64 + place[0];
     }
-    reduced
+    Ok(reduced)
 }
 
 /// Folds each block.
@@ -81,7 +87,7 @@ pub(crate) fn reduce_rows(
     scale: f32,
     values: HostVectors<'_>,
     others: HostVectors<'_>,
-) -> Vec<u32> {
+) -> Result<Vec<u32>> {
     let length = values.dim();
     let factor = factor(operation, scale);
     let rows = (BLOCK / length).max(1);
@@ -90,9 +96,9 @@ pub(crate) fn reduce_rows(
         let rows = part * rows..part * rows + words.len();
         let (a, b) = (values.slice(rows.clone()).values(), others.slice(rows).values());
         if length > BLOCK {
-            let Reduced { record, place } = reduce(operation, scale, a, b);
+            let Reduced { record, place } = reduce(operation, scale, a, b)?;
             words[0] = operation.word(record, place as u32);
-            return;
+            return Ok(());
         }
         let mut results = [0; WAITING];
         for (number, words) in words.chunks_mut(WAITING).enumerate() {
@@ -109,13 +115,34 @@ pub(crate) fn reduce_rows(
                 });
             }
         }
+        Ok(())
     };
-    if values.values().len() <= FEW {
-        words.chunks_mut(rows).enumerate().for_each(reduce_part);
-    } else {
-        words.par_chunks_mut(rows).enumerate().for_each(reduce_part);
+    by_part(&mut words, (rows, length), reduce_part)?;
+    Ok(words)
+}
+
+/// Fills a result for each row of `length` numbers, on several threads where there are many numbers: `fill(part, results)` fills those of
+/// `rows` rows, and of fewer at the end.
+pub(super) fn by_part<T: Send>(
+    results: &mut [T],
+    (rows, length): (usize, usize),
+    fill: impl Fn((usize, &mut [T])) -> Result<()> + Sync,
+) -> Result<()> {
+    if results.len() * length <= FEW {
+        return results.chunks_mut(rows).enumerate().try_for_each(fill);
     }
-    words
+    let parts = (WORK / (rows * length)).max(1);
+    for (number, results) in results.chunks_mut(parts * rows).enumerate() {
+        interrupt::check()?;
+        let fill = |(part, results): (usize, &mut [T])| fill((number * parts + part, results));
+        if parts == 1 {
+            // Threads share the row itself, and this one looks at whether to stop.
+            fill((0, results))?;
+        } else {
+            results.par_chunks_mut(rows).enumerate().try_for_each(fill)?;
+        }
+    }
+    Ok(())
 }
 
 /// The factor of a sum that makes it one of scaled values. Neither leaves the range of f64.

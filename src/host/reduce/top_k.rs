@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::k_smallest::{ABSENT, KSmallest};
+use crate::interrupt::{self, Stop};
 use crate::kernels::value_of;
 use crate::matrix::ElementKind;
 use crate::neighbors::{Neighbor, Neighbors};
@@ -12,6 +13,9 @@ use crate::vectors::HostVectors;
 
 /// Numbers that justify a task of their own.
 const PIECE: usize = 1 << 16;
+
+/// Numbers between two looks at whether to stop.
+const WORK: usize = 1 << 22;
 
 /// How a selection fits its scratch memory.
 struct Schedule {
@@ -59,9 +63,10 @@ pub(crate) fn top_k(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neig
         let some = rows.slice(start..count.min(start + schedule.rows));
         let mut words = vec![0; some.rows() * k];
         if schedule.pieces > 1 {
-            of_long_row(some.values(), k, schedule.pieces).finish(&mut words);
+            let smallest = interrupt::watch(|stop| of_long_row(some.values(), k, schedule.pieces, stop));
+            smallest?.finish(&mut words);
         } else {
-            of_rows(some, k, schedule.is_single_thread, &mut words);
+            of_rows(some, k, schedule.is_single_thread, &mut words)?;
         }
         neighbors.push_words(&words, k, ABSENT, |word| Neighbor {
             id: word & 0xffff_ffff,
@@ -72,30 +77,42 @@ pub(crate) fn top_k(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neig
 }
 
 /// The k smallest numbers of a row, whose pieces are shared among threads.
-fn of_long_row(values: HostValues<'_>, k: usize, pieces: usize) -> KSmallest {
+fn of_long_row(values: HostValues<'_>, k: usize, pieces: usize, stop: Stop<'_>) -> Result<KSmallest> {
     let length = values.len().div_ceil(pieces);
     let words_of = |piece: usize| {
         let start = piece * length;
         let mut smallest = KSmallest::new(k);
-        smallest.take(start, values.slice(start..values.len().min(start + length)));
-        smallest.into_words()
+        take(&mut smallest, start, values.slice(start..values.len().min(start + length)), stop)?;
+        Ok(smallest.into_words())
     };
-    let words: Vec<Vec<u64>> = (0..values.len().div_ceil(length)).into_par_iter().map(words_of).collect();
-    KSmallest::of_words(k, words.concat())
+    let pieces = (0..values.len().div_ceil(length)).into_par_iter();
+    let words: Vec<Vec<u64>> = pieces.map(words_of).collect::<Result<_>>()?;
+    Ok(KSmallest::of_words(k, words.concat()))
+}
+
+/// Takes the numbers of the columns from `first` on.
+fn take(smallest: &mut KSmallest, first: usize, values: HostValues<'_>, stop: Stop<'_>) -> Result<()> {
+    for start in (0..values.len()).step_by(WORK) {
+        stop.check()?;
+        smallest.take(first + start, values.slice(start..values.len().min(start + WORK)));
+    }
+    Ok(())
 }
 
 /// Writes the words of the k smallest numbers of each row.
-fn of_rows(rows: HostVectors<'_>, k: usize, is_single_thread: bool, words: &mut [u64]) {
+fn of_rows(rows: HostVectors<'_>, k: usize, is_single_thread: bool, words: &mut [u64]) -> Result<()> {
     let at_once = (PIECE / rows.dim()).max(1);
-    let select = |(part, words): (usize, &mut [u64])| {
+    let select = |stop: Stop<'_>, (part, words): (usize, &mut [u64])| {
         let mut smallest = KSmallest::new(k);
         for (number, words) in words.chunks_exact_mut(k).enumerate() {
-            smallest.take(0, rows.row(part * at_once + number));
+            take(&mut smallest, 0, rows.row(part * at_once + number), stop)?;
             smallest.finish(words);
         }
+        Ok(())
     };
     if is_single_thread || rows.rows() <= at_once {
-        return select((0, words));
+        return words.chunks_mut(at_once * k).enumerate().try_for_each(|part| select(Stop::here(), part));
     }
-    words.par_chunks_mut(at_once * k).enumerate().for_each(select);
+    let parts = words.par_chunks_mut(at_once * k).enumerate();
+    interrupt::watch(|stop| parts.try_for_each(|part| select(stop, part)))
 }

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::host::arithmetic::sums::squares;
+use crate::interrupt;
 use crate::memory;
 use crate::vectors::HostVectors;
 
@@ -13,6 +14,9 @@ const LONGEST: f64 = (1u128 << 100) as f64;
 
 /// Rows that a thread takes at a time.
 const PIECE: usize = 256;
+
+/// Elements that are read between two looks at whether to stop.
+const WORK: usize = 1 << 26;
 
 /// The squared norm of each row, or an error for the first row that is refused.
 pub(crate) fn checked(argument: &'static str, rows: HostVectors<'_>) -> Result<Vec<f64>> {
@@ -27,7 +31,12 @@ pub(crate) fn checked(argument: &'static str, rows: HostVectors<'_>) -> Result<V
     if rows.rows() <= PIECE {
         fill((0, &mut squared));
     } else {
-        squared.par_chunks_mut(PIECE).enumerate().for_each(fill);
+        let pieces = (WORK / rows.dim()).div_ceil(PIECE);
+        for (number, squared) in squared.chunks_mut(pieces * PIECE).enumerate() {
+            interrupt::check()?;
+            let squared = squared.par_chunks_mut(PIECE).enumerate();
+            squared.for_each(|(piece, squared)| fill((number * pieces + piece, squared)));
+        }
     }
     // A sum of squares of finite f32 is finite in f64.
     if let Some(row) = squared.iter().position(|squared| !squared.is_finite()) {

@@ -11,6 +11,7 @@ use crate::host::processor::Host;
 use crate::host::rows::narrowed::NarrowedRows;
 use crate::host::rows::norms;
 use crate::host::rows::values::RowValues;
+use crate::interrupt;
 use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
@@ -49,6 +50,12 @@ pub(crate) struct HostChange {
 const PIECES: usize = 64;
 /// Rows of a part at least.
 const PIECE: usize = 4096;
+
+/// Elements that are cleared, moved or copied between two looks at whether to stop.
+const WORK: usize = 1 << 24;
+
+/// Tells between the pieces of a change whether to go on. An error undoes the change.
+pub(crate) type Check = fn() -> Result<()>;
 
 impl HostRows {
     pub(crate) fn new(
@@ -126,17 +133,41 @@ impl HostRows {
     pub(crate) fn put(
         &mut self,
         rows: HostVectors<'_>,
-        (slots, ids): (&[u32], &[u64]),
-        change: HostChange,
-        progress: &mut dyn FnMut(usize),
+        places: (&[u32], &[u64]),
+        mut change: HostChange,
+        (progress, check): (&mut dyn FnMut(usize), Check),
     ) -> Result<()> {
-        let HostChange { squared, most, end, alive, mut is_changed } = change;
         let before = self.end();
-        self.resize(most)?;
-        let is_moved = match &mut self.narrowed {
-            Some(narrowed) => narrowed.count(rows)?,
-            None => false,
-        };
+        // `progress` and `check` are the caller's and may panic.
+        let written =
+            catch_unwind(AssertUnwindSafe(|| self.write(rows, places, &mut change, (progress, check))));
+        if !matches!(written, Ok(Ok(()))) {
+            // The rows written so far lie in slots that no search reads. Behind the end nothing may be left.
+            self.truncate(before);
+        }
+        written.unwrap_or_else(|panic| resume_unwind(panic))?;
+        self.release(change);
+        Ok(())
+    }
+
+    /// Writes new rows and narrows them. None of them is alive yet.
+    fn write(
+        &mut self,
+        rows: HostVectors<'_>,
+        (slots, ids): (&[u32], &[u64]),
+        change: &mut HostChange,
+        (progress, check): (&mut dyn FnMut(usize), Check),
+    ) -> Result<()> {
+        let HostChange { squared, most, is_changed, .. } = change;
+        let before = self.end();
+        self.grow(*most, check)?;
+        if let Some(narrowed) = &mut self.narrowed
+            && narrowed.count(rows)?
+        {
+            // The centre has moved: it does so while there are few rows.
+            is_changed[..before.div_ceil(GROUP)].fill(true);
+            self.narrow(is_changed);
+        }
         let piece = rows.rows().div_ceil(PIECES).max(PIECE);
         for start in (0..rows.rows()).step_by(piece) {
             let range = start..rows.rows().min(start + piece);
@@ -145,26 +176,23 @@ impl HostRows {
                 self.values.write(slot, rows.row(row), squared[row]);
                 self.ids[slot] = ids[row];
             }
-            if self.is_narrowed() && !is_moved {
+            if self.is_narrowed() {
                 slots[range.clone()].iter().for_each(|&slot| is_changed[slot as usize / GROUP] = true);
-                self.narrow(&mut is_changed);
+                self.narrow(is_changed);
             }
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| progress(range.end))) {
-                // The rows written so far lie in slots that no search reads. Behind the end nothing may be left.
-                if is_moved {
-                    is_changed.fill(true);
-                    self.narrow(&mut is_changed);
-                }
-                self.truncate(before);
-                resume_unwind(panic);
-            }
+            progress(range.end);
+            check()?;
         }
-        if is_moved {
-            is_changed.fill(true);
-            self.narrow(&mut is_changed);
+        Ok(())
+    }
+
+    /// Resizes to `slots` slots step by step, because clearing much memory takes long.
+    fn grow(&mut self, slots: usize, check: Check) -> Result<()> {
+        let step = (WORK / self.dim()).max(1);
+        while self.end() < slots {
+            check()?;
+            self.resize(slots.min(self.end() + step))?;
         }
-        self.truncate(end);
-        self.alive = alive;
         Ok(())
     }
 
@@ -184,17 +212,37 @@ impl HostRows {
     }
 
     /// Moves rows, with their ids, from slots to as many free ones.
-    pub(crate) fn relocate(&mut self, from: &[u32], to: &[u32], change: HostChange) -> Result<()> {
-        self.resize(change.most)?;
-        for (&from, &to) in from.iter().zip(to) {
-            let (from, to) = (from as usize, to as usize);
-            self.values.relocate(from, to);
-            self.ids[to] = self.ids[from];
-            if let Some(narrowed) = &mut self.narrowed {
-                narrowed.relocate(from, to);
-            }
+    pub(crate) fn relocate(
+        &mut self,
+        from: &[u32],
+        to: &[u32],
+        change: HostChange,
+        check: Check,
+    ) -> Result<()> {
+        let before = self.end();
+        let moved = self.grow(change.most, check).and_then(|()| self.copy_rows(from, to, check));
+        if let Err(error) = moved {
+            // The copies so far lie in slots that no search reads.
+            self.truncate(before);
+            return Err(error);
         }
         self.release(change);
+        Ok(())
+    }
+
+    fn copy_rows(&mut self, from: &[u32], to: &[u32], check: Check) -> Result<()> {
+        let piece = (WORK / self.dim()).max(1);
+        for (from, to) in from.chunks(piece).zip(to.chunks(piece)) {
+            check()?;
+            for (&from, &to) in from.iter().zip(to) {
+                let (from, to) = (from as usize, to as usize);
+                self.values.relocate(from, to);
+                self.ids[to] = self.ids[from];
+                if let Some(narrowed) = &mut self.narrowed {
+                    narrowed.relocate(from, to);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -216,7 +264,11 @@ impl HostRows {
     pub(crate) fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         let mut scratch = vec![0.0; self.dim()];
         let mut rows = memory::with_room(slots.len() * self.dim())?;
-        slots.iter().for_each(|&slot| rows.extend_from_slice(self.values.row(slot as usize, &mut scratch)));
+        for slots in slots.chunks((WORK / self.dim()).max(1)) {
+            interrupt::check()?;
+            let each = |&slot: &u32| rows.extend_from_slice(self.values.row(slot as usize, &mut scratch));
+            slots.iter().for_each(each);
+        }
         Ok(rows)
     }
 
@@ -224,7 +276,10 @@ impl HostRows {
     pub(crate) fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
         let row_bytes = slots.first().map_or(0, |&slot| self.values.bytes(slot as usize).len());
         let mut bytes = memory::with_room(slots.len() * row_bytes)?;
-        slots.iter().for_each(|&slot| bytes.extend_from_slice(self.values.bytes(slot as usize)));
+        for slots in slots.chunks((WORK / self.dim()).max(1)) {
+            interrupt::check()?;
+            slots.iter().for_each(|&slot| bytes.extend_from_slice(self.values.bytes(slot as usize)));
+        }
         Ok(bytes)
     }
 
@@ -289,7 +344,7 @@ mod tests {
             let row = [slot as f32; 4];
             let view = MatrixView::new(&row, 4).expect("a row");
             let change = rows.prepared(Some(view.into()), &[slot], &[]).expect("memory");
-            rows.put(view.into(), (&[slot], &[slot.into()]), change, &mut |_| ()).expect("a row");
+            rows.put(view.into(), (&[slot], &[slot.into()]), change, (&mut |_| (), || Ok(()))).expect("a row");
         }
         let change = rows.prepared(None, &[], &(10..1000).collect::<Vec<u32>>()).expect("memory");
         rows.release(change);

@@ -43,7 +43,7 @@ impl Cost {
         let slots: Vec<u32> = (0..ROWS as u32).collect();
         let ids: Vec<u64> = (0..ROWS as u64).collect();
         let change = rows.prepared(Some(view.into()), &slots, &[]).ok()?;
-        rows.put(view.into(), (&slots, &ids), change, &mut |_| ()).ok()?;
+        rows.put(view.into(), (&slots, &ids), change, (&mut |_| (), || Ok(()))).ok()?;
         let limit = SearchLimit::Nearest(10);
         let request = HostRequest { limit, budget: u64::MAX, allowed: None, progress: None };
         let time = |queries: usize| {

@@ -38,8 +38,11 @@ const STRETCH: usize = 4096;
 /// L2 is computed from products until one pair in this many is near, and has to be computed again from differences.
 const MOST_NEAR: usize = 32;
 
-/// Pairs that are compared one by one between two looks at whether to stop.
-const PAIRS: usize = 1 << 12;
+/// Products of elements between two looks at whether to stop, where pairs are compared one by one.
+const WORK: usize = 1 << 24;
+
+/// Values that are cleared between two such looks.
+const CLEARED: usize = 1 << 24;
 
 /// Vectors and their squared norms.
 #[derive(Debug, Clone, Copy)]
@@ -55,18 +58,19 @@ struct Task<'m> {
     distances: Vec<&'m mut [f32]>,
 }
 
-/// Memory for the distances of `queries` and `rows`. It takes `kept`, which stays as it is after an error.
-pub(crate) fn room_for([queries, rows]: [usize; 2], kept: Option<&mut Vec<f32>>) -> Result<Vec<f32>> {
+/// Makes room for the distances of `queries` and `rows`.
+pub(crate) fn make_room([queries, rows]: [usize; 2], matrix: &mut Vec<f32>) -> Result<()> {
     let count = queries.saturating_mul(rows);
-    let mut new = vec![];
-    let matrix = kept.unwrap_or(&mut new);
     matrix.try_reserve_exact(count.saturating_sub(matrix.len())).map_err(|_| Error::OutOfMemory {
         purpose: "distances".into(),
         bytes: Some((count as u64).saturating_mul(4)),
     })?;
-    let mut matrix = std::mem::take(matrix);
-    matrix.resize(count, 0.0);
-    Ok(matrix)
+    matrix.truncate(count);
+    while matrix.len() < count {
+        interrupt::check()?;
+        matrix.resize(count.min(matrix.len() + CLEARED), 0.0);
+    }
+    Ok(())
 }
 
 /// The distance, or the similarity, of every query to every row, into `matrix`, `[queries, rows]`. Its values are undefined after an
@@ -236,10 +240,11 @@ fn one_by_one(
     stop: Stop<'_>,
 ) -> Result<()> {
     let is_direct = options.metric.is_l2();
+    let at_once = (WORK / (rows.vectors.dim() * task.queries.len())).max(1);
     let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
     let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
     for (place, (row, inverse)) in task.rows.zip(inverse_rows).enumerate() {
-        if place % PAIRS == 0 {
+        if place % at_once == 0 {
             stop.check()?;
         }
         let values = rows.vectors.row(row);

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::files::{PositionedFile, failed, mismatch};
 use crate::index::file::header::{Header, LONGEST, PREFIX, describe, digits};
 use crate::index::file::source::Source;
+use crate::interrupt;
 use crate::matrix::ElementKind;
 use crate::memory;
 
@@ -180,6 +181,7 @@ impl<'p, 'a> Pieces<'p, 'a> {
         if length == 0 {
             return Ok(None);
         }
+        interrupt::check()?;
         let piece = &mut self.buffer[..length];
         self.reader.source.fill(self.position, piece).map_err(failed(self.reader.path()))?;
         self.checksum.update(piece);

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::error::{Error, Result};
 use crate::files::{Pending, failed};
 use crate::index::file::header::Header;
+use crate::interrupt;
 use crate::memory;
 
 /// The destinations that an index is saved to.
@@ -102,6 +103,7 @@ impl<'a> Writer<'a> {
 
     /// Appends little-endian bytes to `tensor`, which must be the current or the next tensor.
     pub(crate) fn write(&mut self, tensor: &str, bytes: &[u8]) -> Result<()> {
+        interrupt::check()?;
         // Complete tensors end here, including those without elements, for which no call comes.
         while self.left == 0 && self.name().is_some_and(|name| name != tensor) {
             self.end_tensor();
