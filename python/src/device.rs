@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use nearfield::{Adapter, AdapterKind, DeviceOptions};
+use nearfield::{Adapter, AdapterKind, DeviceOptions, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -31,7 +31,7 @@ impl Device {
         if let Some(bytes) = budget {
             options = options.budget_bytes(count("budget", bytes)? as u64);
         }
-        Ok(Self(call::run(py, |_| nearfield::Device::open(name, options))?))
+        Ok(Self(listing(py, || nearfield::Device::open(name, options))?))
     }
 
     /// The driver's name for it.
@@ -78,7 +78,7 @@ impl Device {
 /// All devices of this machine, the processor last. Each can be given as `device=`.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    let mut adapters = call::run(py, |_| Ok(nearfield::Device::adapters()))?;
+    let mut adapters = listing(py, || Ok(nearfield::Device::adapters()))?;
     if adapters.iter().all(|adapter| adapter.kind != AdapterKind::Host) {
         adapters.push(nearfield::Device::host().adapter().clone());
     }
@@ -88,6 +88,16 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         class.call1((name, kind.to_string(), backend, driver, None::<u64>))
     };
     adapters.into_iter().map(described).collect()
+}
+
+/// Runs what lists the adapters of the machine, without the lines that a layer of Mesa's prints meanwhile.
+fn listing<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    let is_hidden = python::hide_display(py)?.call0()?.is_truthy()?;
+    let listed = call::run(py, |_| work());
+    if is_hidden {
+        python::show_display(py)?.call0()?;
+    }
+    listed
 }
 
 /// The device of an argument: a `Device`, one that `devices()` lists, a name, or none for the best.
@@ -103,7 +113,7 @@ pub(crate) fn chosen(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyRes
     if let Some(device) = opened().get(&name) {
         return Ok(device.clone());
     }
-    let device = call::run(py, |_| nearfield::Device::open(name.as_deref(), DeviceOptions::new()))?;
+    let device = listing(py, || nearfield::Device::open(name.as_deref(), DeviceOptions::new()))?;
     // Of two threads that open it at once, one comes first.
     Ok(opened().entry(name).or_insert(device).clone())
 }

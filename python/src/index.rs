@@ -416,9 +416,9 @@ impl Index {
         let lists = lists.map_or(String::new(), |lists| format!(" in {lists} lists"));
         let (dim, dtype, metric) = (self.dim, kinds::dtype_name(self.elements), self.metric);
         let size = bytes as f64 / f64::from(1 << 20);
-        let device = self.device.adapter();
+        let device = &self.device.adapter().name;
         Ok(format!(
-            "<nearfield.{kind}: {rows} rows x {dim} {dtype}{lists}, {metric}, {size:.1} MiB, {device}>"
+            "<nearfield.{kind}: {rows} rows x {dim} {dtype}{lists}, {metric}, {size:.1} MiB, on {device}>"
         ))
     }
 
