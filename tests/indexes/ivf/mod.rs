@@ -210,6 +210,32 @@ fn filters_widen_the_probes_until_k_are_found(engine: Engine) {
 }
 
 #[test_matrix([Adapter, Host])]
+fn full_answers_probe_more_lists_and_others_stay_short(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let values = numbers(1000, 16, 21);
+    let queries = numbers(90, 16, 22);
+    let mut index = ivf(device, Metric::L2Squared, view(&values, 16), 40, Screen::I8);
+    index.remove(&(0..100).collect::<Vec<u64>>()).expect("rows that are there");
+    let exact = index.search(view(&queries, 16), 5000, 40).expect("an answer");
+    for (count, k) in [(1, 200), (90, 200), (1, 5000), (90, 5000)] {
+        let some = view(&queries[..count * 16], 16);
+        let options = SearchOptions::new(k).probes(1);
+        let short = index.search_with(some, &options).expect("an answer").neighbors;
+        assert!(short.iter().any(|hits| hits.len() < k.min(900)), "a list alone has too few rows");
+        let full = index.search_with(some, &options.fill(true)).expect("an answer").neighbors;
+        assert!(full.iter().all(|hits| hits.len() == k.min(900)), "k, or all that are left");
+        if k > 900 {
+            assert_eq!(bits(&full), bits(&exact)[..count]);
+        }
+    }
+    let options = SearchOptions::new(3).probes(2);
+    let (plain, full) = (options.clone(), options.fill(true));
+    let both =
+        [plain, full].map(|one| index.search_with(view(&queries, 16), &one).expect("an answer").neighbors);
+    assert_eq!(bits(&both[0]), bits(&both[1]), "lists with k rows are enough");
+}
+
+#[test_matrix([Adapter, Host])]
 fn eight_threads_search_at_the_same_time(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let values = numbers(2000, 24, 12);

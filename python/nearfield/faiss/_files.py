@@ -1,0 +1,131 @@
+"""`write_index` and `read_index`: an index as one zip file, without compression.
+
+`index.json` tells the classes from the outermost inwards, and their settings. `native.nf` is the native index, absent before the
+training; `ids.npy` has the native id at each position where these differ; `labels0.npy`, … have the ids of a class's rows.
+"""
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfield import load
+from nearfield.faiss._indexes import (
+    NAMES,
+    Index,
+    IndexFlat,
+    IndexFlatIP,
+    IndexFlatL2,
+    IndexIDMap,
+    IndexIDMap2,
+    IndexIVFFlat,
+)
+from nearfield.faiss._rows import Column, Rows
+
+_FORMAT = "nearfield.faiss"
+_VERSION = 1
+
+
+def write_index(index: Index, path: str | os.PathLike[str]) -> None:
+    """Writes an index to a file, whole or not at all. A file that is there already is replaced."""
+    path = Path(path)
+    layers: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix=".nearfield-", dir=path.parent) as folder:
+        whole = Path(folder, "whole")
+        # Big files are the reason for the temporary one: a native index saves to a path, not into a zip file.
+        with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as file:
+            rows = index._held()
+            if rows is not None:
+                native = Path(folder, "native.nf")
+                rows.native.save(native)
+                file.write(native, native.name)
+                native.unlink()
+                if rows.ids is not None:
+                    _write_column(file, "ids.npy", rows.ids)
+            layer: Index | None = index
+            while layer is not None:
+                settings: dict[str, Any] = {"class": type(layer).__name__, "d": layer.d, "metric_type": layer.metric_type}
+                if isinstance(layer, IndexIVFFlat):
+                    settings |= {"nlist": layer.nlist, "nprobe": layer.nprobe}
+                if layer._labels is not None:
+                    _write_column(file, f"labels{len(layers)}.npy", layer._labels.values)
+                layers.append(settings)
+                layer = layer.index if isinstance(layer, IndexIDMap) else None
+            file.writestr("index.json", json.dumps({"format": _FORMAT, "version": _VERSION, "layers": layers}))
+        os.replace(whole, path)
+
+
+def read_index(path: str | os.PathLike[str], *, device: Any | None = None) -> Any:
+    """Reads an index that `write_index` wrote. Its class is the one it had."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return _read(file, device)
+    except (OSError, MemoryError):
+        raise
+    except Exception as cause:
+        # What zipfile, json and numpy raise for damaged bytes is open-ended.
+        raise RuntimeError(f"path: needed a whole file of nearfield.faiss.write_index, given {path}: {cause}") from cause
+
+
+def _read(file: zipfile.ZipFile, device: Any | None) -> Index:
+    head = json.loads(file.read("index.json"))
+    if head["format"] != _FORMAT or head["version"] != _VERSION:
+        raise ValueError(f"format {head['format']}, version {head['version']}")
+    # Constructors make the classes without rows, from the innermost outwards; then rows and ids come in.
+    layers: list[Index] = []
+    for settings in reversed(head["layers"]):
+        layers.insert(0, _empty(settings, layers[0] if layers else None, device))
+    innermost = layers[-1]
+    if "native.nf" in file.namelist():
+        with tempfile.TemporaryDirectory(prefix=".nearfield-") as folder:
+            native = load(file.extract("native.nf", folder), device)
+        if (native.dim, native.metric) != (innermost.d, NAMES[innermost.metric_type]):
+            raise ValueError(f"native.nf has dim {native.dim} and metric {native.metric}")
+        ids = _read_column(file, "ids.npy", len(native)) if "ids.npy" in file.namelist() else None
+        innermost._rows = Rows(native, ids)
+        if isinstance(innermost, IndexIVFFlat):
+            innermost.quantizer.add(innermost._rows.centroids)
+    for number, layer in enumerate(layers):
+        if layer._labels is not None:
+            layer._labels = Column(_read_column(file, f"labels{number}.npy", layer.ntotal))
+    return layers[0]
+
+
+def _empty(settings: dict[str, Any], inner: Index | None, device: Any | None) -> Index:
+    """An index of a class and with settings of the file, without rows."""
+    d, metric = settings["d"], settings["metric_type"]
+    match settings["class"], inner:
+        case "IndexIDMap", Index():
+            return IndexIDMap(inner)
+        case "IndexIDMap2", Index():
+            return IndexIDMap2(inner)
+        case "IndexFlat", None:
+            return IndexFlat(d, metric, device=device)
+        case "IndexFlatL2", None:
+            return IndexFlatL2(d, device=device)
+        case "IndexFlatIP", None:
+            return IndexFlatIP(d, device=device)
+        case "IndexIVFFlat", None:
+            index = IndexIVFFlat(IndexFlat(d, metric, device=device), d, settings["nlist"], metric, device=device)
+            index.nprobe = settings["nprobe"]
+            return index
+        case name, _:
+            raise ValueError(f"class {name}")
+
+
+def _write_column(file: zipfile.ZipFile, name: str, values: NDArray[np.int64]) -> None:
+    with file.open(name, "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, values, allow_pickle=False)
+
+
+def _read_column(file: zipfile.ZipFile, name: str, needed: int) -> NDArray[np.int64]:
+    with file.open(name) as member:
+        values = np.lib.format.read_array(member, allow_pickle=False)
+    if values.dtype != np.int64 or values.shape != (needed,):
+        raise ValueError(f"{name} has {values.dtype} of the shape {list(values.shape)}, needed int64 [{needed}]")
+    return values

@@ -1,0 +1,333 @@
+"""The indexes: flat, in lists, and with ids of one's own."""
+
+import operator
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfield import Flat, Ivf
+from nearfield.faiss._rows import Column, Rows
+from nearfield.faiss._selectors import IDSelector, SearchParameters, as_ids
+
+METRIC_INNER_PRODUCT = 0
+METRIC_L2 = 1
+
+# The metrics of nearfield.
+NAMES: dict[int, Literal["ip", "l2sq"]] = {METRIC_INNER_PRODUCT: "ip", METRIC_L2: "l2sq"}
+
+Found: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+def _vectors(name: str, given: Any, d: int) -> NDArray[np.float32]:
+    # An overflow becomes an infinity, which the index reports with its row.
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(given, dtype=np.float32)
+    if array.ndim != 2 or array.shape[1] != d:
+        raise ValueError(f"{name}: needed the shape [n, {d}], given {list(np.shape(given))}")
+    return array
+
+
+class Index:
+    """What all indexes have in common."""
+
+    def __init__(self, d: int, metric: int) -> None:
+        if metric not in NAMES:
+            raise ValueError(f"metric: needed METRIC_L2 or METRIC_INNER_PRODUCT, given {metric}")
+        self.d = operator.index(d)
+        self.metric_type = metric
+        self.verbose = False
+        self._rows: Rows | None = None
+        # The id of the row at each position. None: ids are positions.
+        self._labels: Column | None = None
+
+    def __repr__(self) -> str:
+        metric = "METRIC_L2" if self.metric_type == METRIC_L2 else "METRIC_INNER_PRODUCT"
+        return f"<nearfield.faiss.{type(self).__name__} d={self.d} ntotal={self.ntotal} {metric}>"
+
+    @property
+    def ntotal(self) -> int:
+        """How many rows there are."""
+        rows = self._held()
+        return 0 if rows is None else len(rows)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether rows can be added."""
+        return self._held() is not None
+
+    def _held(self) -> Rows | None:
+        """The rows, or None before the training."""
+        return self._rows
+
+    def _trained(self) -> Rows:
+        rows = self._held()
+        if rows is None:
+            raise RuntimeError("index: needed one that is trained, call train(x) first")
+        return rows
+
+    def _probes(self, params: SearchParameters | None) -> int | None:
+        """How many lists a search probes; None where there are none."""
+        return None
+
+    def _ids(self) -> NDArray[np.int64]:
+        return np.arange(self.ntotal, dtype=np.int64) if self._labels is None else self._labels.values
+
+    def _labelled(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        return positions if self._labels is None else self._labels.values[positions]
+
+    def _allowed(self, params: SearchParameters | None) -> NDArray[np.bool_] | None:
+        return None if params is None or params.sel is None else params.sel.mask(self._ids())
+
+    def train(self, x: ArrayLike) -> None:
+        """Checks the vectors `[n, d]`. There is nothing to train."""
+        _vectors("x", x, self.d)
+
+    def add(self, x: ArrayLike) -> None:
+        """Adds rows `[n, d]`, whose ids go on from `ntotal`."""
+        self._add(_vectors("x", x, self.d), None)
+
+    def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
+        """Adds rows `[n, d]` with int64 ids `[n]`, which may repeat."""
+        rows = _vectors("x", x, self.d)
+        labels = as_ids("ids", ids)
+        if len(labels) != len(rows):
+            raise ValueError(f"ids: needed one for each of {len(rows)} rows, given {len(labels)}")
+        self._add(rows, labels)
+
+    def _add(self, x: NDArray[np.float32], labels: NDArray[np.int64] | None) -> None:
+        self._trained().add(x)
+        self._label(len(x), labels)
+
+    def _label(self, count: int, labels: NDArray[np.int64] | None) -> None:
+        """Notes the ids of the last rows: those that were given, or positions."""
+        if self._labels is not None:
+            end = self.ntotal
+            # A copy: the caller may change the array that was given.
+            self._labels.append(np.arange(end - count, end, dtype=np.int64) if labels is None else labels.copy())
+
+    def search(
+        self,
+        x: ArrayLike,
+        k: int,
+        *,
+        params: SearchParameters | None = None,
+        D: NDArray[np.float32] | None = None,
+        I: NDArray[np.int64] | None = None,
+    ) -> Found:
+        """Distances and ids of the k nearest rows of each query, `[n, k]` both, nearest first.
+
+        Missing rows have the id -1. `params` restricts the ids and sets the probes; results are also written to `D` and `I`.
+        """
+        queries = _vectors("x", x, self.d)
+        k = operator.index(k)
+        if k < 1:
+            raise ValueError(f"k: needed at least 1, given {k}")
+        rows = self._trained()
+        is_l2 = self.metric_type == METRIC_L2
+        worst = np.finfo(np.float32).max if is_l2 else np.finfo(np.float32).min
+        distances = np.full((len(queries), k), worst, dtype=np.float32) if D is None else D
+        ids = np.full((len(queries), k), -1, dtype=np.int64) if I is None else I
+        for name, array, needed in (("D", distances, np.float32), ("I", ids, np.int64)):
+            if array.shape != (len(queries), k) or array.dtype != needed:
+                needed_array = f"{np.dtype(needed)} of the shape [{len(queries)}, {k}]"
+                raise ValueError(f"{name}: needed {needed_array}, given {array.dtype} of the shape {list(array.shape)}")
+        allowed = self._allowed(params)
+        count = 0
+        if len(queries) and (len(rows) if allowed is None else allowed.any()):
+            found, positions = rows.search(queries, k, allowed, self._probes(params))
+            count = found.shape[1]
+            distances[:, :count] = found if is_l2 else -found
+            ids[:, :count] = self._labelled(positions)
+        distances[:, count:] = worst
+        ids[:, count:] = -1
+        return distances, ids
+
+    def assign(self, x: ArrayLike, k: int = 1) -> NDArray[np.int64]:
+        """The ids that `search` finds, `[n, k]`."""
+        return self.search(x, k)[1]
+
+    def range_search(
+        self, x: ArrayLike, thresh: float, *, params: SearchParameters | None = None
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.int64]]:
+        """Rows with a squared L2 distance below `thresh`, or an inner product above it: (lims, D, I).
+
+        Those of query i are `D[lims[i]:lims[i + 1]]` and `I[lims[i]:lims[i + 1]]`, nearest first.
+        """
+        queries = _vectors("x", x, self.d)
+        rows = self._trained()
+        allowed = self._allowed(params)
+        if not len(queries) or not (len(rows) if allowed is None else allowed.any()):
+            lims = np.zeros(len(queries) + 1, dtype=np.uint64)
+            return lims, np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)
+        is_l2 = self.metric_type == METRIC_L2
+        found = rows.within(queries, thresh if is_l2 else -thresh, allowed)
+        distances = found.distances if is_l2 else -found.distances
+        return found.offsets.astype(np.uint64), distances, self._labelled(found.ids)
+
+    def remove_ids(self, x: ArrayLike | IDSelector) -> int:
+        """Removes the rows with these ids, an array `[n]` or a selector, and returns how many were there."""
+        selector = x if isinstance(x, IDSelector) else None
+        wanted = None if selector is not None else as_ids("x", x)
+        ids = self._ids()
+        removed = selector.mask(ids) if selector is not None else np.isin(ids, wanted)
+        return self._remove(removed)
+
+    def _remove(self, removed: NDArray[np.bool_]) -> int:
+        """Removes the rows at marked positions, and returns how many those are."""
+        count = self._trained().remove(removed)
+        if self._labels is not None:
+            self._labels = Column(self._labels.values[~removed])
+        return count
+
+    def reset(self) -> None:
+        """Removes all rows. What was trained stays."""
+        if self.ntotal:
+            self._remove(np.ones(self.ntotal, dtype=np.bool_))
+
+    def _position(self, key: int) -> int:
+        """A position of an id."""
+        if self._labels is None:
+            if 0 <= key < self.ntotal:
+                return key
+        else:
+            ids = self._labels.values
+            # Ids that nobody gave are positions while nothing was removed.
+            if 0 <= key < len(ids) and ids[key] == key:
+                return key
+            places = np.flatnonzero(ids == key)
+            if len(places):
+                return int(places[0])
+        raise RuntimeError(f"key: needed the id of a row, given {key}")
+
+    def reconstruct(self, key: int) -> NDArray[np.float32]:
+        """The row with this id, `[d]`."""
+        return self.reconstruct_batch([operator.index(key)])[0]
+
+    def reconstruct_batch(self, key: ArrayLike) -> NDArray[np.float32]:
+        """The rows with these ids, `[n, d]`."""
+        keys = as_ids("key", key)
+        positions = np.array([self._position(int(one)) for one in keys], dtype=np.int64)
+        if not len(positions):
+            return np.empty((0, self.d), dtype=np.float32)
+        return self._trained().get(positions)
+
+    def reconstruct_n(self, n0: int = 0, ni: int = -1) -> NDArray[np.float32]:
+        """The rows with the ids n0, n0 + 1, …, ni of them, `[ni, d]`; all from n0 on if ni is -1."""
+        count = self.ntotal - n0 if ni == -1 else ni
+        if n0 < 0 or count < 0 or (count and n0 + count > self.ntotal):
+            raise RuntimeError(f"n0, ni: needed a range within {self.ntotal} rows, given {n0}, {ni}")
+        return self.reconstruct_batch(np.arange(n0, n0 + count, dtype=np.int64))
+
+
+class IndexFlat(Index):
+    """Exact search. Ids are positions: after a removal the rows behind it get smaller ids."""
+
+    def __init__(self, d: int, metric: int = METRIC_L2, *, device: Any | None = None) -> None:
+        super().__init__(d, metric)
+        self._rows = Rows(Flat(dim=self.d, metric=NAMES[metric], dtype=np.float32, device=device))
+
+    def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
+        """Not there, as in faiss: an `IndexIDMap` around this index keeps ids."""
+        raise RuntimeError("ids: needed none for an IndexFlat, wrap it into an IndexIDMap")
+
+
+class IndexFlatL2(IndexFlat):
+    """Exact search by squared L2 distances."""
+
+    def __init__(self, d: int, *, device: Any | None = None) -> None:
+        super().__init__(d, METRIC_L2, device=device)
+
+
+class IndexFlatIP(IndexFlat):
+    """Exact search for the largest inner products."""
+
+    def __init__(self, d: int, *, device: Any | None = None) -> None:
+        super().__init__(d, METRIC_INNER_PRODUCT, device=device)
+
+
+class IndexIVFFlat(Index):
+    """Search in `nprobe` of `nlist` lists, each around a centroid. `quantizer` is an empty index, which gets the centroids."""
+
+    def __init__(
+        self, quantizer: Index, d: int, nlist: int, metric: int = METRIC_L2, *, device: Any | None = None
+    ) -> None:
+        super().__init__(d, metric)
+        if quantizer.d != self.d:
+            raise ValueError(f"quantizer: needed one of d {self.d}, given {quantizer.d}")
+        if quantizer.ntotal:
+            needed = "an empty index, because train finds the centroids"
+            raise ValueError(f"quantizer: needed {needed}, given one with {quantizer.ntotal} rows")
+        self.quantizer = quantizer
+        self.nlist = operator.index(nlist)
+        if self.nlist < 1:
+            raise ValueError(f"nlist: needed at least 1, given {nlist}")
+        self.nprobe = 1
+        self._device = device
+        self._labels = Column(np.empty(0, dtype=np.int64))
+
+    def train(self, x: ArrayLike) -> None:
+        """Finds the centroids among rows `[n, d]`, of which there are at least `nlist`. A second call has no effect."""
+        vectors = _vectors("x", x, self.d)
+        if self.is_trained:
+            return
+        if len(vectors) < self.nlist:
+            raise RuntimeError(f"x: needed at least nlist = {self.nlist} rows, given {len(vectors)}")
+        metric = NAMES[self.metric_type]
+        native = Ivf(vectors, lists=self.nlist, metric=metric, dtype=np.float32, device=self._device, empty=True)
+        self._rows = Rows(native)
+        self.quantizer.add(native.centroids)
+
+    def _probes(self, params: SearchParameters | None) -> int | None:
+        nprobe = getattr(params, "nprobe", None)
+        nprobe = operator.index(self.nprobe if nprobe is None else nprobe)
+        if nprobe < 1:
+            raise ValueError(f"nprobe: needed at least 1, given {nprobe}")
+        return min(nprobe, self.nlist)
+
+    def make_direct_map(self, new_maintain_direct_map: bool = True) -> None:
+        """No effect: `reconstruct` needs no map."""
+
+
+class IndexIDMap(Index):
+    """Keeps int64 ids for the rows of another index, which is empty at first. Rows come with `add_with_ids` only."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(index.d, index.metric_type)
+        if index.ntotal:
+            raise RuntimeError(f"index: needed an empty one, given one with {index.ntotal} rows")
+        self.index = index
+        self._labels = Column(np.empty(0, dtype=np.int64))
+
+    @property
+    def id_map(self) -> NDArray[np.int64]:
+        """The id of each row, `[ntotal]`, in the order in which they were added."""
+        return self._ids()
+
+    def _held(self) -> Rows | None:
+        return self.index._held()
+
+    def _probes(self, params: SearchParameters | None) -> int | None:
+        return self.index._probes(params)
+
+    def train(self, x: ArrayLike) -> None:
+        """Trains the other index."""
+        self.index.train(x)
+
+    def add(self, x: ArrayLike) -> None:
+        """Not there, as in faiss: rows need ids."""
+        raise RuntimeError("ids: needed one for each row, call add_with_ids(x, ids)")
+
+    def _add(self, x: NDArray[np.float32], labels: NDArray[np.int64] | None) -> None:
+        # The other index keeps its own count, so that it answers by itself too.
+        self.index._add(x, None)
+        self._label(len(x), labels)
+
+    def _remove(self, removed: NDArray[np.bool_]) -> int:
+        count = self.index._remove(removed)
+        self._labels = Column(self._ids()[~removed])
+        return count
+
+
+class IndexIDMap2(IndexIDMap):
+    """In faiss the `IndexIDMap` with `reconstruct`. Here both have it."""

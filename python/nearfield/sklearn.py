@@ -1,0 +1,305 @@
+"""Estimators of scikit-learn whose neighbours nearfield finds: exact, on any GPU or without one.
+
+`NearestNeighbors`, `KNeighborsTransformer`, `KNeighborsClassifier` and `KNeighborsRegressor` are subclasses of those in
+`sklearn.neighbors` (scikit-learn 1.6 or later), with the same methods, attributes and errors. What differs:
+
+- `metric` is "euclidean" ("l2" and "minkowski" are the same), "sqeuclidean" or "cosine".
+- `device` chooses the device as for `nearfield.Flat`. None is the best GPU, and the processor where there is none.
+- `algorithm` is "brute". `n_jobs` has no effect, because a search uses the whole device. `leaf_size`, `p` and `metric_params` do
+  not exist.
+- Vectors are dense. Searches compute in float32; distances come as float64. Euclidean distances of float64 vectors and of
+  integers are computed from their differences to the mean of all rows, so an offset or a scale that rows share costs no
+  precision. float32 vectors, and all vectors under "cosine", are taken as they are; their norms are 0 or within 2^-50 .. 2^50.
+- Rows at the same distance come in the order of their indices. Radii are rounded to float32, as distances are. The results of
+  `radius_neighbors` are sorted always.
+"""
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse  # type: ignore[import-untyped]
+from sklearn import neighbors  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+
+from nearfield import Flat
+
+__all__ = ["KNeighborsClassifier", "KNeighborsRegressor", "KNeighborsTransformer", "NearestNeighbors"]
+
+_METRICS = {"euclidean": "l2", "l2": "l2", "minkowski": "l2", "sqeuclidean": "l2sq", "cosine": "cosine"}
+
+# Elements of float64 that are converted at a time.
+_PIECE = 1 << 20
+
+
+class _Frame:
+    """Turns vectors into float32: `(x - mean) / unit` for Euclidean distances of float64, otherwise `x`."""
+
+    def __init__(self, rows: NDArray[Any], metric: str) -> None:
+        self.mean: NDArray[np.float64] | None = None
+        self.power = {"l2": 1, "l2sq": 2, "cosine": 0}[metric]
+        self.unit = 1.0
+        if self.power and rows.dtype not in (np.float32, np.float16):
+            with np.errstate(over="ignore"):
+                self.mean = rows.mean(axis=0, dtype=np.float64)
+                largest = np.maximum(rows.max(axis=0) - self.mean, self.mean - rows.min(axis=0)).max()
+            # A power of two: multiplying by it changes no digit.
+            self.unit = float(np.ldexp(1.0, min(int(np.frexp(largest)[1]), 1023)))
+
+    def vectors(self, given: NDArray[Any]) -> NDArray[np.float32]:
+        """float32 vectors `[n, dim]`."""
+        # An overflow becomes an infinity, which the index reports with its row.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.mean is None:
+                return np.ascontiguousarray(given, dtype=np.float32)
+            vectors = np.empty(given.shape, dtype=np.float32)
+            step = max(1, _PIECE // given.shape[1])
+            for at in range(0, len(given), step):
+                piece = (given[at : at + step] - self.mean) / self.unit
+                # The remainder of a row that is the mean but for rounding. An index refuses norms as small as that.
+                piece[np.abs(piece) < 2.0**-50] = 0
+                vectors[at : at + step] = piece
+            return vectors
+
+    def distances(self, found: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Distances of the vectors as they were given."""
+        distances = found.astype(np.float64)
+        if self.unit != 1:
+            distances *= self.unit**self.power
+        return distances
+
+    def radius(self, given: float) -> np.float32:
+        """The radius below which an index finds what is at `given` or nearer."""
+        with np.errstate(over="ignore"):
+            return np.nextafter(np.float32(given / self.unit**self.power), np.float32(np.inf))
+
+
+class _FlatNeighbors:
+    """Answers from a `Flat` index in the place of scikit-learn's own. Stands before a class of `sklearn.neighbors`."""
+
+    # scikit-learn reads these. What it does with them leads to the metrics that exist here.
+    p = 2
+    leaf_size = 30
+    metric_params = None
+
+    n_neighbors: int
+    algorithm: str
+    metric: str
+    device: Any
+    n_samples_fit_: int
+    _fit_X: NDArray[Any]
+    _fit_method: str
+    _frame: _Frame
+    _index: Flat
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = False
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Any:
+        """Puts rows `[n, n_features]` on the device, with targets for a classifier or a regressor. Returns the estimator."""
+        metric = _METRICS.get(self.metric) if isinstance(self.metric, str) else None
+        if metric is None:
+            raise ValueError(f"metric: needed one of {', '.join(_METRICS)}, given {self.metric!r}")
+        if self.algorithm != "brute":
+            raise ValueError(f"algorithm: needed 'brute', which searches all rows, given {self.algorithm!r}")
+        if issparse(X):
+            raise TypeError("X: needed a dense array, given a sparse one, which X.toarray() makes dense")
+        # Checks X, y and the parameters, and keeps X. With the algorithm "brute" it builds nothing.
+        super().fit(X, y)  # type: ignore[misc]
+        # Another name than "brute", or a classifier searches by itself.
+        self._fit_method = "nearfield"
+        self._frame = _Frame(self._fit_X, metric)
+        self._index = self._indexed()
+        return self
+
+    def _indexed(self) -> Flat:
+        rows = self._frame.vectors(self._fit_X)
+        return Flat(rows, metric=_METRICS[self.metric], device=self.device)  # type: ignore[arg-type]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The rows are in `_fit_X`. The one who unpickles may have another device.
+        state = dict(super().__getstate__())  # type: ignore[misc]
+        state.pop("_index", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        if "_frame" in state:
+            self._index = self._indexed()
+
+    def _queries(self, X: ArrayLike | None) -> NDArray[np.float32]:
+        given = self._fit_X if X is None else validate_data(self, X, reset=False, order="C")
+        return self._frame.vectors(given)
+
+    def kneighbors(self, X: ArrayLike | None = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+        """Distances and indices of the nearest rows of each query, `[n_queries, n_neighbors]` both, or indices alone.
+
+        Without X, of each row among the other rows.
+        """
+        check_is_fitted(self)
+        k: Any = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, numbers.Integral):
+            raise TypeError(f"n_neighbors: needed an integer, given {type(k).__name__}")
+        if k < 1:
+            raise ValueError(f"Expected n_neighbors > 0. Got {k}")
+        queries = self._queries(X)
+        extra = int(X is None)
+        if k + extra > self.n_samples_fit_:
+            sign = "<" if X is None else "<="
+            raise ValueError(
+                f"Expected n_neighbors {sign} n_samples_fit, but n_neighbors = {k}, "
+                f"n_samples_fit = {self.n_samples_fit_}, n_samples = {len(queries)}"
+            )
+        found = self._index.search(queries, int(k) + extra)
+        distances, indices = found.distances, found.ids
+        if X is None:
+            others = _others(indices)
+            distances = distances[others].reshape(len(queries), k)
+            indices = indices[others].reshape(len(queries), k)
+        indices = indices.astype(np.intp, copy=False)
+        return (self._frame.distances(distances), indices) if return_distance else indices
+
+
+def _others(indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Marks all but one neighbour of each row: the row itself or, if k others are as near, the last one."""
+    others: NDArray[np.bool_] = indices != np.arange(len(indices))[:, None]
+    others[others.all(axis=1), -1] = False
+    return others
+
+
+class NearestNeighbors(_FlatNeighbors, neighbors.NearestNeighbors):  # type: ignore[misc]
+    """Finds the nearest rows, or all rows within a radius.
+
+    ```python
+    from nearfield.sklearn import NearestNeighbors
+    distances, indices = NearestNeighbors(n_neighbors=3).fit(rows).kneighbors(queries)
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 5,
+        radius: float = 1.0,
+        algorithm: str = "brute",
+        metric: str = "euclidean",
+        device: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.algorithm = algorithm
+        self.metric = metric
+        self.device = device
+        self.n_jobs = n_jobs
+
+    def radius_neighbors(
+        self,
+        X: ArrayLike | None = None,
+        radius: float | None = None,
+        return_distance: bool = True,
+        sort_results: bool = False,
+    ) -> Any:
+        """Distances and indices of the rows at `radius` or nearer, or indices alone: arrays `[n_queries]` of arrays.
+
+        Without X, of each row among the other rows. Results are sorted whether `sort_results` says so or not.
+        """
+        check_is_fitted(self)
+        if sort_results and not return_distance:
+            raise ValueError("return_distance must be True if sort_results is True.")
+        queries = self._queries(X)
+        limit = self._frame.radius(self.radius if radius is None else radius)
+        found = self._index.search_within(queries, float(limit))
+        distances, indices = self._frame.distances(found.distances), found.ids.astype(np.intp, copy=False)
+        offsets = found.offsets
+        if X is None:
+            others = indices != np.repeat(np.arange(len(queries)), np.diff(offsets))
+            distances, indices = distances[others], indices[others]
+            offsets = np.concatenate(([0], np.cumsum(others)))[offsets]
+        split = _by_query(indices, offsets)
+        return (_by_query(distances, offsets), split) if return_distance else split
+
+
+def _by_query(values: NDArray[Any], offsets: NDArray[Any]) -> NDArray[Any]:
+    """An array of arrays, one a query."""
+    parts = np.empty(len(offsets) - 1, dtype=object)
+    for query in range(len(parts)):
+        parts[query] = values[offsets[query] : offsets[query + 1]]
+    return parts
+
+
+class KNeighborsTransformer(_FlatNeighbors, neighbors.KNeighborsTransformer):  # type: ignore[misc]
+    """Turns vectors into the sparse graph of their nearest rows, for estimators that take `metric="precomputed"`.
+
+    In the mode "distance" each vector has `n_neighbors + 1` neighbours, because one of them may be the vector itself.
+
+    ```python
+    from nearfield.sklearn import KNeighborsTransformer
+    from sklearn.manifold import TSNE
+    from sklearn.pipeline import make_pipeline
+    picture = make_pipeline(KNeighborsTransformer(n_neighbors=91), TSNE(metric="precomputed", init="random"))
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: str = "distance",
+        n_neighbors: int = 5,
+        algorithm: str = "brute",
+        metric: str = "euclidean",
+        device: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.mode = mode
+        self.n_neighbors = n_neighbors
+        self.radius = None
+        self.algorithm = algorithm
+        self.metric = metric
+        self.device = device
+        self.n_jobs = n_jobs
+
+
+class KNeighborsClassifier(_FlatNeighbors, neighbors.KNeighborsClassifier):  # type: ignore[misc]
+    """Predicts a class by the vote of the nearest rows."""
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "brute",
+        metric: str = "euclidean",
+        device: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.algorithm = algorithm
+        self.metric = metric
+        self.device = device
+        self.n_jobs = n_jobs
+
+
+class KNeighborsRegressor(_FlatNeighbors, neighbors.KNeighborsRegressor):  # type: ignore[misc]
+    """Predicts a value as the mean of those of the nearest rows."""
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "brute",
+        metric: str = "euclidean",
+        device: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.algorithm = algorithm
+        self.metric = metric
+        self.device = device
+        self.n_jobs = n_jobs

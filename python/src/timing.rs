@@ -1,0 +1,60 @@
+//! Times the library's own calls from inside of the module, for `benchmarks/overhead.py`: what a call from Python takes beyond them is
+//! the module's. Only with the feature `timing`, which no wheel has.
+
+use std::time::Instant;
+
+use nearfield::Metric;
+use pyo3::prelude::*;
+
+use crate::index::Index;
+use crate::kinds::named;
+use crate::vectors::Vectors;
+use crate::{call, device};
+
+/// The seconds of each of `repeats` searches of the library, and what they return freed.
+#[pyfunction(name = "_time_search")]
+pub(crate) fn time_search(
+    index: &Bound<'_, Index>,
+    queries: &Bound<'_, PyAny>,
+    k: usize,
+    repeats: usize,
+) -> PyResult<Vec<f64>> {
+    let (py, index) = (index.py(), index.get());
+    let queries = Vectors::of(queries, "queries", Some(index.dim))?;
+    let queries = queries.view(py)?;
+    index.read(py, |index, _| {
+        let timed = || {
+            let start = Instant::now();
+            let found = match index {
+                nearfield::Index::Flat(flat) => flat.search(queries, k)?,
+                nearfield::Index::Ivf(ivf) => ivf.search(queries, k, ivf.default_probes())?,
+                _ => return Err(nearfield::Error::Internal { message: "an index of a new kind".to_owned() }),
+            };
+            drop(found);
+            Ok(start.elapsed().as_secs_f64())
+        };
+        (0..repeats).map(|_| timed()).collect()
+    })
+}
+
+/// The seconds in which the library makes a `Flat` of rows.
+#[pyfunction(name = "_time_add")]
+#[pyo3(signature = (rows, metric, device=None))]
+pub(crate) fn time_add(
+    py: Python<'_>,
+    rows: &Bound<'_, PyAny>,
+    metric: &str,
+    device: Option<&Bound<'_, PyAny>>,
+) -> PyResult<f64> {
+    let metric: Metric = named(py, metric)?;
+    let rows = Vectors::of(rows, "rows", None)?;
+    let rows = rows.view(py)?;
+    let device = device::chosen(py, device)?;
+    call::run(py, |_| {
+        let start = Instant::now();
+        let mut index =
+            nearfield::Flat::builder(&device, metric, rows.dim()).capacity(rows.rows()).build()?;
+        index.add(rows)?;
+        Ok(start.elapsed().as_secs_f64())
+    })
+}
